@@ -1,0 +1,796 @@
+/* replay.c: see replay.h.
+ *
+ * Guarantee: the allocator is measured, not the simulator: the clock is read around pool calls only, and what the
+ * auditor is told happens outside. The auditor hears of a free before the pool does, since the pool may return the
+ * memory to the device inside that call, and of a hand-out after it.
+ *
+ * What a trace does not say is which work touches which block. So a block counts as touched at its hand-out and at its
+ * free, on the streams named there, and by the next work of the stream that a `u` line names, as long as the block is
+ * live then. A program that uses a block on a second stream has made that stream wait for the first one; few recorders
+ * write this down, so a `u` line stands for that wait too. The pool is not told of it.
+ */
+#include "replay/replay.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/pytorch.h"
+#include "replay/latency.h"
+#include "replay/series.h"
+#include "replay/watch.h"
+
+enum { findings_kept = 50, progress_steps = 200, largest_capacity_shift = 44 };
+
+/* A device of the trace: a simulator and a pool over it. */
+struct machine {
+    weir_sim *sim;
+    struct watch watch;
+    weir_pool *pool;
+    weir_event *handover; /* the wait that a use implies */
+};
+
+/* A stream of the trace, made when it is first named. */
+struct lane {
+    struct machine *machine;
+    weir_sim_stream *native;
+    weir_stream *stream;
+    uint32_t *used; /* blocks that the next work on it touches */
+    size_t used_count;
+    size_t used_capacity;
+};
+
+struct live_block {
+    weir_block *block; /* NULL: not live, or never placed */
+    uint64_t size;
+    struct lane *lane;
+};
+
+struct run {
+    const struct trace *trace;
+    const struct replay_options *options;
+    struct replay_result *result;
+    struct machine *machines;
+    struct lane *lanes;
+    struct live_block *blocks;
+    weir_event **objects; /* device events of e, x and y lines */
+    struct machine **object_machines;
+    struct latency latency;
+    struct series series;
+    uint64_t live_bytes;
+    uint64_t live_peak;
+    uint64_t reserved_bytes;
+    bool stopped; /* out of memory */
+    char *error;
+    size_t error_size;
+};
+
+__attribute__((format(printf, 2, 3))) static bool fail(struct run *run, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(run->error, run->error_size, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static bool fail_status(struct run *run, const char *what, weir_status status)
+{
+    return fail(run, "%s: %s: %s: %s", run->trace->path, run->result->strategy->name, what, weir_status_text(status));
+}
+
+static const char *tag_of(const struct run *run, const weir_trace_event *event)
+{
+    return event->tag == WEIR_TRACE_NONE ? NULL : run->trace->tags[event->tag];
+}
+
+/* --- machines and streams --- */
+
+static uint64_t capacity_of(const struct run *run, uint32_t device)
+{
+    if (run->options->capacity != 0) {
+        return run->options->capacity;
+    }
+    uint64_t told = run->trace->devices[device].capacity;
+    return told != 0 ? told : UINT64_C(1) << largest_capacity_shift;
+}
+
+static bool start_machine(struct run *run, uint32_t device, uint64_t pad_bytes)
+{
+    struct machine *machine = &run->machines[device];
+    weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
+    sim.capacity_bytes = capacity_of(run, device);
+    sim.seed = run->options->seed;
+    sim.no_audit = run->options->no_audit;
+    sim.max_findings = findings_kept;
+    sim.address_base = (UINT64_C(1) << 44) + ((uint64_t)device << 46);
+    weir_status status = weir_sim_create(&sim, &machine->sim);
+    if (status == WEIR_OK) {
+        status = watch_init(&machine->watch, machine->sim, run->options->history);
+    }
+    if (status == WEIR_OK) {
+        model_pytorch_config model = MODEL_PYTORCH_CONFIG_INIT;
+        model.pad_bytes = pad_bytes;
+        weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+        config.device = machine->watch.device;
+        config.strategy = run->result->strategy->ops();
+        config.strategy_config = run->result->strategy->models_padding ? &model : NULL;
+        config.limit_bytes = run->options->limit;
+        config.growth = run->options->growth;
+        status = weir_pool_create(&config, &machine->pool);
+    }
+    return status == WEIR_OK || fail_status(run, "cannot set up the device", status);
+}
+
+static struct lane *lane_of(struct run *run, uint32_t number)
+{
+    struct lane *lane = &run->lanes[number];
+    if (lane->stream == NULL) {
+        lane->machine = &run->machines[run->trace->stream_device[number]];
+        weir_status status = weir_sim_stream_create(lane->machine->sim, &lane->native);
+        if (status == WEIR_OK) {
+            status = weir_pool_stream(lane->machine->pool, lane->native, &lane->stream);
+        }
+        if (status != WEIR_OK) {
+            (void)fail_status(run, "cannot make a stream", status);
+            return NULL;
+        }
+    }
+    return lane;
+}
+
+/* --- figures --- */
+
+static void note_reserved(struct run *run, uint64_t event)
+{
+    uint64_t reserved = 0;
+    for (uint32_t d = 0; d < run->trace->device_count; d++) {
+        weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+        if (weir_sim_get_stats(run->machines[d].sim, &stats) == WEIR_OK) {
+            reserved += stats.held_bytes;
+        }
+    }
+    run->reserved_bytes = reserved;
+    if (reserved <= run->result->peak_reserved_bytes) {
+        return;
+    }
+    run->result->peak_reserved_bytes = reserved;
+    run->result->worst_event = event;
+    run->result->free_bytes = 0;
+    run->result->largest_free_bytes = 0;
+    for (uint32_t d = 0; d < run->trace->device_count; d++) {
+        weir_stats stats = WEIR_STATS_INIT;
+        if (weir_pool_stats(run->machines[d].pool, &stats) == WEIR_OK) {
+            run->result->free_bytes += stats.free_bytes;
+            if (stats.largest_free_bytes > run->result->largest_free_bytes) {
+                run->result->largest_free_bytes = stats.largest_free_bytes;
+            }
+        }
+    }
+}
+
+/* Device calls change what is reserved; nothing else does. */
+static uint64_t device_calls(const struct run *run)
+{
+    uint64_t calls = 0;
+    for (uint32_t d = 0; d < run->trace->device_count; d++) {
+        calls += run->machines[d].watch.calls;
+    }
+    return calls;
+}
+
+static void count_live(struct run *run, uint64_t more, uint64_t less)
+{
+    run->live_bytes += more;
+    run->live_bytes -= less;
+    run->live_peak = run->live_bytes > run->live_peak ? run->live_bytes : run->live_peak;
+}
+
+/* --- events --- */
+
+static void note_oom(struct run *run, uint64_t event, uint64_t size, weir_pool *pool)
+{
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    struct replay_oom *oom = &run->result->oom;
+    oom->happened = true;
+    oom->event = event;
+    oom->size = size;
+    if (weir_pool_oom(pool, &record) == WEIR_OK) {
+        (void)snprintf(oom->why, sizeof(oom->why), "%s", record.text);
+    }
+    run->stopped = true;
+}
+
+static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_t stream_number, uint64_t size,
+                        uint64_t align, const char *tag)
+{
+    struct lane *lane = lane_of(run, stream_number);
+    if (lane == NULL) {
+        return false;
+    }
+    struct live_block *live = &run->blocks[index];
+    weir_block *block = NULL;
+    size = size == 0 ? 1 : size;
+    uint64_t began = run->options->no_timing ? 0 : latency_now();
+    weir_status status = weir_pool_alloc(lane->machine->pool, lane->stream, size, align, &block);
+    if (!run->options->no_timing) {
+        latency_add(&run->latency, latency_now() - began);
+    }
+    if (status == WEIR_ERR_NO_MEMORY) {
+        note_oom(run, event, size, lane->machine->pool);
+        return true;
+    }
+    if (status != WEIR_OK) {
+        return fail_status(run, "alloc", status);
+    }
+    *live = (struct live_block){ block, size, lane };
+    count_live(run, size, 0);
+    const uint64_t address = weir_block_address(block);
+    const uint64_t capacity = weir_block_capacity(block);
+    if (!run->options->no_audit) {
+        weir_sim_block_alloc(lane->machine->sim, address, capacity, lane->native, tag);
+    }
+    if (run->options->history) {
+        run->result->places[index] = (struct replay_place){ address, capacity };
+    }
+    return true;
+}
+
+/* `lane` NULL: in host order, the block is idle. */
+static bool free_block(struct run *run, uint32_t index, struct lane *lane, const char *tag)
+{
+    struct live_block *live = &run->blocks[index];
+    if (live->block == NULL) {
+        return true; /* it was not placed */
+    }
+    struct machine *machine = live->lane->machine;
+    lane = lane != NULL && lane->machine != machine ? live->lane : lane;
+    if (!run->options->no_audit) {
+        weir_sim_block_free(machine->sim, weir_block_address(live->block), lane != NULL ? lane->native : NULL, tag);
+    }
+    uint64_t began = run->options->no_timing ? 0 : latency_now();
+    weir_status status = lane != NULL ? weir_pool_free(machine->pool, live->block, lane->stream)
+                                      : weir_pool_free_idle(machine->pool, live->block);
+    if (!run->options->no_timing) {
+        latency_add(&run->latency, latency_now() - began);
+    }
+    if (status != WEIR_OK) {
+        return fail_status(run, "free", status);
+    }
+    count_live(run, 0, live->size);
+    live->block = NULL;
+    return true;
+}
+
+/* The program's own order between a block's stream and another one that uses it. */
+static weir_status hand_over(struct machine *machine, const struct lane *from, const struct lane *to)
+{
+    weir_device *device = weir_sim_device(machine->sim);
+    weir_status status = WEIR_OK;
+    if (machine->handover == NULL) {
+        status = weir_device_event_create(device, &machine->handover);
+    }
+    if (status == WEIR_OK) {
+        status = weir_device_event_record(device, machine->handover, from->native);
+    }
+    return status == WEIR_OK ? weir_device_stream_wait_event(device, to->native, machine->handover) : status;
+}
+
+static bool use_block(struct run *run, uint32_t index, uint32_t stream_number)
+{
+    struct live_block *live = &run->blocks[index];
+    struct lane *lane = lane_of(run, stream_number);
+    if (lane == NULL || live->block == NULL || lane->machine != live->lane->machine) {
+        return lane != NULL;
+    }
+    weir_status status = lane == live->lane ? WEIR_OK : hand_over(lane->machine, live->lane, lane);
+    if (status == WEIR_OK && !run->options->ignore_uses) {
+        status = weir_pool_use(lane->machine->pool, live->block, lane->stream);
+    }
+    if (status != WEIR_OK) {
+        return fail_status(run, "use", status);
+    }
+    if (lane->used_count == lane->used_capacity) {
+        size_t capacity = lane->used_capacity == 0 ? 16 : lane->used_capacity * 2;
+        uint32_t *used = realloc(lane->used, capacity * sizeof(*used));
+        if (used == NULL) {
+            return fail(run, "no host memory");
+        }
+        lane->used = used;
+        lane->used_capacity = capacity;
+    }
+    lane->used[lane->used_count++] = index;
+    return true;
+}
+
+/* Blocks that `u` lines gave to the stream and that are still live are what the work touches. */
+static bool work_on(struct run *run, const weir_trace_event *event)
+{
+    struct lane *lane = lane_of(run, event->stream);
+    if (lane == NULL) {
+        return false;
+    }
+    weir_sim_access *accesses = NULL;
+    size_t count = 0;
+    if (lane->used_count > 0 && !run->options->no_audit) {
+        accesses = calloc(lane->used_count, sizeof(*accesses));
+        if (accesses == NULL) {
+            return fail(run, "no host memory");
+        }
+        for (size_t i = 0; i < lane->used_count; i++) {
+            const struct live_block *live = &run->blocks[lane->used[i]];
+            if (live->block != NULL) {
+                accesses[count++] = (weir_sim_access){ weir_block_address(live->block), live->size, true };
+            }
+        }
+    }
+    weir_sim_work work = WEIR_SIM_WORK_INIT;
+    work.duration_ns = event->size;
+    work.accesses = accesses;
+    work.access_count = count;
+    work.tag = tag_of(run, event);
+    weir_status status = weir_sim_launch(lane->machine->sim, lane->native, &work);
+    lane->used_count = 0;
+    free(accesses);
+    return status == WEIR_OK || fail_status(run, "work", status);
+}
+
+static weir_event *object_of(struct run *run, uint32_t index, struct machine *machine)
+{
+    if (run->objects[index] == NULL) {
+        if (weir_device_event_create(weir_sim_device(machine->sim), &run->objects[index]) != WEIR_OK) {
+            return NULL;
+        }
+        run->object_machines[index] = machine;
+    }
+    /* An event belongs to one device; what another device waits for is outside this model. */
+    return run->object_machines[index] == machine ? run->objects[index] : NULL;
+}
+
+static bool record_or_wait(struct run *run, const struct trace_event *event)
+{
+    struct lane *lane = lane_of(run, event->event.stream);
+    if (lane == NULL) {
+        return false;
+    }
+    weir_device *device = weir_sim_device(lane->machine->sim);
+    weir_event *object = object_of(run, event->index, lane->machine);
+    if (object == NULL) {
+        return true;
+    }
+    weir_status status;
+    if (event->event.kind == WEIR_TRACE_RECORD) {
+        status = weir_device_event_record(device, object, lane->native);
+        if (status == WEIR_OK) {
+            status = weir_stream_recorded(lane->machine->pool, object, lane->stream);
+        }
+    } else {
+        status = weir_device_stream_wait_event(device, lane->native, object);
+        if (status == WEIR_OK) {
+            status = weir_stream_waited(lane->machine->pool, lane->stream, object);
+        }
+    }
+    return status == WEIR_OK || fail_status(run, "event", status);
+}
+
+static bool sync_all(struct run *run)
+{
+    weir_status status = WEIR_OK;
+    for (uint32_t d = 0; d < run->trace->device_count && status == WEIR_OK; d++) {
+        status = weir_sim_sync(run->machines[d].sim);
+    }
+    for (uint32_t s = 0; s < run->trace->stream_count && status == WEIR_OK; s++) {
+        if (run->lanes[s].stream != NULL) {
+            status = weir_stream_synced(run->lanes[s].machine->pool, run->lanes[s].stream);
+        }
+    }
+    return status == WEIR_OK || fail_status(run, "sync", status);
+}
+
+static bool sync_one(struct run *run, const struct trace_event *event)
+{
+    weir_status status = WEIR_OK;
+    if (event->event.mode == 's') {
+        struct lane *lane = lane_of(run, event->event.stream);
+        if (lane == NULL) {
+            return false;
+        }
+        status = weir_device_stream_sync(weir_sim_device(lane->machine->sim), lane->native);
+        if (status == WEIR_OK) {
+            status = weir_stream_synced(lane->machine->pool, lane->stream);
+        }
+    } else if (run->objects[event->index] != NULL) {
+        struct machine *machine = run->object_machines[event->index];
+        status = weir_device_event_sync(weir_sim_device(machine->sim), run->objects[event->index]);
+        if (status == WEIR_OK) {
+            status = weir_event_synced(machine->pool, run->objects[event->index]);
+        }
+    }
+    return status == WEIR_OK || fail_status(run, "sync", status);
+}
+
+static bool trim_all(struct run *run)
+{
+    for (uint32_t d = 0; d < run->trace->device_count; d++) {
+        weir_status status = weir_pool_trim(run->machines[d].pool, 0, WEIR_TRIM_WAIT, NULL);
+        if (status != WEIR_OK) {
+            return fail_status(run, "trim", status);
+        }
+    }
+    return true;
+}
+
+static bool realloc_block(struct run *run, uint64_t number, const struct trace_event *event)
+{
+    struct live_block *old = &run->blocks[event->old_index];
+    if (old->block == NULL) {
+        return true;
+    }
+    struct lane *lane = old->lane;
+    uint32_t stream = (uint32_t)(lane - run->lanes);
+    return alloc_block(run, number, event->index, stream, event->event.size, 0, tag_of(run, &event->event)) &&
+           free_block(run, event->old_index, lane, NULL);
+}
+
+static bool play_event(struct run *run, uint64_t number, const struct trace_event *event)
+{
+    const weir_trace_event *e = &event->event;
+    switch (e->kind) {
+    case WEIR_TRACE_ALLOC:
+        run->result->allocs++;
+        return alloc_block(run, number, event->index, e->stream, e->size, e->extra, tag_of(run, e));
+    case WEIR_TRACE_FREE: {
+        struct lane *lane = e->stream == WEIR_TRACE_NONE ? NULL : lane_of(run, e->stream);
+        run->result->frees++;
+        return (lane != NULL || e->stream == WEIR_TRACE_NONE) && free_block(run, event->index, lane, tag_of(run, e));
+    }
+    case WEIR_TRACE_REALLOC:
+        run->result->allocs++;
+        run->result->frees++;
+        return realloc_block(run, number, event);
+    case WEIR_TRACE_USE:
+        return use_block(run, event->index, e->stream);
+    case WEIR_TRACE_WORK:
+        return work_on(run, e);
+    case WEIR_TRACE_RECORD:
+    case WEIR_TRACE_WAIT:
+        return record_or_wait(run, event);
+    case WEIR_TRACE_SYNC:
+        return e->mode == '*' ? sync_all(run) : sync_one(run, event);
+    case WEIR_TRACE_TRIM:
+        return trim_all(run);
+    case WEIR_TRACE_CAPACITY:
+        for (uint32_t d = 0; d < run->trace->device_count; d++) {
+            weir_sim_set_capacity(run->machines[d].sim, e->size);
+        }
+        return true;
+    case WEIR_TRACE_PRIOR:   /* played first */
+    case WEIR_TRACE_MARK:    /* labels of the report */
+    case WEIR_TRACE_POOL:    /* a strategy serves all pools from one */
+    case WEIR_TRACE_SEGMENT: /* recorded truth from here on */
+    case WEIR_TRACE_MAPPING:
+    case WEIR_TRACE_OOM:
+    case WEIR_TRACE_COUNTERS:
+    default:
+        return true;
+    }
+}
+
+static bool check_pools(struct run *run, uint64_t number)
+{
+    for (uint32_t d = 0; d < run->trace->device_count; d++) {
+        const char *why = "";
+        if (weir_pool_check(run->machines[d].pool, &why) != WEIR_OK) {
+            return fail(run, "%s: %s: check failed after event %llu: %s", run->trace->path,
+                        run->result->strategy->name, (unsigned long long)number, why);
+        }
+    }
+    run->result->checks++;
+    return true;
+}
+
+/* --- the whole --- */
+
+static int by_address(const void *left, const void *right)
+{
+    const weir_trace_event *a = &(*(const struct trace_event *const *)left)->event;
+    const weir_trace_event *b = &(*(const struct trace_event *const *)right)->event;
+    if (a->address != b->address) {
+        return a->address < b->address ? -1 : 1;
+    }
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* What was live before the window, in address order. Its sizes are those of the recorder's blocks, which hold the
+ * recorder's padding already, so a model that pads is asked for that much less. */
+static bool play_prior(struct run *run)
+{
+    const struct trace *trace = run->trace;
+    size_t count = 0;
+    const struct trace_event **prior = calloc(trace->event_count + 1, sizeof(struct trace_event *));
+    if (prior == NULL) {
+        return fail(run, "no host memory");
+    }
+    for (size_t i = 0; i < trace->event_count; i++) {
+        if (trace->events[i].event.kind == WEIR_TRACE_PRIOR) {
+            prior[count++] = &trace->events[i];
+        }
+    }
+    qsort(prior, count, sizeof(struct trace_event *), by_address);
+    bool played = true;
+    for (size_t i = 0; i < count && played && !run->stopped; i++) {
+        const weir_trace_event *e = &prior[i]->event;
+        uint64_t size = e->size > run->result->pad_bytes ? e->size - run->result->pad_bytes : e->size;
+        played = alloc_block(run, (uint64_t)(prior[i] - trace->events), prior[i]->index, e->stream, size, 0,
+                             "before the window");
+        count_live(run, e->size - size, 0);
+        run->blocks[prior[i]->index].size = e->size;
+    }
+    run->result->prior_blocks = count;
+    free(prior);
+    note_reserved(run, 0);
+    return played && (!run->options->check || check_pools(run, 0));
+}
+
+static void report_progress(const struct run *run, double share)
+{
+    if (run->options->progress != NULL) {
+        run->options->progress(run->options->progress_ctx, share);
+    }
+}
+
+/* Blocks that the trace leaves live are freed before it begins again. */
+static bool free_rest(struct run *run)
+{
+    if (!sync_all(run)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < run->trace->block_count; i++) {
+        if (!free_block(run, i, run->blocks[i].lane, "end of trace")) {
+            return false;
+        }
+    }
+    for (uint32_t s = 0; s < run->trace->stream_count; s++) {
+        run->lanes[s].used_count = 0;
+    }
+    return true;
+}
+
+static bool play_events(struct run *run, uint64_t round, uint64_t rounds)
+{
+    const struct trace *trace = run->trace;
+    const uint64_t step = trace->event_count / progress_steps + 1;
+    uint64_t calls = device_calls(run);
+    const uint64_t shift = round == 0 ? 0 : weir_sim_now(run->machines[0].sim);
+    for (size_t i = 0; i < trace->event_count && !run->stopped; i++) {
+        const struct trace_event *event = &trace->events[i];
+        for (uint32_t d = 0; d < trace->device_count; d++) {
+            run->machines[d].watch.event = (int64_t)i;
+            if (trace->clock == TRACE_CLOCK_NS) {
+                weir_sim_advance_to(run->machines[d].sim, shift + event->event.time_ns);
+            }
+        }
+        if (!play_event(run, i, event)) {
+            return false;
+        }
+        run->result->events_played++;
+        const uint64_t calls_now = device_calls(run);
+        if (calls_now != calls) {
+            calls = calls_now;
+            note_reserved(run, i);
+        }
+        if (run->options->history && round == 0) {
+            series_add(&run->series, i, run->live_bytes, run->reserved_bytes);
+        }
+        if (run->options->check && !check_pools(run, i)) {
+            return false;
+        }
+        if (i % step == 0) {
+            report_progress(run, ((double)round + (double)i / (double)trace->event_count) / (double)rounds);
+        }
+    }
+    return true;
+}
+
+static bool play(struct run *run)
+{
+    const uint64_t rounds = run->options->repeat > 1 ? run->options->repeat : 1;
+    run->result->seconds = 0.0;
+    for (uint64_t round = 0; round < rounds && !run->stopped; round++) {
+        if ((round > 0 && !free_rest(run)) || !play_prior(run)) {
+            return false;
+        }
+        uint64_t began = latency_now();
+        if (!play_events(run, round, rounds)) {
+            return false;
+        }
+        run->result->seconds += (double)(latency_now() - began) * 1e-9;
+    }
+    return true;
+}
+
+static bool start(struct run *run, uint64_t pad_bytes)
+{
+    const struct trace *trace = run->trace;
+    run->machines = calloc(trace->device_count, sizeof(*run->machines));
+    run->lanes = calloc(trace->stream_count, sizeof(*run->lanes));
+    run->blocks = calloc((size_t)trace->block_count + 1, sizeof(*run->blocks));
+    run->objects = calloc((size_t)trace->object_count + 1, sizeof(weir_event *));
+    run->object_machines = calloc((size_t)trace->object_count + 1, sizeof(struct machine *));
+    bool enough = run->machines != NULL && run->lanes != NULL && run->blocks != NULL && run->objects != NULL &&
+                  run->object_machines != NULL;
+    if (enough && run->options->history) {
+        run->result->places = calloc((size_t)trace->block_count + 1, sizeof(*run->result->places));
+        enough = run->result->places != NULL && series_init(&run->series, trace->event_count);
+    }
+    if (!enough) {
+        return fail(run, "no host memory");
+    }
+    latency_init(&run->latency);
+    for (uint32_t d = 0; d < trace->device_count; d++) {
+        if (!start_machine(run, d, pad_bytes)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void keep_figures(struct run *run)
+{
+    struct replay_result *result = run->result;
+    result->peak_live_bytes = run->live_peak;
+    result->p50_ns = latency_percentile(&run->latency, 0.5);
+    result->p99_ns = latency_percentile(&run->latency, 0.99);
+    result->p999_ns = latency_percentile(&run->latency, 0.999);
+    result->device_calls = device_calls(run);
+    for (uint32_t d = 0; d < run->trace->device_count; d++) {
+        weir_stats stats = WEIR_STATS_INIT;
+        result->device_time_ns += run->machines[d].watch.ns;
+        if (weir_pool_stats(run->machines[d].pool, &stats) != WEIR_OK) {
+            continue;
+        }
+        result->waits += stats.waits;
+        result->syncs += stats.syncs;
+        for (size_t i = 0; i < WEIR_RUNG_COUNT; i++) {
+            result->served[i] += stats.served[i];
+        }
+    }
+}
+
+static bool keep_findings(struct run *run)
+{
+    struct replay_result *result = run->result;
+    result->findings = calloc(findings_kept, sizeof(char *));
+    if (result->findings == NULL) {
+        return fail(run, "no host memory");
+    }
+    for (uint32_t d = 0; d < run->trace->device_count; d++) {
+        weir_sim_finding finding;
+        weir_sim *sim = run->machines[d].sim;
+        result->hazards += weir_sim_finding_count(sim, WEIR_SIM_FINDING_KINDS);
+        for (size_t i = 0; weir_sim_finding_at(sim, i, &finding); i++) {
+            result->hazards_in_flight += finding.in_flight;
+            if (result->finding_count < findings_kept) {
+                result->findings[result->finding_count] = strdup(finding.text);
+                result->finding_count += result->findings[result->finding_count] != NULL;
+            }
+        }
+    }
+    return true;
+}
+
+static bool keep_history(struct run *run)
+{
+    struct replay_result *result = run->result;
+    if (!run->options->history) {
+        return true;
+    }
+    size_t count = 0;
+    for (uint32_t d = 0; d < run->trace->device_count; d++) {
+        count += run->machines[d].watch.region_count;
+    }
+    result->regions = calloc(count + 1, sizeof(*result->regions));
+    if (result->regions == NULL) {
+        return fail(run, "no host memory");
+    }
+    for (uint32_t d = 0; d < run->trace->device_count; d++) {
+        const struct watch *watch = &run->machines[d].watch;
+        if (watch->failed) {
+            return fail(run, "no host memory");
+        }
+        if (watch->region_count > 0) {
+            memcpy(result->regions + result->region_count, watch->regions,
+                   watch->region_count * sizeof(*result->regions));
+        }
+        result->region_count += watch->region_count;
+    }
+    result->points = run->series.points;
+    result->point_count = run->series.count;
+    run->series.points = NULL;
+    return true;
+}
+
+/* Frees what is left, gives everything back and lets the auditor look for leaks. */
+static bool finish(struct run *run)
+{
+    if (!free_rest(run)) {
+        return false;
+    }
+    for (uint32_t d = 0; d < run->trace->device_count; d++) {
+        struct machine *machine = &run->machines[d];
+        weir_status status = weir_pool_destroy(machine->pool);
+        machine->pool = NULL;
+        if (status != WEIR_OK) {
+            return fail_status(run, "the pool could not give everything back", status);
+        }
+        if (!run->options->no_audit) {
+            weir_sim_audit_leaks(machine->sim);
+        }
+        weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+        if (weir_sim_get_stats(machine->sim, &stats) == WEIR_OK && stats.held_bytes != 0) {
+            return fail(run, "%s: %s: %llu bytes were not given back", run->trace->path, run->result->strategy->name,
+                        (unsigned long long)stats.held_bytes);
+        }
+    }
+    return keep_findings(run);
+}
+
+static void clean_up(struct run *run)
+{
+    for (uint32_t d = 0; run->machines != NULL && d < run->trace->device_count; d++) {
+        struct machine *machine = &run->machines[d];
+        weir_status status = weir_pool_destroy(machine->pool);
+        (void)status; /* NULL unless a failure has been reported already */
+        if (machine->watch.device != NULL) {
+            watch_fini(&machine->watch);
+        }
+        weir_sim_destroy(machine->sim);
+    }
+    for (uint32_t s = 0; run->lanes != NULL && s < run->trace->stream_count; s++) {
+        free(run->lanes[s].used);
+    }
+    free(run->machines);
+    free(run->lanes);
+    free(run->blocks);
+    free(run->objects);
+    free(run->object_machines);
+    free(run->series.points);
+}
+
+bool replay_run(const struct trace *trace, const struct replay_strategy *strategy, uint64_t pad_bytes,
+                const struct replay_options *options, struct replay_result *result, char *error, size_t error_size)
+{
+    *result = (struct replay_result){ .strategy = strategy, .pad_bytes = strategy->models_padding ? pad_bytes : 0 };
+    struct run *run = calloc(1, sizeof(*run));
+    if (run == NULL) {
+        (void)snprintf(error, error_size, "no host memory");
+        return false;
+    }
+    run->trace = trace;
+    run->options = options;
+    run->result = result;
+    run->error = error;
+    run->error_size = error_size;
+    bool done = start(run, pad_bytes) && play(run);
+    if (done) {
+        keep_figures(run);
+        done = keep_history(run) && finish(run);
+    }
+    report_progress(run, 1.0);
+    clean_up(run);
+    free(run);
+    return done;
+}
+
+void replay_result_free(struct replay_result *result)
+{
+    for (size_t i = 0; i < result->finding_count; i++) {
+        free(result->findings[i]);
+    }
+    free(result->findings);
+    free(result->places);
+    free(result->regions);
+    free(result->points);
+    *result = (struct replay_result){ 0 };
+}

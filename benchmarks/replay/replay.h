@@ -1,0 +1,101 @@
+/* replay.h: one trace through one strategy on the simulated device.
+ *
+ * Every strategy starts from the same state: an empty device, then the blocks that were live before the window, in
+ * address order, then the events. Each device of a trace gets a simulator and a pool of its own. What is reported as
+ * live is bytes as requested, and as reserved what the device gave.
+ */
+#ifndef WEIR_BENCHMARKS_REPLAY_H
+#define WEIR_BENCHMARKS_REPLAY_H
+
+#include <weir/pool.h>
+#include <weir/sim.h>
+
+#include "replay/strategies.h"
+#include "trace/trace.h"
+
+struct replay_options {
+    uint64_t capacity;    /* bytes of each device; 0 = what the trace says, else as much as it takes */
+    uint64_t limit;       /* the pools' limit_bytes; 0 = none */
+    uint64_t seed;        /* jitter of durations; 0 = none */
+    weir_growth growth;
+    bool ignore_uses;     /* do not tell the pool of uses on other streams */
+    bool no_audit;
+    bool check;           /* weir_pool_check after every event */
+    bool no_timing;       /* no clock reads around calls: ns_per_call stays 0 */
+    bool history;         /* keep what the report draws */
+    uint32_t repeat;      /* play the events this many times; 0 = once */
+    /* Called now and then with the share that is done, 0 to 1; may be NULL. */
+    void (*progress)(void *ctx, double share);
+    void *progress_ctx;
+};
+
+struct replay_oom {
+    bool happened;
+    uint64_t event; /* index in the trace */
+    uint64_t size;
+    char why[512];
+};
+
+/* Where a block was put; address 0: nowhere. */
+struct replay_place {
+    uint64_t address;
+    uint64_t capacity;
+};
+
+/* A region's life in event indices; -1: before the first event, or never. */
+struct replay_region {
+    uint64_t address;
+    uint64_t size;
+    int64_t added;
+    int64_t removed;
+};
+
+struct replay_point {
+    uint64_t event;
+    uint64_t live;
+    uint64_t reserved;
+};
+
+struct replay_result {
+    const struct replay_strategy *strategy;
+    uint64_t pad_bytes;
+    uint64_t prior_blocks;
+    uint64_t allocs; /* events that allocate, prior blocks not counted */
+    uint64_t frees;
+    uint64_t peak_live_bytes;
+    uint64_t peak_reserved_bytes;
+    struct replay_oom oom;
+    uint64_t device_calls;
+    uint64_t device_time_ns;
+    uint64_t waits;
+    uint64_t syncs;
+    uint64_t hazards;
+    uint64_t hazards_in_flight; /* of those kept: the earlier work was still running */
+    double p50_ns;
+    double p99_ns;
+    double p999_ns;
+    uint64_t worst_event; /* when reserved memory peaked */
+    uint64_t largest_free_bytes; /* then */
+    uint64_t free_bytes;         /* then */
+    uint64_t served[WEIR_RUNG_COUNT];
+    uint64_t checks;             /* that passed */
+    double seconds;              /* wall time of the events, without setup */
+    uint64_t events_played;
+    char **findings; /* sentences of the auditor, at most 50 */
+    size_t finding_count;
+
+    /* With history: */
+    struct replay_place *places; /* by block index of the trace */
+    struct replay_region *regions;
+    size_t region_count;
+    struct replay_point *points;
+    size_t point_count;
+};
+
+/* Runs. False, and a line in `error`, when something broke that is no result: host memory, a check that failed, a
+ * device that did not take its memory back. */
+bool replay_run(const struct trace *trace, const struct replay_strategy *strategy, uint64_t pad_bytes,
+                const struct replay_options *options, struct replay_result *result, char *error, size_t error_size);
+void replay_result_free(struct replay_result *result);
+
+#endif

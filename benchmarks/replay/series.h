@@ -1,0 +1,39 @@
+/* series.h: bytes over time, thinned to a few thousand points of which each keeps the highest values of its stretch. */
+#ifndef WEIR_BENCHMARKS_SERIES_H
+#define WEIR_BENCHMARKS_SERIES_H
+
+#include <stdlib.h>
+
+#include "replay/replay.h"
+
+#define SERIES_POINTS 4000u
+
+struct series {
+    struct replay_point *points;
+    size_t count;
+    uint64_t stride; /* events per point */
+};
+
+/* False without host memory. */
+static inline bool series_init(struct series *series, uint64_t events)
+{
+    series->points = calloc(SERIES_POINTS + 2, sizeof(*series->points));
+    series->count = 0;
+    series->stride = events / SERIES_POINTS + 1;
+    return series->points != NULL;
+}
+
+static inline void series_add(struct series *series, uint64_t event, uint64_t live, uint64_t reserved)
+{
+    size_t slot = (size_t)(event / series->stride);
+    if (slot >= series->count) {
+        series->points[slot] = (struct replay_point){ event, live, reserved };
+        series->count = slot + 1;
+        return;
+    }
+    struct replay_point *point = &series->points[slot];
+    point->live = live > point->live ? live : point->live;
+    point->reserved = reserved > point->reserved ? reserved : point->reserved;
+}
+
+#endif

@@ -1,0 +1,33 @@
+/* strategies.c: the table of strategies.h. */
+#include "strategies.h"
+
+#include <weir/caching.h>
+
+#include <string.h>
+
+#include "models/direct.h"
+#include "models/pytorch.h"
+
+static const struct replay_strategy table[] = {
+    { "caching", "weir's default: best fit at constant cost, split and coalesce", weir_caching_strategy, false, 0 },
+    { "pytorch", "model of PyTorch's native caching allocator, exact to the address", model_pytorch_strategy, true,
+      -1 },
+    { "torch_npu", "the same with torch_npu's 32 bytes added to every request", model_pytorch_strategy, true, 32 },
+    { "direct", "one device allocation per block: no allocator at all", model_direct_strategy, false, 0 },
+    { NULL, NULL, NULL, false, 0 },
+};
+
+const struct replay_strategy *replay_strategies(void)
+{
+    return table;
+}
+
+const struct replay_strategy *replay_strategy_find(const char *name, size_t length)
+{
+    for (const struct replay_strategy *strategy = table; strategy->name != NULL; strategy++) {
+        if (strlen(strategy->name) == length && memcmp(strategy->name, name, length) == 0) {
+            return strategy;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,20 @@
+/* strategies.h: the strategies that a replay can compare, by name. Adding one is one line in strategies.c. */
+#ifndef WEIR_BENCHMARKS_STRATEGIES_H
+#define WEIR_BENCHMARKS_STRATEGIES_H
+
+#include <weir/pool.h>
+
+struct replay_strategy {
+    const char *name;
+    const char *text; /* for --help: one line */
+    const weir_strategy_ops *(*ops)(void);
+    bool models_padding; /* its config is a model_pytorch_config */
+    int fixed_pad;       /* bytes added to each request; -1 = what the recording shows */
+};
+
+/* NULL when there is none of that name. */
+const struct replay_strategy *replay_strategy_find(const char *name, size_t length);
+/* All of them, ended by a NULL name. */
+const struct replay_strategy *replay_strategies(void);
+
+#endif

@@ -1,0 +1,145 @@
+/* watch.c: see watch.h. Noting a region is constant, forgetting one looks from the newest backwards. */
+#include "replay/watch.h"
+
+#include <stdlib.h>
+
+static void note_added(struct watch *watch, uint64_t address, uint64_t size)
+{
+    if (watch->region_count == watch->region_capacity) {
+        size_t capacity = watch->region_capacity == 0 ? 64 : watch->region_capacity * 2;
+        struct replay_region *regions = realloc(watch->regions, capacity * sizeof(*regions));
+        if (regions == NULL) {
+            watch->failed = true;
+            return;
+        }
+        watch->regions = regions;
+        watch->region_capacity = capacity;
+    }
+    watch->regions[watch->region_count++] = (struct replay_region){ address, size, watch->event, -1 };
+}
+
+static void note_removed(struct watch *watch, uint64_t address)
+{
+    for (size_t i = watch->region_count; i-- > 0;) {
+        if (watch->regions[i].address == address && watch->regions[i].removed == -1) {
+            watch->regions[i].removed = watch->event;
+            return;
+        }
+    }
+}
+
+static weir_device *inner(const struct watch *watch)
+{
+    return weir_sim_device(watch->sim);
+}
+
+/* Makes the call and adds what it took to the figures. */
+#define WATCHED(watch, call)                                                                       \
+    uint64_t began = weir_sim_now((watch)->sim);                                                   \
+    weir_status status = (call);                                                                   \
+    (watch)->calls++;                                                                              \
+    (watch)->ns += weir_sim_now((watch)->sim) - began
+
+static weir_status get_info(void *ctx, weir_device_info *info)
+{
+    weir_status status = weir_device_get_info(inner(ctx), info);
+    info->abilities &= ~(uint32_t)WEIR_DEVICE_VIRTUAL_MEMORY; /* no pool takes memory that way so far */
+    info->page_bytes = 0;
+    return status;
+}
+
+static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_region_alloc(inner(watch), size, address));
+    if (status == WEIR_OK && watch->keep) {
+        note_added(watch, *address, size);
+    }
+    return status;
+}
+
+static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_region_free(inner(watch), address, size));
+    if (status == WEIR_OK && watch->keep) {
+        note_removed(watch, address);
+    }
+    return status;
+}
+
+static weir_status event_create(void *ctx, weir_event **event)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_event_create(inner(watch), event));
+    return status;
+}
+
+static weir_status event_destroy(void *ctx, weir_event *event)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_event_destroy(inner(watch), event));
+    return status;
+}
+
+static weir_status event_record(void *ctx, weir_event *event, void *native_stream)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_event_record(inner(watch), event, native_stream));
+    return status;
+}
+
+static weir_status event_query(void *ctx, weir_event *event, bool *complete)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_event_query(inner(watch), event, complete));
+    return status;
+}
+
+static weir_status event_sync(void *ctx, weir_event *event)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_event_sync(inner(watch), event));
+    return status;
+}
+
+static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event *event)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_stream_wait_event(inner(watch), native_stream, event));
+    return status;
+}
+
+static weir_status stream_sync(void *ctx, void *native_stream)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_stream_sync(inner(watch), native_stream));
+    return status;
+}
+
+weir_status watch_init(struct watch *watch, weir_sim *sim, bool keep)
+{
+    static const weir_device_ops ops = {
+        .struct_size = sizeof(ops),
+        .get_info = get_info,
+        .region_alloc = region_alloc,
+        .region_free = region_free,
+        .event_create = event_create,
+        .event_destroy = event_destroy,
+        .event_record = event_record,
+        .event_query = event_query,
+        .event_sync = event_sync,
+        .stream_wait_event = stream_wait_event,
+        .stream_sync = stream_sync,
+    };
+    *watch = (struct watch){ .sim = sim, .keep = keep, .event = -1 };
+    return weir_device_create(&ops, watch, &watch->device);
+}
+
+void watch_fini(struct watch *watch)
+{
+    weir_device_destroy(watch->device);
+    watch->device = NULL;
+    free(watch->regions);
+    watch->regions = NULL;
+}

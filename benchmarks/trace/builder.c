@@ -1,0 +1,403 @@
+/* builder.c: the one place that makes and frees a struct trace, so that its counts and flags are right for every
+ * source of events.
+ */
+#include "trace_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct trace_store {
+    struct arena arena;
+};
+
+#define DEFAULT_MAX_BYTES ((uint64_t)4 << 30)
+#define DEFAULT_MAX_EVENTS ((uint64_t)100000000)
+#define STREAM_WITHOUT_DEVICE UINT32_MAX
+
+bool builder_no_memory(struct trace_builder *builder)
+{
+    const char *path = builder->trace != NULL ? builder->trace->path : "trace";
+    return trace_say(builder->error, WEIR_ERR_NO_MEMORY, path, "out of memory");
+}
+
+static bool start_trace(struct trace *trace, const char *path)
+{
+    trace->store = calloc(1, sizeof *trace->store);
+    if (trace->store == NULL) {
+        return false;
+    }
+    trace->path = arena_text(&trace->store->arena, path, strlen(path));
+    trace->source = "";
+    trace->thread_count = 1;
+    trace->pad_bytes = TRACE_PAD_UNKNOWN;
+    return trace->path != NULL;
+}
+
+static bool need_stream(struct trace_builder *builder, uint32_t stream);
+
+bool builder_start(struct trace_builder *builder, const char *path,
+                   const struct trace_limits *limits, struct trace_error *error)
+{
+    memset(builder, 0, sizeof *builder);
+    builder->error = error;
+    if (limits != NULL) {
+        builder->limits = *limits;
+    }
+    if (builder->limits.max_bytes == 0) {
+        builder->limits.max_bytes = DEFAULT_MAX_BYTES;
+    }
+    if (builder->limits.max_events == 0) {
+        builder->limits.max_events = DEFAULT_MAX_EVENTS;
+    }
+    struct trace *trace = calloc(1, sizeof *trace);
+    if (trace == NULL || !start_trace(trace, path)) {
+        trace_free(trace);
+        return trace_say(error, WEIR_ERR_NO_MEMORY, path, "out of memory");
+    }
+    builder->trace = trace;
+    if (builder_device(builder, 0) == NULL || !need_stream(builder, 0)) {
+        builder_no_memory(builder);
+        builder_drop(builder);
+        return false;
+    }
+    return true;
+}
+
+struct trace_device *builder_device(struct trace_builder *builder, uint32_t number)
+{
+    struct trace *trace = builder->trace;
+    while (trace->device_count <= number) {
+        struct trace_device *devices = grow_array(trace->devices, trace->device_count,
+                                                  &builder->device_capacity, sizeof *devices);
+        if (devices == NULL) {
+            return NULL;
+        }
+        trace->devices = devices;
+        devices[trace->device_count++] = (struct trace_device){.name = ""};
+    }
+    return &trace->devices[number];
+}
+
+static bool need_stream(struct trace_builder *builder, uint32_t stream)
+{
+    struct trace *trace = builder->trace;
+    while (trace->stream_count <= stream) {
+        uint32_t *devices = grow_array(trace->stream_device, trace->stream_count,
+                                       &builder->stream_capacity, sizeof *devices);
+        if (devices == NULL) {
+            return false;
+        }
+        trace->stream_device = devices;
+        devices[trace->stream_count++] = STREAM_WITHOUT_DEVICE;
+    }
+    return true;
+}
+
+/* The first line that gives a stream its device decides; a trace that contradicts itself later is marked. */
+static void bind_stream(struct trace *trace, uint32_t stream, uint32_t device)
+{
+    uint32_t *bound = &trace->stream_device[stream];
+    if (*bound == STREAM_WITHOUT_DEVICE) {
+        *bound = device;
+    } else if (*bound != device) {
+        trace->streams_mix_devices = true;
+    }
+}
+
+static void count_birth(struct trace_builder *builder, const weir_trace_event *event,
+                        uint32_t index)
+{
+    builder->births++;
+    builder->addressed += event->address != 0;
+    if (index >= builder->trace->block_count) {
+        builder->trace->block_count = index + 1;
+    }
+}
+
+static void note_kind(struct trace_builder *builder, const weir_trace_event *event, uint32_t index)
+{
+    struct trace *trace = builder->trace;
+    switch (event->kind) {
+    case WEIR_TRACE_PRIOR:
+    case WEIR_TRACE_ALLOC:
+        count_birth(builder, event, index);
+        break;
+    case WEIR_TRACE_REALLOC:
+        if (index >= trace->block_count) {
+            trace->block_count = index + 1;
+        }
+        break;
+    case WEIR_TRACE_RECORD:
+    case WEIR_TRACE_WAIT:
+    case WEIR_TRACE_SYNC:
+        if (index != TRACE_NO_INDEX && index >= trace->object_count) {
+            trace->object_count = index + 1;
+        }
+        break;
+    case WEIR_TRACE_SEGMENT:
+        trace->has_segments = true;
+        break;
+    case WEIR_TRACE_MAPPING:
+        trace->expandable = true;
+        break;
+    default:
+        break;
+    }
+}
+
+bool builder_event(struct trace_builder *builder, const weir_trace_event *event, uint32_t index,
+                   uint32_t old_index, bool gives_device)
+{
+    struct trace *trace = builder->trace;
+    if (trace->event_count >= builder->limits.max_events) {
+        return trace_say(builder->error, WEIR_ERR_LIMIT, trace->path,
+                         "more than %" PRIu64 " events, which is the limit",
+                         builder->limits.max_events);
+    }
+    struct trace_event *events =
+        grow_array(trace->events, trace->event_count, &builder->event_capacity, sizeof *events);
+    if (events == NULL) {
+        return builder_no_memory(builder);
+    }
+    trace->events = events;
+    struct trace_event *to = &events[trace->event_count++];
+    to->event = *event;
+    to->index = index;
+    to->old_index = old_index;
+
+    if (event->device >= trace->device_count && builder_device(builder, event->device) == NULL) {
+        return builder_no_memory(builder);
+    }
+    if (event->stream != WEIR_TRACE_NONE) {
+        if (event->stream >= trace->stream_count && !need_stream(builder, event->stream)) {
+            return builder_no_memory(builder);
+        }
+        if (gives_device) {
+            bind_stream(trace, event->stream, event->device);
+        }
+    }
+    if (event->thread != WEIR_TRACE_NONE && event->thread >= trace->thread_count) {
+        trace->thread_count = event->thread + 1;
+    }
+    if (event->pool != WEIR_TRACE_NONE && event->pool >= trace->pool_count) {
+        trace->pool_count = event->pool + 1;
+    }
+    note_kind(builder, event, index);
+    return true;
+}
+
+char *builder_text(struct trace_builder *builder, const char *text, size_t length)
+{
+    return arena_text(&builder->trace->store->arena, text, length);
+}
+
+bool builder_tag(struct trace_builder *builder, const char *text, size_t length, uint32_t *tag)
+{
+    struct trace *trace = builder->trace;
+    const char **tags =
+        grow_array(trace->tags, trace->tag_count, &builder->tag_capacity, sizeof *tags);
+    char *copy = builder_text(builder, text, length);
+    if (tags != NULL) {
+        trace->tags = tags;
+    }
+    if (tags == NULL || copy == NULL) {
+        return builder_no_memory(builder);
+    }
+    *tag = trace->tag_count;
+    tags[trace->tag_count++] = copy;
+    return true;
+}
+
+bool builder_note(struct trace_builder *builder, const char *text, size_t length)
+{
+    struct trace *trace = builder->trace;
+    const char **notes =
+        grow_array(trace->notes, trace->note_count, &builder->note_capacity, sizeof *notes);
+    char *copy = builder_text(builder, text, length);
+    if (notes != NULL) {
+        trace->notes = notes;
+    }
+    if (notes == NULL || copy == NULL) {
+        return builder_no_memory(builder);
+    }
+    notes[trace->note_count++] = copy;
+    return true;
+}
+
+bool builder_note_format(struct trace_builder *builder, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length < 0) {
+        return builder_no_memory(builder);
+    }
+    return builder_note(builder, text, strlen(text));
+}
+
+bool builder_source(struct trace_builder *builder, const char *text, size_t length)
+{
+    char *copy = builder_text(builder, text, length);
+    if (copy == NULL) {
+        return builder_no_memory(builder);
+    }
+    builder->trace->source = copy;
+    return true;
+}
+
+bool builder_recorded_note(struct trace_builder *builder, const char *text, size_t length)
+{
+    char *copy = builder_text(builder, text, length);
+    if (copy == NULL) {
+        return builder_no_memory(builder);
+    }
+    builder->trace->recorded_note = copy;
+    return true;
+}
+
+bool builder_finish(struct trace_builder *builder, struct trace **out)
+{
+    struct trace *trace = builder->trace;
+    for (uint32_t i = 0; i < trace->stream_count; i++) {
+        if (trace->stream_device[i] == STREAM_WITHOUT_DEVICE) {
+            trace->stream_device[i] = 0;
+        }
+    }
+    trace->has_addresses = builder->births > 0 && builder->addressed == builder->births;
+    if (builder->addressed > 0 && trace->pad_bytes == TRACE_PAD_UNKNOWN &&
+        !trace_infer_pad(trace)) {
+        return builder_no_memory(builder);
+    }
+    if (trace->event_count > 0) {
+        struct trace_event *fitted = realloc(trace->events, trace->event_count * sizeof *fitted);
+        trace->events = fitted != NULL ? fitted : trace->events;
+    }
+    builder->trace = NULL;
+    *out = trace;
+    return true;
+}
+
+void builder_drop(struct trace_builder *builder)
+{
+    trace_free(builder->trace);
+    builder->trace = NULL;
+}
+
+void trace_free(struct trace *trace)
+{
+    if (trace == NULL) {
+        return;
+    }
+    if (trace->store != NULL) {
+        arena_free(&trace->store->arena);
+        free(trace->store);
+    }
+    free(trace->devices);
+    free(trace->stream_device);
+    free(trace->tags);
+    free(trace->notes);
+    free(trace->events);
+    free(trace);
+}
+
+/* --- how much the recorded allocator added before it rounded --- */
+
+struct pad_evidence {
+    struct id_map starts;       /* addresses of live blocks */
+    struct id_map ends_without; /* where live blocks end when nothing was added */
+    struct id_map ends_with;    /* where they end when 32 bytes were added */
+    uint64_t without;
+    uint64_t with;
+};
+
+static uint64_t round_512(uint64_t size)
+{
+    return (size + 511) & ~UINT64_C(511);
+}
+
+/* Devices may use the same addresses for different memory. */
+static uint64_t device_address(uint32_t device, uint64_t address)
+{
+    return address ^ ((uint64_t)device << 52);
+}
+
+/* Only requests that end up in another class of 512 bytes with the addition say anything. */
+static bool tells_pad(const weir_trace_event *event)
+{
+    return event->kind == WEIR_TRACE_ALLOC && event->size < UINT64_MAX / 2 &&
+           event->address < UINT64_MAX / 2 && round_512(event->size) != round_512(event->size + 32);
+}
+
+static bool block_appears(struct pad_evidence *evidence, const weir_trace_event *event)
+{
+    uint32_t any;
+    uint64_t start = device_address(event->device, event->address);
+    evidence->without += id_map_get(&evidence->ends_without, start, &any);
+    evidence->with += id_map_get(&evidence->ends_with, start, &any);
+    if (!id_map_put(&evidence->starts, start, 0)) {
+        return false;
+    }
+    if (!tells_pad(event)) {
+        return true;
+    }
+    uint64_t without = device_address(event->device, event->address + round_512(event->size));
+    uint64_t with = device_address(event->device, event->address + round_512(event->size + 32));
+    evidence->without += id_map_get(&evidence->starts, without, &any);
+    evidence->with += id_map_get(&evidence->starts, with, &any);
+    return id_map_put(&evidence->ends_without, without, 0) &&
+           id_map_put(&evidence->ends_with, with, 0);
+}
+
+static void block_disappears(struct pad_evidence *evidence, const weir_trace_event *event)
+{
+    id_map_remove(&evidence->starts, device_address(event->device, event->address));
+    if (tells_pad(event)) {
+        id_map_remove(&evidence->ends_without,
+                      device_address(event->device, event->address + round_512(event->size)));
+        id_map_remove(&evidence->ends_with,
+                      device_address(event->device, event->address + round_512(event->size + 32)));
+    }
+}
+
+static bool gather_pad(const struct trace *trace, struct pad_evidence *evidence, size_t *birth_of)
+{
+    for (size_t i = 0; i < trace->event_count && evidence->without == 0; i++) {
+        const struct trace_event *entry = &trace->events[i];
+        const weir_trace_event *event = &entry->event;
+        if (event->kind == WEIR_TRACE_PRIOR || event->kind == WEIR_TRACE_ALLOC) {
+            birth_of[entry->index] = i + 1;
+            if (event->address != 0 && !block_appears(evidence, event)) {
+                return false;
+            }
+        } else if (event->kind == WEIR_TRACE_FREE && birth_of[entry->index] != 0) {
+            const weir_trace_event *birth = &trace->events[birth_of[entry->index] - 1].event;
+            if (birth->address != 0) {
+                block_disappears(evidence, birth);
+            }
+        } else if (event->kind == WEIR_TRACE_REALLOC && birth_of[entry->old_index] != 0) {
+            block_disappears(evidence, &trace->events[birth_of[entry->old_index] - 1].event);
+        }
+    }
+    return true;
+}
+
+bool trace_infer_pad(struct trace *trace)
+{
+    struct pad_evidence evidence = {.without = 0};
+    size_t *birth_of = calloc((size_t)trace->block_count + 1, sizeof *birth_of);
+    bool done = birth_of != NULL && gather_pad(trace, &evidence, birth_of);
+    if (done && evidence.without > 0) {
+        trace->pad_bytes = 0;
+    } else if (done && evidence.with > 0) {
+        trace->pad_bytes = 32;
+    }
+    free(birth_of);
+    id_map_free(&evidence.starts);
+    id_map_free(&evidence.ends_without);
+    id_map_free(&evidence.ends_with);
+    return done;
+}

@@ -1,0 +1,63 @@
+/* pickle.h: plain data out of a Python pickle, without Python and without executing anything.
+ *
+ * Promise: only None, bool, int, float, str, bytes, list, tuple and dict come out. Every opcode that could name,
+ * import, build or call something is refused with its name and byte offset. Memory stays within a small multiple of
+ * the input; nothing recurses, neither while parsing nor while freeing, so depth is no danger.
+ *
+ * Values are shared exactly as the pickle shares them: an object that is memoised and fetched a thousand times is one
+ * node with a thousand references. A container may therefore contain itself, and what looks like a tree can be
+ * exponentially large when it is walked: whoever walks must follow a fixed shape and count its steps.
+ */
+#ifndef WEIR_BENCHMARKS_PICKLE_H
+#define WEIR_BENCHMARKS_PICKLE_H
+
+#include "trace_internal.h"
+
+enum pickle_kind {
+    PICKLE_NONE,
+    PICKLE_BOOL,
+    PICKLE_INT,  /* fits int64_t */
+    PICKLE_UINT, /* above INT64_MAX */
+    PICKLE_FLOAT,
+    PICKLE_STR, /* as stored: UTF-8 that nobody has checked */
+    PICKLE_BYTES,
+    PICKLE_LIST,
+    PICKLE_TUPLE,
+    PICKLE_DICT,
+};
+
+struct pickle_value {
+    enum pickle_kind kind;
+    uint32_t mark;  /* 0 at first; for the walker's own use */
+    uint32_t count; /* LIST, TUPLE: items. DICT: keys and values together. STR, BYTES: bytes */
+    uint32_t room;  /* LIST, DICT: items for which there is memory */
+    union {
+        bool boolean;
+        int64_t integer;
+        uint64_t unsigned_integer;
+        double real;
+        const char *text; /* not terminated by a NUL; points into the input or the arena */
+        struct pickle_value **items; /* DICT: key, value, key, value ... */
+    } as;
+};
+
+struct pickle {
+    struct arena arena;
+    struct pickle_value *root;
+    unsigned protocol; /* what the PROTO opcode said, 0 without one */
+};
+
+/* Parses the whole input, which must stay where it is as long as the values are used. */
+bool pickle_parse(const struct trace_source *source, struct pickle *out, struct trace_error *error);
+void pickle_free(struct pickle *pickle);
+
+/* The value of a key that is this string; NULL when `dict` is none or lacks it. The last of equal keys counts.
+ * Costs one comparison for each key. */
+struct pickle_value *pickle_get(const struct pickle_value *dict, const char *key);
+
+bool pickle_is_text(const struct pickle_value *value, const char *text);
+
+/* "a list", "a dict" ... for messages. */
+const char *pickle_kind_name(const struct pickle_value *value);
+
+#endif

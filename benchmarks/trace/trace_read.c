@@ -1,0 +1,163 @@
+/* trace_read.c: from a file or bytes to a trace: look at the first bytes, unpack once at most, hand over to the reader
+ * of that format. File names and suffixes decide nothing.
+ */
+#include "trace_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_MAX_BYTES ((uint64_t)4 << 30)
+
+static bool begins(const unsigned char *bytes, size_t size, const char *magic, size_t length)
+{
+    return size >= length && memcmp(bytes, magic, length) == 0;
+}
+
+/* Protocols 0 and 1 have no mark of their own: a snapshot is a dict, written "(d" or "}". */
+static bool begins_old_pickle(const unsigned char *bytes, size_t size)
+{
+    if (size < 2) {
+        return false;
+    }
+    return (bytes[0] == '(' && (bytes[1] == 'd' || bytes[1] == 'l')) ||
+           ((bytes[0] == '}' || bytes[0] == ']') &&
+            (bytes[1] == 'q' || bytes[1] == '(' || bytes[1] == '.'));
+}
+
+enum trace_format trace_detect(const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    if (size == 0) {
+        return TRACE_FORMAT_UNKNOWN;
+    }
+    if (begins(bytes, size,
+               "\xfd"
+               "7zXZ\0",
+               6)) {
+        return TRACE_FORMAT_XZ;
+    }
+    if (begins(bytes, size, "\x1f\x8b", 2)) {
+        return TRACE_FORMAT_GZIP;
+    }
+    if (begins(bytes, size, "\x28\xb5\x2f\xfd", 4)) {
+        return TRACE_FORMAT_ZSTD;
+    }
+    if (begins(bytes, size, "PK\x03\x04", 4)) {
+        return TRACE_FORMAT_ZIP;
+    }
+    if (begins(bytes, size, "#wtr", 4)) {
+        return TRACE_FORMAT_WTR;
+    }
+    if (bytes[0] == 0x80 || begins_old_pickle(bytes, size)) {
+        return TRACE_FORMAT_PICKLE;
+    }
+    size_t blanks = 0;
+    while (blanks < size && blanks < 64 && strchr(" \t\r\n", bytes[blanks]) != NULL &&
+           bytes[blanks] != 0) {
+        blanks++;
+    }
+    if (blanks < size && (bytes[blanks] == '{' || bytes[blanks] == '[')) {
+        return TRACE_FORMAT_JSON;
+    }
+    return TRACE_FORMAT_UNKNOWN;
+}
+
+static bool refuse(const struct trace_source *source, enum trace_format format,
+                   struct trace_error *error)
+{
+    switch (format) {
+    case TRACE_FORMAT_XZ:
+    case TRACE_FORMAT_GZIP:
+        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
+                         "is packed twice; unpack it once before");
+    case TRACE_FORMAT_ZSTD:
+        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
+                         "is packed with zstd; xz, gzip and plain are read");
+    case TRACE_FORMAT_ZIP:
+        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
+                         "is a zip archive; a snapshot is read from the pickle that "
+                         "torch.cuda.memory._dump_snapshot "
+                         "writes");
+    case TRACE_FORMAT_JSON:
+        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
+                         "is JSON; a snapshot is read from the pickle that "
+                         "torch.cuda.memory._dump_snapshot writes");
+    default:
+        return trace_say(
+            error, WEIR_ERR_INVALID, source->path,
+            "is neither a trace (\"#wtr 1\") nor a pickle of a PyTorch memory snapshot");
+    }
+}
+
+static bool read_plain(const struct trace_source *source, const struct trace_limits *limits,
+                       struct trace **out, struct trace_error *error)
+{
+    enum trace_format format = trace_detect(source->bytes, source->size);
+    if (format == TRACE_FORMAT_WTR) {
+        return wtr_parse(source, limits, out, error);
+    }
+    if (format == TRACE_FORMAT_PICKLE) {
+        return torch_snapshot_parse(source, limits, out, error);
+    }
+    if (source->size == 0) {
+        return trace_say(error, WEIR_ERR_INVALID, source->path, "is empty");
+    }
+    return refuse(source, format, error);
+}
+
+static bool read_source(const struct trace_source *source, const struct trace_limits *limits,
+                        struct trace **out, struct trace_error *error)
+{
+    enum trace_format format = trace_detect(source->bytes, source->size);
+    if (format != TRACE_FORMAT_XZ && format != TRACE_FORMAT_GZIP) {
+        return read_plain(source, limits, out, error);
+    }
+    unsigned char *bytes = NULL;
+    struct trace_source unpacked = {.path = source->path};
+    if (!trace_unpack(source, format, limits->max_bytes, &bytes, &unpacked.size, error)) {
+        return false;
+    }
+    unpacked.bytes = bytes;
+    bool done = read_plain(&unpacked, limits, out, error);
+    free(bytes);
+    return done;
+}
+
+static struct trace_limits resolve(const struct trace_limits *limits)
+{
+    struct trace_limits resolved = {.max_bytes = 0};
+    if (limits != NULL) {
+        resolved = *limits;
+    }
+    if (resolved.max_bytes == 0) {
+        resolved.max_bytes = DEFAULT_MAX_BYTES;
+    }
+    return resolved;
+}
+
+weir_status trace_read_memory(const char *name, const void *bytes, size_t size,
+                              const struct trace_limits *limits, struct trace **out,
+                              struct trace_error *error)
+{
+    struct trace_limits resolved = resolve(limits);
+    struct trace_source source = {.path = name, .bytes = bytes, .size = size};
+    error->status = WEIR_OK;
+    return read_source(&source, &resolved, out, error) ? WEIR_OK : error->status;
+}
+
+weir_status trace_read(const char *path, const struct trace_limits *limits, struct trace **out,
+                       struct trace_error *error)
+{
+    struct trace_limits resolved = resolve(limits);
+    unsigned char *bytes = NULL;
+    size_t size = 0;
+    error->status = WEIR_OK;
+    if (!trace_slurp(path, resolved.max_bytes, &bytes, &size, error)) {
+        return error->status;
+    }
+    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+    struct trace_source source = {.path = name, .bytes = bytes, .size = size};
+    bool done = read_source(&source, &resolved, out, error);
+    free(bytes);
+    return done ? WEIR_OK : error->status;
+}

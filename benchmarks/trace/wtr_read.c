@@ -1,0 +1,1031 @@
+/* wtr_read.c: the strict reader of `.wtr` text, version 1.
+ *
+ * Promise: a trace that is accepted obeys every rule of README.md; one that is not is refused with the file, the line,
+ * the field and what was expected there. Nothing is guessed and nothing is skipped but comments. One pass, no copy of
+ * the text but of names; an event costs some tens of nanoseconds.
+ *
+ * A line is cut into fields at single blanks. `at` stands on the blank before the next field, or at `end`; `field`
+ * counts the fields taken, the letter being field 1. Each take_* function takes one field or reports what is wrong
+ * with it.
+ */
+#include "trace_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN_FIELD 48
+
+struct block_life {
+    uint32_t born_line;
+    uint32_t died_line; /* 0 = live */
+};
+
+struct reader {
+    struct trace_builder builder;
+    struct trace_error *error;
+    const char *path;
+    const char *at;
+    const char *end;  /* of the line, without blanks at its end */
+    const char *line; /* first byte */
+    uint64_t line_number;
+    unsigned field;
+
+    struct id_map block_index; /* id -> index */
+    struct block_life *lives;  /* [block_count] */
+    size_t life_capacity;
+    uint32_t block_count;
+    struct id_map object_index; /* event object -> index */
+    uint32_t object_count;
+    struct id_map tag_index; /* N of @N -> index */
+};
+
+/* --- messages --- */
+
+static bool fail(struct reader *reader, const char *format, ...) TRACE_PRINTF(2, 3);
+
+static bool fail(struct reader *reader, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    bool none = trace_say_line(reader->error, WEIR_ERR_INVALID, reader->path, reader->line_number,
+                               format, arguments);
+    va_end(arguments);
+    return none;
+}
+
+static const char *syntax_of(char letter)
+{
+    switch (letter) {
+    case 'p':
+        return "p ID SIZE S [ADDR] [d=DEV]";
+    case 'a':
+        return "a T ID SIZE S TH [al=N] [pool=P] [adv=short|step|long|persistent] [d=DEV] [addr=A] "
+               "[@N]";
+    case 'f':
+        return "f T ID S TH";
+    case 'r':
+        return "r T OLD NEW SIZE TH";
+    case 'u':
+        return "u T ID S [r|w]";
+    case 'w':
+        return "w T S DUR [@N]";
+    case 'e':
+        return "e T EV S";
+    case 'x':
+        return "x T EV S";
+    case 'y':
+        return "y T *|S|eEV";
+    case 'c':
+        return "c T [S]";
+    case 'l':
+        return "l T CAP";
+    case 'm':
+        return "m T B|E|I name";
+    case 'q':
+        return "q T +|- P";
+    case 's':
+        return "s T +|- ADDR SIZE [S] [d=DEV]";
+    case 'z':
+        return "z T +|- ADDR SIZE [S] [d=DEV]";
+    case 'o':
+        return "o T SIZE FREE [d=DEV]";
+    case 'v':
+        return "v T RESERVED ALLOCATED";
+    default:
+        return "@N text";
+    }
+}
+
+static bool fail_missing(struct reader *reader, const char *name)
+{
+    return fail(reader, "field %u (%s) is missing; a line is \"%s\"", reader->field + 1, name,
+                syntax_of(*reader->line));
+}
+
+/* The field that begins behind `at`, for a message; it counts as taken. */
+static bool fail_field(struct reader *reader, const char *name, const char *expected)
+{
+    const char *start = reader->at + 1;
+    const char *stop = memchr(start, ' ', (size_t)(reader->end - start));
+    size_t length = (size_t)((stop != NULL ? stop : reader->end) - start);
+    char shown[SHOWN_FIELD];
+    reader->field++;
+    if (length == 0) {
+        return fail(reader, "field %u (%s) is empty; one blank stands between fields",
+                    reader->field, name);
+    }
+    trace_quote(shown, sizeof shown, start, length);
+    return fail(reader, "field %u (%s): expected %s, got \"%s\"", reader->field, name, expected,
+                shown);
+}
+
+static bool no_memory(struct reader *reader)
+{
+    return trace_say(reader->error, WEIR_ERR_NO_MEMORY, reader->path, "out of memory");
+}
+
+/* --- numbers --- */
+
+enum number_result { NUMBER_OK, NUMBER_BAD, NUMBER_TOO_LARGE };
+
+/* Decimal digits up to a blank or the end. On NUMBER_OK *at stands behind them. */
+static enum number_result scan_number(const char **at, const char *end, uint64_t *out)
+{
+    const char *c = *at;
+    const char *first = c;
+    uint64_t value = 0;
+    while (c < end && (unsigned char)(*c - '0') < 10) {
+        uint64_t digit = (uint64_t)(*c - '0');
+        /* Eighteen digits cannot overflow; the check is for what comes behind them. */
+        if (c - first >= 18 && (value > UINT64_MAX / 10 || value * 10 > UINT64_MAX - digit)) {
+            return NUMBER_TOO_LARGE;
+        }
+        value = value * 10 + digit;
+        c++;
+    }
+    if (c == first || (c < end && *c != ' ')) {
+        return NUMBER_BAD;
+    }
+    *at = c;
+    *out = value;
+    return NUMBER_OK;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static enum number_result scan_address(const char **at, const char *end, uint64_t *out)
+{
+    const char *c = *at;
+    if (end - c < 3 || c[0] != '0' || c[1] != 'x') {
+        return NUMBER_BAD;
+    }
+    c += 2;
+    const char *first = c;
+    uint64_t value = 0;
+    while (c < end && hex_digit(*c) >= 0) {
+        if (value >> 60 != 0) {
+            return NUMBER_TOO_LARGE;
+        }
+        value = value << 4 | (uint64_t)hex_digit(*c);
+        c++;
+    }
+    if (c == first || (c < end && *c != ' ')) {
+        return NUMBER_BAD;
+    }
+    *at = c;
+    *out = value;
+    return NUMBER_OK;
+}
+
+/* --- fields --- */
+
+static bool at_end(const struct reader *reader)
+{
+    return reader->at == reader->end;
+}
+
+static bool take_number(struct reader *reader, const char *name, uint64_t *out)
+{
+    if (at_end(reader)) {
+        return fail_missing(reader, name);
+    }
+    const char *c = reader->at + 1;
+    enum number_result result = scan_number(&c, reader->end, out);
+    if (result != NUMBER_OK) {
+        return fail_field(reader, name,
+                          result == NUMBER_BAD ? "a decimal number" : "a number below 2^64");
+    }
+    reader->at = c;
+    reader->field++;
+    return true;
+}
+
+/* A small number: a stream, a thread, a device or a pool. */
+static bool take_small(struct reader *reader, const char *name, uint32_t limit, uint32_t *out)
+{
+    uint64_t number = 0;
+    if (!take_number(reader, name, &number)) {
+        return false;
+    }
+    if (number >= limit) {
+        return fail(reader,
+                    "field %u (%s): %" PRIu64 " is too large; expected a number below %" PRIu32,
+                    reader->field, name, number, limit);
+    }
+    *out = (uint32_t)number;
+    return true;
+}
+
+static bool take_stream(struct reader *reader, uint32_t *out)
+{
+    return take_small(reader, "S", TRACE_MAX_STREAMS, out);
+}
+
+static bool take_address(struct reader *reader, uint64_t *out)
+{
+    if (at_end(reader)) {
+        return fail_missing(reader, "ADDR");
+    }
+    const char *c = reader->at + 1;
+    enum number_result result = scan_address(&c, reader->end, out);
+    if (result != NUMBER_OK) {
+        return fail_field(reader, "ADDR",
+                          result == NUMBER_BAD ? "an address in hexadecimal with 0x"
+                                               : "an address of at most 64 bits");
+    }
+    reader->at = c;
+    reader->field++;
+    return true;
+}
+
+/* One character of `allowed`, alone in its field. */
+static bool take_letter(struct reader *reader, const char *name, const char *allowed,
+                        const char *expected, char *out)
+{
+    if (at_end(reader)) {
+        return fail_missing(reader, name);
+    }
+    const char *c = reader->at + 1;
+    bool alone = c < reader->end && (c + 1 == reader->end || c[1] == ' ');
+    if (!alone || *c == '\0' || strchr(allowed, *c) == NULL) {
+        return fail_field(reader, name, expected);
+    }
+    *out = *c;
+    reader->at = c + 1;
+    reader->field++;
+    return true;
+}
+
+static bool take_end(struct reader *reader)
+{
+    if (at_end(reader)) {
+        return true;
+    }
+    char shown[SHOWN_FIELD];
+    const char *start = reader->at + 1;
+    trace_quote(shown, sizeof shown, start, (size_t)(reader->end - start));
+    return fail(reader, "field %u: \"%s\" is too much; a line is \"%s\"", reader->field + 1, shown,
+                syntax_of(*reader->line));
+}
+
+/* A request of 0 bytes is a request of 1. */
+static bool take_request(struct reader *reader, uint64_t *out)
+{
+    if (!take_number(reader, "SIZE", out)) {
+        return false;
+    }
+    *out += *out == 0;
+    return true;
+}
+
+static bool take_real_size(struct reader *reader, uint64_t *out)
+{
+    if (!take_number(reader, "SIZE", out)) {
+        return false;
+    }
+    if (*out == 0) {
+        return fail(reader, "field %u (SIZE): 0 bytes; expected at least 1", reader->field);
+    }
+    return true;
+}
+
+/* --- blocks and event objects --- */
+
+static uint32_t short_line(const struct reader *reader)
+{
+    return reader->line_number < UINT32_MAX ? (uint32_t)reader->line_number : UINT32_MAX;
+}
+
+static bool fail_reused(struct reader *reader, const char *name, uint64_t id,
+                        const struct block_life *life)
+{
+    if (life->died_line != 0) {
+        return fail(reader,
+                    "field %u (%s): block %" PRIu64 " was born on line %" PRIu32
+                    " and freed on line %" PRIu32 "; an id is used once",
+                    reader->field, name, id, life->born_line, life->died_line);
+    }
+    return fail(reader,
+                "field %u (%s): block %" PRIu64 " is live since line %" PRIu32
+                "; an id is used once",
+                reader->field, name, id, life->born_line);
+}
+
+static bool take_new_block(struct reader *reader, const char *name, uint64_t *id, uint32_t *index)
+{
+    if (!take_number(reader, name, id)) {
+        return false;
+    }
+    uint32_t known;
+    if (id_map_get(&reader->block_index, *id, &known)) {
+        return fail_reused(reader, name, *id, &reader->lives[known]);
+    }
+    struct block_life *lives =
+        grow_array(reader->lives, reader->block_count, &reader->life_capacity, sizeof *lives);
+    if (lives == NULL) {
+        return no_memory(reader);
+    }
+    reader->lives = lives;
+    *index = reader->block_count++;
+    lives[*index] = (struct block_life){.born_line = short_line(reader)};
+    return id_map_put(&reader->block_index, *id, *index) || no_memory(reader);
+}
+
+static bool take_live_block(struct reader *reader, const char *name, uint64_t *id, uint32_t *index)
+{
+    if (!take_number(reader, name, id)) {
+        return false;
+    }
+    if (!id_map_get(&reader->block_index, *id, index)) {
+        return fail(reader,
+                    "field %u (%s): block %" PRIu64 " is not known; no p, a or r line gave it",
+                    reader->field, name, *id);
+    }
+    const struct block_life *life = &reader->lives[*index];
+    if (life->died_line != 0) {
+        return fail(reader, "field %u (%s): block %" PRIu64 " was freed on line %" PRIu32,
+                    reader->field, name, *id, life->died_line);
+    }
+    return true;
+}
+
+static void end_block(struct reader *reader, uint32_t index)
+{
+    reader->lives[index].died_line = short_line(reader);
+}
+
+/* Events may be waited for before the first record that the trace holds: that wait is for work before the window. */
+static bool find_object(struct reader *reader, uint64_t id, uint32_t *index)
+{
+    if (id_map_get(&reader->object_index, id, index)) {
+        return true;
+    }
+    *index = reader->object_count++;
+    return id_map_put(&reader->object_index, id, *index) || no_memory(reader);
+}
+
+/* --- options --- */
+
+enum option {
+    OPTION_AL = 1,
+    OPTION_POOL = 2,
+    OPTION_ADV = 4,
+    OPTION_D = 8,
+    OPTION_ADDR = 16,
+    OPTION_TAG = 32
+};
+
+struct option_name {
+    enum option option;
+    const char *prefix;
+    size_t length;
+};
+
+static const struct option_name option_names[] = {
+    {OPTION_ADDR, "addr=", 5}, {OPTION_TAG, "@", 1},    {OPTION_AL, "al=", 3},
+    {OPTION_POOL, "pool=", 5}, {OPTION_ADV, "adv=", 4}, {OPTION_D, "d=", 2},
+};
+
+static bool parse_tag(struct reader *reader, const char *value, const char *end, uint32_t *tag)
+{
+    uint64_t number;
+    if (scan_number(&value, end, &number) != NUMBER_OK) {
+        return fail_field(reader, "@N", "@ and the number of a tag");
+    }
+    if (!id_map_get(&reader->tag_index, number, tag)) {
+        return fail(reader, "field %u (@N): tag @%" PRIu64 " is used before a line defines it",
+                    reader->field + 1, number);
+    }
+    return true;
+}
+
+static bool parse_advice(struct reader *reader, const char *value, const char *end, char *mode)
+{
+    static const struct {
+        const char *word;
+        char mode;
+    } words[] = {{"short", 's'}, {"step", 't'}, {"long", 'l'}, {"persistent", 'p'}};
+    size_t length = (size_t)(end - value);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strlen(words[i].word) == length && memcmp(words[i].word, value, length) == 0) {
+            *mode = words[i].mode;
+            return true;
+        }
+    }
+    return fail_field(reader, "adv", "adv=short, adv=step, adv=long or adv=persistent");
+}
+
+static bool parse_option_number(struct reader *reader, const char *name, const char *value,
+                                const char *end, uint64_t limit, const char *expected,
+                                uint64_t *out)
+{
+    if (scan_number(&value, end, out) != NUMBER_OK || *out >= limit) {
+        return fail_field(reader, name, expected);
+    }
+    return true;
+}
+
+static bool parse_option(struct reader *reader, enum option option, const char *value,
+                         const char *end, weir_trace_event *event)
+{
+    uint64_t number;
+    switch (option) {
+    case OPTION_AL:
+        if (!parse_option_number(reader, "al", value, end, UINT64_MAX, "al= and a power of two",
+                                 &number)) {
+            return false;
+        }
+        if (number == 0 || (number & (number - 1)) != 0) {
+            return fail_field(reader, "al", "al= and a power of two");
+        }
+        event->extra = number;
+        return true;
+    case OPTION_POOL:
+        if (!parse_option_number(reader, "pool", value, end, TRACE_MAX_POOLS,
+                                 "pool= and a number below 1048576", &number)) {
+            return false;
+        }
+        event->pool = (uint32_t)number;
+        return true;
+    case OPTION_ADV:
+        return parse_advice(reader, value, end, &event->mode);
+    case OPTION_D:
+        if (!parse_option_number(reader, "d", value, end, TRACE_MAX_DEVICES,
+                                 "d= and a number below 4096", &number)) {
+            return false;
+        }
+        event->device = (uint32_t)number;
+        return true;
+    case OPTION_ADDR:
+        if (scan_address(&value, end, &event->address) != NUMBER_OK) {
+            return fail_field(reader, "addr", "addr= and an address in hexadecimal with 0x");
+        }
+        return true;
+    case OPTION_TAG:
+        return parse_tag(reader, value, end, &event->tag);
+    }
+    return true;
+}
+
+static const struct option_name *find_option(const char *start, size_t length, unsigned allowed)
+{
+    for (size_t i = 0; i < sizeof option_names / sizeof *option_names; i++) {
+        const struct option_name *name = &option_names[i];
+        if ((allowed & (unsigned)name->option) != 0 && length >= name->length &&
+            memcmp(start, name->prefix, name->length) == 0) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
+/* All fields that are left, in any order, each option once. *taken: which there were. */
+static bool take_options(struct reader *reader, unsigned allowed, weir_trace_event *event,
+                         unsigned *taken)
+{
+    *taken = 0;
+    while (!at_end(reader)) {
+        const char *start = reader->at + 1;
+        const char *stop = memchr(start, ' ', (size_t)(reader->end - start));
+        if (stop == NULL) {
+            stop = reader->end;
+        }
+        const struct option_name *name = find_option(start, (size_t)(stop - start), allowed);
+        if (name == NULL) {
+            char shown[SHOWN_FIELD];
+            trace_quote(shown, sizeof shown, start, (size_t)(stop - start));
+            return fail(reader, "field %u: \"%s\" is no option; a line is \"%s\"",
+                        reader->field + 1, shown, syntax_of(*reader->line));
+        }
+        if ((*taken & (unsigned)name->option) != 0) {
+            return fail(reader, "field %u: %.*s is given twice", reader->field + 1,
+                        (int)name->length, name->prefix);
+        }
+        if (!parse_option(reader, name->option, start + name->length, stop, event)) {
+            return false;
+        }
+        *taken |= (unsigned)name->option;
+        reader->at = stop;
+        reader->field++;
+    }
+    return true;
+}
+
+/* --- events --- */
+
+static bool add(struct reader *reader, const weir_trace_event *event, uint32_t index,
+                uint32_t old_index, bool gives_device)
+{
+    return builder_event(&reader->builder, event, index, old_index, gives_device);
+}
+
+static bool add_plain(struct reader *reader, const weir_trace_event *event)
+{
+    return add(reader, event, TRACE_NO_INDEX, TRACE_NO_INDEX, false);
+}
+
+static bool read_prior(struct reader *reader, weir_trace_event *event)
+{
+    uint32_t index;
+    unsigned taken;
+    if (!take_new_block(reader, "ID", &event->id, &index) ||
+        !take_real_size(reader, &event->size) || !take_stream(reader, &event->stream)) {
+        return false;
+    }
+    /* What is no option is the address. */
+    if (!at_end(reader) &&
+        !(reader->end - reader->at > 2 && reader->at[1] == 'd' && reader->at[2] == '=') &&
+        !take_address(reader, &event->address)) {
+        return false;
+    }
+    return take_options(reader, OPTION_D, event, &taken) &&
+           add(reader, event, index, TRACE_NO_INDEX, true);
+}
+
+static bool read_alloc(struct reader *reader, weir_trace_event *event)
+{
+    uint32_t index;
+    unsigned taken;
+    return take_number(reader, "T", &event->time_ns) &&
+           take_new_block(reader, "ID", &event->id, &index) && take_request(reader, &event->size) &&
+           take_stream(reader, &event->stream) &&
+           take_small(reader, "TH", TRACE_MAX_THREADS, &event->thread) &&
+           take_options(reader,
+                        OPTION_AL | OPTION_POOL | OPTION_ADV | OPTION_D | OPTION_ADDR | OPTION_TAG,
+                        event, &taken) &&
+           add(reader, event, index, TRACE_NO_INDEX, true);
+}
+
+static bool take_free_stream(struct reader *reader, uint32_t *stream)
+{
+    const char *c = reader->at + 1;
+    if (c < reader->end && *c == '-' && (c + 1 == reader->end || c[1] == ' ')) {
+        reader->at = c + 1;
+        reader->field++;
+        *stream = WEIR_TRACE_NONE;
+        return true;
+    }
+    return take_stream(reader, stream);
+}
+
+static bool read_free(struct reader *reader, weir_trace_event *event)
+{
+    uint32_t index;
+    if (!take_number(reader, "T", &event->time_ns) ||
+        !take_live_block(reader, "ID", &event->id, &index) ||
+        !take_free_stream(reader, &event->stream) ||
+        !take_small(reader, "TH", TRACE_MAX_THREADS, &event->thread) || !take_end(reader)) {
+        return false;
+    }
+    end_block(reader, index);
+    return add(reader, event, index, TRACE_NO_INDEX, false);
+}
+
+static bool read_realloc(struct reader *reader, weir_trace_event *event)
+{
+    uint32_t old_index;
+    uint32_t index;
+    if (!take_number(reader, "T", &event->time_ns) ||
+        !take_live_block(reader, "OLD", &event->old_id, &old_index)) {
+        return false;
+    }
+    end_block(reader, old_index);
+    return take_new_block(reader, "NEW", &event->id, &index) &&
+           take_request(reader, &event->size) &&
+           take_small(reader, "TH", TRACE_MAX_THREADS, &event->thread) && take_end(reader) &&
+           add(reader, event, index, old_index, false);
+}
+
+static bool read_use(struct reader *reader, weir_trace_event *event)
+{
+    uint32_t index;
+    if (!take_number(reader, "T", &event->time_ns) ||
+        !take_live_block(reader, "ID", &event->id, &index) ||
+        !take_stream(reader, &event->stream)) {
+        return false;
+    }
+    if (!at_end(reader) && !take_letter(reader, "r|w", "rw", "r or w", &event->mode)) {
+        return false;
+    }
+    return take_end(reader) && add(reader, event, index, TRACE_NO_INDEX, false);
+}
+
+static bool read_work(struct reader *reader, weir_trace_event *event)
+{
+    unsigned taken;
+    return take_number(reader, "T", &event->time_ns) && take_stream(reader, &event->stream) &&
+           take_number(reader, "DUR", &event->size) &&
+           take_options(reader, OPTION_TAG, event, &taken) && add_plain(reader, event);
+}
+
+static bool read_object(struct reader *reader, weir_trace_event *event)
+{
+    uint32_t index;
+    return take_number(reader, "T", &event->time_ns) && take_number(reader, "EV", &event->id) &&
+           take_stream(reader, &event->stream) && take_end(reader) &&
+           find_object(reader, event->id, &index) &&
+           add(reader, event, index, TRACE_NO_INDEX, false);
+}
+
+static bool read_sync(struct reader *reader, weir_trace_event *event)
+{
+    uint32_t index = TRACE_NO_INDEX;
+    if (!take_number(reader, "T", &event->time_ns)) {
+        return false;
+    }
+    const char *c = reader->at + 1;
+    if (c < reader->end && *c == '*') {
+        event->mode = '*';
+        if (!take_letter(reader, "*|S|eEV", "*", "*, a stream, or e and an event", &event->mode)) {
+            return false;
+        }
+    } else if (c < reader->end && *c == 'e') {
+        event->mode = 'e';
+        c++;
+        if (scan_number(&c, reader->end, &event->id) != NUMBER_OK) {
+            return fail_field(reader, "*|S|eEV", "*, a stream, or e and an event");
+        }
+        reader->at = c;
+        reader->field++;
+        if (!find_object(reader, event->id, &index)) {
+            return false;
+        }
+    } else {
+        event->mode = 's';
+        if (!take_small(reader, "*|S|eEV", TRACE_MAX_STREAMS, &event->stream)) {
+            return false;
+        }
+    }
+    return take_end(reader) && add(reader, event, index, TRACE_NO_INDEX, false);
+}
+
+static bool read_trim(struct reader *reader, weir_trace_event *event)
+{
+    return take_number(reader, "T", &event->time_ns) &&
+           (at_end(reader) || take_stream(reader, &event->stream)) && take_end(reader) &&
+           add_plain(reader, event);
+}
+
+static bool read_capacity(struct reader *reader, weir_trace_event *event)
+{
+    return take_number(reader, "T", &event->time_ns) && take_number(reader, "CAP", &event->size) &&
+           take_end(reader) && add_plain(reader, event);
+}
+
+static bool read_mark(struct reader *reader, weir_trace_event *event)
+{
+    if (!take_number(reader, "T", &event->time_ns) ||
+        !take_letter(reader, "B|E|I", "BEI", "B, E or I", &event->mode)) {
+        return false;
+    }
+    if (at_end(reader)) {
+        return fail_missing(reader, "name");
+    }
+    event->name =
+        builder_text(&reader->builder, reader->at + 1, (size_t)(reader->end - reader->at - 1));
+    return event->name != NULL ? add_plain(reader, event) : no_memory(reader);
+}
+
+static bool take_sign(struct reader *reader, char *mode)
+{
+    return take_letter(reader, "+|-", "+-", "+ or -", mode);
+}
+
+static bool read_pool(struct reader *reader, weir_trace_event *event)
+{
+    return take_number(reader, "T", &event->time_ns) && take_sign(reader, &event->mode) &&
+           take_small(reader, "P", TRACE_MAX_POOLS, &event->pool) && take_end(reader) &&
+           add_plain(reader, event);
+}
+
+static bool read_range(struct reader *reader, weir_trace_event *event)
+{
+    unsigned taken;
+    if (!take_number(reader, "T", &event->time_ns) || !take_sign(reader, &event->mode) ||
+        !take_address(reader, &event->address) || !take_real_size(reader, &event->size)) {
+        return false;
+    }
+    if (event->size > UINT64_MAX - event->address) {
+        return fail(reader, "field %u (SIZE): address and size together exceed 64 bits",
+                    reader->field);
+    }
+    if (!at_end(reader) &&
+        !(reader->end - reader->at > 2 && reader->at[1] == 'd' && reader->at[2] == '=') &&
+        !take_stream(reader, &event->stream)) {
+        return false;
+    }
+    if (!take_options(reader, OPTION_D, event, &taken)) {
+        return false;
+    }
+    bool gives_device = (taken & OPTION_D) != 0 && event->stream != WEIR_TRACE_NONE;
+    return add(reader, event, TRACE_NO_INDEX, TRACE_NO_INDEX, gives_device);
+}
+
+static bool read_oom(struct reader *reader, weir_trace_event *event)
+{
+    unsigned taken;
+    return take_number(reader, "T", &event->time_ns) && take_number(reader, "SIZE", &event->size) &&
+           take_number(reader, "FREE", &event->extra) &&
+           take_options(reader, OPTION_D, event, &taken) && add_plain(reader, event);
+}
+
+static bool read_counters(struct reader *reader, weir_trace_event *event)
+{
+    return take_number(reader, "T", &event->time_ns) &&
+           take_number(reader, "RESERVED", &event->size) &&
+           take_number(reader, "ALLOCATED", &event->extra) && take_end(reader) &&
+           add_plain(reader, event);
+}
+
+static bool read_event(struct reader *reader)
+{
+    char letter = *reader->line;
+    weir_trace_event event = {
+        .kind = (weir_trace_kind)letter,
+        .stream = WEIR_TRACE_NONE,
+        .tag = WEIR_TRACE_NONE,
+        .pool = WEIR_TRACE_NONE,
+    };
+    switch (letter) {
+    case 'p':
+        return read_prior(reader, &event);
+    case 'a':
+        return read_alloc(reader, &event);
+    case 'f':
+        return read_free(reader, &event);
+    case 'r':
+        return read_realloc(reader, &event);
+    case 'u':
+        return read_use(reader, &event);
+    case 'w':
+        return read_work(reader, &event);
+    case 'e':
+    case 'x':
+        return read_object(reader, &event);
+    case 'y':
+        return read_sync(reader, &event);
+    case 'c':
+        return read_trim(reader, &event);
+    case 'l':
+        return read_capacity(reader, &event);
+    case 'm':
+        return read_mark(reader, &event);
+    case 'q':
+        return read_pool(reader, &event);
+    case 's':
+    case 'z':
+        return read_range(reader, &event);
+    case 'o':
+        return read_oom(reader, &event);
+    case 'v':
+        return read_counters(reader, &event);
+    default:
+        break;
+    }
+    char shown[8];
+    trace_quote(shown, sizeof shown, &letter, 1);
+    return fail(
+        reader,
+        "field 1: \"%s\" is no kind of line; expected one of p a f r u w e x y c l m q s z o v @ #",
+        shown);
+}
+
+/* --- lines that are no events --- */
+
+/* @N text */
+static bool read_tag(struct reader *reader)
+{
+    const char *c = reader->line + 1;
+    uint64_t number;
+    uint32_t tag;
+    if (scan_number(&c, reader->end, &number) != NUMBER_OK) {
+        return fail(reader, "field 1 (@N): expected @ and a decimal number");
+    }
+    if (c == reader->end) {
+        return fail_missing(reader, "text");
+    }
+    if (id_map_get(&reader->tag_index, number, &tag)) {
+        return fail(reader, "field 1 (@N): tag @%" PRIu64 " is defined already", number);
+    }
+    c++;
+    if (!builder_tag(&reader->builder, c, (size_t)(reader->end - c), &tag)) {
+        return false;
+    }
+    return id_map_put(&reader->tag_index, number, tag) || no_memory(reader);
+}
+
+static bool word_is(const char *start, const char *end, const char *word)
+{
+    size_t length = strlen(word);
+    return (size_t)(end - start) == length && memcmp(start, word, length) == 0;
+}
+
+static bool read_clock(struct reader *reader)
+{
+    const char *start = at_end(reader) ? reader->end : reader->at + 1;
+    enum trace_clock *clock = &reader->builder.trace->clock;
+    if (word_is(start, reader->end, "ns")) {
+        *clock = TRACE_CLOCK_NS;
+    } else if (word_is(start, reader->end, "logical")) {
+        *clock = TRACE_CLOCK_LOGICAL;
+    } else if (word_is(start, reader->end, "order")) {
+        *clock = TRACE_CLOCK_ORDER;
+    } else {
+        return fail(reader, "#clock: expected ns, logical or order");
+    }
+    return true;
+}
+
+/* One `key=value` of a #dev line that begins at `start`; *next: behind it. Words that are none of the three keys say
+ * nothing to weir and are left alone. */
+static bool read_device_word(struct reader *reader, struct trace_device *device, const char *start,
+                             const char **next)
+{
+    const char *stop = memchr(start, ' ', (size_t)(reader->end - start));
+    if (stop == NULL) {
+        stop = reader->end;
+    }
+    *next = stop;
+    bool capacity = stop - start >= 4 && memcmp(start, "cap=", 4) == 0;
+    bool granularity = stop - start >= 5 && memcmp(start, "gran=", 5) == 0;
+    if (capacity || granularity) {
+        const char *value = start + (capacity ? 4 : 5);
+        uint64_t *to = capacity ? &device->capacity : &device->granularity;
+        if (scan_number(&value, stop, to) != NUMBER_OK) {
+            return fail(reader, "#dev: expected %s and a number of bytes",
+                        capacity ? "cap=" : "gran=");
+        }
+        if (granularity && (*to & (*to - 1)) != 0) {
+            return fail(reader, "#dev: gran=%" PRIu64 " is no power of two", *to);
+        }
+        return true;
+    }
+    if (stop - start < 5 || memcmp(start, "name=", 5) != 0) {
+        return true;
+    }
+    start += 5;
+    const char *quote = reader->end - start >= 1 && *start == '"'
+                            ? memchr(start + 1, '"', (size_t)(reader->end - start - 1))
+                            : NULL;
+    if (quote == NULL || (quote + 1 < reader->end && quote[1] != ' ')) {
+        return fail(reader, "#dev: expected name= and a text in double quotes");
+    }
+    *next = quote + 1;
+    device->name = builder_text(&reader->builder, start + 1, (size_t)(quote - start - 1));
+    return device->name != NULL || no_memory(reader);
+}
+
+/* #dev D [cap=B] [gran=B] [name="..."] */
+static bool read_device(struct reader *reader)
+{
+    uint32_t number = 0;
+    if (at_end(reader)) {
+        return fail(reader, "#dev: the number of the device is missing");
+    }
+    if (!take_small(reader, "D", TRACE_MAX_DEVICES, &number)) {
+        return false;
+    }
+    struct trace_device *device = builder_device(&reader->builder, number);
+    if (device == NULL) {
+        return no_memory(reader);
+    }
+    if (device->declared) {
+        return fail(reader, "#dev: device %" PRIu32 " is declared already", number);
+    }
+    device->declared = true;
+    while (!at_end(reader)) {
+        if (!read_device_word(reader, device, reader->at + 1, &reader->at)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+#define RECORDED "recorded: "
+
+static bool read_note(struct reader *reader)
+{
+    if (at_end(reader)) {
+        return true;
+    }
+    const char *text = reader->at + 1;
+    size_t length = (size_t)(reader->end - text);
+    size_t mark = strlen(RECORDED);
+    if (length > mark && memcmp(text, RECORDED, mark) == 0) {
+        return builder_recorded_note(&reader->builder, text + mark, length - mark);
+    }
+    return builder_note(&reader->builder, text, length);
+}
+
+static bool read_comment(struct reader *reader)
+{
+    const char *stop = memchr(reader->line, ' ', (size_t)(reader->end - reader->line));
+    const char *word_end = stop != NULL ? stop : reader->end;
+    reader->at = word_end;
+    if (word_is(reader->line, word_end, "#src")) {
+        const char *text = at_end(reader) ? reader->end : reader->at + 1;
+        return builder_source(&reader->builder, text, (size_t)(reader->end - text));
+    }
+    if (word_is(reader->line, word_end, "#clock")) {
+        return read_clock(reader);
+    }
+    if (word_is(reader->line, word_end, "#dev")) {
+        return read_device(reader);
+    }
+    if (word_is(reader->line, word_end, "#note")) {
+        return read_note(reader);
+    }
+    if (word_is(reader->line, word_end, "#wtr")) {
+        return fail(reader, "a second \"#wtr\" line; a file holds one trace");
+    }
+    return true;
+}
+
+static bool read_header(struct reader *reader)
+{
+    if (word_is(reader->line, reader->end, "#wtr 1")) {
+        return true;
+    }
+    if (reader->end - reader->line > 5 && memcmp(reader->line, "#wtr ", 5) == 0) {
+        char shown[SHOWN_FIELD];
+        trace_quote(shown, sizeof shown, reader->line + 5,
+                    (size_t)(reader->end - reader->line - 5));
+        return fail(reader, "version \"%s\" of the format is not known; expected \"#wtr 1\"",
+                    shown);
+    }
+    return fail(reader, "the first line must be \"#wtr 1\"");
+}
+
+static bool read_line(struct reader *reader)
+{
+    reader->field = 1;
+    if (reader->line_number == 1) {
+        return read_header(reader);
+    }
+    if (reader->line == reader->end) {
+        return true;
+    }
+    if (*reader->line == '#') {
+        return read_comment(reader);
+    }
+    if (*reader->line == '@') {
+        return read_tag(reader);
+    }
+    reader->at = reader->line + 1;
+    if (!at_end(reader) && *reader->at != ' ') {
+        char shown[SHOWN_FIELD];
+        trace_quote(shown, sizeof shown, reader->line, (size_t)(reader->end - reader->line));
+        return fail(reader, "field 1: expected one letter and a blank, got \"%s\"", shown);
+    }
+    return read_event(reader);
+}
+
+static bool read_lines(struct reader *reader, const char *text, size_t size)
+{
+    const char *stop = text + size;
+    while (text < stop) {
+        const char *newline = memchr(text, '\n', (size_t)(stop - text));
+        const char *end = newline != NULL ? newline : stop;
+        const char *next = newline != NULL ? newline + 1 : stop;
+        while (end > text && (end[-1] == ' ' || end[-1] == '\r' || end[-1] == '\t')) {
+            end--;
+        }
+        reader->line = text;
+        reader->end = end;
+        reader->line_number++;
+        if (!read_line(reader)) {
+            return false;
+        }
+        text = next;
+    }
+    return true;
+}
+
+bool wtr_parse(const struct trace_source *source, const struct trace_limits *limits,
+               struct trace **out, struct trace_error *error)
+{
+    struct reader reader = {.error = error, .path = source->path};
+    if (!builder_start(&reader.builder, source->path, limits, error)) {
+        return false;
+    }
+    bool done = read_lines(&reader, (const char *)source->bytes, source->size) &&
+                builder_finish(&reader.builder, out);
+    if (!done) {
+        builder_drop(&reader.builder);
+    }
+    id_map_free(&reader.block_index);
+    id_map_free(&reader.object_index);
+    id_map_free(&reader.tag_index);
+    free(reader.lives);
+    return done;
+}

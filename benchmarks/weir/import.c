@@ -1,0 +1,82 @@
+/* import.c: `weir import`: any trace that can be read, written as .wtr. */
+#include "command.h"
+
+#include "trace/trace.h"
+#include "units.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "weir import IN [-o OUT]: convert a memory snapshot to weir's trace format\n"
+    "\n"
+    "IN is a PyTorch or torch_npu snapshot, a pickle of torch.cuda.memory._snapshot(), plain or packed with gzip or\n"
+    "xz; its opcodes are parsed, nothing in it is executed. A .wtr file is read as well, to pack, unpack or tidy it.\n"
+    "OUT is packed when it ends in .xz or .gz; without -o, or as '-', the text goes to standard output.\n"
+    "\n"
+    "  -o, --output OUT   where to write\n"
+    "  -q, --quiet        no summary on standard error\n"
+    "\n"
+    "  weir import snapshot.pickle -o run.wtr.xz\n"
+    "  weir import snapshot.pickle | head\n";
+
+static void summarise(const struct trace *trace, const char *output)
+{
+    char events[UNIT_TEXT];
+    char blocks[UNIT_TEXT];
+    (void)fprintf(stderr, "%s: %s events, %s blocks, %u stream%s, %u device%s -> %s\n", trace->path,
+                  format_count(events, trace->event_count), format_count(blocks, trace->block_count),
+                  trace->stream_count, trace->stream_count == 1 ? "" : "s", trace->device_count,
+                  trace->device_count == 1 ? "" : "s", output);
+    for (size_t i = 0; i < trace->note_count; i++) {
+        (void)fprintf(stderr, "note: %s\n", trace->notes[i]);
+    }
+}
+
+int command_import(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "output", required_argument, NULL, 'o' },
+        { "quiet", no_argument, NULL, 'q' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    const char *output = "-";
+    bool quiet = false;
+    int letter;
+    opterr = 0;
+    while ((letter = getopt_long(argc, argv, ":o:qh", options, NULL)) != -1) {
+        switch (letter) {
+        case 'o':
+            output = optarg;
+            break;
+        case 'q':
+            quiet = true;
+            break;
+        case 'h':
+            (void)fputs(help, stdout);
+            return EXIT_DONE;
+        case ':':
+            return complain("import", true, "%s needs a value", argv[optind - 1]);
+        default:
+            return complain("import", true, "unknown option %s", argv[optind - 1]);
+        }
+    }
+    if (argc - optind != 1) {
+        return complain("import", true, "exactly one input is needed");
+    }
+    struct trace *trace = NULL;
+    struct trace_error error = { 0 };
+    if (trace_read(argv[optind], NULL, &trace, &error) != WEIR_OK) {
+        return complain("import", false, "%s", error.message);
+    }
+    int status = EXIT_DONE;
+    if (trace_write(trace, output, &error) != WEIR_OK) {
+        status = complain("import", false, "%s", error.message);
+    } else if (!quiet) {
+        summarise(trace, strcmp(output, "-") == 0 ? "standard output" : output);
+    }
+    trace_free(trace);
+    return status;
+}

@@ -1,0 +1,328 @@
+/* info.c: `weir info`: what is in a trace, in words, as a live curve and as a size histogram, or as JSON. */
+#include "command.h"
+
+#include "trace/trace.h"
+#include "units.h"
+
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "weir info TRACE...: what is in a trace\n"
+    "\n"
+    "Prints for each trace its source, how many events of each kind, streams, host threads and devices, the blocks\n"
+    "that were live before it began, its peak of live bytes, the curve of live bytes and the sizes asked for.\n"
+    "\n"
+    "  --json       the same for scripts: one object, or an array for several traces\n"
+    "\n"
+    "  weir info snapshot.pickle\n"
+    "  weir info --json benchmarks/traces/*.wtr.xz | jq '.[].peak_live_bytes'\n";
+
+enum { curve_columns = 72, curve_rows = 10, size_buckets = 48 };
+
+struct facts {
+    uint64_t kinds[128];
+    uint64_t prior_bytes;
+    uint64_t peak_live;
+    uint64_t peak_event;
+    uint64_t end_live;
+    uint64_t end_blocks;
+    uint64_t distinct_sizes;
+    uint64_t sizes[size_buckets];
+    uint64_t bytes[size_buckets];
+    uint64_t duration_ns;
+    uint64_t curve[curve_columns];
+};
+
+static unsigned bucket_of(uint64_t size)
+{
+    unsigned bucket = size == 0 ? 0 : 63u - (unsigned)__builtin_clzll(size);
+    return bucket < size_buckets ? bucket : size_buckets - 1;
+}
+
+static int compare_sizes(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left;
+    uint64_t b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+static uint64_t count_distinct(uint64_t *sizes, size_t count)
+{
+    uint64_t distinct = 0;
+    qsort(sizes, count, sizeof(*sizes), compare_sizes);
+    for (size_t i = 0; i < count; i++) {
+        distinct += i == 0 || sizes[i] != sizes[i - 1];
+    }
+    return distinct;
+}
+
+struct counting {
+    struct facts *facts;
+    uint64_t *block_sizes; /* by block index, 0 when not live */
+    uint64_t *asked;
+    size_t asked_count;
+    uint64_t live;
+    uint64_t blocks;
+};
+
+static void born(struct counting *counting, uint32_t index, uint64_t size, bool asked)
+{
+    counting->block_sizes[index] = size;
+    counting->live += size;
+    counting->blocks++;
+    if (asked) {
+        counting->facts->sizes[bucket_of(size)]++;
+        counting->facts->bytes[bucket_of(size)] += size;
+        counting->asked[counting->asked_count++] = size;
+    }
+}
+
+static void died(struct counting *counting, uint32_t index)
+{
+    counting->live -= counting->block_sizes[index];
+    counting->blocks--;
+}
+
+/* False without host memory. */
+static bool gather_facts(const struct trace *trace, struct facts *facts)
+{
+    struct counting counting = {
+        .facts = facts,
+        .block_sizes = calloc((size_t)trace->block_count + 1, sizeof(uint64_t)),
+        .asked = calloc(trace->event_count + 1, sizeof(uint64_t)),
+    };
+    bool enough = counting.block_sizes != NULL && counting.asked != NULL;
+    for (size_t i = 0; enough && i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        const weir_trace_event *e = &event->event;
+        facts->kinds[(unsigned)e->kind & 127u]++;
+        if (e->kind == WEIR_TRACE_PRIOR) {
+            facts->prior_bytes += e->size;
+            born(&counting, event->index, e->size, false);
+        } else if (e->kind == WEIR_TRACE_ALLOC || e->kind == WEIR_TRACE_REALLOC) {
+            born(&counting, event->index, e->size, true);
+        }
+        if (counting.live > facts->peak_live) {
+            facts->peak_live = counting.live;
+            facts->peak_event = i;
+        }
+        if (e->kind == WEIR_TRACE_FREE) {
+            died(&counting, event->index);
+        } else if (e->kind == WEIR_TRACE_REALLOC) {
+            died(&counting, event->old_index);
+        }
+        size_t column = i * curve_columns / trace->event_count;
+        facts->curve[column] = counting.live > facts->curve[column] ? counting.live : facts->curve[column];
+        facts->duration_ns = e->time_ns > facts->duration_ns ? e->time_ns : facts->duration_ns;
+    }
+    if (enough) {
+        facts->end_live = counting.live;
+        facts->end_blocks = counting.blocks;
+        facts->distinct_sizes = count_distinct(counting.asked, counting.asked_count);
+    }
+    free(counting.block_sizes);
+    free(counting.asked);
+    return enough;
+}
+
+/* --- for people --- */
+
+static const char *kind_text(char kind)
+{
+    switch (kind) {
+#define KIND_NAME(name, letter)                                                                    \
+    case letter:                                                                                   \
+        return #name;
+        WEIR_TRACE_KIND_LIST(KIND_NAME)
+#undef KIND_NAME
+    default:
+        return "?";
+    }
+}
+
+static void kind_lower(char *out, size_t size, char kind)
+{
+    size_t i = 0;
+    for (const char *name = kind_text(kind); *name != '\0' && i + 1 < size; name++) {
+        out[i++] = (char)(*name >= 'A' && *name <= 'Z' ? *name - 'A' + 'a' : *name);
+    }
+    out[i] = '\0';
+}
+
+static void print_kinds(const struct facts *facts)
+{
+    char count[UNIT_TEXT];
+    char name[UNIT_TEXT];
+    for (unsigned kind = 0; kind < 128; kind++) {
+        if (facts->kinds[kind] != 0) {
+            kind_lower(name, sizeof(name), (char)kind);
+            (void)printf("    %-10s %12s\n", name, format_count(count, facts->kinds[kind]));
+        }
+    }
+}
+
+static void print_curve(const struct facts *facts)
+{
+    char top[UNIT_TEXT];
+    if (facts->peak_live == 0) {
+        return;
+    }
+    (void)printf("  live bytes over the events\n");
+    for (unsigned row = curve_rows; row-- > 0;) {
+        (void)printf("  %10s |", row == curve_rows - 1 ? format_size(top, facts->peak_live) : row == 0 ? "0 B" : "");
+        for (unsigned column = 0; column < curve_columns; column++) {
+            double height = (double)facts->curve[column] / (double)facts->peak_live * curve_rows;
+            (void)fputc(height >= row + 0.75 ? '#' : height > row + 0.25 ? '.' : ' ', stdout);
+        }
+        (void)fputc('\n', stdout);
+    }
+}
+
+static void print_sizes(const struct facts *facts)
+{
+    uint64_t most = 1;
+    char from[UNIT_TEXT];
+    char count[UNIT_TEXT];
+    char bytes[UNIT_TEXT];
+    for (unsigned i = 0; i < size_buckets; i++) {
+        most = facts->sizes[i] > most ? facts->sizes[i] : most;
+    }
+    (void)printf("  sizes asked for: %s different\n", format_count(count, facts->distinct_sizes));
+    for (unsigned i = 0; i < size_buckets; i++) {
+        if (facts->sizes[i] != 0) {
+            int bar = (int)(facts->sizes[i] * 40 / most);
+            (void)printf("  %10s and up %10s requests %10s  %.*s\n", format_size(from, UINT64_C(1) << i),
+                         format_count(count, facts->sizes[i]), format_size(bytes, facts->bytes[i]), bar,
+                         "########################################");
+        }
+    }
+}
+
+static void print_facts(const struct trace *trace, const struct facts *facts)
+{
+    static const char *const clocks[] = { "nanoseconds", "logical", "order only" };
+    char a[UNIT_TEXT];
+    char b[UNIT_TEXT];
+    (void)printf("%s\n", trace->path);
+    (void)printf("  source     %s\n", trace->source[0] != '\0' ? trace->source : "(not said)");
+    (void)printf("  clock      %s%s%s\n", clocks[trace->clock], trace->clock == TRACE_CLOCK_NS ? ", " : "",
+                 trace->clock == TRACE_CLOCK_NS ? format_time(a, facts->duration_ns) : "");
+    (void)printf("  %u stream%s, %u host thread%s, %u device%s, %s events:\n", trace->stream_count,
+                 trace->stream_count == 1 ? "" : "s", trace->thread_count, trace->thread_count == 1 ? "" : "s",
+                 trace->device_count, trace->device_count == 1 ? "" : "s", format_count(a, trace->event_count));
+    print_kinds(facts);
+    (void)printf("  before     %s in %s blocks\n", format_size(a, facts->prior_bytes),
+                 format_count(b, facts->kinds[WEIR_TRACE_PRIOR]));
+    (void)printf("  peak live  %s at event %s\n", format_size(a, facts->peak_live), format_count(b, facts->peak_event));
+    (void)printf("  at the end %s in %s blocks\n", format_size(a, facts->end_live), format_count(b, facts->end_blocks));
+    print_curve(facts);
+    print_sizes(facts);
+    if (trace->recorded_note != NULL) {
+        (void)printf("  recorded   %s\n", trace->recorded_note);
+    }
+    for (size_t i = 0; i < trace->note_count; i++) {
+        (void)printf("  note       %s\n", trace->notes[i]);
+    }
+}
+
+/* --- for scripts --- */
+
+static json_t *facts_json(const struct trace *trace, const struct facts *facts)
+{
+    json_t *kinds = json_object();
+    json_t *sizes = json_array();
+    json_t *curve = json_array();
+    char name[UNIT_TEXT];
+    for (unsigned kind = 0; kind < 128; kind++) {
+        if (facts->kinds[kind] != 0) {
+            kind_lower(name, sizeof(name), (char)kind);
+            (void)json_object_set_new(kinds, name, json_integer((json_int_t)facts->kinds[kind]));
+        }
+    }
+    for (unsigned i = 0; i < size_buckets; i++) {
+        if (facts->sizes[i] != 0) {
+            (void)json_array_append_new(sizes, json_pack("{s:I, s:I, s:I}", "from", (json_int_t)1 << i, "requests",
+                                                         (json_int_t)facts->sizes[i], "bytes",
+                                                         (json_int_t)facts->bytes[i]));
+        }
+    }
+    for (unsigned i = 0; i < curve_columns; i++) {
+        (void)json_array_append_new(curve, json_integer((json_int_t)facts->curve[i]));
+    }
+    static const char *const clocks[] = { "ns", "logical", "order" };
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", //
+                     "trace", trace->path, "source", trace->source, "clock", clocks[trace->clock],      //
+                     "events", (json_int_t)trace->event_count, "streams", (json_int_t)trace->stream_count, "threads",
+                     (json_int_t)trace->thread_count, "devices", (json_int_t)trace->device_count, "blocks",
+                     (json_int_t)trace->block_count, "kinds", kinds, "prior_bytes", (json_int_t)facts->prior_bytes,
+                     "peak_live_bytes", (json_int_t)facts->peak_live, "peak_event", (json_int_t)facts->peak_event,
+                     "end_live_bytes", (json_int_t)facts->end_live, "end_blocks", (json_int_t)facts->end_blocks,
+                     "duration_ns", (json_int_t)facts->duration_ns, "distinct_sizes",
+                     (json_int_t)facts->distinct_sizes, "sizes", sizes, "live_curve", curve);
+}
+
+static int read_facts(const char *path, struct trace **trace, struct facts *facts)
+{
+    struct trace_error error = { 0 };
+    if (trace_read(path, NULL, trace, &error) != WEIR_OK) {
+        return complain("info", false, "%s", error.message);
+    }
+    if (!gather_facts(*trace, facts)) {
+        trace_free(*trace);
+        return complain("info", false, "%s: no host memory", path);
+    }
+    return EXIT_DONE;
+}
+
+int command_info(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    bool json = false;
+    int letter;
+    opterr = 0;
+    while ((letter = getopt_long(argc, argv, ":jh", options, NULL)) != -1) {
+        switch (letter) {
+        case 'j':
+            json = true;
+            break;
+        case 'h':
+            (void)fputs(help, stdout);
+            return EXIT_DONE;
+        default:
+            return complain("info", true, "unknown option %s", argv[optind - 1]);
+        }
+    }
+    if (optind == argc) {
+        return complain("info", true, "no trace is named");
+    }
+    json_t *all = json_array();
+    int status = EXIT_DONE;
+    for (int i = optind; i < argc && status == EXIT_DONE; i++) {
+        struct trace *trace = NULL;
+        struct facts facts = { 0 };
+        status = read_facts(argv[i], &trace, &facts);
+        if (status != EXIT_DONE) {
+            break;
+        }
+        if (json) {
+            (void)json_array_append_new(all, facts_json(trace, &facts));
+        } else {
+            print_facts(trace, &facts);
+        }
+        trace_free(trace);
+    }
+    if (json && status == EXIT_DONE) {
+        (void)json_dumpf(json_array_size(all) == 1 ? json_array_get(all, 0) : all, stdout, JSON_INDENT(2));
+        (void)fputc('\n', stdout);
+    }
+    json_decref(all);
+    return status;
+}

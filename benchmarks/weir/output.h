@@ -1,0 +1,34 @@
+/* output.h: a comparison in its three forms: a table, JSON, and the page of --report. */
+#ifndef WEIR_COMMAND_OUTPUT_H
+#define WEIR_COMMAND_OUTPUT_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "models/recorded.h"
+#include "replay/replay.h"
+
+/* One trace against its strategies. */
+struct comparison {
+    struct trace *trace;
+    struct replay_result *results;
+    size_t result_count;
+    struct recorded_report recorded; /* of the pytorch model, when it is among the strategies */
+};
+
+/* A table for people. */
+void output_table(FILE *out, const struct comparison *comparison);
+/* The object of `weir replay --json`. NULL without host memory. */
+json_t *output_json(const struct comparison *comparison);
+
+struct report_context {
+    const char *command; /* the command line, as typed */
+    uint64_t capacity;
+    uint64_t seed;
+};
+
+/* Writes the page; false, with a line in `error`, when the file cannot be written. */
+bool output_report(const char *path, const struct report_context *context, const struct comparison *comparisons,
+                   size_t count, char *error, size_t error_size);
+
+#endif

@@ -1,0 +1,101 @@
+/* output_json.c: the object of `weir replay --json`. Fields may be added, never renamed. */
+#include "output.h"
+
+#include <weir/pool.h>
+
+static json_t *number(uint64_t value)
+{
+    return json_integer((json_int_t)value);
+}
+
+static json_t *oom_json(const struct replay_oom *oom)
+{
+    if (!oom->happened) {
+        return json_null();
+    }
+    return json_pack("{s:o, s:o, s:s}", "event", number(oom->event), "size", number(oom->size), "why", oom->why);
+}
+
+static json_t *recorded_json(const struct comparison *comparison, const struct replay_result *result)
+{
+    const struct recorded_report *recorded = &comparison->recorded;
+    if (!result->strategy->models_padding || !recorded->checkable) {
+        return json_null();
+    }
+    json_t *object =
+        json_pack("{s:o, s:o, s:o, s:o, s:o}", "addresses_matched", number(recorded->addresses_matched),
+                  "addresses_total", number(recorded->addresses_total), "segments_matched",
+                  number(recorded->segments_matched), "segments_total", number(recorded->segments_total), "pad_bytes",
+                  number(recorded->pad_bytes));
+    json_t *difference =
+        recorded->first_mismatch[0] != '\0' ? json_string(recorded->first_mismatch) : json_null();
+    (void)json_object_set_new(object, "first_mismatch", difference);
+    return object;
+}
+
+static json_t *served_json(const struct replay_result *result)
+{
+    json_t *served = json_object();
+    for (unsigned rung = 0; rung < WEIR_RUNG_COUNT; rung++) {
+        if (result->served[rung] != 0) {
+            (void)json_object_set_new(served, weir_rung_name((weir_rung)rung), number(result->served[rung]));
+        }
+    }
+    return served;
+}
+
+static json_t *findings_json(const struct replay_result *result)
+{
+    json_t *findings = json_array();
+    for (size_t i = 0; i < result->finding_count; i++) {
+        (void)json_array_append_new(findings, json_string(result->findings[i]));
+    }
+    return findings;
+}
+
+static json_t *result_json(const struct comparison *comparison, const struct replay_result *result)
+{
+    double ratio = result->peak_live_bytes == 0
+                       ? 1.0
+                       : (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
+    json_t *object = json_object();
+    (void)json_object_set_new(object, "strategy", json_string(result->strategy->name));
+    (void)json_object_set_new(object, "prior_blocks", number(result->prior_blocks));
+    (void)json_object_set_new(object, "allocs", number(result->allocs));
+    (void)json_object_set_new(object, "frees", number(result->frees));
+    (void)json_object_set_new(object, "peak_live_bytes", number(result->peak_live_bytes));
+    (void)json_object_set_new(object, "peak_reserved_bytes", number(result->peak_reserved_bytes));
+    (void)json_object_set_new(object, "peak_reserved_over_live", json_real(ratio));
+    (void)json_object_set_new(object, "worst_event", number(result->worst_event));
+    (void)json_object_set_new(object, "free_bytes", number(result->free_bytes));
+    (void)json_object_set_new(object, "largest_free_bytes", number(result->largest_free_bytes));
+    (void)json_object_set_new(object, "oom", oom_json(&result->oom));
+    (void)json_object_set_new(object, "device_calls", number(result->device_calls));
+    (void)json_object_set_new(object, "device_time_ns", number(result->device_time_ns));
+    (void)json_object_set_new(object, "waits", number(result->waits));
+    (void)json_object_set_new(object, "syncs", number(result->syncs));
+    (void)json_object_set_new(object, "hazards", number(result->hazards));
+    (void)json_object_set_new(object, "findings", findings_json(result));
+    (void)json_object_set_new(object, "checks", number(result->checks));
+    (void)json_object_set_new(object, "ns_per_call",
+                              json_pack("{s:f, s:f, s:f}", "p50", result->p50_ns, "p99", result->p99_ns, "p999",
+                                        result->p999_ns));
+    (void)json_object_set_new(object, "seconds", json_real(result->seconds));
+    (void)json_object_set_new(object, "events_played", number(result->events_played));
+    (void)json_object_set_new(object, "served", served_json(result));
+    (void)json_object_set_new(object, "pad_bytes", number(result->pad_bytes));
+    (void)json_object_set_new(object, "recorded", recorded_json(comparison, result));
+    return object;
+}
+
+json_t *output_json(const struct comparison *comparison)
+{
+    const struct trace *trace = comparison->trace;
+    json_t *results = json_array();
+    for (size_t i = 0; i < comparison->result_count; i++) {
+        (void)json_array_append_new(results, result_json(comparison, &comparison->results[i]));
+    }
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "trace", trace->path, "source", trace->source, "events",
+                     number(trace->event_count), "streams", number(trace->stream_count), "devices",
+                     number(trace->device_count), "results", results);
+}

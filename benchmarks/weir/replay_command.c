@@ -1,0 +1,427 @@
+/* replay_command.c: `weir replay`: reads the options, replays each trace against each strategy, prints. */
+#include "command.h"
+
+#include "output.h"
+#include "units.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help_head[] =
+    "weir replay TRACE...: how would other strategies have served this run?\n"
+    "\n"
+    "Replays every allocation, free, cross-stream use, event and wait of a trace against each strategy on a simulated\n"
+    "device, from an empty device for all of them, and prints one table a trace: peak reserved memory and its ratio to\n"
+    "peak live, the largest free range at the worst moment, where memory ran out, device calls and their simulated\n"
+    "time, waits, hazards that the auditor found, and nanoseconds per call.\n"
+    "\n";
+
+static const char help_tail[] =
+    "\n"
+    "  -s, --strategy LIST  what to compare, separated by commas (default: caching,pytorch,direct)\n"
+    "  -c, --capacity SIZE  device memory, for example 64GiB (default: what the trace says, else unlimited)\n"
+    "  -l, --limit SIZE     most that a pool may reserve\n"
+    "      --growth POLICY  when memory of another stream would do after a wait: balanced, grow-first, wait-first\n"
+    "      --seed N         jitter in the durations of device work; the same seed gives the same run (default: none)\n"
+    "      --ignore-uses    do not tell the pool which other streams use a block: what forgetting costs\n"
+    "      --check          prove the pool's invariants after every event (slow)\n"
+    "      --no-audit       do not look for hazards (faster)\n"
+    "      --repeat N       play the trace N times on end\n"
+    "      --pad N          bytes the pytorch model adds to each request (default: what the recording shows)\n"
+    "      --report FILE    write a page with pictures: bytes over time, memory maps, fragmentation\n"
+    "      --json           for scripts: one object, or an array for several traces\n"
+    "  -q, --quiet          no progress\n"
+    "\n"
+    "  weir replay snapshot.pickle\n"
+    "  weir replay run.wtr.xz --strategy caching,pytorch --capacity 16GiB --report out.html\n"
+    "  weir replay run.wtr.xz --json | jq '.results[] | {strategy, peak_reserved_bytes}'\n"
+    "\n"
+    "Exit status: 0 when every replay finished (running out of memory is a result), 1 when hazards were found, 2 for bad\n"
+    "usage or input.\n";
+
+enum { most_strategies = 16 };
+
+struct settings {
+    const struct replay_strategy *strategies[most_strategies];
+    size_t strategy_count;
+    struct replay_options replay;
+    int pad; /* -1: what the recording shows */
+    const char *report;
+    bool json;
+    bool quiet;
+};
+
+static void print_help(void)
+{
+    (void)fputs(help_head, stdout);
+    (void)fputs("Strategies:\n", stdout);
+    for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
+        (void)printf("  %-10s %s\n", s->name, s->text);
+    }
+    (void)fputs(help_tail, stdout);
+}
+
+/* --- options --- */
+
+static int parse_strategies(struct settings *settings, const char *list)
+{
+    settings->strategy_count = 0;
+    for (const char *name = list;;) {
+        size_t length = strcspn(name, ",");
+        const struct replay_strategy *found = replay_strategy_find(name, length);
+        if (found == NULL) {
+            return complain("replay", true, "--strategy %s: there is no strategy '%.*s'", list, (int)length, name);
+        }
+        if (settings->strategy_count == most_strategies) {
+            return complain("replay", true, "--strategy %s: more than %d strategies", list, most_strategies);
+        }
+        settings->strategies[settings->strategy_count++] = found;
+        if (name[length] == '\0') {
+            return EXIT_DONE;
+        }
+        name += length + 1;
+    }
+}
+
+static int parse_growth(struct settings *settings, const char *text)
+{
+    static const char *const names[] = { "balanced", "grow-first", "wait-first" };
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            settings->replay.growth = (weir_growth)i;
+            return EXIT_DONE;
+        }
+    }
+    return complain("replay", true, "--growth %s: it is balanced, grow-first or wait-first", text);
+}
+
+static int parse_memory(const char *option, const char *text, uint64_t *bytes)
+{
+    if (!parse_size(text, bytes)) {
+        return complain("replay", true, "%s %s: not a size such as 64GiB", option, text);
+    }
+    if (*bytes < UINT64_C(2) << 20) {
+        return complain("replay", true, "%s %s: less than one region of 2 MiB", option, text);
+    }
+    if (*bytes > UINT64_C(1) << 44) {
+        return complain("replay", true, "%s %s: more than 16 TiB", option, text);
+    }
+    return EXIT_DONE;
+}
+
+static int parse_count(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number)
+{
+    if (!parse_number(text, number) || *number < least || *number > most) {
+        return complain("replay", true, "%s %s: not a number from %llu to %llu", option, text,
+                        (unsigned long long)least, (unsigned long long)most);
+    }
+    return EXIT_DONE;
+}
+
+enum option_code { OPTION_GROWTH = 256, OPTION_SEED, OPTION_IGNORE, OPTION_CHECK, OPTION_NO_AUDIT, OPTION_REPEAT,
+                   OPTION_PAD, OPTION_REPORT, OPTION_JSON, OPTION_NO_TIMING };
+
+static int apply_option(struct settings *settings, int code, const char *value)
+{
+    uint64_t number = 0;
+    int status = EXIT_DONE;
+    switch (code) {
+    case 's':
+        return parse_strategies(settings, value);
+    case 'c':
+        return parse_memory("--capacity", value, &settings->replay.capacity);
+    case 'l':
+        return parse_memory("--limit", value, &settings->replay.limit);
+    case OPTION_GROWTH:
+        return parse_growth(settings, value);
+    case OPTION_SEED:
+        return parse_count("--seed", value, 0, UINT64_MAX, &settings->replay.seed);
+    case OPTION_REPEAT:
+        status = parse_count("--repeat", value, 1, 1000000, &number);
+        settings->replay.repeat = (uint32_t)number;
+        return status;
+    case OPTION_PAD:
+        status = parse_count("--pad", value, 0, 511, &number);
+        settings->pad = (int)number;
+        return status;
+    case OPTION_IGNORE:
+        settings->replay.ignore_uses = true;
+        return EXIT_DONE;
+    case OPTION_CHECK:
+        settings->replay.check = true;
+        return EXIT_DONE;
+    case OPTION_NO_AUDIT:
+        settings->replay.no_audit = true;
+        return EXIT_DONE;
+    case OPTION_NO_TIMING:
+        settings->replay.no_timing = true;
+        return EXIT_DONE;
+    case OPTION_REPORT:
+        settings->report = value;
+        settings->replay.history = true;
+        return EXIT_DONE;
+    case OPTION_JSON:
+        settings->json = true;
+        return EXIT_DONE;
+    case 'q':
+    default:
+        settings->quiet = true;
+        return EXIT_DONE;
+    }
+}
+
+/* EXIT_DONE, EXIT_USAGE, or -1 when help was asked for. */
+static int read_options(struct settings *settings, int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "strategy", required_argument, NULL, 's' },
+        { "capacity", required_argument, NULL, 'c' },
+        { "limit", required_argument, NULL, 'l' },
+        { "growth", required_argument, NULL, OPTION_GROWTH },
+        { "seed", required_argument, NULL, OPTION_SEED },
+        { "ignore-uses", no_argument, NULL, OPTION_IGNORE },
+        { "check", no_argument, NULL, OPTION_CHECK },
+        { "no-audit", no_argument, NULL, OPTION_NO_AUDIT },
+        { "no-timing", no_argument, NULL, OPTION_NO_TIMING },
+        { "repeat", required_argument, NULL, OPTION_REPEAT },
+        { "pad", required_argument, NULL, OPTION_PAD },
+        { "report", required_argument, NULL, OPTION_REPORT },
+        { "json", no_argument, NULL, OPTION_JSON },
+        { "quiet", no_argument, NULL, 'q' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    int code;
+    opterr = 0;
+    while ((code = getopt_long(argc, argv, ":s:c:l:qh", options, NULL)) != -1) {
+        if (code == 'h') {
+            return -1;
+        }
+        if (code == ':') {
+            return complain("replay", true, "%s needs a value", argv[optind - 1]);
+        }
+        if (code == '?') {
+            return complain("replay", true, "unknown option %s", argv[optind - 1]);
+        }
+        int status = apply_option(settings, code, optarg);
+        if (status != EXIT_DONE) {
+            return status;
+        }
+    }
+    return optind < argc ? EXIT_DONE : complain("replay", true, "no trace is named");
+}
+
+/* --- progress --- */
+
+struct progress {
+    const char *trace;
+    const char *strategy;
+    bool shown;
+};
+
+static void show_progress(void *ctx, double share)
+{
+    struct progress *progress = ctx;
+    (void)fprintf(stderr, "\r%s: %s %3.0f %%\033[K", progress->trace, progress->strategy, share * 100.0);
+    (void)fflush(stderr);
+    progress->shown = true;
+}
+
+static void clear_progress(const struct progress *progress)
+{
+    if (progress->shown) {
+        (void)fputs("\r\033[K", stderr);
+    }
+}
+
+/* --- one trace --- */
+
+static bool wants_model(const struct settings *settings)
+{
+    for (size_t i = 0; i < settings->strategy_count; i++) {
+        if (settings->strategies[i]->models_padding) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Bytes the model adds to a request: what was asked for, what the name says, what the recording shows, or none. */
+static uint64_t pad_for(const struct settings *settings, const struct replay_strategy *strategy,
+                        const struct comparison *comparison)
+{
+    if (strategy->fixed_pad >= 0) {
+        return (uint64_t)strategy->fixed_pad;
+    }
+    if (settings->pad >= 0) {
+        return (uint64_t)settings->pad;
+    }
+    if (comparison->recorded.checkable) {
+        return comparison->recorded.pad_bytes;
+    }
+    return comparison->trace->pad_bytes > 0 ? (uint64_t)comparison->trace->pad_bytes : 0;
+}
+
+static int compare_strategies(const struct settings *settings, struct comparison *comparison)
+{
+    char error[512];
+    struct progress progress = { .trace = comparison->trace->path };
+    struct replay_options options = settings->replay;
+    if (!settings->quiet && isatty(STDERR_FILENO)) {
+        options.progress = show_progress;
+        options.progress_ctx = &progress;
+    }
+    if (wants_model(settings)) {
+        weir_status status = recorded_check(comparison->trace, settings->pad, &comparison->recorded);
+        if (status != WEIR_OK) {
+            return complain("replay", false, "%s: the check against the recording failed: %s", comparison->trace->path,
+                            weir_status_text(status));
+        }
+    }
+    for (size_t i = 0; i < settings->strategy_count; i++) {
+        const struct replay_strategy *strategy = settings->strategies[i];
+        progress.strategy = strategy->name;
+        bool done = replay_run(comparison->trace, strategy, pad_for(settings, strategy, comparison), &options,
+                               &comparison->results[i], error, sizeof(error));
+        clear_progress(&progress);
+        comparison->result_count = i + 1;
+        if (!done) {
+            return complain("replay", false, "%s", error);
+        }
+    }
+    return EXIT_DONE;
+}
+
+static int run_trace(const struct settings *settings, const char *path, struct comparison *comparison)
+{
+    struct trace_error error = { 0 };
+    if (trace_read(path, NULL, &comparison->trace, &error) != WEIR_OK) {
+        return complain("replay", false, "%s", error.message);
+    }
+    comparison->results = calloc(settings->strategy_count, sizeof(*comparison->results));
+    if (comparison->results == NULL) {
+        return complain("replay", false, "no host memory");
+    }
+    return compare_strategies(settings, comparison);
+}
+
+static void drop_comparison(struct comparison *comparison)
+{
+    for (size_t i = 0; i < comparison->result_count; i++) {
+        replay_result_free(&comparison->results[i]);
+    }
+    free(comparison->results);
+    trace_free(comparison->trace);
+    *comparison = (struct comparison){ 0 };
+}
+
+static bool has_hazards(const struct comparison *comparison)
+{
+    for (size_t i = 0; i < comparison->result_count; i++) {
+        if (comparison->results[i].hazards > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- the whole --- */
+
+static void print_json(json_t *all, size_t traces)
+{
+    (void)json_dumpf(traces == 1 ? json_array_get(all, 0) : all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(8));
+    (void)fputc('\n', stdout);
+}
+
+/* The command line as one string, for the report. NULL without host memory. */
+static char *command_line(int argc, char **argv)
+{
+    size_t length = sizeof("weir");
+    for (int i = 0; i < argc; i++) {
+        length += strlen(argv[i]) + 1;
+    }
+    char *line = malloc(length);
+    if (line != NULL) {
+        char *out = stpcpy(line, "weir");
+        for (int i = 0; i < argc; i++) {
+            *out++ = ' ';
+            out = stpcpy(out, argv[i]);
+        }
+    }
+    return line;
+}
+
+static int write_report(const struct settings *settings, const char *command, const struct comparison *comparisons,
+                        size_t count)
+{
+    char error[512];
+    struct report_context context = { command != NULL ? command : "weir replay", settings->replay.capacity,
+                                      settings->replay.seed };
+    if (!output_report(settings->report, &context, comparisons, count, error, sizeof(error))) {
+        return complain("replay", false, "%s", error);
+    }
+    if (!settings->json) {
+        (void)printf("report: %s\n", settings->report);
+    }
+    return EXIT_DONE;
+}
+
+/* Traces are let go one by one unless the report needs all of them at the end. */
+static int run_all(const struct settings *settings, char **paths, size_t count, const char *command)
+{
+    struct comparison *comparisons = calloc(count, sizeof(*comparisons));
+    json_t *all = json_array();
+    int status = comparisons == NULL || all == NULL ? complain("replay", false, "no host memory") : EXIT_DONE;
+    bool hazards = false;
+    for (size_t i = 0; i < count && status == EXIT_DONE; i++) {
+        status = run_trace(settings, paths[i], &comparisons[i]);
+        if (status != EXIT_DONE) {
+            break;
+        }
+        hazards |= has_hazards(&comparisons[i]);
+        if (settings->json) {
+            (void)json_array_append_new(all, output_json(&comparisons[i]));
+        } else {
+            output_table(stdout, &comparisons[i]);
+            (void)fputs(i + 1 < count ? "\n" : "", stdout);
+            (void)fflush(stdout);
+        }
+        if (settings->report == NULL) {
+            drop_comparison(&comparisons[i]);
+        }
+    }
+    if (status == EXIT_DONE && settings->report != NULL) {
+        status = write_report(settings, command, comparisons, count);
+    }
+    if (status == EXIT_DONE && settings->json) {
+        print_json(all, count);
+    }
+    for (size_t i = 0; comparisons != NULL && i < count; i++) {
+        drop_comparison(&comparisons[i]);
+    }
+    free(comparisons);
+    json_decref(all);
+    return status != EXIT_DONE ? status : hazards ? EXIT_HAZARDS : EXIT_DONE;
+}
+
+int command_replay(int argc, char **argv)
+{
+    struct settings settings = { .pad = -1 };
+    char *command = command_line(argc, argv);
+    int status = parse_strategies(&settings, "caching,pytorch,direct");
+    if (status == EXIT_DONE) {
+        status = read_options(&settings, argc, argv);
+    }
+    if (status == -1) {
+        print_help();
+        status = EXIT_DONE;
+    } else if (status == EXIT_DONE) {
+        status = run_all(&settings, argv + optind, (size_t)(argc - optind), command);
+    }
+    free(command);
+    return status;
+}

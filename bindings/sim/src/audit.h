@@ -1,0 +1,80 @@
+/* audit.h: the auditor: judges what was handed out, from the operations alone.
+ *
+ * It is told what the host queued, waited for and announced, in the host's order, and builds its own happens-before
+ * clocks from that. It never sees the simulator's clocks: the times in weir__sim_op_info go into the text of a finding
+ * and decide nothing. So an allocator that is only lucky with its timing is found out all the same.
+ *
+ * Clocks. A clock maps each stream to a tick: everything up to that tick of that stream is ordered before the clock's
+ * owner. Each stream has one, and the host has one (what it has seen complete). Queuing anything joins the host's into
+ * the stream's; a wait joins the event's; an event that is seen complete, or a stream that was synchronised, joins into
+ * the host's.
+ *
+ * Calls come under the simulator's lock. Cost: O(log segments) for each range named, O(streams) for joins, and those
+ * are skipped while the host has learnt nothing new. Nothing is allocated in a steady state. When memory runs out, the
+ * auditor stops for good and counts what it did not judge: a verdict with gaps would be a guess.
+ */
+#ifndef WEIR_SIM_AUDIT_H
+#define WEIR_SIM_AUDIT_H
+
+#include "report.h"
+
+typedef struct weir__sim_audit weir__sim_audit;
+
+typedef struct weir__sim_clock {
+    uint64_t *ticks; /* by stream number; beyond `count` all are 0 */
+    uint32_t count;
+    uint32_t capacity;
+} weir__sim_clock;
+
+void weir__sim_clock_fini(weir__sim_clock *clock);
+
+typedef struct weir__sim_op_info {
+    const char *what; /* a constant */
+    const char *tag;  /* copied; may be NULL */
+    uint64_t start_ns;
+    uint64_t end_ns;
+} weir__sim_op_info;
+
+/* NULL when there is no memory. Stream 0 exists from the start. */
+weir__sim_audit *weir__sim_audit_create(size_t max_findings);
+void weir__sim_audit_destroy(weir__sim_audit *audit);
+weir__sim_report *weir__sim_audit_report(weir__sim_audit *audit);
+uint64_t weir__sim_audit_lost(const weir__sim_audit *audit);
+
+/* Streams are numbered in the order of creation, from 1. An ended one keeps its number and what it did. */
+void weir__sim_audit_stream_created(weir__sim_audit *audit);
+void weir__sim_audit_stream_ended(weir__sim_audit *audit, uint32_t stream);
+
+void weir__sim_audit_work(weir__sim_audit *audit, uint32_t stream, const weir__sim_op_info *info,
+                          const weir_sim_access *accesses, size_t access_count);
+/* The stream's position goes into the event's clock. */
+void weir__sim_audit_recorded(weir__sim_audit *audit, uint32_t stream, weir__sim_clock *event);
+void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t stream, const weir__sim_clock *event);
+
+/* The host learnt that what an event captured, a stream's work, or everything is complete. */
+void weir__sim_audit_saw_event(weir__sim_audit *audit, const weir__sim_clock *event);
+void weir__sim_audit_saw_stream(weir__sim_audit *audit, uint32_t stream);
+void weir__sim_audit_saw_all(weir__sim_audit *audit);
+/* The host learnt that nothing of the stream itself runs any more, because it broke. */
+void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t stream);
+
+/* `stream` may be WEIR__SIM_HOST. */
+void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size,
+                                 uint32_t stream, const weir__sim_op_info *info);
+void weir__sim_audit_block_free(weir__sim_audit *audit, uint64_t address, uint32_t stream,
+                                const weir__sim_op_info *info);
+
+/* The device gave a range: a region, or with `mapped` a mapping, which a block may share with its neighbours. */
+void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t size, bool mapped,
+                           const weir__sim_op_info *info);
+/* The device got the same range back. */
+void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t size,
+                           const weir__sim_op_info *info);
+
+/* Reports live blocks and ranges still given as leaks. */
+void weir__sim_audit_leaks(weir__sim_audit *audit);
+/* Reports something else that was never given back. */
+void weir__sim_audit_leaked(weir__sim_audit *audit, uint64_t address, uint64_t size,
+                            const weir__sim_op_info *info);
+
+#endif

@@ -1,0 +1,149 @@
+/* backing.c: real bytes behind the addresses of backed mode.
+ *
+ * Idea: one large reservation without access, so that addresses are pointers. A region shows a private view of one
+ * small file full of poison: fresh memory reads as poison, and pages become real when they are first written. Physical
+ * memory is a range of a sparse file, so the same bytes can be shown at another address. Guarantee: what is not
+ * committed or mapped faults when it is touched. Cost: one mmap for each 2 MiB of a region, one for a mapping.
+ */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1 /* memfd_create, fallocate */
+#endif
+
+#include "sim_internal.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { POISON_BYTES = 2 << 20 };
+
+static void *pointer(uint64_t address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+static bool write_all(int file, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t written = write(file, bytes, size);
+        if (written <= 0) {
+            return false;
+        }
+        bytes += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+/* The file that fresh regions show; -1 when it cannot be had. */
+static int open_poison(void)
+{
+    int file = memfd_create("weir-sim-poison", MFD_CLOEXEC);
+    char *bytes = malloc(POISON_BYTES);
+    bool written = false;
+    if (file >= 0 && bytes != NULL) {
+        memset(bytes, WEIR__SIM_POISON, POISON_BYTES);
+        written = write_all(file, bytes, POISON_BYTES);
+    }
+    free(bytes);
+    if (file >= 0 && !written) {
+        (void)close(file);
+        file = -1;
+    }
+    return file;
+}
+
+static int open_physical(uint64_t size)
+{
+    int file = memfd_create("weir-sim-physical", MFD_CLOEXEC);
+    if (file >= 0 && ftruncate(file, (off_t)size) != 0) {
+        (void)close(file);
+        file = -1;
+    }
+    return file;
+}
+
+weir_status weir__sim_backing_init(weir__sim_backing *backing, uint64_t size, uint64_t alignment,
+                                   uint64_t physical_size, uint64_t *base)
+{
+    backing->size = (size_t)(size + alignment);
+    backing->base =
+        mmap(NULL, backing->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (backing->base == MAP_FAILED) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    backing->on = true;
+    backing->poison_file = open_poison();
+    backing->physical_file = open_physical(physical_size);
+    if (backing->poison_file < 0 || backing->physical_file < 0) {
+        weir__sim_backing_fini(backing);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    *base = ((uint64_t)(uintptr_t)backing->base + alignment - 1) & ~(alignment - 1);
+    return WEIR_OK;
+}
+
+void weir__sim_backing_fini(weir__sim_backing *backing)
+{
+    if (!backing->on) {
+        return;
+    }
+    (void)munmap(backing->base, backing->size);
+    if (backing->poison_file >= 0) {
+        (void)close(backing->poison_file);
+    }
+    if (backing->physical_file >= 0) {
+        (void)close(backing->physical_file);
+    }
+    memset(backing, 0, sizeof *backing);
+}
+
+weir_status weir__sim_backing_commit(weir__sim_backing *backing, uint64_t address, uint64_t size)
+{
+    if (!backing->on) {
+        return WEIR_OK;
+    }
+    for (uint64_t done = 0; done < size;) {
+        uint64_t step = size - done < POISON_BYTES ? size - done : POISON_BYTES;
+        void *view = mmap(pointer(address + done), (size_t)step, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, backing->poison_file, 0);
+        if (view == MAP_FAILED) {
+            (void)weir__sim_backing_hide(backing, address, size);
+            return WEIR_ERR_NO_MEMORY;
+        }
+        done += step;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, uint64_t size,
+                                  uint64_t offset)
+{
+    if (backing->on &&
+        mmap(pointer(address), (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             backing->physical_file, (off_t)offset) == MAP_FAILED) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__sim_backing_hide(weir__sim_backing *backing, uint64_t address, uint64_t size)
+{
+    if (backing->on &&
+        mmap(pointer(address), (size_t)size, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED) {
+        return WEIR_ERR_DEVICE;
+    }
+    return WEIR_OK;
+}
+
+void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint64_t size)
+{
+    if (backing->on) {
+        /* Contents of fresh physical memory are nobody's business: a host that cannot punch holes keeps them. */
+        (void)fallocate(backing->physical_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        (off_t)offset, (off_t)size);
+    }
+}

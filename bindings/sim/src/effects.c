@@ -1,0 +1,153 @@
+/* effects.c: copies, fills and host functions happen when virtual time reaches their end.
+ *
+ * Idea: when something happens is known as soon as it is queued, so a heap by (time, order of queuing) is the whole
+ * scheduler: across all streams, effects come in the order of time. Guarantee: by the time the host's clock shows t,
+ * everything that ends at or before t has happened, and nothing later. Cost: O(log queued); kernels are not in here.
+ *
+ * A copy moves its bytes at its end, in one piece. Where the memory is no longer there by then, a device would fault:
+ * the stream breaks.
+ */
+#include "sim_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_before(const weir__sim_effect *a, const weir__sim_effect *b)
+{
+    return a->at != b->at ? a->at < b->at : a->number < b->number;
+}
+
+/* Puts `effect` at place `i` or below, wherever the heap's order wants it. */
+static void sift_down(weir__sim_effects *effects, size_t i, const weir__sim_effect *effect)
+{
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= effects->count) {
+            break;
+        }
+        if (child + 1 < effects->count &&
+            is_before(&effects->heap[child + 1], &effects->heap[child])) {
+            child++;
+        }
+        if (is_before(effect, &effects->heap[child])) {
+            break;
+        }
+        effects->heap[i] = effects->heap[child];
+        i = child;
+    }
+    effects->heap[i] = *effect;
+}
+
+weir_status weir__sim_effects_reserve(weir__sim_effects *effects)
+{
+    if (effects->count < effects->capacity) {
+        return WEIR_OK;
+    }
+    size_t capacity = effects->capacity == 0 ? 64 : effects->capacity * 2;
+    weir__sim_effect *heap = realloc(effects->heap, capacity * sizeof *heap);
+    if (heap == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    effects->heap = heap;
+    effects->capacity = capacity;
+    return WEIR_OK;
+}
+
+void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *effect)
+{
+    size_t i = effects->count++;
+    while (i > 0 && is_before(effect, &effects->heap[(i - 1) / 2])) {
+        effects->heap[i] = effects->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    effects->heap[i] = *effect;
+}
+
+static weir__sim_effect pop(weir__sim_effects *effects)
+{
+    weir__sim_effect first = effects->heap[0];
+    effects->count--;
+    if (effects->count > 0) {
+        weir__sim_effect last = effects->heap[effects->count];
+        sift_down(effects, 0, &last);
+    }
+    return first;
+}
+
+void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < effects->count; i++) {
+        if (effects->heap[i].stream != stream) {
+            effects->heap[kept++] = effects->heap[i];
+        }
+    }
+    effects->count = kept;
+    for (size_t i = kept / 2; i-- > 0;) {
+        weir__sim_effect effect = effects->heap[i];
+        sift_down(effects, i, &effect);
+    }
+}
+
+/* Moves the bytes; false when device memory is not there. */
+static bool move_bytes(weir_sim *sim, const weir__sim_effect *e)
+{
+    bool has_to = e->kind != WEIR__SIM_COPY_TO_HOST;
+    bool has_from = e->kind == WEIR__SIM_COPY || e->kind == WEIR__SIM_COPY_TO_HOST;
+    void *to = has_to ? weir__sim_memory_bytes(sim, e->to, e->size) : e->host;
+    const void *from = has_from ? weir__sim_memory_bytes(sim, e->from, e->size) : e->host;
+    if (to == NULL || (e->kind != WEIR__SIM_FILL && from == NULL)) {
+        return false;
+    }
+    if (e->kind == WEIR__SIM_FILL) {
+        memset(to, e->value, e->size);
+    } else {
+        memmove(to, from, e->size);
+    }
+    return true;
+}
+
+static void happen(weir_sim *sim, const weir__sim_effect *e)
+{
+    if (e->kind == WEIR__SIM_CALL) {
+        weir__sim_unlock(sim);
+        e->function(e->ctx);
+        weir__sim_lock(sim);
+        return;
+    }
+    if (!move_bytes(sim, e)) {
+        weir_sim_stream *stream = weir__sim_stream_numbered(sim, e->stream);
+        if (stream != NULL) {
+            weir__sim_stream_fail(sim, stream);
+        } else {
+            weir__sim_effects_drop(&sim->effects, e->stream);
+        }
+    }
+}
+
+void weir__sim_effects_run(weir_sim *sim, uint64_t target)
+{
+    weir__sim_effects *effects = &sim->effects;
+    if (effects->running) {
+        sim->now = weir__sim_later(sim->now, target);
+        return;
+    }
+    effects->running = true;
+    effects->runner = pthread_self();
+    while (effects->count > 0 && effects->heap[0].at <= weir__sim_later(sim->now, target)) {
+        weir__sim_effect e = pop(effects);
+        sim->now = weir__sim_later(sim->now, e.at);
+        happen(sim, &e);
+    }
+    sim->now = weir__sim_later(sim->now, target);
+    effects->running = false;
+    (void)pthread_cond_broadcast(&effects->done);
+}
+
+void weir__sim_effects_settle(weir_sim *sim)
+{
+    weir__sim_effects *effects = &sim->effects;
+    while (effects->running && !pthread_equal(effects->runner, pthread_self())) {
+        (void)pthread_cond_wait(&effects->done, &sim->lock);
+    }
+}

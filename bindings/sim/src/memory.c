@@ -1,0 +1,443 @@
+/* memory.c: addresses, capacity, regions and virtual memory.
+ *
+ * Idea: two windows of addresses, one for regions and one for reservations, each with an ordered set of its free
+ * ranges; first fit by address, so the same calls give the same addresses and neighbouring regions do occur.
+ * Guarantee: held bytes (regions and physical memory) never exceed the capacity at the time of the call, and every
+ * byte below it can be had: like a device with page tables, it has no fragmentation of its own. Cost: O(log ranges)
+ * for every call.
+ */
+#include "sim_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A free range of addresses, a region, a reservation or a mapping, depending on the set it is in. */
+typedef struct extent {
+    weir__sim_range range; /* first */
+    uint32_t physical;     /* of a mapping: index of what it shows */
+} extent;
+
+enum {
+    ACCOUNTING_WINDOW_BITS = 45,
+    BACKED_REGION_FACTOR =
+        4, /* addresses for this many capacities, so that freed ones stay unused for a while */
+    BACKED_VIRTUAL_FACTOR = 16, /* reservations are large: pools reserve more than the device has */
+    BACKED_PHYSICAL_FACTOR = 16
+};
+
+/* --- ranges of addresses --- */
+
+static extent *extent_add(weir__sim_memory *memory, weir__sim_ranges *set, uint64_t start,
+                          uint64_t end)
+{
+    extent *e = weir__sim_slab_get(&memory->extents);
+    if (e != NULL) {
+        e->range.start = start;
+        e->range.end = end;
+        weir__sim_ranges_insert(set, &e->range);
+    }
+    return e;
+}
+
+static void extent_remove(weir__sim_memory *memory, weir__sim_ranges *set, extent *e)
+{
+    weir__sim_ranges_remove(set, &e->range);
+    weir__sim_slab_put(&memory->extents, e);
+}
+
+static extent *floor_of(const weir__sim_ranges *set, uint64_t address)
+{
+    return (extent *)(void *)weir__sim_ranges_floor(set, address);
+}
+
+/* The member that is exactly this range, or NULL. */
+static extent *exactly(const weir__sim_ranges *set, uint64_t address, uint64_t size)
+{
+    extent *e = floor_of(set, address);
+    return e != NULL && e->range.start == address && e->range.end - e->range.start == size ? e
+                                                                                           : NULL;
+}
+
+/* Whether [start, end) has a byte in common with a member. */
+static bool overlaps(const weir__sim_ranges *set, uint64_t start, uint64_t end)
+{
+    const weir__sim_range *r = weir__sim_ranges_after(set, start);
+    return r != NULL && r->start < end;
+}
+
+/* Moves the lowest free range of `size` bytes into `used`, as a member of its own. */
+static weir_status take(weir__sim_memory *memory, weir__sim_ranges *free_set,
+                        weir__sim_ranges *used, uint64_t size, uint64_t *start)
+{
+    extent *from = (extent *)(void *)weir__sim_ranges_first_fit(free_set, size);
+    if (from == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    uint64_t address = from->range.start;
+    if (from->range.end - address == size) {
+        weir__sim_ranges_remove(free_set, &from->range);
+        weir__sim_ranges_insert(used, &from->range);
+    } else if (extent_add(memory, used, address, address + size) != NULL) {
+        from->range.start += size;
+        weir__sim_ranges_resized(&from->range);
+    } else {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    *start = address;
+    return WEIR_OK;
+}
+
+/* Moves a member of `used` back to the free ranges and joins it with its neighbours. It cannot fail. */
+static void give_back(weir__sim_memory *memory, weir__sim_ranges *used, weir__sim_ranges *free_set,
+                      extent *e)
+{
+    weir__sim_ranges_remove(used, &e->range);
+    extent *below = floor_of(free_set, e->range.start);
+    extent *above = (extent *)(void *)weir__sim_ranges_after(free_set, e->range.start);
+    if (above != NULL && above->range.start == e->range.end) {
+        e->range.end = above->range.end;
+        extent_remove(memory, free_set, above);
+    }
+    if (below != NULL && below->range.end == e->range.start) {
+        below->range.end = e->range.end;
+        weir__sim_ranges_resized(&below->range);
+        weir__sim_slab_put(&memory->extents, e);
+    } else {
+        weir__sim_ranges_insert(free_set, &e->range);
+    }
+}
+
+/* --- life --- */
+
+weir_status weir__sim_memory_init(weir_sim *sim)
+{
+    weir__sim_memory *memory = &sim->memory;
+    const weir_sim_config *config = &sim->config;
+    memory->capacity = config->capacity_bytes;
+    weir__sim_slab_init(&memory->extents, sizeof(extent), 64);
+    uint64_t alignment = config->region_granularity_bytes > config->page_bytes
+                             ? config->region_granularity_bytes
+                             : config->page_bytes;
+    uint64_t base = config->address_base;
+    uint64_t regions = (uint64_t)1 << ACCOUNTING_WINDOW_BITS;
+    uint64_t reservations = regions;
+    uint64_t offsets = 0;
+    if (config->mode == WEIR_SIM_BACKED) {
+        uint64_t capacity = (config->capacity_bytes + alignment - 1) & ~(alignment - 1);
+        regions = capacity * BACKED_REGION_FACTOR;
+        reservations = config->no_virtual_memory ? alignment : capacity * BACKED_VIRTUAL_FACTOR;
+        offsets = capacity * BACKED_PHYSICAL_FACTOR;
+        weir_status status = weir__sim_backing_init(&memory->backing, regions + reservations,
+                                                    alignment, offsets, &base);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    if (extent_add(memory, &memory->free_addresses, base, base + regions) == NULL ||
+        extent_add(memory, &memory->free_virtual, base + regions, base + regions + reservations) ==
+            NULL ||
+        (offsets > 0 && extent_add(memory, &memory->free_offsets, 0, offsets) == NULL)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    return WEIR_OK;
+}
+
+void weir__sim_memory_fini(weir_sim *sim)
+{
+    weir__sim_backing_fini(&sim->memory.backing);
+    weir__sim_slab_fini(&sim->memory.extents);
+    free(sim->memory.physical);
+}
+
+static bool fits(const weir__sim_memory *memory, uint64_t size)
+{
+    return memory->held <= memory->capacity && size <= memory->capacity - memory->held;
+}
+
+static void hold(weir__sim_memory *memory, uint64_t size)
+{
+    memory->held += size;
+    memory->peak = memory->held > memory->peak ? memory->held : memory->peak;
+}
+
+static weir__sim_op_info now_info(const weir_sim *sim, const char *what)
+{
+    return (weir__sim_op_info){.what = what, .start_ns = sim->now, .end_ns = sim->now};
+}
+
+static void audit_given(weir_sim *sim, uint64_t address, uint64_t size, bool mapped)
+{
+    if (sim->audit != NULL) {
+        weir__sim_op_info info = now_info(sim, mapped ? "vm_map" : "region_alloc");
+        weir__sim_audit_given(sim->audit, address, size, mapped, &info);
+    }
+}
+
+static void audit_taken(weir_sim *sim, uint64_t address, uint64_t size, const char *what)
+{
+    if (sim->audit != NULL) {
+        weir__sim_op_info info = now_info(sim, what);
+        weir__sim_audit_taken(sim->audit, address, size, &info);
+    }
+}
+
+/* --- regions --- */
+
+weir_status weir__sim_region_alloc(weir_sim *sim, uint64_t size, uint64_t *address)
+{
+    weir__sim_memory *memory = &sim->memory;
+    if (!fits(memory, size)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    uint64_t start = 0;
+    weir_status status = take(memory, &memory->free_addresses, &memory->regions, size, &start);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = weir__sim_backing_commit(&memory->backing, start, size);
+    if (status != WEIR_OK) {
+        give_back(memory, &memory->regions, &memory->free_addresses,
+                  exactly(&memory->regions, start, size));
+        return status;
+    }
+    hold(memory, size);
+    audit_given(sim, start, size, false);
+    *address = start;
+    return WEIR_OK;
+}
+
+weir_status weir__sim_region_free(weir_sim *sim, uint64_t address, uint64_t size)
+{
+    weir__sim_memory *memory = &sim->memory;
+    extent *region = exactly(&memory->regions, address, size);
+    if (region == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_status status = weir__sim_backing_hide(&memory->backing, address, size);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    audit_taken(sim, address, size, "region_free");
+    give_back(memory, &memory->regions, &memory->free_addresses, region);
+    memory->held -= size;
+    return WEIR_OK;
+}
+
+/* --- virtual memory --- */
+
+/* A handle is (generation << 32) + index + 1, so a stale one is told from its successor. */
+static weir__sim_physical *physical_of(weir__sim_memory *memory, weir_vm_handle handle,
+                                       uint32_t *index)
+{
+    uint64_t i = (handle & UINT32_MAX) - 1;
+    if ((handle & UINT32_MAX) == 0 || i >= memory->physical_count) {
+        return NULL;
+    }
+    weir__sim_physical *physical = &memory->physical[i];
+    *index = (uint32_t)i;
+    return physical->size != 0 && physical->generation == handle >> 32 ? physical : NULL;
+}
+
+/* A free descriptor's index. */
+static weir_status physical_slot(weir__sim_memory *memory, uint32_t *index)
+{
+    if (memory->physical_free != 0) {
+        *index = memory->physical_free - 1;
+        memory->physical_free = (uint32_t)memory->physical[*index].offset;
+        return WEIR_OK;
+    }
+    if (memory->physical_count == memory->physical_capacity) {
+        uint32_t capacity = memory->physical_capacity == 0 ? 64 : memory->physical_capacity * 2;
+        weir__sim_physical *grown = realloc(memory->physical, capacity * sizeof *grown);
+        if (grown == NULL) {
+            return WEIR_ERR_NO_MEMORY;
+        }
+        memory->physical = grown;
+        memory->physical_capacity = capacity;
+    }
+    *index = memory->physical_count++;
+    memory->physical[*index] = (weir__sim_physical){.generation = 0};
+    return WEIR_OK;
+}
+
+static void physical_slot_free(weir__sim_memory *memory, uint32_t index)
+{
+    weir__sim_physical *physical = &memory->physical[index];
+    physical->size = 0;
+    physical->mapped = false;
+    physical->generation++;
+    physical->offset = memory->physical_free;
+    memory->physical_free = index + 1;
+}
+
+weir_status weir__sim_vm_reserve(weir_sim *sim, uint64_t size, uint64_t *address)
+{
+    weir__sim_memory *memory = &sim->memory;
+    return take(memory, &memory->free_virtual, &memory->reservations, size, address);
+}
+
+weir_status weir__sim_vm_release(weir_sim *sim, uint64_t address, uint64_t size)
+{
+    weir__sim_memory *memory = &sim->memory;
+    extent *reservation = exactly(&memory->reservations, address, size);
+    if (reservation == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    if (overlaps(&memory->mappings, address, address + size)) {
+        return WEIR_ERR_BUSY;
+    }
+    give_back(memory, &memory->reservations, &memory->free_virtual, reservation);
+    return WEIR_OK;
+}
+
+/* Finds a place in the physical file. It is only addresses: without backing there is no file and every place is 0. */
+static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *physical,
+                                  uint64_t size)
+{
+    if (!memory->backing.on) {
+        return WEIR_OK;
+    }
+    weir__sim_ranges placed = {.root = NULL};
+    weir_status status = take(memory, &memory->free_offsets, &placed, size, &physical->offset);
+    if (status == WEIR_OK) {
+        weir__sim_slab_put(&memory->extents,
+                           placed.root); /* the descriptor remembers place and size */
+    }
+    return status;
+}
+
+static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t size)
+{
+    if (!memory->backing.on) {
+        return;
+    }
+    weir__sim_backing_discard(&memory->backing, offset, size);
+    weir__sim_ranges placed = {.root = NULL};
+    extent *e = extent_add(memory, &placed, offset, offset + size);
+    if (e !=
+        NULL) { /* else the place is lost, not the memory: offsets are many times the capacity */
+        give_back(memory, &placed, &memory->free_offsets, e);
+    }
+}
+
+weir_status weir__sim_vm_create(weir_sim *sim, uint64_t size, weir_vm_handle *handle)
+{
+    weir__sim_memory *memory = &sim->memory;
+    uint32_t index = 0;
+    if (!fits(memory, size)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    weir_status status = physical_slot(memory, &index);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    weir__sim_physical *physical = &memory->physical[index];
+    status = place_physical(memory, physical, size);
+    if (status != WEIR_OK) {
+        physical_slot_free(memory, index);
+        return status;
+    }
+    physical->size = size;
+    hold(memory, size);
+    *handle = ((uint64_t)physical->generation << 32) + index + 1;
+    return WEIR_OK;
+}
+
+weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle)
+{
+    weir__sim_memory *memory = &sim->memory;
+    uint32_t index = 0;
+    weir__sim_physical *physical = physical_of(memory, handle, &index);
+    if (physical == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    if (physical->mapped) {
+        return WEIR_ERR_BUSY;
+    }
+    unplace_physical(memory, physical->offset, physical->size);
+    memory->held -= physical->size;
+    physical_slot_free(memory, index);
+    return WEIR_OK;
+}
+
+weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    weir__sim_memory *memory = &sim->memory;
+    uint32_t index = 0;
+    weir__sim_physical *physical = physical_of(memory, handle, &index);
+    const extent *reservation = floor_of(&memory->reservations, address);
+    if (physical == NULL || physical->mapped || physical->size != size || reservation == NULL ||
+        address % sim->config.page_bytes != 0 || reservation->range.end <= address ||
+        reservation->range.end - address < size ||
+        overlaps(&memory->mappings, address, address + size)) {
+        return WEIR_ERR_INVALID;
+    }
+    extent *mapping = extent_add(memory, &memory->mappings, address, address + size);
+    if (mapping == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    weir_status status = weir__sim_backing_map(&memory->backing, address, size, physical->offset);
+    if (status != WEIR_OK) {
+        extent_remove(memory, &memory->mappings, mapping);
+        return status;
+    }
+    mapping->physical = index;
+    physical->mapped = true;
+    audit_given(sim, address, size, true);
+    return WEIR_OK;
+}
+
+weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size)
+{
+    weir__sim_memory *memory = &sim->memory;
+    extent *mapping = exactly(&memory->mappings, address, size);
+    if (mapping == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_status status = weir__sim_backing_hide(&memory->backing, address, size);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    audit_taken(sim, address, size, "vm_unmap");
+    memory->physical[mapping->physical].mapped = false;
+    extent_remove(memory, &memory->mappings, mapping);
+    return WEIR_OK;
+}
+
+/* --- looking at it --- */
+
+void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size)
+{
+    weir__sim_memory *memory = &sim->memory;
+    if (!memory->backing.on || size > UINT64_MAX - address) {
+        return NULL;
+    }
+    uint64_t end = address + size;
+    const weir__sim_range *r = weir__sim_ranges_floor(&memory->regions, address);
+    if (r == NULL || r->end <= address) {
+        r = weir__sim_ranges_floor(&memory->mappings, address);
+    }
+    while (r != NULL && r->end > address && r->end < end) {
+        /* Neighbours count: to the device they are one stretch of addresses. */
+        const weir__sim_range *next = weir__sim_ranges_next(r);
+        r = next != NULL && next->start == r->end ? next : NULL;
+    }
+    return r != NULL && r->end > address && r->end >= end ? (void *)(uintptr_t)address : NULL;
+}
+
+void weir__sim_memory_leaks(weir_sim *sim)
+{
+    weir__sim_memory *memory = &sim->memory;
+    for (const weir__sim_range *r = weir__sim_ranges_first(&memory->reservations); r != NULL;
+         r = weir__sim_ranges_next(r)) {
+        weir__sim_op_info info = now_info(sim, "vm_reserve");
+        weir__sim_audit_leaked(sim->audit, r->start, r->end - r->start, &info);
+    }
+    for (uint32_t i = 0; i < memory->physical_count; i++) {
+        const weir__sim_physical *physical = &memory->physical[i];
+        if (physical->size != 0 && !physical->mapped) {
+            weir__sim_op_info info = now_info(sim, "vm_create");
+            weir__sim_audit_leaked(sim->audit, 0, physical->size, &info);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+/* report.h: what the auditor found, kept and put into sentences.
+ *
+ * Guarantee: a pair of operations is reported once for each kind, in whatever many ranges they meet; every finding is
+ * counted, the first `max_findings` are kept in full. Cost: nothing until there is a finding.
+ */
+#ifndef WEIR_SIM_REPORT_H
+#define WEIR_SIM_REPORT_H
+
+#include <weir/sim.h>
+
+#define WEIR__SIM_HOST UINT32_MAX /* the "stream" of what the host does */
+
+/* One operation as the auditor keeps it, for as long as something refers to it. */
+typedef struct weir__sim_op {
+    /* Ordered before whoever's clock has an entry for `stream` that reaches this; 0: before everyone. */
+    uint64_t bound;
+    uint32_t stream; /* WEIR__SIM_HOST: the host's, which is before everything announced later */
+    uint32_t references; /* segments, reads, blocks and regions that name it */
+    uint64_t tick;       /* as weir_sim_operation.tick */
+    uint64_t number;
+    uint64_t start_ns;
+    uint64_t end_ns;
+    const char *what;
+    char tag[48];
+} weir__sim_op;
+
+typedef struct weir__sim_report {
+    uint64_t counts[WEIR_SIM_FINDING_KINDS];
+    uint64_t total;
+    uint64_t last_pair[WEIR_SIM_FINDING_KINDS]
+                      [2]; /* operation numbers of the kind's latest finding */
+    weir_sim_finding *kept;
+    size_t kept_count;
+    size_t kept_capacity;
+    size_t max_findings;
+} weir__sim_report;
+
+void weir__sim_report_fini(weir__sim_report *report);
+
+/* Adds a finding about [address, address + size). `earlier` and `later` may be NULL. `detail` is a phrase for the end
+ * of the sentence, "" for none. The same pair of the same kind as the last one is dropped. */
+void weir__sim_report_add(weir__sim_report *report, weir_sim_finding_kind kind, uint64_t address,
+                          uint64_t size, const weir__sim_op *earlier, const weir__sim_op *later,
+                          const char *detail);
+
+#endif

@@ -1,0 +1,296 @@
+/* sim.c: a simulator's life, its default prices, its figures, and the doors to the auditor.
+ *
+ * The parts: stream.c (time, streams, events, work), effects.c (what happens when), memory.c and backing.c (addresses
+ * and bytes), sim_device.c (the device table), fault.c, and apart from all of them the auditor (audit.c, report.c),
+ * which is told what is done and never asks when. ranges.c and slab.c are the two data structures.
+ */
+#include "sim_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- defaults --- */
+
+/* Sources and reasons: bindings/sim/README.md. */
+static const weir_sim_costs default_costs = {
+    .call_ns =
+        {
+            [WEIR_CALL_REGION_ALLOC] = 100000,
+            [WEIR_CALL_REGION_FREE] = 60000,
+            [WEIR_CALL_VM_RESERVE] = 19000,
+            [WEIR_CALL_VM_RELEASE] = 19000,
+            [WEIR_CALL_VM_CREATE] = 100000,
+            [WEIR_CALL_VM_DESTROY] = 60000,
+            [WEIR_CALL_VM_MAP] = 37000,
+            [WEIR_CALL_VM_UNMAP] = 26000,
+            [WEIR_CALL_EVENT_CREATE] = 400,
+            [WEIR_CALL_EVENT_DESTROY] = 400,
+            [WEIR_CALL_EVENT_RECORD] = 2000,
+            [WEIR_CALL_EVENT_QUERY] = 1000,
+            [WEIR_CALL_EVENT_SYNC] = 2300,
+            [WEIR_CALL_STREAM_WAIT_EVENT] = 2000,
+            [WEIR_CALL_STREAM_SYNC] = 2300,
+        },
+    .region_alloc_ns_per_mib = 1000,
+    .region_free_ns_per_mib = 500,
+    .vm_create_ns_per_mib = 1000,
+    .launch_ns = 2900,
+    .transfer_ns = 1200,
+    .device_copy_ns_per_mib = 1400,
+    .host_copy_ns_per_mib = 42000,
+    .fill_ns_per_mib = 700,
+};
+
+static uint64_t cost_or(uint64_t asked, uint64_t usual)
+{
+    return asked == 0 ? usual : asked == WEIR_SIM_FREE_OF_CHARGE ? 0 : asked;
+}
+
+static void fill_costs(weir_sim_costs *costs)
+{
+    const weir_sim_costs *usual = &default_costs;
+    for (int i = 0; i < WEIR_CALL_COUNT; i++) {
+        costs->call_ns[i] = cost_or(costs->call_ns[i], usual->call_ns[i]);
+    }
+    costs->region_alloc_ns_per_mib =
+        cost_or(costs->region_alloc_ns_per_mib, usual->region_alloc_ns_per_mib);
+    costs->region_free_ns_per_mib =
+        cost_or(costs->region_free_ns_per_mib, usual->region_free_ns_per_mib);
+    costs->vm_create_ns_per_mib = cost_or(costs->vm_create_ns_per_mib, usual->vm_create_ns_per_mib);
+    costs->launch_ns = cost_or(costs->launch_ns, usual->launch_ns);
+    costs->transfer_ns = cost_or(costs->transfer_ns, usual->transfer_ns);
+    costs->device_copy_ns_per_mib =
+        cost_or(costs->device_copy_ns_per_mib, usual->device_copy_ns_per_mib);
+    costs->host_copy_ns_per_mib = cost_or(costs->host_copy_ns_per_mib, usual->host_copy_ns_per_mib);
+    costs->fill_ns_per_mib = cost_or(costs->fill_ns_per_mib, usual->fill_ns_per_mib);
+}
+
+static void fill_config(weir_sim_config *config)
+{
+    bool backed = config->mode == WEIR_SIM_BACKED;
+    if (config->capacity_bytes == 0) {
+        config->capacity_bytes = (uint64_t)(backed ? 1 : 64) << 30;
+    }
+    if (config->region_granularity_bytes == 0) {
+        config->region_granularity_bytes = (uint64_t)2 << 20;
+    }
+    if (config->page_bytes == 0) {
+        config->page_bytes = (uint64_t)2 << 20;
+    }
+    if (config->address_base == 0) {
+        config->address_base = 0x100000000000u;
+    }
+    if (config->max_findings == 0) {
+        config->max_findings = 1000;
+    }
+    fill_costs(&config->costs);
+}
+
+static bool is_granularity(uint64_t bytes, const weir_sim_config *config)
+{
+    bool is_power_of_two = bytes != 0 && (bytes & (bytes - 1)) == 0;
+    bool is_whole_page =
+        config->mode != WEIR_SIM_BACKED || bytes % (uint64_t)sysconf(_SC_PAGESIZE) == 0;
+    return is_power_of_two && is_whole_page && bytes <= (uint64_t)1 << 40;
+}
+
+static bool is_sound(const weir_sim_config *config)
+{
+    return (config->mode == WEIR_SIM_ACCOUNTING || config->mode == WEIR_SIM_BACKED) &&
+           is_granularity(config->region_granularity_bytes, config) &&
+           is_granularity(config->page_bytes, config) &&
+           config->capacity_bytes >= config->region_granularity_bytes &&
+           config->capacity_bytes <= (uint64_t)1 << 44 &&
+           config->address_base % config->region_granularity_bytes == 0 &&
+           config->address_base % config->page_bytes == 0 &&
+           config->address_base <= (uint64_t)1 << 62;
+}
+
+/* --- life --- */
+
+static weir_status start(weir_sim *sim)
+{
+    weir_status status = weir__sim_streams_init(sim);
+    if (status == WEIR_OK) {
+        status = weir__sim_memory_init(sim);
+    }
+    if (status == WEIR_OK && !sim->config.no_audit) {
+        sim->audit = weir__sim_audit_create(sim->config.max_findings);
+        status = sim->audit != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    }
+    if (status == WEIR_OK) {
+        weir__sim_device_ops(sim);
+        status = weir_device_create(&sim->ops, sim, &sim->device);
+    }
+    return status;
+}
+
+weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim)
+{
+    static const weir_sim_config defaults = WEIR_SIM_CONFIG_INIT;
+    if (sim == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_sim_config filled;
+    weir_status status =
+        weir__config_adopt(&filled, sizeof filled, config != NULL ? config : &defaults);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    fill_config(&filled);
+    if (!is_sound(&filled)) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_sim *created = calloc(1, sizeof *created);
+    if (created == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    created->config = filled;
+    if (pthread_mutex_init(&created->lock, NULL) != 0) {
+        free(created);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    if (pthread_cond_init(&created->effects.done, NULL) != 0) {
+        (void)pthread_mutex_destroy(&created->lock);
+        free(created);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    status = start(created);
+    if (status != WEIR_OK) {
+        weir_sim_destroy(created);
+        return status;
+    }
+    *sim = created;
+    return WEIR_OK;
+}
+
+void weir_sim_destroy(weir_sim *sim)
+{
+    if (sim == NULL) {
+        return;
+    }
+    weir_device_destroy(sim->device);
+    weir__sim_audit_destroy(sim->audit);
+    weir__sim_memory_fini(sim);
+    weir__sim_streams_fini(sim);
+    free(sim->effects.heap);
+    free(sim->faults.armed);
+    (void)pthread_cond_destroy(&sim->effects.done);
+    (void)pthread_mutex_destroy(&sim->lock);
+    free(sim);
+}
+
+weir_device *weir_sim_device(weir_sim *sim)
+{
+    return sim->device;
+}
+
+/* --- memory, as tests look at it --- */
+
+void *weir_sim_bytes(weir_sim *sim, uint64_t address, uint64_t size)
+{
+    weir__sim_lock(sim);
+    void *bytes = weir__sim_memory_bytes(sim, address, size);
+    weir__sim_unlock(sim);
+    return bytes;
+}
+
+void weir_sim_set_capacity(weir_sim *sim, uint64_t capacity_bytes)
+{
+    weir__sim_lock(sim);
+    sim->memory.capacity = capacity_bytes;
+    weir__sim_unlock(sim);
+}
+
+/* --- the auditor's doors --- */
+
+/* Whose announcement it is, and when its effect begins in that order. */
+static uint32_t announcer(weir_sim *sim, weir_sim_stream *stream, weir__sim_op_info *info)
+{
+    const weir_sim_stream *found = stream != NULL ? weir__sim_stream_find(sim, stream) : NULL;
+    info->start_ns = found != NULL ? weir__sim_later(found->tail, sim->now) : sim->now;
+    info->end_ns = info->start_ns;
+    return found != NULL ? found->number : WEIR__SIM_HOST;
+}
+
+void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_sim_stream *stream,
+                          const char *tag)
+{
+    if (sim->audit == NULL) {
+        return;
+    }
+    weir__sim_lock(sim);
+    weir__sim_op_info info = {.what = "alloc", .tag = tag};
+    uint32_t number = announcer(sim, stream, &info);
+    weir__sim_audit_block_alloc(sim->audit, address, size, number, &info);
+    weir__sim_unlock(sim);
+}
+
+void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *stream, const char *tag)
+{
+    if (sim->audit == NULL) {
+        return;
+    }
+    weir__sim_lock(sim);
+    weir__sim_op_info info = {.what = "free", .tag = tag};
+    uint32_t number = announcer(sim, stream, &info);
+    weir__sim_audit_block_free(sim->audit, address, number, &info);
+    weir__sim_unlock(sim);
+}
+
+void weir_sim_audit_leaks(weir_sim *sim)
+{
+    if (sim->audit == NULL) {
+        return;
+    }
+    weir__sim_lock(sim);
+    weir__sim_audit_leaks(sim->audit);
+    weir__sim_memory_leaks(sim);
+    weir__sim_unlock(sim);
+}
+
+uint64_t weir_sim_finding_count(weir_sim *sim, weir_sim_finding_kind kind)
+{
+    if (sim->audit == NULL || (unsigned)kind > WEIR_SIM_FINDING_KINDS) {
+        return 0;
+    }
+    weir__sim_lock(sim);
+    const weir__sim_report *report = weir__sim_audit_report(sim->audit);
+    uint64_t count = kind == WEIR_SIM_FINDING_KINDS ? report->total : report->counts[kind];
+    weir__sim_unlock(sim);
+    return count;
+}
+
+bool weir_sim_finding_at(weir_sim *sim, size_t index, weir_sim_finding *finding)
+{
+    if (sim->audit == NULL || finding == NULL) {
+        return false;
+    }
+    weir__sim_lock(sim);
+    const weir__sim_report *report = weir__sim_audit_report(sim->audit);
+    bool kept = index < report->kept_count;
+    if (kept) {
+        *finding = report->kept[index];
+    }
+    weir__sim_unlock(sim);
+    return kept;
+}
+
+/* --- figures --- */
+
+weir_status weir_sim_get_stats(weir_sim *sim, weir_sim_stats *stats)
+{
+    if (sim == NULL || stats == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir__sim_lock(sim);
+    weir_sim_stats now = sim->stats;
+    now.struct_size = sizeof now;
+    now.held_bytes = sim->memory.held;
+    now.peak_held_bytes = sim->memory.peak;
+    now.operations = sim->operations;
+    now.audit_lost = sim->audit != NULL ? weir__sim_audit_lost(sim->audit) : 0;
+    weir__sim_unlock(sim);
+    return weir__config_report(stats, &now, sizeof now);
+}

@@ -1,0 +1,266 @@
+/* sim_internal.h: what the files of the simulator share, grouped by the file that defines it.
+ *
+ * One lock guards a simulator. Every public function takes it at its door; functions here are called with it held, and
+ * only weir__sim_effects_run lets go of it, while a host function runs.
+ */
+#ifndef WEIR_SIM_INTERNAL_H
+#define WEIR_SIM_INTERNAL_H
+
+#include <weir/sim.h>
+
+#include "audit.h"
+#include "ranges.h"
+#include "slab.h"
+
+#include <pthread.h>
+
+/* --- core: size-first structs, in and out (core/src/config.c) --- */
+
+weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src);
+weir_status weir__config_report(void *dst, const void *src, size_t src_size);
+
+/* --- backing.c: real bytes behind the addresses of backed mode --- */
+
+/* All zero in accounting mode. */
+typedef struct weir__sim_backing {
+    bool on;
+    void *base; /* everything that is reserved */
+    size_t size;
+    int poison_file;   /* POISON_BYTES of poison, the fresh contents of every region */
+    int physical_file; /* sparse: physical memory by offset */
+} weir__sim_backing;
+
+enum { WEIR__SIM_POISON = 0xdd };
+
+/* Reserves `size` bytes of addresses, none of them accessible, from a multiple of `alignment`. */
+weir_status weir__sim_backing_init(weir__sim_backing *backing, uint64_t size, uint64_t alignment,
+                                   uint64_t physical_size, uint64_t *base);
+void weir__sim_backing_fini(weir__sim_backing *backing);
+/* Gives a range fresh, poisoned, accessible memory. */
+weir_status weir__sim_backing_commit(weir__sim_backing *backing, uint64_t address, uint64_t size);
+/* Shows physical memory at a range. */
+weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, uint64_t size,
+                                  uint64_t offset);
+/* Makes a range inaccessible; what commit put there is lost, what map showed is kept. */
+weir_status weir__sim_backing_hide(weir__sim_backing *backing, uint64_t address, uint64_t size);
+/* Forgets the contents of physical memory. */
+void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint64_t size);
+
+/* --- memory.c: addresses, capacity, regions, virtual memory --- */
+
+typedef struct weir__sim_physical {
+    uint64_t size;   /* 0: free */
+    uint64_t offset; /* in the physical file; of a free one: the next free, as physical_free */
+    bool mapped;
+    uint32_t generation;
+} weir__sim_physical;
+
+typedef struct weir__sim_memory {
+    uint64_t capacity;
+    uint64_t held;
+    uint64_t peak;
+    weir__sim_slab extents;
+    weir__sim_ranges free_addresses; /* for regions */
+    weir__sim_ranges free_virtual;   /* for reservations */
+    weir__sim_ranges free_offsets;   /* for physical memory, in backed mode */
+    weir__sim_ranges regions;
+    weir__sim_ranges reservations;
+    weir__sim_ranges mappings;
+    weir__sim_physical *physical;
+    uint32_t physical_count;
+    uint32_t physical_capacity;
+    uint32_t physical_free; /* 1 + index of the first free one; 0: none */
+    weir__sim_backing backing;
+} weir__sim_memory;
+
+weir_status weir__sim_memory_init(weir_sim *sim);
+void weir__sim_memory_fini(weir_sim *sim);
+weir_status weir__sim_region_alloc(weir_sim *sim, uint64_t size, uint64_t *address);
+weir_status weir__sim_region_free(weir_sim *sim, uint64_t address, uint64_t size);
+weir_status weir__sim_vm_reserve(weir_sim *sim, uint64_t size, uint64_t *address);
+weir_status weir__sim_vm_release(weir_sim *sim, uint64_t address, uint64_t size);
+weir_status weir__sim_vm_create(weir_sim *sim, uint64_t size, weir_vm_handle *handle);
+weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle);
+weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, weir_vm_handle handle);
+weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size);
+/* The bytes behind a range; NULL in accounting mode or where some are not there. */
+void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size);
+/* Tells the auditor of reservations and unmapped physical memory that are still held. */
+void weir__sim_memory_leaks(weir_sim *sim);
+
+/* --- effects.c: what happens when virtual time gets there --- */
+
+typedef enum weir__sim_effect_kind {
+    WEIR__SIM_FILL,
+    WEIR__SIM_COPY,
+    WEIR__SIM_COPY_FROM_HOST,
+    WEIR__SIM_COPY_TO_HOST,
+    WEIR__SIM_CALL
+} weir__sim_effect_kind;
+
+typedef struct weir__sim_effect {
+    uint64_t at;     /* when it happens */
+    uint64_t number; /* order of queuing; decides between equal times */
+    uint32_t stream;
+    weir__sim_effect_kind kind;
+    uint8_t value;
+    uint64_t to;
+    uint64_t from;
+    uint64_t size;
+    void *host; /* host memory */
+    void (*function)(void *ctx);
+    void *ctx;
+} weir__sim_effect;
+
+typedef struct weir__sim_effects {
+    weir__sim_effect
+        *heap; /* a binary heap: each is before its children (2i + 1, 2i + 2) in (at, number) */
+    size_t count;
+    size_t capacity;
+    bool running;
+    pthread_t runner;
+    pthread_cond_t done;
+} weir__sim_effects;
+
+/* Makes room for one more, so that the push cannot fail. */
+weir_status weir__sim_effects_reserve(weir__sim_effects *effects);
+void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *effect);
+/* Lets everything happen that is due at `target`, in the order of time, and moves time there. When a host function is
+ * running, it only moves time: the runner goes on to the new time. */
+void weir__sim_effects_run(weir_sim *sim, uint64_t target);
+/* Waits until no other thread is in a run. */
+void weir__sim_effects_settle(weir_sim *sim);
+/* Drops what a stream has queued. */
+void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream);
+
+/* --- fault.c --- */
+
+typedef struct weir__sim_armed {
+    weir_sim_fault fault;
+    uint64_t seen;
+} weir__sim_armed;
+
+typedef struct weir__sim_faults {
+    weir__sim_armed *armed;
+    size_t count;
+    size_t capacity;
+} weir__sim_faults;
+
+/* What becomes of this call: WEIR_OK or the status to fail with; adds to *extra_ns. */
+weir_status weir__sim_fault_strike(weir__sim_faults *faults, weir_device_call call,
+                                   uint64_t *extra_ns);
+
+/* --- the simulator --- */
+
+struct weir_sim_stream {
+    void *link; /* the slab's */
+    weir_sim *sim;
+    weir_sim_stream *next; /* of the live ones */
+    weir_sim_stream *previous;
+    uint64_t tail; /* when its last work ends */
+    uint64_t broken_at;
+    uint32_t number;
+    bool live;
+    bool broken;
+};
+
+typedef struct weir__sim_event {
+    void *link;                   /* the slab's */
+    struct weir__sim_event *next; /* of all that ever were, for the end */
+    weir__sim_clock clock;
+    weir_sim_stream
+        *stream;   /* of the last record; still that stream only if its number is `number` */
+    uint64_t time; /* when what was captured is complete */
+    uint32_t number;
+    bool live;
+    bool recorded;
+    bool known; /* is in the list of all */
+} weir__sim_event;
+
+struct weir_sim {
+    pthread_mutex_t lock;
+    weir_sim_config config; /* defaults filled in; costs are what they say */
+    weir_device_ops ops;
+    weir_device *device;
+    uint64_t now;
+    uint64_t operations;
+    weir_sim_stats stats;
+
+    weir__sim_slab streams;
+    weir__sim_slab events;
+    weir_sim_stream *first_stream; /* the live ones */
+    weir_sim_stream *default_stream;
+    weir__sim_event *all_events;
+    uint32_t stream_count; /* ever created: the next number */
+    uint64_t ended_tail;   /* the latest end of work on destroyed streams */
+
+    weir__sim_audit *audit; /* NULL: none */
+    weir__sim_memory memory;
+    weir__sim_effects effects;
+    weir__sim_faults faults;
+};
+
+static inline void weir__sim_lock(weir_sim *sim)
+{
+    (void)pthread_mutex_lock(&sim->lock);
+}
+
+static inline void weir__sim_unlock(weir_sim *sim)
+{
+    (void)pthread_mutex_unlock(&sim->lock);
+}
+
+static inline uint64_t weir__sim_later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Time stands still at its end rather than wrapping. */
+static inline uint64_t weir__sim_plus(uint64_t time, uint64_t ns)
+{
+    return ns <= UINT64_MAX - time ? time + ns : UINT64_MAX;
+}
+
+/* A price with a part for each MiB. */
+static inline uint64_t weir__sim_price(uint64_t fixed_ns, uint64_t ns_per_mib, uint64_t bytes)
+{
+    uint64_t whole = (bytes >> 20) * ns_per_mib;
+    uint64_t rest = ((bytes & 0xfffffu) * (ns_per_mib & 0xfffffffffffu)) >> 20;
+    return weir__sim_plus(fixed_ns, weir__sim_plus(whole, rest));
+}
+
+/* The host's clock moves to `target`, if that is ahead, and what is due on the way happens. */
+static inline void weir__sim_reach(weir_sim *sim, uint64_t target)
+{
+    if (sim->effects.count > 0 && sim->effects.heap[0].at <= weir__sim_later(target, sim->now)) {
+        weir__sim_effects_run(sim, target);
+    } else if (target > sim->now) {
+        sim->now = target;
+    }
+}
+
+/* --- stream.c --- */
+
+weir_status weir__sim_streams_init(weir_sim *sim);
+void weir__sim_streams_fini(weir_sim *sim);
+/* The live stream behind a native handle, NULL for the default one; NULL when there is none. */
+weir_sim_stream *weir__sim_stream_find(weir_sim *sim, const void *native);
+/* The live stream of that number, or NULL. */
+weir_sim_stream *weir__sim_stream_numbered(weir_sim *sim, uint32_t number);
+/* Its unfinished work is dropped, and everything on it fails from now on. */
+void weir__sim_stream_fail(weir_sim *sim, weir_sim_stream *stream);
+
+weir_status weir__sim_event_create(weir_sim *sim, weir_event **event);
+weir_status weir__sim_event_destroy(weir_sim *sim, weir_event *event);
+weir_status weir__sim_event_record(weir_sim *sim, weir_event *event, void *native);
+weir_status weir__sim_event_query(weir_sim *sim, weir_event *event, bool *complete);
+weir_status weir__sim_event_sync(weir_sim *sim, weir_event *event);
+weir_status weir__sim_stream_wait(weir_sim *sim, void *native, weir_event *event);
+weir_status weir__sim_stream_sync(weir_sim *sim, void *native);
+
+/* --- sim_device.c --- */
+
+/* Fills sim->ops for the configured abilities. */
+void weir__sim_device_ops(weir_sim *sim);
+
+#endif

@@ -1,0 +1,548 @@
+/* stream.c: time, streams, events and the work queued on them.
+ *
+ * Idea: a stream is one number, its tail: when the last thing queued on it ends. Work starts at the later of the tail
+ * and the host's now, a wait raises the tail to the time that the event captured, a query compares, a synchronisation
+ * moves the host's clock. So all times are known as soon as something is queued, and nothing has to be simulated in
+ * between. Guarantee: exact for devices whose streams all run at once and do not slow each other down. Cost: O(1) for
+ * each call, apart from the auditor's share and what becomes due.
+ */
+#include "sim_internal.h"
+
+#include <string.h>
+
+/* --- time --- */
+
+uint64_t weir_sim_now(weir_sim *sim)
+{
+    weir__sim_lock(sim);
+    uint64_t now = sim->now;
+    weir__sim_unlock(sim);
+    return now;
+}
+
+void weir_sim_advance(weir_sim *sim, uint64_t ns)
+{
+    weir__sim_lock(sim);
+    weir__sim_reach(sim, weir__sim_plus(sim->now, ns));
+    weir__sim_unlock(sim);
+}
+
+void weir_sim_advance_to(weir_sim *sim, uint64_t now_ns)
+{
+    weir__sim_lock(sim);
+    weir__sim_reach(sim, now_ns);
+    weir__sim_unlock(sim);
+}
+
+/* The host waits until `target`, and for another thread's host function that is due before. */
+static void wait_until(weir_sim *sim, uint64_t target)
+{
+    weir__sim_effects_settle(sim);
+    weir__sim_reach(sim, target);
+}
+
+weir_status weir_sim_sync(weir_sim *sim)
+{
+    if (sim == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir__sim_lock(sim);
+    weir_status status = WEIR_OK;
+    uint64_t last = sim->ended_tail;
+    for (const weir_sim_stream *stream = sim->first_stream; stream != NULL; stream = stream->next) {
+        last = weir__sim_later(last, stream->tail);
+    }
+    if (sim->audit != NULL) {
+        weir__sim_audit_saw_all(sim->audit);
+    }
+    wait_until(sim, last);
+    for (const weir_sim_stream *stream = sim->first_stream; stream != NULL; stream = stream->next) {
+        status = stream->broken ? WEIR_ERR_DEVICE : status;
+    }
+    weir__sim_unlock(sim);
+    return status;
+}
+
+/* 75 % to 125 % of `ns`, by the seed and the number of the operation. */
+static uint64_t with_jitter(const weir_sim *sim, uint64_t ns)
+{
+    if (sim->config.seed == 0) {
+        return ns;
+    }
+    uint64_t mixed = sim->config.seed + sim->operations * 0x9e3779b97f4a7c15u;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+    uint64_t fraction = (mixed ^ (mixed >> 31)) >> 48; /* of 65,536 */
+    uint64_t half = ns / 2;
+    uint64_t part = (half >> 16) * fraction + (((half & 0xffffu) * fraction) >> 16);
+    return weir__sim_plus(ns - ns / 4, part);
+}
+
+/* --- streams --- */
+
+static weir_sim_stream *stream_new(weir_sim *sim)
+{
+    weir_sim_stream *stream = weir__sim_slab_get(&sim->streams);
+    if (stream == NULL) {
+        return NULL;
+    }
+    memset(stream, 0, sizeof *stream);
+    stream->sim = sim;
+    stream->number = sim->stream_count++;
+    stream->live = true;
+    stream->next = sim->first_stream;
+    if (stream->next != NULL) {
+        stream->next->previous = stream;
+    }
+    sim->first_stream = stream;
+    return stream;
+}
+
+weir_status weir__sim_streams_init(weir_sim *sim)
+{
+    weir__sim_slab_init(&sim->streams, sizeof(weir_sim_stream), 16);
+    weir__sim_slab_init(&sim->events, sizeof(weir__sim_event), 64);
+    sim->default_stream = stream_new(sim);
+    return sim->default_stream != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+}
+
+void weir__sim_streams_fini(weir_sim *sim)
+{
+    for (weir__sim_event *event = sim->all_events; event != NULL; event = event->next) {
+        weir__sim_clock_fini(&event->clock);
+    }
+    weir__sim_slab_fini(&sim->events);
+    weir__sim_slab_fini(&sim->streams);
+}
+
+weir_sim_stream *weir__sim_stream_find(weir_sim *sim, const void *native)
+{
+    if (native == NULL) {
+        return sim->default_stream;
+    }
+    if (!weir__sim_slab_owns(&sim->streams, native)) {
+        return NULL;
+    }
+    weir_sim_stream *stream = (weir_sim_stream *)(uintptr_t)native;
+    return stream->live ? stream : NULL;
+}
+
+weir_sim_stream *weir__sim_stream_numbered(weir_sim *sim, uint32_t number)
+{
+    weir_sim_stream *stream = sim->first_stream;
+    while (stream != NULL && stream->number != number) {
+        stream = stream->next;
+    }
+    return stream;
+}
+
+void weir__sim_stream_fail(weir_sim *sim, weir_sim_stream *stream)
+{
+    if (!stream->broken) {
+        stream->broken = true;
+        stream->broken_at = sim->now;
+        stream->tail = stream->tail < sim->now ? stream->tail : sim->now;
+        weir__sim_effects_drop(&sim->effects, stream->number);
+    }
+}
+
+/* The device's answer on a broken stream, which tells the host that nothing of it runs any more. */
+static weir_status broken(weir_sim *sim, uint32_t number)
+{
+    if (sim->audit != NULL) {
+        weir__sim_audit_saw_broken(sim->audit, number);
+    }
+    return WEIR_ERR_DEVICE;
+}
+
+/* The stream to queue on, in *stream. */
+static weir_status usable(weir_sim *sim, const void *native, weir_sim_stream **stream)
+{
+    weir_sim_stream *found = weir__sim_stream_find(sim, native);
+    if (found == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    if (found->broken) {
+        return broken(sim, found->number);
+    }
+    *stream = found;
+    return WEIR_OK;
+}
+
+weir_sim_stream *weir_sim_default_stream(weir_sim *sim)
+{
+    return sim->default_stream;
+}
+
+weir_status weir_sim_stream_create(weir_sim *sim, weir_sim_stream **stream)
+{
+    if (sim == NULL || stream == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir__sim_lock(sim);
+    weir_sim_stream *created = stream_new(sim);
+    if (created != NULL) {
+        *stream = created;
+        if (sim->audit != NULL) {
+            weir__sim_audit_stream_created(sim->audit);
+        }
+    }
+    weir__sim_unlock(sim);
+    return created != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+}
+
+weir_status weir_sim_stream_destroy(weir_sim *sim, weir_sim_stream *stream)
+{
+    if (sim == NULL || stream == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir__sim_lock(sim);
+    weir_sim_stream *found = weir__sim_stream_find(sim, stream);
+    if (found == NULL || found == sim->default_stream) {
+        weir__sim_unlock(sim);
+        return WEIR_ERR_INVALID;
+    }
+    sim->ended_tail = weir__sim_later(sim->ended_tail, found->tail);
+    if (sim->audit != NULL) {
+        weir__sim_audit_stream_ended(sim->audit, found->number);
+    }
+    found->live = false;
+    if (found->previous != NULL) {
+        found->previous->next = found->next;
+    } else {
+        sim->first_stream = found->next;
+    }
+    if (found->next != NULL) {
+        found->next->previous = found->previous;
+    }
+    weir__sim_slab_put(&sim->streams, found);
+    weir__sim_unlock(sim);
+    return WEIR_OK;
+}
+
+uint64_t weir_sim_stream_tail(weir_sim *sim, weir_sim_stream *stream)
+{
+    weir__sim_lock(sim);
+    const weir_sim_stream *found = weir__sim_stream_find(sim, stream);
+    uint64_t tail = found != NULL ? found->tail : 0;
+    weir__sim_unlock(sim);
+    return tail;
+}
+
+uint32_t weir_sim_stream_number(weir_sim_stream *stream)
+{
+    return stream != NULL ? stream->number : UINT32_MAX;
+}
+
+weir_status weir_sim_stream_break(weir_sim *sim, weir_sim_stream *stream)
+{
+    if (sim == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir__sim_lock(sim);
+    weir_sim_stream *found = weir__sim_stream_find(sim, stream);
+    if (found != NULL) {
+        weir__sim_stream_fail(sim, found);
+    }
+    weir__sim_unlock(sim);
+    return found != NULL ? WEIR_OK : WEIR_ERR_INVALID;
+}
+
+/* --- work --- */
+
+/* One piece of work on its way into a stream. */
+typedef struct piece {
+    const char *what;
+    const char *tag;
+    uint64_t duration_ns;
+    uint64_t cost_ns; /* of queuing it */
+    const weir_sim_access *accesses;
+    size_t access_count;
+    bool has_effect;
+    weir__sim_effect effect;
+} piece;
+
+/* With the lock held. */
+static weir_status queue(weir_sim *sim, weir_sim_stream *native, piece *p)
+{
+    weir__sim_reach(sim, weir__sim_plus(sim->now, p->cost_ns));
+    weir_sim_stream *stream = NULL;
+    weir_status status = usable(sim, native, &stream);
+    if (status == WEIR_OK && p->has_effect) {
+        status = weir__sim_effects_reserve(&sim->effects);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    sim->operations++;
+    uint64_t start = weir__sim_later(stream->tail, sim->now);
+    uint64_t end = weir__sim_plus(start, with_jitter(sim, p->duration_ns));
+    uint32_t number = stream->number;
+    stream->tail = end;
+    if (sim->audit != NULL) {
+        weir__sim_op_info info = {.what = p->what, .tag = p->tag, .start_ns = start, .end_ns = end};
+        weir__sim_audit_work(sim->audit, number, &info, p->accesses, p->access_count);
+    }
+    if (p->has_effect) {
+        p->effect.at = end;
+        p->effect.number = sim->operations;
+        p->effect.stream = number;
+        weir__sim_effects_push(&sim->effects, &p->effect);
+        weir__sim_reach(sim, sim->now); /* it may be due at once */
+    }
+    if (sim->config.no_ordering) {
+        if (sim->audit != NULL) {
+            weir__sim_audit_saw_stream(sim->audit, number);
+        }
+        weir__sim_reach(sim, end);
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_sim_work *work)
+{
+    if (sim == NULL || work == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_sim_work adopted;
+    if (work->struct_size != sizeof *work) {
+        weir_status status = weir__config_adopt(&adopted, sizeof adopted, work);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        work = &adopted;
+    }
+    if (work->access_count > 0 && work->accesses == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    piece p;
+    p.what = work->host_function != NULL ? "host function" : "kernel";
+    p.tag = work->tag;
+    p.duration_ns = work->duration_ns;
+    p.cost_ns = work->no_launch_cost ? 0 : sim->config.costs.launch_ns;
+    p.accesses = work->accesses;
+    p.access_count = work->access_count;
+    p.has_effect = work->host_function != NULL;
+    if (p.has_effect) {
+        p.effect = (weir__sim_effect){
+            .kind = WEIR__SIM_CALL, .function = work->host_function, .ctx = work->host_ctx};
+    }
+    weir__sim_lock(sim);
+    weir_status status = queue(sim, stream, &p);
+    weir__sim_unlock(sim);
+    return status;
+}
+
+/* A fill or copy. Ranges of size 0 in `accesses` are none. */
+static weir_status transfer(weir_sim *sim, weir_sim_stream *stream, const char *tag,
+                            uint64_t ns_per_mib, const weir_sim_access accesses[2],
+                            const weir__sim_effect *effect)
+{
+    piece p = {.what = effect->kind == WEIR__SIM_FILL ? "fill" : "copy",
+               .tag = tag,
+               .duration_ns =
+                   weir__sim_price(sim->config.costs.transfer_ns, ns_per_mib, effect->size),
+               .cost_ns = sim->config.costs.launch_ns,
+               .accesses = accesses,
+               .access_count = 2,
+               .has_effect = sim->config.mode == WEIR_SIM_BACKED,
+               .effect = *effect};
+    weir__sim_lock(sim);
+    weir_status status = WEIR_OK;
+    if (effect->size > 0) {
+        status = queue(sim, stream, &p);
+    } else if (weir__sim_stream_find(sim, stream) == NULL) {
+        status = WEIR_ERR_INVALID;
+    }
+    weir__sim_unlock(sim);
+    return status;
+}
+
+weir_status weir_sim_fill(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size,
+                          uint8_t value, const char *tag)
+{
+    if (sim == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    const weir_sim_access accesses[2] = {{.address = address, .size = size, .write = true}};
+    const weir__sim_effect effect = {
+        .kind = WEIR__SIM_FILL, .to = address, .size = size, .value = value};
+    return transfer(sim, stream, tag, sim->config.costs.fill_ns_per_mib, accesses, &effect);
+}
+
+weir_status weir_sim_copy(weir_sim *sim, weir_sim_stream *stream, uint64_t to, uint64_t from,
+                          uint64_t size, const char *tag)
+{
+    if (sim == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    const weir_sim_access accesses[2] = {{.address = from, .size = size},
+                                         {.address = to, .size = size, .write = true}};
+    const weir__sim_effect effect = {.kind = WEIR__SIM_COPY, .to = to, .from = from, .size = size};
+    return transfer(sim, stream, tag, sim->config.costs.device_copy_ns_per_mib, accesses, &effect);
+}
+
+weir_status weir_sim_copy_from_host(weir_sim *sim, weir_sim_stream *stream, uint64_t to,
+                                    const void *from, uint64_t size, const char *tag)
+{
+    if (sim == NULL || (from == NULL && size > 0)) {
+        return WEIR_ERR_INVALID;
+    }
+    const weir_sim_access accesses[2] = {{.address = to, .size = size, .write = true}};
+    const weir__sim_effect effect = {
+        .kind = WEIR__SIM_COPY_FROM_HOST, .to = to, .size = size, .host = (void *)(uintptr_t)from};
+    return transfer(sim, stream, tag, sim->config.costs.host_copy_ns_per_mib, accesses, &effect);
+}
+
+weir_status weir_sim_copy_to_host(weir_sim *sim, weir_sim_stream *stream, void *to, uint64_t from,
+                                  uint64_t size, const char *tag)
+{
+    if (sim == NULL || (to == NULL && size > 0)) {
+        return WEIR_ERR_INVALID;
+    }
+    const weir_sim_access accesses[2] = {{.address = from, .size = size}};
+    const weir__sim_effect effect = {
+        .kind = WEIR__SIM_COPY_TO_HOST, .from = from, .size = size, .host = to};
+    return transfer(sim, stream, tag, sim->config.costs.host_copy_ns_per_mib, accesses, &effect);
+}
+
+/* --- events --- */
+
+static weir__sim_event *event_find(weir_sim *sim, const weir_event *handle)
+{
+    if (handle == NULL || !weir__sim_slab_owns(&sim->events, handle)) {
+        return NULL;
+    }
+    weir__sim_event *event = (weir__sim_event *)(uintptr_t)handle;
+    return event->live ? event : NULL;
+}
+
+/* Whether the event captured work that was dropped when its stream broke. */
+static bool has_failed(const weir__sim_event *event)
+{
+    const weir_sim_stream *stream = event->stream;
+    return event->recorded && stream->live && stream->number == event->number && stream->broken &&
+           event->time > stream->broken_at;
+}
+
+weir_status weir__sim_event_create(weir_sim *sim, weir_event **handle)
+{
+    weir__sim_event *event = weir__sim_slab_get(&sim->events);
+    if (event == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    if (!event->known) { /* the first life of this slot: all its members are zero */
+        event->known = true;
+        event->next = sim->all_events;
+        sim->all_events = event;
+    }
+    event->clock.count = 0; /* its memory serves again */
+    event->stream = NULL;
+    event->time = 0;
+    event->live = true;
+    event->recorded = false;
+    *handle = (weir_event *)(void *)event;
+    return WEIR_OK;
+}
+
+weir_status weir__sim_event_destroy(weir_sim *sim, weir_event *handle)
+{
+    weir__sim_event *event = event_find(sim, handle);
+    if (event == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    /* Legal before completion: streams that wait have taken the time and the clock with them. */
+    event->live = false;
+    weir__sim_slab_put(&sim->events, event);
+    return WEIR_OK;
+}
+
+weir_status weir__sim_event_record(weir_sim *sim, weir_event *handle, void *native)
+{
+    weir__sim_event *event = event_find(sim, handle);
+    weir_sim_stream *stream = NULL;
+    weir_status status = event != NULL ? usable(sim, native, &stream) : WEIR_ERR_INVALID;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    event->recorded = true;
+    event->stream = stream;
+    event->number = stream->number;
+    event->time = stream->tail;
+    if (sim->audit != NULL) {
+        weir__sim_audit_recorded(sim->audit, stream->number, &event->clock);
+    }
+    return WEIR_OK;
+}
+
+static void saw(weir_sim *sim, const weir__sim_event *event)
+{
+    if (sim->audit != NULL) {
+        weir__sim_audit_saw_event(sim->audit, &event->clock);
+    }
+}
+
+weir_status weir__sim_event_query(weir_sim *sim, weir_event *handle, bool *complete)
+{
+    weir__sim_event *event = event_find(sim, handle);
+    if (event == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    if (has_failed(event)) {
+        return broken(sim, event->number);
+    }
+    *complete = event->time <= sim->now;
+    if (*complete) {
+        saw(sim, event);
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__sim_event_sync(weir_sim *sim, weir_event *handle)
+{
+    weir__sim_event *event = event_find(sim, handle);
+    if (event == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    if (!has_failed(event)) {
+        /* What the host will know is settled now: while it waits, another thread may record the event anew. */
+        saw(sim, event);
+        wait_until(sim, event->time);
+    }
+    return event->live && has_failed(event) ? broken(sim, event->number) : WEIR_OK;
+}
+
+weir_status weir__sim_stream_wait(weir_sim *sim, void *native, weir_event *handle)
+{
+    weir__sim_event *event = event_find(sim, handle);
+    weir_sim_stream *stream = NULL;
+    weir_status status = event != NULL ? usable(sim, native, &stream) : WEIR_ERR_INVALID;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (has_failed(event)) {
+        return broken(sim, event->number);
+    }
+    stream->tail = weir__sim_later(stream->tail, event->time);
+    if (sim->audit != NULL) {
+        weir__sim_audit_waited(sim->audit, stream->number, &event->clock);
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__sim_stream_sync(weir_sim *sim, void *native)
+{
+    weir_sim_stream *stream = NULL;
+    weir_status status = usable(sim, native, &stream);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    uint32_t number = stream->number;
+    if (sim->audit != NULL) {
+        weir__sim_audit_saw_stream(sim->audit, number);
+    }
+    wait_until(sim, stream->tail);
+    /* It may have broken in the meantime, or ended by another thread. */
+    return stream->live && stream->number == number && stream->broken ? broken(sim, number)
+                                                                      : WEIR_OK;
+}

@@ -1,0 +1,82 @@
+/* weir/base.h: version, status codes, and the macros every other header needs.
+ *
+ * Two rules hold for the whole library and are not repeated at each function:
+ *   - One channel for results: the returned weir_status. Out-parameters come last and are untouched on failure.
+ *   - A public struct that a caller fills begins with `struct_size`; its *_INIT macro sets it. Zero in any other
+ *     member means "the default". A library that is older than the caller's header refuses bytes it does not know
+ *     (WEIR_ERR_UNSUPPORTED) instead of ignoring them; a newer one treats what the caller lacks as zero.
+ */
+#ifndef WEIR_BASE_H
+#define WEIR_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_VERSION_MAJOR 0
+#define WEIR_VERSION_MINOR 1
+#define WEIR_VERSION_PATCH 0
+
+/* Every symbol the shared library exports is declared with WEIR_API; nothing else is visible. */
+#if defined(_WIN32)
+#define WEIR_API
+#else
+#define WEIR_API __attribute__((visibility("default")))
+#endif
+
+#if defined(__clang__) && !defined(__cplusplus)
+#define WEIR_NODISCARD __attribute__((warn_unused_result))
+#elif defined(__cplusplus) || defined(__GNUC__)
+#define WEIR_NODISCARD [[nodiscard]]
+#else
+#define WEIR_NODISCARD
+#endif
+
+#if defined(__GNUC__)
+#define WEIR_EXTENSION __extension__
+#else
+#define WEIR_EXTENSION
+#endif
+
+/* A size-first struct with everything else zero. (In C++ a call, since C++17 has no designated initialisers.) */
+#if defined(__cplusplus)
+#define WEIR_STRUCT_INIT(type) ([] { type init = type(); init.struct_size = sizeof(type); return init; }())
+#else
+#define WEIR_STRUCT_INIT(type) { .struct_size = sizeof(type) }
+#endif
+
+/* X(name, value, text): the one list behind the enum, weir_status_name and weir_status_text. */
+#define WEIR_STATUS_LIST(X)                                                                        \
+    X(OK, 0, "success")                                                                            \
+    X(ERR_NO_MEMORY, -1, "out of memory")                                                          \
+    X(ERR_INVALID, -2, "invalid argument or handle")                                               \
+    X(ERR_UNSUPPORTED, -3, "not supported here")                                                   \
+    X(ERR_LIMIT, -4, "a configured limit forbids it")                                              \
+    X(ERR_BUSY, -5, "still in use")                                                                \
+    X(ERR_DEVICE, -6, "the device reported an error")                                              \
+    X(ERR_INTERNAL, -7, "an internal invariant is broken")
+
+WEIR_EXTENSION typedef enum WEIR_NODISCARD weir_status {
+#define WEIR_STATUS_ENUM(name, value, text) WEIR_##name = (value),
+    WEIR_STATUS_LIST(WEIR_STATUS_ENUM)
+#undef WEIR_STATUS_ENUM
+} weir_status;
+
+/* "WEIR_ERR_BUSY" for WEIR_ERR_BUSY; "WEIR_UNKNOWN" for a value that is none of the list. Thread-safe, never NULL. */
+WEIR_API const char *weir_status_name(weir_status status);
+
+/* A few words for a person, without a full stop. Thread-safe, never NULL. */
+WEIR_API const char *weir_status_text(weir_status status);
+
+/* The library's own version, "major.minor.patch", which may differ from the header's. Thread-safe, never NULL. */
+WEIR_API const char *weir_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,278 @@
+/* weir/pool.h: the front door. A pool is device + strategy + stream order + limits + statistics.
+ *
+ *     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+ *     config.device = device;
+ *     config.strategy = weir_caching_strategy();
+ *     weir_pool_create(&config, &pool);
+ *     weir_pool_stream(pool, native_stream, &stream);       once per stream
+ *     weir_pool_alloc(pool, stream, size, 0, &block);       like malloc, in the order of the stream
+ *     ... queue work on the stream that uses weir_block_address(block) ...
+ *     weir_pool_free(pool, block, stream);                  at once: no need to wait for that work
+ *
+ * The rule of stream order. A block freed on stream s may be handed to stream x when everything that could touch it
+ * happens before x's next operation. A free leaves a set of (stream, tick) pairs: the freeing stream at its tick, and
+ * each stream of a `use`. The block is reusable by x when for each pair (t, k): t is x, or x is already ordered after
+ * tick k of t by waits (followed transitively), or the host saw tick k of t complete. Work queued on a stream that is
+ * neither the freeing stream nor named by weir_pool_use must have been ordered before the free by the caller.
+ *
+ * Thread safety: every function may be called from any thread, unless it says otherwise or the pool was created with
+ * WEIR_POOL_SINGLE_THREADED. After fork the child may only destroy.
+ */
+#ifndef WEIR_POOL_H
+#define WEIR_POOL_H
+
+#include <weir/base.h>
+#include <weir/device.h>
+#include <weir/strategy.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_pool weir_pool;
+typedef struct weir_stream weir_stream; /* a vendor's stream as one pool knows it */
+typedef struct weir_block weir_block;   /* what the user holds: a descriptor, never in device memory */
+
+/* What to do when free memory exists but another stream's work may still touch it, and the device has room. */
+typedef enum weir_growth {
+    WEIR_GROWTH_BALANCED = 0, /* grow while less than half of what may be taken is reserved, then wait first */
+    WEIR_GROWTH_GROW_FIRST,   /* never make a stream wait while the device gives memory */
+    WEIR_GROWTH_WAIT_FIRST,   /* never take memory while a wait would do */
+} weir_growth;
+
+enum {
+    /* No locks: the caller serialises all calls. */
+    WEIR_POOL_SINGLE_THREADED = 1u << 0,
+    /* Every alloc and free reaches the strategy: exact placement, slower. */
+    WEIR_POOL_NO_FRONT_CACHE = 1u << 1,
+    /* Keep regions that lie idle while growing: fewer device calls, more memory. By default a pool that must grow
+     * first returns regions that are wholly free and too small for the request. */
+    WEIR_POOL_KEEP_IDLE_REGIONS = 1u << 2,
+};
+
+typedef struct weir_oom_record weir_oom_record;
+
+/* Called, with no lock held, when everything else has failed. It may free blocks of this pool and returns true when
+ * the request is worth another try. */
+typedef bool (*weir_oom_callback)(void *ctx, weir_pool *pool, const weir_oom_record *record);
+
+typedef struct weir_pool_config {
+    size_t struct_size;
+    weir_device *device;               /* required; borrowed, must outlive the pool */
+    const weir_strategy_ops *strategy; /* required */
+    const void *strategy_config;       /* the strategy's own struct; NULL = its defaults */
+    uint64_t limit_bytes;              /* most that may be reserved from the device; 0 = no limit */
+    uint64_t front_cache_bytes;        /* most a stream's front cache holds, beside 1/32 of what is reserved;
+                                          0 = 32 MiB */
+    uint64_t front_cache_block_bytes;  /* largest block it holds; 0 = 1 MiB */
+    weir_growth growth;
+    uint32_t flags; /* WEIR_POOL_... */
+    weir_oom_callback oom_callback;
+    void *oom_ctx;
+} weir_pool_config;
+
+#define WEIR_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_pool_config)
+
+/* WEIR_ERR_INVALID: no device or strategy, an unknown flag, or a strategy config it refuses. WEIR_ERR_NO_MEMORY: no
+ * host memory. Takes nothing from the device. */
+WEIR_API weir_status weir_pool_create(const weir_pool_config *config, weir_pool **pool);
+
+/* Ends the pool: waits for the streams whose work may still touch its memory, gives every region back and frees every
+ * handle, live blocks included. The pool is gone even when a device call fails on the way; the first failure is
+ * returned, so that a caller may report what the device did not take back. NULL is allowed. */
+WEIR_API weir_status weir_pool_destroy(weir_pool *pool);
+
+/* --- streams --- */
+
+/* weir's handle for a vendor's stream; the same handle for the same stream every time. Keep it: it carries the front
+ * cache, the tick and the clock, so alloc and free look nothing up. NULL is the vendor's default stream. It lives until
+ * weir_stream_retire or weir_pool_destroy. WEIR_ERR_NO_MEMORY. */
+WEIR_API weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream **stream);
+
+/* The vendor's stream is about to be destroyed: waits for its work, so that its memory is free for all, and forgets it.
+ * Its blocks stay valid and are freed on other streams. Call it before the vendor's destroy; a vendor's handle that
+ * comes again is a new stream. WEIR_ERR_DEVICE: the wait failed; nothing has changed, and the memory freed on this
+ * stream stays set aside until a retry succeeds or the pool is destroyed. */
+WEIR_API weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream);
+
+/* Hints. The caller recorded `event` (any pointer that names it: the vendor's handle) on `stream`, or made `stream`
+ * wait for it. weir learns which streams are ordered after which and reuses memory across them without waits of its
+ * own; where nobody tells, it knows less and is still safe. Tell each in the order in which it was queued, right after
+ * queueing it. A wait for an event that was never reported teaches nothing. */
+WEIR_API weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream *stream);
+WEIR_API weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void *event);
+/* The host waited for everything queued on the stream, or for an event: memory behind it is free for all. */
+WEIR_API weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream);
+WEIR_API weir_status weir_event_synced(weir_pool *pool, const void *event);
+/* The vendor's event is being destroyed and its handle may come again. */
+WEIR_API weir_status weir_event_forgotten(weir_pool *pool, const void *event);
+
+/* --- blocks --- */
+
+/* A block of at least `size` bytes at a multiple of `align` (0 or a power of two; 0 = the strategy's granule), for work
+ * that will be queued on `stream`. The block is the caller's until weir_pool_free.
+ * WEIR_ERR_INVALID: NULL handle, a stream of another pool, size 0 or too large to round, align no power of two.
+ * WEIR_ERR_NO_MEMORY: see weir_pool_oom for the reason. WEIR_ERR_DEVICE: the device failed in another way. */
+WEIR_API weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
+                                     weir_block **block);
+
+/* Gives the block back in the order of `stream`: what is queued on it so far may still use the block. Never waits.
+ * WEIR_ERR_INVALID: NULL handle, a block or stream of another pool, or a block freed already: a freed handle stays
+ * recognisable until weir_pool_alloc returns it again. */
+WEIR_API weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream);
+
+/* Gives back a block that no queued work touches: anyone may have it at once. Errors as above. */
+WEIR_API weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block);
+
+/* `stream` also touches the block, with work queued before or after this call, until the block is freed (PyTorch's
+ * record_stream). Naming the stream that later frees it, or one stream twice, is harmless.
+ * WEIR_ERR_INVALID as above; WEIR_ERR_NO_MEMORY: no host memory to note it; the caller must then synchronise `stream`
+ * before freeing. */
+WEIR_API weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *stream);
+
+/* The last work of `stream` on the block has been queued: a wait that the caller inserts afterwards is enough to make
+ * the block reusable. Nothing to do if the stream has no use of the block. */
+WEIR_API weir_status weir_pool_use_end(weir_pool *pool, weir_block *block, weir_stream *stream);
+
+/* One load each. The block must be live. */
+WEIR_API uint64_t weir_block_address(const weir_block *block);
+WEIR_API uint64_t weir_block_size(const weir_block *block);     /* as requested */
+WEIR_API uint64_t weir_block_capacity(const weir_block *block); /* as handed out, at least the size */
+WEIR_API weir_pool *weir_block_pool(const weir_block *block);
+
+/* The live block that starts at `address`. WEIR_ERR_INVALID when there is none. */
+WEIR_API weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **block);
+
+/* --- upkeep --- */
+
+enum {
+    WEIR_TRIM_WAIT = 1u << 0, /* wait for streams whose work keeps otherwise free regions */
+};
+
+/* Returns wholly free regions to the device until no more than `keep_bytes` are reserved. Without WEIR_TRIM_WAIT only
+ * regions that nobody's work can touch. *released, when not NULL: bytes given back, also after a failure.
+ * WEIR_ERR_DEVICE: the device refused; that region stays with the pool. */
+WEIR_API weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released);
+
+typedef enum weir_walk_state {
+    WEIR_WALK_FREE,    /* in a lane of the strategy */
+    WEIR_WALK_LIVE,    /* a block that somebody holds */
+    WEIR_WALK_CACHED,  /* in a stream's front cache */
+    WEIR_WALK_PENDING, /* freed, waiting for several streams */
+} weir_walk_state;
+
+/* What one range of the pool's regions holds. */
+typedef struct weir_walk_entry {
+    size_t struct_size;
+    uint64_t region_address;
+    uint64_t region_size;
+    uint64_t address;
+    uint64_t size;
+    weir_walk_state state;
+    uint64_t requested;  /* of a live block */
+    uint32_t stream;     /* whose lane, cache or pending list; 0 = open */
+    weir_block *block;   /* of a live block; do not free it during the walk */
+} weir_walk_entry;
+
+/* Visits every range; false ends the walk. The pool is locked meanwhile: the visitor must not call it. */
+typedef bool (*weir_walk_visitor)(void *ctx, const weir_walk_entry *entry);
+WEIR_API weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx);
+
+/* Proves the invariants: the strategy's own, that ranges, blocks, caches and pending blocks account for each other,
+ * and that statistics add up. Other threads may go on working. WEIR_ERR_INTERNAL, and in *why (when not NULL) a
+ * sentence that stays valid, if one is broken. */
+WEIR_API weir_status weir_pool_check(weir_pool *pool, const char **why);
+
+/* X(NAME, text): the rungs of the ladder that can serve a request, cheapest first. */
+#define WEIR_RUNG_LIST(X)                                                                          \
+    X(FRONT, "front cache")                                                                        \
+    X(LANE, "own lane")                                                                            \
+    X(OPEN, "open lane")                                                                           \
+    X(ORDERED, "lane of a stream already ordered before")                                          \
+    X(POLLED, "after polling for completed work")                                                  \
+    X(FLUSHED, "after flushing the stream's front cache")                                          \
+    X(GATHERED, "neighbouring ranges joined")                                                      \
+    X(WAITED, "after making the stream wait for another")                                          \
+    X(GROWN, "new region")                                                                         \
+    X(EXCHANGED, "new region after returning idle ones")                                           \
+    X(FLUSHED_ALL, "after flushing every front cache")                                             \
+    X(SYNCED, "after synchronising a stream")                                                      \
+    X(CALLBACK, "after the out-of-memory callback")
+
+typedef enum weir_rung {
+#define WEIR_RUNG_ENUM(name, text) WEIR_RUNG_##name,
+    WEIR_RUNG_LIST(WEIR_RUNG_ENUM)
+#undef WEIR_RUNG_ENUM
+    WEIR_RUNG_COUNT
+} weir_rung;
+
+WEIR_API const char *weir_rung_name(weir_rung rung); /* "own lane"; never NULL */
+
+#define WEIR_SIZE_BUCKETS 48 /* bucket i counts requests of [2^i, 2^(i+1)) bytes */
+
+typedef struct weir_stats {
+    size_t struct_size;
+    uint64_t allocs; /* that succeeded */
+    uint64_t frees;
+    uint64_t failures;              /* allocs that ended in WEIR_ERR_NO_MEMORY */
+    uint64_t requested_bytes;       /* of live blocks, as asked */
+    uint64_t live_bytes;            /* of live blocks, as handed out */
+    uint64_t cached_bytes;          /* in front caches */
+    uint64_t pending_bytes;         /* freed, waiting for several streams */
+    uint64_t free_bytes;            /* free in the strategy, all lanes */
+    uint64_t reserved_bytes;        /* live + cached + pending + free */
+    uint64_t peak_requested_bytes;  /* exact with one stream; with several, the highest value at a slow call */
+    uint64_t peak_live_bytes;       /* likewise */
+    uint64_t peak_reserved_bytes;   /* exact */
+    uint64_t largest_free_bytes;
+    double external_fragmentation;  /* 1 - largest free / free; 0 when nothing is free */
+    uint64_t regions;
+    uint64_t streams;
+    uint64_t served[WEIR_RUNG_COUNT]; /* requests by the rung that served them */
+    uint64_t waits;                 /* stream waits that weir inserted */
+    uint64_t syncs;                 /* host waits that weir made */
+    uint64_t events_recorded;
+    uint64_t region_allocs;         /* device calls that succeeded */
+    uint64_t region_frees;
+    uint64_t device_failures;       /* device calls that failed */
+    uint64_t device_ns;             /* wall time inside blocking device calls */
+    uint64_t sizes[WEIR_SIZE_BUCKETS]; /* requests by size */
+} weir_stats;
+
+#define WEIR_STATS_INIT WEIR_STRUCT_INIT(weir_stats)
+
+/* Reads the counters. Takes each stream's lock for a moment, never all at once: figures of a pool that is being used
+ * belong to slightly different moments. */
+WEIR_API weir_status weir_pool_stats(weir_pool *pool, weir_stats *stats);
+
+/* Why the last request failed. */
+struct weir_oom_record {
+    size_t struct_size;
+    uint64_t failure; /* how many-th failure of the pool; 0 = none yet */
+    uint64_t size;
+    uint64_t align;
+    uint32_t stream;
+    uint64_t limit_bytes;
+    uint64_t reserved_bytes;
+    uint64_t requested_bytes;
+    uint64_t live_bytes;
+    uint64_t cached_bytes;
+    uint64_t pending_bytes;
+    uint64_t free_bytes;
+    uint64_t largest_free_bytes;
+    uint64_t idle_region_bytes;  /* in regions that are wholly free */
+    uint64_t region_asked_bytes; /* the smallest region that was asked of the device; 0 = the limit forbade it */
+    weir_status device_status;   /* what the device answered */
+    char text[512];              /* all of it in words: why each source could not serve, what would have helped */
+};
+
+#define WEIR_OOM_RECORD_INIT WEIR_STRUCT_INIT(weir_oom_record)
+
+/* Copies the record of the last failure. */
+WEIR_API weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *record);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

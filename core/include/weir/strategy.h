@@ -1,0 +1,152 @@
+/* weir/strategy.h: contract 2, which range of the regions to hand out.
+ *
+ * A strategy is bookkeeping over integers. It sees no device, stream, clock, thread or lock, never touches the memory
+ * it hands out, and therefore runs on a laptop over imaginary HBM. The pool calls it under one lock.
+ *
+ * Words. A *region* is what the pool got from the device. A *range* is a piece of a region, taken or free. A *lane*
+ * holds the free ranges that become reusable under the same condition: lane 0 is open (anyone, at once), lane n > 0
+ * belongs to one of the pool's streams. A *tick* numbers the ordering points of one stream; a free range carries the
+ * tick of the latest free in it: it may be touched by another stream only after its own stream's work up to that tick.
+ *
+ * What must hold (the contract suite in tests/contract proves it for every strategy):
+ *   1. Ranges of a region tile it: no gap, no overlap.
+ *   2. Two free neighbours of the same region and the same lane are one range; nothing merges across regions.
+ *   3. A merged range keeps the later tick. Losing a tick hands out memory that is still in use.
+ *   4. What is split off a free range keeps the lane and the tick of the range it came from.
+ *   5. Ticks of one lane are compared, never added; frees into a lane mostly come with ticks that do not go down, and
+ *      a strategy may be slower, but not wrong, when one does.
+ *   6. Same calls, same answers: placement depends on sizes, lanes and order, not on absolute addresses.
+ */
+#ifndef WEIR_STRATEGY_H
+#define WEIR_STRATEGY_H
+
+#include <weir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef uint32_t weir_lane;
+typedef uint64_t weir_tick;
+
+#define WEIR_LANE_OPEN ((weir_lane)0)
+#define WEIR_TICK_MAX UINT64_MAX
+
+enum {
+    /* Free memory stays with its lane until its region goes back: the pool looks in no other lane, never asks for
+     * gather, and frees only into the lane that alloc served, with tick 0 when no work is pending any more. Models of
+     * allocators that keep memory per stream set it. */
+    WEIR_STRATEGY_PRIVATE_LANES = 1u << 0,
+    /* A region that becomes wholly free goes back to the device at once. */
+    WEIR_STRATEGY_RETURNS_REGIONS = 1u << 1,
+    /* Every free must reach the strategy: the pool keeps no front cache. */
+    WEIR_STRATEGY_NO_FRONT_CACHE = 1u << 2,
+};
+
+/* What alloc hands out. `token` names the range until it is freed. */
+typedef struct weir_range {
+    uint64_t address;
+    uint64_t size; /* bytes taken: the request rounded as the strategy rounds */
+    void *token;
+} weir_range;
+
+/* One range as walk shows it. */
+typedef struct weir_range_info {
+    uint64_t region_address;
+    uint64_t region_size;
+    uint64_t address;
+    uint64_t size;
+    bool taken;
+    weir_lane lane; /* of a free range */
+    weir_tick tick; /* of a free range; means nothing in the open lane */
+    void *token;    /* of a taken range */
+} weir_range_info;
+
+/* Visits ranges; returning false ends the walk. It must not call the strategy. */
+typedef bool (*weir_range_visitor)(void *ctx, const weir_range_info *range);
+
+typedef struct weir_strategy_stats {
+    size_t struct_size;
+    uint64_t regions;
+    uint64_t region_bytes;
+    uint64_t taken_ranges;
+    uint64_t taken_bytes;
+    uint64_t free_ranges;
+    uint64_t free_bytes;
+    uint64_t largest_free_bytes; /* one range, whatever its lane */
+} weir_strategy_stats;
+
+#define WEIR_STRATEGY_STATS_INIT WEIR_STRUCT_INIT(weir_strategy_stats)
+
+/* Free memory of one lane. */
+typedef struct weir_lane_stats {
+    size_t struct_size;
+    uint64_t ranges;
+    uint64_t bytes;
+    uint64_t largest_bytes;
+} weir_lane_stats;
+
+#define WEIR_LANE_STATS_INIT WEIR_STRUCT_INIT(weir_lane_stats)
+
+typedef struct weir_strategy_ops {
+    size_t struct_size;
+    const char *name;
+    uint32_t flags;         /* WEIR_STRATEGY_... */
+    uint64_t granule_bytes; /* every range starts and ends at a multiple; a power of two */
+
+    /* Bytes of zeroed memory that init needs. `config` is the strategy's own struct or NULL for defaults. */
+    size_t (*state_size)(const void *config);
+    /* WEIR_ERR_INVALID for a config it cannot honour. Holds no pointer to `config` afterwards. */
+    weir_status (*init)(void *state, const void *config);
+    /* Frees all the strategy holds, live ranges included. */
+    void (*fini)(void *state);
+
+    /* Makes room for `lane`, once, before anything is allocated from it or freed into it (the open lane included), so
+     * that free cannot run out of host memory. Calling it again is harmless. NULL when there is nothing to prepare.
+     * WEIR_ERR_NO_MEMORY. */
+    weir_status (*lane_add)(void *state, weir_lane lane);
+
+    /* How large a region to ask the device for, when a request finds no range: at least what alloc needs for `size`
+     * and `align` in an empty region. `reserved` is what the pool holds already, `granularity` the device's. The pool
+     * falls back to the least that serves the request when the device refuses more. */
+    uint64_t (*region_size)(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
+                            uint64_t granularity);
+
+    /* A new region, free as a whole in `lane` at `tick`, which may lie below others of the lane, taken for a request of `size_hint` bytes. *region names it.
+     * WEIR_ERR_NO_MEMORY when there is no memory for the strategy's own records. */
+    weir_status (*region_add)(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
+                              weir_tick tick, void **region);
+    /* Forgets a region. WEIR_ERR_BUSY unless all of it is free and nobody's work can touch it: each of its ranges is
+     * in a lane l below `lanes` with a tick at or below limits[l]. */
+    weir_status (*region_remove)(void *state, void *region, const weir_tick *limits, size_t lanes);
+
+    /* The best range of `lane` whose tick is at or below `limit`. `align` is a power of two. WEIR_ERR_NO_MEMORY when
+     * it finds none; with a limit below WEIR_TICK_MAX it may give up early, since gather searches completely.
+     * WEIR_ERR_INTERNAL when there is no memory for the strategy's own records. */
+    weir_status (*alloc)(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
+                         weir_range *range);
+    /* The range becomes free in `lane` at `tick` and merges. Cannot fail for a token that alloc gave. */
+    void (*free)(void *state, void *token, weir_lane lane, weir_tick tick);
+    /* Ranges of `lane` freed at or before `limit` become open. Returns the bytes that moved. */
+    uint64_t (*promote)(void *state, weir_lane lane, weir_tick limit);
+    /* Called when alloc for `lane` has refused: looks for a run of neighbouring free ranges, or a single one, that holds
+     * the request, among those of lane l with a tick at or below limits[l], for l below lanes. Moves the best such run
+     * into `lane` as one range, at the latest of `tick` and the ticks of what it joins there, and returns true; alloc
+     * for `lane` then succeeds. Cost may grow with the number of ranges: the pool calls it when the alternative is a
+     * device call. NULL with WEIR_STRATEGY_PRIVATE_LANES. */
+    bool (*gather)(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
+                   uint64_t size, uint64_t align);
+
+    /* Every range, region by region in the order they were added, in address order inside a region. */
+    void (*walk)(const void *state, weir_range_visitor visit, void *ctx);
+    /* Proves every structural invariant; WEIR_ERR_INTERNAL, and in *why (when not NULL) a sentence, if one is broken. */
+    weir_status (*check)(const void *state, const char **why);
+    void (*stats)(const void *state, weir_strategy_stats *stats);
+    void (*lane_stats)(const void *state, weir_lane lane, weir_lane_stats *stats);
+} weir_strategy_ops;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,12 @@
+/* weir.h: everything of core in one include. Strategies and devices have headers of their own. */
+#ifndef WEIR_WEIR_H
+#define WEIR_WEIR_H
+
+#include <weir/adaptor.h>
+#include <weir/base.h>
+#include <weir/device.h>
+#include <weir/pool.h>
+#include <weir/strategy.h>
+#include <weir/trace.h>
+
+#endif

@@ -1,0 +1,18 @@
+# core/package/install.cmake: what `cmake --install` puts where. benchmarks/ adds the `weir` command and its traces.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
+install(TARGETS weir EXPORT weirTargets FILE_SET HEADERS)
+install(EXPORT weirTargets NAMESPACE weir:: DESTINATION ${package_dir})
+configure_package_config_file(core/package/weirConfig.cmake.in weirConfig.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(weirConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/weirConfig.cmake ${PROJECT_BINARY_DIR}/weirConfigVersion.cmake
+    DESTINATION ${package_dir})
+
+# weir.pc finds its prefix from where it lies, so that an installed tree can be moved.
+file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+configure_file(core/package/weir.pc.in weir.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/weir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

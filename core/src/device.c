@@ -1,0 +1,450 @@
+/* core/src/device.c: a device is a table of functions and a context.
+ *
+ * Idea: everything that can be decided once is decided at creation. Slots that the table lacks are
+ * filled with functions that say "unsupported", groups are checked to be whole, and the fixed facts
+ * are copied; afterwards no call tests a slot. Each weir_device_* function checks its arguments,
+ * then makes one indirect call.
+ *
+ * Guarantee: an out-parameter is untouched when a call fails, whatever the backend did to it, and a
+ * backend never sees a NULL out-parameter, a size of zero or a size off its granularity.
+ *
+ * A table may come from an older header (its struct_size is smaller: the slots it lacks are missing
+ * slots) or from a newer one (slots that this library does not know must be NULL).
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct weir_device {
+    weir_device_ops ops;             /* complete: no slot is NULL */
+    const weir_device_ops *made_of;  /* as the backend gave it; identifies the kind of device */
+    void *ctx;
+    weir_device_info info;
+};
+
+/* --- what a missing slot does --- */
+
+/* The prefix `no_` keeps these apart from the slots they stand for. Unused parameters are the
+ * point. */
+static weir_status no_sized(void *ctx, uint64_t size, uint64_t *result)
+{
+    (void)ctx, (void)size, (void)result;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status no_range(void *ctx, uint64_t address, uint64_t size)
+{
+    (void)ctx, (void)address, (void)size;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status no_vm_destroy(void *ctx, weir_vm_handle handle)
+{
+    (void)ctx, (void)handle;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status no_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    (void)ctx, (void)address, (void)size, (void)handle;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status no_event_create(void *ctx, weir_event **event)
+{
+    (void)ctx, (void)event;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status no_event(void *ctx, weir_event *event)
+{
+    (void)ctx, (void)event;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status no_event_record(void *ctx, weir_event *event, void *native_stream)
+{
+    (void)ctx, (void)event, (void)native_stream;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status no_event_query(void *ctx, weir_event *event, bool *complete)
+{
+    (void)ctx, (void)event, (void)complete;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status no_stream_wait_event(void *ctx, void *native_stream, weir_event *event)
+{
+    (void)ctx, (void)native_stream, (void)event;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status no_stream_sync(void *ctx, void *native_stream)
+{
+    (void)ctx, (void)native_stream;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status no_native_error(void *ctx, int64_t *code, const char **text)
+{
+    (void)ctx;
+    *code = 0;
+    *text = "";
+    return WEIR_OK;
+}
+
+static void no_destroy(void *ctx)
+{
+    (void)ctx;
+}
+
+/* --- creation --- */
+
+/* Whether a group of `slots` slots has `set` of them: all or none is fine. */
+static bool is_whole(int set, int slots)
+{
+    return set == 0 || set == slots;
+}
+
+static int vm_slots_set(const weir_device_ops *ops)
+{
+    return (ops->vm_reserve != NULL) + (ops->vm_release != NULL) + (ops->vm_create != NULL) +
+           (ops->vm_destroy != NULL) + (ops->vm_map != NULL) + (ops->vm_unmap != NULL);
+}
+
+static int ordering_slots_set(const weir_device_ops *ops)
+{
+    return (ops->event_create != NULL) + (ops->event_destroy != NULL) +
+           (ops->event_record != NULL) + (ops->event_query != NULL) + (ops->event_sync != NULL) +
+           (ops->stream_wait_event != NULL) + (ops->stream_sync != NULL);
+}
+
+static bool has_required_slots(const weir_device_ops *ops)
+{
+    return ops->get_info != NULL && ops->region_alloc != NULL && ops->region_free != NULL;
+}
+
+static bool has_whole_groups(const weir_device_ops *ops)
+{
+    return is_whole(vm_slots_set(ops), 6) && is_whole(ordering_slots_set(ops), 7);
+}
+
+static uint32_t abilities_of(const weir_device_ops *ops)
+{
+    return (ops->event_create != NULL ? (uint32_t)WEIR_DEVICE_ORDERED : 0) |
+           (ops->vm_reserve != NULL ? (uint32_t)WEIR_DEVICE_VIRTUAL_MEMORY : 0);
+}
+
+static void fill_missing_vm(weir_device_ops *ops)
+{
+    if (ops->vm_reserve == NULL) {
+        ops->vm_reserve = no_sized;
+        ops->vm_release = no_range;
+        ops->vm_create = no_sized;
+        ops->vm_destroy = no_vm_destroy;
+        ops->vm_map = no_vm_map;
+        ops->vm_unmap = no_range;
+    }
+}
+
+static void fill_missing_ordering(weir_device_ops *ops)
+{
+    if (ops->event_create == NULL) {
+        ops->event_create = no_event_create;
+        ops->event_destroy = no_event;
+        ops->event_record = no_event_record;
+        ops->event_query = no_event_query;
+        ops->event_sync = no_event;
+        ops->stream_wait_event = no_stream_wait_event;
+        ops->stream_sync = no_stream_sync;
+    }
+}
+
+static void fill_missing(weir_device_ops *ops)
+{
+    fill_missing_vm(ops);
+    fill_missing_ordering(ops);
+    if (ops->native_error == NULL) {
+        ops->native_error = no_native_error;
+    }
+    if (ops->destroy == NULL) {
+        ops->destroy = no_destroy;
+    }
+}
+
+static bool is_power_of_two(uint64_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+/* The abilities must say exactly which groups are set. Being lenient would be dangerous in both
+ * directions: a device taken for synchronous by mistake has its memory reused while work is
+ * running. */
+static weir_status check_facts(const weir_device_info *info, uint32_t abilities)
+{
+    if (!is_power_of_two(info->region_granularity_bytes) ||
+        !is_power_of_two(info->region_alignment_bytes) || info->abilities != abilities) {
+        return WEIR_ERR_INVALID;
+    }
+    if ((abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0 && !is_power_of_two(info->page_bytes)) {
+        return WEIR_ERR_INVALID;
+    }
+    return WEIR_OK;
+}
+
+/* Asks for the facts with the backend's own function and keeps them in `info`, made safe to
+ * print. */
+static weir_status copy_facts(const weir_device_ops *ops, void *ctx, weir_device_info *info)
+{
+    weir_device_info facts = WEIR_DEVICE_INFO_INIT;
+    facts.host_numa_node = -1;
+    const weir_status status = ops->get_info(ctx, &facts);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const uint32_t abilities = abilities_of(ops);
+    facts.struct_size = sizeof facts;
+    facts.name[sizeof facts.name - 1] = '\0';
+    if ((abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0) {
+        facts.page_bytes = 0;
+    }
+    *info = facts;
+    return check_facts(&facts, abilities);
+}
+
+weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_device **device)
+{
+    if (ops == NULL || device == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_device made = {.made_of = ops, .ctx = ctx};
+    weir_status status = weir__config_adopt(&made.ops, sizeof made.ops, ops);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (!has_required_slots(&made.ops) || !has_whole_groups(&made.ops)) {
+        return WEIR_ERR_INVALID;
+    }
+    status = copy_facts(&made.ops, ctx, &made.info);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    fill_missing(&made.ops);
+    weir_device *const copy = malloc(sizeof *copy);
+    if (copy == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    *copy = made;
+    *device = copy;
+    return WEIR_OK;
+}
+
+void weir_device_destroy(weir_device *device)
+{
+    if (device != NULL) {
+        device->ops.destroy(device->ctx);
+        free(device);
+    }
+}
+
+/* --- facts and diagnosis --- */
+
+void *weir__device_context(const weir_device *device, const weir_device_ops *ops)
+{
+    return device != NULL && device->made_of == ops ? device->ctx : NULL;
+}
+
+const weir_device_info *weir__device_info(const weir_device *device)
+{
+    return &device->info;
+}
+
+weir_status weir_device_get_info(const weir_device *device, weir_device_info *info)
+{
+    if (device == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    return weir__config_report(info, &device->info, sizeof device->info);
+}
+
+weir_status weir_device_error(weir_device *device, int64_t *code, const char **text)
+{
+    if (device == NULL || code == NULL || text == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    int64_t found_code = 0;
+    const char *found_text = "";
+    const weir_status status = device->ops.native_error(device->ctx, &found_code, &found_text);
+    if (status == WEIR_OK) {
+        *code = found_code;
+        *text = found_text != NULL ? found_text : "";
+    }
+    return status;
+}
+
+/* --- regions --- */
+
+static bool is_region_size(const weir_device *device, uint64_t size)
+{
+    return size != 0 && (size & (device->info.region_granularity_bytes - 1)) == 0;
+}
+
+weir_status weir_device_region_alloc(weir_device *device, uint64_t size, uint64_t *address)
+{
+    if (device == NULL || address == NULL || !is_region_size(device, size)) {
+        return WEIR_ERR_INVALID;
+    }
+    uint64_t given = 0;
+    const weir_status status = device->ops.region_alloc(device->ctx, size, &given);
+    if (status == WEIR_OK) {
+        *address = given;
+    }
+    return status;
+}
+
+weir_status weir_device_region_free(weir_device *device, uint64_t address, uint64_t size)
+{
+    if (device == NULL || !is_region_size(device, size)) {
+        return WEIR_ERR_INVALID;
+    }
+    return device->ops.region_free(device->ctx, address, size);
+}
+
+/* --- virtual memory --- */
+
+/* A device without the group has no pages; its slots say "unsupported" to any size but zero. */
+static bool is_page_size(const weir_device *device, uint64_t size)
+{
+    const uint64_t page = device->info.page_bytes != 0 ? device->info.page_bytes : 1;
+    return size != 0 && (size & (page - 1)) == 0;
+}
+
+weir_status weir_device_vm_reserve(weir_device *device, uint64_t size, uint64_t *address)
+{
+    if (device == NULL || address == NULL || !is_page_size(device, size)) {
+        return WEIR_ERR_INVALID;
+    }
+    uint64_t given = 0;
+    const weir_status status = device->ops.vm_reserve(device->ctx, size, &given);
+    if (status == WEIR_OK) {
+        *address = given;
+    }
+    return status;
+}
+
+weir_status weir_device_vm_release(weir_device *device, uint64_t address, uint64_t size)
+{
+    if (device == NULL || !is_page_size(device, size)) {
+        return WEIR_ERR_INVALID;
+    }
+    return device->ops.vm_release(device->ctx, address, size);
+}
+
+weir_status weir_device_vm_create(weir_device *device, uint64_t size, weir_vm_handle *handle)
+{
+    if (device == NULL || handle == NULL || !is_page_size(device, size)) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_vm_handle given = 0;
+    const weir_status status = device->ops.vm_create(device->ctx, size, &given);
+    if (status == WEIR_OK) {
+        *handle = given;
+    }
+    return status;
+}
+
+weir_status weir_device_vm_destroy(weir_device *device, weir_vm_handle handle)
+{
+    if (device == NULL || handle == 0) {
+        return WEIR_ERR_INVALID;
+    }
+    return device->ops.vm_destroy(device->ctx, handle);
+}
+
+weir_status weir_device_vm_map(weir_device *device, uint64_t address, uint64_t size,
+                               weir_vm_handle handle)
+{
+    if (device == NULL || handle == 0 || !is_page_size(device, size)) {
+        return WEIR_ERR_INVALID;
+    }
+    return device->ops.vm_map(device->ctx, address, size, handle);
+}
+
+weir_status weir_device_vm_unmap(weir_device *device, uint64_t address, uint64_t size)
+{
+    if (device == NULL || !is_page_size(device, size)) {
+        return WEIR_ERR_INVALID;
+    }
+    return device->ops.vm_unmap(device->ctx, address, size);
+}
+
+/* --- ordering --- */
+
+weir_status weir_device_event_create(weir_device *device, weir_event **event)
+{
+    if (device == NULL || event == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_event *given = NULL;
+    const weir_status status = device->ops.event_create(device->ctx, &given);
+    if (status == WEIR_OK) {
+        *event = given;
+    }
+    return status;
+}
+
+weir_status weir_device_event_destroy(weir_device *device, weir_event *event)
+{
+    if (device == NULL || event == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    return device->ops.event_destroy(device->ctx, event);
+}
+
+weir_status weir_device_event_record(weir_device *device, weir_event *event, void *native_stream)
+{
+    if (device == NULL || event == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    return device->ops.event_record(device->ctx, event, native_stream);
+}
+
+weir_status weir_device_event_query(weir_device *device, weir_event *event, bool *complete)
+{
+    if (device == NULL || event == NULL || complete == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    bool found = false;
+    const weir_status status = device->ops.event_query(device->ctx, event, &found);
+    if (status == WEIR_OK) {
+        *complete = found;
+    }
+    return status;
+}
+
+weir_status weir_device_event_sync(weir_device *device, weir_event *event)
+{
+    if (device == NULL || event == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    return device->ops.event_sync(device->ctx, event);
+}
+
+weir_status weir_device_stream_wait_event(weir_device *device, void *native_stream,
+                                          weir_event *event)
+{
+    if (device == NULL || event == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    return device->ops.stream_wait_event(device->ctx, native_stream, event);
+}
+
+weir_status weir_device_stream_sync(weir_device *device, void *native_stream)
+{
+    if (device == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    return device->ops.stream_sync(device->ctx, native_stream);
+}

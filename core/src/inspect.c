@@ -1,0 +1,476 @@
+/* core/src/inspect.c: looking at a pool: walk, check, statistics, and why a request failed.
+ *
+ * Guarantee: what walk and check see is one moment: they hold every lock. Statistics take the locks one after the
+ * other, so that reading them never stops the hot path for longer than one stream's few instructions.
+ */
+#include "pool_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- sums --- */
+
+static void add_stream(struct live_sums *sums, weir_stream *stream)
+{
+    stream_lock(stream);
+    sums->requested += stream->counters.requested;
+    sums->live += stream->counters.live;
+    stream_unlock(stream);
+}
+
+void weir__inspect_sample(weir_pool *pool)
+{
+    struct live_sums sums = { 0, 0 };
+    size_t lanes = 2;
+    for (size_t lane = 1; lane < lanes; lane++) {
+        pool_lock(pool);
+        lanes = pool->lanes;
+        weir_stream *stream = lane < lanes ? pool->streams[lane] : NULL;
+        pool_unlock(pool);
+        if (stream != NULL) {
+            add_stream(&sums, stream);
+        }
+    }
+    pool_lock(pool);
+    pool->peak_requested = sums.requested > pool->peak_requested ? sums.requested : pool->peak_requested;
+    pool->peak_live = sums.live > pool->peak_live ? sums.live : pool->peak_live;
+    pool_unlock(pool);
+}
+
+/* --- walk --- */
+
+struct walker {
+    weir_pool *pool;
+    weir_walk_visitor visit;
+    void *ctx;
+};
+
+static weir_walk_state walk_state(const weir_block *block)
+{
+    switch ((weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed)) {
+    case BLOCK_CACHED:
+        return WEIR_WALK_CACHED;
+    case BLOCK_PENDING:
+        return WEIR_WALK_PENDING;
+    case BLOCK_TAKEN:
+    case BLOCK_LIVE:
+    case BLOCK_UNUSED:
+    default:
+        return WEIR_WALK_LIVE;
+    }
+}
+
+static bool show_range(void *ctx, const weir_range_info *range)
+{
+    const struct walker *walker = ctx;
+    weir_walk_entry entry = {
+        .struct_size = sizeof(entry),
+        .region_address = range->region_address,
+        .region_size = range->region_size,
+        .address = range->address,
+        .size = range->size,
+        .state = WEIR_WALK_FREE,
+        .stream = range->lane,
+    };
+    weir_block *block = range->taken ? weir__table_find(&walker->pool->table, range->address) : NULL;
+    if (block != NULL) {
+        entry.state = walk_state(block);
+        entry.stream = block->stream != NULL ? block->stream->lane : 0;
+        bool held = atomic_load_explicit(&block->state, memory_order_relaxed) == BLOCK_LIVE;
+        entry.requested = held ? block->size : 0;
+        entry.block = held ? block : NULL;
+    }
+    return walker->visit(walker->ctx, &entry);
+}
+
+weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx)
+{
+    if (pool == NULL || visit == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    struct walker walker = { pool, visit, ctx };
+    weir__pool_lock_all(pool);
+    pool->strategy->walk(pool->state, show_range, &walker);
+    weir__pool_unlock_all(pool);
+    return WEIR_OK;
+}
+
+/* --- check --- */
+
+/* What walking the strategy and the descriptors adds up to. */
+struct tally {
+    weir_pool *pool;
+    const char *broken;
+    uint64_t taken_ranges;
+    uint64_t taken_bytes;
+    uint64_t free_bytes;
+    uint64_t blocks;
+    uint64_t requested;
+    uint64_t live;
+    uint64_t cached;
+    uint64_t pending;
+};
+
+static bool tally_range(void *ctx, const weir_range_info *range)
+{
+    struct tally *tally = ctx;
+    if (!range->taken) {
+        tally->free_bytes += range->size;
+        return true;
+    }
+    const weir_block *block = weir__table_find(&tally->pool->table, range->address);
+    tally->taken_ranges++;
+    tally->taken_bytes += range->size;
+    if (block == NULL || block->token != range->token || block->capacity != range->size) {
+        tally->broken = "a taken range has no block that describes it";
+    }
+    return tally->broken == NULL;
+}
+
+static void tally_block(void *ctx, weir_block *block)
+{
+    struct tally *tally = ctx;
+    tally->blocks++;
+    switch ((weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed)) {
+    case BLOCK_LIVE:
+        tally->requested += block->size;
+        tally->live += block->capacity;
+        if (block->size > block->capacity && tally->broken == NULL) {
+            tally->broken = "a block is smaller than what was asked for";
+        }
+        break;
+    case BLOCK_CACHED:
+        tally->cached += block->capacity;
+        break;
+    case BLOCK_PENDING:
+        tally->pending += block->capacity;
+        break;
+    case BLOCK_TAKEN:
+    case BLOCK_UNUSED:
+    default:
+        break;
+    }
+}
+
+static const char *check_front(const weir_stream *stream)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < FRONT_SLOTS; i++) {
+        const struct front_slot *slot = &stream->front[i];
+        for (uint64_t k = 0; k < slot->count; k++) {
+            const weir_block *block = slot->blocks[k];
+            bytes += block->capacity;
+            if (atomic_load_explicit(&block->state, memory_order_relaxed) != BLOCK_CACHED ||
+                block->granules != slot->granules || block->uses != NULL) {
+                return "a front cache holds a block that does not belong there";
+            }
+        }
+    }
+    return bytes == stream->cached_bytes ? NULL : "a front cache's bytes do not add up";
+}
+
+static const char *check_streams(const weir_pool *pool, const struct tally *tally)
+{
+    struct live_sums sums = { 0, 0 };
+    uint64_t cached = 0;
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        const weir_stream *stream = pool->streams[lane];
+        const char *broken = check_front(stream);
+        if (broken != NULL) {
+            return broken;
+        }
+        sums.requested += stream->counters.requested;
+        sums.live += stream->counters.live;
+        cached += stream->cached_bytes;
+    }
+    if (cached != tally->cached) {
+        return "cached bytes and cached blocks differ";
+    }
+    if (sums.requested != (int64_t)tally->requested || sums.live != (int64_t)tally->live) {
+        return "live bytes and live blocks differ";
+    }
+    return NULL;
+}
+
+static const char *check_regions(const weir_pool *pool, const struct tally *tally)
+{
+    uint64_t reserved = 0;
+    uint64_t entered = 0;
+    for (const struct pool_region *region = pool->regions; region != NULL; region = region->next) {
+        reserved += region->size;
+        entered += region->handle != NULL ? region->size : 0;
+    }
+    if (reserved != pool->reserved_bytes) {
+        return "reserved bytes and regions differ";
+    }
+    if (entered != tally->taken_bytes + tally->free_bytes) {
+        return "regions and their ranges differ";
+    }
+    uint64_t limit = pool->config.limit_bytes;
+    return limit == 0 || reserved <= limit ? NULL : "more is reserved than the limit allows";
+}
+
+static const char *first_broken_rule(weir_pool *pool)
+{
+    const char *why = "the strategy's check failed";
+    if (pool->strategy->check(pool->state, &why) != WEIR_OK) {
+        return why;
+    }
+    struct tally tally = { .pool = pool };
+    pool->strategy->walk(pool->state, tally_range, &tally);
+    weir__block_each_locked(pool, tally_block, &tally);
+    if (tally.broken != NULL) {
+        return tally.broken;
+    }
+    if (tally.blocks != tally.taken_ranges || tally.blocks != pool->table.count) {
+        return "blocks and taken ranges differ in number";
+    }
+    if (tally.pending != pool->pending_bytes) {
+        return "pending bytes and pending blocks differ";
+    }
+    const char *broken = check_streams(pool, &tally);
+    return broken != NULL ? broken : check_regions(pool, &tally);
+}
+
+weir_status weir_pool_check(weir_pool *pool, const char **why)
+{
+    if (pool == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir__pool_lock_all(pool);
+    const char *broken = first_broken_rule(pool);
+    weir__pool_unlock_all(pool);
+    if (broken != NULL && why != NULL) {
+        *why = broken;
+    }
+    return broken == NULL ? WEIR_OK : WEIR_ERR_INTERNAL;
+}
+
+/* --- statistics --- */
+
+static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream *stream)
+{
+    stream_lock(stream);
+    const struct stream_counters *counters = &stream->counters;
+    stats->allocs += counters->allocs;
+    stats->frees += counters->frees;
+    stats->served[WEIR_RUNG_FRONT] += counters->front_hits;
+    stats->cached_bytes += stream->cached_bytes;
+    sums->requested += counters->requested;
+    sums->live += counters->live;
+    for (size_t i = 0; i < WEIR_SIZE_BUCKETS; i++) {
+        stats->sizes[i] += counters->sizes[i];
+    }
+    if (stream->lane == 1) {
+        stats->peak_requested_bytes = (uint64_t)counters->peak_requested;
+        stats->peak_live_bytes = (uint64_t)counters->peak_live;
+    }
+    stream_unlock(stream);
+}
+
+/* Pool lock held. With one stream its own peaks are exact; with several the sampled ones count as well. */
+static void add_peaks(const weir_pool *pool, weir_stats *stats, const struct live_sums *sums)
+{
+    if (pool->lanes > 2) {
+        stats->peak_requested_bytes = (uint64_t)pool->peak_requested;
+        stats->peak_live_bytes = (uint64_t)pool->peak_live;
+    }
+    if (stats->requested_bytes > stats->peak_requested_bytes) {
+        stats->peak_requested_bytes = (uint64_t)sums->requested;
+    }
+    if (stats->live_bytes > stats->peak_live_bytes) {
+        stats->peak_live_bytes = (uint64_t)sums->live;
+    }
+}
+
+static void add_pool(weir_pool *pool, weir_stats *stats)
+{
+    weir_strategy_stats strategy = WEIR_STRATEGY_STATS_INIT;
+    pool->strategy->stats(pool->state, &strategy);
+    stats->pending_bytes = pool->pending_bytes;
+    stats->free_bytes = strategy.free_bytes;
+    stats->largest_free_bytes = strategy.largest_free_bytes;
+    stats->external_fragmentation =
+        strategy.free_bytes == 0 ? 0.0 : 1.0 - (double)strategy.largest_free_bytes / (double)strategy.free_bytes;
+    stats->reserved_bytes = pool->reserved_bytes;
+    stats->peak_reserved_bytes = pool->peak_reserved_bytes;
+    stats->regions = strategy.regions;
+    for (size_t i = 0; i < WEIR_RUNG_COUNT; i++) {
+        stats->served[i] += pool->served[i];
+    }
+    stats->failures = pool->oom.failure;
+    stats->waits = pool->waits;
+    stats->syncs = pool->syncs;
+    stats->events_recorded = pool->events_recorded;
+    stats->region_allocs = pool->region_allocs;
+    stats->region_frees = pool->region_frees;
+    stats->device_failures = pool->device_failures;
+    stats->device_ns = pool->device_ns;
+}
+
+weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)
+{
+    if (pool == NULL || out == NULL || out->struct_size < sizeof(size_t)) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_stats stats = WEIR_STATS_INIT;
+    struct live_sums sums = { 0, 0 };
+    size_t lanes = 2;
+    for (size_t lane = 1; lane < lanes; lane++) {
+        pool_lock(pool);
+        lanes = pool->lanes;
+        weir_stream *stream = lane < lanes ? pool->streams[lane] : NULL;
+        stats.streams += stream != NULL && !stream->retired;
+        pool_unlock(pool);
+        if (stream != NULL) {
+            add_counters(&stats, &sums, stream);
+        }
+    }
+    stats.requested_bytes = sums.requested > 0 ? (uint64_t)sums.requested : 0;
+    stats.live_bytes = sums.live > 0 ? (uint64_t)sums.live : 0;
+    pool_lock(pool);
+    add_pool(pool, &stats);
+    add_peaks(pool, &stats, &sums);
+    pool_unlock(pool);
+    return weir__config_report(out, &stats, sizeof(stats));
+}
+
+const char *weir_rung_name(weir_rung rung)
+{
+    static const char *const names[] = {
+#define WEIR_RUNG_TEXT(name, text) text,
+        WEIR_RUNG_LIST(WEIR_RUNG_TEXT)
+#undef WEIR_RUNG_TEXT
+    };
+    return (unsigned)rung < WEIR_RUNG_COUNT ? names[rung] : "unknown rung";
+}
+
+/* --- why a request failed --- */
+
+struct text {
+    char *at;
+    size_t left;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text->at, text->left, format, arguments);
+    va_end(arguments);
+    size_t wrote = length < 0 ? 0 : (size_t)length;
+    wrote = wrote >= text->left ? text->left - 1 : wrote;
+    text->at += wrote;
+    text->left -= wrote;
+}
+
+static const char *plain_size(uint64_t bytes, char *buffer, size_t size)
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024.0 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        value /= 1024.0;
+        unit++;
+    }
+    (void)snprintf(buffer, size, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
+    return buffer;
+}
+
+struct idle_count {
+    uint64_t region;
+    uint64_t free_bytes;
+    uint64_t region_size;
+    uint64_t idle;
+};
+
+static bool count_idle(void *ctx, const weir_range_info *range)
+{
+    struct idle_count *count = ctx;
+    if (range->region_address != count->region) {
+        count->region = range->region_address;
+        count->free_bytes = 0;
+    }
+    count->free_bytes += range->taken ? 0 : range->size;
+    count->idle += count->free_bytes == range->region_size ? range->region_size : 0;
+    return true;
+}
+
+/* What stands in the way, most decisive first, and what would have helped. */
+static void explain(weir_oom_record *record, const struct request *request)
+{
+    char a[32];
+    char b[32];
+    struct text text = { record->text, sizeof(record->text) };
+    say(&text, "%s asked on stream %u", plain_size(record->size, a, sizeof(a)), record->stream);
+    say(&text, "; %s reserved, %s live", plain_size(record->reserved_bytes, a, sizeof(a)),
+        plain_size(record->live_bytes, b, sizeof(b)));
+    if (record->free_bytes > 0) {
+        say(&text, ", %s free in pieces of at most %s", plain_size(record->free_bytes, a, sizeof(a)),
+            plain_size(record->largest_free_bytes, b, sizeof(b)));
+    }
+    if (record->pending_bytes > 0) {
+        say(&text, ", %s freed but still in use by several streams", plain_size(record->pending_bytes, a, sizeof(a)));
+    }
+    if (request->limited) {
+        say(&text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a, sizeof(a)));
+    } else {
+        say(&text, "; the device refused a region of %s (%s)", plain_size(record->region_asked_bytes, a, sizeof(a)),
+            weir_status_text(record->device_status));
+    }
+    const uint64_t missing = record->size - (record->largest_free_bytes < record->size ? record->largest_free_bytes
+                                                                                      : record->size);
+    if (record->free_bytes >= record->size) {
+        say(&text, "; fragmentation: with its free memory in one piece the request would fit (%s short)",
+            plain_size(missing, a, sizeof(a)));
+    } else {
+        say(&text, "; it needs %s more memory, or that much freed",
+            plain_size(record->size - record->free_bytes, a, sizeof(a)));
+    }
+}
+
+void weir__inspect_oom(const struct request *request)
+{
+    weir_pool *pool = request->pool;
+    weir_stats stats = WEIR_STATS_INIT;
+    if (weir_pool_stats(pool, &stats) != WEIR_OK) {
+        return;
+    }
+    pool_lock(pool);
+    struct idle_count idle = { .region = 1 };
+    pool->strategy->walk(pool->state, count_idle, &idle);
+    weir_oom_record *record = &pool->oom;
+    *record = (weir_oom_record){
+        .struct_size = sizeof(*record),
+        .failure = record->failure + 1,
+        .size = request->size,
+        .align = request->align,
+        .stream = request->stream->lane,
+        .limit_bytes = pool->config.limit_bytes,
+        .reserved_bytes = pool->reserved_bytes,
+        .requested_bytes = stats.requested_bytes,
+        .live_bytes = stats.live_bytes,
+        .cached_bytes = stats.cached_bytes,
+        .pending_bytes = pool->pending_bytes,
+        .free_bytes = stats.free_bytes,
+        .largest_free_bytes = stats.largest_free_bytes,
+        .idle_region_bytes = idle.idle,
+        .region_asked_bytes = request->limited ? 0 : request->region_asked,
+        .device_status = request->device_status,
+    };
+    explain(record, request);
+    pool_unlock(pool);
+}
+
+weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *out)
+{
+    if (pool == NULL || out == NULL || out->struct_size < sizeof(size_t)) {
+        return WEIR_ERR_INVALID;
+    }
+    pool_lock(pool);
+    weir_oom_record record = pool->oom;
+    pool_unlock(pool);
+    return weir__config_report(out, &record, sizeof(record));
+}

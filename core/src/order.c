@@ -1,0 +1,679 @@
+/* core/src/order.c: which freed memory a stream may have. The only place that decides it.
+ *
+ * Rule: memory freed on stream s may go to stream x when everything that could touch it happens before x's next
+ * operation. A free leaves (stream, tick) pairs; the memory is x's when each pair (t, k) is x's own, or
+ * clock[x][t] >= k, or done[t] >= k.
+ *
+ * How ticks stay honest. A free stamps its stream's tick under the stream's lock. Whoever records an event on the
+ * stream raises the tick first, under the same lock: an event that covers tick k is recorded after every free stamped k
+ * or lower, and after the work that its caller had queued before that free. No event is recorded per free; one covers
+ * all ticks before it.
+ *
+ * Guarantee: a request fails only after every stream whose work kept fitting memory has been waited for and the cache
+ * searched again. Nothing found before a lock was let go is used after it: every rung changes the state and searches
+ * anew.
+ *
+ * Cost: the first rungs are constant; polling costs two cheap device calls per stream with unfinished memory; gather is
+ * linear in ranges; the rest are device calls. served[] counts which rung served.
+ */
+#include "pool_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- taking --- */
+
+bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit)
+{
+    weir_pool *pool = request->pool;
+    weir_range range;
+    weir_status status =
+        pool->strategy->alloc(pool->state, lane, limit, request->size, request->align, &range);
+    if (status != WEIR_OK) {
+        request->broken = status == WEIR_ERR_NO_MEMORY ? request->broken : WEIR_ERR_NO_MEMORY;
+        return false;
+    }
+    request->block = weir__block_new_locked(pool, &range);
+    if (request->block == NULL) {
+        weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : pool->streams[lane]->last_free;
+        pool->strategy->free(pool->state, range.token, lane, tick);
+        request->broken = WEIR_ERR_NO_MEMORY;
+        return false;
+    }
+    atomic_store_explicit(&request->block->state, BLOCK_TAKEN, memory_order_relaxed);
+    return true;
+}
+
+const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream)
+{
+    pool->limits[WEIR_LANE_OPEN] = WEIR_TICK_MAX;
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        const weir_stream *owner = pool->streams[lane];
+        weir_tick known = stream != NULL ? weir__clock_at(stream, (weir_lane)lane) : 0;
+        weir_tick limit = owner->done > known ? owner->done : known;
+        pool->limits[lane] = owner == stream || !pool->ordered ? WEIR_TICK_MAX : limit;
+    }
+    return pool->limits;
+}
+
+/* Lanes of streams that this one is already ordered after. */
+static bool take_ordered_locked(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        if (lane != request->stream->lane && limits[lane] > 0 &&
+            weir__order_take_locked(request, (weir_lane)lane, limits[lane])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool private_lanes(const weir_pool *pool)
+{
+    return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
+}
+
+/* Pool lock held: opens what others' completed work has left. The asking stream's own lane stays together: it can take
+ * from it anyway, and what is moved to the open lane no longer merges with what is freed next. */
+static void promote_others_locked(weir_pool *pool, const weir_stream *taker)
+{
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        weir_stream *stream = pool->streams[lane];
+        if (stream != taker && stream->promoted < stream->done) {
+            stream->promoted = stream->done;
+            (void)pool->strategy->promote(pool->state, stream->lane, stream->done);
+        }
+    }
+}
+
+/* Serves the request from free memory as it is now. `rung` is what made it so; the first search names its own. */
+static bool search(struct request *request, weir_rung rung)
+{
+    weir_pool *pool = request->pool;
+    weir_rung found = WEIR_RUNG_LANE;
+    pool_lock(pool);
+    bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+    if (!served && !private_lanes(pool)) {
+        found = WEIR_RUNG_OPEN;
+        promote_others_locked(pool, request->stream);
+        served = weir__order_take_locked(request, WEIR_LANE_OPEN, WEIR_TICK_MAX);
+    }
+    if (!served && !private_lanes(pool)) {
+        found = WEIR_RUNG_ORDERED;
+        served = take_ordered_locked(request);
+    }
+    if (served) {
+        pool->served[rung == WEIR_RUNG_LANE ? found : rung]++;
+    }
+    pool_unlock(pool);
+    return served;
+}
+
+/* The same, and then joins neighbours that the stream may have. */
+static bool search_joined(struct request *request, weir_rung rung)
+{
+    weir_pool *pool = request->pool;
+    if (search(request, rung)) {
+        return true;
+    }
+    if (pool->strategy->gather == NULL) {
+        return false;
+    }
+    pool_lock(pool);
+    bool settled = weir__order_settle_locked(pool, request->stream);
+    const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
+    weir_tick tick = atomic_load_explicit(&request->stream->tick, memory_order_relaxed);
+    bool gathered = pool->strategy->gather(pool->state, request->stream->lane, tick, limits, pool->lanes,
+                                           request->size, request->align);
+    if (gathered && tick > request->stream->last_free) {
+        request->stream->last_free = tick;
+    }
+    bool served = gathered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+    if (served) {
+        pool->served[rung == WEIR_RUNG_LANE ? WEIR_RUNG_GATHERED : rung]++;
+    }
+    pool_unlock(pool);
+    return served || (settled && search(request, rung == WEIR_RUNG_LANE ? WEIR_RUNG_GATHERED : rung));
+}
+
+/* --- polling and waiting --- */
+
+void weir__order_done_locked(weir_pool *pool, weir_stream *stream, weir_tick tick)
+{
+    (void)pool;
+    stream->done = tick > stream->done ? tick : stream->done;
+}
+
+/* Stream lock held: records an event that covers every free so far. *covered: up to which tick. */
+static weir_status record_probe(weir_stream *stream, weir_tick *covered)
+{
+    weir_device *device = stream->pool->device;
+    weir_status status = WEIR_OK;
+    if (stream->probe.event == NULL) {
+        status = weir_device_event_create(device, &stream->probe.event);
+    }
+    if (status == WEIR_OK) {
+        weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
+        stream->probe.in_flight = false;
+        status = weir_device_event_record(device, stream->probe.event, stream->native);
+        if (status == WEIR_OK) {
+            stream->probe.tick = tick;
+            stream->probe.in_flight = true;
+            *covered = tick;
+        }
+    }
+    return status;
+}
+
+/* Stream lock held: the highest tick known to be complete, 0 when nothing is. A finished or missing probe is followed by
+ * a new one if there are later frees. */
+static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t *recorded, uint64_t *failed)
+{
+    weir_tick finished = 0;
+    weir_status status = WEIR_OK;
+    for (int round = 0; round < 2 && status == WEIR_OK; round++) {
+        bool complete = false;
+        if (!stream->probe.in_flight) {
+            weir_tick covered = 0;
+            if (last_free <= finished) {
+                break;
+            }
+            status = record_probe(stream, &covered);
+            *recorded += status == WEIR_OK;
+        }
+        if (status == WEIR_OK) {
+            status = weir_device_event_query(stream->pool->device, stream->probe.event, &complete);
+        }
+        if (status != WEIR_OK || !complete) {
+            break;
+        }
+        stream->probe.in_flight = false;
+        finished = stream->probe.tick;
+    }
+    *failed += status != WEIR_OK;
+    return finished;
+}
+
+static weir_stream *stream_at(weir_pool *pool, size_t lane, weir_tick *last_free)
+{
+    pool_lock(pool);
+    weir_stream *stream = lane < pool->lanes ? pool->streams[lane] : NULL;
+    if (stream != NULL) {
+        *last_free = stream->last_free > stream->done && !stream->retired ? stream->last_free : 0;
+    }
+    pool_unlock(pool);
+    return stream;
+}
+
+bool weir__order_poll(weir_pool *pool)
+{
+    bool moved = false;
+    weir_tick last_free = 0;
+    weir_stream *stream;
+    if (!pool->ordered) {
+        return false;
+    }
+    for (size_t lane = 1; (stream = stream_at(pool, lane, &last_free)) != NULL; lane++) {
+        if (last_free == 0) {
+            continue;
+        }
+        uint64_t recorded = 0;
+        uint64_t failed = 0;
+        stream_lock(stream);
+        weir_tick finished = query_probe(stream, last_free, &recorded, &failed);
+        stream_unlock(stream);
+        pool_lock(pool);
+        pool->events_recorded += recorded;
+        pool->device_failures += failed;
+        moved |= finished > stream->done;
+        weir__order_done_locked(pool, stream, finished);
+        pool_unlock(pool);
+    }
+    pool_lock(pool);
+    moved |= weir__order_settle_locked(pool, NULL);
+    pool_unlock(pool);
+    return moved;
+}
+
+weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
+{
+    weir_tick covered = 0;
+    stream_lock(stream);
+    weir_status status = record_probe(stream, &covered);
+    stream_unlock(stream);
+    bool recorded = status == WEIR_OK;
+    if (recorded) {
+        status = weir_device_event_sync(pool->device, stream->probe.event);
+    }
+    pool_lock(pool);
+    pool->events_recorded += recorded;
+    pool->syncs += recorded;
+    pool->device_failures += status != WEIR_OK;
+    if (status == WEIR_OK) {
+        weir__order_done_locked(pool, stream, covered);
+        (void)weir__order_settle_locked(pool, NULL);
+    }
+    pool_unlock(pool);
+    return status;
+}
+
+/* Pool lock held: bytes that waiting for the stream could make usable. */
+static uint64_t unfinished_bytes(weir_pool *pool, const weir_stream *stream, uint64_t *largest)
+{
+    weir_lane_stats stats = WEIR_LANE_STATS_INIT;
+    pool->strategy->lane_stats(pool->state, stream->lane, &stats);
+    *largest = stats.largest_bytes;
+    return stats.bytes;
+}
+
+weir_stream *weir__order_unfinished_locked(weir_pool *pool)
+{
+    weir_stream *best = NULL;
+    uint64_t most = 0;
+    for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
+        weir_stream *stream = pool->streams[lane];
+        uint64_t largest = 0;
+        if (stream->last_free > stream->done && !stream->retired) {
+            uint64_t bytes = unfinished_bytes(pool, stream, &largest);
+            if (best == NULL || bytes > most) {
+                best = stream;
+                most = bytes;
+            }
+        }
+    }
+    return best;
+}
+
+/* The stream, other than the asking one, that holds the largest range which would serve the request after a wait. */
+static weir_stream *worth_waiting_for(const struct request *request)
+{
+    weir_pool *pool = request->pool;
+    weir_stream *best = NULL;
+    uint64_t most = request->size - 1;
+    pool_lock(pool);
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        weir_stream *stream = pool->streams[lane];
+        uint64_t largest = 0;
+        if (stream == request->stream || stream->retired || stream->last_free <= stream->done) {
+            continue;
+        }
+        (void)unfinished_bytes(pool, stream, &largest);
+        if (largest > most) {
+            best = stream;
+            most = largest;
+        }
+    }
+    pool_unlock(pool);
+    return best;
+}
+
+/* Makes the asking stream wait, on the device, for another one's frees, and searches. The host does not wait. */
+static bool wait_and_search(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    weir_stream *donor = pool->ordered && !private_lanes(pool) ? worth_waiting_for(request) : NULL;
+    if (donor == NULL) {
+        return false;
+    }
+    pool_lock(pool);
+    weir_tick wanted = donor->last_free;
+    pool_unlock(pool);
+    weir_tick covered = 0;
+    weir_status status = WEIR_OK;
+    bool recorded = false;
+    stream_lock(donor);
+    if (donor->probe.in_flight && donor->probe.tick >= wanted) {
+        covered = donor->probe.tick; /* an event that already covers the memory */
+    } else {
+        status = record_probe(donor, &covered);
+        recorded = status == WEIR_OK;
+    }
+    if (status == WEIR_OK) {
+        status = weir_device_stream_wait_event(pool->device, request->stream->native, donor->probe.event);
+    }
+    stream_unlock(donor);
+    pool_lock(pool);
+    pool->events_recorded += recorded;
+    pool->device_failures += status != WEIR_OK;
+    if (status == WEIR_OK) {
+        pool->waits++;
+        (void)weir__clock_raise_locked(request->stream, donor->lane, covered);
+    }
+    pool_unlock(pool);
+    return status == WEIR_OK && search_joined(request, WEIR_RUNG_WAITED);
+}
+
+/* --- the ladder --- */
+
+/* Whether memory that exists should be waited for before more is taken. */
+static bool prefers_waiting(const weir_pool *pool)
+{
+    uint64_t most = pool->config.limit_bytes;
+    uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
+    most = most == 0 || (capacity != 0 && capacity < most) ? capacity : most;
+    switch (pool->config.growth) {
+    case WEIR_GROWTH_GROW_FIRST:
+        return false;
+    case WEIR_GROWTH_WAIT_FIRST:
+        return true;
+    case WEIR_GROWTH_BALANCED:
+    default:
+        return most != 0 && pool->reserved_bytes > most / 2;
+    }
+}
+
+static bool grow(struct request *request, weir_rung rung)
+{
+    bool again = true;
+    while (again && request->broken == WEIR_OK) {
+        if (weir__region_grow(request, &again)) {
+            pool_lock(request->pool);
+            request->pool->served[rung]++;
+            pool_unlock(request->pool);
+            return true;
+        }
+        if (again && search(request, rung)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns regions that lie idle and are of no use to this request, then grows: reserved memory stays what it was. */
+static bool exchange(struct request *request, uint64_t bytes)
+{
+    weir_pool *pool = request->pool;
+    (void)weir__order_poll(pool);
+    return weir__region_return_idle(pool, bytes, 0, NULL) != 0 && grow(request, WEIR_RUNG_EXCHANGED);
+}
+
+/* Waits for one stream after the other, the one with the most memory first, searching after each. */
+static bool sync_and_search(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    for (;;) {
+        pool_lock(pool);
+        weir_stream *stream = weir__order_unfinished_locked(pool);
+        pool_unlock(pool);
+        if (stream == NULL || weir__order_sync(pool, stream) != WEIR_OK) {
+            return false;
+        }
+        if (search_joined(request, WEIR_RUNG_SYNCED) || exchange(request, UINT64_MAX)) {
+            return true;
+        }
+    }
+}
+
+/* Every way to serve a request but virtual memory, cheapest first. */
+static bool climb(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    const bool keeps_idle = (pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 || private_lanes(pool);
+
+    /* The stream's own memory, anybody's, and what the stream is already ordered after. */
+    if (search(request, WEIR_RUNG_LANE)) {
+        return true;
+    }
+    /* Work that has completed unnoticed. */
+    if (weir__order_poll(pool) && search(request, WEIR_RUNG_POLLED)) {
+        return true;
+    }
+    /* What the front cache keeps from merging, and neighbours in different lanes. */
+    if (weir__order_flush(pool, request->stream) && search(request, WEIR_RUNG_FLUSHED)) {
+        return true;
+    }
+    if (search_joined(request, WEIR_RUNG_LANE)) {
+        return true;
+    }
+    /* More memory, or another stream's: the policy's choice. */
+    if (prefers_waiting(pool) && wait_and_search(request)) {
+        return true;
+    }
+    if (!keeps_idle && exchange(request, weir__region_wish(request))) {
+        return true;
+    }
+    if (grow(request, WEIR_RUNG_GROWN)) {
+        return true;
+    }
+    if (wait_and_search(request)) {
+        return true;
+    }
+    /* The device has no more: everything that lies about. */
+    if (weir__order_flush(pool, NULL) && search_joined(request, WEIR_RUNG_FLUSHED_ALL)) {
+        return true;
+    }
+    if (exchange(request, UINT64_MAX)) {
+        return true;
+    }
+    return sync_and_search(request);
+}
+
+weir_status weir__order_alloc(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    bool served = climb(request);
+    while (!served && request->broken == WEIR_OK) {
+        weir__inspect_oom(request);
+        if (pool->config.oom_callback == NULL) {
+            break;
+        }
+        weir_oom_record record = WEIR_OOM_RECORD_INIT;
+        if (weir_pool_oom(pool, &record) != WEIR_OK ||
+            !pool->config.oom_callback(pool->config.oom_ctx, pool, &record)) {
+            break;
+        }
+        served = climb(request);
+        if (served) {
+            pool_lock(pool);
+            pool->served[WEIR_RUNG_CALLBACK]++;
+            pool_unlock(pool);
+        }
+    }
+    if (served) {
+        return WEIR_OK;
+    }
+    if (request->broken != WEIR_OK) {
+        return request->broken;
+    }
+    bool device_broke = request->device_status == WEIR_ERR_DEVICE || request->device_status == WEIR_ERR_INTERNAL;
+    return device_broke ? WEIR_ERR_DEVICE : WEIR_ERR_NO_MEMORY;
+}
+
+/* --- freeing --- */
+
+/* Pool lock held: memory of the strategy again, in the stream's lane as of `tick`. A lane's ticks do not go down. */
+static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
+{
+    weir_pool *pool = block->pool;
+    void *token = block->token;
+    weir_tick stamp = tick > stream->last_free ? tick : stream->last_free;
+    stream->last_free = stamp;
+    weir__block_drop_uses(block);
+    weir__block_delete_locked(block);
+    pool->strategy->free(pool->state, token, stream->lane, stamp);
+}
+
+static void give_to_all(weir_block *block)
+{
+    weir_pool *pool = block->pool;
+    weir_stream *owner = block->stream;
+    void *token = block->token;
+    weir__block_drop_uses(block);
+    weir__block_delete_locked(block);
+    if (private_lanes(pool)) {
+        pool->strategy->free(pool->state, token, owner->lane, 0);
+    } else {
+        pool->strategy->free(pool->state, token, WEIR_LANE_OPEN, 0);
+    }
+}
+
+/* Pool lock held: drops the pairs that are known to be complete. The block's pairs are in its list of uses. */
+static void drop_done(weir_block *block)
+{
+    struct weir_use **link = &block->uses;
+    while (*link != NULL) {
+        struct weir_use *use = *link;
+        if (use->tick <= use->stream->done || !block->pool->ordered) {
+            *link = use->next;
+            weir__use_delete(block, use);
+        } else {
+            link = &use->next;
+        }
+    }
+}
+
+/* Pool lock held: whether everything on the list happens before what `stream` queues next. */
+static bool ordered_before(const weir_block *block, const weir_stream *stream)
+{
+    for (const struct weir_use *use = block->uses; use != NULL; use = use->next) {
+        if (use->stream != stream && weir__clock_at(stream, use->stream->lane) < use->tick &&
+            use->stream->done < use->tick) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Pool lock held: the lane that a block whose pairs are in its list can go to now. */
+static bool settle(weir_block *block, weir_stream *taker)
+{
+    drop_done(block);
+    if (block->uses == NULL) {
+        give_to_all(block);
+        return true;
+    }
+    if (private_lanes(block->pool)) {
+        bool own = block->uses->next == NULL && block->uses->stream == block->stream;
+        if (own) {
+            give_to_lane(block, block->stream, block->uses->tick);
+        }
+        return own;
+    }
+    if (block->uses->next == NULL) {
+        give_to_lane(block, block->uses->stream, block->uses->tick);
+        return true;
+    }
+    /* A stream that is ordered after all the others stands for them, as of now. */
+    for (const struct weir_use *use = block->uses; use != NULL; use = use->next) {
+        if (ordered_before(block, use->stream)) {
+            give_to_lane(block, use->stream, atomic_load_explicit(&use->stream->tick, memory_order_relaxed));
+            return true;
+        }
+    }
+    if (taker != NULL && ordered_before(block, taker)) {
+        give_to_lane(block, taker, atomic_load_explicit(&taker->tick, memory_order_relaxed));
+        return true;
+    }
+    return false;
+}
+
+bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker)
+{
+    bool moved = false;
+    weir_block **link = &pool->pending;
+    while (*link != NULL) {
+        weir_block *block = *link;
+        weir_block *next = block->next;
+        uint64_t capacity = block->capacity;
+        if (settle(block, taker)) {
+            *link = next;
+            pool->pending_bytes -= capacity;
+            moved = true;
+        } else {
+            link = &block->next;
+        }
+    }
+    return moved;
+}
+
+/* Both locks held: the pairs of a free become the block's list. */
+static void note_free(weir_block *block, weir_stream *stream, weir_tick tick)
+{
+    struct weir_use **link = &block->uses;
+    while (*link != NULL) {
+        struct weir_use *use = *link;
+        if (use->stream == stream) {
+            *link = use->next;
+            weir__use_delete(block, use);
+            continue;
+        }
+        use->stream->last_free = use->tick > use->stream->last_free ? use->tick : use->stream->last_free;
+        link = &use->next;
+    }
+    stream->last_free = tick > stream->last_free ? tick : stream->last_free;
+    block->freed = (struct weir_use){ .next = block->uses, .stream = stream, .serial = stream->serial, .tick = tick };
+    block->uses = &block->freed;
+}
+
+void weir__order_free(weir_block *block, weir_stream *stream)
+{
+    weir_pool *pool = block->pool;
+    weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
+    bool foreign = private_lanes(pool) && stream != block->stream;
+    pool_lock(pool);
+    if (!pool->ordered) {
+        give_to_all(block);
+    } else if (block->uses == NULL && !foreign) {
+        give_to_lane(block, stream, tick);
+    } else {
+        uint64_t capacity = block->capacity;
+        note_free(block, stream, tick);
+        if (!settle(block, NULL)) {
+            atomic_store_explicit(&block->state, BLOCK_PENDING, memory_order_relaxed);
+            block->next = pool->pending;
+            pool->pending = block;
+            pool->pending_bytes += capacity;
+        }
+    }
+    pool_unlock(pool);
+}
+
+void weir__order_free_idle(weir_block *block)
+{
+    weir_pool *pool = block->pool;
+    pool_lock(pool);
+    give_to_all(block);
+    pool_unlock(pool);
+}
+
+/* --- front caches --- */
+
+bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
+{
+    if (stream->cached_bytes == 0) {
+        return false;
+    }
+    weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
+    pool_lock(pool);
+    for (size_t i = 0; i < FRONT_SLOTS; i++) {
+        struct front_slot *slot = &stream->front[i];
+        while (slot->count > 0) {
+            weir_block *block = slot->blocks[--slot->count];
+            if (pool->ordered) {
+                give_to_lane(block, stream, tick);
+            } else {
+                give_to_all(block);
+            }
+        }
+    }
+    pool_unlock(pool);
+    stream->cached_bytes = 0;
+    return true;
+}
+
+bool weir__order_flush(weir_pool *pool, weir_stream *only)
+{
+    bool moved = false;
+    weir_tick ignored = 0;
+    weir_stream *stream;
+    for (size_t lane = 1; (stream = stream_at(pool, lane, &ignored)) != NULL; lane++) {
+        if (only == NULL || only == stream) {
+            stream_lock(stream);
+            moved |= weir__order_flush_locked(pool, stream);
+            stream_unlock(stream);
+        }
+    }
+    return moved;
+}

@@ -1,0 +1,571 @@
+/* core/src/pool.c: the front door: a pool's life, and the path of alloc and free through a stream's front cache.
+ *
+ * Idea: what was freed on a stream may be handed out on the same stream at once, because the stream itself orders the
+ * old use before the new one. So each stream keeps the blocks freed on it by exact size, last in first out, and a hit
+ * is: take the stream's own lock, pop, count, release. No device call, no event, no counter that other streams write.
+ * Only a miss goes on to order.c.
+ *
+ * Guarantee: a block in a front cache is handed out on that stream only, and only for a request of the same number of
+ * granules as the one it was made for, so it is never too small. What a cache may hold is bounded in bytes, count and
+ * block size, and it is flushed before the pool takes more memory.
+ */
+#include "pool_internal.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_FRONT_BYTES (UINT64_C(32) << 20)
+#define DEFAULT_FRONT_BLOCK_BYTES (UINT64_C(1) << 20)
+#define ALL_POOL_FLAGS (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS)
+
+/* --- locks --- */
+
+void weir__stream_lock_contended(weir_stream *stream)
+{
+    unsigned spins = 0;
+    while (atomic_flag_test_and_set_explicit(&stream->lock, memory_order_acquire)) {
+        if (++spins >= 64) {
+            (void)sched_yield();
+            spins = 0;
+        }
+    }
+}
+
+void weir__pool_lock_all(weir_pool *pool)
+{
+    /* A stream that appears while its elders are being locked is waited for as well. */
+    size_t locked = 1;
+    pool_lock(pool);
+    while (locked < pool->lanes) {
+        weir_stream *stream = pool->streams[locked];
+        pool_unlock(pool);
+        stream_lock(stream);
+        locked++;
+        pool_lock(pool);
+    }
+}
+
+void weir__pool_unlock_all(weir_pool *pool)
+{
+    for (size_t lane = pool->lanes; lane-- > 1;) {
+        stream_unlock(pool->streams[lane]);
+    }
+    pool_unlock(pool);
+}
+
+/* --- life --- */
+
+static weir_status start_strategy(weir_pool *pool)
+{
+    const weir_strategy_ops *strategy = pool->strategy;
+    pool->state = calloc(1, strategy->state_size(pool->config.strategy_config));
+    if (pool->state == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    weir_status status = strategy->init(pool->state, pool->config.strategy_config);
+    if (status != WEIR_OK) {
+        free(pool->state);
+        return status;
+    }
+    if (strategy->lane_add != NULL && strategy->lane_add(pool->state, WEIR_LANE_OPEN) != WEIR_OK) {
+        strategy->fini(pool->state);
+        free(pool->state);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    pool->config.strategy_config = NULL; /* the caller's struct may go now */
+    return WEIR_OK;
+}
+
+static void adopt_defaults(weir_pool *pool)
+{
+    weir_pool_config *config = &pool->config;
+    if (config->front_cache_bytes == 0) {
+        config->front_cache_bytes = DEFAULT_FRONT_BYTES;
+    }
+    if (config->front_cache_block_bytes == 0) {
+        config->front_cache_block_bytes = DEFAULT_FRONT_BLOCK_BYTES;
+    }
+    if ((config->flags & WEIR_POOL_NO_FRONT_CACHE) != 0 ||
+        (pool->strategy->flags & WEIR_STRATEGY_NO_FRONT_CACHE) != 0) {
+        config->front_cache_bytes = 0;
+        config->front_cache_block_bytes = 0;
+    }
+}
+
+weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
+{
+    weir_pool_config own;
+    if (config == NULL || out == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_status status = weir__config_adopt(&own, sizeof(own), config);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (own.device == NULL || own.strategy == NULL || (own.flags & ~(uint32_t)ALL_POOL_FLAGS) != 0 ||
+        (unsigned)own.growth > WEIR_GROWTH_WAIT_FIRST) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_pool *pool = calloc(1, sizeof(*pool));
+    if (pool == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    pool->device = own.device;
+    pool->strategy = own.strategy;
+    pool->config = own;
+    pool->granule_mask = own.strategy->granule_bytes - 1;
+    pool->granule_shift = (unsigned)__builtin_ctzll(own.strategy->granule_bytes);
+    pool->ordered = (weir__device_info(own.device)->abilities & WEIR_DEVICE_ORDERED) != 0;
+    pool->process = getpid();
+    pool->lanes = 1;
+    pool->oom.struct_size = sizeof(pool->oom);
+    atomic_init(&pool->next_block_id, 1);
+    pool->streams = calloc(1, sizeof(weir_stream *));
+    pool->limits = calloc(1, sizeof(*pool->limits));
+    adopt_defaults(pool);
+    status = pool->streams == NULL || pool->limits == NULL ? WEIR_ERR_NO_MEMORY : start_strategy(pool);
+    if (status != WEIR_OK) {
+        free(pool->streams);
+        free(pool->limits);
+        free(pool);
+        return status;
+    }
+    (void)pthread_mutex_init(&pool->mutex, NULL);
+    (void)pthread_cond_init(&pool->grown, NULL);
+    *out = pool;
+    return WEIR_OK;
+}
+
+static void keep_first(weir_status *first, weir_status status)
+{
+    *first = *first == WEIR_OK ? status : *first;
+}
+
+/* Waits for the streams that may still use what is about to be returned. A stream whose event cannot be recorded or
+ * waited for gets a second chance through a plain wait for the stream. */
+static void quiesce(weir_pool *pool, weir_status *first)
+{
+    for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
+        weir_stream *stream = pool->streams[lane];
+        if (!stream->retired && pool->regions != NULL && weir__order_sync(pool, stream) != WEIR_OK) {
+            keep_first(first, weir_device_stream_sync(pool->device, stream->native));
+        }
+    }
+}
+
+static void return_regions(weir_pool *pool, weir_status *first)
+{
+    for (struct pool_region *region = pool->regions; region != NULL; region = region->next) {
+        weir_status status = weir_device_region_free(pool->device, region->address, region->size);
+        if (status != WEIR_OK) {
+            /* Once more: a failure that passes must not leak a region. */
+            status = weir_device_region_free(pool->device, region->address, region->size);
+        }
+        keep_first(first, status);
+    }
+}
+
+static void end_streams(weir_pool *pool, bool same_process, weir_status *first)
+{
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        weir_stream *stream = pool->streams[lane];
+        if (stream->probe.event != NULL && same_process) {
+            keep_first(first, weir_device_event_destroy(pool->device, stream->probe.event));
+        }
+        free(stream->clock);
+        free(stream);
+    }
+}
+
+weir_status weir_pool_destroy(weir_pool *pool)
+{
+    weir_status first = WEIR_OK;
+    if (pool == NULL) {
+        return WEIR_OK;
+    }
+    /* A child after fork has no use of the parent's device handles: it frees host memory only. */
+    const bool same_process = pool->process == getpid();
+    if (same_process) {
+        quiesce(pool, &first);
+        return_regions(pool, &first);
+    }
+    end_streams(pool, same_process, &first);
+    weir__stream_fini_events(pool);
+    pool->strategy->fini(pool->state);
+    while (pool->regions != NULL) {
+        struct pool_region *next = pool->regions->next;
+        free(pool->regions);
+        pool->regions = next;
+    }
+    weir__block_fini(pool);
+    if (same_process) {
+        (void)pthread_cond_destroy(&pool->grown);
+        (void)pthread_mutex_destroy(&pool->mutex);
+    }
+    free(pool->streams);
+    free(pool->limits);
+    free(pool->state);
+    free(pool);
+    return first;
+}
+
+/* --- the hot path --- */
+
+static inline struct front_slot *front_slot(weir_stream *stream, uint64_t granules)
+{
+    return &stream->front[granules * UINT64_C(0x9E3779B97F4A7C15) >> (64 - FRONT_SLOTS_SHIFT)];
+}
+
+/* Stream lock held. */
+static inline void count_alloc(weir_stream *stream, const weir_block *block)
+{
+    struct stream_counters *counters = &stream->counters;
+    counters->allocs++;
+    counters->sizes[63u - (unsigned)__builtin_clzll(block->size)]++;
+    counters->requested += (int64_t)block->size;
+    counters->live += (int64_t)block->capacity;
+    if (counters->live > counters->peak_live) {
+        counters->peak_live = counters->live;
+    }
+    if (counters->requested > counters->peak_requested) {
+        counters->peak_requested = counters->requested;
+    }
+}
+
+static inline void count_free(weir_stream *stream, const weir_block *block)
+{
+    struct stream_counters *counters = &stream->counters;
+    counters->frees++;
+    counters->requested -= (int64_t)block->size;
+    counters->live -= (int64_t)block->capacity;
+}
+
+static inline weir_block_state state_of(const weir_block *block)
+{
+    return (weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed);
+}
+
+/* Stream lock held: the block becomes the caller's. Whoever starts a recorder holds every stream's lock, so the recorder
+ * read here either saw the block live or gets its alloc. */
+static inline weir_recorder *hand_out(weir_stream *stream, weir_block *block, uint64_t size)
+{
+    weir_pool *pool = block->pool;
+    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
+    block->size = size;
+    block->stream = stream;
+    block->id = recorder == NULL ? 0 : atomic_fetch_add_explicit(&pool->next_block_id, 1, memory_order_relaxed);
+    atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_relaxed);
+    count_alloc(stream, block);
+    return recorder;
+}
+
+static weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
+                              weir_block **out, weir_recorder **recorder)
+{
+    struct request request = {
+        .pool = pool,
+        .stream = stream,
+        .size = size,
+        .align = align != 0 ? align : pool->granule_mask + 1,
+    };
+    weir_status status = weir__order_alloc(&request);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    weir_block *block = request.block;
+    stream_lock(stream);
+    block->granules = (size + pool->granule_mask) >> pool->granule_shift;
+    *recorder = hand_out(stream, block, size);
+    stream_unlock(stream);
+    *out = block;
+    return WEIR_OK;
+}
+
+weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
+                            weir_block **out)
+{
+    if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 ||
+        size >= UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1) || (align & (align - 1)) != 0 ||
+        align >= UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1)) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_block *block = NULL;
+    weir_recorder *recorder = NULL;
+    weir_status status = WEIR_OK;
+    if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
+        const uint64_t granules = (size + pool->granule_mask) >> pool->granule_shift;
+        stream_lock(stream);
+        struct front_slot *slot = front_slot(stream, granules);
+        if (slot->granules == granules && slot->count > 0) {
+            block = slot->blocks[--slot->count];
+            stream->cached_bytes -= block->capacity;
+            stream->counters.front_hits++;
+            recorder = hand_out(stream, block, size);
+        }
+        stream_unlock(stream);
+    }
+    if (block == NULL) {
+        status = alloc_slow(pool, stream, size, align, &block, &recorder);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (recorder != NULL) {
+        weir__record_alloc(recorder, block->id, size, align, stream->lane, block->address);
+    }
+    *out = block;
+    return WEIR_OK;
+}
+
+/* Stream lock held. False: the block does not belong into the cache now. */
+static inline bool front_put(weir_pool *pool, weir_stream *stream, weir_block *block)
+{
+    if (block->uses != NULL || block->size > pool->config.front_cache_block_bytes ||
+        stream->cached_bytes + block->capacity > atomic_load_explicit(&pool->front_limit, memory_order_relaxed)) {
+        return false;
+    }
+    struct front_slot *slot = front_slot(stream, block->granules);
+    if (slot->granules != block->granules) {
+        if (slot->count > 0) {
+            return false;
+        }
+        slot->granules = block->granules;
+    }
+    if (slot->count == FRONT_DEPTH) {
+        return false;
+    }
+    slot->blocks[slot->count++] = block;
+    stream->cached_bytes += block->capacity;
+    atomic_store_explicit(&block->state, BLOCK_CACHED, memory_order_relaxed);
+    return true;
+}
+
+/* A use lasts until the free: now is the moment to say up to which tick. The tick is read under that stream's lock,
+ * after the caller queued the work, so that only an event recorded after that work can cover it. */
+static void close_uses(weir_block *block)
+{
+    struct weir_use **link = &block->uses;
+    while (*link != NULL) {
+        struct weir_use *use = *link;
+        stream_lock(use->stream);
+        const bool gone = use->stream->pool == NULL || use->stream->serial != use->serial;
+        if (use->tick == 0) {
+            use->tick = atomic_load_explicit(&use->stream->tick, memory_order_relaxed);
+        }
+        stream_unlock(use->stream);
+        if (gone) {
+            *link = use->next;
+            weir__use_delete(block, use);
+        } else {
+            link = &use->next;
+        }
+    }
+}
+
+/* For strategies that keep no free region: what has become free goes back, once nothing uses it. */
+static void return_now(weir_pool *pool, weir_stream *stream, uint64_t address)
+{
+    if (pool->ordered && stream != NULL) {
+        (void)weir__order_sync(pool, stream);
+    }
+    weir_status status = weir__region_return_at(pool, address);
+    (void)status; /* counted; the region stays with the pool and goes with a later free, a trim or the destroy */
+}
+
+weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
+{
+    if (pool == NULL || block == NULL || stream == NULL || block->pool != pool || stream->pool != pool) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
+    if (recorder != NULL && state_of(block) == BLOCK_LIVE) {
+        weir__record_free(recorder, block->id, stream->lane);
+    }
+    if (block->uses != NULL && state_of(block) == BLOCK_LIVE) {
+        close_uses(block);
+    }
+    const uint64_t address = block->address;
+    stream_lock(stream);
+    if (state_of(block) != BLOCK_LIVE) {
+        stream_unlock(stream);
+        return WEIR_ERR_INVALID;
+    }
+    count_free(stream, block);
+    const bool cached = front_put(pool, stream, block);
+    if (!cached) {
+        weir__order_free(block, stream);
+    }
+    stream_unlock(stream);
+    if (!cached && (pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
+        return_now(pool, stream, address);
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
+{
+    if (pool == NULL || block == NULL || block->pool != pool || state_of(block) != BLOCK_LIVE) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
+    if (recorder != NULL) {
+        weir__record_free(recorder, block->id, WEIR_TRACE_NONE);
+    }
+    const uint64_t address = block->address;
+    weir_stream *owner = block->stream; /* its counters stay right when it has been retired */
+    stream_lock(owner);
+    const bool live = state_of(block) == BLOCK_LIVE;
+    if (live) {
+        count_free(owner, block);
+        weir__order_free_idle(block);
+    }
+    stream_unlock(owner);
+    if (live && (pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
+        return_now(pool, NULL, address);
+    }
+    return live ? WEIR_OK : WEIR_ERR_INVALID;
+}
+
+/* --- uses --- */
+
+static bool usable(const weir_pool *pool, const weir_block *block, const weir_stream *stream)
+{
+    return pool != NULL && block != NULL && stream != NULL && block->pool == pool && stream->pool == pool &&
+           state_of(block) == BLOCK_LIVE;
+}
+
+static struct weir_use *find_use(const weir_block *block, const weir_stream *stream)
+{
+    struct weir_use *use = block->uses;
+    while (use != NULL && (use->stream != stream || use->serial != stream->serial)) {
+        use = use->next;
+    }
+    return use;
+}
+
+weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *stream)
+{
+    if (!usable(pool, block, stream)) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
+    if (recorder != NULL) {
+        weir__record_use(recorder, block->id, stream->lane);
+    }
+    pool_lock(pool);
+    struct weir_use *use = find_use(block, stream);
+    if (use == NULL) {
+        use = malloc(sizeof(*use));
+        if (use != NULL) {
+            use->stream = stream;
+            use->serial = stream->serial;
+            use->next = block->uses;
+            block->uses = use;
+        }
+    }
+    if (use != NULL) {
+        use->tick = 0;
+    }
+    pool_unlock(pool);
+    return use != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+}
+
+weir_status weir_pool_use_end(weir_pool *pool, weir_block *block, weir_stream *stream)
+{
+    if (!usable(pool, block, stream)) {
+        return WEIR_ERR_INVALID;
+    }
+    stream_lock(stream);
+    weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
+    pool_lock(pool);
+    struct weir_use *use = find_use(block, stream);
+    if (use != NULL) {
+        use->tick = tick;
+    }
+    pool_unlock(pool);
+    stream_unlock(stream);
+    return WEIR_OK;
+}
+
+/* --- blocks --- */
+
+uint64_t weir_block_address(const weir_block *block)
+{
+    return block->address;
+}
+
+uint64_t weir_block_size(const weir_block *block)
+{
+    return block->size;
+}
+
+uint64_t weir_block_capacity(const weir_block *block)
+{
+    return block->capacity;
+}
+
+weir_pool *weir_block_pool(const weir_block *block)
+{
+    return block->pool;
+}
+
+weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)
+{
+    if (pool == NULL || out == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    pool_lock(pool);
+    weir_block *block = weir__table_find(&pool->table, address);
+    const bool live = block != NULL && state_of(block) == BLOCK_LIVE;
+    pool_unlock(pool);
+    if (!live) {
+        return WEIR_ERR_INVALID;
+    }
+    *out = block;
+    return WEIR_OK;
+}
+
+/* --- recording --- */
+
+const weir_device_info *weir__pool_device_info(const weir_pool *pool)
+{
+    return weir__device_info(pool->device);
+}
+
+struct live_visit {
+    void (*live)(void *ctx, uint64_t block_id, uint64_t size, uint32_t stream_number, uint64_t address);
+    void *ctx;
+};
+
+static void show_live(void *ctx, weir_block *block)
+{
+    const struct live_visit *visit = ctx;
+    if (state_of(block) == BLOCK_LIVE) {
+        if (block->id == 0) {
+            block->id = atomic_fetch_add_explicit(&block->pool->next_block_id, 1, memory_order_relaxed);
+        }
+        visit->live(visit->ctx, block->id, block->size, block->stream->lane, block->address);
+    }
+}
+
+weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
+                                    void (*live)(void *ctx, uint64_t block_id, uint64_t size, uint32_t stream_number,
+                                                 uint64_t address),
+                                    void *ctx)
+{
+    weir_status status = WEIR_OK;
+    weir__pool_lock_all(pool);
+    if (recorder != NULL && atomic_load_explicit(&pool->recorder, memory_order_relaxed) != NULL) {
+        status = WEIR_ERR_BUSY;
+    } else {
+        if (recorder != NULL && live != NULL) {
+            struct live_visit visit = { live, ctx };
+            weir__block_each_locked(pool, show_live, &visit);
+        }
+        atomic_store_explicit(&pool->recorder, recorder, memory_order_release);
+    }
+    weir__pool_unlock_all(pool);
+    return status;
+}

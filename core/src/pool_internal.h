@@ -1,0 +1,315 @@
+/* core/src/pool_internal.h: what a pool is made of, and which file does what.
+ *
+ *     pool.c     create, destroy, and the hot path: alloc and free through a stream's front cache
+ *     order.c    everything that decides which freed memory a stream may have: the ladder, polling, waiting
+ *     stream.c   streams, their clocks, and what callers tell about events
+ *     region.c   taking regions from the device and giving them back
+ *     block.c    descriptors and the table from address to block
+ *     inspect.c  walk, check, statistics, the out-of-memory record
+ *
+ * Locks: one per stream (a spin lock: held for a few instructions, or around a device call that does not block), one
+ * per pool (a mutex). Order: stream, then pool; never two streams at once, except in weir__pool_lock_all, which takes
+ * them by number. No device call that can block is made under any of them.
+ */
+#ifndef WEIR_CORE_POOL_INTERNAL_H
+#define WEIR_CORE_POOL_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "internal.h"
+
+/* --- blocks --- */
+
+typedef enum weir_block_state {
+    BLOCK_UNUSED,  /* the descriptor is in the pool's free list */
+    BLOCK_TAKEN,   /* on its way to the caller: the strategy's books have it, the stream's counters do not */
+    BLOCK_LIVE,    /* the caller's */
+    BLOCK_CACHED,  /* in a front cache */
+    BLOCK_PENDING, /* freed, waiting for several streams */
+} weir_block_state;
+
+/* One more stream that touches a block. `tick` 0: until the block is freed. */
+struct weir_use {
+    struct weir_use *next;
+    weir_stream *stream;
+    uint64_t serial; /* the stream's, so that a later stream in the same place is not taken for it */
+    weir_tick tick;
+};
+
+struct weir_block {
+    uint64_t address; /* first: the address table's key */
+    uint64_t size;     /* as requested */
+    uint64_t capacity; /* as handed out */
+    uint64_t granules; /* the request in granules: what the front cache compares */
+    weir_pool *pool;
+    weir_stream *stream; /* allocated on */
+    void *token;         /* the strategy's */
+    struct weir_use *uses;
+    struct weir_use freed; /* the freeing stream's own pair, so that no free needs host memory */
+    weir_block *next; /* in the list of unused or of pending blocks */
+    uint64_t id;      /* for the recorder; 0 = allocated while nobody recorded */
+    _Atomic uint32_t state;
+};
+
+/* Entries by their first member, a uint64_t address; open addressing, at most half full. */
+struct address_table {
+    void **slots;
+    size_t mask;
+    size_t count;
+};
+
+/* --- the front cache --- */
+
+#define FRONT_SLOTS_SHIFT 6u
+#define FRONT_SLOTS (1u << FRONT_SLOTS_SHIFT)
+#define FRONT_DEPTH 6u
+
+/* Blocks of one exact size in granules, last in first out. One cache line. */
+struct front_slot {
+    uint64_t granules;
+    uint64_t count;
+    weir_block *blocks[FRONT_DEPTH];
+};
+
+/* --- streams --- */
+
+/* Counters of what happened through one stream, under its lock: the hot path shares none with other streams. Live
+ * figures are differences, since a block may be freed on another stream than it was allocated on. */
+struct stream_counters {
+    uint64_t allocs;
+    uint64_t frees;
+    uint64_t front_hits;
+    int64_t requested;
+    int64_t live;
+    int64_t peak_requested;
+    int64_t peak_live;
+    uint64_t sizes[WEIR_SIZE_BUCKETS];
+};
+
+/* weir's own event on a stream. While `in_flight`, its completion means that the stream's ticks up to `tick` are done. */
+struct probe {
+    weir_event *event;
+    weir_tick tick;
+    bool in_flight;
+};
+
+struct weir_stream {
+    weir_pool *pool; /* what callers' arguments are checked against; NULL once retired */
+    atomic_flag lock;
+    bool locking;
+    _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
+    uint64_t cached_bytes;
+    struct stream_counters counters;
+    weir_pool *owner;
+    void *native;
+    uint64_t serial; /* never used twice in a pool */
+    weir_lane lane; /* the stream's number, from 1 */
+    struct probe probe;
+    struct front_slot front[FRONT_SLOTS];
+
+    /* Under the pool's lock: */
+    bool retired;
+    weir_tick promoted;  /* what the strategy has been told of `done` */
+    weir_tick done;      /* the host knows that ticks up to this one are complete */
+    weir_tick last_free; /* the latest tick stamped on memory that went back to the strategy or is pending */
+    weir_tick *clock;    /* by lane: this stream's tail is ordered after that lane's tick */
+    size_t clock_lanes;
+};
+
+/* --- regions --- */
+
+struct pool_region {
+    uint64_t address; /* first: the address table's key */
+    uint64_t size;
+    weir_lane lane; /* whose request it was taken for */
+    void *handle;   /* the strategy's; NULL while the region is on its way back to the device */
+    struct pool_region *prev;
+    struct pool_region *next;
+};
+
+/* What a recorded event of the caller's captured: its stream's tick and clock at that moment. */
+struct known_event {
+    uint64_t event; /* first: the table's key, the caller's pointer as a number */
+    weir_lane lane;
+    weir_tick tick;
+    weir_tick *clock;
+    size_t clock_lanes;
+};
+
+struct weir_pool {
+    weir_device *device;
+    const weir_strategy_ops *strategy;
+    void *state; /* the strategy's */
+    weir_pool_config config;
+    uint64_t granule_mask;
+    uint64_t next_serial; /* of streams */
+    unsigned granule_shift;
+    bool ordered; /* the device has streams and events */
+    pid_t process;
+    _Atomic uint64_t front_limit; /* bytes a stream's front cache may hold now: a share of what is reserved */
+    _Atomic(weir_recorder *) recorder;
+    _Atomic uint64_t next_block_id;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t grown;
+    bool growing; /* one thread at a time takes memory from the device */
+
+    weir_stream **streams; /* by lane; streams[0] is NULL */
+    size_t lanes;          /* one more than the highest lane */
+    weir_tick *limits;     /* scratch, by lane */
+    struct address_table events; /* of known_event */
+
+    struct pool_region *regions; /* newest first */
+    struct address_table region_table;
+
+    weir_block *unused;
+    struct block_chunk *chunks;
+    struct address_table table; /* of blocks */
+    weir_block *pending;
+
+    uint64_t reserved_bytes;
+    uint64_t peak_reserved_bytes;
+    uint64_t pending_bytes;
+    int64_t peak_requested; /* sampled at slow calls when there are several streams */
+    int64_t peak_live;
+    uint64_t served[WEIR_RUNG_COUNT];
+    uint64_t waits;
+    uint64_t syncs;
+    uint64_t events_recorded;
+    uint64_t region_allocs;
+    uint64_t region_frees;
+    uint64_t device_failures;
+    uint64_t device_ns;
+    weir_oom_record oom;
+};
+
+/* --- locks (inline: the hot path takes the first two) --- */
+
+void weir__stream_lock_contended(weir_stream *stream);
+
+static inline void stream_lock(weir_stream *stream)
+{
+    if (stream->locking && atomic_flag_test_and_set_explicit(&stream->lock, memory_order_acquire)) {
+        weir__stream_lock_contended(stream);
+    }
+}
+
+static inline void stream_unlock(weir_stream *stream)
+{
+    if (stream->locking) {
+        atomic_flag_clear_explicit(&stream->lock, memory_order_release);
+    }
+}
+
+static inline void pool_lock(weir_pool *pool)
+{
+    if (!(pool->config.flags & WEIR_POOL_SINGLE_THREADED)) {
+        (void)pthread_mutex_lock(&pool->mutex);
+    }
+}
+
+static inline void pool_unlock(weir_pool *pool)
+{
+    if (!(pool->config.flags & WEIR_POOL_SINGLE_THREADED)) {
+        (void)pthread_mutex_unlock(&pool->mutex);
+    }
+}
+
+/* --- pool.c --- */
+
+/* Takes every stream's lock and the pool's: nothing moves until weir__pool_unlock_all. */
+void weir__pool_lock_all(weir_pool *pool);
+void weir__pool_unlock_all(weir_pool *pool);
+
+/* --- order.c --- */
+
+struct request {
+    weir_pool *pool;
+    weir_stream *stream;
+    uint64_t size;
+    uint64_t align;
+    weir_block *block;         /* out */
+    weir_status device_status; /* what the device last answered to a wish for memory */
+    uint64_t region_asked;     /* the smallest region asked for */
+    bool limited;              /* the pool's own limit forbade growing */
+    weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */
+};
+
+/* The ladder: every request that the front cache did not serve. No lock is held. */
+weir_status weir__order_alloc(struct request *request);
+/* A free that does not end in the front cache. The stream's lock is held, the pool's is not. */
+void weir__order_free(weir_block *block, weir_stream *stream);
+/* Memory that no queued work touches. No lock is held. */
+void weir__order_free_idle(weir_block *block);
+/* Looks, without waiting, which work has completed. No lock is held. True when memory may have become free. */
+bool weir__order_poll(weir_pool *pool);
+/* Waits until the host has seen everything queued on the stream so far complete. No lock is held. */
+weir_status weir__order_sync(weir_pool *pool, weir_stream *stream);
+/* Pool lock held: the stream's ticks up to `tick` are complete. */
+void weir__order_done_locked(weir_pool *pool, weir_stream *stream, weir_tick tick);
+/* Pool lock held: moves pending blocks to lanes as far as what is known allows. `taker` may be NULL. */
+bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
+/* Stream lock held: moves the stream's front cache to the strategy. True when there was something. */
+bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
+/* No lock held: flushes one stream, or all (NULL). */
+bool weir__order_flush(weir_pool *pool, weir_stream *stream);
+/* Pool lock held: fills pool->limits with what `stream` may take, by lane; NULL: what anybody may. */
+const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream);
+/* Pool lock held: a stream that may hold memory whose work the host has not seen complete, the one with the most bytes
+ * first; NULL when there is none. */
+weir_stream *weir__order_unfinished_locked(weir_pool *pool);
+/* Pool lock held: takes a range for the request from a lane and makes a block of it. */
+bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
+
+/* --- stream.c --- */
+
+/* Pool lock held: knowledge[lane] = max(knowledge[lane], tick); false without host memory, which only forgets. */
+bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick);
+void weir__stream_fini_events(weir_pool *pool);
+weir_tick weir__clock_at(const weir_stream *stream, weir_lane lane);
+
+/* --- region.c --- */
+
+/* Takes a region for the request and serves it. False: the device or the limit refused (see request), or another
+ * thread grew meanwhile and *again is set: search once more. No lock is held. */
+bool weir__region_grow(struct request *request, bool *again);
+/* Bytes that growing for the request would like to take. No lock is held. */
+uint64_t weir__region_wish(struct request *request);
+/* Gives back the region at `address` if it is idle; no lock is held. */
+weir_status weir__region_return_at(weir_pool *pool, uint64_t address);
+/* Gives back wholly free regions that nobody's work can touch, until `bytes` are returned or `keep` reserved remain.
+ * No lock is held. Returns the bytes given back; *failed, when not NULL, takes a device failure. */
+uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep, weir_status *failed);
+
+/* --- block.c --- */
+
+/* Pool lock held. NULL without host memory. Enters the address table. */
+weir_block *weir__block_new_locked(weir_pool *pool, const weir_range *range);
+void weir__block_delete_locked(weir_block *block);
+void weir__use_delete(weir_block *block, struct weir_use *use);
+/* Makes room for one more entry; false without host memory. */
+bool weir__table_reserve(struct address_table *table);
+void weir__table_put(struct address_table *table, void *entry);
+void weir__table_remove(struct address_table *table, const void *entry);
+void *weir__table_find(const struct address_table *table, uint64_t address);
+/* Visits every descriptor that is in use. */
+void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx);
+void weir__block_drop_uses(weir_block *block);
+void weir__block_fini(weir_pool *pool);
+
+/* --- inspect.c --- */
+
+/* The sums of all streams' counters. */
+struct live_sums {
+    int64_t requested;
+    int64_t live;
+};
+
+/* Fills the pool's record of a failed request. No lock is held. */
+void weir__inspect_oom(const struct request *request);
+/* Remembers the peaks of live bytes when several streams share them out. No lock is held. */
+void weir__inspect_sample(weir_pool *pool);
+
+#endif

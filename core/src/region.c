@@ -1,0 +1,277 @@
+/* core/src/region.c: taking regions from the device and giving them back.
+ *
+ * Guarantee: the limit is checked before anything is taken and holds while a call is under way; a device call that
+ * fails leaves the books as they were, so that nothing is lost and nothing counted twice. One thread grows at a time:
+ * another that wants to grow waits and searches again, since what the first one took may serve it.
+ *
+ * Cost: a device call, made without any lock, and a step per region when idle ones are looked for.
+ */
+#include "pool_internal.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { front_cache_share = 32 };
+
+static uint64_t wall_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t round_up(uint64_t size, uint64_t unit)
+{
+    return (size + unit - 1) & ~(unit - 1);
+}
+
+/* The sizes to ask the device for, in order: what the strategy would like, and the least that serves the request. */
+struct wish {
+    uint64_t liked;
+    uint64_t least;
+};
+
+static bool make_wish(struct request *request, struct wish *wish)
+{
+    weir_pool *pool = request->pool;
+    uint64_t granularity = weir__device_info(pool->device)->region_granularity_bytes;
+    uint64_t room = pool->config.limit_bytes == 0 ? UINT64_MAX : pool->config.limit_bytes;
+    room = room > pool->reserved_bytes ? room - pool->reserved_bytes : 0;
+    uint64_t over_align = request->align > pool->strategy->granule_bytes ? request->align : 0;
+    wish->liked = pool->strategy->region_size(pool->state, request->size, request->align, pool->reserved_bytes,
+                                              granularity);
+    wish->least = round_up(round_up(request->size, pool->strategy->granule_bytes) + over_align, granularity);
+    if (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) {
+        wish->least = wish->liked; /* a model grows as its original does, or not at all */
+    }
+    wish->liked = wish->liked > room ? wish->least : wish->liked;
+    request->limited = wish->least > room;
+    return !request->limited;
+}
+
+uint64_t weir__region_wish(struct request *request)
+{
+    struct wish wish;
+    pool_lock(request->pool);
+    (void)make_wish(request, &wish);
+    pool_unlock(request->pool);
+    return wish.liked;
+}
+
+/* Asks the device, without a lock. */
+static weir_status ask_device(struct request *request, const struct wish *wish, uint64_t *address, uint64_t *size)
+{
+    *size = wish->liked;
+    weir_status status = weir_device_region_alloc(request->pool->device, *size, address);
+    if (status != WEIR_OK && wish->least < wish->liked) {
+        *size = wish->least;
+        status = weir_device_region_alloc(request->pool->device, *size, address);
+    }
+    request->device_status = status;
+    request->region_asked = *size;
+    return status;
+}
+
+/* Pool lock held. What a front cache holds cannot merge, so it may hold a small share of the pool only. */
+static void count_reserved(weir_pool *pool, uint64_t more, uint64_t less)
+{
+    pool->reserved_bytes += more;
+    pool->reserved_bytes -= less;
+    if (pool->reserved_bytes > pool->peak_reserved_bytes) {
+        pool->peak_reserved_bytes = pool->reserved_bytes;
+    }
+    uint64_t share = pool->reserved_bytes / front_cache_share;
+    uint64_t most = pool->config.front_cache_bytes;
+    atomic_store_explicit(&pool->front_limit, share < most ? share : most, memory_order_relaxed);
+}
+
+/* Pool lock held: the new region becomes the stream's. */
+static bool enter_region(struct request *request, uint64_t address, uint64_t size)
+{
+    weir_pool *pool = request->pool;
+    struct pool_region *region = calloc(1, sizeof(*region));
+    void *handle = NULL;
+    if (region == NULL || !weir__table_reserve(&pool->region_table) ||
+        pool->strategy->region_add(pool->state, address, size, request->size, request->stream->lane, 0, &handle) !=
+            WEIR_OK) {
+        free(region);
+        request->broken = WEIR_ERR_NO_MEMORY;
+        return false;
+    }
+    *region = (struct pool_region){
+        .address = address,
+        .size = size,
+        .lane = request->stream->lane,
+        .handle = handle,
+        .next = pool->regions,
+    };
+    if (region->next != NULL) {
+        region->next->prev = region;
+    }
+    pool->regions = region;
+    weir__table_put(&pool->region_table, region);
+    pool->region_allocs++;
+    count_reserved(pool, size, 0);
+    return true;
+}
+
+/* Pool lock held. */
+static void forget_region(weir_pool *pool, struct pool_region *region)
+{
+    if (region->prev != NULL) {
+        region->prev->next = region->next;
+    } else {
+        pool->regions = region->next;
+    }
+    if (region->next != NULL) {
+        region->next->prev = region->prev;
+    }
+    weir__table_remove(&pool->region_table, region);
+    pool->region_frees++;
+    count_reserved(pool, 0, region->size);
+    free(region);
+}
+
+bool weir__region_grow(struct request *request, bool *again)
+{
+    weir_pool *pool = request->pool;
+    struct wish wish;
+    *again = false;
+    weir__inspect_sample(pool);
+    pool_lock(pool);
+    if (pool->growing) {
+        while (pool->growing) {
+            (void)pthread_cond_wait(&pool->grown, &pool->mutex);
+        }
+        *again = true;
+    } else if (make_wish(request, &wish)) {
+        pool->growing = true;
+    }
+    if (*again || request->limited) {
+        pool_unlock(pool);
+        return false;
+    }
+    pool_unlock(pool);
+
+    uint64_t address = 0;
+    uint64_t size = 0;
+    uint64_t began = wall_ns();
+    weir_status status = ask_device(request, &wish, &address, &size);
+    uint64_t took = wall_ns() - began;
+
+    pool_lock(pool);
+    pool->device_ns += took;
+    pool->device_failures += status != WEIR_OK;
+    bool entered = status == WEIR_OK && enter_region(request, address, size);
+    bool served = entered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+    pool->growing = false;
+    (void)pthread_cond_broadcast(&pool->grown);
+    pool_unlock(pool);
+    if (status == WEIR_OK && !entered) {
+        status = weir_device_region_free(pool->device, address, size);
+    }
+    return served;
+}
+
+/* --- giving back --- */
+
+/* Pool lock held: takes an idle region out of the strategy. Its entry stays, without a handle, so that the bytes stay
+ * counted until the device has really taken them. */
+static bool remove_if_idle(weir_pool *pool, struct pool_region *region)
+{
+    const weir_tick *limits = weir__order_limits_locked(pool, NULL);
+    if (region->handle == NULL ||
+        pool->strategy->region_remove(pool->state, region->handle, limits, pool->lanes) != WEIR_OK) {
+        return false;
+    }
+    region->handle = NULL;
+    return true;
+}
+
+/* Pool lock held on entry and exit, let go for the device call. A region that the device kept stays the pool's, as
+ * memory that nobody's work touches; if there is no host memory to enter it again, it is set aside until the pool is
+ * destroyed. */
+static weir_status hand_back(weir_pool *pool, struct pool_region *region)
+{
+    pool_unlock(pool);
+    uint64_t began = wall_ns();
+    weir_status status = weir_device_region_free(pool->device, region->address, region->size);
+    uint64_t took = wall_ns() - began;
+    pool_lock(pool);
+    pool->device_ns += took;
+    if (status == WEIR_OK) {
+        forget_region(pool, region);
+        return WEIR_OK;
+    }
+    void *handle = NULL;
+    pool->device_failures++;
+    if (pool->strategy->region_add(pool->state, region->address, region->size, region->size, region->lane, 0,
+                                   &handle) == WEIR_OK) {
+        region->handle = handle;
+    }
+    return status;
+}
+
+weir_status weir__region_return_at(weir_pool *pool, uint64_t address)
+{
+    weir_status status = WEIR_OK;
+    pool_lock(pool);
+    struct pool_region *region = weir__table_find(&pool->region_table, address);
+    if (region != NULL && remove_if_idle(pool, region)) {
+        status = hand_back(pool, region);
+    }
+    pool_unlock(pool);
+    return status;
+}
+
+uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep, weir_status *failed)
+{
+    uint64_t returned = 0;
+    weir_status status = WEIR_OK;
+    pool_lock(pool);
+    struct pool_region *region = pool->regions;
+    while (region != NULL && status == WEIR_OK && returned < bytes && pool->reserved_bytes > keep) {
+        uint64_t size = region->size;
+        if (!remove_if_idle(pool, region)) {
+            region = region->next;
+            continue;
+        }
+        status = hand_back(pool, region);
+        returned += status == WEIR_OK ? size : 0;
+        region = pool->regions; /* the list may have changed meanwhile */
+    }
+    pool_unlock(pool);
+    if (status != WEIR_OK && failed != NULL) {
+        *failed = status;
+    }
+    return returned;
+}
+
+weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released)
+{
+    if (pool == NULL || (flags & ~(uint32_t)WEIR_TRIM_WAIT) != 0) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
+    if (recorder != NULL) {
+        weir__record_trim(recorder);
+    }
+    weir_status status = WEIR_OK;
+    (void)weir__order_flush(pool, NULL);
+    (void)weir__order_poll(pool);
+    uint64_t bytes = weir__region_return_idle(pool, UINT64_MAX, keep_bytes, &status);
+    while (status == WEIR_OK && (flags & WEIR_TRIM_WAIT) != 0) {
+        pool_lock(pool);
+        weir_stream *stream = pool->reserved_bytes > keep_bytes ? weir__order_unfinished_locked(pool) : NULL;
+        pool_unlock(pool);
+        if (stream == NULL) {
+            break;
+        }
+        status = weir__order_sync(pool, stream);
+        bytes += weir__region_return_idle(pool, UINT64_MAX, keep_bytes, &status);
+    }
+    if (released != NULL) {
+        *released = bytes;
+    }
+    return status;
+}

@@ -1,0 +1,1522 @@
+/* strategy_contract.c: what every strategy owes its pool (weir/strategy.h), proved against a naive reference.
+ *
+ * Built once per strategy:
+ *   STRATEGY_HEADER         the header to include, <weir/caching.h>
+ *   STRATEGY_CALL           an expression for its table, weir_caching_strategy()
+ * and, where a strategy keeps the contract in a narrower way:
+ *   STRATEGY_CONFIG         an expression for its config pointer; default NULL
+ *   STRATEGY_SMALL_BYTES    requests up to this and above it come from different regions; 0 = one kind; default 1 MiB
+ *   STRATEGY_WHOLE_REGIONS  1: a region serves only requests of the size that it was added for, whole
+ *   STRATEGY_REFUSES_EARLY  1: a refusal need not mean that nothing fits (slots, bump pointers)
+ *   STRATEGY_LOOSE_RANGES   1: free neighbours of one lane may be several ranges, each with a tick of its own
+ *   STRATEGY_TIES_BY_ADDRESS 1: between equally good regions the lower address wins
+ *
+ * The reference (struct rig) is a sorted list of ranges with lanes and ticks. It does by hand what each call must do,
+ * except choosing a place, and after every call compares: the walk range by range, every statistic with what the walk
+ * adds up to, and check. So each call below is a test of all of these; the tests differ in what they lead to.
+ *
+ * Run with a seed as first argument to repeat one random program, and a second one for how many seeds from there.
+ */
+#include STRATEGY_HEADER
+
+#include <weir/strategy.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#ifndef STRATEGY_CONFIG
+#define STRATEGY_CONFIG NULL
+#endif
+#ifndef STRATEGY_SMALL_BYTES
+#define STRATEGY_SMALL_BYTES (UINT64_C(1) << 20)
+#endif
+#ifndef STRATEGY_WHOLE_REGIONS
+#define STRATEGY_WHOLE_REGIONS 0
+#endif
+#ifndef STRATEGY_REFUSES_EARLY
+#define STRATEGY_REFUSES_EARLY 0
+#endif
+#ifndef STRATEGY_LOOSE_RANGES
+#define STRATEGY_LOOSE_RANGES 0
+#endif
+#ifndef STRATEGY_TIES_BY_ADDRESS
+#define STRATEGY_TIES_BY_ADDRESS 0
+#endif
+
+#define LANES 5 /* the open lane and four streams */
+#define GRANULARITY (UINT64_C(2) << 20)
+#define FIRST_ADDRESS (UINT64_C(1) << 46)
+#define DEFAULT_SEEDS 4000
+#define PROGRAM_STEPS 250
+#define MOST_REGIONS 10
+
+/* --- the reference --- */
+
+struct piece {
+    size_t region; /* index into regions */
+    uint64_t address;
+    uint64_t size;
+    bool taken;
+    weir_lane lane;
+    weir_tick tick;
+    void *token;
+};
+
+struct pieces {
+    struct piece *at;
+    size_t count;
+    size_t capacity;
+};
+
+struct place {
+    uint64_t address;
+    uint64_t size;
+    uint64_t hint;
+    void *handle;
+    bool alive;
+};
+
+/* Where new regions go. */
+enum layout { ASCENDING, SHIFTED, DESCENDING };
+
+struct rig {
+    const weir_strategy_ops *ops;
+    void *state;
+    struct pieces book; /* in the order of walk */
+    struct pieces seen; /* what the last walk showed */
+    struct place *regions;
+    size_t region_count; /* dead ones included: an index is never used again */
+    enum layout layout;
+    uint64_t low; /* the next region goes above or below what is used */
+    uint64_t high;
+    weir_tick now[LANES]; /* the latest tick of each lane's stream */
+    uint64_t seed;        /* of the random program, for messages */
+    unsigned step;
+};
+
+static bool private_lanes(const struct rig *rig)
+{
+    return (rig->ops->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
+}
+
+static void explain(const struct rig *rig, int line, const char *what)
+{
+    print_error("%s: %s (line %d; seed %llu, step %u)\n", rig->ops->name, what, line,
+                (unsigned long long)rig->seed, rig->step);
+    for (size_t i = 0; i < rig->book.count; i++) {
+        const struct piece *piece = &rig->book.at[i];
+        print_error("  expected region %zu +%llu %llu bytes %s lane %u tick %llu\n", piece->region,
+                    (unsigned long long)(piece->address - rig->regions[piece->region].address),
+                    (unsigned long long)piece->size, piece->taken ? "taken" : "free", piece->lane,
+                    (unsigned long long)piece->tick);
+    }
+    for (size_t i = 0; i < rig->seen.count; i++) {
+        const struct piece *piece = &rig->seen.at[i];
+        print_error("  seen     region %zu +%llu %llu bytes %s lane %u tick %llu\n", piece->region,
+                    (unsigned long long)(piece->address - rig->regions[piece->region].address),
+                    (unsigned long long)piece->size, piece->taken ? "taken" : "free", piece->lane,
+                    (unsigned long long)piece->tick);
+    }
+}
+
+#define REQUIRE(rig, condition, what)                                                              \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            explain((rig), __LINE__, (what));                                                      \
+            fail();                                                                                \
+        }                                                                                          \
+    } while (0)
+
+static void *must(void *memory)
+{
+    if (memory == NULL) {
+        print_error("no host memory for the test\n");
+        abort();
+    }
+    return memory;
+}
+
+static void insert_piece(struct pieces *pieces, size_t index, const struct piece *piece)
+{
+    if (pieces->count == pieces->capacity) {
+        pieces->capacity = pieces->capacity == 0 ? 64 : pieces->capacity * 2;
+        pieces->at = must(realloc(pieces->at, pieces->capacity * sizeof *pieces->at));
+    }
+    memmove(pieces->at + index + 1, pieces->at + index,
+            (pieces->count - index) * sizeof *pieces->at);
+    pieces->at[index] = *piece;
+    pieces->count++;
+}
+
+static void erase_piece(struct pieces *pieces, size_t index)
+{
+    pieces->count--;
+    memmove(pieces->at + index, pieces->at + index + 1,
+            (pieces->count - index) * sizeof *pieces->at);
+}
+
+/* Free neighbours of one region and lane are one range, which keeps the later tick. */
+static bool join_with_next(struct pieces *book, size_t index)
+{
+    if (STRATEGY_LOOSE_RANGES || index + 1 >= book->count) {
+        return false;
+    }
+    struct piece *piece = &book->at[index];
+    const struct piece *next = piece + 1;
+    if (piece->taken || next->taken || piece->region != next->region || piece->lane != next->lane) {
+        return false;
+    }
+    piece->size += next->size;
+    piece->tick = next->tick > piece->tick ? next->tick : piece->tick;
+    erase_piece(book, index + 1);
+    return true;
+}
+
+static void join_all(struct pieces *book)
+{
+    for (size_t i = 0; i < book->count; i++) {
+        while (join_with_next(book, i)) {
+        }
+    }
+}
+
+static size_t piece_at(const struct rig *rig, uint64_t address)
+{
+    for (size_t i = 0; i < rig->book.count; i++) {
+        if (address - rig->book.at[i].address < rig->book.at[i].size) {
+            return i;
+        }
+    }
+    REQUIRE(rig, false, "an address outside every region was handed out");
+    return 0;
+}
+
+/* Makes `address` the start of a piece, unless it is the end of a region, and returns that piece. */
+static size_t split_at(struct rig *rig, uint64_t address)
+{
+    size_t index = piece_at(rig, address);
+    struct piece *piece = &rig->book.at[index];
+    if (piece->address == address) {
+        return index;
+    }
+    struct piece rest = *piece;
+    piece->size = address - piece->address;
+    rest.address = address;
+    rest.size -= piece->size;
+    insert_piece(&rig->book, index + 1, &rest);
+    return index + 1;
+}
+
+/* Makes [address, address + size), which lies in one piece, a piece of its own and returns its index. */
+static size_t carve(struct rig *rig, uint64_t address, uint64_t size)
+{
+    size_t index = split_at(rig, address);
+    if (rig->book.at[index].size > size) {
+        split_at(rig, address + size);
+    }
+    return index;
+}
+
+static size_t piece_with_token(const struct rig *rig, const void *token)
+{
+    for (size_t i = 0; i < rig->book.count; i++) {
+        if (rig->book.at[i].taken && rig->book.at[i].token == token) {
+            return i;
+        }
+    }
+    REQUIRE(rig, false, "a token that the reference does not know");
+    return 0;
+}
+
+/* --- comparing --- */
+
+static size_t region_at(const struct rig *rig, uint64_t address)
+{
+    for (size_t i = 0; i < rig->region_count; i++) {
+        if (rig->regions[i].alive && rig->regions[i].address == address) {
+            return i;
+        }
+    }
+    return rig->region_count;
+}
+
+static bool note_range(void *ctx, const weir_range_info *info)
+{
+    struct rig *rig = ctx;
+    size_t region = region_at(rig, info->region_address);
+    REQUIRE(rig, region < rig->region_count, "walk shows a region that was never added or is gone");
+    REQUIRE(rig, rig->regions[region].size == info->region_size,
+            "walk shows a region of another size");
+    struct piece piece = {
+        .region = region,
+        .address = info->address,
+        .size = info->size,
+        .taken = info->taken,
+        .lane = info->lane,
+        .tick = info->tick,
+        .token = info->token,
+    };
+    insert_piece(&rig->seen, rig->seen.count, &piece);
+    return true;
+}
+
+/* Rule 1 by itself, so that a wrong walk is named before ranges are compared. */
+static void require_tiling(const struct rig *rig)
+{
+    size_t next = 0;
+    for (size_t region = 0; region < rig->region_count; region++) {
+        if (!rig->regions[region].alive) {
+            continue;
+        }
+        uint64_t address = rig->regions[region].address;
+        while (next < rig->seen.count && rig->seen.at[next].region == region) {
+            const struct piece *piece = &rig->seen.at[next++];
+            REQUIRE(rig, piece->address == address,
+                    "ranges leave a gap, overlap, or are out of order");
+            REQUIRE(rig, piece->size > 0 && piece->size % rig->ops->granule_bytes == 0,
+                    "a range is no multiple of the granule");
+            address += piece->size;
+        }
+        REQUIRE(rig, address == rig->regions[region].address + rig->regions[region].size,
+                "ranges do not fill their region");
+    }
+    REQUIRE(rig, next == rig->seen.count, "regions are not in the order in which they were added");
+}
+
+/* A free range of the open lane is reusable whatever its tick says. */
+static bool same_tick(const struct piece *expected, const struct piece *seen)
+{
+    return expected->lane == WEIR_LANE_OPEN || expected->tick == seen->tick;
+}
+
+static void require_same_ranges(const struct rig *rig)
+{
+    REQUIRE(rig, rig->seen.count == rig->book.count, "walk shows another number of ranges");
+    for (size_t i = 0; i < rig->book.count; i++) {
+        const struct piece *expected = &rig->book.at[i];
+        const struct piece *seen = &rig->seen.at[i];
+        REQUIRE(rig, expected->address == seen->address && expected->size == seen->size,
+                "a range lies elsewhere");
+        REQUIRE(rig, expected->taken == seen->taken,
+                "a range is taken where it should be free, or free");
+        if (expected->taken) {
+            REQUIRE(rig, expected->token == seen->token, "a taken range has another token");
+        } else {
+            REQUIRE(rig, expected->lane == seen->lane, "a free range is in another lane");
+            REQUIRE(rig, same_tick(expected, seen), "a free range has another tick");
+        }
+    }
+}
+
+/* Byte by byte: the same state and lane, and no tick lost. */
+static void require_no_less(struct rig *rig)
+{
+    size_t i = 0;
+    size_t j = 0;
+    while (i < rig->book.count && j < rig->seen.count) {
+        const struct piece *expected = &rig->book.at[i];
+        const struct piece *seen = &rig->seen.at[j];
+        REQUIRE(rig, expected->taken == seen->taken,
+                "a range is taken where it should be free, or free");
+        if (expected->taken) {
+            REQUIRE(rig,
+                    expected->address == seen->address && expected->size == seen->size &&
+                        expected->token == seen->token,
+                    "a taken range lies elsewhere");
+        } else {
+            REQUIRE(rig, expected->lane == seen->lane, "a free range is in another lane");
+            REQUIRE(rig, expected->lane == WEIR_LANE_OPEN || seen->tick >= expected->tick,
+                    "a tick is lost");
+        }
+        uint64_t expected_end = expected->address + expected->size;
+        uint64_t seen_end = seen->address + seen->size;
+        bool same_region = expected->region == seen->region;
+        i += !same_region || expected_end <= seen_end ? 1 : 0;
+        j += !same_region || seen_end <= expected_end ? 1 : 0;
+    }
+    rig->book.count = 0;
+    for (size_t k = 0; k < rig->seen.count; k++) {
+        insert_piece(&rig->book, k, &rig->seen.at[k]);
+    }
+}
+
+static void require_lane_stats(const struct rig *rig, weir_lane lane)
+{
+    weir_lane_stats expected = {0};
+    for (size_t i = 0; i < rig->seen.count; i++) {
+        const struct piece *piece = &rig->seen.at[i];
+        if (!piece->taken && piece->lane == lane) {
+            expected.ranges++;
+            expected.bytes += piece->size;
+            expected.largest_bytes =
+                piece->size > expected.largest_bytes ? piece->size : expected.largest_bytes;
+        }
+    }
+    weir_lane_stats stats = WEIR_LANE_STATS_INIT;
+    rig->ops->lane_stats(rig->state, lane, &stats);
+    REQUIRE(rig, stats.ranges == expected.ranges, "lane_stats: ranges differ from the walk");
+    REQUIRE(rig, stats.bytes == expected.bytes, "lane_stats: bytes differ from the walk");
+    REQUIRE(rig, stats.largest_bytes == expected.largest_bytes,
+            "lane_stats: largest differs from the walk");
+}
+
+static weir_strategy_stats add_up(const struct rig *rig)
+{
+    weir_strategy_stats sum = {0};
+    for (size_t i = 0; i < rig->region_count; i++) {
+        sum.regions += rig->regions[i].alive ? 1 : 0;
+        sum.region_bytes += rig->regions[i].alive ? rig->regions[i].size : 0;
+    }
+    for (size_t i = 0; i < rig->seen.count; i++) {
+        const struct piece *piece = &rig->seen.at[i];
+        if (piece->taken) {
+            sum.taken_ranges++;
+            sum.taken_bytes += piece->size;
+        } else {
+            sum.free_ranges++;
+            sum.free_bytes += piece->size;
+            sum.largest_free_bytes =
+                piece->size > sum.largest_free_bytes ? piece->size : sum.largest_free_bytes;
+        }
+    }
+    return sum;
+}
+
+static void require_stats(const struct rig *rig)
+{
+    weir_strategy_stats expected = add_up(rig);
+    weir_strategy_stats stats = WEIR_STRATEGY_STATS_INIT;
+    rig->ops->stats(rig->state, &stats);
+    REQUIRE(rig, stats.regions == expected.regions, "stats: regions differ");
+    REQUIRE(rig, stats.region_bytes == expected.region_bytes, "stats: region_bytes differ");
+    REQUIRE(rig, stats.taken_ranges == expected.taken_ranges,
+            "stats: taken_ranges differ from the walk");
+    REQUIRE(rig, stats.taken_bytes == expected.taken_bytes,
+            "stats: taken_bytes differ from the walk");
+    REQUIRE(rig, stats.free_ranges == expected.free_ranges,
+            "stats: free_ranges differ from the walk");
+    REQUIRE(rig, stats.free_bytes == expected.free_bytes, "stats: free_bytes differ from the walk");
+    REQUIRE(rig, stats.largest_free_bytes == expected.largest_free_bytes,
+            "stats: largest_free differs");
+    for (weir_lane lane = 0; lane < LANES; lane++) {
+        require_lane_stats(rig, lane);
+    }
+}
+
+/* After every call. */
+static void compare(struct rig *rig)
+{
+    rig->seen.count = 0;
+    rig->ops->walk(rig->state, note_range, rig);
+    require_tiling(rig);
+    if (STRATEGY_LOOSE_RANGES) {
+        require_no_less(rig);
+    } else {
+        require_same_ranges(rig);
+    }
+    require_stats(rig);
+    const char *why = "check failed without a reason";
+    weir_status status = rig->ops->check(rig->state, &why);
+    REQUIRE(rig, status == WEIR_OK, why);
+}
+
+/* --- the calls --- */
+
+static void start(struct rig *rig, enum layout layout)
+{
+    memset(rig, 0, sizeof *rig);
+    rig->ops = STRATEGY_CALL;
+    rig->layout = layout;
+    rig->low = FIRST_ADDRESS + (layout == SHIFTED ? UINT64_C(0x7345) << 30 : 0);
+    rig->high = rig->low;
+    rig->state = must(calloc(1, rig->ops->state_size(STRATEGY_CONFIG)));
+    assert_int_equal(rig->ops->init(rig->state, STRATEGY_CONFIG), WEIR_OK);
+    for (weir_lane lane = 0; rig->ops->lane_add != NULL && lane < LANES; lane++) {
+        assert_int_equal(rig->ops->lane_add(rig->state, lane), WEIR_OK);
+        assert_int_equal(rig->ops->lane_add(rig->state, lane), WEIR_OK);
+    }
+    compare(rig);
+}
+
+static void stop(struct rig *rig)
+{
+    rig->ops->fini(rig->state);
+    free(rig->state);
+    free(rig->book.at);
+    free(rig->seen.at);
+    free(rig->regions);
+}
+
+static uint64_t round_up(uint64_t size, uint64_t unit)
+{
+    return (size + unit - 1) & ~(unit - 1);
+}
+
+/* `gap` bytes stay unused between this region and the one before; with 0 they touch. */
+static size_t add_region(struct rig *rig, uint64_t size, uint64_t hint, weir_lane lane,
+                         uint64_t align, uint64_t gap)
+{
+    uint64_t address = round_up(rig->high + gap, align);
+    if (rig->layout == DESCENDING) {
+        address = (rig->low - gap - size) & ~(align - 1);
+    }
+    rig->low = address < rig->low ? address : rig->low;
+    rig->high = address + size > rig->high ? address + size : rig->high;
+    void *handle = NULL;
+    weir_status status =
+        rig->ops->region_add(rig->state, address, size, hint, lane, rig->now[lane], &handle);
+    REQUIRE(rig, status == WEIR_OK, "region_add failed");
+    size_t index = rig->region_count;
+    rig->regions = must(realloc(rig->regions, (index + 1) * sizeof *rig->regions));
+    rig->regions[index] = (struct place){
+        .address = address, .size = size, .hint = hint, .handle = handle, .alive = true};
+    rig->region_count++;
+    struct piece whole = {
+        .region = index, .address = address, .size = size, .lane = lane, .tick = rig->now[lane]};
+    insert_piece(&rig->book, rig->book.count, &whole);
+    compare(rig);
+    return index;
+}
+
+static bool eligible(const struct piece *piece, const weir_tick *limits, size_t lanes)
+{
+    return !piece->taken && piece->lane < lanes &&
+           (piece->lane == WEIR_LANE_OPEN || piece->tick <= limits[piece->lane]);
+}
+
+static bool removable(const struct rig *rig, size_t region, const weir_tick *limits, size_t lanes)
+{
+    for (size_t i = 0; i < rig->book.count; i++) {
+        if (rig->book.at[i].region == region && !eligible(&rig->book.at[i], limits, lanes)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool remove_region(struct rig *rig, size_t region, const weir_tick *limits, size_t lanes)
+{
+    bool expected = removable(rig, region, limits, lanes);
+    weir_status status =
+        rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, lanes);
+    REQUIRE(rig, status == WEIR_OK || status == WEIR_ERR_BUSY,
+            "region_remove: neither done nor busy");
+    REQUIRE(rig, expected || status == WEIR_ERR_BUSY, "region_remove took a region that is in use");
+    REQUIRE(rig, !expected || status == WEIR_OK,
+            "region_remove refused a region that nobody's work can touch");
+    if (expected) {
+        rig->regions[region].alive = false;
+        for (size_t i = rig->book.count; i-- > 0;) {
+            if (rig->book.at[i].region == region) {
+                erase_piece(&rig->book, i);
+            }
+        }
+    }
+    compare(rig);
+    return expected;
+}
+
+static bool is_small(uint64_t size)
+{
+    return STRATEGY_SMALL_BYTES == 0 || size <= STRATEGY_SMALL_BYTES;
+}
+
+/* Whether `size` bytes at `align` are sure to fit into `bytes` bytes of a region, wherever they start. */
+static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, uint64_t size,
+                        uint64_t align)
+{
+    const struct place *place = &rig->regions[region];
+    uint64_t granule = rig->ops->granule_bytes;
+    if (STRATEGY_WHOLE_REGIONS) {
+        return place->hint == size && bytes >= size && (place->address & (align - 1)) == 0;
+    }
+    return is_small(place->hint) == is_small(size) &&
+           bytes >= round_up(size, granule) + (align > granule ? align - granule : 0);
+}
+
+static void require_refusal(const struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size,
+                            uint64_t align)
+{
+    if (STRATEGY_REFUSES_EARLY || limit != WEIR_TICK_MAX) {
+        return;
+    }
+    for (size_t i = 0; i < rig->book.count; i++) {
+        const struct piece *piece = &rig->book.at[i];
+        REQUIRE(rig,
+                piece->taken || piece->lane != lane ||
+                    !surely_fits(rig, piece->region, piece->size, size, align),
+                "alloc refused although a range of the lane fits");
+    }
+}
+
+static void require_fit(const struct rig *rig, const struct piece *piece, const weir_range *range,
+                        weir_lane lane, weir_tick limit)
+{
+    REQUIRE(rig, !piece->taken, "alloc handed out a taken range");
+    REQUIRE(rig, range->size <= piece->address + piece->size - range->address,
+            "alloc handed out beyond a free range");
+    REQUIRE(rig, piece->lane == lane, "alloc took from another lane");
+    REQUIRE(rig, lane == WEIR_LANE_OPEN || piece->tick <= limit,
+            "alloc took a range whose tick is above the limit");
+}
+
+/* The token, NULL for a refusal. */
+static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
+                   weir_range *out)
+{
+    const weir_range unset = {.address = 77, .size = 77, .token = rig};
+    weir_range range = unset;
+    weir_status status = rig->ops->alloc(rig->state, lane, limit, size, align, &range);
+    if (status != WEIR_OK) {
+        REQUIRE(rig, status == WEIR_ERR_NO_MEMORY, "alloc failed for another reason than memory");
+        REQUIRE(rig,
+                range.address == unset.address && range.size == unset.size &&
+                    range.token == unset.token,
+                "a failed alloc wrote its result");
+        require_refusal(rig, lane, limit, size, align);
+        compare(rig);
+        return NULL;
+    }
+    REQUIRE(rig, range.token != NULL, "alloc gave no token");
+    REQUIRE(rig, range.size >= size, "alloc handed out less than asked");
+    REQUIRE(rig, range.size % rig->ops->granule_bytes == 0, "alloc handed out a part of a granule");
+    REQUIRE(rig, (range.address & (align - 1)) == 0, "alloc missed the alignment");
+    size_t index = piece_at(rig, range.address);
+    require_fit(rig, &rig->book.at[index], &range, lane, limit);
+    index = carve(rig, range.address, range.size);
+    rig->book.at[index].taken = true;
+    rig->book.at[index].token = range.token;
+    compare(rig);
+    if (out != NULL) {
+        *out = range;
+    }
+    return range.token;
+}
+
+static void free_token(struct rig *rig, void *token, weir_lane lane)
+{
+    size_t index = piece_with_token(rig, token);
+    weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : rig->now[lane];
+    rig->ops->free(rig->state, token, lane, tick);
+    struct piece *piece = &rig->book.at[index];
+    piece->taken = false;
+    piece->token = NULL;
+    piece->lane = lane;
+    piece->tick = tick;
+    join_with_next(&rig->book, index);
+    if (index > 0) {
+        join_with_next(&rig->book, index - 1);
+    }
+    compare(rig);
+}
+
+static uint64_t promote(struct rig *rig, weir_lane lane, weir_tick limit)
+{
+    uint64_t expected = 0;
+    for (size_t i = 0; i < rig->book.count && !private_lanes(rig) && lane != WEIR_LANE_OPEN; i++) {
+        struct piece *piece = &rig->book.at[i];
+        if (!piece->taken && piece->lane == lane && piece->tick <= limit) {
+            expected += piece->size;
+            piece->lane = WEIR_LANE_OPEN;
+            piece->tick = 0;
+        }
+    }
+    join_all(&rig->book);
+    uint64_t moved = rig->ops->promote(rig->state, lane, limit);
+    REQUIRE(rig, moved == expected,
+            "promote says that other bytes moved than those at or below the limit");
+    compare(rig);
+    return moved;
+}
+
+/* Whether eligible neighbours, or a single range, are sure to hold the request. */
+static bool some_run_fits(const struct rig *rig, const weir_tick *limits, size_t lanes,
+                          uint64_t size, uint64_t align)
+{
+    for (size_t i = 0; i < rig->book.count; i++) {
+        size_t region = rig->book.at[i].region;
+        uint64_t bytes = 0;
+        for (size_t j = i; j < rig->book.count && rig->book.at[j].region == region; j++) {
+            if (!eligible(&rig->book.at[j], limits, lanes)) {
+                break;
+            }
+            bytes += rig->book.at[j].size;
+            if (surely_fits(rig, region, bytes, size, align)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool differs(const struct piece *expected, const struct piece *seen)
+{
+    if (seen->address != expected->address || seen->size != expected->size ||
+        seen->taken != expected->taken) {
+        return true;
+    }
+    return !seen->taken && (seen->lane != expected->lane || !same_tick(expected, seen));
+}
+
+/* The one range that gather made: the first of the walk that differs from the reference; NULL when none does. */
+static const struct piece *gathered_range(const struct rig *rig, weir_lane lane)
+{
+    for (size_t i = 0; i < rig->seen.count && i < rig->book.count; i++) {
+        const struct piece *seen = &rig->seen.at[i];
+        if (differs(&rig->book.at[i], seen)) {
+            REQUIRE(rig, !seen->taken && seen->lane == lane,
+                    "gather changed a range that is not in the lane");
+            return seen;
+        }
+    }
+    return NULL;
+}
+
+/* Books what gather did: all of `whole` was free and eligible or the lane's own, and is one range of the lane now. */
+static void book_gathered(struct rig *rig, const struct piece *whole, const weir_tick *limits,
+                          size_t lanes)
+{
+    const struct place *place = &rig->regions[whole->region];
+    uint64_t end = whole->address + whole->size;
+    if (end < place->address + place->size) {
+        split_at(rig, end);
+    }
+    for (size_t i = split_at(rig, whole->address); i < rig->book.count; i++) {
+        struct piece *piece = &rig->book.at[i];
+        if (piece->region != whole->region || piece->address >= end) {
+            break;
+        }
+        REQUIRE(rig, !piece->taken, "gather took in a range that is in use");
+        REQUIRE(rig, eligible(piece, limits, lanes) || piece->lane == whole->lane,
+                "gather took in a range that is not eligible");
+        REQUIRE(rig, piece->lane != whole->lane || piece->tick <= whole->tick,
+                "gather lost a tick");
+        piece->lane = whole->lane;
+        piece->tick = whole->tick;
+    }
+    join_all(&rig->book);
+}
+
+static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, size_t lanes,
+                   uint64_t size, uint64_t align)
+{
+    bool fits = some_run_fits(rig, limits, lanes, size, align);
+    weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : rig->now[lane];
+    bool found = rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align);
+    if (!found) {
+        REQUIRE(rig, STRATEGY_REFUSES_EARLY || !fits,
+                "gather found nothing although eligible neighbours fit");
+        compare(rig);
+        return false;
+    }
+    rig->seen.count = 0;
+    rig->ops->walk(rig->state, note_range, rig);
+    const struct piece *changed = gathered_range(rig, lane);
+    if (changed != NULL) {
+        struct piece whole = *changed;
+        REQUIRE(rig, lane == WEIR_LANE_OPEN || whole.tick >= tick,
+                "gather made a range of an earlier tick");
+        book_gathered(rig, &whole, limits, lanes);
+    }
+    compare(rig);
+    void *token = alloc(rig, lane, WEIR_TICK_MAX, size, align, NULL);
+    REQUIRE(rig, token != NULL, "alloc fails after gather succeeded");
+    return true;
+}
+
+/* A region as the pool would ask for it; the request that it was asked for must fit then. */
+static void *grow(struct rig *rig, weir_lane lane, uint64_t size, uint64_t align, uint64_t gap)
+{
+    uint64_t reserved = add_up(rig).region_bytes;
+    uint64_t bytes = rig->ops->region_size(rig->state, size, align, reserved, GRANULARITY);
+    REQUIRE(rig, bytes >= size && bytes % GRANULARITY == 0,
+            "region_size: too small or no multiple of the granularity");
+    uint64_t start_at =
+        STRATEGY_WHOLE_REGIONS && align > rig->ops->granule_bytes ? align : rig->ops->granule_bytes;
+    add_region(rig, bytes, size, lane, start_at, gap);
+    void *token = alloc(rig, lane, WEIR_TICK_MAX, size, align, NULL);
+    REQUIRE(rig, token != NULL,
+            "alloc fails in a new region of the size that region_size asked for");
+    return token;
+}
+
+static void set_limits(weir_tick *limits, weir_tick limit)
+{
+    for (size_t i = 0; i < LANES; i++) {
+        limits[i] = limit;
+    }
+}
+
+/* --- tests that lead to one rule each --- */
+
+static void table_is_complete(void **state)
+{
+    (void)state;
+    const weir_strategy_ops *ops = STRATEGY_CALL;
+    assert_ptr_equal(ops, STRATEGY_CALL);
+    assert_int_equal(ops->struct_size, sizeof *ops);
+    assert_true(ops->name != NULL && ops->name[0] != '\0');
+    assert_true(ops->granule_bytes > 0 && (ops->granule_bytes & (ops->granule_bytes - 1)) == 0);
+    assert_true(ops->state_size != NULL && ops->init != NULL && ops->fini != NULL);
+    assert_true(ops->region_size != NULL && ops->region_add != NULL && ops->region_remove != NULL);
+    assert_true(ops->alloc != NULL && ops->free != NULL && ops->promote != NULL);
+    assert_true(ops->walk != NULL && ops->check != NULL && ops->stats != NULL &&
+                ops->lane_stats != NULL);
+    assert_true((ops->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0 || ops->gather != NULL);
+}
+
+static void empty_strategy_refuses(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    for (weir_lane lane = 0; lane < LANES; lane++) {
+        assert_null(alloc(&rig, lane, WEIR_TICK_MAX, 1, 1, NULL));
+        promote(&rig, lane, WEIR_TICK_MAX);
+    }
+    stop(&rig);
+}
+
+static void fini_takes_live_ranges(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    for (uint64_t i = 1; i <= 3; i++) {
+        grow(&rig, 1, i * 1000, 1, 0);
+    }
+    stop(&rig);
+}
+
+static void region_size_is_enough(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    const uint64_t sizes[] = {
+        1, 511, 512, 513, 4096, 1 << 20, (1 << 20) + 1, 10 << 20, (10 << 20) + 1, 33 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (uint64_t align = 1; align <= 8 << 20; align *= 8) {
+            grow(&rig, 1 + (weir_lane)(i % 4), sizes[i], align, 512);
+        }
+    }
+    stop(&rig);
+}
+
+/* 32-bit arithmetic in sizes, indices or shifts. */
+static void sizes_around_powers_of_two(void **state)
+{
+    (void)state;
+    for (unsigned k = 9; k <= 44; k++) {
+        struct rig rig;
+        start(&rig, ASCENDING);
+        uint64_t granule = rig.ops->granule_bytes;
+        for (int side = -1; side <= 1; side++) {
+            uint64_t size = round_up(UINT64_C(1) << k, granule) + (uint64_t)side * granule;
+            if (size == 0) {
+                continue;
+            }
+            add_region(&rig, size, size, 1, granule, 0);
+            if (STRATEGY_REFUSES_EARLY) {
+                continue;
+            }
+            void *token = alloc(&rig, 1, WEIR_TICK_MAX, size, 1, NULL);
+            REQUIRE(&rig, token != NULL, "a region is refused to a request of its own size");
+            assert_null(alloc(&rig, 1, WEIR_TICK_MAX, size, 1, NULL));
+            free_token(&rig, token, 1);
+            alloc(&rig, 1, WEIR_TICK_MAX, size - granule / 2, 1, NULL);
+        }
+        stop(&rig);
+    }
+}
+
+/* An index by size classes holds many sizes in one class. The only range that fits is the first of a crowd of ranges
+ * that nearly fit, with sizes that classes round to both sides. */
+static void one_fit_in_a_crowd(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    uint64_t granule = rig.ops->granule_bytes;
+    static const uint64_t largest[] = {31, 33, 63, 65, 1000, 1298, 1365, 2047};
+    for (size_t i = 0; i < sizeof largest / sizeof largest[0]; i++) {
+        uint64_t size = largest[i] * granule;
+        add_region(&rig, size, size, 1, granule, granule);
+        for (uint64_t less = 1; less <= 60; less++) {
+            uint64_t other = (largest[i] - 1 - less % (1 + largest[i] / 40)) * granule;
+            add_region(&rig, other, other, 1, granule, granule);
+        }
+        if (!STRATEGY_REFUSES_EARLY) {
+            assert_non_null(alloc(&rig, 1, WEIR_TICK_MAX, size, 1, NULL));
+        }
+        assert_null(alloc(&rig, 1, WEIR_TICK_MAX, size, 1, NULL));
+        weir_tick limits[LANES];
+        set_limits(limits, WEIR_TICK_MAX);
+        for (size_t region = 0; region < rig.region_count; region++) {
+            if (rig.regions[region].alive) {
+                remove_region(&rig, region, limits, LANES);
+            }
+        }
+    }
+    stop(&rig);
+}
+
+/* Capacities off by one, index 0 taken for none. */
+static void tiny_regions_fill_and_refill(void **state)
+{
+    (void)state;
+    for (uint64_t granules = 1; granules <= 9; granules++) {
+        struct rig rig;
+        start(&rig, ASCENDING);
+        uint64_t granule = rig.ops->granule_bytes;
+        add_region(&rig, granules * granule, granule, 1, granule, 0);
+        void *tokens[16] = {NULL};
+        for (unsigned round = 0; round < 3; round++) {
+            uint64_t taken = 0;
+            while (taken < 16 &&
+                   (tokens[taken] = alloc(&rig, 1, WEIR_TICK_MAX, granule, 1, NULL)) != NULL) {
+                taken++;
+            }
+            if (!STRATEGY_WHOLE_REGIONS && !STRATEGY_REFUSES_EARLY) {
+                REQUIRE(&rig, taken == granules, "a region holds fewer granules than it has");
+            }
+            for (uint64_t i = 0; i < taken; i++) {
+                uint64_t pick = round == 0   ? i
+                                : round == 1 ? taken - 1 - i
+                                             : (i * 2 + (i * 2 >= taken)) % taken;
+                while (tokens[pick] == NULL) {
+                    pick = (pick + 1) % taken;
+                }
+                free_token(&rig, tokens[pick], 1);
+                tokens[pick] = NULL;
+            }
+        }
+        stop(&rig);
+    }
+}
+
+/* Adjacent regions are two: nothing is handed out across the border, and both can go. */
+static void regions_never_merge(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    uint64_t size = 8 * rig.ops->granule_bytes;
+    size_t first = add_region(&rig, size, size, 1, rig.ops->granule_bytes, 0);
+    size_t second = add_region(&rig, size, size, 1, rig.ops->granule_bytes, 0);
+    assert_int_equal(rig.regions[first].address + size, rig.regions[second].address);
+    void *one = alloc(&rig, 1, WEIR_TICK_MAX, size, 1, NULL);
+    void *two = alloc(&rig, 1, WEIR_TICK_MAX, size, 1, NULL);
+    if (one != NULL) {
+        free_token(&rig, one, 1);
+    }
+    if (two != NULL) {
+        free_token(&rig, two, 1);
+    }
+    assert_null(alloc(&rig, 1, WEIR_TICK_MAX, size + 1, 1, NULL));
+    promote(&rig, 1, WEIR_TICK_MAX);
+    assert_null(alloc(&rig, WEIR_LANE_OPEN, WEIR_TICK_MAX, size + 1, 1, NULL));
+    weir_tick limits[LANES];
+    set_limits(limits, WEIR_TICK_MAX);
+    assert_true(remove_region(&rig, first, limits, LANES));
+    assert_true(remove_region(&rig, second, limits, LANES));
+    stop(&rig);
+}
+
+static void free_merges_in_every_order(void **state)
+{
+    (void)state;
+    static const unsigned orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                          {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (size_t order = 0; order < 6; order++) {
+        struct rig rig;
+        start(&rig, ASCENDING);
+        uint64_t granule = rig.ops->granule_bytes;
+        add_region(&rig, 3 * granule, 3 * granule, 2, granule, 0);
+        void *tokens[3] = {NULL};
+        for (size_t i = 0; i < 3; i++) {
+            tokens[i] = alloc(&rig, 2, WEIR_TICK_MAX, granule, 1, NULL);
+        }
+        for (size_t i = 0; i < 3; i++) {
+            rig.now[2] += 3;
+            if (tokens[orders[order][i]] != NULL) {
+                free_token(&rig, tokens[orders[order][i]], 2);
+            }
+        }
+        if (!STRATEGY_REFUSES_EARLY) {
+            assert_non_null(alloc(&rig, 2, WEIR_TICK_MAX, 3 * granule, 1, NULL));
+        }
+        stop(&rig);
+    }
+}
+
+/* Two neighbours, freed at ticks 1 and 5 in both orders of address: what they became is pending until tick 5. */
+static void merging_keeps_the_later_tick(void **state)
+{
+    (void)state;
+    for (unsigned later = 0; later < 2; later++) {
+        struct rig rig;
+        start(&rig, ASCENDING);
+        uint64_t granule = rig.ops->granule_bytes;
+        size_t region = add_region(&rig, 2 * granule, 2 * granule, 1, granule, 0);
+        void *tokens[2];
+        tokens[0] = alloc(&rig, 1, WEIR_TICK_MAX, granule, 1, NULL);
+        tokens[1] = alloc(&rig, 1, WEIR_TICK_MAX, granule, 1, NULL);
+        if (tokens[0] == NULL || tokens[1] == NULL) {
+            stop(&rig);
+            skip();
+        }
+        rig.now[1] = 1;
+        free_token(&rig, tokens[1 - later], 1);
+        rig.now[1] = 5;
+        free_token(&rig, tokens[later], 1);
+        weir_tick limits[LANES];
+        set_limits(limits, 4);
+        assert_false(remove_region(&rig, region, limits, LANES));
+        assert_null(alloc(&rig, 1, 4, 2 * granule, 1, NULL));
+        assert_false(remove_region(&rig, region, limits, 1));
+        promote(&rig, 1, 4);
+        promote(&rig, 1, 5);
+        limits[1] = 5;
+        assert_true(remove_region(&rig, region, limits, LANES));
+        stop(&rig);
+    }
+}
+
+/* A freed range that is taken in part leaves a rest with the lane and the tick of the range. */
+static void rest_keeps_lane_and_tick(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    uint64_t granule = rig.ops->granule_bytes;
+    size_t region = add_region(&rig, 8 * granule, 8 * granule, 3, granule, 0);
+    void *whole = alloc(&rig, 3, WEIR_TICK_MAX, 8 * granule, 1, NULL);
+    if (whole == NULL) {
+        stop(&rig);
+        skip();
+    }
+    rig.now[3] = 40;
+    free_token(&rig, whole, 3);
+    assert_null(alloc(&rig, 3, 39, granule, 1, NULL));
+    void *part = alloc(&rig, 3, 40, 3 * granule, 1, NULL);
+    rig.now[3] = 50;
+    if (part == NULL) {
+        part = alloc(&rig, 3, WEIR_TICK_MAX, 3 * granule, 1, NULL);
+    }
+    assert_null(alloc(&rig, 3, 39, granule, 1, NULL));
+    promote(&rig, 3, 39);
+    assert_null(alloc(&rig, WEIR_LANE_OPEN, WEIR_TICK_MAX, granule, 1, NULL));
+    promote(&rig, 3, 40);
+    if (part != NULL) {
+        free_token(&rig, part, 3);
+    }
+    weir_tick limits[LANES];
+    set_limits(limits, 49);
+    assert_int_equal(remove_region(&rig, region, limits, LANES), part == NULL);
+    stop(&rig);
+}
+
+/* One free lane each for four streams; then all of it is opened, lane by lane. */
+static void promote_opens_one_lane(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    uint64_t granule = rig.ops->granule_bytes;
+    add_region(&rig, 8 * granule, granule, 1, granule, 0);
+    void *tokens[8] = {NULL};
+    for (size_t i = 0; i < 8; i++) {
+        tokens[i] = alloc(&rig, 1, WEIR_TICK_MAX, granule, 1, NULL);
+    }
+    for (size_t i = 0; i < 8 && !private_lanes(&rig); i++) {
+        weir_lane lane = (weir_lane)(1 + i % 4);
+        rig.now[lane] = 10 * i + 1;
+        if (tokens[i] != NULL) {
+            free_token(&rig, tokens[i], lane);
+        }
+    }
+    promote(&rig, WEIR_LANE_OPEN, WEIR_TICK_MAX);
+    promote(&rig, 4, 35);
+    promote(&rig, 3, 0);
+    promote(&rig, 2, WEIR_TICK_MAX);
+    promote(&rig, 1, 40);
+    promote(&rig, 1, 41);
+    promote(&rig, 3, WEIR_TICK_MAX);
+    promote(&rig, 4, WEIR_TICK_MAX);
+    if (!private_lanes(&rig) && !STRATEGY_REFUSES_EARLY) {
+        assert_non_null(alloc(&rig, WEIR_LANE_OPEN, WEIR_TICK_MAX, 8 * granule, 1, NULL));
+    }
+    stop(&rig);
+}
+
+static void region_remove_refuses_what_is_in_use(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    uint64_t granule = rig.ops->granule_bytes;
+    rig.now[2] = 7;
+    size_t region = add_region(&rig, 4 * granule, granule, 2, granule, 0);
+    weir_tick limits[LANES];
+    set_limits(limits, 6);
+    assert_false(remove_region(&rig, region, limits, LANES));
+    set_limits(limits, WEIR_TICK_MAX);
+    assert_false(remove_region(&rig, region, limits, 2));
+    void *token = alloc(&rig, 2, WEIR_TICK_MAX, granule, 1, NULL);
+    if (token != NULL) {
+        assert_false(remove_region(&rig, region, limits, LANES));
+        free_token(&rig, token, 2);
+    }
+    assert_true(remove_region(&rig, region, limits, 3));
+    assert_null(alloc(&rig, 2, WEIR_TICK_MAX, granule, 1, NULL));
+    stop(&rig);
+}
+
+/* A region whose free ranges are in several lanes goes when each of them may. */
+static void region_remove_asks_every_lane(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if (private_lanes(&rig)) {
+        stop(&rig);
+        skip();
+    }
+    uint64_t granule = rig.ops->granule_bytes;
+    size_t region = add_region(&rig, 2 * granule, granule, 1, granule, 0);
+    void *tokens[2];
+    tokens[0] = alloc(&rig, 1, WEIR_TICK_MAX, granule, 1, NULL);
+    tokens[1] = alloc(&rig, 1, WEIR_TICK_MAX, granule, 1, NULL);
+    rig.now[1] = 3;
+    rig.now[2] = 900;
+    if (tokens[0] != NULL) {
+        free_token(&rig, tokens[0], 1);
+    }
+    if (tokens[1] != NULL) {
+        free_token(&rig, tokens[1], 2);
+    }
+    weir_tick limits[LANES];
+    set_limits(limits, WEIR_TICK_MAX);
+    limits[1] = 2;
+    remove_region(&rig, region, limits, LANES);
+    if (rig.regions[region].alive) {
+        limits[1] = 3;
+        limits[2] = 899;
+        remove_region(&rig, region, limits, LANES);
+    }
+    if (rig.regions[region].alive) {
+        limits[2] = 900;
+        assert_true(remove_region(&rig, region, limits, LANES));
+    }
+    stop(&rig);
+}
+
+static bool cannot_gather(const struct rig *rig)
+{
+    return rig->ops->gather == NULL || STRATEGY_REFUSES_EARLY;
+}
+
+/* Neighbours in lanes 1, 2, 3 and open; stream 4 may use some of them. */
+static void gather_joins_only_what_it_may(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if (cannot_gather(&rig)) {
+        stop(&rig);
+        skip();
+    }
+    uint64_t granule = rig.ops->granule_bytes;
+    add_region(&rig, 6 * granule, granule, 1, granule, 0);
+    void *tokens[6];
+    for (size_t i = 0; i < 6; i++) {
+        tokens[i] = alloc(&rig, 1, WEIR_TICK_MAX, granule, 1, NULL);
+    }
+    static const weir_lane lanes[6] = {1, 2, 0, 3, 1, 2};
+    for (size_t i = 0; i < 6; i++) {
+        rig.now[lanes[i]] += 10;
+        free_token(&rig, tokens[i], lanes[i]);
+    }
+    rig.now[4] = 5;
+    weir_tick limits[LANES] = {WEIR_TICK_MAX, 10, 10, 9, WEIR_TICK_MAX};
+    assert_false(gather(&rig, 4, limits, LANES, 4 * granule, 1));
+    assert_false(gather(&rig, 4, limits, 2, 2 * granule, 1));
+    assert_true(gather(&rig, 4, limits, LANES, 3 * granule, 1));
+    assert_false(gather(&rig, 4, limits, LANES, 2 * granule, 1));
+    limits[3] = 10;
+    limits[1] = 20;
+    assert_true(gather(&rig, 4, limits, LANES, 2 * granule, 1));
+    stop(&rig);
+}
+
+/* alloc with a limit may give up early; gather may not, also when all that is free is in one lane. */
+static void gather_finds_a_single_range(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if (cannot_gather(&rig)) {
+        stop(&rig);
+        skip();
+    }
+    uint64_t granule = rig.ops->granule_bytes;
+    void *tokens[40];
+    for (size_t i = 0; i < 40; i++) {
+        add_region(&rig, 3 * granule, 3 * granule, 1, granule, granule);
+        tokens[i] = alloc(&rig, 1, WEIR_TICK_MAX, 3 * granule, 1, NULL);
+    }
+    for (size_t i = 0; i < 40; i++) {
+        rig.now[1] += 1;
+        free_token(&rig, tokens[i], 1);
+    }
+    weir_tick limits[LANES] = {WEIR_TICK_MAX, 0, 0, 0, 0};
+    for (weir_tick limit = 1; limit <= 3; limit++) {
+        limits[1] = limit;
+        assert_true(gather(&rig, 2, limits, LANES, 3 * granule, 1));
+        assert_false(gather(&rig, 2, limits, LANES, 3 * granule, 1));
+    }
+    stop(&rig);
+}
+
+/* gather for a lane whose own neighbour was freed later than anything else: the run must not hide that tick. */
+static void gather_loses_no_tick_of_its_own_lane(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if (cannot_gather(&rig)) {
+        stop(&rig);
+        skip();
+    }
+    uint64_t granule = rig.ops->granule_bytes;
+    size_t region = add_region(&rig, 3 * granule, granule, 2, granule, 0);
+    void *tokens[3];
+    for (size_t i = 0; i < 3; i++) {
+        tokens[i] = alloc(&rig, 2, WEIR_TICK_MAX, granule, 1, NULL);
+    }
+    rig.now[1] = 10;
+    rig.now[2] = 500;
+    rig.now[3] = 20;
+    free_token(&rig, tokens[0], 1);
+    free_token(&rig, tokens[1], 2);
+    free_token(&rig, tokens[2], 3);
+    weir_tick limits[LANES] = {WEIR_TICK_MAX, 10, WEIR_TICK_MAX, 20, 0};
+    assert_true(gather(&rig, 2, limits, LANES, 3 * granule, 1));
+    set_limits(limits, WEIR_TICK_MAX);
+    assert_false(remove_region(&rig, region, limits, LANES));
+    stop(&rig);
+}
+
+/* --- random programs --- */
+
+/* xorshift64*: the same numbers everywhere. */
+struct random {
+    uint64_t state;
+};
+
+static uint64_t draw(struct random *random)
+{
+    random->state ^= random->state >> 12;
+    random->state ^= random->state << 25;
+    random->state ^= random->state >> 27;
+    return random->state * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+static uint64_t below(struct random *random, uint64_t limit)
+{
+    return (draw(random) >> 16) % limit;
+}
+
+static bool chance(struct random *random, unsigned percent)
+{
+    return below(random, 100) < percent;
+}
+
+/* What a program does, fixed by its seed. */
+struct program {
+    struct random random;
+    weir_lane lanes;  /* streams in use, 1 to 4 */
+    unsigned large;   /* percent of requests above the small size */
+    unsigned aligned; /* percent of requests with an alignment */
+    uint64_t most;    /* granules of a small request */
+    uint64_t *log;    /* region index and offset of each alloc */
+    size_t log_count;
+};
+
+static void keep_in_log(struct program *program, uint64_t value)
+{
+    if (program->log != NULL && program->log_count < 2 * PROGRAM_STEPS) {
+        program->log[program->log_count++] = value;
+    }
+}
+
+static weir_lane draw_lane(struct program *program)
+{
+    return chance(&program->random, 10) ? WEIR_LANE_OPEN
+                                        : (weir_lane)(1 + below(&program->random, program->lanes));
+}
+
+static uint64_t draw_size(struct program *program, const struct rig *rig)
+{
+    uint64_t granule = rig->ops->granule_bytes;
+    if (chance(&program->random, program->large)) {
+        uint64_t size = (UINT64_C(1) << 20) + granule * (1 + below(&program->random, 4000));
+        return size - below(&program->random, 2);
+    }
+    uint64_t size = granule * (1 + below(&program->random, program->most));
+    return STRATEGY_WHOLE_REGIONS || chance(&program->random, 50)
+               ? size
+               : size - below(&program->random, granule);
+}
+
+static uint64_t draw_align(struct program *program, const struct rig *rig)
+{
+    return chance(&program->random, program->aligned)
+               ? rig->ops->granule_bytes << below(&program->random, 5)
+               : UINT64_C(1) << below(&program->random, 10);
+}
+
+/* Tiny regions on purpose: every edge is near. */
+static void draw_region(struct program *program, struct rig *rig)
+{
+    uint64_t granule = rig->ops->granule_bytes;
+    uint64_t hint = draw_size(program, rig);
+    uint64_t size = round_up(hint, granule);
+    if (!STRATEGY_WHOLE_REGIONS) {
+        size += is_small(hint) ? granule * below(&program->random, 24)
+                               : below(&program->random, 9) << 19;
+    }
+    uint64_t gap = chance(&program->random, 60) ? 0 : granule * (1 + below(&program->random, 7));
+    add_region(rig, size, hint, draw_lane(program), granule, gap);
+}
+
+static size_t alive_regions(const struct rig *rig)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < rig->region_count; i++) {
+        count += rig->regions[i].alive ? 1 : 0;
+    }
+    return count;
+}
+
+static void step_alloc(struct program *program, struct rig *rig)
+{
+    weir_lane lane = draw_lane(program);
+    weir_tick limit = WEIR_TICK_MAX;
+    if (chance(&program->random, 25)) {
+        limit = below(&program->random, rig->now[lane] + 2);
+    }
+    uint64_t size = draw_size(program, rig);
+    uint64_t align = draw_align(program, rig);
+    weir_range range;
+    void *token = alloc(rig, lane, limit, size, align, &range);
+    if (token == NULL && chance(&program->random, 3) && alive_regions(rig) < MOST_REGIONS) {
+        token = grow(rig, lane, size, align, rig->ops->granule_bytes * below(&program->random, 3));
+        keep_in_log(program, 1);
+        return;
+    }
+    if (token == NULL) {
+        keep_in_log(program, UINT64_MAX);
+        return;
+    }
+    size_t region = rig->book.at[piece_with_token(rig, token)].region;
+    keep_in_log(program, region);
+    keep_in_log(program, range.address - rig->regions[region].address);
+}
+
+/* The lane that a taken piece may be freed into: any, or the one that its region's memory belongs to. */
+static weir_lane lane_to_free_into(struct program *program, const struct rig *rig,
+                                   const struct piece *piece)
+{
+    return private_lanes(rig) ? piece->lane : draw_lane(program);
+}
+
+static void step_free(struct program *program, struct rig *rig)
+{
+    size_t taken = (size_t)add_up(rig).taken_ranges;
+    if (taken == 0) {
+        return;
+    }
+    size_t pick = (size_t)below(&program->random, taken);
+    for (size_t i = 0; i < rig->book.count; i++) {
+        if (rig->book.at[i].taken && pick-- == 0) {
+            weir_lane lane = lane_to_free_into(program, rig, &rig->book.at[i]);
+            rig->now[lane] += lane == WEIR_LANE_OPEN ? 0 : below(&program->random, 3);
+            free_token(rig, rig->book.at[i].token, lane);
+            return;
+        }
+    }
+}
+
+static void draw_limits(struct program *program, const struct rig *rig, weir_tick *limits)
+{
+    limits[0] = WEIR_TICK_MAX;
+    for (weir_lane lane = 1; lane < LANES; lane++) {
+        limits[lane] = chance(&program->random, 30) ? WEIR_TICK_MAX
+                                                    : below(&program->random, rig->now[lane] + 2);
+    }
+}
+
+static void step_remove(struct program *program, struct rig *rig)
+{
+    size_t alive = alive_regions(rig);
+    if (alive == 0) {
+        return;
+    }
+    size_t pick = (size_t)below(&program->random, alive);
+    weir_tick limits[LANES];
+    draw_limits(program, rig, limits);
+    size_t lanes =
+        chance(&program->random, 80) ? LANES : (size_t)below(&program->random, LANES + 1);
+    for (size_t i = 0; i < rig->region_count; i++) {
+        if (rig->regions[i].alive && pick-- == 0) {
+            remove_region(rig, i, limits, lanes);
+            return;
+        }
+    }
+}
+
+/* As the pool: after the lane itself has refused. */
+static void step_gather(struct program *program, struct rig *rig)
+{
+    if (rig->ops->gather == NULL) {
+        return;
+    }
+    weir_tick limits[LANES];
+    draw_limits(program, rig, limits);
+    weir_lane lane = (weir_lane)(1 + below(&program->random, program->lanes));
+    limits[lane] = WEIR_TICK_MAX;
+    size_t lanes =
+        chance(&program->random, 80) ? LANES : (size_t)below(&program->random, LANES + 1);
+    uint64_t size = draw_size(program, rig) + rig->ops->granule_bytes * below(&program->random, 8);
+    uint64_t align = draw_align(program, rig);
+    if (alloc(rig, lane, WEIR_TICK_MAX, size, align, NULL) == NULL) {
+        gather(rig, lane, limits, lanes, size, align);
+    }
+}
+
+static void step(struct program *program, struct rig *rig)
+{
+    uint64_t action = below(&program->random, 100);
+    if (action < 40) {
+        step_alloc(program, rig);
+    } else if (action < 74) {
+        step_free(program, rig);
+    } else if (action < 82) {
+        weir_lane lane = draw_lane(program);
+        promote(rig, lane, below(&program->random, rig->now[lane] + 2));
+    } else if (action < 88) {
+        step_gather(program, rig);
+    } else if (action < 94) {
+        step_remove(program, rig);
+    } else if (alive_regions(rig) < MOST_REGIONS) {
+        draw_region(program, rig);
+    }
+}
+
+static void prepare(struct program *program, uint64_t seed)
+{
+    memset(program, 0, sizeof *program);
+    program->random.state = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    for (int i = 0; i < 8; i++) {
+        draw(&program->random);
+    }
+    program->lanes = (weir_lane)(1 + below(&program->random, LANES - 1));
+    program->large = chance(&program->random, 25) ? 40 : 0;
+    program->aligned = chance(&program->random, 40) ? 25 : 0;
+    program->most = 2 + below(&program->random, 12);
+}
+
+static void run_program(struct program *program, uint64_t seed, enum layout layout)
+{
+    struct rig rig;
+    start(&rig, layout);
+    rig.seed = seed;
+    for (rig.step = 0; rig.step < PROGRAM_STEPS; rig.step++) {
+        if (rig.step < 3) {
+            draw_region(program, &rig);
+        } else {
+            step(program, &rig);
+        }
+    }
+    stop(&rig);
+}
+
+static uint64_t first_seed = 0;
+static uint64_t seed_count = DEFAULT_SEEDS;
+
+static void random_programs(void **state)
+{
+    (void)state;
+    for (uint64_t seed = first_seed; seed - first_seed < seed_count; seed++) {
+        struct program program;
+        prepare(&program, seed);
+        run_program(&program, seed, ASCENDING);
+    }
+}
+
+static void require_same_log(uint64_t seed, const struct program *one, const struct program *two)
+{
+    if (one->log_count != two->log_count ||
+        memcmp(one->log, two->log, one->log_count * sizeof *one->log) != 0) {
+        print_error("the same calls on shifted regions are placed otherwise (seed %llu)\n",
+                    (unsigned long long)seed);
+        fail();
+    }
+}
+
+/* Rule 6: the same program on regions elsewhere, and on regions in the opposite order of addresses. */
+static void shifted_twins_agree(void **state)
+{
+    (void)state;
+    static uint64_t logs[2][2 * PROGRAM_STEPS];
+    uint64_t seeds = seed_count < 10 ? seed_count : seed_count / 8;
+    for (uint64_t seed = first_seed; seed - first_seed < seeds; seed++) {
+        enum layout other = seed % 2 == 0 || STRATEGY_TIES_BY_ADDRESS ? SHIFTED : DESCENDING;
+        struct program programs[2];
+        for (int twin = 0; twin < 2; twin++) {
+            prepare(&programs[twin], seed);
+            programs[twin].aligned = other == DESCENDING ? 0 : programs[twin].aligned;
+            programs[twin].log = logs[twin];
+            run_program(&programs[twin], seed, twin == 0 ? ASCENDING : other);
+        }
+        require_same_log(seed, &programs[0], &programs[1]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) {
+        first_seed = strtoull(argv[1], NULL, 0);
+        seed_count = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table_is_complete),
+        cmocka_unit_test(empty_strategy_refuses),
+        cmocka_unit_test(fini_takes_live_ranges),
+        cmocka_unit_test(region_size_is_enough),
+        cmocka_unit_test(sizes_around_powers_of_two),
+        cmocka_unit_test(one_fit_in_a_crowd),
+        cmocka_unit_test(tiny_regions_fill_and_refill),
+        cmocka_unit_test(regions_never_merge),
+        cmocka_unit_test(free_merges_in_every_order),
+        cmocka_unit_test(merging_keeps_the_later_tick),
+        cmocka_unit_test(rest_keeps_lane_and_tick),
+        cmocka_unit_test(promote_opens_one_lane),
+        cmocka_unit_test(region_remove_refuses_what_is_in_use),
+        cmocka_unit_test(region_remove_asks_every_lane),
+        cmocka_unit_test(gather_joins_only_what_it_may),
+        cmocka_unit_test(gather_finds_a_single_range),
+        cmocka_unit_test(gather_loses_no_tick_of_its_own_lane),
+        cmocka_unit_test(random_programs),
+        cmocka_unit_test(shifted_twins_agree),
+    };
+    return cmocka_run_group_tests_name(STRATEGY_CALL->name, tests, NULL, NULL);
+}

@@ -1,0 +1,10 @@
+/* fuzz_wtr.c: any bytes to the reader of traces. What it accepts must survive being written and read again. */
+#include "fuzz_trace.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_trace_bytes("fuzz.wtr", data, size);
+    return 0;
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Arrows point down: core includes nothing of ours above it, an allocator sees the strategy contract only, a binding
+# never sees a strategy.    include_directions.sh SOURCE_DIR
+set -euo pipefail
+cd "$1"
+failures=0
+
+complain() { echo "$1" >&2; failures=$((failures + 1)); }
+
+# check_room FOLDER INCLUDE_DIRS QUOTED_DIRS ALLOWED FORBIDDEN
+#   <weir/x.h> must lie in one of INCLUDE_DIRS and match ALLOWED; "x.h" must lie beside the file or in one of
+#   QUOTED_DIRS; other headers must not match FORBIDDEN.
+check_room() {
+    local folder=$1 include_dirs=$2 quoted_dirs=$3 allowed=$4 forbidden=$5 file line header dir found
+    while IFS=: read -r file line header; do
+        [ -n "$file" ] || continue
+        found=no
+        case $header in
+        '<weir/'*)
+            header=${header:1:-1}
+            for dir in $include_dirs; do [ -e "$dir/$header" ] && found=yes; done
+            [[ $header =~ ^($allowed)$ ]] || found=no
+            ;;
+        '"'*)
+            header=${header:1:-1}
+            for dir in "$(dirname "$file")" $quoted_dirs; do
+                [ -e "$dir/$header" ] && [[ $(realpath --relative-to=. "$dir/$header") == "$folder"/* ||
+                    " $quoted_dirs " == *" $(realpath --relative-to=. "$(dirname "$dir/$header")") "* ]] && found=yes
+            done
+            ;;
+        *) [[ -n $forbidden && $header =~ ^\<($forbidden)\>$ ]] || found=yes ;;
+        esac
+        [ $found = yes ] || complain "$file:$line: $folder must not include $header"
+    done < <(find "$folder" -name '*.[ch]' -exec grep -nHoE '^[[:space:]]*#[[:space:]]*include[[:space:]]+[<"][^>"]+[>"]' {} + |
+        sed -E 's/:[[:space:]]*#[[:space:]]*include[[:space:]]+/:/')
+}
+
+own_headers() { find "$1" -path '*/include/weir/*.h' -printf 'weir/%f|' | sed 's/|$//'; }
+
+check_room core core/include '' '.*' ''
+check_room allocators 'core/include allocators/include' '' \
+    "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
+    'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h|sys/mman\.h'
+for binding in bindings/*/; do
+    binding=${binding%/}
+    check_room "$binding" "core/include $binding/include" core/src '.*' ''
+done
+
+[ $failures = 0 ] && echo "include directions hold" || exit 1

@@ -1,0 +1,759 @@
+/* tests/unit/record_test.c: the recorder over its hooks, with a pretended pool.
+ *
+ * The hooks of internal.h are called directly, as a pool would, and the lines are read back by
+ * simple checks. The two functions that a pool provides are defined here.
+ */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#endif
+
+#include "internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* --- the pretended pool --- */
+
+typedef struct live_block {
+    uint64_t id;
+    uint64_t size;
+    uint32_t stream;
+    uint64_t address;
+} live_block;
+
+struct weir_pool {
+    weir_recorder *recorder;
+    weir_device_info info;
+    const live_block *live;
+    size_t live_count;
+};
+
+const weir_device_info *weir__pool_device_info(const weir_pool *pool)
+{
+    return &pool->info;
+}
+
+weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
+                                    void (*live)(void *ctx, uint64_t block_id, uint64_t size,
+                                                 uint32_t stream_number, uint64_t address),
+                                    void *ctx)
+{
+    if (recorder != NULL && pool->recorder != NULL) {
+        return WEIR_ERR_BUSY;
+    }
+    pool->recorder = recorder;
+    for (size_t i = 0; recorder != NULL && i < pool->live_count; i++) {
+        const live_block *const block = &pool->live[i];
+        live(ctx, block->id, block->size, block->stream, block->address);
+    }
+    return WEIR_OK;
+}
+
+static weir_pool pool_new(void)
+{
+    return (weir_pool){.info = {.struct_size = sizeof(weir_device_info),
+                                .capacity_bytes = 1u << 30,
+                                .region_granularity_bytes = 4096,
+                                .region_alignment_bytes = 4096,
+                                .name = "fake \"device\"\n"}};
+}
+
+/* --- the text that comes out --- */
+
+typedef struct output {
+    char *text;
+    size_t length;
+    size_t calls;
+    size_t refuse_after; /* calls that still succeed; SIZE_MAX = all */
+} output;
+
+static bool take_text(void *ctx, const char *text, size_t length)
+{
+    output *const out = ctx;
+    if (out->calls++ >= out->refuse_after) {
+        return false;
+    }
+    char *const longer = realloc(out->text, out->length + length + 1);
+    if (longer == NULL) {
+        return false;
+    }
+    memcpy(longer + out->length, text, length);
+    out->text = longer;
+    out->length += length;
+    out->text[out->length] = '\0';
+    return true;
+}
+
+static output output_new(void)
+{
+    return (output){.refuse_after = SIZE_MAX};
+}
+
+static weir_recorder *start(weir_pool *pool, output *out, uint32_t ring_events)
+{
+    weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+    config.sink = take_text;
+    config.sink_ctx = out;
+    config.ring_events = ring_events;
+    weir_recorder *recorder = NULL;
+    assert_int_equal(weir_recorder_start(pool, &config, &recorder), WEIR_OK);
+    assert_non_null(recorder);
+    return recorder;
+}
+
+static void drain(weir_recorder *recorder, uint64_t expected_lost)
+{
+    uint64_t lost = UINT64_MAX;
+    assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_OK);
+    assert_int_equal(lost, expected_lost);
+}
+
+static uint64_t stop(weir_recorder *recorder)
+{
+    uint64_t lost = UINT64_MAX;
+    assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
+    return lost;
+}
+
+static size_t count_text(const output *out, const char *what)
+{
+    size_t count = 0;
+    for (const char *at = strstr(out->text, what); at != NULL; at = strstr(at + 1, what)) {
+        count++;
+    }
+    return count;
+}
+
+/* The body without its times, which differ from run to run: "a 5 1 ..." becomes "a 1 ...". */
+static void strip_times(const output *out, char *body, size_t size)
+{
+    size_t length = 0;
+    for (const char *line = out->text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        const char *const end = strchr(line, '\n') + 1;
+        const char *from = line;
+        if (*line == '#') {
+            continue;
+        }
+        if (*line != 'p') {
+            body[length++] = *line;
+            from = line + 2 + strspn(line + 2, "0123456789");
+        }
+        assert_true(length + (size_t)(end - from) < size);
+        memcpy(body + length, from, (size_t)(end - from));
+        length += (size_t)(end - from);
+    }
+    body[length] = '\0';
+}
+
+static void assert_body(const output *out, const char *expected)
+{
+    char body[4096];
+    strip_times(out, body, sizeof body);
+    assert_string_equal(body, expected);
+}
+
+/* --- one thread --- */
+
+static void test_header_comes_first(void **state)
+{
+    (void)state;
+    weir_pool pool = pool_new();
+    output out = output_new();
+    weir_recorder *const recorder = start(&pool, &out, 0);
+    assert_int_equal(out.calls, 0); /* the sink hears nothing before a drain */
+    drain(recorder, 0);
+    assert_int_equal(stop(recorder), 0);
+    assert_string_equal(out.text, "#wtr 1\n#src weir pool\n#clock ns\n"
+                                  "#dev 0 cap=1073741824 gran=4096 name=\"fake ?device??\"\n");
+    assert_null(pool.recorder);
+    free(out.text);
+}
+
+static void test_source_stays_on_its_line(void **state)
+{
+    (void)state;
+    weir_pool pool = pool_new();
+    output out = output_new();
+    weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+    config.sink = take_text;
+    config.sink_ctx = &out;
+    char source[2000];
+    memset(source, 's', sizeof source);
+    memcpy(source, "run 7\na 0 1", 11);
+    source[sizeof source - 1] = '\0';
+    config.source = source;
+    weir_recorder *recorder = NULL;
+    assert_int_equal(weir_recorder_start(&pool, &config, &recorder), WEIR_OK);
+    source[0] = 'x'; /* copied at the start */
+    assert_int_equal(stop(recorder), 0);
+    assert_int_equal(count_text(&out, "\n#src run 7?a 0 1sss"), 1);
+    assert_int_equal(count_text(&out, "s\n#clock ns\n"), 1);
+    free(out.text);
+}
+
+static void test_every_kind_of_line(void **state)
+{
+    (void)state;
+    weir_pool pool = pool_new();
+    output out = output_new();
+    weir_recorder *const recorder = start(&pool, &out, 0);
+    int vendor_event = 0;
+    weir__record_alloc(recorder, 101, 4096, 0, 17, 0x5000);
+    weir__record_alloc(recorder, 102, 77, 64, 9, 0);
+    weir__record_use(recorder, 101, 9);
+    weir__record_event(recorder, WEIR_TRACE_RECORD, &pool, 17);
+    weir__record_event(recorder, WEIR_TRACE_WAIT, &pool, 9);
+    weir__record_event(recorder, WEIR_TRACE_RECORD, &vendor_event, 9);
+    weir__record_event(recorder, WEIR_TRACE_SYNC, &vendor_event, WEIR_TRACE_NONE);
+    weir__record_event(recorder, WEIR_TRACE_SYNC, NULL, 9);
+    weir__record_event(recorder, WEIR_TRACE_SYNC, NULL, WEIR_TRACE_NONE);
+    weir__record_free(recorder, 101, 17);
+    weir__record_free(recorder, 102, WEIR_TRACE_NONE);
+    weir__record_trim(recorder);
+    assert_int_equal(stop(recorder), 0);
+    /* Streams, events and threads are numbered as they appear. */
+    assert_body(&out, "a 101 4096 0 0 addr=0x5000\n"
+                      "a 102 77 1 0 al=64\n"
+                      "u 101 1\n"
+                      "e 0 0\n"
+                      "x 0 1\n"
+                      "e 1 1\n"
+                      "y e1\n"
+                      "y 1\n"
+                      "y *\n"
+                      "f 101 0 0\n"
+                      "f 102 - 0\n"
+                      "c\n");
+    free(out.text);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static void test_times_count_from_the_start(void **state)
+{
+    (void)state;
+    const uint64_t before = now_ns();
+    weir_pool pool = pool_new();
+    output out = output_new();
+    weir_recorder *const recorder = start(&pool, &out, 0);
+    for (uint64_t id = 1; id <= 1000; id++) {
+        weir__record_alloc(recorder, id, 1, 0, 0, 0);
+    }
+    const uint64_t elapsed = now_ns() - before;
+    assert_int_equal(stop(recorder), 0);
+    uint64_t last = 0;
+    uint64_t lines = 0;
+    for (const char *line = out.text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        uint64_t time = 0;
+        if (sscanf(line, "a %" SCNu64, &time) == 1) {
+            assert_true(time >= last);
+            last = time;
+            lines++;
+        }
+    }
+    assert_int_equal(lines, 1000);
+    assert_true(last > 0);
+    assert_true(last <= elapsed);
+    free(out.text);
+}
+
+static void test_prior_blocks_in_address_order(void **state)
+{
+    (void)state;
+    static const live_block live[] = {
+        {.id = 3, .size = 30, .stream = 7, .address = 0x3000},
+        {.id = 1, .size = 10, .stream = 8, .address = 0x1000},
+        {.id = 2, .size = 20, .stream = 7, .address = 0xf000000000000000},
+    };
+    weir_pool pool = pool_new();
+    pool.live = live;
+    pool.live_count = 3;
+    output out = output_new();
+    weir_recorder *const recorder = start(&pool, &out, 0);
+    weir__record_alloc(recorder, 1, 10, 0, 8, 0x1000); /* was under way: known already */
+    weir__record_use(recorder, 2, 8);
+    weir__record_free(recorder, 3, 7);
+    assert_int_equal(stop(recorder), 0);
+    assert_body(&out, "p 1 10 0 0x1000\n"
+                      "p 3 30 1 0x3000\n"
+                      "p 2 20 1 0xf000000000000000\n"
+                      "u 2 0\n"
+                      "f 3 1 0\n");
+    free(out.text);
+}
+
+static void test_many_prior_blocks(void **state)
+{
+    (void)state;
+    enum { COUNT = 5000 };
+    live_block *const live = calloc(COUNT, sizeof *live);
+    assert_non_null(live);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        live[i] = (live_block){.id = i + 1, .size = 1, .address = (COUNT - i) * 16};
+    }
+    weir_pool pool = pool_new();
+    pool.live = live;
+    pool.live_count = COUNT;
+    output out = output_new();
+    assert_int_equal(stop(start(&pool, &out, 0)), 0);
+    assert_int_equal(count_text(&out, "\np "), COUNT);
+    assert_true(out.calls > 1); /* more text than one piece takes */
+    free(out.text);
+    /* A sink that refuses the first piece is not offered the others. */
+    out = (output){.refuse_after = 0};
+    assert_int_equal(weir_recorder_stop(start(&pool, &out, 0), NULL), WEIR_ERR_DEVICE);
+    assert_int_equal(out.calls, 1);
+    free(live);
+}
+
+/* --- losses --- */
+
+static void test_full_ring_drops_and_counts(void **state)
+{
+    (void)state;
+    weir_pool pool = pool_new();
+    output out = output_new();
+    weir_recorder *const recorder = start(&pool, &out, 3); /* rounded up to 4 */
+    for (uint64_t id = 1; id <= 6; id++) {
+        weir__record_alloc(recorder, id, id, 0, 0, 0);
+    }
+    drain(recorder, 2);
+    /* 5 and 6 were lost, so what follows of them makes no sense and goes too. */
+    weir__record_use(recorder, 6, 1);
+    weir__record_free(recorder, 5, 0);
+    weir__record_free(recorder, 1, 0);
+    drain(recorder, 4);
+    weir__record_free(recorder, 1, 0); /* twice */
+    assert_int_equal(stop(recorder), 5);
+    assert_body(&out, "a 1 1 0 0\n"
+                      "a 2 2 0 0\n"
+                      "a 3 3 0 0\n"
+                      "a 4 4 0 0\n"
+                      "f 1 0 0\n");
+    assert_int_equal(count_text(&out, "#note lost 5 events\n"), 1);
+    assert_string_equal(out.text + out.length - 20, "#note lost 5 events\n");
+    free(out.text);
+}
+
+static void test_ring_is_used_again_and_again(void **state)
+{
+    (void)state;
+    weir_pool pool = pool_new();
+    output out = output_new();
+    weir_recorder *const recorder = start(&pool, &out, 4);
+    for (uint64_t id = 1; id <= 999; id += 3) {
+        for (uint64_t i = id; i < id + 3; i++) {
+            weir__record_alloc(recorder, i, 1, 0, 0, 0);
+        }
+        drain(recorder, 0);
+    }
+    assert_int_equal(stop(recorder), 0);
+    assert_int_equal(count_text(&out, "\na "), 999);
+    assert_int_equal(count_text(&out, "#wtr"), 1);
+    free(out.text);
+}
+
+static void test_sink_that_fails(void **state)
+{
+    (void)state;
+    weir_pool pool = pool_new();
+    output out = output_new();
+    out.refuse_after = 1;
+    weir_recorder *const recorder = start(&pool, &out, 0);
+    weir__record_alloc(recorder, 1, 1, 0, 0, 0);
+    drain(recorder, 0);
+    weir__record_alloc(recorder, 2, 1, 0, 0, 0);
+    weir__record_alloc(recorder, 3, 1, 0, 0, 0);
+    uint64_t lost = 0;
+    assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_ERR_DEVICE);
+    assert_int_equal(lost, 2); /* were in the text that it refused */
+    const size_t calls = out.calls;
+    weir__record_free(recorder, 1, 0);
+    assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_ERR_DEVICE);
+    assert_int_equal(lost, 3);
+    weir__record_free(recorder, 2, 0);
+    assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_ERR_DEVICE);
+    assert_int_equal(lost, 4);
+    assert_int_equal(out.calls, calls); /* not bothered again */
+    assert_null(pool.recorder);
+    assert_body(&out, "a 1 1 0 0\n");
+    free(out.text);
+}
+
+static void test_bad_arguments(void **state)
+{
+    (void)state;
+    weir_pool pool = pool_new();
+    output out = output_new();
+    weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+    weir_recorder *recorder = NULL;
+    assert_int_equal(weir_recorder_start(&pool, &config, &recorder), WEIR_ERR_INVALID);
+    config.sink = take_text;
+    config.sink_ctx = &out;
+    assert_int_equal(weir_recorder_start(NULL, &config, &recorder), WEIR_ERR_INVALID);
+    assert_int_equal(weir_recorder_start(&pool, NULL, &recorder), WEIR_ERR_INVALID);
+    assert_int_equal(weir_recorder_start(&pool, &config, NULL), WEIR_ERR_INVALID);
+    config.struct_size = 0;
+    assert_int_equal(weir_recorder_start(&pool, &config, &recorder), WEIR_ERR_INVALID);
+    config.struct_size = sizeof config;
+    assert_null(pool.recorder);
+    assert_int_equal(weir_recorder_start(&pool, &config, &recorder), WEIR_OK);
+    weir_recorder *second = NULL;
+    assert_int_equal(weir_recorder_start(&pool, &config, &second), WEIR_ERR_BUSY);
+    assert_null(second);
+    assert_ptr_equal(pool.recorder, recorder);
+    assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
+    assert_int_equal(weir_recorder_drain(NULL, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_recorder_stop(NULL, NULL), WEIR_ERR_INVALID);
+    free(out.text);
+}
+
+/* --- several threads --- */
+
+/* Runs `work` on a thread of its own and waits for its end. */
+static void on_another_thread(void *(*work)(void *), void *ctx)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, work, ctx), 0);
+    pthread_join(thread, NULL);
+}
+
+typedef struct one_event {
+    weir_recorder *recorder;
+    uint64_t id;
+    bool free;
+} one_event;
+
+static void *record_one(void *ctx)
+{
+    const one_event *const event = ctx;
+    if (event->free) {
+        weir__record_free(event->recorder, event->id, 0);
+    } else {
+        weir__record_alloc(event->recorder, event->id, 1, 0, 0, 0);
+    }
+    return NULL;
+}
+
+static void test_order_across_threads(void **state)
+{
+    (void)state;
+    weir_pool pool = pool_new();
+    output out = output_new();
+    weir_recorder *const recorder = start(&pool, &out, 0);
+    /* The block changes hands: each event is on another thread than the one before. */
+    weir__record_alloc(recorder, 1, 1, 0, 0, 0);
+    on_another_thread(record_one, &(one_event){.recorder = recorder, .id = 1, .free = true});
+    weir__record_alloc(recorder, 2, 1, 0, 0, 0);
+    on_another_thread(record_one, &(one_event){.recorder = recorder, .id = 3});
+    weir__record_free(recorder, 3, 0);
+    on_another_thread(record_one, &(one_event){.recorder = recorder, .id = 2, .free = true});
+    assert_int_equal(stop(recorder), 0);
+    assert_body(&out, "a 1 1 0 0\n"
+                      "f 1 0 1\n"
+                      "a 2 1 0 0\n"
+                      "a 3 1 0 2\n"
+                      "f 3 0 0\n"
+                      "f 2 0 3\n");
+    free(out.text);
+}
+
+/* Bytes that malloc has given out, where it can tell (not under a sanitizer). */
+static size_t bytes_in_use(void)
+{
+#if defined(__GLIBC__)
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+#else
+    return 0;
+#endif
+}
+
+/* Rings of ended threads are drained first and let go then: many threads in turn, few rings. */
+static void test_threads_come_and_go(void **state)
+{
+    (void)state;
+    weir_pool pool = pool_new();
+    output out = output_new();
+    weir_recorder *const recorder = start(&pool, &out, 1u << 16);
+    enum { COUNT = 300 }; /* 300 rings of 3.5 MiB would be 1 GiB */
+    const size_t before = bytes_in_use();
+    for (uint64_t id = 1; id <= COUNT; id++) {
+        on_another_thread(record_one, &(one_event){.recorder = recorder, .id = id});
+        if (id % 2 == 0) {
+            drain(recorder, 0);
+            assert_true(bytes_in_use() < before + ((size_t)16 << 20));
+        }
+    }
+    assert_int_equal(stop(recorder), 0);
+    assert_true(bytes_in_use() < before + ((size_t)1 << 20));
+    assert_int_equal(count_text(&out, "\na "), COUNT);
+    free(out.text);
+}
+
+/* A thread keeps its ring of a recorder that has ended: the next recorder may lie at the same
+ * address, and the thread must not write into the old ring. */
+typedef struct stepper {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    weir_recorder *recorder; /* to record into; NULL = nothing to do */
+    uint64_t id;
+    bool end;
+} stepper;
+
+static void *step(void *ctx)
+{
+    stepper *const self = ctx;
+    pthread_mutex_lock(&self->lock);
+    while (!self->end) {
+        if (self->recorder != NULL) {
+            weir__record_alloc(self->recorder, self->id, 1, 0, 0, 0);
+            self->recorder = NULL;
+            pthread_cond_broadcast(&self->changed);
+        }
+        pthread_cond_wait(&self->changed, &self->lock);
+    }
+    pthread_mutex_unlock(&self->lock);
+    return NULL;
+}
+
+static void make_step(stepper *self, weir_recorder *recorder, uint64_t id)
+{
+    pthread_mutex_lock(&self->lock);
+    self->recorder = recorder;
+    self->id = id;
+    pthread_cond_broadcast(&self->changed);
+    while (self->recorder != NULL) {
+        pthread_cond_wait(&self->changed, &self->lock);
+    }
+    pthread_mutex_unlock(&self->lock);
+}
+
+static void stepper_start(stepper *self, pthread_t *thread)
+{
+    pthread_mutex_init(&self->lock, NULL);
+    pthread_cond_init(&self->changed, NULL);
+    assert_int_equal(pthread_create(thread, NULL, step, self), 0);
+}
+
+static void stepper_end(stepper *self, pthread_t thread)
+{
+    pthread_mutex_lock(&self->lock);
+    self->end = true;
+    pthread_cond_broadcast(&self->changed);
+    pthread_mutex_unlock(&self->lock);
+    pthread_join(thread, NULL);
+    pthread_cond_destroy(&self->changed);
+    pthread_mutex_destroy(&self->lock);
+}
+
+static void test_recorders_come_and_go(void **state)
+{
+    (void)state;
+    stepper other = {.recorder = NULL};
+    pthread_t thread;
+    stepper_start(&other, &thread);
+    for (uint64_t round = 0; round < 20; round++) {
+        weir_pool pool = pool_new();
+        output out = output_new();
+        weir_recorder *const recorder = start(&pool, &out, 8);
+        for (uint64_t i = 1; i <= 3; i++) {
+            make_step(&other, recorder, i);
+            weir__record_free(recorder, i, 0);
+        }
+        assert_int_equal(stop(recorder), 0);
+        assert_body(&out, "a 1 1 0 0\nf 1 0 1\na 2 1 0 0\nf 2 0 1\na 3 1 0 0\nf 3 0 1\n");
+        free(out.text);
+    }
+    stepper_end(&other, thread);
+}
+
+/* What a thread keeps of ended recorders is let go when it meets the next one. */
+static void test_ended_recorders_leave_nothing_behind(void **state)
+{
+    (void)state;
+    weir_pool pool = pool_new();
+    output out = {.refuse_after = 0};
+    size_t before = 0;
+    for (uint64_t round = 0; round < 3000; round++) {
+        weir_recorder *const recorder = start(&pool, &out, 1);
+        weir__record_alloc(recorder, 1, 1, 0, 0, 0);
+        assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_ERR_DEVICE);
+        before = round == 10 ? bytes_in_use() : before;
+    }
+    assert_true(bytes_in_use() < before + 100000);
+}
+
+static void test_two_pools_at_once(void **state)
+{
+    (void)state;
+    stepper other = {.recorder = NULL};
+    pthread_t thread;
+    stepper_start(&other, &thread);
+    weir_pool pools[2] = {pool_new(), pool_new()};
+    output outs[2] = {output_new(), output_new()};
+    weir_recorder *recorders[2];
+    for (int i = 0; i < 2; i++) {
+        recorders[i] = start(&pools[i], &outs[i], 64);
+    }
+    for (uint64_t id = 1; id <= 20; id++) {
+        weir__record_alloc(recorders[id % 2], id, 1, 0, 0, 0);
+        make_step(&other, recorders[(id + 1) % 2], 100 + id);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(stop(recorders[i]), 0);
+        assert_int_equal(count_text(&outs[i], "\na "), 20);
+    }
+    for (uint64_t id = 1; id <= 20; id++) {
+        char line[32];
+        snprintf(line, sizeof line, " %" PRIu64 " 1 0 ", id);
+        assert_int_equal(count_text(&outs[id % 2], line), 1);
+        snprintf(line, sizeof line, " %" PRIu64 " 1 0 ", 100 + id);
+        assert_int_equal(count_text(&outs[(id + 1) % 2], line), 1);
+    }
+    free(outs[0].text);
+    free(outs[1].text);
+    stepper_end(&other, thread);
+}
+
+/* Threads pass blocks on through a shared table, the main thread drains all the while: in the trace
+ * every block begins before it is used and ends after, however the threads are interleaved. */
+enum { WORKERS = 4, SLOTS = 64, STEPS = 20000 };
+
+typedef struct crowd {
+    weir_recorder *recorder;
+    _Atomic uint64_t slots[SLOTS]; /* id of a block that anyone may take and free; 0 = none */
+    _Atomic uint64_t next_id;
+    atomic_int working;
+} crowd;
+
+static void *work_in_crowd(void *ctx)
+{
+    crowd *const self = ctx;
+    uint32_t seed = (uint32_t)atomic_load(&self->next_id) * 2654435761u + 1;
+    for (int i = 0; i < STEPS; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        const uint64_t fresh = atomic_fetch_add(&self->next_id, 1) + 1;
+        weir__record_alloc(self->recorder, fresh, 1, 0, 0, 0);
+        weir__record_use(self->recorder, fresh, 1);
+        const uint64_t old = atomic_exchange(&self->slots[(seed >> 16) % SLOTS], fresh);
+        if (old != 0) {
+            weir__record_free(self->recorder, old, 0);
+        }
+    }
+    atomic_fetch_sub(&self->working, 1);
+    return NULL;
+}
+
+/* Reads the lines and returns how many events they are. */
+static uint64_t assert_consistent(const output *out, uint64_t ids)
+{
+    char *const live = calloc(ids + 1, 1); /* 0 not seen, 1 live, 2 freed */
+    assert_non_null(live);
+    uint64_t last_time = 0;
+    uint64_t events = 0;
+    for (const char *line = out->text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        uint64_t time = 0;
+        uint64_t id = 0;
+        char kind = 0;
+        if (*line == '#') {
+            continue;
+        }
+        assert_int_equal(sscanf(line, "%c %" SCNu64 " %" SCNu64, &kind, &time, &id), 3);
+        assert_in_range(id, 1, ids);
+        assert_int_equal(live[id], kind == 'a' ? 0 : 1);
+        assert_true(time >= last_time);
+        live[id] = kind == 'f' ? 2 : 1;
+        last_time = time;
+        events++;
+    }
+    free(live);
+    return events;
+}
+
+static void run_crowd(uint32_t ring_events, bool may_lose)
+{
+    weir_pool pool = pool_new();
+    output out = output_new();
+    crowd all = {.recorder = start(&pool, &out, ring_events), .working = WORKERS};
+    pthread_t threads[WORKERS];
+    for (int i = 0; i < WORKERS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, work_in_crowd, &all), 0);
+    }
+    uint64_t lost = 0;
+    while (atomic_load(&all.working) != 0) {
+        assert_int_equal(weir_recorder_drain(all.recorder, &lost), WEIR_OK);
+        sched_yield();
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    lost = stop(all.recorder);
+    uint64_t left = 0;
+    for (int i = 0; i < SLOTS; i++) {
+        left += atomic_load(&all.slots[i]) != 0;
+    }
+    const uint64_t recorded = (uint64_t)WORKERS * STEPS * 3 - left;
+    assert_int_equal(assert_consistent(&out, (uint64_t)WORKERS * STEPS), recorded - lost);
+    if (may_lose) {
+        assert_true(lost > 0);
+    } else {
+        assert_int_equal(lost, 0);
+    }
+    free(out.text);
+}
+
+static void test_crowd_without_losses(void **state)
+{
+    (void)state;
+    run_crowd(1u << 16, false);
+}
+
+static void test_crowd_with_losses(void **state)
+{
+    (void)state;
+    run_crowd(16, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_header_comes_first),
+        cmocka_unit_test(test_source_stays_on_its_line),
+        cmocka_unit_test(test_every_kind_of_line),
+        cmocka_unit_test(test_times_count_from_the_start),
+        cmocka_unit_test(test_prior_blocks_in_address_order),
+        cmocka_unit_test(test_many_prior_blocks),
+        cmocka_unit_test(test_full_ring_drops_and_counts),
+        cmocka_unit_test(test_ring_is_used_again_and_again),
+        cmocka_unit_test(test_sink_that_fails),
+        cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_order_across_threads),
+        cmocka_unit_test(test_threads_come_and_go),
+        cmocka_unit_test(test_recorders_come_and_go),
+        cmocka_unit_test(test_ended_recorders_leave_nothing_behind),
+        cmocka_unit_test(test_two_pools_at_once),
+        cmocka_unit_test(test_crowd_without_losses),
+        cmocka_unit_test(test_crowd_with_losses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

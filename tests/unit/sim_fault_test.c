@@ -1,0 +1,287 @@
+/* tests/unit/sim_fault_test.c: every kind of failure on order, and broken streams. */
+#include "sim_test.h"
+
+#define PAGE (2 * MIB)
+
+/* What each call needs to exist. */
+typedef struct props {
+    weir_sim *sim;
+    weir_device *device;
+    weir_sim_stream *stream;
+    weir_event *event;
+    weir_event *spare;
+    uint64_t region;
+    uint64_t base;
+    weir_vm_handle mapped;
+    weir_vm_handle unmapped;
+} props;
+
+static props set_up(void)
+{
+    props p = {.sim = new_sim(free_of_charge())};
+    p.device = weir_sim_device(p.sim);
+    p.stream = new_stream(p.sim);
+    p.event = new_event(p.sim);
+    p.region = new_region(p.sim, PAGE);
+    ok(weir_device_vm_reserve(p.device, 4 * PAGE, &p.base));
+    ok(weir_device_vm_create(p.device, PAGE, &p.mapped));
+    ok(weir_device_vm_map(p.device, p.base, PAGE, p.mapped));
+    ok(weir_device_vm_create(p.device, PAGE, &p.unmapped));
+    return p;
+}
+
+/* Makes one call of a kind, which would succeed. */
+static weir_status make(props *p, weir_device_call call)
+{
+    uint64_t address = 0;
+    weir_vm_handle handle = 0;
+    bool complete = false;
+    switch (call) {
+    case WEIR_CALL_REGION_ALLOC:
+        return weir_device_region_alloc(p->device, PAGE, &address);
+    case WEIR_CALL_REGION_FREE:
+        return weir_device_region_free(p->device, p->region, PAGE);
+    case WEIR_CALL_VM_RESERVE:
+        return weir_device_vm_reserve(p->device, PAGE, &address);
+    case WEIR_CALL_VM_RELEASE:
+        return weir_device_vm_release(p->device, p->base, 4 * PAGE);
+    case WEIR_CALL_VM_CREATE:
+        return weir_device_vm_create(p->device, PAGE, &handle);
+    case WEIR_CALL_VM_DESTROY:
+        return weir_device_vm_destroy(p->device, p->unmapped);
+    case WEIR_CALL_VM_MAP:
+        return weir_device_vm_map(p->device, p->base + PAGE, PAGE, p->unmapped);
+    case WEIR_CALL_VM_UNMAP:
+        return weir_device_vm_unmap(p->device, p->base, PAGE);
+    case WEIR_CALL_EVENT_CREATE:
+        return weir_device_event_create(p->device, &p->spare);
+    case WEIR_CALL_EVENT_DESTROY:
+        return weir_device_event_destroy(p->device, p->event);
+    case WEIR_CALL_EVENT_RECORD:
+        return weir_device_event_record(p->device, p->event, p->stream);
+    case WEIR_CALL_EVENT_QUERY:
+        return weir_device_event_query(p->device, p->event, &complete);
+    case WEIR_CALL_EVENT_SYNC:
+        return weir_device_event_sync(p->device, p->event);
+    case WEIR_CALL_STREAM_WAIT_EVENT:
+        return weir_device_stream_wait_event(p->device, p->stream, p->event);
+    case WEIR_CALL_STREAM_SYNC:
+        return weir_device_stream_sync(p->device, p->stream);
+    case WEIR_CALL_COUNT:
+        break;
+    }
+    return WEIR_ERR_INTERNAL;
+}
+
+static void arm(weir_sim *sim, weir_device_call call, uint64_t nth, weir_status status)
+{
+    weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
+    fault.call = call;
+    fault.nth = nth;
+    fault.status = status;
+    ok(weir_sim_fault_arm(sim, &fault));
+}
+
+static void test_every_call_can_fail_and_changes_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < WEIR_CALL_COUNT; i++) {
+        weir_device_call call = (weir_device_call)i;
+        bool memory = call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_VM_RESERVE ||
+                      call == WEIR_CALL_VM_CREATE || call == WEIR_CALL_VM_MAP;
+        props p = set_up();
+        weir_sim_stats before = WEIR_SIM_STATS_INIT;
+        weir_sim_stats after = WEIR_SIM_STATS_INIT;
+        ok(weir_sim_get_stats(p.sim, &before));
+        arm(p.sim, call, 1, WEIR_OK);
+        fails(make(&p, call), memory ? WEIR_ERR_NO_MEMORY : WEIR_ERR_DEVICE);
+        ok(weir_sim_get_stats(p.sim, &after));
+        assert_int_equal(before.held_bytes, after.held_bytes);
+        assert_int_equal(before.calls[call] + 1, after.calls[call]); /* counted all the same */
+        if (call == WEIR_CALL_VM_RELEASE) {
+            ok(weir_device_vm_unmap(p.device, p.base, PAGE));
+        }
+        ok(make(&p, call)); /* once only, and now it works */
+        weir_sim_destroy(p.sim);
+    }
+}
+
+static void test_a_failed_sync_orders_nothing(void **state)
+{
+    (void)state;
+    props p = set_up();
+    weir_sim_stream *other = new_stream(p.sim);
+    weir_sim_block_alloc(p.sim, p.region, PAGE, p.stream, "x");
+    writes(p.sim, p.stream, p.region, PAGE, "first");
+    arm(p.sim, WEIR_CALL_STREAM_SYNC, 1, WEIR_OK);
+    fails(weir_device_stream_sync(p.device, p.stream), WEIR_ERR_DEVICE);
+    assert_int_equal(weir_sim_now(p.sim), 0);
+    writes(p.sim, other, p.region, PAGE, "second");
+    only_finding(p.sim, WEIR_SIM_UNORDERED, "first", "second");
+    weir_sim_destroy(p.sim);
+}
+
+static void test_nth_and_repeat_and_clear(void **state)
+{
+    (void)state;
+    props p = set_up();
+    arm(p.sim, WEIR_CALL_EVENT_RECORD, 3, WEIR_ERR_LIMIT);
+    ok(make(&p, WEIR_CALL_EVENT_RECORD));
+    ok(make(&p, WEIR_CALL_EVENT_QUERY)); /* another kind does not count */
+    ok(make(&p, WEIR_CALL_EVENT_RECORD));
+    fails(make(&p, WEIR_CALL_EVENT_RECORD), WEIR_ERR_LIMIT);
+    ok(make(&p, WEIR_CALL_EVENT_RECORD));
+
+    weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
+    fault.call = WEIR_CALL_ANY;
+    fault.nth = 2;
+    fault.repeat = true;
+    ok(weir_sim_fault_arm(p.sim, &fault));
+    for (int i = 0; i < 3; i++) {
+        ok(make(&p, WEIR_CALL_EVENT_RECORD));
+        fails(make(&p, WEIR_CALL_EVENT_QUERY), WEIR_ERR_DEVICE);
+    }
+    weir_sim_fault_clear(p.sim);
+    for (int i = 0; i < 6; i++) {
+        ok(make(&p, WEIR_CALL_EVENT_QUERY));
+    }
+    arm(p.sim, WEIR_CALL_EVENT_QUERY, 0, WEIR_OK); /* never */
+    ok(make(&p, WEIR_CALL_EVENT_QUERY));
+    fault.call = (weir_device_call)99;
+    fails(weir_sim_fault_arm(p.sim, &fault), WEIR_ERR_INVALID);
+    fails(weir_sim_fault_arm(p.sim, NULL), WEIR_ERR_INVALID);
+    weir_sim_destroy(p.sim);
+}
+
+static void test_slow_calls(void **state)
+{
+    (void)state;
+    props p = set_up();
+    weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
+    fault.call = WEIR_CALL_REGION_ALLOC;
+    fault.nth = 1;
+    fault.slow = true;
+    fault.extra_ns = 5000;
+    ok(weir_sim_fault_arm(p.sim, &fault));
+    ok(make(&p, WEIR_CALL_REGION_ALLOC));
+    assert_int_equal(weir_sim_now(p.sim), 5000);
+    ok(make(&p, WEIR_CALL_REGION_ALLOC));
+    assert_int_equal(weir_sim_now(p.sim), 5000);
+    fault.slow = false; /* fails, and takes its time over it */
+    ok(weir_sim_fault_arm(p.sim, &fault));
+    fails(make(&p, WEIR_CALL_REGION_ALLOC), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(weir_sim_now(p.sim), 10000);
+    weir_sim_destroy(p.sim);
+}
+
+/* The k-th map of several fails; what was mapped stays, and can be undone. */
+static void test_half_way_through_a_map_of_many_parts(void **state)
+{
+    (void)state;
+    for (uint64_t k = 1; k <= 4; k++) {
+        weir_sim *sim = new_sim(free_of_charge());
+        weir_device *device = weir_sim_device(sim);
+        uint64_t base = 0;
+        weir_vm_handle handles[4];
+        uint64_t mapped = 0;
+        ok(weir_device_vm_reserve(device, 4 * PAGE, &base));
+        arm(sim, WEIR_CALL_VM_MAP, k, WEIR_OK);
+        for (uint64_t i = 0; i < 4; i++) {
+            ok(weir_device_vm_create(device, PAGE, &handles[i]));
+        }
+        while (mapped < 4 &&
+               weir_device_vm_map(device, base + mapped * PAGE, PAGE, handles[mapped]) == WEIR_OK) {
+            mapped++;
+        }
+        assert_int_equal(mapped, k - 1);
+        fails(weir_device_vm_unmap(device, base + mapped * PAGE, PAGE), WEIR_ERR_INVALID);
+        for (uint64_t i = 0; i < mapped; i++) {
+            ok(weir_device_vm_unmap(device, base + i * PAGE, PAGE));
+        }
+        for (uint64_t i = 0; i < 4; i++) {
+            ok(weir_device_vm_destroy(device, handles[i]));
+        }
+        ok(weir_device_vm_release(device, base, 4 * PAGE));
+        weir_sim_audit_leaks(sim);
+        is_clean(sim);
+        weir_sim_destroy(sim);
+    }
+}
+
+static void test_broken_stream(void **state)
+{
+    (void)state;
+    props p = set_up();
+    weir_sim_stream *other = new_stream(p.sim);
+    weir_event *early = new_event(p.sim);
+    bool complete = false;
+    weir_sim_block_alloc(p.sim, p.region, PAGE, p.stream, "x");
+    writes(p.sim, p.stream, p.region, PAGE, "done");
+    ok(weir_device_event_record(p.device, early, p.stream));
+    weir_sim_advance(p.sim, LONG_NS);
+    writes(p.sim, p.stream, p.region, PAGE, "dropped");
+    ok(weir_device_event_record(p.device, p.event, p.stream));
+    ok(weir_sim_stream_break(p.sim, p.stream));
+    assert_int_equal(weir_sim_stream_tail(p.sim, p.stream), LONG_NS);
+    weir_sim_work work = WEIR_SIM_WORK_INIT;
+    ok(weir_device_event_query(p.device, early, &complete)); /* that much was complete */
+    assert_true(complete);
+    fails(weir_device_event_query(p.device, p.event, &complete), WEIR_ERR_DEVICE);
+    fails(weir_device_event_sync(p.device, p.event), WEIR_ERR_DEVICE);
+    fails(weir_device_stream_wait_event(p.device, other, p.event), WEIR_ERR_DEVICE);
+    fails(weir_sim_launch(p.sim, p.stream, &work), WEIR_ERR_DEVICE);
+    fails(weir_device_event_record(p.device, early, p.stream), WEIR_ERR_DEVICE);
+    fails(weir_device_stream_sync(p.device, p.stream), WEIR_ERR_DEVICE);
+    fails(weir_sim_sync(p.sim), WEIR_ERR_DEVICE);
+    busy(p.sim, other, 1); /* the others go on */
+    sync_stream(p.sim, other);
+    /* The device has said that the stream is dead: its memory is free to go. */
+    weir_sim_block_free(p.sim, p.region, NULL, "del x");
+    give_region(p.sim, p.region, PAGE);
+    is_clean(p.sim);
+    ok(weir_sim_stream_destroy(p.sim, p.stream));
+    ok(weir_sim_sync(p.sim));
+    fails(weir_sim_stream_break(p.sim, p.stream), WEIR_ERR_INVALID);
+    weir_sim_destroy(p.sim);
+}
+
+static void count_up(void *ctx)
+{
+    (*(int *)ctx)++;
+}
+
+static void test_broken_stream_drops_what_was_queued(void **state)
+{
+    (void)state;
+    weir_sim *sim = new_sim(free_of_charge());
+    weir_sim_stream *streams[3] = {new_stream(sim), new_stream(sim), new_stream(sim)};
+    int calls[3] = {0};
+    for (uint64_t i = 0; i < 30; i++) {
+        weir_sim_work work = WEIR_SIM_WORK_INIT;
+        work.duration_ns = 100 + 7 * i % 5;
+        work.host_function = count_up;
+        work.host_ctx = &calls[i % 3];
+        ok(weir_sim_launch(sim, streams[i % 3], &work));
+    }
+    weir_sim_advance(sim, 250);
+    ok(weir_sim_stream_break(sim, streams[1]));
+    fails(weir_sim_sync(sim), WEIR_ERR_DEVICE);
+    assert_int_equal(calls[0], 10);
+    assert_int_equal(calls[1], 2);
+    assert_int_equal(calls[2], 10);
+    weir_sim_destroy(sim);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_call_can_fail_and_changes_nothing),
+        cmocka_unit_test(test_a_failed_sync_orders_nothing),
+        cmocka_unit_test(test_nth_and_repeat_and_clear),
+        cmocka_unit_test(test_slow_calls),
+        cmocka_unit_test(test_half_way_through_a_map_of_many_parts),
+        cmocka_unit_test(test_broken_stream),
+        cmocka_unit_test(test_broken_stream_drops_what_was_queued),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,481 @@
+/* tests/unit/sim_oracle_test.c: the auditor against the plainest possible judge, on random programs.
+ *
+ * The judge keeps, for every byte, every access there ever was, and for every operation the set of all operations
+ * before it. The auditor keeps vector clocks and forgets whatever it can. Both must find their first fault at the
+ * same call of the same program, and of the same kinds; after that the program ends, because then they may differ in
+ * what they forgive. Most calls that the judge would fault are left out, so that programs get long before they go
+ * wrong. Programs are made of a seed, which a failure prints; WEIR_TEST_SEED runs that one alone.
+ */
+#include "sim_test.h"
+
+#include <stdlib.h>
+
+enum {
+    STREAMS = 4,
+    EVENTS = 3,
+    BYTES = 48,
+    STEPS = 150,
+    NODES = 192,
+    BLOCKS = STEPS + 1,
+    HISTORY = STEPS * 2,
+    PROGRAMS = 4000
+};
+
+typedef struct set {
+    uint64_t words[NODES / 64];
+} set;
+
+static bool has(const set *s, int node)
+{
+    return node < 0 ||
+           (s->words[node / 64] >> (node % 64) & 1) != 0; /* -1: no operation, before everything */
+}
+
+static void add(set *s, int node)
+{
+    s->words[node / 64] |= (uint64_t)1 << (node % 64);
+}
+
+/* Whether that made a difference. */
+static bool join(set *s, const set *other)
+{
+    bool changed = false;
+    for (int i = 0; i < NODES / 64; i++) {
+        changed = changed || (other->words[i] & ~s->words[i]) != 0;
+        s->words[i] |= other->words[i];
+    }
+    return changed;
+}
+
+typedef struct access {
+    int node;
+    bool write;
+} access;
+
+typedef struct byte {
+    int block; /* the last one to hold it; -1: none ever */
+    int count;
+    access history[HISTORY];
+} byte;
+
+typedef struct block {
+    int start;
+    int end;
+    int alloc_node; /* whoever is after this is after the hand-out; -1: everybody is */
+    int free_node;  /* the last work before the free */
+    bool live;
+} block;
+
+typedef struct judge {
+    int nodes;
+    set host;
+    set after[STREAMS]; /* what a stream's next operation is after */
+    int last[STREAMS];  /* the stream's last operation, waits included */
+    int last_work[STREAMS];
+    set events[EVENTS];
+    byte bytes[BYTES];
+    block blocks[BLOCKS];
+    int block_count;
+    bool expected[WEIR_SIM_FINDING_KINDS]; /* of the call that is being made */
+} judge;
+
+static uint32_t random_state;
+
+static int below(int limit)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (int)((random_state >> 8) % (uint32_t)limit);
+}
+
+static int new_node(judge *j, int stream)
+{
+    int node = j->nodes++;
+    add(&j->after[stream], node);
+    j->last[stream] = node;
+    return node;
+}
+
+/* Whether some access to the byte, ever, or the hand-out or free of its block, is not in `known`. */
+static bool is_pending(const judge *j, const byte *b, const set *known)
+{
+    for (int i = 0; i < b->count; i++) {
+        if (!has(known, b->history[i].node)) {
+            return true;
+        }
+    }
+    if (b->block < 0) {
+        return false;
+    }
+    const block *owner = &j->blocks[b->block];
+    return !has(known, owner->alloc_node) || (!owner->live && !has(known, owner->free_node));
+}
+
+static void judge_alloc(judge *j, int start, int end, int stream)
+{
+    if (stream >= 0) {
+        (void)join(&j->after[stream], &j->host);
+    }
+    const set *known = stream >= 0 ? &j->after[stream] : &j->host;
+    bool idle = true;
+    for (int i = start; i < end; i++) {
+        byte *b = &j->bytes[i];
+        if (b->block >= 0 && j->blocks[b->block].live) {
+            j->expected[WEIR_SIM_OVERLAP] = true;
+        } else if (is_pending(j, b, known)) {
+            j->expected[WEIR_SIM_EARLY_REUSE] = true;
+        }
+        idle = idle && !is_pending(j, b, &j->host);
+        b->block = j->block_count;
+    }
+    j->blocks[j->block_count++] = (block){.start = start,
+                                          .end = end,
+                                          .alloc_node = idle || stream < 0 ? -1 : j->last[stream],
+                                          .free_node = -1,
+                                          .live = true};
+}
+
+static void judge_free(judge *j, int at, int stream)
+{
+    block *b = j->bytes[at].block >= 0 ? &j->blocks[j->bytes[at].block] : NULL;
+    if (b == NULL || b->start != at) {
+        j->expected[WEIR_SIM_FOREIGN_FREE] = true;
+        return;
+    }
+    if (!b->live) {
+        j->expected[WEIR_SIM_DOUBLE_FREE] = true;
+        return;
+    }
+    for (int i = b->start; stream < 0 && i < b->end; i++) {
+        if (is_pending(j, &j->bytes[i], &j->host)) {
+            j->expected[WEIR_SIM_FREE_PENDING] = true;
+        }
+    }
+    b->live = false;
+    b->free_node = stream >= 0 ? j->last_work[stream] : -1;
+}
+
+static void judge_access(judge *j, int start, int end, bool write, int stream, int node)
+{
+    int first = j->bytes[start].block;
+    if (first < 0) {
+        j->expected[WEIR_SIM_OUTSIDE_BLOCK] = true;
+        return;
+    }
+    const block *owner = &j->blocks[first];
+    if (!owner->live) {
+        j->expected[WEIR_SIM_USE_AFTER_FREE] = true;
+        return;
+    }
+    if (end > owner->end) {
+        j->expected[WEIR_SIM_OUTSIDE_BLOCK] = true;
+        end = owner->end;
+    }
+    for (int i = start; i < end; i++) {
+        byte *b = &j->bytes[i];
+        bool conflict = !has(&j->after[stream], owner->alloc_node);
+        for (int k = 0; k < b->count; k++) {
+            conflict = conflict || ((write || b->history[k].write) &&
+                                    !has(&j->after[stream], b->history[k].node));
+        }
+        if (conflict) {
+            j->expected[WEIR_SIM_UNORDERED] = true;
+        }
+        assert_in_range(b->count, 0, HISTORY - 1);
+        b->history[b->count++] = (access){node, write};
+    }
+}
+
+static void judge_region_free(judge *j)
+{
+    for (int i = 0; i < BYTES; i++) {
+        const byte *b = &j->bytes[i];
+        if (is_pending(j, b, &j->host)) {
+            j->expected[WEIR_SIM_REGION_PENDING] = true;
+        }
+        if (b->block >= 0 && j->blocks[b->block].live) {
+            j->expected[WEIR_SIM_REGION_LIVE] = true;
+        }
+    }
+}
+
+/* --- one program --- */
+
+typedef struct run {
+    weir_sim *sim;
+    weir_device *device;
+    weir_sim_stream *streams[STREAMS];
+    weir_event *events[EVENTS];
+    uint64_t region;
+} run;
+
+/* A live block, if a few tries find one: random addresses would end every program at once. */
+static int some_live_block(const judge *j)
+{
+    for (int tries = 0; tries < 8 && j->block_count > 0; tries++) {
+        int i = below(j->block_count);
+        if (j->blocks[i].live) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* A call that may be faulted: judged first, then made or not. */
+typedef struct call {
+    enum { WORK, ALLOC, FREE } kind;
+    int stream; /* -1: the host */
+    int start;
+    int end;
+    int count;
+    struct {
+        int start;
+        int end;
+        bool write;
+    } accesses[2];
+} call;
+
+static call decide_work(const judge *j)
+{
+    call c = {.kind = WORK, .stream = below(STREAMS), .count = 1 + below(2)};
+    for (int i = 0; i < c.count; i++) {
+        int b = below(40) != 0 ? some_live_block(j) : -1;
+        int start = below(BYTES);
+        int end = start + 1 + below(BYTES - start);
+        if (b >= 0) {
+            start = j->blocks[b].start + below(j->blocks[b].end - j->blocks[b].start);
+            end = start + 1 + below(j->blocks[b].end - start);
+        }
+        c.accesses[i].start = start;
+        c.accesses[i].end = end;
+        c.accesses[i].write = below(2) != 0;
+    }
+    return c;
+}
+
+static call decide(const judge *j, int dice)
+{
+    if (dice < 5) {
+        return decide_work(j);
+    }
+    call c = {
+        .kind = dice < 8 ? ALLOC : FREE, .stream = below(STREAMS + 1) - 1, .start = below(BYTES)};
+    if (c.kind == ALLOC) {
+        int longest = BYTES - c.start < 12 ? BYTES - c.start : 12;
+        c.end = c.start + 1 + below(longest);
+        return c;
+    }
+    int b = some_live_block(j);
+    c.start = b >= 0 && below(20) != 0 ? j->blocks[b].start : c.start;
+    return c;
+}
+
+static void judge_call(judge *j, const call *c)
+{
+    if (c->kind == ALLOC) {
+        judge_alloc(j, c->start, c->end, c->stream);
+    } else if (c->kind == FREE) {
+        judge_free(j, c->start, c->stream);
+    } else {
+        (void)join(&j->after[c->stream], &j->host);
+        int node = new_node(
+            j, c->stream); /* it is after itself: an operation does not conflict with itself */
+        j->last_work[c->stream] = node;
+        for (int i = 0; i < c->count; i++) {
+            judge_access(j, c->accesses[i].start, c->accesses[i].end, c->accesses[i].write,
+                         c->stream, node);
+        }
+    }
+}
+
+static void make_call(const run *r, const call *c)
+{
+    weir_sim_stream *stream = c->stream >= 0 ? r->streams[c->stream] : NULL;
+    if (c->kind == ALLOC) {
+        weir_sim_block_alloc(r->sim, r->region + (uint64_t)c->start, (uint64_t)(c->end - c->start),
+                             stream, NULL);
+        return;
+    }
+    if (c->kind == FREE) {
+        weir_sim_block_free(r->sim, r->region + (uint64_t)c->start, stream, NULL);
+        return;
+    }
+    weir_sim_access accesses[2];
+    for (int i = 0; i < c->count; i++) {
+        accesses[i] =
+            (weir_sim_access){.address = r->region + (uint64_t)c->accesses[i].start,
+                              .size = (uint64_t)(c->accesses[i].end - c->accesses[i].start),
+                              .write = c->accesses[i].write};
+    }
+    weir_sim_work work = WEIR_SIM_WORK_INIT;
+    work.duration_ns = (uint64_t)below(1000);
+    work.accesses = accesses;
+    work.access_count = (size_t)c->count;
+    ok(weir_sim_launch(r->sim, stream, &work));
+}
+
+static bool is_faulted(const judge *j)
+{
+    for (int kind = 0; kind < WEIR_SIM_FINDING_KINDS; kind++) {
+        if (j->expected[kind]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void step_call(judge *j, const run *r, int dice)
+{
+    static judge before;
+    call c = decide(j, dice);
+    before = *j;
+    judge_call(j, &c);
+    if (is_faulted(j) && below(c.kind == FREE ? 10 : 50) != 0) {
+        *j = before;
+        return;
+    }
+    make_call(r, &c);
+}
+
+static void step_order(judge *j, const run *r)
+{
+    int stream = below(STREAMS);
+    int event = below(EVENTS);
+    bool complete = false;
+    switch (below(7)) {
+    case 0:
+    case 1:
+        (void)join(&j->after[stream], &j->host);
+        j->events[event] = j->after[stream];
+        ok(weir_device_event_record(r->device, r->events[event], r->streams[stream]));
+        break;
+    case 2:
+    case 3:
+        (void)join(&j->after[stream], &j->host);
+        if (join(&j->after[stream], &j->events[event])) {
+            (void)new_node(j, stream);
+        }
+        ok(weir_device_stream_wait_event(r->device, r->streams[stream], r->events[event]));
+        break;
+    case 4:
+        ok(weir_device_event_query(r->device, r->events[event], &complete));
+        if (complete) {
+            (void)join(&j->host, &j->events[event]);
+        }
+        break;
+    case 5:
+        (void)join(&j->host, &j->events[event]);
+        ok(weir_device_event_sync(r->device, r->events[event]));
+        break;
+    default:
+        if (below(8) == 0) {
+            for (int i = 0; i < j->nodes; i++) {
+                add(&j->host, i);
+            }
+            ok(weir_sim_sync(r->sim));
+        } else {
+            (void)join(&j->host, &j->after[stream]);
+            ok(weir_device_stream_sync(r->device, r->streams[stream]));
+        }
+        break;
+    }
+}
+
+/* Whether both are of one mind; *done when there was a finding. */
+static bool agree(const judge *j, weir_sim *sim, bool *done)
+{
+    bool same = true;
+    for (int kind = 0; kind < WEIR_SIM_FINDING_KINDS; kind++) {
+        bool found = weir_sim_finding_count(sim, (weir_sim_finding_kind)kind) > 0;
+        *done = *done || found || j->expected[kind];
+        if (found != j->expected[kind]) {
+            same = false;
+            print_error("%s: the judge says %s, the auditor %s\n",
+                        weir_sim_finding_name((weir_sim_finding_kind)kind),
+                        j->expected[kind] ? "yes" : "no", found ? "yes" : "no");
+        }
+    }
+    return same;
+}
+
+/* Returns the number of steps until the first finding, or of all. */
+static int run_program(uint32_t seed, uint64_t *kinds)
+{
+    static judge j;
+    memset(&j, 0, sizeof j);
+    for (int i = 0; i < BYTES; i++) {
+        j.bytes[i].block = -1;
+    }
+    random_state = seed;
+    run r = {.sim = new_sim(free_of_charge())};
+    r.device = weir_sim_device(r.sim);
+    r.region = new_region(r.sim, 2 * MIB);
+    for (int i = 0; i < STREAMS; i++) {
+        r.streams[i] = new_stream(r.sim);
+        j.last[i] = -1;
+        j.last_work[i] = -1;
+    }
+    for (int i = 0; i < EVENTS; i++) {
+        r.events[i] = new_event(r.sim);
+    }
+    bool done = false;
+    int step = 0;
+    int ordering = 2 + below(14); /* some programs are careful, some are not */
+    while (!done && step < STEPS) {
+        int dice = below(10 + ordering);
+        weir_sim_advance(r.sim, (uint64_t)below(200));
+        if (dice < 10) {
+            step_call(&j, &r, dice);
+        } else {
+            step_order(&j, &r);
+        }
+        step++;
+        if (!agree(&j, r.sim, &done)) {
+            print_error("WEIR_TEST_SEED=%u, step %d\n", seed, step);
+            fail();
+        }
+    }
+    if (!done) {
+        judge_region_free(&j);
+        give_region(r.sim, r.region, 2 * MIB);
+        if (!agree(&j, r.sim, &done)) {
+            print_error("WEIR_TEST_SEED=%u, region_free\n", seed);
+            fail();
+        }
+    }
+    for (int kind = 0; kind < WEIR_SIM_FINDING_KINDS; kind++) {
+        kinds[kind] += j.expected[kind];
+    }
+    weir_sim_destroy(r.sim);
+    return step;
+}
+
+static void test_first_finding_of_random_programs(void **state)
+{
+    (void)state;
+    uint64_t kinds[WEIR_SIM_FINDING_KINDS] = {0};
+    uint64_t steps = 0;
+    const char *one = getenv("WEIR_TEST_SEED");
+    if (one != NULL) {
+        (void)run_program((uint32_t)strtoul(one, NULL, 10), kinds);
+        return;
+    }
+    for (uint32_t seed = 1; seed <= PROGRAMS; seed++) {
+        steps += (uint64_t)run_program(seed, kinds);
+    }
+    print_message("%d programs, %llu calls\n", PROGRAMS, (unsigned long long)steps);
+    for (int kind = 0; kind < WEIR_SIM_FINDING_KINDS; kind++) {
+        print_message("%8llu %s\n", (unsigned long long)kinds[kind],
+                      weir_sim_finding_name((weir_sim_finding_kind)kind));
+        /* A test that never meets a kind says nothing about it. */
+        bool reachable = kind != WEIR_SIM_OUTSIDE_REGION && kind != WEIR_SIM_LEAK;
+        assert_true(!reachable || kinds[kind] > 20);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_finding_of_random_programs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,124 @@
+/* tests/unit/sim_thread_test.c: several threads at one simulator. What is checked here is that nothing is lost and
+ * nobody waits for ever; that there is no data race is for a thread sanitizer to say, with this as its program. */
+#include "sim_test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { THREADS = 4, ROUNDS = 2000 };
+
+typedef struct worker {
+    weir_sim *sim;
+    weir_sim_stream *stream;
+    uint64_t region; /* 2 MiB of its own */
+    atomic_int *calls;
+    int failures;
+} worker;
+
+static void count_up(void *ctx)
+{
+    atomic_fetch_add((atomic_int *)ctx, 1);
+}
+
+/* No assertions here: cmocka's belong to the main thread. */
+static void *work_on_a_stream(void *ctx)
+{
+    worker *w = ctx;
+    weir_device *device = weir_sim_device(w->sim);
+    weir_event *event = NULL;
+    w->failures += weir_device_event_create(device, &event) != WEIR_OK;
+    for (int i = 0; i < ROUNDS; i++) {
+        weir_sim_access access = {.address = w->region, .size = 4096, .write = true};
+        weir_sim_work work = WEIR_SIM_WORK_INIT;
+        work.duration_ns = 500;
+        work.accesses = &access;
+        work.access_count = 1;
+        work.tag = "kernel";
+        weir_sim_block_alloc(w->sim, w->region, 4096, w->stream, "block");
+        w->failures += weir_sim_launch(w->sim, w->stream, &work) != WEIR_OK;
+        work.access_count = 0;
+        work.host_function = count_up;
+        work.host_ctx = w->calls;
+        w->failures += weir_sim_launch(w->sim, w->stream, &work) != WEIR_OK;
+        weir_sim_block_free(w->sim, w->region, w->stream, "free");
+        w->failures += weir_device_event_record(device, event, w->stream) != WEIR_OK;
+        if (i % 7 == 0) {
+            w->failures += weir_device_event_sync(device, event) != WEIR_OK;
+        } else if (i % 11 == 0) {
+            weir_sim_advance(w->sim, 100);
+        }
+    }
+    w->failures += weir_device_stream_sync(device, w->stream) != WEIR_OK;
+    return NULL;
+}
+
+static void test_threads_share_a_simulator(void **state)
+{
+    (void)state;
+    weir_sim *sim = new_sim(free_of_charge());
+    pthread_t threads[THREADS];
+    worker workers[THREADS];
+    atomic_int calls = 0;
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.sim = sim,
+                              .stream = new_stream(sim),
+                              .region = new_region(sim, 2 * MIB),
+                              .calls = &calls};
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, work_on_a_stream, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(workers[i].failures, 0);
+    }
+    ok(weir_sim_sync(sim));
+    assert_int_equal(atomic_load(&calls), THREADS * ROUNDS);
+    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+    ok(weir_sim_get_stats(sim, &stats));
+    assert_int_equal(stats.operations, 2 * THREADS * ROUNDS);
+    is_clean(sim);
+    weir_sim_destroy(sim);
+}
+
+/* A host function that itself uses the simulator, and even queues more of its kind. */
+typedef struct chain {
+    weir_sim *sim;
+    weir_sim_stream *stream;
+    int left;
+} chain;
+
+static void next_link(void *ctx)
+{
+    chain *c = ctx;
+    if (c->left-- > 0) {
+        weir_sim_work work = WEIR_SIM_WORK_INIT;
+        work.duration_ns = 10;
+        work.host_function = next_link;
+        work.host_ctx = c;
+        (void)weir_sim_launch(c->sim, c->stream, &work);
+        weir_sim_advance(c->sim, 3);
+    }
+}
+
+static void test_host_function_calls_back(void **state)
+{
+    (void)state;
+    weir_sim *sim = new_sim(free_of_charge());
+    chain c = {.sim = sim, .stream = new_stream(sim), .left = 20};
+    next_link(&c);
+    for (int i = 0; i < 30; i++) {
+        ok(weir_sim_sync(sim)); /* waits for what is queued now; each link queues one more */
+    }
+    assert_int_equal(c.left, -1);
+    weir_sim_destroy(sim);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads_share_a_simulator),
+        cmocka_unit_test(test_host_function_calls_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,680 @@
+/* trace_snapshot_test.c: the import of PyTorch and torch_npu snapshots, on pickles that the test makes itself. The
+ * expected traces are written out as text, so that each test shows what becomes of what. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pickle_writer.h"
+#include "trace.h"
+
+#define ALLOC "alloc"
+#define REQUESTED "free_requested"
+#define COMPLETED "free_completed"
+#define BASE 0x700000000000u
+#define MIB ((uint64_t)1 << 20)
+
+/* Imports the pickle, frees the writer, and returns the trace after one round through text. */
+static struct trace *import(struct pickle_writer *writer)
+{
+    struct trace *trace = NULL;
+    struct trace *again = NULL;
+    struct trace_error error;
+    char *text = NULL;
+    size_t size = 0;
+    if (trace_read_memory("dir/s.pickle", writer->bytes, writer->size, NULL, &trace, &error) !=
+        WEIR_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_int_equal(trace_write_memory(trace, &text, &size, &error), WEIR_OK);
+    if (trace_read_memory("again", text, size, NULL, &again, &error) != WEIR_OK) {
+        fail_msg("%s\n%s", error.message, text);
+    }
+    assert_int_equal(again->event_count, trace->event_count);
+    trace_free(again);
+    free(text);
+    pw_free(writer);
+    return trace;
+}
+
+static void expect_text(struct trace *trace, const char *expected)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct trace_error error;
+    assert_int_equal(trace_write_memory(trace, &text, &size, &error), WEIR_OK);
+    assert_string_equal(text, expected);
+    free(text);
+    trace_free(trace);
+}
+
+static void bad(struct pickle_writer *writer, weir_status status, const char *message)
+{
+    struct trace *trace = NULL;
+    struct trace_error error;
+    assert_int_equal(
+        trace_read_memory("s.pickle", writer->bytes, writer->size, NULL, &trace, &error), status);
+    assert_null(trace);
+    assert_string_equal(error.message, message);
+    pw_free(writer);
+}
+
+static void put_free(struct pickle_writer *w, uint64_t address, uint64_t size, uint64_t stream,
+                     uint64_t time_us)
+{
+    pw_entry(w, REQUESTED, address, size, stream, time_us);
+    pw_entry(w, COMPLETED, address, size, stream, time_us);
+}
+
+/* --- the ordinary case --- */
+
+/* A window that begins with one block and ends with another, a segment of its own, frames, an OOM and a snapshot. */
+static void make_ordinary(struct pickle_writer *w)
+{
+    pw_snapshot(w);
+    pw_segment(w, 0, BASE, 2 * MIB, 0, 0);
+    pw_block(w, BASE, 512, 100, "active_allocated");
+    pw_block(w, BASE + 512, 2 * MIB - 512, 0, "inactive");
+    pw_segment_end(w);
+    pw_segment(w, 0, BASE + 64 * MIB, 20 * MIB, 0, 0);
+    pw_block(w, BASE + 64 * MIB, 3 * MIB, 3 * MIB, "active_allocated");
+    pw_block(w, BASE + 67 * MIB, 17 * MIB, 0, "inactive");
+    pw_segment_end(w);
+    pw_histories(w);
+    pw_list(w);
+    put_free(w, BASE + 512, 700, 0, 1000);
+    pw_entry(w, "segment_alloc", BASE + 64 * MIB, 20 * MIB, 0, 1001);
+    pw_entry_open(w, ALLOC, BASE + 64 * MIB, 3 * MIB, 0, 1002);
+    pw_str(w, "frames");
+    pw_list(w);
+    pw_frame(w, "??", "native()");
+    pw_frame(w, "/usr/lib/python3/site-packages/torch/nn/modules/linear.py", "forward");
+    pw_frame(w, "C:\\code\\model.py", "step");
+    pw_list_end(w);
+    pw_dict_end(w);
+    pw_dict(w);
+    pw_key_str(w, "action", "oom");
+    pw_key_int(w, "size", 99 * MIB);
+    pw_key_int(w, "device_free", 5 * MIB);
+    pw_key_int(w, "stream", 0);
+    pw_key_int(w, "time_us", 1003);
+    pw_dict_end(w);
+    pw_entry(w, "snapshot", 0, 0, 0, 1004);
+    pw_list_end(w);
+    pw_snapshot_end(w);
+}
+
+static void test_ordinary(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    make_ordinary(&w);
+    struct trace *trace = import(&w);
+    assert_int_equal(trace->pad_bytes, 0);
+    assert_true(trace->has_addresses);
+    assert_true(trace->has_segments);
+    assert_false(trace->expandable);
+    assert_null(trace->recorded_note);
+    assert_string_equal(trace->path, "dir/s.pickle");
+    expect_text(trace, "#wtr 1\n"
+                       "#src torch-snapshot s.pickle dev0\n"
+                       "#clock ns\n"
+                       "#dev 0\n"
+                       "s 0 + 0x700000000000 2097152 0\n"
+                       "p 0 512 0 0x700000000000\n"
+                       "p 1 1024 0 0x700000000200\n"
+                       "f 0 1 0 0\n"
+                       "s 1000 + 0x700004000000 20971520 0\n"
+                       "@0 model.py:step\n"
+                       "a 2000 2 3145728 0 0 addr=0x700004000000 @0\n"
+                       "o 3000 103809024 5242880\n"
+                       "m 4000 I snapshot\n");
+}
+
+/* Cut anywhere, a pickle is an error with an offset, never a crash and never a trace. */
+static void test_truncated(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    make_ordinary(&w);
+    for (size_t size = 0; size < w.size; size++) {
+        struct trace *trace = NULL;
+        struct trace_error error;
+        unsigned char *cut = malloc(size + 1); /* of its own, so that reading beyond it shows */
+        assert_non_null(cut);
+        cut = realloc(cut, size > 0 ? size : 1);
+        memcpy(cut, w.bytes, size);
+        assert_int_equal(trace_read_memory("s.pickle", cut, size, NULL, &trace, &error),
+                         WEIR_ERR_INVALID);
+        assert_null(trace);
+        if (size > 0) {
+            char expected[80];
+            snprintf(expected, sizeof expected, "s.pickle: byte %zu: the pickle ends in the middle",
+                     size);
+            assert_memory_equal(error.message, expected, strlen(expected));
+        }
+        free(cut);
+    }
+    pw_free(&w);
+}
+
+/* --- variations --- */
+
+static void test_two_devices(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
+    pw_block(&w, BASE, 512, 512, "active_allocated");
+    pw_segment_end(&w);
+    pw_segment(&w, 1, BASE, 2 * MIB, 0, 0);
+    pw_block(&w, BASE, 1024, 1024, "active_allocated");
+    pw_segment_end(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry(&w, ALLOC, BASE + 4096, 5, 0x5000, 2000);
+    pw_entry(&w, REQUESTED, BASE + 4096, 5, 0x5000, 2004);
+    pw_entry(&w, COMPLETED, BASE + 4096, 5, 0x5000, 2004);
+    pw_list_end(&w);
+    pw_list(&w);
+    pw_entry(&w, ALLOC, BASE + 4096, 6, 0x5000, 2001);
+    pw_entry(&w, ALLOC, BASE + 8192, 7, 0, 2002);
+    put_free(&w, BASE + 4096, 6, 0x5000, 2003);
+    put_free(&w, BASE + 8192, 7, 0, 2005);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    assert_int_equal(trace->device_count, 2);
+    assert_int_equal(trace->stream_count, 4);
+    assert_int_equal(trace->stream_device[0], 0);
+    assert_int_equal(trace->stream_device[1], 1);
+    assert_int_equal(trace->stream_device[2], 0);
+    assert_int_equal(trace->stream_device[3], 1);
+    assert_false(trace->streams_mix_devices);
+    expect_text(trace, "#wtr 1\n"
+                       "#src torch-snapshot s.pickle dev0 dev1\n"
+                       "#clock ns\n"
+                       "#dev 0\n"
+                       "#dev 1\n"
+                       "s 0 + 0x700000000000 2097152 0\n"
+                       "s 0 + 0x700000000000 2097152 1 d=1\n"
+                       "p 0 512 0 0x700000000000\n"
+                       "p 1 1024 1 0x700000000000 d=1\n"
+                       "a 0 2 5 2 0 addr=0x700000001000\n"
+                       "a 1000 3 6 3 0 d=1 addr=0x700000001000\n"
+                       "a 2000 4 7 1 0 d=1 addr=0x700000002000\n"
+                       "f 3000 3 3 0\n"
+                       "f 4000 2 2 0\n"
+                       "f 5000 4 1 0\n");
+}
+
+/* The ring lost its beginning and there is no map: what is freed without an alloc was there before. */
+static void test_lost_start(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry(&w, COMPLETED, BASE + 4096, 513, 0, 10); /* its request is lost too */
+    pw_entry(&w, ALLOC, BASE, 600, 0, 11);
+    put_free(&w, BASE, 600, 0, 12);
+    put_free(&w, BASE + 512, 5, 0, 13);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    assert_string_equal(
+        trace->recorded_note,
+        "there is no final map: what was reserved or live during the whole window is unknown");
+    expect_text(trace, "#wtr 1\n"
+                       "#src torch-snapshot s.pickle dev0\n"
+                       "#clock ns\n"
+                       "#dev 0\n"
+                       "#note recorded: there is no final map: what was reserved or live during "
+                       "the whole window is "
+                       "unknown\n"
+                       "p 0 512 0 0x700000000200\n"
+                       "p 1 1024 0 0x700000001000\n"
+                       "f 0 1 0 0\n"
+                       "a 1000 2 600 0 0 addr=0x700000000000\n"
+                       "f 2000 2 0 0\n"
+                       "f 3000 0 0 0\n");
+}
+
+/* free_completed decides; without it the block stays. */
+static void test_late_completion(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
+    pw_block(&w, BASE + 512, 512, 10, "active_pending_free");
+    pw_segment_end(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry(&w, ALLOC, BASE, 5, 0, 10);
+    pw_entry(&w, REQUESTED, BASE, 5, 0, 11);
+    pw_entry(&w, ALLOC, BASE + 512, 10, 0, 12);
+    pw_entry(&w, COMPLETED, BASE, 5, 0, 13);
+    pw_entry(&w, REQUESTED, BASE + 512, 10, 0, 14);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    assert_null(trace->recorded_note);
+    expect_text(trace, "#wtr 1\n"
+                       "#src torch-snapshot s.pickle dev0\n"
+                       "#clock ns\n"
+                       "#dev 0\n"
+                       "s 0 + 0x700000000000 2097152 0\n"
+                       "a 0 0 5 0 0 addr=0x700000000000\n"
+                       "a 2000 1 10 0 0 addr=0x700000000200\n"
+                       "f 3000 0 0 0\n");
+}
+
+/* torch_npu: no clock, 32 bytes added before rounding, expandable segments, a workspace entry of its own. */
+static void test_npu(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_segment(&w, 0, BASE, 2 * MIB, 77, 1);
+    pw_block(&w, BASE, 1024, 512, "active_allocated");
+    pw_segment_end(&w);
+    pw_segment(&w, 0, BASE + 8 * MIB, 2 * MIB, 77, 1);
+    pw_segment_end(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry(&w, "workspace_snapshot", 0, 0, 77, PW_NO_TIME);
+    put_free(&w, BASE + 4 * MIB, 512, 77, PW_NO_TIME);
+    pw_entry(&w, "segment_unmap", BASE + 2 * MIB, 6 * MIB, 77, PW_NO_TIME);
+    pw_entry(&w, "segment_map", BASE + 8 * MIB, 2 * MIB, 77, PW_NO_TIME);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    assert_int_equal(trace->pad_bytes, 32);
+    assert_true(trace->expandable);
+    assert_null(trace->recorded_note);
+    expect_text(trace, "#wtr 1\n"
+                       "#src torch-snapshot s.pickle dev0\n"
+                       "#clock order\n"
+                       "#dev 0\n"
+                       "z 0 + 0x700000000000 8388608 0\n"
+                       "p 0 1024 0 0x700000000000\n"
+                       "p 1 1024 0 0x700000400000\n"
+                       "m 0 I workspace_snapshot\n"
+                       "f 2 1 0 0\n"
+                       "z 3 - 0x700000200000 6291456 0\n"
+                       "z 4 + 0x700000800000 2097152 0\n");
+}
+
+/* An unmap in the middle of a range, and one that overlaps its end, seen backwards. */
+static void test_mapped_pieces(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_segment(&w, 0, BASE, 6 * MIB, 0, 1);
+    pw_segment_end(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry(&w, "segment_map", BASE + 2 * MIB, 2 * MIB, 0,
+             PW_NO_TIME); /* leaves a hole at the start */
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    expect_text(import(&w), "#wtr 1\n"
+                            "#src torch-snapshot s.pickle dev0\n"
+                            "#clock order\n"
+                            "#dev 0\n"
+                            "z 0 + 0x700000000000 2097152 0\n"
+                            "z 0 + 0x700000400000 2097152 0\n"
+                            "z 0 + 0x700000200000 2097152 0\n");
+    pw_snapshot(&w);
+    pw_segment(&w, 0, BASE, 2 * MIB, 0, 1);
+    pw_segment_end(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry(&w, "segment_map", BASE + MIB, 2 * MIB, 0, PW_NO_TIME);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    assert_non_null(trace->recorded_note);
+    trace_free(trace);
+}
+
+static void test_unknown_actions(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry(&w, "defragment", BASE, 1, 0, 5);
+    pw_entry(&w, ALLOC, BASE, 1, 0, 6);
+    pw_entry(&w, "defragment", BASE, 1, 0, 7);
+    pw_entry(&w, "pool\nswitch", BASE, 1, 0, 8);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    assert_int_equal(trace->note_count, 1);
+    assert_string_equal(trace->notes[0],
+                        "3 entries with unknown actions left out: defragment, pool?switch");
+    assert_int_equal(trace->event_count, 1);
+    trace_free(trace);
+}
+
+/* Entries without their fields, of other types, and with sizes that are no memory. */
+static void test_malformed_entries(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_op(&w, 'N');
+    pw_segment(&w, 0, UINT64_MAX - 5, 100, 0, 0);
+    pw_segment_end(&w);
+    pw_segment(&w, 5000, BASE, 100, 0, 0);
+    pw_segment_end(&w);
+    pw_histories(&w);
+    pw_op(&w, 'N');
+    pw_list(&w);
+    pw_int(&w, 1);
+    pw_dict(&w);
+    pw_key_str(&w, "action", ALLOC);
+    pw_key_int(&w, "size", 1);
+    pw_dict_end(&w);
+    pw_entry(&w, ALLOC, BASE, UINT64_MAX, 0, 6);
+    pw_entry(&w, "segment_alloc", BASE, 0, 0, 6);
+    pw_entry(&w, ALLOC, BASE, 0, 0, 6);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    assert_int_equal(trace->event_count, 1);
+    assert_int_equal(trace->events[0].event.size, 1);
+    assert_int_equal(trace->events[0].event.device, 1);
+    assert_string_equal(trace->notes[0], "8 entries left out that lack an address or a size");
+    assert_non_null(trace->recorded_note);
+    trace_free(trace);
+}
+
+/* Frees and allocs that contradict each other still give a trace that obeys the rules. */
+static void test_contradictions(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
+    pw_segment_end(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry(&w, ALLOC, BASE, 5, 0, 10);
+    pw_entry(&w, ALLOC, BASE, 6, 0, 9); /* its time falls; the list decides */
+    put_free(&w, BASE, 6, 0, 12);
+    put_free(&w, BASE, 6, 0, 13);
+    pw_entry(&w, "segment_free", BASE, 2 * MIB, 0, 14);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    assert_string_equal(trace->notes[0],
+                        "1 frees added where an address was handed out while its block was live");
+    assert_string_equal(trace->notes[1], "1 frees of blocks that were not live left out");
+    assert_string_equal(trace->recorded_note, "the events do not lead back from the final map: 1 "
+                                              "allocations and 0 segments or mappings are "
+                                              "missing there, 2 are there twice, 0 blocks at the "
+                                              "start overlap or lie outside the segments, "
+                                              "0 entries are incomplete");
+    expect_text(
+        trace,
+        "#wtr 1\n"
+        "#src torch-snapshot s.pickle dev0\n"
+        "#clock ns\n"
+        "#dev 0\n"
+        "#note 1 frees added where an address was handed out while its block was live\n"
+        "#note 1 frees of blocks that were not live left out\n"
+        "#note recorded: the events do not lead back from the final map: 1 allocations and 0 "
+        "segments "
+        "or mappings are missing there, 2 are there twice, 0 blocks at the start overlap or lie "
+        "outside the segments, 0 entries are incomplete\n"
+        "s 0 + 0x700000000000 2097152 0\n"
+        "a 0 0 5 0 0 addr=0x700000000000\n"
+        "f 0 0 0 0\n"
+        "a 0 1 6 0 0 addr=0x700000000000\n"
+        "f 2000 1 0 0\n"
+        "s 4000 - 0x700000000000 2097152 0\n");
+}
+
+/* A block at the start outside of every segment. */
+static void test_misplaced(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
+    pw_block(&w, BASE, 1024, 1024, "active_allocated");
+    pw_block(&w, BASE + 512, 512, 512, "active_allocated");
+    pw_segment_end(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    put_free(&w, BASE + 3 * MIB, 6, 0, 13);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    assert_int_equal(trace->event_count, 5);
+    assert_non_null(strstr(trace->recorded_note, "2 blocks at the start overlap or lie outside"));
+    trace_free(trace);
+}
+
+/* Old maps: no block addresses, no flags, no pools; the snapshot may be the list of segments alone. */
+static void test_old_map(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_begin(&w);
+    pw_list(&w);
+    pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
+    pw_block(&w, 0, 512, 1, "inactive");
+    pw_block(&w, 0, 1024, 1000, "active_allocated");
+    pw_block(&w, 0, 2048, 2000, "active_pending_free");
+    pw_segment_end(&w);
+    pw_list_end(&w);
+    pw_end(&w);
+    expect_text(import(&w), "#wtr 1\n"
+                            "#src torch-snapshot s.pickle dev0\n"
+                            "#clock ns\n"
+                            "#dev 0\n"
+                            "#note no event history: the final map only\n"
+                            "s 0 + 0x700000000000 2097152 0\n"
+                            "p 0 1024 0 0x700000000200\n"
+                            "p 1 2048 0 0x700000000600\n");
+}
+
+/* The pool stands in the entry, or else in the segment around the address. */
+static void test_pools(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_dict(&w);
+    pw_key_int(&w, "address", BASE);
+    pw_key_int(&w, "total_size", 2 * MIB);
+    pw_str(&w, "segment_pool_id");
+    pw_pair(&w, 0, 4);
+    pw_dict_end(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry(&w, ALLOC, BASE + 512, 1, 0, 1);
+    pw_entry(&w, ALLOC, BASE + 64 * MIB, 1, 0, 2);
+    pw_entry_open(&w, ALLOC, BASE + 1024, 1, 0, 3);
+    pw_str(&w, "pool_id");
+    pw_pair(&w, 3, 0);
+    pw_dict_end(&w);
+    pw_entry_open(&w, ALLOC, BASE + 2048, 1, 0, 3);
+    pw_str(&w, "pool_id");
+    pw_pair(&w, 0, 0);
+    pw_dict_end(&w);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    assert_int_equal(trace->pool_count, 2);
+    assert_int_equal(trace->events[1].event.pool, 0);
+    assert_int_equal(trace->events[2].event.pool, WEIR_TRACE_NONE);
+    assert_int_equal(trace->events[3].event.pool, 1);
+    assert_int_equal(trace->events[4].event.pool, WEIR_TRACE_NONE);
+    trace_free(trace);
+}
+
+static void test_tags(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry_open(&w, ALLOC, BASE, 1, 0, 1);
+    pw_str(&w, "frames"); /* torch only: its innermost frame */
+    pw_list(&w);
+    pw_frame(&w, "memory.cpp", "malloc");
+    pw_frame(&w, "/lib/torch/optim/adam.py", "step");
+    pw_frame(&w, "/lib/torch/optim/optimizer.py", "wrapper");
+    pw_list_end(&w);
+    pw_op(&w, 0x94); /* the list, for the next entry */
+    pw_dict_end(&w);
+    pw_entry_open(&w, ALLOC, BASE + 512, 1, 0, 1);
+    pw_str(&w, "frames");
+    pw_raw(&w, "h\0", 2);
+    pw_dict_end(&w);
+    pw_entry_open(&w, ALLOC, BASE + 1024, 1, 0, 1);
+    pw_str(&w, "frames"); /* another list with the same frame in it: the same tag */
+    pw_list(&w);
+    pw_frame(&w, "/lib/torch/optim/adam.py", "step");
+    pw_list_end(&w);
+    pw_dict_end(&w);
+    pw_entry_open(&w, ALLOC, BASE + 2048, 1, 0, 1);
+    pw_str(&w, "frames"); /* nothing in Python */
+    pw_list(&w);
+    pw_frame(&w, "??", "start");
+    pw_int(&w, 5);
+    pw_list_end(&w);
+    pw_dict_end(&w);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    assert_int_equal(trace->tag_count, 1);
+    assert_string_equal(trace->tags[0], "adam.py:step");
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(trace->events[i].event.tag, 0);
+    }
+    assert_int_equal(trace->events[3].event.tag, WEIR_TRACE_NONE);
+    trace_free(trace);
+}
+
+/* --- what is refused --- */
+
+static void test_not_a_snapshot(void **state)
+{
+    (void)state;
+    static const char dict[] =
+        "s.pickle: byte 0: the pickle holds a dict that is no PyTorch memory snapshot; expected "
+        "a dict with \"segments\" or \"device_traces\"";
+    struct pickle_writer w;
+    pw_begin(&w);
+    pw_dict(&w);
+    pw_key_int(&w, "weights", 1);
+    pw_dict_end(&w);
+    pw_end(&w);
+    bad(&w, WEIR_ERR_INVALID, dict);
+    pw_begin(&w);
+    pw_dict(&w);
+    pw_key_int(&w, "segments", 1);
+    pw_dict_end(&w);
+    pw_end(&w);
+    bad(&w, WEIR_ERR_INVALID, dict);
+    pw_begin(&w);
+    pw_list(&w);
+    pw_list_end(&w);
+    pw_end(&w);
+    bad(&w, WEIR_ERR_INVALID,
+        "s.pickle: byte 0: the pickle holds a list that is no PyTorch memory snapshot; expected a "
+        "dict with \"segments\" or \"device_traces\"");
+}
+
+static void test_code(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_begin(&w);
+    pw_raw(&w, "cos\nsystem\n", 11);
+    pw_str(&w, "true");
+    pw_raw(&w, "\x85R", 2);
+    pw_end(&w);
+    bad(&w, WEIR_ERR_UNSUPPORTED,
+        "s.pickle: byte 2: opcode GLOBAL (0x63) is refused; a memory snapshot is plain data and "
+        "nothing is executed");
+}
+
+/* A history that is one entry a million times over is short in the file and endless for a walker. */
+static void test_repeated_objects(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry(&w, ALLOC, BASE, 1, 0, 1);
+    pw_op(&w, 0x94);
+    for (int i = 0; i < 1000; i++) {
+        pw_raw(&w, "h\0", 2);
+    }
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    bad(&w, WEIR_ERR_LIMIT,
+        "s.pickle: byte 0: the snapshot repeats the same objects more often than its size allows");
+}
+
+/* "segments" and "device_traces" may even be the list that holds them. */
+static void test_self_reference(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_begin(&w);
+    pw_dict(&w);
+    pw_str(&w, "segments");
+    pw_raw(&w, "]\x94(h\0h\0e", 8);
+    pw_str(&w, "device_traces");
+    pw_raw(&w, "]\x94(h\1h\1e", 8);
+    pw_dict_end(&w);
+    pw_end(&w);
+    struct trace *trace = import(&w);
+    assert_int_equal(trace->event_count, 0);
+    trace_free(trace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ordinary),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_two_devices),
+        cmocka_unit_test(test_lost_start),
+        cmocka_unit_test(test_late_completion),
+        cmocka_unit_test(test_npu),
+        cmocka_unit_test(test_mapped_pieces),
+        cmocka_unit_test(test_unknown_actions),
+        cmocka_unit_test(test_malformed_entries),
+        cmocka_unit_test(test_contradictions),
+        cmocka_unit_test(test_misplaced),
+        cmocka_unit_test(test_old_map),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_tags),
+        cmocka_unit_test(test_not_a_snapshot),
+        cmocka_unit_test(test_code),
+        cmocka_unit_test(test_repeated_objects),
+        cmocka_unit_test(test_self_reference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
