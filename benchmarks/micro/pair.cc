@@ -1,0 +1,220 @@
+/* pair.cc: what it costs to allocate and free a block of a size that the allocator has at hand.
+ *
+ *     pair512, pair1M   64 blocks of that size are allocated and every second one is freed, so that holes exist; then one
+ *                       block is allocated and freed, over and over, by one thread
+ *     two512            two threads at once do pair512, each on a stream of its own
+ *
+ * A second thread sleeps all the time, because glibc leaves atomics out while a process has one thread only. weir's
+ * pools have locks and statistics on and stand over the simulated device, which the hit path never calls. The loop
+ * itself is in every figure; empty_loop shows how much it is.
+ *
+ * `per_pair` is elapsed time per pair and thread: in two512 an allocator that scales shows what it shows in pair512.
+ * Unless told otherwise the program repeats each case seven times, in mixed order, and prints the spread.
+ */
+#include <benchmark/benchmark.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <weir/caching.h>
+
+#include "micro/bench.h"
+
+extern "C" {
+#include "models/pytorch.h"
+}
+
+namespace
+{
+
+bench_malloc jemalloc_aside;
+
+/* An allocator is made anew for each run; each of its threads calls alloc and free through a handle of its own. */
+
+class empty_loop
+{
+  public:
+    class handle
+    {
+      public:
+        std::uint64_t alloc(std::uint64_t size) { return size; }
+        void free(std::uint64_t) {}
+    };
+    handle of(int) { return handle(); }
+};
+
+template <const weir_strategy_ops *(*strategy)(), std::uint32_t flags> class pool
+{
+  public:
+    class handle
+    {
+      public:
+        handle(weir_pool *owner, weir_stream *own) : pool_(owner), stream_(own) {}
+        weir_block *alloc(std::uint64_t size)
+        {
+            weir_block *block = nullptr;
+            if (weir_pool_alloc(pool_, stream_, size, 0, &block) != WEIR_OK) {
+                std::abort();
+            }
+            return block;
+        }
+        void free(weir_block *block)
+        {
+            if (weir_pool_free(pool_, block, stream_) != WEIR_OK) {
+                std::abort();
+            }
+        }
+
+      private:
+        weir_pool *pool_;
+        weir_stream *stream_;
+    };
+    pool() { bench_pool_open(&bench_, strategy(), flags); }
+    ~pool() { bench_pool_close(&bench_); }
+    pool(const pool &) = delete;
+    pool &operator=(const pool &) = delete;
+    handle of(int thread)
+    {
+        return handle(bench_.pool, bench_.streams[static_cast<std::size_t>(thread)]);
+    }
+
+  private:
+    bench_pool bench_ = {};
+};
+
+class host_malloc
+{
+  public:
+    class handle
+    {
+      public:
+        explicit handle(bench_malloc functions) : functions_(functions) {}
+        void *alloc(std::uint64_t size)
+        {
+            void *block = functions_.alloc(size);
+            if (block == nullptr) {
+                std::abort();
+            }
+            return block;
+        }
+        void free(void *block) { functions_.free(block); }
+
+      private:
+        bench_malloc functions_;
+    };
+    explicit host_malloc(bench_malloc functions) : functions_(functions) {}
+    handle of(int) { return handle(functions_); }
+
+  private:
+    bench_malloc functions_;
+};
+
+class glibc : public host_malloc
+{
+  public:
+    glibc() : host_malloc(bench_glibc()) {}
+};
+
+class jemalloc : public host_malloc
+{
+  public:
+    jemalloc() : host_malloc(jemalloc_aside) {}
+};
+
+/* The allocator that the threads of the run under way share. */
+template <class allocator> std::unique_ptr<allocator> shared;
+
+template <class allocator> void set_up(const benchmark::State &)
+{
+    shared<allocator> = std::make_unique<allocator>();
+}
+
+template <class allocator> void tear_down(const benchmark::State &)
+{
+    shared<allocator>.reset();
+}
+
+template <class allocator> void pair(benchmark::State &state, std::uint64_t size)
+{
+    auto own = shared<allocator>->of(state.thread_index());
+    std::array<decltype(own.alloc(size)), BENCH_BLOCKS> blocks;
+    for (auto &block : blocks) {
+        block = own.alloc(size);
+    }
+    for (std::size_t i = 0; i < blocks.size(); i += 2) {
+        own.free(blocks[i]);
+    }
+    for (auto _ : state) {
+        auto block = own.alloc(size);
+        benchmark::DoNotOptimize(block);
+        own.free(block);
+    }
+    for (std::size_t i = 1; i < blocks.size(); i += 2) {
+        own.free(blocks[i]);
+    }
+    state.SetItemsProcessed(state.iterations());
+    state.counters["per_pair"] =
+        benchmark::Counter(static_cast<double>(state.iterations()),
+                           benchmark::Counter::kAvgThreadsRate | benchmark::Counter::kInvert);
+}
+
+template <class allocator>
+void enter(const char *workload, const char *name, std::uint64_t size, int threads)
+{
+    const std::string full = std::string(workload) + "/" + name;
+    auto *entry = benchmark::RegisterBenchmark(full.c_str(), pair<allocator>, size);
+    entry->Threads(threads)->Setup(set_up<allocator>)->Teardown(tear_down<allocator>);
+    if (threads > 1) {
+        entry->UseRealTime();
+    }
+}
+
+void enter_all(const char *workload, std::uint64_t size, int threads, bool with_jemalloc)
+{
+    enter<empty_loop>(workload, "empty_loop", size, threads);
+    enter<pool<weir_caching_strategy, 0>>(workload, "caching", size, threads);
+    enter<pool<weir_caching_strategy, WEIR_POOL_NO_FRONT_CACHE>>(workload, "caching_no_front_cache",
+                                                                 size, threads);
+    enter<pool<model_pytorch_strategy, 0>>(workload, "pytorch_model", size, threads);
+    enter<glibc>(workload, "glibc", size, threads);
+    if (with_jemalloc) {
+        enter<jemalloc>(workload, "jemalloc", size, threads);
+    }
+}
+
+} // namespace
+
+int main(int count, char **arguments)
+{
+    bench_jemalloc_prepare(arguments);
+    const char *why = "";
+    const bool with_jemalloc = bench_jemalloc(&jemalloc_aside, &why);
+    benchmark::AddCustomContext("jemalloc", with_jemalloc ? "libjemalloc.so.2" : why);
+    bench_second_thread();
+
+    /* Defaults in front of the user's own words, of which the last counts. */
+    std::string defaults[] = {
+        "--benchmark_repetitions=7", "--benchmark_enable_random_interleaving=true",
+        "--benchmark_report_aggregates_only=true", "--benchmark_min_time=0.1"};
+    std::vector<char *> words = {arguments[0]};
+    for (auto &word : defaults) {
+        words.push_back(word.data());
+    }
+    words.insert(words.end(), arguments + 1, arguments + count);
+    int word_count = static_cast<int>(words.size());
+    words.push_back(nullptr);
+    benchmark::Initialize(&word_count, words.data());
+    if (benchmark::ReportUnrecognizedArguments(word_count, words.data())) {
+        return 1;
+    }
+    enter_all("pair512", 512, 1, with_jemalloc);
+    enter_all("pair1M", std::uint64_t{1} << 20, 1, with_jemalloc);
+    enter_all("two512", 512, BENCH_STREAMS, with_jemalloc);
+    benchmark::RunSpecifiedBenchmarks();
+    benchmark::Shutdown();
+    return 0;
+}
