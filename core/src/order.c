@@ -62,8 +62,7 @@ static bool take_ordered_locked(struct request *request)
     weir_pool *pool = request->pool;
     const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
     for (size_t lane = 1; lane < pool->lanes; lane++) {
-        if (lane != request->stream->lane && limits[lane] > 0 &&
-            weir__order_take_locked(request, (weir_lane)lane, limits[lane])) {
+        if (lane != request->stream->lane && weir__order_take_locked(request, (weir_lane)lane, limits[lane])) {
             return true;
         }
     }
@@ -251,6 +250,7 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
     pool->events_recorded += recorded;
     pool->syncs += recorded;
     pool->device_failures += status != WEIR_OK;
+    stream->stuck = status != WEIR_OK;
     if (status == WEIR_OK) {
         weir__order_done_locked(pool, stream, covered);
         (void)weir__order_settle_locked(pool, NULL);
@@ -275,7 +275,7 @@ weir_stream *weir__order_unfinished_locked(weir_pool *pool)
     for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
         weir_stream *stream = pool->streams[lane];
         uint64_t largest = 0;
-        if (stream->last_free > stream->done && !stream->retired) {
+        if (stream->last_free > stream->done && !stream->retired && !stream->stuck) {
             uint64_t bytes = unfinished_bytes(pool, stream, &largest);
             if (best == NULL || bytes > most) {
                 best = stream;
@@ -389,16 +389,25 @@ static bool exchange(struct request *request, uint64_t bytes)
     return weir__region_return_idle(pool, bytes, 0, NULL) != 0 && grow(request, WEIR_RUNG_EXCHANGED);
 }
 
-/* Waits for one stream after the other, the one with the most memory first, searching after each. */
+/* Waits for one stream after the other, the one with the most memory first, searching after each. A stream that cannot
+ * be waited for is passed over. */
 static bool sync_and_search(struct request *request)
 {
     weir_pool *pool = request->pool;
+    pool_lock(pool);
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        pool->streams[lane]->stuck = false;
+    }
+    pool_unlock(pool);
     for (;;) {
         pool_lock(pool);
         weir_stream *stream = weir__order_unfinished_locked(pool);
         pool_unlock(pool);
-        if (stream == NULL || weir__order_sync(pool, stream) != WEIR_OK) {
+        if (stream == NULL) {
             return false;
+        }
+        if (weir__order_sync(pool, stream) != WEIR_OK) {
+            continue;
         }
         if (search_joined(request, WEIR_RUNG_SYNCED) || exchange(request, UINT64_MAX)) {
             return true;

@@ -20,6 +20,11 @@
 #define DEFAULT_FRONT_BLOCK_BYTES (UINT64_C(1) << 20)
 #define ALL_POOL_FLAGS (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS)
 
+#define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
+#define OUT_OF_LINE __attribute__((noinline))
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
 /* --- locks --- */
 
 void weir__stream_lock_contended(weir_stream *stream)
@@ -219,18 +224,18 @@ static inline struct front_slot *front_slot(weir_stream *stream, uint64_t granul
 }
 
 /* Stream lock held. */
-static inline void count_alloc(weir_stream *stream, const weir_block *block)
+static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capacity)
 {
     struct stream_counters *counters = &stream->counters;
     counters->allocs++;
-    counters->sizes[63u - (unsigned)__builtin_clzll(block->size)]++;
-    counters->requested += (int64_t)block->size;
-    counters->live += (int64_t)block->capacity;
-    if (counters->live > counters->peak_live) {
-        counters->peak_live = counters->live;
-    }
-    if (counters->requested > counters->peak_requested) {
+    counters->sizes[63u - (unsigned)__builtin_clzll(size)]++;
+    counters->requested += (int64_t)size;
+    if (UNLIKELY(counters->requested > counters->peak_requested)) {
         counters->peak_requested = counters->requested;
+    }
+    counters->live += (int64_t)capacity;
+    if (UNLIKELY(counters->live > counters->peak_live)) {
+        counters->peak_live = counters->live;
     }
 }
 
@@ -247,71 +252,64 @@ static inline weir_block_state state_of(const weir_block *block)
     return (weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed);
 }
 
-/* Stream lock held: the block becomes the caller's. Whoever starts a recorder holds every stream's lock, so the recorder
- * read here either saw the block live or gets its alloc. */
-static inline weir_recorder *hand_out(weir_stream *stream, weir_block *block, uint64_t size)
+/* Stream lock held: the block becomes the caller's. */
+static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t size)
 {
-    weir_pool *pool = block->pool;
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
+    const uint64_t capacity = block->capacity;
     block->size = size;
     block->stream = stream;
-    block->id = recorder == NULL ? 0 : atomic_fetch_add_explicit(&pool->next_block_id, 1, memory_order_relaxed);
     atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_relaxed);
-    count_alloc(stream, block);
-    return recorder;
+    count_alloc(stream, size, capacity);
 }
 
-static weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
-                              weir_block **out, weir_recorder **recorder)
+/* Stream lock held: takes a cached block of exactly that many granules, NULL when there is none. */
+static inline weir_block *front_pop(weir_stream *stream, uint64_t granules)
 {
-    struct request request = {
-        .pool = pool,
-        .stream = stream,
-        .size = size,
-        .align = align != 0 ? align : pool->granule_mask + 1,
-    };
-    weir_status status = weir__order_alloc(&request);
-    if (status != WEIR_OK) {
-        return status;
+    struct front_slot *slot = front_slot(stream, granules);
+    if (UNLIKELY(slot->granules != granules || slot->count == 0)) {
+        return NULL;
     }
-    weir_block *block = request.block;
-    stream_lock(stream);
-    block->granules = (size + pool->granule_mask) >> pool->granule_shift;
-    *recorder = hand_out(stream, block, size);
-    stream_unlock(stream);
-    *out = block;
-    return WEIR_OK;
+    weir_block *block = slot->blocks[--slot->count];
+    stream->cached_bytes -= block->capacity;
+    stream->counters.front_hits++;
+    return block;
 }
 
-weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
-                            weir_block **out)
+/* Everything but an ordinary hit, kept out of line so that the hit pays for nothing that only this needs. Whoever starts
+ * a recorder holds every stream's lock, so the recorder read under it here either saw the block live or gets its alloc. */
+static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
+                                          weir_block **out)
 {
-    if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 ||
-        size >= UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1) || (align & (align - 1)) != 0 ||
-        align >= UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1)) {
+    if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 || size >= SIZE_LIMIT ||
+        (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
         return WEIR_ERR_INVALID;
     }
+    const uint64_t granules = (size + pool->granule_mask) >> pool->granule_shift;
     weir_block *block = NULL;
-    weir_recorder *recorder = NULL;
-    weir_status status = WEIR_OK;
+    stream_lock(stream);
     if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
-        const uint64_t granules = (size + pool->granule_mask) >> pool->granule_shift;
-        stream_lock(stream);
-        struct front_slot *slot = front_slot(stream, granules);
-        if (slot->granules == granules && slot->count > 0) {
-            block = slot->blocks[--slot->count];
-            stream->cached_bytes -= block->capacity;
-            stream->counters.front_hits++;
-            recorder = hand_out(stream, block, size);
-        }
-        stream_unlock(stream);
+        block = front_pop(stream, granules);
     }
     if (block == NULL) {
-        status = alloc_slow(pool, stream, size, align, &block, &recorder);
+        stream_unlock(stream);
+        struct request request = {
+            .pool = pool,
+            .stream = stream,
+            .size = size,
+            .align = align != 0 ? align : pool->granule_mask + 1,
+        };
+        weir_status status = weir__order_alloc(&request);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        block = request.block;
+        stream_lock(stream);
     }
-    if (status != WEIR_OK) {
-        return status;
-    }
+    block->granules = granules;
+    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
+    block->id = recorder == NULL ? 0 : atomic_fetch_add_explicit(&pool->next_block_id, 1, memory_order_relaxed);
+    hand_out(stream, block, size);
+    stream_unlock(stream);
     if (recorder != NULL) {
         weir__record_alloc(recorder, block->id, size, align, stream->lane, block->address);
     }
@@ -319,27 +317,53 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
     return WEIR_OK;
 }
 
-/* Stream lock held. False: the block does not belong into the cache now. */
-static inline bool front_put(weir_pool *pool, weir_stream *stream, weir_block *block)
+weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
+                            weir_block **out)
 {
-    if (block->uses != NULL || block->size > pool->config.front_cache_block_bytes ||
-        stream->cached_bytes + block->capacity > atomic_load_explicit(&pool->front_limit, memory_order_relaxed)) {
-        return false;
-    }
-    struct front_slot *slot = front_slot(stream, block->granules);
-    if (slot->granules != block->granules) {
-        if (slot->count > 0) {
-            return false;
+    /* size - 1 turns size 0 away as well. What fails here is looked at again, in full, by alloc_slow. */
+    if (LIKELY(pool != NULL && stream != NULL && out != NULL && stream->pool == pool &&
+               size - 1 < pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1 &&
+               (align & (align - 1)) == 0 && stream_try_lock(stream))) {
+        weir_block *block = NULL;
+        if (LIKELY(atomic_load_explicit(&pool->recorder, memory_order_relaxed) == NULL)) {
+            block = front_pop(stream, (size + pool->granule_mask) >> pool->granule_shift);
         }
-        slot->granules = block->granules;
+        if (LIKELY(block != NULL)) {
+            block->id = 0;
+            hand_out(stream, block, size);
+            stream_unlock(stream);
+            *out = block;
+            return WEIR_OK;
+        }
+        stream_unlock(stream);
     }
-    if (slot->count == FRONT_DEPTH) {
+    return alloc_slow(pool, stream, size, align, out);
+}
+
+/* Stream lock held. False when no slot has the block's size, or there is no room. */
+static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
+{
+    struct front_slot *slot = front_slot(stream, block->granules);
+    const uint64_t bytes = stream->cached_bytes + block->capacity;
+    if (UNLIKELY(slot->granules != block->granules || slot->count >= FRONT_DEPTH ||
+                 bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed))) {
         return false;
     }
     slot->blocks[slot->count++] = block;
-    stream->cached_bytes += block->capacity;
+    stream->cached_bytes = bytes;
     atomic_store_explicit(&block->state, BLOCK_CACHED, memory_order_relaxed);
     return true;
+}
+
+/* Stream lock held. Gives an empty slot to the block's size, which is how sizes enter the cache. */
+static bool front_claim(weir_pool *pool, weir_stream *stream, weir_block *block)
+{
+    struct front_slot *slot = front_slot(stream, block->granules);
+    if (block->size > pool->config.front_cache_block_bytes || slot->count > 0) {
+        return false;
+    }
+    slot->granules = block->granules;
+    return front_push(pool, stream, block);
 }
 
 /* A use lasts until the free: now is the moment to say up to which tick. The tick is read under that stream's lock,
@@ -374,7 +398,7 @@ static void return_now(weir_pool *pool, weir_stream *stream, uint64_t address)
     (void)status; /* counted; the region stays with the pool and goes with a later free, a trim or the destroy */
 }
 
-weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
+static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     if (pool == NULL || block == NULL || stream == NULL || block->pool != pool || stream->pool != pool) {
         return WEIR_ERR_INVALID;
@@ -393,7 +417,7 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
         return WEIR_ERR_INVALID;
     }
     count_free(stream, block);
-    const bool cached = front_put(pool, stream, block);
+    const bool cached = block->uses == NULL && (front_push(pool, stream, block) || front_claim(pool, stream, block));
     if (!cached) {
         weir__order_free(block, stream);
     }
@@ -402,6 +426,21 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
         return_now(pool, stream, address);
     }
     return WEIR_OK;
+}
+
+weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
+{
+    if (LIKELY(pool != NULL && block != NULL && stream != NULL && block->pool == pool && stream->pool == pool &&
+               block->uses == NULL && atomic_load_explicit(&pool->recorder, memory_order_relaxed) == NULL &&
+               stream_try_lock(stream))) {
+        if (LIKELY(state_of(block) == BLOCK_LIVE && front_push(pool, stream, block))) {
+            count_free(stream, block);
+            stream_unlock(stream);
+            return WEIR_OK;
+        }
+        stream_unlock(stream);
+    }
+    return free_slow(pool, block, stream);
 }
 
 weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)

@@ -81,9 +81,9 @@ struct stream_counters {
     uint64_t allocs;
     uint64_t frees;
     uint64_t front_hits;
-    int64_t requested;
+    int64_t requested; /* each beside its own peak: side by side, the two sums tempt compilers to move them as one */
+    int64_t peak_requested; /* vector, which stalls on the single values stored just before */
     int64_t live;
-    int64_t peak_requested;
     int64_t peak_live;
     uint64_t sizes[WEIR_SIZE_BUCKETS];
 };
@@ -111,6 +111,7 @@ struct weir_stream {
 
     /* Under the pool's lock: */
     bool retired;
+    bool stuck;          /* the last wait for it failed */
     weir_tick promoted;  /* what the strategy has been told of `done` */
     weir_tick done;      /* the host knows that ticks up to this one are complete */
     weir_tick last_free; /* the latest tick stamped on memory that went back to the strategy or is pending */
@@ -194,6 +195,12 @@ static inline void stream_lock(weir_stream *stream)
     if (stream->locking && atomic_flag_test_and_set_explicit(&stream->lock, memory_order_acquire)) {
         weir__stream_lock_contended(stream);
     }
+}
+
+/* For paths that must not pay for a call: false when another thread has the lock. */
+static inline bool stream_try_lock(weir_stream *stream)
+{
+    return !stream->locking || !atomic_flag_test_and_set_explicit(&stream->lock, memory_order_acquire);
 }
 
 static inline void stream_unlock(weir_stream *stream)
