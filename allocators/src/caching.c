@@ -266,23 +266,16 @@ static bool eligible(const struct range *range, const weir_tick *limits, size_t 
     return !range->taken && range->lane < lanes && range->tick <= limits[range->lane];
 }
 
-/* As many whole requests as fit into `room`, in the region that wastes the smallest share on a rest that no such
+/* As many whole requests as fit into `room`, or one more, whichever leaves the smaller share as a rest that no such
  * request fits: runs of equal sizes are what training and inference ask for. */
 static uint64_t whole_requests(uint64_t need, uint64_t room, uint64_t granularity)
 {
-    const uint64_t fewest = room / need;
-    uint64_t best = 0;
-    uint64_t best_rest = 0;
-    for (uint64_t count = fewest; count <= 2 * fewest && count < fewest + 16; count++) {
-        uint64_t region = round_up(count * need, granularity);
-        uint64_t rest = region - count * need;
-        /* rest / region < best_rest / best, without a division */
-        if (best == 0 || (double)rest * (double)best < (double)best_rest * (double)region) {
-            best = region;
-            best_rest = rest;
-        }
-    }
-    return best;
+    const uint64_t count = room / need;
+    const uint64_t fewer = round_up(count * need, granularity);
+    const uint64_t more = round_up((count + 1) * need, granularity);
+    const double rest_of_fewer = (double)(fewer - count * need) / (double)fewer;
+    const double rest_of_more = (double)(more - (count + 1) * need) / (double)more;
+    return rest_of_more < rest_of_fewer ? more : fewer;
 }
 
 /* Regions grow with the pool, so that a small pool stays small: a step is 1/8 of what is reserved, at most

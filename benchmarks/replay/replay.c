@@ -60,7 +60,7 @@ struct run {
     struct series series;
     uint64_t live_bytes;
     uint64_t live_peak;
-    uint64_t reserved_bytes;
+    struct watch_total total;
     bool stopped; /* out of memory */
     char *error;
     size_t error_size;
@@ -107,7 +107,7 @@ static bool start_machine(struct run *run, uint32_t device, uint64_t pad_bytes)
     sim.address_base = (UINT64_C(1) << 44) + ((uint64_t)device << 46);
     weir_status status = weir_sim_create(&sim, &machine->sim);
     if (status == WEIR_OK) {
-        status = watch_init(&machine->watch, machine->sim, run->options->history);
+        status = watch_init(&machine->watch, machine->sim, &run->total, run->options->history);
     }
     if (status == WEIR_OK) {
         model_pytorch_config model = MODEL_PYTORCH_CONFIG_INIT;
@@ -144,18 +144,10 @@ static struct lane *lane_of(struct run *run, uint32_t number)
 
 static void note_reserved(struct run *run, uint64_t event)
 {
-    uint64_t reserved = 0;
-    for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        weir_sim_stats stats = WEIR_SIM_STATS_INIT;
-        if (weir_sim_get_stats(run->machines[d].sim, &stats) == WEIR_OK) {
-            reserved += stats.held_bytes;
-        }
-    }
-    run->reserved_bytes = reserved;
-    if (reserved <= run->result->peak_reserved_bytes) {
+    if (run->total.peak_bytes <= run->result->peak_reserved_bytes) {
         return;
     }
-    run->result->peak_reserved_bytes = reserved;
+    run->result->peak_reserved_bytes = run->total.peak_bytes;
     run->result->worst_event = event;
     run->result->free_bytes = 0;
     run->result->largest_free_bytes = 0;
@@ -581,7 +573,7 @@ static bool play_events(struct run *run, uint64_t round, uint64_t rounds)
             note_reserved(run, i);
         }
         if (run->options->history && round == 0) {
-            series_add(&run->series, i, run->live_bytes, run->reserved_bytes);
+            series_add(&run->series, i, run->live_bytes, run->total.held_bytes);
         }
         if (run->options->check && !check_pools(run, i)) {
             return false;
@@ -604,6 +596,9 @@ static bool play(struct run *run)
         uint64_t began = latency_now();
         if (!play_events(run, round, rounds)) {
             return false;
+        }
+        for (uint32_t d = 0; d < run->trace->device_count; d++) {
+            run->machines[d].watch.keep = false; /* the report draws the first round */
         }
         run->result->seconds += (double)(latency_now() - began) * 1e-9;
     }
@@ -727,11 +722,10 @@ static bool finish(struct run *run)
         if (!run->options->no_audit) {
             weir_sim_audit_leaks(machine->sim);
         }
-        weir_sim_stats stats = WEIR_SIM_STATS_INIT;
-        if (weir_sim_get_stats(machine->sim, &stats) == WEIR_OK && stats.held_bytes != 0) {
-            return fail(run, "%s: %s: %llu bytes were not given back", run->trace->path, run->result->strategy->name,
-                        (unsigned long long)stats.held_bytes);
-        }
+    }
+    if (run->total.held_bytes != 0) {
+        return fail(run, "%s: %s: %llu bytes were not given back", run->trace->path, run->result->strategy->name,
+                    (unsigned long long)run->total.held_bytes);
     }
     return keep_findings(run);
 }

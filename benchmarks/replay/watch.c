@@ -52,8 +52,13 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
     struct watch *watch = ctx;
     WATCHED(watch, weir_device_region_alloc(inner(watch), size, address));
-    if (status == WEIR_OK && watch->keep) {
-        note_added(watch, *address, size);
+    if (status == WEIR_OK) {
+        struct watch_total *total = watch->total;
+        total->held_bytes += size;
+        total->peak_bytes = total->held_bytes > total->peak_bytes ? total->held_bytes : total->peak_bytes;
+        if (watch->keep) {
+            note_added(watch, *address, size);
+        }
     }
     return status;
 }
@@ -62,8 +67,11 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 {
     struct watch *watch = ctx;
     WATCHED(watch, weir_device_region_free(inner(watch), address, size));
-    if (status == WEIR_OK && watch->keep) {
-        note_removed(watch, address);
+    if (status == WEIR_OK) {
+        watch->total->held_bytes -= size;
+        if (watch->keep) {
+            note_removed(watch, address);
+        }
     }
     return status;
 }
@@ -117,7 +125,7 @@ static weir_status stream_sync(void *ctx, void *native_stream)
     return status;
 }
 
-weir_status watch_init(struct watch *watch, weir_sim *sim, bool keep)
+weir_status watch_init(struct watch *watch, weir_sim *sim, struct watch_total *total, bool keep)
 {
     static const weir_device_ops ops = {
         .struct_size = sizeof(ops),
@@ -132,7 +140,7 @@ weir_status watch_init(struct watch *watch, weir_sim *sim, bool keep)
         .stream_wait_event = stream_wait_event,
         .stream_sync = stream_sync,
     };
-    *watch = (struct watch){ .sim = sim, .keep = keep, .event = -1 };
+    *watch = (struct watch){ .sim = sim, .total = total, .keep = keep, .event = -1 };
     return weir_device_create(&ops, watch, &watch->device);
 }
 

@@ -7,8 +7,15 @@
 
 #include "replay/replay.h"
 
+/* What the devices of one replay hold together, and held at most. */
+struct watch_total {
+    uint64_t held_bytes;
+    uint64_t peak_bytes;
+};
+
 struct watch {
     weir_sim *sim;
+    struct watch_total *total;
     weir_device *device; /* what the pool is given */
     uint64_t calls;
     uint64_t ns;
@@ -20,7 +27,7 @@ struct watch {
     size_t region_capacity;
 };
 
-weir_status watch_init(struct watch *watch, weir_sim *sim, bool keep);
+weir_status watch_init(struct watch *watch, weir_sim *sim, struct watch_total *total, bool keep);
 /* The pool is gone. The regions stay until watch_fini. */
 void watch_fini(struct watch *watch);
 

@@ -1,0 +1,189 @@
+/* replay_test.c: a replay does what the trace says, on traces small enough to work out by hand. */
+#include "replay/replay.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+static struct trace *read_text(const char *text)
+{
+    struct trace *trace = NULL;
+    struct trace_error error = { 0 };
+    weir_status status = trace_read_memory("test.wtr", text, strlen(text), NULL, &trace, &error);
+    if (status != WEIR_OK) {
+        fail_msg("%s", error.message);
+    }
+    return trace;
+}
+
+static struct replay_result replay(const char *text, const char *strategy, struct replay_options options)
+{
+    struct replay_result result;
+    char error[512] = "";
+    struct trace *trace = read_text(text);
+    options.check = true;
+    bool done = replay_run(trace, replay_strategy_find(strategy, strlen(strategy)), 0, &options, &result, error,
+                           sizeof(error));
+    if (!done) {
+        fail_msg("%s", error);
+    }
+    trace_free(trace);
+    return result;
+}
+
+static void test_counts_and_peaks(void **state)
+{
+    (void)state;
+    static const char text[] = "#wtr 1\n"
+                               "p 0 1048576 0 0x1000\n"
+                               "a 0 1 2097152 0 0\n"
+                               "a 1 2 3145728 0 0\n"
+                               "f 2 1 0 0\n"
+                               "r 3 2 3 4194304 0\n"
+                               "f 4 3 - 0\n";
+    struct replay_result result = replay(text, "direct", (struct replay_options){ 0 });
+    assert_int_equal(result.prior_blocks, 1);
+    assert_int_equal(result.allocs, 3);
+    assert_int_equal(result.frees, 3);
+    /* A reallocation holds the old and the new block for a moment. */
+    assert_int_equal(result.peak_live_bytes, 8 * MIB);
+    assert_int_equal(result.peak_reserved_bytes, 10 * MIB); /* 2 + 4 + 4: regions are multiples of 2 MiB */
+    assert_false(result.oom.happened);
+    assert_int_equal(result.hazards, 0);
+    assert_int_equal(result.checks, 7); /* once after the prior blocks, then after each line */
+    replay_result_free(&result);
+}
+
+static void test_size_zero_is_one(void **state)
+{
+    (void)state;
+    struct replay_result result = replay("#wtr 1\na 0 0 0 0 0\nf 1 0 0 0\n", "caching", (struct replay_options){ 0 });
+    assert_int_equal(result.peak_live_bytes, 1);
+    replay_result_free(&result);
+}
+
+static void test_out_of_memory_is_a_result(void **state)
+{
+    (void)state;
+    static const char text[] = "#wtr 1\na 0 0 4194304 0 0\na 1 1 4194304 0 0\na 2 2 4194304 0 0\nf 3 0 0 0\n";
+    struct replay_options options = { .capacity = 8 * MIB };
+    struct replay_result result = replay(text, "caching", options);
+    assert_true(result.oom.happened);
+    assert_int_equal(result.oom.event, 2);
+    assert_int_equal(result.oom.size, 4 * MIB);
+    assert_non_null(strstr(result.oom.why, "4.00 MiB"));
+    assert_int_equal(result.peak_reserved_bytes, 8 * MIB);
+    assert_int_equal(result.hazards, 0);
+    replay_result_free(&result);
+}
+
+/* Block 0 is used by a long kernel on stream 1 and freed on stream 0 at once; block 1 then asks for the same size. */
+static const char race[] = "#wtr 1\n"
+                           "a 0 0 4194304 0 0\n"
+                           "u 1 0 1\n"
+                           "w 2 1 5000000\n"
+                           "f 3 0 0 0\n"
+                           "a 4 1 4194304 0 0\n"
+                           "f 5 1 0 0\n";
+
+static void test_uses_are_honoured(void **state)
+{
+    (void)state;
+    for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
+        struct replay_result result = replay(race, s->name, (struct replay_options){ 0 });
+        assert_int_equal(result.hazards, 0);
+        replay_result_free(&result);
+    }
+}
+
+static void test_ignored_uses_are_found(void **state)
+{
+    (void)state;
+    struct replay_options options = { .ignore_uses = true };
+    struct replay_result result = replay(race, "caching", options);
+    assert_int_equal(result.hazards, 1);
+    assert_int_equal(result.hazards_in_flight, 1);
+    assert_non_null(strstr(result.findings[0], "memory handed out while earlier work may still touch it"));
+    replay_result_free(&result);
+}
+
+static void test_events_carry_order(void **state)
+{
+    (void)state;
+    /* Stream 1 waits for an event behind the free on stream 0, so it may take the memory without any wait of weir. */
+    static const char text[] = "#wtr 1\n"
+                               "a 0 0 4194304 0 0\n"
+                               "w 1 0 5000000\n"
+                               "f 2 0 0 0\n"
+                               "e 3 0 0\n"
+                               "x 4 0 1\n"
+                               "a 5 1 4194304 1 0\n"
+                               "f 6 1 1 0\n";
+    struct replay_result result = replay(text, "caching", (struct replay_options){ 0 });
+    assert_int_equal(result.hazards, 0);
+    assert_int_equal(result.waits + result.syncs, 0);
+    assert_int_equal(result.peak_reserved_bytes, 4 * MIB);
+    assert_int_equal(result.served[WEIR_RUNG_ORDERED], 1);
+    replay_result_free(&result);
+}
+
+static void test_several_devices(void **state)
+{
+    (void)state;
+    static const char text[] = "#wtr 1\n#dev 0 cap=4194304\n#dev 1 cap=4194304\n"
+                               "a 0 0 3145728 0 0\n"
+                               "a 1 1 3145728 1 0 d=1\n"
+                               "f 2 0 0 0\n"
+                               "f 3 1 1 0\n";
+    struct replay_result result = replay(text, "caching", (struct replay_options){ 0 });
+    assert_false(result.oom.happened); /* each has a device of its own */
+    assert_int_equal(result.peak_reserved_bytes, 8 * MIB);
+    replay_result_free(&result);
+}
+
+static void test_trim_and_capacity(void **state)
+{
+    (void)state;
+    static const char text[] = "#wtr 1\n"
+                               "a 0 0 8388608 0 0\n"
+                               "f 1 0 0 0\n"
+                               "c 2\n"
+                               "l 3 4194304\n"
+                               "a 4 1 8388608 0 0\n";
+    struct replay_result result = replay(text, "pytorch", (struct replay_options){ 0 });
+    assert_true(result.oom.happened); /* the trim gave the memory back and the device shrank */
+    assert_int_equal(result.oom.event, 4);
+    replay_result_free(&result);
+}
+
+static void test_repeats(void **state)
+{
+    (void)state;
+    struct replay_options options = { .repeat = 5, .history = true };
+    struct replay_result result = replay("#wtr 1\na 0 0 4096 0 0\na 1 1 4096 0 0\nf 2 0 0 0\n", "caching", options);
+    assert_int_equal(result.allocs, 10);
+    assert_int_equal(result.events_played, 15);
+    assert_int_equal(result.region_count, 1);
+    assert_int_equal(result.point_count, 3);
+    assert_int_not_equal(result.places[0].address, 0);
+    replay_result_free(&result);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts_and_peaks),     cmocka_unit_test(test_size_zero_is_one),
+        cmocka_unit_test(test_out_of_memory_is_a_result), cmocka_unit_test(test_uses_are_honoured),
+        cmocka_unit_test(test_ignored_uses_are_found), cmocka_unit_test(test_events_carry_order),
+        cmocka_unit_test(test_several_devices),      cmocka_unit_test(test_trim_and_capacity),
+        cmocka_unit_test(test_repeats),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/* shared_test.c: the promises that a replay keeps on every recorded trace: caching has no hazard, its books are right
+ * after every event, and it reserves no more than the model of PyTorch's allocator, on none of them. Runs over the
+ * bundled recordings and, where the folder is there, over those that are not part of weir. */
+#include "replay/replay.h"
+
+#include "models/recorded.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct sums {
+    double log_ratio;
+    unsigned traces;
+    unsigned failures;
+};
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text);
+    size_t tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+static bool run(const struct trace *trace, const char *name, uint64_t pad, bool check, struct replay_result *result)
+{
+    char error[512] = "";
+    struct replay_options options = { .check = check };
+    bool done = replay_run(trace, replay_strategy_find(name, strlen(name)), pad, &options, result, error,
+                           sizeof(error));
+    if (!done) {
+        printf("FAILED %s\n", error);
+    }
+    return done;
+}
+
+static void judge(struct sums *sums, const char *path, const struct replay_result *caching,
+                  const struct replay_result *pytorch, const struct recorded_report *recorded)
+{
+    double ratio = (double)caching->peak_reserved_bytes / (double)pytorch->peak_reserved_bytes;
+    bool kept = caching->hazards == 0 && pytorch->hazards == 0 && ratio <= 1.0 && !caching->oom.happened &&
+                recorded->addresses_matched == recorded->addresses_total &&
+                recorded->segments_matched == recorded->segments_total;
+    sums->log_ratio += log(ratio);
+    sums->traces++;
+    sums->failures += !kept;
+    printf("%s %-60s reserved %.3f of pytorch's, hazards %llu and %llu, recorded %llu/%llu\n", kept ? "ok    " : "FAILED",
+           path, ratio, (unsigned long long)caching->hazards, (unsigned long long)pytorch->hazards,
+           (unsigned long long)recorded->addresses_matched, (unsigned long long)recorded->addresses_total);
+}
+
+static void try_trace(struct sums *sums, const char *path)
+{
+    struct trace *trace = NULL;
+    struct trace_error error = { 0 };
+    struct recorded_report recorded = { 0 };
+    struct replay_result caching = { 0 };
+    struct replay_result pytorch = { 0 };
+    if (trace_read(path, NULL, &trace, &error) != WEIR_OK) {
+        printf("FAILED %s\n", error.message);
+        sums->failures++;
+        return;
+    }
+    bool done = recorded_check(trace, RECORDED_PAD_BEST, &recorded) == WEIR_OK;
+    uint64_t pad = recorded.checkable ? recorded.pad_bytes : trace->pad_bytes > 0 ? (uint64_t)trace->pad_bytes : 0;
+    done = done && run(trace, "caching", 0, true, &caching) && run(trace, "pytorch", pad, false, &pytorch);
+    if (done) {
+        judge(sums, path, &caching, &pytorch, &recorded);
+    } else {
+        sums->failures++;
+    }
+    replay_result_free(&caching);
+    replay_result_free(&pytorch);
+    trace_free(trace);
+}
+
+static void try_folder(struct sums *sums, const char *folder)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        char path[1024];
+        struct stat about;
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.' && stat(path, &about) == 0) {
+            if (S_ISDIR(about.st_mode)) {
+                try_folder(sums, path);
+            } else if (ends_with(path, ".wtr.xz") || ends_with(path, ".pickle.xz")) {
+                try_trace(sums, path);
+            }
+        }
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+int main(void)
+{
+    struct sums sums = { 0 };
+    try_folder(&sums, WEIR_BUNDLED_TRACES_DIR);
+    if (sums.traces == 0) {
+        printf("FAILED there are no bundled traces in %s\n", WEIR_BUNDLED_TRACES_DIR);
+        return 1;
+    }
+    unsigned bundled = sums.traces;
+    try_folder(&sums, WEIR_TRACES_DIR);
+    double mean = exp(sums.log_ratio / sums.traces);
+    printf("%u traces, caching reserves %.3f of what pytorch does in the geometric mean\n", sums.traces, mean);
+    if (sums.failures > 0 || mean >= 1.0) {
+        return 1;
+    }
+    if (sums.traces == bundled) {
+        printf("skipped: no further traces in %s; the bundled ones passed\n", WEIR_TRACES_DIR);
+        return 77;
+    }
+    return 0;
+}

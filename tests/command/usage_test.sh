@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# usage_test.sh WEIR TRACES: what the command prints and how it exits, for good and for bad usage. A bad input is one line
+# on standard error that names the input, exit status 2, and nothing on standard output.
+set -uo pipefail
+weir=$1 traces=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+complain() { echo "FAILED: $1"; failures=$((failures + 1)); }
+
+# bad EXPECTED_TEXT ARGUMENTS...
+bad() {
+    local text=$1 status=0
+    shift
+    "$weir" "$@" >out 2>err || status=$?
+    [ $status = 2 ] || complain "weir $*: exit status $status, not 2"
+    [ ! -s out ] || complain "weir $*: something on standard output"
+    [ "$(wc -l <err)" = 1 ] || complain "weir $*: not one line: $(cat err)"
+    grep -qF -- "$text" err || complain "weir $*: no '$text' in: $(cat err)"
+}
+
+# good EXPECTED_TEXT ARGUMENTS...
+good() {
+    local text=$1 status=0
+    shift
+    "$weir" "$@" >out 2>err || status=$?
+    [ $status = 0 ] || complain "weir $*: exit status $status: $(cat err)"
+    grep -qF -- "$text" out || complain "weir $*: no '$text' in its output"
+}
+
+small=$traces/llama_ctx_dyn.wtr.xz
+printf '#wtr 1\na 0 0 1024 0 0\nf 1 0 0 0\n' >good.wtr
+printf '#wtr 1\na 0 0 10k 0 0\n' >field.wtr
+printf '#wtr 1\na 0 0 1024 0 0\nf 1 7 0 0\n' >unknown.wtr
+printf '\x80\x04cos\nsystem\n.' >global.pickle
+printf '\x80\x04\x95' >cut.pickle
+: >empty.wtr
+head -c 300 "$small" >cut.wtr.xz
+gzip -c good.wtr >good.wtr.gz
+head -c 20 good.wtr.gz >cut.wtr.gz
+
+bad 'missing.wtr' replay missing.wtr
+bad "$work" replay "$work"
+bad 'empty.wtr' replay empty.wtr
+bad 'field.wtr:2: field 4' replay field.wtr
+bad 'unknown.wtr:3:' replay unknown.wtr
+bad 'global.pickle: byte 2' replay global.pickle
+bad 'cut.pickle: byte' replay cut.pickle
+bad 'cut.wtr.xz' replay cut.wtr.xz
+bad 'cut.wtr.gz' info cut.wtr.gz
+bad 'field.wtr:2' import field.wtr
+bad "no strategy 'nosuch'" replay good.wtr --strategy caching,nosuch
+bad "no strategy ''" replay good.wtr --strategy ''
+bad '--capacity 0' replay good.wtr --capacity 0
+bad '--capacity -1' replay good.wtr --capacity -1
+bad '--capacity 12parsecs' replay good.wtr --capacity 12parsecs
+bad '--capacity 99999999999999999999GiB' replay good.wtr --capacity 99999999999999999999GiB
+bad '--seed x' replay good.wtr --seed x
+bad '--growth sideways' replay good.wtr --growth sideways
+bad 'needs a value' replay good.wtr --strategy
+bad 'unknown option --frob' replay good.wtr --frob
+bad 'no trace is named' replay
+bad 'no trace is named' info
+bad 'exactly one input' import
+bad "no subcommand 'frob'" frob
+bad 'nowhere/page.html' replay good.wtr --strategy caching --json --report nowhere/page.html
+bad 'nowhere/out.wtr' import good.wtr -o nowhere/out.wtr
+
+good 'weir replay' --help
+good '--strategy LIST' replay --help
+good '--output OUT' import --help
+good 'weir 0.' --version
+good 'hazards' replay good.wtr good.wtr.gz
+good '"peak_reserved_bytes"' replay good.wtr --json
+good 'peak live' info "$small"
+good '"kinds"' info --json good.wtr good.wtr.gz
+good '#wtr 1' import good.wtr.gz
+good 'event' replay "$small" --capacity 40MiB --strategy caching,pytorch,direct
+grep -q 'ran out of memory' out || complain 'an out-of-memory event is not explained'
+
+# A converted trace reads back the same, packed or not.
+for name in one.wtr two.wtr.xz three.wtr.gz; do
+    "$weir" import -q "$small" -o "$name" || complain "import to $name"
+    "$weir" import -q "$name" | grep -v '^#src' >"$name.text"
+done
+cmp -s one.wtr.text two.wtr.xz.text && cmp -s one.wtr.text three.wtr.gz.text || complain 'conversions differ'
+
+# The same seed gives the same figures, apart from wall time.
+figures() { "$weir" replay "$small" --json --seed "$1" | grep -vE 'p50|p99|p999|seconds'; }
+[ "$(figures 7)" = "$(figures 7)" ] || complain 'the same seed gave different figures'
+
+# The page is whole, carries its data and asks nothing of the network.
+"$weir" replay "$small" --report page.html >/dev/null || complain 'no report'
+tail -n 2 page.html | grep -q '</html>' || complain 'the report is not whole'
+grep -q '"strategy":"caching"' page.html || complain 'the report carries no data'
+grep -q '@WEIR_DATA@' page.html && complain 'the report still has its placeholder'
+grep -qE '(src|href)="?https?:' page.html && complain 'the report asks the network'
+
+# A hazard is exit status 1: a use on another stream that the pool is not told of.
+cat >race.wtr <<'TRACE'
+#wtr 1
+a 0 0 1048576 0 0
+u 1 0 1
+w 2 1 5000000
+f 3 0 0 0
+a 4 1 1048576 0 0
+f 5 1 0 0
+TRACE
+status=0
+"$weir" replay race.wtr --strategy caching --ignore-uses >out || status=$?
+[ $status = 1 ] || complain "a hazard gave exit status $status"
+grep -q 'hazard: ' out || complain 'the hazard is not named'
+good '0' replay race.wtr --strategy caching,pytorch,direct
+
+[ $failures = 0 ] || exit 1
+echo 'usage: all as documented'
