@@ -1,5 +1,4 @@
 /* bench.c: see bench.h. */
-#define _GNU_SOURCE /* RTLD_DEEPBIND */
 #include "micro/bench.h"
 
 #include <dlfcn.h>

@@ -87,6 +87,8 @@ static bool run(const char *allocator, uint64_t size, uint64_t pairs)
         run_pool(weir_caching_strategy(), 0, size, pairs);
     } else if (strcmp(allocator, "caching_no_front_cache") == 0) {
         run_pool(weir_caching_strategy(), WEIR_POOL_NO_FRONT_CACHE, size, pairs);
+    } else if (strcmp(allocator, "caching_single_threaded") == 0) {
+        run_pool(weir_caching_strategy(), WEIR_POOL_SINGLE_THREADED, size, pairs);
     } else if (strcmp(allocator, "pytorch_model") == 0) {
         run_pool(model_pytorch_strategy(), 0, size, pairs);
     } else if (strcmp(allocator, "glibc") == 0) {
@@ -107,10 +109,14 @@ static bool run(const char *allocator, uint64_t size, uint64_t pairs)
 int main(int count, char **arguments)
 {
     if (count != 4) {
-        (void)puts("empty_loop caching caching_no_front_cache pytorch_model glibc jemalloc");
+        (void)puts(
+            "empty_loop caching caching_no_front_cache caching_single_threaded pytorch_model "
+            "glibc jemalloc");
         return count == 1 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
-    bench_jemalloc_prepare(arguments);
+    if (strcmp(arguments[1], "jemalloc") == 0) {
+        bench_jemalloc_prepare(arguments);
+    }
     bench_second_thread();
     const uint64_t size = strtoull(arguments[2], NULL, 10);
     const uint64_t pairs = strtoull(arguments[3], NULL, 10);

@@ -12,17 +12,27 @@
 
 /* --- sums --- */
 
-static void add_stream(struct live_sums *sums, weir_stream *stream)
+static void add_stream(struct live_sums *sums, struct live_sums *peaks, weir_stream *stream)
 {
     stream_lock(stream);
     sums->requested += stream->counters.requested;
     sums->live += stream->counters.live;
+    peaks->requested = stream->counters.peak_requested;
+    peaks->live = stream->counters.peak_live;
     stream_unlock(stream);
+}
+
+/* Pool lock held. */
+static void raise_peaks(weir_pool *pool, const struct live_sums *sums)
+{
+    pool->peak_requested = sums->requested > pool->peak_requested ? sums->requested : pool->peak_requested;
+    pool->peak_live = sums->live > pool->peak_live ? sums->live : pool->peak_live;
 }
 
 void weir__inspect_sample(weir_pool *pool)
 {
     struct live_sums sums = { 0, 0 };
+    struct live_sums peaks = { 0, 0 };
     size_t lanes = 2;
     for (size_t lane = 1; lane < lanes; lane++) {
         pool_lock(pool);
@@ -30,12 +40,12 @@ void weir__inspect_sample(weir_pool *pool)
         weir_stream *stream = lane < lanes ? pool->streams[lane] : NULL;
         pool_unlock(pool);
         if (stream != NULL) {
-            add_stream(&sums, stream);
+            add_stream(&sums, &peaks, stream);
         }
     }
     pool_lock(pool);
-    pool->peak_requested = sums.requested > pool->peak_requested ? sums.requested : pool->peak_requested;
-    pool->peak_live = sums.live > pool->peak_live ? sums.live : pool->peak_live;
+    /* An only stream has exact peaks of its own; they must outlive the arrival of a second one. */
+    raise_peaks(pool, lanes == 2 ? &peaks : &sums);
     pool_unlock(pool);
 }
 
@@ -270,18 +280,13 @@ static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream 
     stream_unlock(stream);
 }
 
-/* Pool lock held. With one stream its own peaks are exact; with several the sampled ones count as well. */
-static void add_peaks(const weir_pool *pool, weir_stats *stats, const struct live_sums *sums)
+/* Pool lock held. With one stream its own peaks are exact; with several the sampled ones count, this look included. */
+static void add_peaks(weir_pool *pool, weir_stats *stats, const struct live_sums *sums)
 {
     if (pool->lanes > 2) {
+        raise_peaks(pool, sums);
         stats->peak_requested_bytes = (uint64_t)pool->peak_requested;
         stats->peak_live_bytes = (uint64_t)pool->peak_live;
-    }
-    if (stats->requested_bytes > stats->peak_requested_bytes) {
-        stats->peak_requested_bytes = (uint64_t)sums->requested;
-    }
-    if (stats->live_bytes > stats->peak_live_bytes) {
-        stats->peak_live_bytes = (uint64_t)sums->live;
     }
 }
 

@@ -145,10 +145,11 @@ void weir__order_done_locked(weir_pool *pool, weir_stream *stream, weir_tick tic
     stream->done = tick > stream->done ? tick : stream->done;
 }
 
-/* Stream lock held: records an event that covers every free so far. *covered: up to which tick. */
+/* Stream lock held, and the stream not retired: records an event that covers every free so far. *covered: up to which
+ * tick. */
 static weir_status record_probe(weir_stream *stream, weir_tick *covered)
 {
-    weir_device *device = stream->pool->device;
+    weir_device *device = stream->owner->device;
     weir_status status = WEIR_OK;
     if (stream->probe.event == NULL) {
         status = weir_device_event_create(device, &stream->probe.event);
@@ -172,6 +173,9 @@ static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t 
 {
     weir_tick finished = 0;
     weir_status status = WEIR_OK;
+    if (stream->pool == NULL) {
+        return 0; /* another thread has retired it meanwhile, and waited for it */
+    }
     for (int round = 0; round < 2 && status == WEIR_OK; round++) {
         bool complete = false;
         if (!stream->probe.in_flight) {
@@ -183,7 +187,7 @@ static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t 
             *recorded += status == WEIR_OK;
         }
         if (status == WEIR_OK) {
-            status = weir_device_event_query(stream->pool->device, stream->probe.event, &complete);
+            status = weir_device_event_query(stream->owner->device, stream->probe.event, &complete);
         }
         if (status != WEIR_OK || !complete) {
             break;
@@ -236,15 +240,42 @@ bool weir__order_poll(weir_pool *pool)
     return moved;
 }
 
+/* An event that was waited for without a lock is the stream's probe again, unless that has a new one or is gone. */
+static void put_probe_back(weir_stream *stream, weir_event *event)
+{
+    weir_pool *pool = stream->owner;
+    stream_lock(stream);
+    const bool wanted = stream->pool != NULL && stream->probe.event == NULL;
+    if (wanted) {
+        stream->probe.event = event;
+    }
+    stream_unlock(stream);
+    if (!wanted && weir_device_event_destroy(pool->device, event) != WEIR_OK) {
+        pool_lock(pool);
+        pool->device_failures++;
+        pool_unlock(pool);
+    }
+}
+
 weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
 {
     weir_tick covered = 0;
+    weir_event *event = NULL;
     stream_lock(stream);
-    weir_status status = record_probe(stream, &covered);
-    stream_unlock(stream);
-    bool recorded = status == WEIR_OK;
+    weir_status status = WEIR_OK;
+    if (stream->pool != NULL) { /* else another thread has retired it meanwhile, and waited for it */
+        status = record_probe(stream, &covered);
+    }
+    bool recorded = covered != 0;
     if (recorded) {
-        status = weir_device_event_sync(pool->device, stream->probe.event);
+        /* While this thread waits the event is its own: nobody may record it anew or destroy it. */
+        event = stream->probe.event;
+        stream->probe = (struct probe){ 0 };
+    }
+    stream_unlock(stream);
+    if (recorded) {
+        status = weir_device_event_sync(pool->device, event);
+        put_probe_back(stream, event);
     }
     pool_lock(pool);
     pool->events_recorded += recorded;
@@ -324,6 +355,10 @@ static bool wait_and_search(struct request *request)
     weir_status status = WEIR_OK;
     bool recorded = false;
     stream_lock(donor);
+    if (donor->pool == NULL) {
+        stream_unlock(donor); /* retired meanwhile: its memory is everybody's */
+        return search_joined(request, WEIR_RUNG_WAITED);
+    }
     if (donor->probe.in_flight && donor->probe.tick >= wanted) {
         covered = donor->probe.tick; /* an event that already covers the memory */
     } else {
@@ -348,8 +383,11 @@ static bool wait_and_search(struct request *request)
 /* --- the ladder --- */
 
 /* Whether memory that exists should be waited for before more is taken. */
-static bool prefers_waiting(const weir_pool *pool)
+static bool prefers_waiting(weir_pool *pool)
 {
+    pool_lock(pool);
+    const uint64_t reserved = pool->reserved_bytes;
+    pool_unlock(pool);
     uint64_t most = pool->config.limit_bytes;
     uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
     most = most == 0 || (capacity != 0 && capacity < most) ? capacity : most;
@@ -360,7 +398,7 @@ static bool prefers_waiting(const weir_pool *pool)
         return true;
     case WEIR_GROWTH_BALANCED:
     default:
-        return most != 0 && pool->reserved_bytes > most / 2;
+        return most != 0 && reserved > most / 2;
     }
 }
 
@@ -374,11 +412,19 @@ static bool grow(struct request *request, weir_rung rung)
             pool_unlock(request->pool);
             return true;
         }
-        if (again && search(request, rung)) {
+        if (again && search_joined(request, rung)) {
             return true;
         }
     }
     return false;
+}
+
+static uint64_t region_frees(weir_pool *pool)
+{
+    pool_lock(pool);
+    const uint64_t frees = pool->region_frees;
+    pool_unlock(pool);
+    return frees;
 }
 
 /* Returns regions that lie idle and are of no use to this request, then grows: reserved memory stays what it was. */
@@ -387,6 +433,14 @@ static bool exchange(struct request *request, uint64_t bytes)
     weir_pool *pool = request->pool;
     (void)weir__order_poll(pool);
     return weir__region_return_idle(pool, bytes, 0, NULL) != 0 && grow(request, WEIR_RUNG_EXCHANGED);
+}
+
+/* The last look before a request fails. The last poll, or another thread, may have seen work complete after the last
+ * search, and another thread may have given regions back since the device last refused: neither must be missed. */
+static bool look_again(struct request *request, uint64_t frees_before)
+{
+    return search_joined(request, WEIR_RUNG_POLLED) || exchange(request, UINT64_MAX) ||
+           (region_frees(request->pool) != frees_before && grow(request, WEIR_RUNG_GROWN));
 }
 
 /* Waits for one stream after the other, the one with the most memory first, searching after each. A stream that cannot
@@ -443,6 +497,7 @@ static bool climb(struct request *request)
     if (!keeps_idle && exchange(request, weir__region_wish(request))) {
         return true;
     }
+    const uint64_t frees_before = region_frees(pool);
     if (grow(request, WEIR_RUNG_GROWN)) {
         return true;
     }
@@ -456,28 +511,36 @@ static bool climb(struct request *request)
     if (exchange(request, UINT64_MAX)) {
         return true;
     }
-    return sync_and_search(request);
+    return sync_and_search(request) || look_again(request, frees_before);
+}
+
+/* Calls the callback and searches what it may have freed. *again: it did something, so climb once more. No lock is held. */
+static bool call_back(struct request *request, bool *again)
+{
+    weir_pool *pool = request->pool;
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    *again = weir_pool_oom(pool, &record) == WEIR_OK &&
+             pool->config.oom_callback(pool->config.oom_ctx, pool, &record);
+    if (*again) {
+        /* It is not known yet that the request fails: only the last record of a request counts. */
+        pool_lock(pool);
+        pool->oom.failure--;
+        pool_unlock(pool);
+        (void)weir__order_flush(pool, NULL);
+    }
+    return *again && search_joined(request, WEIR_RUNG_CALLBACK);
 }
 
 weir_status weir__order_alloc(struct request *request)
 {
     weir_pool *pool = request->pool;
     bool served = climb(request);
-    while (!served && request->broken == WEIR_OK) {
+    bool again = !served;
+    while (!served && again) {
         weir__inspect_oom(request);
-        if (pool->config.oom_callback == NULL) {
-            break;
-        }
-        weir_oom_record record = WEIR_OOM_RECORD_INIT;
-        if (weir_pool_oom(pool, &record) != WEIR_OK ||
-            !pool->config.oom_callback(pool->config.oom_ctx, pool, &record)) {
-            break;
-        }
-        served = climb(request);
-        if (served) {
-            pool_lock(pool);
-            pool->served[WEIR_RUNG_CALLBACK]++;
-            pool_unlock(pool);
+        again = false;
+        if (pool->config.oom_callback != NULL && request->broken == WEIR_OK) {
+            served = call_back(request, &again) || (again && climb(request));
         }
     }
     if (served) {

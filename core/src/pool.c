@@ -11,7 +11,6 @@
  */
 #include "pool_internal.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,17 +25,6 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 /* --- locks --- */
-
-void weir__stream_lock_contended(weir_stream *stream)
-{
-    unsigned spins = 0;
-    while (atomic_flag_test_and_set_explicit(&stream->lock, memory_order_acquire)) {
-        if (++spins >= 64) {
-            (void)sched_yield();
-            spins = 0;
-        }
-    }
-}
 
 void weir__pool_lock_all(weir_pool *pool)
 {
@@ -323,7 +311,7 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
     /* size - 1 turns size 0 away as well. What fails here is looked at again, in full, by alloc_slow. */
     if (LIKELY(pool != NULL && stream != NULL && out != NULL && stream->pool == pool &&
                size - 1 < pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1 &&
-               (align & (align - 1)) == 0 && stream_try_lock(stream))) {
+               (align & (align - 1)) == 0 && stream_lock_try(&stream->lock))) {
         weir_block *block = NULL;
         if (LIKELY(atomic_load_explicit(&pool->recorder, memory_order_relaxed) == NULL)) {
             block = front_pop(stream, (size + pool->granule_mask) >> pool->granule_shift);
@@ -431,8 +419,9 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     if (LIKELY(pool != NULL && block != NULL && stream != NULL && block->pool == pool && stream->pool == pool &&
-               block->uses == NULL && atomic_load_explicit(&pool->recorder, memory_order_relaxed) == NULL &&
-               stream_try_lock(stream))) {
+               block->uses == NULL && block->size <= pool->config.front_cache_block_bytes &&
+               atomic_load_explicit(&pool->recorder, memory_order_relaxed) == NULL &&
+               stream_lock_try(&stream->lock))) {
         if (LIKELY(state_of(block) == BLOCK_LIVE && front_push(pool, stream, block))) {
             count_free(stream, block);
             stream_unlock(stream);

@@ -7,7 +7,7 @@
  *     block.c    descriptors and the table from address to block
  *     inspect.c  walk, check, statistics, the out-of-memory record
  *
- * Locks: one per stream (a spin lock: held for a few instructions, or around a device call that does not block), one
+ * Locks: one per stream (stream_lock.h: held for a few instructions, or around a device call that does not block), one
  * per pool (a mutex). Order: stream, then pool; never two streams at once, except in weir__pool_lock_all, which takes
  * them by number. No device call that can block is made under any of them.
  */
@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include "internal.h"
+#include "stream_lock.h"
 
 /* --- blocks --- */
 
@@ -97,8 +98,7 @@ struct probe {
 
 struct weir_stream {
     weir_pool *pool; /* what callers' arguments are checked against; NULL once retired */
-    atomic_flag lock;
-    bool locking;
+    struct stream_lock lock;
     _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
     uint64_t cached_bytes;
     struct stream_counters counters;
@@ -188,26 +188,16 @@ struct weir_pool {
 
 /* --- locks (inline: the hot path takes the first two) --- */
 
-void weir__stream_lock_contended(weir_stream *stream);
-
 static inline void stream_lock(weir_stream *stream)
 {
-    if (stream->locking && atomic_flag_test_and_set_explicit(&stream->lock, memory_order_acquire)) {
-        weir__stream_lock_contended(stream);
+    if (!stream_lock_try(&stream->lock)) {
+        weir__stream_lock_slow(&stream->lock, &stream->counters.frees);
     }
-}
-
-/* For paths that must not pay for a call: false when another thread has the lock. */
-static inline bool stream_try_lock(weir_stream *stream)
-{
-    return !stream->locking || !atomic_flag_test_and_set_explicit(&stream->lock, memory_order_acquire);
 }
 
 static inline void stream_unlock(weir_stream *stream)
 {
-    if (stream->locking) {
-        atomic_flag_clear_explicit(&stream->lock, memory_order_release);
-    }
+    stream_lock_release(&stream->lock);
 }
 
 static inline void pool_lock(weir_pool *pool)

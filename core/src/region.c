@@ -1,8 +1,9 @@
 /* core/src/region.c: taking regions from the device and giving them back.
  *
  * Guarantee: the limit is checked before anything is taken and holds while a call is under way; a device call that
- * fails leaves the books as they were, so that nothing is lost and nothing counted twice. One thread grows at a time:
- * another that wants to grow waits and searches again, since what the first one took may serve it.
+ * fails leaves the books as they were, so that nothing is lost and nothing counted twice. One thread at a time
+ * takes memory or gives it back: another that wants to grow waits and searches again, since what the first one took may
+ * serve it.
  *
  * Cost: a device call, made without any lock, and a step per region when idle ones are looked for.
  */
@@ -37,7 +38,10 @@ static bool make_wish(struct request *request, struct wish *wish)
     uint64_t granularity = weir__device_info(pool->device)->region_granularity_bytes;
     uint64_t room = pool->config.limit_bytes == 0 ? UINT64_MAX : pool->config.limit_bytes;
     room = room > pool->reserved_bytes ? room - pool->reserved_bytes : 0;
-    uint64_t over_align = request->align > pool->strategy->granule_bytes ? request->align : 0;
+    /* A region starts at a multiple of the device's alignment: only what a larger one asks for has to be added. */
+    uint64_t aligned = weir__device_info(pool->device)->region_alignment_bytes;
+    aligned = aligned > pool->strategy->granule_bytes ? aligned : pool->strategy->granule_bytes;
+    uint64_t over_align = request->align > aligned ? request->align - aligned : 0;
     wish->liked = pool->strategy->region_size(pool->state, request->size, request->align, pool->reserved_bytes,
                                               granularity);
     wish->least = round_up(round_up(request->size, pool->strategy->granule_bytes) + over_align, granularity);
@@ -132,6 +136,14 @@ static void forget_region(weir_pool *pool, struct pool_region *region)
     free(region);
 }
 
+/* Pool lock held, let go while waiting: until no region is on its way from or to the device. */
+static void await_others(weir_pool *pool)
+{
+    while (pool->growing) {
+        (void)pthread_cond_wait(&pool->grown, &pool->mutex);
+    }
+}
+
 bool weir__region_grow(struct request *request, bool *again)
 {
     weir_pool *pool = request->pool;
@@ -140,9 +152,7 @@ bool weir__region_grow(struct request *request, bool *again)
     weir__inspect_sample(pool);
     pool_lock(pool);
     if (pool->growing) {
-        while (pool->growing) {
-            (void)pthread_cond_wait(&pool->grown, &pool->mutex);
-        }
+        await_others(pool);
         *again = true;
     } else if (make_wish(request, &wish)) {
         pool->growing = true;
@@ -188,16 +198,20 @@ static bool remove_if_idle(weir_pool *pool, struct pool_region *region)
     return true;
 }
 
-/* Pool lock held on entry and exit, let go for the device call. A region that the device kept stays the pool's, as
- * memory that nobody's work touches; if there is no host memory to enter it again, it is set aside until the pool is
- * destroyed. */
+/* Pool lock held on entry and exit, let go for the device call. Meanwhile the region is neither in the pool nor in the
+ * device: who wants to grow waits, or it would be refused for want of this very memory. A region that the device kept
+ * stays the pool's, as memory that nobody's work touches; if there is no host memory to enter it again, it is set aside
+ * until the pool is destroyed. */
 static weir_status hand_back(weir_pool *pool, struct pool_region *region)
 {
+    pool->growing = true;
     pool_unlock(pool);
     uint64_t began = wall_ns();
     weir_status status = weir_device_region_free(pool->device, region->address, region->size);
     uint64_t took = wall_ns() - began;
     pool_lock(pool);
+    pool->growing = false;
+    (void)pthread_cond_broadcast(&pool->grown);
     pool->device_ns += took;
     if (status == WEIR_OK) {
         forget_region(pool, region);
@@ -216,6 +230,7 @@ weir_status weir__region_return_at(weir_pool *pool, uint64_t address)
 {
     weir_status status = WEIR_OK;
     pool_lock(pool);
+    await_others(pool);
     struct pool_region *region = weir__table_find(&pool->region_table, address);
     if (region != NULL && remove_if_idle(pool, region)) {
         status = hand_back(pool, region);
@@ -229,6 +244,7 @@ uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep
     uint64_t returned = 0;
     weir_status status = WEIR_OK;
     pool_lock(pool);
+    await_others(pool);
     struct pool_region *region = pool->regions;
     while (region != NULL && status == WEIR_OK && returned < bytes && pool->reserved_bytes > keep) {
         uint64_t size = region->size;
@@ -238,6 +254,7 @@ uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep
         }
         status = hand_back(pool, region);
         returned += status == WEIR_OK ? size : 0;
+        await_others(pool);
         region = pool->regions; /* the list may have changed meanwhile */
     }
     pool_unlock(pool);

@@ -90,14 +90,30 @@ static weir_stream *new_place(weir_pool *pool)
         return NULL;
     }
     memset(stream, 0, sizeof(*stream));
-    atomic_flag_clear(&stream->lock);
+    weir__stream_lock_init(&stream->lock, (pool->config.flags & WEIR_POOL_SINGLE_THREADED) != 0);
     atomic_init(&stream->tick, 1);
-    stream->locking = (pool->config.flags & WEIR_POOL_SINGLE_THREADED) == 0;
     stream->owner = pool;
     stream->lane = lane;
     pool->streams[lane] = stream;
     pool->lanes = lanes;
     return stream;
+}
+
+/* Pool lock held. Another thread may have been first. */
+static weir_stream *enter_stream(weir_pool *pool, void *native)
+{
+    weir_stream *found = find_native(pool, native);
+    if (found == NULL) {
+        found = reuse_place(pool);
+        found = found != NULL ? found : new_place(pool);
+        if (found != NULL) {
+            found->native = native;
+            found->serial = ++pool->next_serial;
+            found->retired = false;
+            found->pool = pool;
+        }
+    }
+    return found;
 }
 
 weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream **stream)
@@ -107,17 +123,13 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
     }
     pool_lock(pool);
     weir_stream *found = find_native(pool, native_stream);
-    if (found == NULL) {
-        found = reuse_place(pool);
-        found = found != NULL ? found : new_place(pool);
-        if (found != NULL) {
-            found->native = native_stream;
-            found->serial = ++pool->next_serial;
-            found->retired = false;
-            found->pool = pool;
-        }
-    }
     pool_unlock(pool);
+    if (found == NULL) {
+        weir__inspect_sample(pool); /* from the second stream on, peaks are sampled: keep what was exact */
+        pool_lock(pool);
+        found = enter_stream(pool, native_stream);
+        pool_unlock(pool);
+    }
     if (found == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }

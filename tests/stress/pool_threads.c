@@ -1,0 +1,488 @@
+/* tests/stress/pool_threads.c: several threads at one pool.
+ *
+ * Each worker has streams of its own, allocates, works and frees on them, retires them now and then, and hands blocks
+ * to other workers through a queue, with an event that orders the next user behind the last. One more thread walks,
+ * checks, trims, reads statistics and looks up addresses all the while. Nothing may be found by the auditor, check must
+ * pass at every moment, and nothing may be lost. That there is no data race is for a thread sanitizer to say, with
+ * this as its program.
+ *
+ * In the second test every worker holds at most one block and the device has room for one block each, so that a refusal
+ * is always wrong, whatever the other threads are doing in that moment.
+ *
+ * Workers report by counting: assertions belong to the main thread, which joins all the others first.
+ *
+ *     pool_threads [ROUNDS [SEED]]     or WEIR_ROUNDS and WEIR_SEED in the environment
+ */
+#include <weir/caching.h>
+#include <weir/pool.h>
+#include <weir/sim.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { workers = 4, streams_each = 2, most_held = 12, queue_slots = 32 };
+
+#define KIB (UINT64_C(1) << 10)
+#define MIB (UINT64_C(1) << 20)
+
+static uint64_t rounds = 3000;
+static uint64_t first_seed = 1;
+
+/* A block on its way to another worker. Its last work is before `event`. */
+struct parcel {
+    weir_block *block;
+    weir_event *event;
+};
+
+struct shared {
+    weir_sim *sim;
+    weir_device *device;
+    weir_pool *pool;
+    pthread_mutex_t mutex; /* guards the queue */
+    struct parcel queue[queue_slots];
+    unsigned queued;
+    atomic_bool done;
+    atomic_uint_least64_t address; /* of some block, for find */
+    bool may_fail;
+};
+
+struct own_stream {
+    weir_sim_stream *native;
+    weir_stream *stream;
+};
+
+struct worker {
+    struct shared *shared;
+    uint64_t random;
+    struct own_stream streams[streams_each];
+    weir_block *held[most_held];
+    unsigned home[most_held]; /* the own stream that all work so far is ordered on */
+    unsigned count;
+    uint64_t allocs;
+    uint64_t frees;
+    uint64_t refused;
+    uint64_t errors;
+    const char *first_error;
+};
+
+#define expect(worker, condition)                                                                  \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (worker)->errors++;                                                                    \
+            (worker)->first_error = (worker)->first_error != NULL ? (worker)->first_error : #condition; \
+        }                                                                                          \
+    } while (0)
+
+static uint64_t below(struct worker *w, uint64_t n)
+{
+    uint64_t z = w->random += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return (z ^ (z >> 31)) % n;
+}
+
+/* --- the queue --- */
+
+static bool push(struct shared *shared, struct parcel parcel)
+{
+    (void)pthread_mutex_lock(&shared->mutex);
+    const bool room = shared->queued < queue_slots;
+    if (room) {
+        shared->queue[shared->queued++] = parcel;
+    }
+    (void)pthread_mutex_unlock(&shared->mutex);
+    return room;
+}
+
+static bool pop(struct shared *shared, struct parcel *parcel)
+{
+    (void)pthread_mutex_lock(&shared->mutex);
+    const bool any = shared->queued > 0;
+    if (any) {
+        *parcel = shared->queue[0];
+        shared->queue[0] = shared->queue[--shared->queued];
+    }
+    (void)pthread_mutex_unlock(&shared->mutex);
+    return any;
+}
+
+/* --- a worker --- */
+
+static void open_stream(struct worker *w, unsigned index)
+{
+    struct own_stream *own = &w->streams[index];
+    expect(w, weir_sim_stream_create(w->shared->sim, &own->native) == WEIR_OK);
+    expect(w, weir_pool_stream(w->shared->pool, own->native, &own->stream) == WEIR_OK);
+}
+
+static void work_on(struct worker *w, weir_block *block, unsigned stream)
+{
+    weir_sim_access access = {
+        .address = weir_block_address(block), .size = weir_block_capacity(block), .write = true
+    };
+    weir_sim_work work = WEIR_SIM_WORK_INIT;
+    work.duration_ns = below(w, 20000);
+    work.accesses = &access;
+    work.access_count = 1;
+    work.tag = "work";
+    expect(w, weir_sim_launch(w->shared->sim, w->streams[stream].native, &work) == WEIR_OK);
+}
+
+static void keep(struct worker *w, weir_block *block, unsigned stream)
+{
+    w->held[w->count] = block;
+    w->home[w->count++] = stream;
+    work_on(w, block, stream);
+}
+
+static void take(struct worker *w, uint64_t size)
+{
+    const unsigned stream = (unsigned)below(w, streams_each);
+    weir_block *block = NULL;
+    const weir_status status = weir_pool_alloc(w->shared->pool, w->streams[stream].stream, size, 0, &block);
+    if (status != WEIR_OK) {
+        w->refused++;
+        expect(w, w->shared->may_fail && status == WEIR_ERR_NO_MEMORY);
+        return;
+    }
+    w->allocs++;
+    expect(w, weir_block_size(block) == size && weir_block_capacity(block) >= size);
+    weir_sim_block_alloc(w->shared->sim, weir_block_address(block), weir_block_capacity(block),
+                         w->streams[stream].native, "alloc");
+    atomic_store(&w->shared->address, weir_block_address(block));
+    keep(w, block, stream);
+}
+
+static void drop_from_list(struct worker *w, unsigned index)
+{
+    w->count--;
+    w->held[index] = w->held[w->count];
+    w->home[index] = w->home[w->count];
+}
+
+/* Frees on the stream of the last work, on another behind a use, or after a wait of the host. */
+static void give(struct worker *w, unsigned index)
+{
+    struct shared *shared = w->shared;
+    weir_block *block = w->held[index];
+    struct own_stream *home = &w->streams[w->home[index]];
+    struct own_stream *other = &w->streams[(w->home[index] + 1) % streams_each];
+    const uint64_t way = below(w, 8);
+    drop_from_list(w, index);
+    w->frees++;
+    if (way == 0) {
+        expect(w, weir_device_stream_sync(shared->device, home->native) == WEIR_OK);
+        weir_sim_block_free(shared->sim, weir_block_address(block), NULL, "free_idle");
+        expect(w, weir_pool_free_idle(shared->pool, block) == WEIR_OK);
+    } else if (way <= 2) {
+        expect(w, weir_pool_use(shared->pool, block, home->stream) == WEIR_OK);
+        weir_sim_block_free(shared->sim, weir_block_address(block), other->native, "free elsewhere");
+        expect(w, weir_pool_free(shared->pool, block, other->stream) == WEIR_OK);
+    } else {
+        weir_sim_block_free(shared->sim, weir_block_address(block), home->native, "free");
+        expect(w, weir_pool_free(shared->pool, block, home->stream) == WEIR_OK);
+    }
+}
+
+static void send(struct worker *w, unsigned index)
+{
+    struct shared *shared = w->shared;
+    struct own_stream *home = &w->streams[w->home[index]];
+    struct parcel parcel = { .block = w->held[index] };
+    expect(w, weir_device_event_create(shared->device, &parcel.event) == WEIR_OK);
+    expect(w, weir_device_event_record(shared->device, parcel.event, home->native) == WEIR_OK);
+    expect(w, weir_stream_recorded(shared->pool, parcel.event, home->stream) == WEIR_OK);
+    if (push(shared, parcel)) {
+        drop_from_list(w, index);
+    } else {
+        expect(w, weir_event_forgotten(shared->pool, parcel.event) == WEIR_OK);
+        expect(w, weir_device_event_destroy(shared->device, parcel.event) == WEIR_OK);
+    }
+}
+
+static void receive(struct worker *w)
+{
+    struct shared *shared = w->shared;
+    struct parcel parcel;
+    if (w->count == most_held || !pop(shared, &parcel)) {
+        return;
+    }
+    const unsigned stream = (unsigned)below(w, streams_each);
+    struct own_stream *own = &w->streams[stream];
+    expect(w, weir_device_stream_wait_event(shared->device, own->native, parcel.event) == WEIR_OK);
+    expect(w, below(w, 3) == 0 || weir_stream_waited(shared->pool, own->stream, parcel.event) == WEIR_OK);
+    expect(w, weir_event_forgotten(shared->pool, parcel.event) == WEIR_OK);
+    expect(w, weir_device_event_destroy(shared->device, parcel.event) == WEIR_OK);
+    keep(w, parcel.block, stream);
+}
+
+/* Ends a stream. What is held behind it has been waited for by the retirement, so any stream may go on with it. */
+static void renew_stream(struct worker *w, unsigned index)
+{
+    struct own_stream *own = &w->streams[index];
+    expect(w, weir_stream_retire(w->shared->pool, own->stream) == WEIR_OK);
+    expect(w, weir_sim_stream_destroy(w->shared->sim, own->native) == WEIR_OK);
+    open_stream(w, index);
+}
+
+static uint64_t some_size(struct worker *w)
+{
+    switch (below(w, 4)) {
+    case 0:
+        return 1 + below(w, 256 * KIB);
+    case 1:
+        return 1 + below(w, 4 * KIB);
+    default:
+        return 512 << below(w, 4);
+    }
+}
+
+static void do_round(struct worker *w)
+{
+    const uint64_t dice = below(w, 100);
+    if (dice < 38 && w->count < most_held) {
+        take(w, some_size(w));
+    } else if (dice < 74 && w->count > 0) {
+        give(w, (unsigned)below(w, w->count));
+    } else if (dice < 84 && w->count > 0) {
+        send(w, (unsigned)below(w, w->count));
+    } else if (dice < 95) {
+        receive(w);
+    } else if (dice < 96) {
+        renew_stream(w, (unsigned)below(w, streams_each));
+    } else {
+        weir_sim_advance(w->shared->sim, below(w, 50000));
+    }
+}
+
+static void *churn(void *ctx)
+{
+    struct worker *w = ctx;
+    for (unsigned i = 0; i < streams_each; i++) {
+        open_stream(w, i);
+    }
+    for (uint64_t round = 0; round < rounds; round++) {
+        do_round(w);
+    }
+    while (w->count > 0) {
+        give(w, 0);
+    }
+    return NULL;
+}
+
+/* --- the onlooker --- */
+
+static bool count_bytes(void *ctx, const weir_walk_entry *entry)
+{
+    *(uint64_t *)ctx += entry->size;
+    return true;
+}
+
+static void look(struct worker *w, uint64_t turn)
+{
+    struct shared *shared = w->shared;
+    const char *why = NULL;
+    weir_stats stats = WEIR_STATS_INIT;
+    weir_block *found = NULL;
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    uint64_t bytes = 0;
+    expect(w, weir_pool_stats(shared->pool, &stats) == WEIR_OK);
+    expect(w, weir_pool_walk(shared->pool, count_bytes, &bytes) == WEIR_OK);
+    if (weir_pool_check(shared->pool, &why) != WEIR_OK) {
+        w->errors++;
+        w->first_error = why;
+    }
+    (void)!(weir_pool_find(shared->pool, atomic_load(&shared->address), &found) == WEIR_OK);
+    expect(w, weir_pool_oom(shared->pool, &record) == WEIR_OK);
+    if (turn % 4 == 0) {
+        expect(w, weir_pool_trim(shared->pool, 0, turn % 8 == 0 ? WEIR_TRIM_WAIT : 0, NULL) == WEIR_OK);
+    }
+}
+
+static void *look_on(void *ctx)
+{
+    struct worker *w = ctx;
+    for (uint64_t turn = 0; !atomic_load(&w->shared->done); turn++) {
+        look(w, turn);
+        (void)sched_yield();
+    }
+    return NULL;
+}
+
+/* --- running them --- */
+
+static void give_parcels_back(struct shared *shared, struct worker *w)
+{
+    struct parcel parcel;
+    while (pop(shared, &parcel)) {
+        assert_int_equal(weir_device_event_sync(shared->device, parcel.event), WEIR_OK);
+        weir_sim_block_free(shared->sim, weir_block_address(parcel.block), NULL, "left over");
+        assert_int_equal(weir_pool_free_idle(shared->pool, parcel.block), WEIR_OK);
+        assert_int_equal(weir_event_forgotten(shared->pool, parcel.event), WEIR_OK);
+        assert_int_equal(weir_device_event_destroy(shared->device, parcel.event), WEIR_OK);
+        w->frees++;
+    }
+}
+
+static void report(const struct worker *w)
+{
+    if (w->errors > 0) {
+        print_error("%" PRIu64 " errors, the first: %s\n", w->errors, w->first_error);
+    }
+}
+
+static void run_threads(struct shared *shared, struct worker *all, void *(*body)(void *ctx))
+{
+    pthread_t threads[workers + 1];
+    unsigned started = 0;
+    for (unsigned i = 0; i <= workers; i++) {
+        all[i].shared = shared;
+        all[i].random = first_seed * 1000 + i;
+        started += pthread_create(&threads[i], NULL, i < workers ? body : look_on, &all[i]) == 0;
+    }
+    for (unsigned i = 0; i < workers && i < started; i++) {
+        (void)pthread_join(threads[i], NULL);
+    }
+    atomic_store(&shared->done, true);
+    if (started == workers + 1) {
+        (void)pthread_join(threads[workers], NULL);
+    }
+    assert_int_equal(started, workers + 1);
+}
+
+static void judge(struct shared *shared, struct worker *all)
+{
+    uint64_t allocs = 0;
+    uint64_t frees = 0;
+    uint64_t errors = 0;
+    weir_stats stats = WEIR_STATS_INIT;
+    const char *why = "";
+    give_parcels_back(shared, &all[0]);
+    for (unsigned i = 0; i <= workers; i++) {
+        report(&all[i]);
+        allocs += all[i].allocs;
+        frees += all[i].frees;
+        errors += all[i].errors;
+    }
+    assert_int_equal(errors, 0);
+    assert_int_equal(weir_pool_stats(shared->pool, &stats), WEIR_OK);
+    print_message("%" PRIu64 " allocs, %" PRIu64 " refused, %" PRIu64 " front hits, %" PRIu64 " waits, %" PRIu64
+                  " syncs\n",
+                  stats.allocs, stats.failures, stats.served[WEIR_RUNG_FRONT], stats.waits, stats.syncs);
+    assert_int_equal(stats.allocs, allocs);
+    assert_int_equal(stats.frees, frees);
+    assert_int_equal(allocs, frees);
+    assert_int_equal(stats.live_bytes, 0);
+    assert_int_equal(stats.requested_bytes, 0);
+    if (weir_pool_check(shared->pool, &why) != WEIR_OK) {
+        print_error("check: %s\n", why);
+        fail();
+    }
+}
+
+static void finish(struct shared *shared)
+{
+    weir_sim_finding finding;
+    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+    assert_int_equal(weir_pool_destroy(shared->pool), WEIR_OK);
+    assert_int_equal(weir_sim_sync(shared->sim), WEIR_OK);
+    assert_int_equal(weir_sim_get_stats(shared->sim, &stats), WEIR_OK);
+    weir_sim_audit_leaks(shared->sim);
+    for (size_t i = 0; i < 4 && weir_sim_finding_at(shared->sim, i, &finding); i++) {
+        print_error("finding: %s\n", finding.text);
+    }
+    assert_int_equal(weir_sim_finding_count(shared->sim, WEIR_SIM_FINDING_KINDS), 0);
+    assert_int_equal(stats.held_bytes, 0);
+    assert_int_equal(stats.audit_lost, 0);
+    weir_sim_destroy(shared->sim);
+    (void)pthread_mutex_destroy(&shared->mutex);
+}
+
+static void start(struct shared *shared, uint64_t granularity, uint64_t capacity, weir_growth growth)
+{
+    weir_sim_config device = WEIR_SIM_CONFIG_INIT;
+    device.region_granularity_bytes = granularity;
+    device.capacity_bytes = capacity;
+    device.no_virtual_memory = true;
+    assert_int_equal(weir_sim_create(&device, &shared->sim), WEIR_OK);
+    shared->device = weir_sim_device(shared->sim);
+    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
+    caching.small_region_bytes = granularity;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = shared->device;
+    config.strategy = weir_caching_strategy();
+    config.strategy_config = &caching;
+    config.growth = growth;
+    assert_int_equal(weir_pool_create(&config, &shared->pool), WEIR_OK);
+    assert_int_equal(pthread_mutex_init(&shared->mutex, NULL), 0);
+}
+
+static void test_everything_at_once(void **state)
+{
+    (void)state;
+    for (int growth = 0; growth < 3; growth++) {
+        struct shared shared = { .may_fail = true };
+        struct worker all[workers + 1] = { 0 };
+        start(&shared, 64 * KIB, MIB, (weir_growth)growth);
+        run_threads(&shared, all, churn);
+        judge(&shared, all);
+        finish(&shared);
+    }
+}
+
+/* --- no refusal that another thread's call in progress explains --- */
+
+static void *one_at_a_time(void *ctx)
+{
+    struct worker *w = ctx;
+    for (unsigned i = 0; i < streams_each; i++) {
+        open_stream(w, i);
+    }
+    for (uint64_t round = 0; round < rounds; round++) {
+        take(w, below(w, 2) == 0 ? 64 * KIB : 1 + below(w, 64 * KIB));
+        if (below(w, 4) == 0) {
+            weir_sim_advance(w->shared->sim, below(w, 10000));
+        }
+        if (w->count > 0) {
+            give(w, 0);
+        }
+    }
+    return NULL;
+}
+
+static void test_nothing_is_refused_without_need(void **state)
+{
+    (void)state;
+    for (int growth = 0; growth < 3; growth++) {
+        struct shared shared = { .may_fail = false };
+        struct worker all[workers + 1] = { 0 };
+        start(&shared, 64 * KIB, workers * 64 * KIB, (weir_growth)growth);
+        run_threads(&shared, all, one_at_a_time);
+        judge(&shared, all);
+        finish(&shared);
+    }
+}
+
+static uint64_t number(const char *text, uint64_t otherwise)
+{
+    return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 0) : otherwise;
+}
+
+int main(int argc, char **argv)
+{
+    rounds = number(argc > 1 ? argv[1] : getenv("WEIR_ROUNDS"), rounds);
+    first_seed = number(argc > 2 ? argv[2] : getenv("WEIR_SEED"), first_seed);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_everything_at_once),
+        cmocka_unit_test(test_nothing_is_refused_without_need),
+    };
+    return cmocka_run_group_tests_name("threads at one pool", tests, NULL, NULL);
+}
