@@ -678,8 +678,11 @@ static uint64_t assert_consistent(const output *out, uint64_t ids)
         if (*line == '#') {
             continue;
         }
-        char copy[128]; /* sscanf measures the whole string that it is given */
-        (void)snprintf(copy, sizeof copy, "%.*s", (int)strcspn(line, "\n"), line);
+        char copy[128]; /* sscanf measures the whole string that it is given, and so do printf's checkers */
+        const size_t length = strcspn(line, "\n");
+        assert_true(length < sizeof copy);
+        memcpy(copy, line, length);
+        copy[length] = '\0';
         assert_int_equal(sscanf(copy, "%c %" SCNu64 " %" SCNu64, &kind, &time, &id), 3);
         assert_in_range(id, 1, ids);
         assert_int_equal(live[id], kind == 'a' ? 0 : 1);
