@@ -171,6 +171,20 @@ void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, wei
     }
 }
 
+bool weir__block_is_ours(weir_pool *pool, const weir_block *block)
+{
+    const uintptr_t address = (uintptr_t)block;
+    bool ours = false;
+    pool_lock(pool);
+    for (const struct block_chunk *chunk = pool->chunks; chunk != NULL && !ours; chunk = chunk->next) {
+        const uintptr_t first = (uintptr_t)chunk->blocks;
+        ours = address >= first && address < first + chunk->count * sizeof(*block) &&
+               (address - first) % sizeof(*block) == 0;
+    }
+    pool_unlock(pool);
+    return ours;
+}
+
 void weir__block_fini(weir_pool *pool)
 {
     while (pool->chunks != NULL) {

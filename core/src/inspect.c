@@ -403,8 +403,8 @@ static bool count_idle(void *ctx, const weir_range_info *range)
     return true;
 }
 
-/* What stands in the way, most decisive first, and what would have helped. */
-static void explain(weir_oom_record *record, const struct request *request)
+/* What stands in the way, most decisive first, and what would have helped. `wish`: the region that would serve. */
+static void explain(weir_oom_record *record, const struct request *request, uint64_t wish)
 {
     char a[32];
     char b[32];
@@ -419,21 +419,24 @@ static void explain(weir_oom_record *record, const struct request *request)
     if (record->pending_bytes > 0) {
         say(&text, ", %s freed but still in use by several streams", plain_size(record->pending_bytes, a, sizeof(a)));
     }
+    if (request->broken != WEIR_OK) {
+        say(&text, "; no host memory for weir's own records");
+        return;
+    }
+    /* A region of its own always serves. Loose free memory does not count: it may lie in many pieces. */
+    uint64_t more = record->region_asked_bytes;
     if (request->limited) {
+        more = record->reserved_bytes + wish - record->limit_bytes;
         say(&text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a, sizeof(a)));
     } else {
         say(&text, "; the device refused a region of %s (%s)", plain_size(record->region_asked_bytes, a, sizeof(a)),
             weir_status_text(record->device_status));
     }
-    const uint64_t missing = record->size - (record->largest_free_bytes < record->size ? record->largest_free_bytes
-                                                                                      : record->size);
     if (record->free_bytes >= record->size) {
-        say(&text, "; fragmentation: with its free memory in one piece the request would fit (%s short)",
-            plain_size(missing, a, sizeof(a)));
-    } else {
-        say(&text, "; it needs %s more memory, or that much freed",
-            plain_size(record->size - record->free_bytes, a, sizeof(a)));
+        say(&text, "; fragmentation: its free memory would do in one piece");
     }
+    say(&text, "; it would fit with %" PRIu64 " more bytes %s, or with %s freed in one piece", more,
+        request->limited ? "under the limit" : "on the device", plain_size(record->size, b, sizeof(b)));
 }
 
 void weir__inspect_oom(const struct request *request)
@@ -443,6 +446,8 @@ void weir__inspect_oom(const struct request *request)
     if (weir_pool_stats(pool, &stats) != WEIR_OK) {
         return;
     }
+    struct request asked = *request;
+    const uint64_t wish = weir__region_wish(&asked);
     pool_lock(pool);
     struct idle_count idle = { .region = 1 };
     pool->strategy->walk(pool->state, count_idle, &idle);
@@ -465,7 +470,7 @@ void weir__inspect_oom(const struct request *request)
         .region_asked_bytes = request->limited ? 0 : request->region_asked,
         .device_status = request->device_status,
     };
-    explain(record, request);
+    explain(record, request, wish);
     pool_unlock(pool);
 }
 

@@ -279,7 +279,7 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
     }
     pool_lock(pool);
     pool->events_recorded += recorded;
-    pool->syncs += recorded;
+    pool->syncs += recorded && status == WEIR_OK;
     pool->device_failures += status != WEIR_OK;
     stream->stuck = status != WEIR_OK;
     if (status == WEIR_OK) {

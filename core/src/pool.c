@@ -11,6 +11,7 @@
  */
 #include "pool_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -204,6 +205,34 @@ weir_status weir_pool_destroy(weir_pool *pool)
     return first;
 }
 
+/* --- checked builds --- */
+
+/* Whether a handle may be followed at all. Ordinary builds trust what is not NULL. */
+static inline bool is_block(weir_pool *pool, const weir_block *block)
+{
+    return pool != NULL && block != NULL && (WEIR_CHECKS < 1 || weir__block_is_ours(pool, block)) &&
+           block->pool == pool;
+}
+
+/* No lock is held. */
+static inline void prove(weir_pool *pool)
+{
+    const char *why = NULL;
+    weir_status status = WEIR_OK;
+    if (WEIR_CHECKS >= 3) {
+        status = weir_pool_check(pool, &why);
+    } else if (WEIR_CHECKS == 2 &&
+               atomic_fetch_add_explicit(&pool->slow_calls, 1, memory_order_relaxed) % 256 == 0) {
+        pool_lock(pool);
+        status = pool->strategy->check(pool->state, &why);
+        pool_unlock(pool);
+    }
+    if (status != WEIR_OK) {
+        (void)fprintf(stderr, "weir: an invariant is broken: %s\n", why != NULL ? why : "unknown");
+        abort();
+    }
+}
+
 /* --- the hot path --- */
 
 static inline struct front_slot *front_slot(weir_stream *stream, uint64_t granules)
@@ -291,6 +320,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
             return status;
         }
         block = request.block;
+        prove(pool);
         stream_lock(stream);
     }
     block->granules = granules;
@@ -388,7 +418,7 @@ static void return_now(weir_pool *pool, weir_stream *stream, uint64_t address)
 
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    if (pool == NULL || block == NULL || stream == NULL || block->pool != pool || stream->pool != pool) {
+    if (!is_block(pool, block) || stream == NULL || stream->pool != pool) {
         return WEIR_ERR_INVALID;
     }
     weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
@@ -413,12 +443,15 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
     if (!cached && (pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
         return_now(pool, stream, address);
     }
+    if (!cached) {
+        prove(pool);
+    }
     return WEIR_OK;
 }
 
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    if (LIKELY(pool != NULL && block != NULL && stream != NULL && block->pool == pool && stream->pool == pool &&
+    if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool &&
                block->uses == NULL && block->size <= pool->config.front_cache_block_bytes &&
                atomic_load_explicit(&pool->recorder, memory_order_relaxed) == NULL &&
                stream_lock_try(&stream->lock))) {
@@ -434,7 +467,7 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
 
 weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
 {
-    if (pool == NULL || block == NULL || block->pool != pool || state_of(block) != BLOCK_LIVE) {
+    if (!is_block(pool, block) || state_of(block) != BLOCK_LIVE) {
         return WEIR_ERR_INVALID;
     }
     weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
@@ -458,10 +491,9 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
 
 /* --- uses --- */
 
-static bool usable(const weir_pool *pool, const weir_block *block, const weir_stream *stream)
+static bool usable(weir_pool *pool, const weir_block *block, const weir_stream *stream)
 {
-    return pool != NULL && block != NULL && stream != NULL && block->pool == pool && stream->pool == pool &&
-           state_of(block) == BLOCK_LIVE;
+    return is_block(pool, block) && stream != NULL && stream->pool == pool && state_of(block) == BLOCK_LIVE;
 }
 
 static struct weir_use *find_use(const weir_block *block, const weir_stream *stream)

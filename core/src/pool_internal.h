@@ -21,6 +21,15 @@
 #include "internal.h"
 #include "stream_lock.h"
 
+/* What a build with -DWEIR_CHECKS=n does beyond the ordinary:
+ *     1   handles are looked up before they are followed: a foreign pointer is WEIR_ERR_INVALID, not a crash
+ *     2   the strategy's invariants are proved after every 256th call that reaches it
+ *     3   the whole pool's are, after every call that reaches the strategy
+ * A broken invariant ends the program: it is a bug of weir, and what follows would only hide it. */
+#ifndef WEIR_CHECKS
+#define WEIR_CHECKS 0
+#endif
+
 /* --- blocks --- */
 
 typedef enum weir_block_state {
@@ -184,6 +193,7 @@ struct weir_pool {
     uint64_t device_failures;
     uint64_t device_ns;
     weir_oom_record oom;
+    _Atomic unsigned slow_calls; /* of checked builds */
 };
 
 /* --- locks (inline: the hot path takes the first two) --- */
@@ -294,6 +304,8 @@ void *weir__table_find(const struct address_table *table, uint64_t address);
 /* Visits every descriptor that is in use. */
 void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx);
 void weir__block_drop_uses(weir_block *block);
+/* Whether the pointer is one of the pool's descriptors, without looking at what it points to. No lock is held. */
+bool weir__block_is_ours(weir_pool *pool, const weir_block *block);
 void weir__block_fini(weir_pool *pool);
 
 /* --- inspect.c --- */

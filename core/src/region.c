@@ -62,12 +62,20 @@ uint64_t weir__region_wish(struct request *request)
     return wish.liked;
 }
 
+static void count_failure(weir_pool *pool)
+{
+    pool_lock(pool);
+    pool->device_failures++;
+    pool_unlock(pool);
+}
+
 /* Asks the device, without a lock. */
 static weir_status ask_device(struct request *request, const struct wish *wish, uint64_t *address, uint64_t *size)
 {
     *size = wish->liked;
     weir_status status = weir_device_region_alloc(request->pool->device, *size, address);
     if (status != WEIR_OK && wish->least < wish->liked) {
+        count_failure(request->pool);
         *size = wish->least;
         status = weir_device_region_alloc(request->pool->device, *size, address);
     }
@@ -114,7 +122,6 @@ static bool enter_region(struct request *request, uint64_t address, uint64_t siz
     }
     pool->regions = region;
     weir__table_put(&pool->region_table, region);
-    pool->region_allocs++;
     count_reserved(pool, size, 0);
     return true;
 }
@@ -141,6 +148,20 @@ static void await_others(weir_pool *pool)
 {
     while (pool->growing) {
         (void)pthread_cond_wait(&pool->grown, &pool->mutex);
+    }
+}
+
+/* Pool lock held on entry and exit: a region for which there is no host memory goes straight back; twice tried, since
+ * nobody could give it back later. */
+static void refuse_region(weir_pool *pool, uint64_t address, uint64_t size)
+{
+    weir_status status = WEIR_ERR_DEVICE;
+    for (int tries = 0; tries < 2 && status != WEIR_OK; tries++) {
+        pool_unlock(pool);
+        status = weir_device_region_free(pool->device, address, size);
+        pool_lock(pool);
+        pool->device_failures += status != WEIR_OK;
+        pool->region_frees += status == WEIR_OK;
     }
 }
 
@@ -172,14 +193,15 @@ bool weir__region_grow(struct request *request, bool *again)
     pool_lock(pool);
     pool->device_ns += took;
     pool->device_failures += status != WEIR_OK;
+    pool->region_allocs += status == WEIR_OK;
     bool entered = status == WEIR_OK && enter_region(request, address, size);
     bool served = entered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+    if (status == WEIR_OK && !entered) {
+        refuse_region(pool, address, size);
+    }
     pool->growing = false;
     (void)pthread_cond_broadcast(&pool->grown);
     pool_unlock(pool);
-    if (status == WEIR_OK && !entered) {
-        status = weir_device_region_free(pool->device, address, size);
-    }
     return served;
 }
 

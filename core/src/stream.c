@@ -99,21 +99,28 @@ static weir_stream *new_place(weir_pool *pool)
     return stream;
 }
 
-/* Pool lock held. Another thread may have been first. */
-static weir_stream *enter_stream(weir_pool *pool, void *native)
+/* Pool lock held. */
+static void settle_in(weir_stream *place, void *native)
 {
-    weir_stream *found = find_native(pool, native);
-    if (found == NULL) {
-        found = reuse_place(pool);
-        found = found != NULL ? found : new_place(pool);
-        if (found != NULL) {
-            found->native = native;
-            found->serial = ++pool->next_serial;
-            found->retired = false;
-            found->pool = pool;
-        }
+    place->native = native;
+    place->serial = ++place->owner->next_serial;
+    place->retired = false;
+    place->pool = place->owner;
+}
+
+/* A place that another thread may still look at, thinking of the retired stream, changes hands under its lock. False:
+ * somebody else has taken it meanwhile. */
+static bool move_in(weir_pool *pool, weir_stream *place, void *native)
+{
+    stream_lock(place);
+    pool_lock(pool);
+    const bool ours = place->retired && find_native(pool, native) == NULL;
+    if (ours) {
+        settle_in(place, native);
     }
-    return found;
+    pool_unlock(pool);
+    stream_unlock(place);
+    return ours;
 }
 
 weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream **stream)
@@ -121,13 +128,22 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
     if (pool == NULL || stream == NULL) {
         return WEIR_ERR_INVALID;
     }
-    pool_lock(pool);
-    weir_stream *found = find_native(pool, native_stream);
-    pool_unlock(pool);
+    weir_stream *found = NULL;
+    weir_stream *place = NULL;
+    do {
+        pool_lock(pool);
+        found = find_native(pool, native_stream);
+        place = found == NULL ? reuse_place(pool) : NULL;
+        pool_unlock(pool);
+    } while (place != NULL && !move_in(pool, place, native_stream));
+    found = found != NULL ? found : place;
     if (found == NULL) {
         weir__inspect_sample(pool); /* from the second stream on, peaks are sampled: keep what was exact */
         pool_lock(pool);
-        found = enter_stream(pool, native_stream);
+        found = find_native(pool, native_stream); /* another thread may have been first */
+        if (found == NULL && (found = new_place(pool)) != NULL) {
+            settle_in(found, native_stream);
+        }
         pool_unlock(pool);
     }
     if (found == NULL) {

@@ -1,0 +1,703 @@
+/* tests/fault/pool_fault.c: every device call of a pool fails once, and every allocation of host memory.
+ *
+ * A scenario is a fixed script followed by calls drawn from a seed: allocate, work, free in every way, uses, hints,
+ * trims, retired streams. It is run with the first device call of the pool failing, then with the second, and so on
+ * until a run ends without the failure having struck; for each kind of call and for any kind, with each status. After
+ * every call of the scenario check must pass, the statistics must agree with the device and with the blocks that are
+ * live, and the auditor must have found nothing; the scenario goes on and must be able to finish; afterwards every byte
+ * is back at the device.
+ *
+ * The same for host memory: malloc and its relatives are replaced by ones that fail once, but only while the pool itself
+ * is at work, not the simulator below it.
+ */
+#include <weir/adaptor.h>
+#include <weir/caching.h>
+#include <weir/pool.h>
+#include <weir/sim.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { lanes = 3, most_blocks = 24, granule = 512, seeds = 12, random_calls = 60 };
+
+#define KIB (UINT64_C(1) << 10)
+#define REGION (64 * KIB)
+#define CAPACITY (8 * REGION)
+
+/* --- failing host memory --- */
+
+/* Below the replacements lies the C library, or the address sanitizer, which has names of its own for its functions. The
+ * other sanitizers have nothing to say here and are left alone. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_ASAN 1
+#elif __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define CANNOT_REPLACE_MALLOC 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define UNDER_ASAN 1
+#elif defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#define CANNOT_REPLACE_MALLOC 1
+#endif
+
+#if defined(UNDER_ASAN)
+void *__interceptor_malloc(size_t size);
+void *__interceptor_calloc(size_t count, size_t size);
+void *__interceptor_realloc(void *old, size_t size);
+void *__interceptor_aligned_alloc(size_t align, size_t size);
+#define NEXT(name) __interceptor_##name
+#elif !defined(CANNOT_REPLACE_MALLOC)
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *old, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+#define __libc_aligned_alloc __libc_memalign
+#define NEXT(name) __libc_##name
+#endif
+
+static bool counting;      /* the pool is at work */
+static uint64_t fail_at;   /* 0 = never */
+static uint64_t requests;  /* counted since fail_at was set */
+static bool host_struck;
+
+#ifndef CANNOT_REPLACE_MALLOC
+
+static bool fails_now(void)
+{
+    if (!counting || fail_at == 0) {
+        return false;
+    }
+    const bool now = ++requests == fail_at;
+    host_struck |= now;
+    return now;
+}
+
+void *malloc(size_t size)
+{
+    return fails_now() ? NULL : NEXT(malloc)(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    return fails_now() ? NULL : NEXT(calloc)(count, size);
+}
+
+void *realloc(void *old, size_t size)
+{
+    return fails_now() ? NULL : NEXT(realloc)(old, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+    return fails_now() ? NULL : NEXT(aligned_alloc)(align, size);
+}
+
+#endif
+
+/* --- a device that does not count --- */
+
+/* Passes every call on, with the count of host memory requests stopped: what the simulator asks for is not the pool's.
+ * Every `fail_every`-th call fails; 0 = none. */
+static weir_device *inner;
+static uint64_t fail_every;
+static uint64_t device_calls;
+
+#define PASS(call)                                                                                 \
+    do {                                                                                           \
+        const bool was = counting;                                                                 \
+        counting = false;                                                                          \
+        (void)ctx;                                                                                 \
+        const bool refused = fail_every != 0 && ++device_calls % fail_every == 0;                  \
+        const weir_status status = refused ? WEIR_ERR_DEVICE : (call);                             \
+        counting = was;                                                                            \
+        return status;                                                                             \
+    } while (0)
+
+static weir_status pass_get_info(void *ctx, weir_device_info *info)
+{
+    (void)ctx;
+    const weir_status status = weir_device_get_info(inner, info);
+    info->abilities &= ~(uint32_t)WEIR_DEVICE_VIRTUAL_MEMORY;
+    info->page_bytes = 0;
+    return status;
+}
+
+static weir_status pass_region_alloc(void *ctx, uint64_t size, uint64_t *address)
+{
+    PASS(weir_device_region_alloc(inner, size, address));
+}
+
+static weir_status pass_region_free(void *ctx, uint64_t address, uint64_t size)
+{
+    PASS(weir_device_region_free(inner, address, size));
+}
+
+static weir_status pass_event_create(void *ctx, weir_event **event)
+{
+    PASS(weir_device_event_create(inner, event));
+}
+
+static weir_status pass_event_destroy(void *ctx, weir_event *event)
+{
+    PASS(weir_device_event_destroy(inner, event));
+}
+
+static weir_status pass_event_record(void *ctx, weir_event *event, void *stream)
+{
+    PASS(weir_device_event_record(inner, event, stream));
+}
+
+static weir_status pass_event_query(void *ctx, weir_event *event, bool *complete)
+{
+    PASS(weir_device_event_query(inner, event, complete));
+}
+
+static weir_status pass_event_sync(void *ctx, weir_event *event)
+{
+    PASS(weir_device_event_sync(inner, event));
+}
+
+static weir_status pass_stream_wait_event(void *ctx, void *stream, weir_event *event)
+{
+    PASS(weir_device_stream_wait_event(inner, stream, event));
+}
+
+static weir_status pass_stream_sync(void *ctx, void *stream)
+{
+    PASS(weir_device_stream_sync(inner, stream));
+}
+
+static const weir_device_ops pass_ops = {
+    .struct_size = sizeof(pass_ops),
+    .get_info = pass_get_info,
+    .region_alloc = pass_region_alloc,
+    .region_free = pass_region_free,
+    .event_create = pass_event_create,
+    .event_destroy = pass_event_destroy,
+    .event_record = pass_event_record,
+    .event_query = pass_event_query,
+    .event_sync = pass_event_sync,
+    .stream_wait_event = pass_stream_wait_event,
+    .stream_sync = pass_stream_sync,
+};
+
+/* --- the scenario's world --- */
+
+struct held {
+    weir_block *block;
+    uint64_t size;
+    unsigned home; /* the lane that all its work is on */
+};
+
+struct world {
+    const char *what; /* which failure is being tried */
+    uint64_t n;
+    uint64_t random;
+    uint64_t step;
+    weir_sim *sim;
+    weir_device *raw;
+    weir_device *passing;
+    weir_device *faulty;
+    weir_device *counted; /* what the pool gets */
+    weir_pool *pool;
+    weir_event *event; /* the scenario's own, which the pool is told of */
+    weir_sim_stream *native[lanes];
+    weir_stream *stream[lanes];
+    struct held held[most_blocks];
+    unsigned blocks;
+};
+
+/* The pool's own work: only here are its requests for host memory counted. */
+#define POOL(call) (counting = true, pool_result(call))
+
+static weir_status pool_result(weir_status status)
+{
+    counting = false;
+    return status;
+}
+
+__attribute__((format(printf, 2, 3))) static void complain(const struct world *w, const char *format, ...)
+{
+    va_list arguments;
+    counting = false;
+    print_error("%s, failure %" PRIu64 ", step %" PRIu64 ": ", w->what, w->n, w->step);
+    va_start(arguments, format);
+    vprint_error(format, arguments);
+    va_end(arguments);
+    print_error("\n");
+    weir_sim_finding finding;
+    for (size_t i = 0; i < 3 && weir_sim_finding_at(w->sim, i, &finding); i++) {
+        print_error("finding: %s\n", finding.text);
+    }
+    fail();
+}
+
+#define must(world, condition)                                                                     \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            complain((world), "%s (line %d)", #condition, __LINE__);                               \
+        }                                                                                          \
+    } while (0)
+
+#define ok(world, call) must(world, (call) == WEIR_OK)
+
+static uint64_t below(struct world *w, uint64_t n)
+{
+    uint64_t z = w->random += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return (z ^ (z >> 31)) % n;
+}
+
+static uint64_t device_holds(struct world *w)
+{
+    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+    ok(w, weir_sim_get_stats(w->sim, &stats));
+    must(w, stats.audit_lost == 0);
+    return stats.held_bytes;
+}
+
+/* The pool's counters of device calls against those of the device. */
+static void judge_counters(struct world *w, const weir_stats *stats)
+{
+    uint64_t calls[WEIR_CALL_COUNT];
+    uint64_t failures[WEIR_CALL_COUNT];
+    uint64_t failed = 0;
+    ok(w, weir_count_get(w->counted, calls, failures));
+    for (int i = 0; i < WEIR_CALL_COUNT; i++) {
+        failed += failures[i];
+        calls[i] -= failures[i];
+    }
+    must(w, stats->device_failures == failed);
+    must(w, stats->region_allocs == calls[WEIR_CALL_REGION_ALLOC]);
+    must(w, stats->region_frees == calls[WEIR_CALL_REGION_FREE]);
+    must(w, stats->events_recorded == calls[WEIR_CALL_EVENT_RECORD]);
+    must(w, stats->waits == calls[WEIR_CALL_STREAM_WAIT_EVENT]);
+    must(w, stats->syncs == calls[WEIR_CALL_EVENT_SYNC]);
+}
+
+/* What must hold after every call. */
+static void judge(struct world *w)
+{
+    const char *why = "";
+    weir_stats stats = WEIR_STATS_INIT;
+    uint64_t requested = 0;
+    uint64_t live = 0;
+    w->step++;
+    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
+        complain(w, "check: %s", why);
+    }
+    ok(w, weir_pool_stats(w->pool, &stats));
+    for (unsigned i = 0; i < w->blocks; i++) {
+        requested += w->held[i].size;
+        live += weir_block_capacity(w->held[i].block);
+    }
+    must(w, stats.requested_bytes == requested && stats.live_bytes == live);
+    must(w, stats.reserved_bytes == device_holds(w));
+    must(w, stats.reserved_bytes >= stats.live_bytes + stats.cached_bytes + stats.pending_bytes + stats.free_bytes);
+    must(w, stats.allocs - stats.frees == w->blocks);
+    judge_counters(w, &stats);
+    must(w, weir_sim_finding_count(w->sim, WEIR_SIM_FINDING_KINDS) == 0);
+}
+
+static bool expected(weir_status status)
+{
+    return status == WEIR_OK || status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_DEVICE;
+}
+
+/* --- calls --- */
+
+static void work_on(struct world *w, const struct held *held, uint64_t duration_ns)
+{
+    weir_sim_access access = {
+        .address = weir_block_address(held->block), .size = weir_block_capacity(held->block), .write = true
+    };
+    weir_sim_work work = WEIR_SIM_WORK_INIT;
+    work.duration_ns = duration_ns;
+    work.accesses = &access;
+    work.access_count = 1;
+    work.tag = "work";
+    ok(w, weir_sim_launch(w->sim, w->native[held->home], &work));
+}
+
+/* NULL when the request was refused. */
+static struct held *take(struct world *w, unsigned lane, uint64_t size, uint64_t align)
+{
+    weir_block *block = NULL;
+    if (w->blocks == most_blocks) {
+        return NULL;
+    }
+    const weir_status status = POOL(weir_pool_alloc(w->pool, w->stream[lane], size, align, &block));
+    must(w, expected(status) && (status == WEIR_OK) == (block != NULL));
+    if (status != WEIR_OK) {
+        judge(w);
+        return NULL;
+    }
+    struct held *held = &w->held[w->blocks++];
+    *held = (struct held){ block, size, lane };
+    weir_sim_block_alloc(w->sim, weir_block_address(block), weir_block_capacity(block), w->native[lane], "alloc");
+    work_on(w, held, 1000 + below(w, 200000));
+    judge(w);
+    return held;
+}
+
+static void host_waits(struct world *w, unsigned lane)
+{
+    ok(w, weir_device_stream_sync(w->raw, w->native[lane]));
+}
+
+static void announce_free(struct world *w, struct held held, weir_sim_stream *stream)
+{
+    weir_sim_block_free(w->sim, weir_block_address(held.block), stream, "free");
+}
+
+static struct held drop(struct world *w, unsigned index)
+{
+    const struct held held = w->held[index];
+    w->held[index] = w->held[--w->blocks];
+    return held;
+}
+
+static void give(struct world *w, unsigned index)
+{
+    const struct held held = drop(w, index);
+    announce_free(w, held, w->native[held.home]);
+    ok(w, POOL(weir_pool_free(w->pool, held.block, w->stream[held.home])));
+    judge(w);
+}
+
+static void give_idle(struct world *w, unsigned index)
+{
+    const struct held held = drop(w, index);
+    host_waits(w, held.home);
+    announce_free(w, held, NULL);
+    ok(w, POOL(weir_pool_free_idle(w->pool, held.block)));
+    judge(w);
+}
+
+/* Frees on another lane; the pool is told that the home lane uses the block. Where it has no room to note that, the
+ * caller's part is to wait. */
+static void give_elsewhere(struct world *w, unsigned index, bool end_use)
+{
+    const struct held held = drop(w, index);
+    const unsigned other = (held.home + 1) % lanes;
+    const weir_status status = POOL(weir_pool_use(w->pool, held.block, w->stream[held.home]));
+    must(w, status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
+    if (status != WEIR_OK) {
+        host_waits(w, held.home);
+    } else if (end_use) {
+        ok(w, POOL(weir_pool_use_end(w->pool, held.block, w->stream[held.home])));
+    }
+    announce_free(w, held, w->native[other]);
+    ok(w, POOL(weir_pool_free(w->pool, held.block, w->stream[other])));
+    judge(w);
+}
+
+static void hint(struct world *w, unsigned from, unsigned to)
+{
+    ok(w, weir_device_event_record(w->raw, w->event, w->native[from]));
+    weir_status status = POOL(weir_stream_recorded(w->pool, w->event, w->stream[from]));
+    must(w, status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
+    ok(w, weir_device_stream_wait_event(w->raw, w->native[to], w->event));
+    status = POOL(weir_stream_waited(w->pool, w->stream[to], w->event));
+    must(w, status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
+    judge(w);
+}
+
+static void trim(struct world *w, uint64_t keep, uint32_t flags)
+{
+    uint64_t released = UINT64_MAX;
+    const uint64_t before = device_holds(w);
+    must(w, expected(POOL(weir_pool_trim(w->pool, keep, flags, &released))));
+    must(w, before - device_holds(w) == released);
+    judge(w);
+}
+
+static void open_lane(struct world *w, unsigned lane)
+{
+    ok(w, weir_sim_stream_create(w->sim, &w->native[lane]));
+    weir_status status = POOL(weir_pool_stream(w->pool, w->native[lane], &w->stream[lane]));
+    if (status == WEIR_ERR_NO_MEMORY) {
+        status = weir_pool_stream(w->pool, w->native[lane], &w->stream[lane]);
+    }
+    ok(w, status);
+    judge(w);
+}
+
+/* A retirement that failed has changed nothing: it succeeds when repeated without a failure. */
+static void renew_lane(struct world *w, unsigned lane)
+{
+    weir_status status = POOL(weir_stream_retire(w->pool, w->stream[lane]));
+    must(w, status == WEIR_OK || status == WEIR_ERR_DEVICE);
+    judge(w);
+    if (status != WEIR_OK) {
+        const uint64_t every = fail_every;
+        fail_every = 0;
+        ok(w, weir_stream_retire(w->pool, w->stream[lane]));
+        fail_every = every;
+    }
+    ok(w, weir_sim_stream_destroy(w->sim, w->native[lane]));
+    open_lane(w, lane);
+}
+
+/* --- the scenario --- */
+
+/* Every rung of the ladder and every upkeep call at least once. */
+static void script(struct world *w)
+{
+    (void)take(w, 0, 1000, 0);
+    (void)take(w, 0, 20 * KIB, 4096);
+    (void)take(w, 1, REGION, 0);
+    (void)take(w, 1, 3 * KIB, REGION);
+    while (w->blocks > 0) {
+        give(w, 0); /* behind work that is still running */
+    }
+    (void)take(w, 2, REGION, 0); /* another stream's memory: wait, poll or grow */
+    hint(w, 0, 1);
+    (void)take(w, 1, 16 * KIB, 0); /* what lane 0 freed, known to be before */
+    while (w->blocks > 0) {
+        give_elsewhere(w, 0, w->blocks % 2 == 0); /* pending behind two streams */
+    }
+    (void)take(w, 0, 3 * REGION, 0);
+    (void)take(w, 2, 2 * REGION, 0);
+    while (w->blocks > 0) {
+        give(w, 0);
+    }
+    (void)take(w, 1, CAPACITY, 0); /* everything must go back first */
+    weir_sim_advance(w->sim, 1000000);
+    (void)take(w, 1, CAPACITY + 1, 0); /* cannot be */
+    while (w->blocks > 0) {
+        give_idle(w, 0);
+    }
+    trim(w, REGION, 0);
+    (void)take(w, 0, 5000, 0);
+    if (w->blocks > 0) {
+        give(w, 0);
+    }
+    trim(w, 0, WEIR_TRIM_WAIT);
+    renew_lane(w, 2);
+}
+
+static void random_call(struct world *w)
+{
+    static const uint64_t sizes[] = { 512, 1024, 3000, 20 * KIB, 40 * KIB, REGION, 2 * REGION, 5 * REGION };
+    const uint64_t dice = below(w, 100);
+    const unsigned lane = (unsigned)below(w, lanes);
+    const unsigned index = w->blocks > 0 ? (unsigned)below(w, w->blocks) : 0;
+    if (dice < 40) {
+        (void)take(w, lane, sizes[below(w, sizeof(sizes) / sizeof(sizes[0]))], 0);
+    } else if (dice < 80 && w->blocks > 0) {
+        if (dice < 60) {
+            give(w, index);
+        } else if (dice < 75) {
+            give_elsewhere(w, index, dice < 65);
+        } else {
+            give_idle(w, index);
+        }
+    } else if (dice < 88) {
+        hint(w, lane, (lane + 1) % lanes);
+    } else if (dice < 92) {
+        trim(w, below(w, CAPACITY), dice < 90 ? WEIR_TRIM_WAIT : 0);
+    } else if (dice < 95) {
+        renew_lane(w, lane);
+    } else {
+        weir_sim_advance(w->sim, below(w, 300000));
+    }
+}
+
+/* After everything that failed once, the whole device can still be had. */
+static void prove_health(struct world *w)
+{
+    while (w->blocks > 0) {
+        give(w, 0);
+    }
+    struct held *all = NULL;
+    for (int tries = 0; tries < 2 && all == NULL; tries++) {
+        all = take(w, 0, CAPACITY, 0);
+    }
+    must(w, all != NULL);
+}
+
+/* --- one run --- */
+
+static bool start(struct world *w, weir_growth growth, uint64_t seed)
+{
+    weir_sim_config config = WEIR_SIM_CONFIG_INIT;
+    config.capacity_bytes = CAPACITY;
+    config.region_granularity_bytes = REGION;
+    config.page_bytes = REGION;
+    ok(w, weir_sim_create(&config, &w->sim));
+    w->raw = weir_sim_device(w->sim);
+    inner = w->raw;
+    ok(w, weir_device_create(&pass_ops, NULL, &w->passing));
+    ok(w, weir_fault_create(w->passing, &w->faulty));
+    ok(w, weir_count_create(w->faulty, &w->counted));
+    ok(w, weir_device_event_create(w->raw, &w->event));
+    w->random = seed;
+    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
+    caching.small_bytes = UINT64_MAX; /* one kind of region: every range may serve every request */
+    caching.small_region_bytes = REGION;
+    weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
+    pool.device = w->counted;
+    pool.strategy = weir_caching_strategy();
+    pool.strategy_config = &caching;
+    pool.growth = growth;
+    const weir_status status = POOL(weir_pool_create(&pool, &w->pool));
+    must(w, status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
+    return status == WEIR_OK;
+}
+
+static void tidy_up(struct world *w)
+{
+    weir_device_destroy(w->counted);
+    weir_device_destroy(w->faulty);
+    weir_device_destroy(w->passing);
+    weir_sim_destroy(w->sim);
+}
+
+/* The pool is gone even when a device call failed on the way; what one failure kept from going back goes in the second
+ * try that destroy makes by itself. */
+static void finish(struct world *w)
+{
+    for (unsigned i = 0; i < w->blocks; i++) {
+        announce_free(w, w->held[i], w->native[w->held[i].home]);
+    }
+    must(w, expected(POOL(weir_pool_destroy(w->pool))));
+    must(w, device_holds(w) == 0);
+    ok(w, weir_sim_sync(w->sim));
+    weir_sim_audit_leaks(w->sim);
+    must(w, weir_sim_finding_count(w->sim, WEIR_SIM_FINDING_KINDS) == 0);
+}
+
+static void play(struct world *w)
+{
+    for (unsigned lane = 0; lane < lanes; lane++) {
+        open_lane(w, lane);
+    }
+    script(w);
+    for (int i = 0; i < random_calls; i++) {
+        random_call(w);
+    }
+}
+
+static void run(struct world *w)
+{
+    play(w);
+    prove_health(w);
+    finish(w);
+}
+
+/* --- every device call --- */
+
+/* Runs the scenario with failure n; false when it no longer strikes. */
+static bool strikes(weir_device_call call, weir_status status, uint64_t n, weir_growth growth, uint64_t seed)
+{
+    struct world world = { .what = weir_device_call_name(call), .n = n };
+    struct world *w = &world;
+    bool struck = false;
+    must(w, start(w, growth, seed));
+    ok(w, weir_fault_arm(w->faulty, call, n, status));
+    run(w);
+    ok(w, weir_fault_state(w->faulty, NULL, &struck));
+    tidy_up(w);
+    return struck;
+}
+
+static void fail_each(weir_device_call call, weir_status status)
+{
+    uint64_t tried = 0;
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        for (uint64_t n = 1; strikes(call, status, n, (weir_growth)(seed % 3), seed); n++) {
+            tried++;
+        }
+    }
+    print_message("%-18s %-20s %4" PRIu64 " failures\n", weir_device_call_name(call), weir_status_name(status), tried);
+    if (call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_REGION_FREE || call == WEIR_CALL_EVENT_RECORD ||
+        call == WEIR_CALL_EVENT_QUERY || call == WEIR_CALL_EVENT_SYNC || call == WEIR_CALL_STREAM_WAIT_EVENT) {
+        assert_true(tried > 0); /* a kind that the scenario does not reach is not tested */
+    }
+}
+
+static void test_every_device_call_may_fail(void **state)
+{
+    (void)state;
+    for (int call = 0; call <= WEIR_CALL_ANY; call++) {
+        fail_each((weir_device_call)call, WEIR_ERR_DEVICE);
+        fail_each((weir_device_call)call, WEIR_ERR_NO_MEMORY);
+    }
+}
+
+/* --- a device that fails again and again --- */
+
+/* Requests may be refused all the time; nothing may be lost, and a device that is well again gives all it has. */
+static void test_a_device_may_fail_again_and_again(void **state)
+{
+    (void)state;
+    static const uint64_t periods[] = { 1, 2, 3, 5, 7, 13 };
+    for (uint64_t seed = 1; seed <= 10 * seeds; seed++) {
+        struct world world = { .what = "every n-th device call", .n = periods[seed % 6] };
+        struct world *w = &world;
+        fail_every = 0;
+        must(w, start(w, (weir_growth)(seed % 3), seed));
+        fail_every = w->n;
+        device_calls = seed;
+        play(w);
+        fail_every = 0;
+        prove_health(w);
+        finish(w);
+        tidy_up(w);
+    }
+}
+
+/* --- every request for host memory --- */
+
+static bool host_strikes(uint64_t n, uint64_t seed)
+{
+    struct world world = { .what = "host memory", .n = n };
+    struct world *w = &world;
+    fail_every = 0;
+    host_struck = false;
+    requests = 0;
+    fail_at = n;
+    if (start(w, (weir_growth)(seed % 3), seed)) {
+        run(w);
+    }
+    fail_at = 0;
+    tidy_up(w);
+    return host_struck;
+}
+
+static void test_every_host_allocation_may_fail(void **state)
+{
+    (void)state;
+#ifdef CANNOT_REPLACE_MALLOC
+    skip();
+#else
+    uint64_t tried = 0;
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        for (uint64_t n = 1; host_strikes(n, seed); n++) {
+            tried++;
+        }
+    }
+    print_message("host memory: %" PRIu64 " failures\n", tried);
+    assert_true(tried >= 20);
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_device_call_may_fail),
+        cmocka_unit_test(test_a_device_may_fail_again_and_again),
+        cmocka_unit_test(test_every_host_allocation_may_fail),
+    };
+    return cmocka_run_group_tests_name("failures below a pool", tests, NULL, NULL);
+}

@@ -1,0 +1,1553 @@
+/* tests/unit/pool_test.c: the contract of weir/pool.h by example.
+ *
+ * First every public function with every wrong argument; then sizes, limits, the front cache, each rung of the ladder
+ * reached on purpose; then the ways in which other allocators handed out memory too early (the names say what would go
+ * wrong), with the simulator's auditor as judge: kernels are still running when the next step is taken, and nothing
+ * costs host time, so only an order makes a reuse right.
+ */
+#include "sim_test.h"
+
+#include <weir/caching.h>
+#include <weir/pool.h>
+#include <weir/trace.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REGION (64 * KIB)
+
+enum { A, B, C, D, streams };
+
+struct world {
+    weir_sim *sim;
+    weir_device *device;
+    weir_pool *pool;
+    weir_sim_stream *native[streams];
+    weir_stream *stream[streams];
+};
+
+/* What differs from test to test; zero: room for 16 regions and the pool's defaults. */
+struct wish {
+    uint64_t capacity;
+    uint64_t limit;
+    uint32_t flags;
+    weir_growth growth;
+    bool no_ordering;
+    weir_oom_callback callback;
+    void *ctx;
+};
+
+static weir_sim *device_of(const struct wish *wish)
+{
+    weir_sim_config config = free_of_charge();
+    config.capacity_bytes = wish->capacity != 0 ? wish->capacity : 16 * REGION;
+    config.region_granularity_bytes = REGION;
+    config.page_bytes = REGION;
+    config.no_ordering = wish->no_ordering;
+    return new_sim(config);
+}
+
+static weir_pool *pool_over(weir_sim *sim, const struct wish *wish)
+{
+    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
+    caching.small_region_bytes = REGION;
+    caching.small_bytes = UINT64_MAX;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = weir_sim_device(sim);
+    config.strategy = weir_caching_strategy();
+    config.strategy_config = &caching;
+    config.limit_bytes = wish->limit;
+    config.flags = wish->flags;
+    config.growth = wish->growth;
+    config.oom_callback = wish->callback;
+    config.oom_ctx = wish->ctx;
+    weir_pool *pool = NULL;
+    ok(weir_pool_create(&config, &pool));
+    assert_non_null(pool);
+    return pool;
+}
+
+static struct world open_world(struct wish wish)
+{
+    struct world w = { .sim = device_of(&wish) };
+    w.device = weir_sim_device(w.sim);
+    w.pool = pool_over(w.sim, &wish);
+    for (int i = 0; i < streams; i++) {
+        w.native[i] = new_stream(w.sim);
+        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
+    }
+    return w;
+}
+
+static void check(const struct world *w)
+{
+    const char *why = "";
+    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
+        print_error("check: %s\n", why);
+        fail();
+    }
+    is_clean(w->sim);
+}
+
+/* Live blocks end with their pool: the auditor is told so. */
+static bool announce(void *ctx, const weir_walk_entry *entry)
+{
+    const struct world *w = ctx;
+    if (entry->state == WEIR_WALK_LIVE) {
+        const bool own = entry->stream >= 1 && entry->stream <= streams;
+        weir_sim_stream *stream = own ? w->native[entry->stream - 1] : weir_sim_default_stream(w->sim);
+        weir_sim_block_free(w->sim, entry->address, stream, "end");
+    }
+    return true;
+}
+
+/* Whatever is still queued, destroy has to wait for it. */
+static void close_world(struct world *w)
+{
+    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+    check(w);
+    ok(weir_pool_walk(w->pool, announce, w));
+    ok(weir_pool_destroy(w->pool));
+    ok(weir_sim_get_stats(w->sim, &stats));
+    assert_int_equal(stats.held_bytes, 0);
+    is_clean(w->sim);
+    weir_sim_destroy(w->sim);
+}
+
+static weir_stats figures(const struct world *w)
+{
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(weir_pool_stats(w->pool, &stats));
+    assert_int_equal(stats.reserved_bytes,
+                     stats.live_bytes + stats.cached_bytes + stats.pending_bytes + stats.free_bytes);
+    uint64_t served = 0;
+    for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
+        served += stats.served[i];
+    }
+    assert_int_equal(served, stats.allocs);
+    return stats;
+}
+
+static weir_block *get_aligned(struct world *w, int stream, uint64_t size, uint64_t align)
+{
+    weir_block *block = NULL;
+    ok(weir_pool_alloc(w->pool, w->stream[stream], size, align, &block));
+    weir_sim_block_alloc(w->sim, weir_block_address(block), weir_block_capacity(block), w->native[stream], "alloc");
+    return block;
+}
+
+static weir_block *get(struct world *w, int stream, uint64_t size)
+{
+    return get_aligned(w, stream, size, 0);
+}
+
+/* As get, and says which rung of the ladder must serve it. */
+static weir_block *get_by(struct world *w, int stream, uint64_t size, weir_rung rung)
+{
+    const weir_stats before = figures(w);
+    weir_block *block = get(w, stream, size);
+    const weir_stats after = figures(w);
+    for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
+        if (after.served[i] != before.served[i] && i != (int)rung) {
+            print_error("served by \"%s\" instead of \"%s\"\n", weir_rung_name((weir_rung)i), weir_rung_name(rung));
+        }
+    }
+    assert_int_equal(after.served[rung], before.served[rung] + 1);
+    return block;
+}
+
+static void refused(struct world *w, int stream, uint64_t size)
+{
+    weir_block *block = NULL;
+    fails(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &block), WEIR_ERR_NO_MEMORY);
+    assert_null(block);
+}
+
+/* A kernel that writes the block and is still running when the next step is taken. */
+static void run_on(struct world *w, const weir_block *block, int stream)
+{
+    writes(w->sim, w->native[stream], weir_block_address(block), weir_block_capacity(block), "kernel");
+}
+
+static void put(struct world *w, weir_block *block, int stream)
+{
+    weir_sim_block_free(w->sim, weir_block_address(block), w->native[stream], "free");
+    ok(weir_pool_free(w->pool, block, w->stream[stream]));
+}
+
+static void use(struct world *w, weir_block *block, int stream)
+{
+    ok(weir_pool_use(w->pool, block, w->stream[stream]));
+}
+
+/* `to` waits for what is on `from` now, and the pool is told. */
+static void tell_order(struct world *w, int from, int to)
+{
+    weir_event *event = new_event(w->sim);
+    ok(weir_device_event_record(w->device, event, w->native[from]));
+    ok(weir_stream_recorded(w->pool, event, w->stream[from]));
+    ok(weir_device_stream_wait_event(w->device, w->native[to], event));
+    ok(weir_stream_waited(w->pool, w->stream[to], event));
+    ok(weir_event_forgotten(w->pool, event));
+    ok(weir_device_event_destroy(w->device, event));
+}
+
+/* --- arguments --- */
+
+static void test_create_turns_bad_configs_away(void **state)
+{
+    (void)state;
+    weir_sim *sim = device_of(&(struct wish){ 0 });
+    weir_pool *pool = NULL;
+    weir_pool_config good = WEIR_POOL_CONFIG_INIT;
+    good.device = weir_sim_device(sim);
+    good.strategy = weir_caching_strategy();
+    weir_pool_config config = good;
+    fails(weir_pool_create(NULL, &pool), WEIR_ERR_INVALID);
+    fails(weir_pool_create(&good, NULL), WEIR_ERR_INVALID);
+    config.device = NULL;
+    fails(weir_pool_create(&config, &pool), WEIR_ERR_INVALID);
+    config = good;
+    config.strategy = NULL;
+    fails(weir_pool_create(&config, &pool), WEIR_ERR_INVALID);
+    config = good;
+    config.flags = 1u << 31;
+    fails(weir_pool_create(&config, &pool), WEIR_ERR_INVALID);
+    config = good;
+    config.growth = (weir_growth)7;
+    fails(weir_pool_create(&config, &pool), WEIR_ERR_INVALID);
+    config = good;
+    config.struct_size = 3;
+    fails(weir_pool_create(&config, &pool), WEIR_ERR_INVALID);
+    const size_t refused_by_strategy = 1;
+    config = good;
+    config.strategy_config = &refused_by_strategy;
+    fails(weir_pool_create(&config, &pool), WEIR_ERR_INVALID);
+    assert_null(pool);
+    ok(weir_pool_destroy(NULL));
+    weir_sim_destroy(sim);
+}
+
+static void test_configs_of_other_versions(void **state)
+{
+    (void)state;
+    struct {
+        weir_pool_config known;
+        uint64_t later;
+    } longer = { .known = { .struct_size = sizeof(longer) } };
+    weir_sim *sim = device_of(&(struct wish){ 0 });
+    weir_pool *pool = NULL;
+    longer.known.device = weir_sim_device(sim);
+    longer.known.strategy = weir_caching_strategy();
+    ok(weir_pool_create(&longer.known, &pool));
+    ok(weir_pool_destroy(pool));
+    longer.later = 1;
+    fails(weir_pool_create(&longer.known, &pool), WEIR_ERR_UNSUPPORTED);
+    longer.known.struct_size = offsetof(weir_pool_config, limit_bytes);
+    longer.known.limit_bytes = 1; /* beyond what this caller knows: not read */
+    ok(weir_pool_create(&longer.known, &pool));
+    weir_stream *stream = NULL;
+    weir_block *block = NULL;
+    ok(weir_pool_stream(pool, NULL, &stream));
+    ok(weir_pool_alloc(pool, stream, 1, 0, &block));
+    struct {
+        weir_stats known;
+        uint64_t later;
+    } stats = { .known = { .struct_size = sizeof(stats) }, .later = 7 };
+    ok(weir_pool_stats(pool, &stats.known));
+    assert_int_equal(stats.known.allocs, 1);
+    weir_stats shorter = { .struct_size = offsetof(weir_stats, frees), .frees = 99 };
+    ok(weir_pool_stats(pool, &shorter));
+    assert_int_equal(shorter.allocs, 1);
+    assert_int_equal(shorter.frees, 99);
+    weir_stats empty = { .struct_size = 1 };
+    fails(weir_pool_stats(pool, &empty), WEIR_ERR_INVALID);
+    ok(weir_pool_destroy(pool));
+    weir_sim_destroy(sim);
+}
+
+static void test_alloc_turns_bad_requests_away(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    struct world other = open_world((struct wish){ 0 });
+    weir_block *block = NULL;
+    fails(weir_pool_alloc(NULL, w.stream[A], 1, 0, &block), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc(w.pool, NULL, 1, 0, &block), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc(w.pool, w.stream[A], 1, 0, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc(w.pool, other.stream[A], 1, 0, &block), WEIR_ERR_INVALID);
+    static const uint64_t sizes[] = { 0, UINT64_C(1) << 47, (UINT64_C(1) << 47) + 1, UINT64_C(1) << 63, UINT64_MAX - 511,
+                                      UINT64_MAX };
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        fails(weir_pool_alloc(w.pool, w.stream[A], sizes[i], 0, &block), WEIR_ERR_INVALID);
+    }
+    static const uint64_t alignments[] = { 3, 511, 513, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(1) << 47 };
+    for (size_t i = 0; i < sizeof(alignments) / sizeof(alignments[0]); i++) {
+        fails(weir_pool_alloc(w.pool, w.stream[A], 1, alignments[i], &block), WEIR_ERR_INVALID);
+    }
+    /* Absurd but well formed: out of memory, not undefined. */
+    fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, 0, &block), WEIR_ERR_NO_MEMORY);
+    fails(weir_pool_alloc(w.pool, w.stream[A], 1, UINT64_C(1) << 46, &block), WEIR_ERR_NO_MEMORY);
+    fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, UINT64_C(1) << 46, &block),
+          WEIR_ERR_NO_MEMORY);
+    assert_null(block);
+    assert_int_equal(figures(&w).allocs, 0);
+    close_world(&w);
+    close_world(&other);
+}
+
+static void test_free_turns_foreign_and_freed_blocks_away(void **state)
+{
+    (void)state;
+    for (uint32_t flags = 0; flags <= WEIR_POOL_NO_FRONT_CACHE; flags += WEIR_POOL_NO_FRONT_CACHE) {
+        struct world w = open_world((struct wish){ .flags = flags });
+        struct world other = open_world((struct wish){ 0 });
+        weir_block *block = get(&w, A, 1000);
+        fails(weir_pool_free(NULL, block, w.stream[A]), WEIR_ERR_INVALID);
+        fails(weir_pool_free(w.pool, NULL, w.stream[A]), WEIR_ERR_INVALID);
+        fails(weir_pool_free(w.pool, block, NULL), WEIR_ERR_INVALID);
+        fails(weir_pool_free(other.pool, block, other.stream[A]), WEIR_ERR_INVALID);
+        fails(weir_pool_free(w.pool, block, other.stream[A]), WEIR_ERR_INVALID);
+        fails(weir_pool_free_idle(NULL, block), WEIR_ERR_INVALID);
+        fails(weir_pool_free_idle(w.pool, NULL), WEIR_ERR_INVALID);
+        fails(weir_pool_free_idle(other.pool, block), WEIR_ERR_INVALID);
+        put(&w, block, A);
+        fails(weir_pool_free(w.pool, block, w.stream[A]), WEIR_ERR_INVALID);
+        fails(weir_pool_free(w.pool, block, w.stream[B]), WEIR_ERR_INVALID);
+        fails(weir_pool_free_idle(w.pool, block), WEIR_ERR_INVALID);
+        fails(weir_pool_use(w.pool, block, w.stream[A]), WEIR_ERR_INVALID);
+        fails(weir_pool_use_end(w.pool, block, w.stream[A]), WEIR_ERR_INVALID);
+        assert_int_equal(figures(&w).frees, 1);
+        close_world(&w);
+        close_world(&other);
+    }
+}
+
+static void test_the_other_functions_turn_bad_arguments_away(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    struct world other = open_world((struct wish){ 0 });
+    weir_block *block = get(&w, A, 1000);
+    weir_block *found = NULL;
+    weir_stream *stream = NULL;
+    int event = 0;
+    fails(weir_pool_stream(NULL, NULL, &stream), WEIR_ERR_INVALID);
+    fails(weir_pool_stream(w.pool, NULL, NULL), WEIR_ERR_INVALID);
+    fails(weir_stream_retire(NULL, w.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_stream_retire(w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_stream_retire(w.pool, other.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_stream_recorded(NULL, &event, w.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_stream_recorded(w.pool, NULL, w.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_stream_recorded(w.pool, &event, NULL), WEIR_ERR_INVALID);
+    fails(weir_stream_recorded(w.pool, &event, other.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_stream_waited(NULL, w.stream[A], &event), WEIR_ERR_INVALID);
+    fails(weir_stream_waited(w.pool, NULL, &event), WEIR_ERR_INVALID);
+    fails(weir_stream_waited(w.pool, w.stream[A], NULL), WEIR_ERR_INVALID);
+    fails(weir_stream_waited(w.pool, other.stream[A], &event), WEIR_ERR_INVALID);
+    fails(weir_stream_synced(NULL, w.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_stream_synced(w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_stream_synced(w.pool, other.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_event_synced(NULL, &event), WEIR_ERR_INVALID);
+    fails(weir_event_synced(w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_event_forgotten(NULL, &event), WEIR_ERR_INVALID);
+    fails(weir_event_forgotten(w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_use(NULL, block, w.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_pool_use(w.pool, NULL, w.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_pool_use(w.pool, block, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_use(w.pool, block, other.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_pool_use_end(w.pool, block, other.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_pool_find(NULL, 1, &found), WEIR_ERR_INVALID);
+    fails(weir_pool_find(w.pool, weir_block_address(block), NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_trim(NULL, 0, 0, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_trim(w.pool, 0, 1u << 5, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_walk(NULL, NULL, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_walk(w.pool, NULL, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_check(NULL, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_stats(NULL, &(weir_stats)WEIR_STATS_INIT), WEIR_ERR_INVALID);
+    fails(weir_pool_stats(w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_oom(NULL, &(weir_oom_record)WEIR_OOM_RECORD_INIT), WEIR_ERR_INVALID);
+    fails(weir_pool_oom(w.pool, NULL), WEIR_ERR_INVALID);
+    assert_string_equal(weir_rung_name((weir_rung)99), "unknown rung");
+    /* Hints about events that nobody reported teach nothing and harm nothing. */
+    ok(weir_stream_waited(w.pool, w.stream[A], &event));
+    ok(weir_event_synced(w.pool, &event));
+    ok(weir_event_forgotten(w.pool, &event));
+    put(&w, block, A);
+    close_world(&w);
+    close_world(&other);
+}
+
+/* --- blocks --- */
+
+static void test_sizes_are_rounded_and_addresses_aligned(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = { 1, 511, 512, 513, 4096, 65535, 65536, 65537, 100000 };
+    static const uint64_t alignments[] = { 0, 1, 256, 512, 1024, 4096, REGION, 2 * REGION };
+    for (size_t a = 0; a < sizeof(alignments) / sizeof(alignments[0]); a++) {
+        struct world w = open_world((struct wish){ .capacity = 32 * REGION });
+        for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+            const weir_block *block = get_aligned(&w, A, sizes[s], alignments[a]);
+            assert_int_equal(weir_block_size(block), sizes[s]);
+            assert_int_equal(weir_block_capacity(block), (sizes[s] + 511) / 512 * 512);
+            assert_int_equal(weir_block_address(block) % (alignments[a] > 512 ? alignments[a] : 512), 0);
+            assert_ptr_equal(weir_block_pool(block), w.pool);
+        }
+        close_world(&w);
+    }
+}
+
+static void test_a_region_that_is_aligned_anyway_needs_no_room_for_it(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = REGION });
+    const weir_block *block = get_aligned(&w, A, REGION, REGION);
+    assert_int_equal(weir_block_address(block) % REGION, 0);
+    close_world(&w);
+}
+
+static void test_find_knows_live_blocks_only(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *block = get(&w, A, 1000);
+    weir_block *found = NULL;
+    const uint64_t address = weir_block_address(block);
+    ok(weir_pool_find(w.pool, address, &found));
+    assert_ptr_equal(found, block);
+    found = NULL;
+    fails(weir_pool_find(w.pool, address + 1, &found), WEIR_ERR_INVALID);
+    fails(weir_pool_find(w.pool, 0, &found), WEIR_ERR_INVALID);
+    put(&w, block, A); /* into the front cache */
+    fails(weir_pool_find(w.pool, address, &found), WEIR_ERR_INVALID);
+    assert_null(found);
+    close_world(&w);
+}
+
+/* --- limits and failure --- */
+
+static void test_the_limit_is_exact(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .limit = 3 * REGION + 1 });
+    weir_block *blocks[3];
+    for (int i = 0; i < 3; i++) {
+        blocks[i] = get(&w, A, REGION);
+    }
+    assert_int_equal(figures(&w).reserved_bytes, 3 * REGION);
+    refused(&w, A, 512);
+    assert_int_equal(figures(&w).failures, 1);
+    put(&w, blocks[0], A);
+    blocks[0] = get(&w, A, 512);
+    refused(&w, B, REGION);
+    assert_int_equal(figures(&w).peak_reserved_bytes, 3 * REGION);
+    close_world(&w);
+
+    w = open_world((struct wish){ .limit = REGION - 1 });
+    refused(&w, A, 1);
+    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+    ok(weir_sim_get_stats(w.sim, &stats));
+    assert_int_equal(stats.calls[WEIR_CALL_REGION_ALLOC], 0); /* checked before it is taken */
+    close_world(&w);
+}
+
+static weir_oom_record reason(const struct world *w)
+{
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    ok(weir_pool_oom(w->pool, &record));
+    return record;
+}
+
+/* How much more the record's text says would do. */
+static uint64_t promised(const weir_oom_record *record)
+{
+    const char *text = strstr(record->text, "it would fit with ");
+    assert_non_null(text);
+    return strtoull(text + strlen("it would fit with "), NULL, 10);
+}
+
+/* Three quarters of each region are live. */
+static void fill_badly(struct world *w, unsigned regions)
+{
+    for (unsigned i = 0; i < regions; i++) {
+        (void)get(w, A, REGION / 4 * 3);
+    }
+}
+
+static void test_a_failure_is_explained_and_the_advice_helps(void **state)
+{
+    (void)state;
+    const struct wish tight = { .limit = 2 * REGION + 100 };
+    struct world w = open_world(tight);
+    assert_int_equal(reason(&w).failure, 0);
+    fill_badly(&w, 2);
+    refused(&w, B, REGION - 512);
+    weir_oom_record record = reason(&w);
+    assert_int_equal(record.failure, 1);
+    assert_int_equal(record.size, REGION - 512);
+    assert_int_equal(record.stream, 2);
+    assert_int_equal(record.limit_bytes, 2 * REGION + 100);
+    assert_int_equal(record.reserved_bytes, 2 * REGION);
+    assert_int_equal(record.live_bytes, 2 * REGION / 4 * 3);
+    assert_int_equal(record.requested_bytes, 2 * REGION / 4 * 3);
+    assert_int_equal(record.free_bytes, 2 * REGION / 4);
+    assert_int_equal(record.largest_free_bytes, REGION / 4);
+    assert_int_equal(record.idle_region_bytes, 0);
+    assert_int_equal(record.region_asked_bytes, 0);
+    assert_non_null(strstr(record.text, "limit"));
+    close_world(&w);
+
+    /* The same with the limit that the advice names; a byte less does not do. */
+    const uint64_t more = promised(&record);
+    w = open_world((struct wish){ .limit = tight.limit + more });
+    fill_badly(&w, 2);
+    (void)get(&w, B, REGION - 512);
+    close_world(&w);
+    w = open_world((struct wish){ .limit = tight.limit + more - 1 });
+    fill_badly(&w, 2);
+    refused(&w, B, REGION - 512);
+    close_world(&w);
+}
+
+static void test_a_device_that_refuses_is_named(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = 2 * REGION });
+    fill_badly(&w, 2);
+    refused(&w, B, 2 * REGION);
+    const weir_oom_record record = reason(&w);
+    assert_int_equal(record.region_asked_bytes, 2 * REGION);
+    assert_int_equal(record.device_status, WEIR_ERR_NO_MEMORY);
+    assert_non_null(strstr(record.text, "device"));
+    weir_sim_set_capacity(w.sim, 2 * REGION + promised(&record));
+    (void)get(&w, B, 2 * REGION);
+    close_world(&w);
+}
+
+struct helper {
+    struct world *w;
+    weir_block *victim;
+    unsigned calls;
+    bool give_up;
+};
+
+static bool free_the_victim(void *ctx, weir_pool *pool, const weir_oom_record *record)
+{
+    struct helper *helper = ctx;
+    weir_stats stats = WEIR_STATS_INIT;
+    weir_block *block = NULL;
+    helper->calls++;
+    assert_true(record->size > 0);
+    /* No lock is held: everything may be called. */
+    ok(weir_pool_stats(pool, &stats));
+    ok(weir_pool_check(pool, NULL));
+    ok(weir_pool_trim(pool, UINT64_MAX, 0, NULL));
+    ok(weir_pool_find(pool, weir_block_address(helper->victim), &block));
+    if (helper->give_up) {
+        return false;
+    }
+    put(helper->w, helper->victim, A);
+    return true;
+}
+
+static void test_the_callback_may_free_what_is_needed(void **state)
+{
+    (void)state;
+    struct helper helper = { .give_up = false };
+    struct world w = open_world((struct wish){ .capacity = REGION, .callback = free_the_victim, .ctx = &helper });
+    helper.w = &w;
+    helper.victim = get(&w, A, REGION);
+    weir_block *block = get_by(&w, A, REGION, WEIR_RUNG_CALLBACK);
+    assert_int_equal(helper.calls, 1);
+    assert_int_equal(figures(&w).failures, 0); /* the request was served in the end */
+    helper.victim = block;
+    helper.give_up = true;
+    refused(&w, A, REGION);
+    assert_int_equal(helper.calls, 2);
+    assert_int_equal(figures(&w).failures, 1);
+    close_world(&w);
+}
+
+/* --- the front cache --- */
+
+static void test_the_front_cache_serves_its_own_stream_only(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *block = get_by(&w, A, 1000, WEIR_RUNG_GROWN);
+    const uint64_t address = weir_block_address(block);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    assert_int_equal(figures(&w).cached_bytes, 1024);
+    block = get_by(&w, A, 1024, WEIR_RUNG_FRONT); /* the same number of granules */
+    assert_int_equal(weir_block_address(block), address);
+    assert_int_equal(weir_block_size(block), 1024);
+    put(&w, block, A);
+    block = get(&w, B, 1000);
+    assert_int_not_equal(weir_block_address(block), address);
+    block = get(&w, A, 1536); /* another size: never a block that is too small */
+    assert_int_not_equal(weir_block_address(block), address);
+    assert_int_equal(figures(&w).served[WEIR_RUNG_FRONT], 1);
+    close_world(&w);
+}
+
+static void test_the_front_cache_is_bounded(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *blocks[100];
+    for (int i = 0; i < 100; i++) {
+        blocks[i] = get(&w, A, 512);
+    }
+    for (int i = 0; i < 100; i++) {
+        put(&w, blocks[i], A);
+    }
+    const weir_stats stats = figures(&w);
+    assert_true(stats.cached_bytes > 0 && stats.cached_bytes <= stats.reserved_bytes / 32);
+    close_world(&w);
+
+    w = open_world((struct wish){ .flags = WEIR_POOL_NO_FRONT_CACHE });
+    put(&w, get(&w, A, 512), A);
+    assert_int_equal(figures(&w).cached_bytes, 0);
+    (void)get_by(&w, A, 512, WEIR_RUNG_LANE);
+    close_world(&w);
+}
+
+/* --- the ladder, rung by rung --- */
+
+static void test_own_lane(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *block = get_by(&w, A, REGION, WEIR_RUNG_GROWN);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    (void)get_by(&w, A, REGION / 2, WEIR_RUNG_LANE);
+    (void)get_by(&w, A, REGION / 2, WEIR_RUNG_LANE);
+    close_world(&w);
+}
+
+static void test_open_lane(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *block = get(&w, A, REGION);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    sync_stream(w.sim, w.native[A]);
+    ok(weir_stream_synced(w.pool, w.stream[A]));
+    (void)get_by(&w, B, REGION, WEIR_RUNG_OPEN);
+    close_world(&w);
+
+    w = open_world((struct wish){ 0 });
+    block = get(&w, A, REGION);
+    weir_sim_block_free(w.sim, weir_block_address(block), NULL, "free");
+    ok(weir_pool_free_idle(w.pool, block));
+    (void)get_by(&w, B, REGION, WEIR_RUNG_OPEN);
+    close_world(&w);
+}
+
+/* A to B to C: C is ordered after A although it never waited for A itself. */
+static void test_ordered_through_a_third_stream(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *block = get(&w, A, REGION);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    tell_order(&w, A, B);
+    tell_order(&w, B, C);
+    (void)get_by(&w, C, REGION, WEIR_RUNG_ORDERED);
+    assert_int_equal(figures(&w).waits, 0);
+    close_world(&w);
+}
+
+/* C learnt of B before B waited for A: that is no order between A and C. */
+static void test_an_older_event_teaches_only_what_was_before_it(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *block = get(&w, A, REGION);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    tell_order(&w, B, C);
+    tell_order(&w, A, B);
+    (void)get_by(&w, C, REGION, WEIR_RUNG_GROWN);
+    close_world(&w);
+}
+
+static void test_polled(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *block = get(&w, A, REGION);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    weir_sim_advance(w.sim, 2 * LONG_NS);
+    (void)get_by(&w, B, REGION, WEIR_RUNG_POLLED);
+    assert_int_equal(figures(&w).waits, 0);
+    close_world(&w);
+}
+
+static void test_flushed(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *large = get(&w, A, REGION - 512);
+    weir_block *small = get(&w, A, 512);
+    put(&w, small, A);
+    put(&w, large, A);
+    assert_int_equal(figures(&w).cached_bytes, 512);
+    (void)get_by(&w, A, REGION, WEIR_RUNG_FLUSHED);
+    close_world(&w);
+}
+
+static void test_gathered(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *low = get(&w, A, REGION / 2);
+    weir_block *high = get(&w, A, REGION / 2);
+    run_on(&w, low, A);
+    run_on(&w, high, A);
+    tell_order(&w, A, B);
+    put(&w, low, A); /* nothing was queued in between, but the pool cannot know */
+    tell_order(&w, A, B);
+    put(&w, high, B);
+    (void)get_by(&w, B, REGION, WEIR_RUNG_GATHERED);
+    assert_int_equal(figures(&w).waits, 0);
+    close_world(&w);
+}
+
+static void test_waited_or_grown_as_the_policy_says(void **state)
+{
+    (void)state;
+    static const struct {
+        weir_growth growth;
+        weir_rung rung;
+    } cases[] = {
+        { WEIR_GROWTH_WAIT_FIRST, WEIR_RUNG_WAITED },
+        { WEIR_GROWTH_GROW_FIRST, WEIR_RUNG_GROWN },
+        { WEIR_GROWTH_BALANCED, WEIR_RUNG_GROWN }, /* less than half of the device is reserved */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct world w = open_world((struct wish){ .growth = cases[i].growth });
+        weir_block *block = get(&w, A, REGION);
+        run_on(&w, block, A);
+        put(&w, block, A);
+        (void)get_by(&w, B, REGION, cases[i].rung);
+        assert_int_equal(figures(&w).waits, cases[i].rung == WEIR_RUNG_WAITED);
+        assert_int_equal(figures(&w).syncs, 0);
+        close_world(&w);
+    }
+    struct world w = open_world((struct wish){ .capacity = 3 * REGION });
+    weir_block *block = get(&w, A, 2 * REGION);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    (void)get_by(&w, B, REGION, WEIR_RUNG_WAITED); /* balanced, and more than half is reserved */
+    close_world(&w);
+}
+
+static void test_exchanged(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    put(&w, get(&w, A, REGION), A);
+    (void)get_by(&w, A, 2 * REGION, WEIR_RUNG_EXCHANGED);
+    assert_int_equal(figures(&w).region_frees, 1);
+    assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
+    close_world(&w);
+
+    w = open_world((struct wish){ .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+    put(&w, get(&w, A, REGION), A);
+    (void)get_by(&w, A, 2 * REGION, WEIR_RUNG_GROWN);
+    assert_int_equal(figures(&w).region_frees, 0);
+    close_world(&w);
+}
+
+static void test_flushed_all(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = REGION, .no_ordering = true });
+    weir_block *large = get(&w, A, REGION - 512);
+    weir_block *small = get(&w, A, 512);
+    put(&w, small, B);
+    put(&w, large, A);
+    (void)get_by(&w, A, REGION, WEIR_RUNG_FLUSHED_ALL);
+    close_world(&w);
+}
+
+static void test_synced(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = REGION });
+    weir_block *block = get(&w, A, REGION);
+    use(&w, block, B);
+    run_on(&w, block, A);
+    order(w.sim, w.native[A], w.native[B]);
+    run_on(&w, block, B);
+    put(&w, block, A); /* behind two streams: no single wait of the asking one is tried */
+    assert_int_equal(figures(&w).pending_bytes, REGION);
+    (void)get_by(&w, C, REGION, WEIR_RUNG_SYNCED);
+    assert_true(figures(&w).syncs >= 1);
+    close_world(&w);
+}
+
+/* --- upkeep --- */
+
+static void test_trim(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    uint64_t released = 0;
+    weir_block *idle = get(&w, A, REGION);
+    weir_block *busy_block = get(&w, B, REGION);
+    weir_block *live = get(&w, C, REGION);
+    run_on(&w, busy_block, B);
+    run_on(&w, live, C);
+    put(&w, idle, A);
+    put(&w, busy_block, B);
+    ok(weir_pool_trim(w.pool, 3 * REGION, 0, &released));
+    assert_int_equal(released, 0); /* no more than that is reserved already */
+    ok(weir_pool_trim(w.pool, 0, 0, &released));
+    assert_int_equal(released, REGION);
+    assert_int_equal(figures(&w).live_bytes, REGION);
+    assert_int_equal(figures(&w).syncs, 0);
+    ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, &released));
+    assert_int_equal(released, REGION);
+    assert_int_equal(figures(&w).reserved_bytes, REGION);
+    assert_int_equal(figures(&w).peak_reserved_bytes, 3 * REGION); /* nothing is reset */
+    assert_int_equal(figures(&w).allocs, 3);
+    put(&w, live, C);
+    ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, NULL));
+    assert_int_equal(figures(&w).reserved_bytes, 0);
+    close_world(&w);
+}
+
+static void test_trim_reaches_the_front_caches(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    uint64_t released = 0;
+    put(&w, get(&w, A, 512), A);
+    put(&w, get(&w, B, 512), B);
+    assert_true(figures(&w).cached_bytes > 0);
+    ok(weir_pool_trim(w.pool, 0, 0, &released));
+    assert_int_equal(figures(&w).reserved_bytes, 0);
+    close_world(&w);
+}
+
+/* S5: the vendor's handle comes again, and with it nothing of the stream that had it. */
+static void test_a_stream_in_the_place_of_a_retired_one_inherits_nothing(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    weir_block *block = get(&w, B, REGION);
+    weir_block *mine = get(&w, A, REGION);
+    run_on(&w, block, B);
+    run_on(&w, mine, A);
+    put(&w, mine, A);
+    tell_order(&w, B, A); /* A knows B's work so far */
+    ok(weir_stream_retire(w.pool, w.stream[A]));
+    fails(weir_stream_retire(w.pool, w.stream[A]), WEIR_ERR_INVALID);
+    ok(weir_sim_stream_destroy(w.sim, w.native[A]));
+    assert_int_equal(figures(&w).streams, streams - 1);
+    w.native[A] = new_stream(w.sim);
+    ok(weir_pool_stream(w.pool, w.native[A], &w.stream[A]));
+    put(&w, block, B);
+    /* What the old stream knew of B, the new one does not; what it freed was waited for. */
+    weir_block *first = get(&w, A, REGION);
+    weir_block *second = get(&w, A, REGION);
+    run_on(&w, first, A);
+    run_on(&w, second, A);
+    assert_int_equal(figures(&w).waits, 0);
+    close_world(&w);
+}
+
+static void test_blocks_outlive_their_stream(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *one = get(&w, A, 5000);
+    weir_block *two = get(&w, A, 5000);
+    run_on(&w, one, A);
+    use(&w, two, A);
+    ok(weir_stream_retire(w.pool, w.stream[A]));
+    ok(weir_sim_stream_destroy(w.sim, w.native[A]));
+    put(&w, one, B);
+    weir_sim_block_free(w.sim, weir_block_address(two), NULL, "free");
+    ok(weir_pool_free_idle(w.pool, two));
+    assert_int_equal(figures(&w).live_bytes, 0);
+    ok(weir_pool_trim(w.pool, 0, 0, NULL));
+    assert_int_equal(figures(&w).reserved_bytes, 0);
+    w.native[A] = new_stream(w.sim);
+    close_world(&w);
+}
+
+/* S3: the default stream is a stream, not "no stream". */
+static void test_the_null_stream_is_an_ordinary_stream(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    weir_stream *none = NULL;
+    weir_stream *again = NULL;
+    weir_block *block = NULL;
+    ok(weir_pool_stream(w.pool, NULL, &none));
+    ok(weir_pool_stream(w.pool, NULL, &again));
+    assert_ptr_equal(none, again);
+    ok(weir_pool_alloc(w.pool, none, REGION, 0, &block));
+    const uint64_t address = weir_block_address(block);
+    weir_sim_block_alloc(w.sim, address, REGION, weir_sim_default_stream(w.sim), "on NULL");
+    writes(w.sim, NULL, address, REGION, "kernel");
+    weir_sim_block_free(w.sim, address, weir_sim_default_stream(w.sim), "free");
+    ok(weir_pool_free(w.pool, block, none));
+    (void)get_by(&w, B, REGION, WEIR_RUNG_GROWN);
+    close_world(&w);
+}
+
+static void test_two_pools_on_one_device(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = 4 * REGION });
+    weir_pool *second = pool_over(w.sim, &(struct wish){ .limit = 2 * REGION });
+    weir_stream *stream = NULL;
+    weir_block *block = NULL;
+    weir_block *more = NULL;
+    ok(weir_pool_stream(second, w.native[A], &stream));
+    assert_ptr_not_equal(stream, w.stream[A]);
+    (void)get(&w, A, 3 * REGION);
+    ok(weir_pool_alloc(second, stream, REGION, 0, &block));
+    fails(weir_pool_alloc(second, stream, REGION, 0, &more), WEIR_ERR_NO_MEMORY);
+    fails(weir_pool_free(w.pool, block, w.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_pool_find(w.pool, weir_block_address(block), &more), WEIR_ERR_INVALID);
+    ok(weir_pool_free(second, block, stream));
+    ok(weir_pool_destroy(second));
+    (void)get(&w, A, REGION);
+    close_world(&w);
+}
+
+/* S7: a trim waits for the streams of its own pool's device. */
+static void test_trim_waits_on_its_own_device(void **state)
+{
+    (void)state;
+    struct world one = open_world((struct wish){ 0 });
+    struct world two = open_world((struct wish){ 0 });
+    weir_stream *stream_of_one = NULL;
+    weir_stream *stream_of_two = NULL;
+    weir_block *block = NULL;
+    ok(weir_pool_stream(one.pool, NULL, &stream_of_one));
+    ok(weir_pool_stream(two.pool, NULL, &stream_of_two));
+    ok(weir_pool_alloc(one.pool, stream_of_one, REGION, 0, &block));
+    weir_sim_block_alloc(one.sim, weir_block_address(block), REGION, weir_sim_default_stream(one.sim), "block");
+    writes(one.sim, NULL, weir_block_address(block), REGION, "kernel");
+    weir_sim_block_free(one.sim, weir_block_address(block), weir_sim_default_stream(one.sim), "free");
+    ok(weir_pool_free(one.pool, block, stream_of_one));
+    ok(weir_pool_trim(two.pool, 0, WEIR_TRIM_WAIT, NULL));
+    ok(weir_pool_trim(one.pool, 0, WEIR_TRIM_WAIT, NULL));
+    assert_int_equal(figures(&one).reserved_bytes, 0);
+    close_world(&one);
+    close_world(&two);
+}
+
+static void test_a_forked_child_may_destroy(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *block = get(&w, A, 5000);
+    run_on(&w, block, A);
+    put(&w, get(&w, B, 512), B);
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(weir_pool_destroy(w.pool) == WEIR_OK ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    put(&w, block, A); /* the parent's pool goes on */
+    close_world(&w);
+}
+
+static void test_a_single_threaded_pool_does_the_same(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = 2 * REGION, .flags = WEIR_POOL_SINGLE_THREADED });
+    weir_block *block = get(&w, A, REGION);
+    run_on(&w, block, A);
+    use(&w, block, B);
+    put(&w, block, A);
+    weir_block *other = get(&w, B, REGION);
+    run_on(&w, other, B);
+    put(&w, other, B);
+    weir_block *both = get_by(&w, C, 2 * REGION, WEIR_RUNG_EXCHANGED); /* once both streams are waited for */
+    run_on(&w, both, C);
+    assert_true(figures(&w).syncs >= 1);
+    close_world(&w);
+}
+
+/* Without ordering whatever was queued is complete: everything freed is everybody's at once. */
+static void test_a_synchronous_device(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .no_ordering = true });
+    weir_block *block = get(&w, A, REGION);
+    run_on(&w, block, A);
+    use(&w, block, B);
+    put(&w, block, A);
+    (void)get_by(&w, C, REGION, WEIR_RUNG_OPEN);
+    ok(weir_stream_retire(w.pool, w.stream[A]));
+    const weir_stats stats = figures(&w);
+    assert_int_equal(stats.events_recorded + stats.waits + stats.syncs, 0);
+    close_world(&w);
+}
+
+/* --- statistics and recording --- */
+
+static void test_statistics(void **state)
+{
+    (void)state;
+    struct world w = { .sim = device_of(&(struct wish){ 0 }) };
+    w.device = weir_sim_device(w.sim);
+    w.pool = pool_over(w.sim, &(struct wish){ 0 });
+    w.native[A] = new_stream(w.sim);
+    ok(weir_pool_stream(w.pool, w.native[A], &w.stream[A]));
+    weir_block *block = get(&w, A, 3 * REGION);
+    put(&w, block, A);
+    block = get(&w, A, 1000);
+    weir_stats stats = figures(&w);
+    assert_int_equal(stats.allocs, 2);
+    assert_int_equal(stats.frees, 1);
+    assert_int_equal(stats.requested_bytes, 1000);
+    assert_int_equal(stats.live_bytes, 1024);
+    assert_int_equal(stats.peak_requested_bytes, 3 * REGION);
+    assert_int_equal(stats.peak_live_bytes, 3 * REGION);
+    assert_int_equal(stats.sizes[9], 1);  /* 512 to 1023 */
+    assert_int_equal(stats.sizes[17], 1); /* 128 to 256 KiB */
+    assert_int_equal(stats.streams, 1);
+    assert_int_equal(stats.regions, stats.region_allocs - stats.region_frees);
+    assert_true(stats.external_fragmentation >= 0.0 && stats.external_fragmentation < 1.0);
+    /* A second stream does not make the peaks forget. */
+    w.native[B] = new_stream(w.sim);
+    ok(weir_pool_stream(w.pool, w.native[B], &w.stream[B]));
+    assert_int_equal(figures(&w).peak_live_bytes, 3 * REGION);
+    /* Freed on another stream than it was allocated on: the sums are right all the same. */
+    order(w.sim, w.native[A], w.native[B]);
+    put(&w, block, B);
+    stats = figures(&w);
+    assert_int_equal(stats.requested_bytes, 0);
+    assert_int_equal(stats.live_bytes, 0);
+    assert_int_equal(stats.streams, 2);
+    close_world(&w);
+}
+
+struct seen {
+    unsigned states[WEIR_WALK_PENDING + 1];
+    unsigned visits;
+    unsigned stop_after;
+};
+
+static bool see(void *ctx, const weir_walk_entry *entry)
+{
+    struct seen *seen = ctx;
+    seen->states[entry->state]++;
+    assert_true(entry->address >= entry->region_address);
+    assert_true(entry->address + entry->size <= entry->region_address + entry->region_size);
+    assert_true((entry->block != NULL) == (entry->state == WEIR_WALK_LIVE));
+    return ++seen->visits != seen->stop_after;
+}
+
+static void test_walk_shows_every_state(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *cached = get(&w, A, 512);
+    weir_block *live = get(&w, A, 4096);
+    weir_block *pending = get(&w, A, 8192);
+    run_on(&w, pending, A);
+    use(&w, pending, B);
+    put(&w, pending, C);
+    put(&w, cached, A);
+    struct seen seen = { .stop_after = 0 };
+    ok(weir_pool_walk(w.pool, see, &seen));
+    assert_int_equal(seen.states[WEIR_WALK_FREE], 1);
+    assert_int_equal(seen.states[WEIR_WALK_LIVE], 1);
+    assert_int_equal(seen.states[WEIR_WALK_CACHED], 1);
+    assert_int_equal(seen.states[WEIR_WALK_PENDING], 1);
+    seen = (struct seen){ .stop_after = 2 };
+    ok(weir_pool_walk(w.pool, see, &seen));
+    assert_int_equal(seen.visits, 2);
+    put(&w, live, A);
+    ok(weir_device_stream_sync(w.device, w.native[A]));
+    close_world(&w);
+}
+
+struct recording {
+    char text[8192];
+    size_t length;
+};
+
+static bool keep(void *ctx, const char *text, size_t length)
+{
+    struct recording *recording = ctx;
+    if (recording->length + length >= sizeof(recording->text)) {
+        return false;
+    }
+    memcpy(recording->text + recording->length, text, length);
+    recording->length += length;
+    recording->text[recording->length] = '\0';
+    return true;
+}
+
+static void test_a_recording_pairs_allocs_with_frees(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    struct recording recording = { .length = 0 };
+    weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+    config.sink = keep;
+    config.sink_ctx = &recording;
+    weir_recorder *recorder = NULL;
+    weir_block *before = get(&w, A, 700);
+    ok(weir_recorder_start(w.pool, &config, &recorder));
+    fails(weir_recorder_start(w.pool, &config, &recorder), WEIR_ERR_BUSY);
+    for (int i = 0; i < 5; i++) {
+        weir_block *block = get(&w, i % 2 == 0 ? A : B, 512u << i);
+        use(&w, block, C);
+        put(&w, block, i % 2 == 0 ? A : B);
+    }
+    tell_order(&w, A, B);
+    put(&w, before, A);
+    uint64_t lost = 7;
+    ok(weir_recorder_stop(recorder, &lost));
+    assert_int_equal(lost, 0);
+    uint64_t live[16] = { 0 };
+    unsigned allocs = 0;
+    unsigned frees = 0;
+    for (char *line = strtok(recording.text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        uint64_t time = 0;
+        uint64_t id = 0;
+        if (sscanf(line, "a %" SCNu64 " %" SCNu64, &time, &id) == 2 || sscanf(line, "p %" SCNu64, &id) == 1) {
+            live[allocs++] = id;
+        } else if (sscanf(line, "f %" SCNu64 " %" SCNu64, &time, &id) == 2) {
+            unsigned i = 0;
+            while (i < allocs && live[i] != id) {
+                i++;
+            }
+            assert_true(i < allocs); /* once, and only what was allocated */
+            live[i] = UINT64_MAX;
+            frees++;
+        }
+    }
+    assert_int_equal(allocs, 6);
+    assert_int_equal(frees, 6);
+    close_world(&w);
+}
+
+/* --- what others got wrong: reuse across streams --- */
+
+/* S1: of two neighbours the one freed later decides. */
+static void test_s1_a_merged_range_is_as_young_as_its_youngest_part(void **state)
+{
+    (void)state;
+    for (int low_first = 0; low_first < 2; low_first++) {
+        struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+        weir_block *halves[2];
+        halves[0] = get(&w, A, REGION / 2);
+        halves[1] = get(&w, A, REGION / 2);
+        put(&w, halves[low_first ? 0 : 1], A);
+        tell_order(&w, A, B);
+        run_on(&w, halves[low_first ? 1 : 0], A);
+        put(&w, halves[low_first ? 1 : 0], A);
+        weir_block *block = get_by(&w, B, REGION, WEIR_RUNG_GROWN);
+        run_on(&w, block, B);
+        close_world(&w);
+    }
+}
+
+/* S1: what B merges and does not use is B's as of now, not as of an older event of B. */
+static void test_s1_a_merge_keeps_the_later_tick(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = 2 * REGION, .growth = WEIR_GROWTH_WAIT_FIRST });
+    weir_block *x = get(&w, A, REGION / 4);
+    weir_block *y = get(&w, A, REGION / 4);
+    (void)get(&w, A, REGION / 2);
+    tell_order(&w, B, C); /* C knows an old point of B */
+    run_on(&w, x, A);
+    run_on(&w, y, A);
+    put(&w, x, A);
+    put(&w, y, A);
+    weir_block *taken = get_by(&w, B, REGION / 4 + 512, WEIR_RUNG_WAITED);
+    run_on(&w, taken, B);
+    weir_block *rest = get(&w, C, REGION / 4 - 512);
+    run_on(&w, rest, C);
+    close_world(&w);
+}
+
+/* S1 again, where the taker joins ranges of two lanes. */
+static void test_s1_gathering_leaves_a_rest_as_of_now(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = REGION });
+    weir_block *x = get(&w, A, REGION / 2);
+    weir_block *y = get(&w, A, REGION / 2);
+    tell_order(&w, B, C);
+    run_on(&w, x, A);
+    run_on(&w, y, A);
+    put(&w, x, A);
+    tell_order(&w, A, B);
+    run_on(&w, y, B);
+    put(&w, y, B);
+    weir_block *taken = get(&w, B, REGION - 4096);
+    run_on(&w, taken, B);
+    weir_block *rest = get(&w, C, 4096);
+    run_on(&w, rest, C);
+    close_world(&w);
+}
+
+/* S2: the rest of a split keeps the donor's lane and tick. */
+static void test_s2_a_split_keeps_the_owner(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = REGION });
+    weir_block *block = get(&w, A, REGION);
+    tell_order(&w, B, C);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    tell_order(&w, A, B);
+    weir_block *half = get_by(&w, B, REGION / 2, WEIR_RUNG_ORDERED);
+    run_on(&w, half, B);
+    weir_block *rest = get(&w, C, REGION / 2);
+    run_on(&w, rest, C);
+    close_world(&w);
+}
+
+/* S4: a free belongs to the stream it names, not to the one that allocated. */
+static void test_s4_the_freeing_stream_decides(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = { 512, REGION }; /* through the front cache, and past it */
+    for (int i = 0; i < 2; i++) {
+        struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+        weir_block *block = get(&w, A, sizes[i]);
+        run_on(&w, block, A);
+        order(w.sim, w.native[A], w.native[B]);
+        run_on(&w, block, B);
+        put(&w, block, B);
+        weir_block *next = get(&w, A, sizes[i]);
+        run_on(&w, next, A);
+        close_world(&w);
+    }
+}
+
+/* S8 and O3: no region goes back while work on it is queued, however urgent. */
+static void test_s8_regions_go_back_only_after_the_host_saw_the_end(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = 2 * REGION });
+    weir_block *one = get(&w, A, REGION);
+    weir_block *two = get(&w, B, REGION);
+    run_on(&w, one, A);
+    run_on(&w, two, B);
+    put(&w, one, A);
+    put(&w, two, B);
+    tell_order(&w, A, C); /* an order between streams is none for the host */
+    tell_order(&w, B, C);
+    weir_block *both = get(&w, C, 2 * REGION);
+    run_on(&w, both, C);
+    assert_true(figures(&w).syncs >= 1);
+    assert_int_equal(figures(&w).region_frees, 2);
+    close_world(&w);
+}
+
+/* S9: uses on B, C and D in every order, twice, and on the freeing stream too; each stream in turn has the long kernel. */
+static void test_s9_no_use_is_forgotten(void **state)
+{
+    (void)state;
+    static const int orders[6][3] = { { B, C, D }, { B, D, C }, { C, B, D }, { C, D, B }, { D, B, C }, { D, C, B } };
+    for (int i = 0; i < 6 * 4 * 2; i++) {
+        const int *uses = orders[i % 6];
+        const int slow = i / 6 % 4; /* A: none of the users */
+        struct world w = open_world((struct wish){ .capacity = 2 * REGION, .growth = WEIR_GROWTH_GROW_FIRST });
+        weir_block *block = get(&w, A, REGION);
+        for (int k = 0; k < 3; k++) {
+            use(&w, block, uses[k]);
+            if (i >= 24) {
+                use(&w, block, uses[k]);
+                use(&w, block, A);
+            }
+        }
+        for (int k = B; k <= D; k++) {
+            order(w.sim, w.native[A], w.native[k]);
+            touch(w.sim, w.native[k], weir_block_address(block), REGION, false, k == slow ? 100 * LONG_NS : 10,
+                  "reader");
+        }
+        put(&w, block, A);
+        weir_sim_advance(w.sim, LONG_NS); /* all but the slow one are done */
+        weir_block *next = get(&w, A, REGION);
+        run_on(&w, next, A);
+        weir_block *after = get(&w, B, REGION);
+        run_on(&w, after, B);
+        close_world(&w);
+    }
+}
+
+/* The allocating stream is a user like any other when another one frees. */
+static void test_s9_the_owner_may_be_a_user(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    weir_block *block = get(&w, A, REGION);
+    use(&w, block, A);
+    run_on(&w, block, A);
+    put(&w, block, B);
+    weir_block *next = get(&w, B, REGION);
+    run_on(&w, next, B);
+    next = get(&w, C, REGION);
+    run_on(&w, next, C);
+    close_world(&w);
+}
+
+static void test_s9_work_after_the_end_of_a_use_needs_a_new_one(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    weir_block *block = get(&w, A, REGION);
+    use(&w, block, B);
+    order(w.sim, w.native[A], w.native[B]);
+    run_on(&w, block, B);
+    ok(weir_pool_use_end(w.pool, block, w.stream[B]));
+    tell_order(&w, B, A); /* after the end: enough */
+    put(&w, block, A);
+    assert_int_equal(figures(&w).pending_bytes, 0);
+    block = get_by(&w, A, REGION, WEIR_RUNG_LANE);
+    use(&w, block, B);
+    ok(weir_pool_use_end(w.pool, block, w.stream[B]));
+    use(&w, block, B); /* again: until the free */
+    tell_order(&w, B, A);
+    order(w.sim, w.native[A], w.native[B]);
+    run_on(&w, block, B);
+    put(&w, block, A);
+    weir_block *next = get(&w, A, REGION);
+    run_on(&w, next, A);
+    close_world(&w);
+}
+
+/* S10: polling asks, and a question that fails is no yes. */
+static void test_s10_polling_believes_only_a_yes(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *block = get(&w, A, REGION);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    weir_block *next = get_by(&w, B, REGION, WEIR_RUNG_GROWN);
+    run_on(&w, next, B);
+    put(&w, next, B);
+    weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
+    fault.call = WEIR_CALL_EVENT_QUERY;
+    fault.nth = 1;
+    fault.repeat = true;
+    ok(weir_sim_fault_arm(w.sim, &fault));
+    next = get_by(&w, C, REGION, WEIR_RUNG_GROWN);
+    run_on(&w, next, C);
+    weir_sim_fault_clear(w.sim);
+    assert_true(figures(&w).device_failures > 0);
+    close_world(&w);
+}
+
+/* --- what others got wrong: running out --- */
+
+/* O1 and O2: the only fitting memory waits behind a use; one request, not two, gets it. */
+static void test_o1_pending_memory_is_searched_after_the_wait(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = 2 * REGION });
+    weir_block *one = get(&w, A, REGION);
+    weir_block *two = get(&w, A, REGION);
+    use(&w, one, B);
+    use(&w, two, B);
+    order(w.sim, w.native[A], w.native[B]);
+    run_on(&w, one, B);
+    run_on(&w, two, B);
+    put(&w, one, A);
+    put(&w, two, A);
+    weir_block *both = get(&w, C, 2 * REGION); /* regions wholly covered by pending blocks */
+    run_on(&w, both, C);
+    close_world(&w);
+}
+
+/* Work that completes while the ladder is being climbed counts, too. */
+static void test_o1_what_the_last_poll_saw_is_searched(void **state)
+{
+    (void)state;
+    weir_sim_config config = free_of_charge();
+    config.capacity_bytes = REGION;
+    config.region_granularity_bytes = REGION;
+    config.page_bytes = REGION;
+    config.costs.call_ns[WEIR_CALL_EVENT_QUERY] = 10; /* the first polls come too early, the last does not */
+    struct world w = { .sim = new_sim(config) };
+    w.device = weir_sim_device(w.sim);
+    w.pool = pool_over(w.sim, &(struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    for (int i = 0; i < streams; i++) {
+        w.native[i] = new_stream(w.sim);
+        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
+    }
+    weir_block *block = get(&w, A, REGION / 2);
+    (void)get(&w, A, REGION / 2);
+    for (int user = B; user <= D; user += 2) {
+        use(&w, block, user);
+        order(w.sim, w.native[A], w.native[user]);
+        touch(w.sim, w.native[user], weir_block_address(block), REGION / 2, false, 55, "reader");
+    }
+    put(&w, block, A);
+    (void)get_by(&w, C, REGION / 2, WEIR_RUNG_POLLED);
+    assert_int_equal(figures(&w).syncs, 0);
+    close_world(&w);
+}
+
+/* O5: idle regions in another lane, in the open lane or held by a front cache are exchanged. */
+static void test_o5_idle_memory_elsewhere_is_no_reason_to_fail(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = 4 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+    weir_block *blocks[4];
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = get(&w, i, i == 3 ? 512 : REGION);
+    }
+    for (int i = 0; i < 4; i++) {
+        run_on(&w, blocks[i], i);
+        put(&w, blocks[i], i);
+    }
+    assert_int_equal(figures(&w).cached_bytes, 512);
+    weir_block *all = get(&w, A, 4 * REGION);
+    run_on(&w, all, A);
+    close_world(&w);
+}
+
+/* A stream in error keeps its own memory from being used, not that of others. */
+static void test_a_broken_stream_hides_nothing_of_the_others(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = 4 * REGION });
+    weir_block *most = get(&w, A, 3 * REGION);
+    weir_block *rest = get(&w, B, REGION);
+    use(&w, rest, C);
+    run_on(&w, most, A);
+    run_on(&w, rest, B);
+    order(w.sim, w.native[B], w.native[C]);
+    run_on(&w, rest, C);
+    put(&w, most, A);
+    put(&w, rest, B);
+    ok(weir_sim_stream_break(w.sim, w.native[A]));
+    weir_block *block = get(&w, D, REGION);
+    run_on(&w, block, D);
+    assert_true(figures(&w).device_failures > 0);
+    put(&w, block, D);
+    const char *why = "";
+    ok(weir_pool_check(w.pool, &why));
+    (void)!weir_pool_destroy(w.pool);
+    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+    ok(weir_sim_get_stats(w.sim, &stats));
+    assert_int_equal(stats.held_bytes, 0);
+    weir_sim_destroy(w.sim);
+}
+
+/* --- placement --- */
+
+/* P1: a block is never smaller than the request, whatever shares its class. */
+static void test_p1_exact_sizes_only(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = 64 * REGION });
+    for (uint64_t granules = 1; granules <= 80; granules++) {
+        weir_block *small = get(&w, A, granules * 512);
+        put(&w, small, A);
+        weir_block *larger = get(&w, A, granules * 512 + 1);
+        assert_int_equal(weir_block_capacity(larger), granules * 512 + 512);
+        run_on(&w, larger, A);
+        put(&w, larger, A);
+    }
+    close_world(&w);
+}
+
+/* P2: neighbouring regions stay two. */
+static void test_p2_nothing_merges_across_regions(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = 2 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+    weir_block *low = get(&w, A, REGION);
+    weir_block *high = get(&w, A, REGION);
+    assert_int_equal(weir_block_address(low) + REGION, weir_block_address(high));
+    put(&w, low, A);
+    weir_block *part = get(&w, A, 512);
+    put(&w, high, A);
+    refused(&w, A, REGION + 512); /* would cross the border */
+    put(&w, part, A);
+    (void)get_by(&w, A, 2 * REGION, WEIR_RUNG_EXCHANGED);
+    close_world(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_create_turns_bad_configs_away),
+        cmocka_unit_test(test_configs_of_other_versions),
+        cmocka_unit_test(test_alloc_turns_bad_requests_away),
+        cmocka_unit_test(test_free_turns_foreign_and_freed_blocks_away),
+        cmocka_unit_test(test_the_other_functions_turn_bad_arguments_away),
+        cmocka_unit_test(test_sizes_are_rounded_and_addresses_aligned),
+        cmocka_unit_test(test_a_region_that_is_aligned_anyway_needs_no_room_for_it),
+        cmocka_unit_test(test_find_knows_live_blocks_only),
+        cmocka_unit_test(test_the_limit_is_exact),
+        cmocka_unit_test(test_a_failure_is_explained_and_the_advice_helps),
+        cmocka_unit_test(test_a_device_that_refuses_is_named),
+        cmocka_unit_test(test_the_callback_may_free_what_is_needed),
+        cmocka_unit_test(test_the_front_cache_serves_its_own_stream_only),
+        cmocka_unit_test(test_the_front_cache_is_bounded),
+        cmocka_unit_test(test_own_lane),
+        cmocka_unit_test(test_open_lane),
+        cmocka_unit_test(test_ordered_through_a_third_stream),
+        cmocka_unit_test(test_an_older_event_teaches_only_what_was_before_it),
+        cmocka_unit_test(test_polled),
+        cmocka_unit_test(test_flushed),
+        cmocka_unit_test(test_gathered),
+        cmocka_unit_test(test_waited_or_grown_as_the_policy_says),
+        cmocka_unit_test(test_exchanged),
+        cmocka_unit_test(test_flushed_all),
+        cmocka_unit_test(test_synced),
+        cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_trim_reaches_the_front_caches),
+        cmocka_unit_test(test_a_stream_in_the_place_of_a_retired_one_inherits_nothing),
+        cmocka_unit_test(test_blocks_outlive_their_stream),
+        cmocka_unit_test(test_the_null_stream_is_an_ordinary_stream),
+        cmocka_unit_test(test_two_pools_on_one_device),
+        cmocka_unit_test(test_trim_waits_on_its_own_device),
+        cmocka_unit_test(test_a_forked_child_may_destroy),
+        cmocka_unit_test(test_a_single_threaded_pool_does_the_same),
+        cmocka_unit_test(test_a_synchronous_device),
+        cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_walk_shows_every_state),
+        cmocka_unit_test(test_a_recording_pairs_allocs_with_frees),
+        cmocka_unit_test(test_s1_a_merged_range_is_as_young_as_its_youngest_part),
+        cmocka_unit_test(test_s1_a_merge_keeps_the_later_tick),
+        cmocka_unit_test(test_s1_gathering_leaves_a_rest_as_of_now),
+        cmocka_unit_test(test_s2_a_split_keeps_the_owner),
+        cmocka_unit_test(test_s4_the_freeing_stream_decides),
+        cmocka_unit_test(test_s8_regions_go_back_only_after_the_host_saw_the_end),
+        cmocka_unit_test(test_s9_no_use_is_forgotten),
+        cmocka_unit_test(test_s9_the_owner_may_be_a_user),
+        cmocka_unit_test(test_s9_work_after_the_end_of_a_use_needs_a_new_one),
+        cmocka_unit_test(test_s10_polling_believes_only_a_yes),
+        cmocka_unit_test(test_o1_pending_memory_is_searched_after_the_wait),
+        cmocka_unit_test(test_o1_what_the_last_poll_saw_is_searched),
+        cmocka_unit_test(test_o5_idle_memory_elsewhere_is_no_reason_to_fail),
+        cmocka_unit_test(test_a_broken_stream_hides_nothing_of_the_others),
+        cmocka_unit_test(test_p1_exact_sizes_only),
+        cmocka_unit_test(test_p2_nothing_merges_across_regions),
+    };
+    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+}
