@@ -4,7 +4,8 @@
  * large ones, so that short-lived crumbs do not pin large regions). A request takes the low end of the best fit; the
  * rest stays where it was. A freed range joins its free neighbours of the same region and lane at once.
  *
- * Guarantee: a request is refused only when no free range of its lane holds it. Waste inside a block is below one
+ * Guarantee: a request is refused by alloc only when no free range of its lane and kind holds it, and by gather as a last
+ * resort only when no run of usable ranges of either kind does. Waste inside a block is below one
  * granule (512 bytes). No bound on external fragmentation is known for best fit in general; Robson (JACM 1977) shows
  * that no strategy that cannot move blocks does better than a factor of log2(largest / smallest size) in the worst
  * case. gather and the pool's exchange of idle regions answer what remains.
@@ -55,6 +56,7 @@ struct caching {
     uint64_t region_bytes;
     uint64_t taken_ranges;
     uint64_t taken_bytes;
+    struct range *gathered; /* what the last call, a gather, has found, of whatever kind; else NULL */
 };
 
 static uint64_t round_up(uint64_t size, uint64_t unit)
@@ -302,6 +304,7 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
                                       weir_tick tick, void **out)
 {
     struct caching *caching = state;
+    caching->gathered = NULL;
     struct range_region *region = calloc(1, sizeof(*region));
     struct range *range = weir__range_new(&caching->store);
     if (region == NULL || range == NULL) {
@@ -337,6 +340,7 @@ static weir_status caching_region_remove(void *state, void *handle, const weir_t
 {
     struct caching *caching = state;
     struct range_region *region = handle;
+    caching->gathered = NULL;
     if (region->free_bytes != region->size) {
         return WEIR_ERR_BUSY;
     }
@@ -376,7 +380,11 @@ static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, u
     }
     uint64_t bytes = round_up(size, RANGE_GRANULE);
     const struct range_index *index = caching->lanes[lane].index[kind_of(caching, size)];
-    struct range *range = weir__range_index_find(index, bytes, align, limit);
+    struct range *range = caching->gathered;
+    if (range == NULL) {
+        range = weir__range_index_find(index, bytes, align, limit);
+    }
+    caching->gathered = NULL;
     if (range == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -409,6 +417,7 @@ static void caching_free(void *state, void *token, weir_lane lane, weir_tick tic
 {
     struct caching *caching = state;
     struct range *range = token;
+    caching->gathered = NULL;
     caching->taken_ranges--;
     caching->taken_bytes -= range->size;
     range->lane = lane;
@@ -420,6 +429,7 @@ static uint64_t caching_promote(void *state, weir_lane number, weir_tick limit)
 {
     struct caching *caching = state;
     uint64_t moved = 0;
+    caching->gathered = NULL;
     if (number == WEIR_LANE_OPEN || number >= caching->lane_count) {
         return 0;
     }
@@ -484,27 +494,33 @@ static bool others_hold_any(const struct caching *caching, weir_lane own)
     return false;
 }
 
-static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
-                           uint64_t size, uint64_t align)
+/* The run becomes the lane's as of `tick`: the lane's stream is ordered after all of it. A neighbour in the same lane
+ * with a later tick joins as in any free. */
+static struct range *take_in(struct caching *caching, const struct run *run, weir_lane lane, weir_tick tick)
 {
-    struct caching *caching = state;
-    struct run run = { 0 };
-    uint64_t bytes = round_up(size, RANGE_GRANULE);
-    if (!others_hold_any(caching, lane) || !best_run(caching, limits, lanes, bytes, align, kind_of(caching, size), &run)) {
-        return false;
-    }
-    /* The run becomes the lane's as of `tick`: the lane's stream is ordered after all of it. A neighbour in the same
-     * lane with a later tick joins as in any free. */
-    struct range *whole = run.first;
+    struct range *whole = run->first;
     lane_remove(caching, whole);
-    while (whole->next != run.end) {
+    while (whole->next != run->end) {
         lane_remove(caching, whole->next);
         absorb_next(caching, whole);
     }
     whole->lane = lane;
     whole->tick = tick;
-    (void)settle(caching, whole);
-    return true;
+    return settle(caching, whole);
+}
+
+static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
+                           uint64_t size, uint64_t align, bool last_resort)
+{
+    struct caching *caching = state;
+    struct run run = { 0 };
+    const uint64_t bytes = round_up(size, RANGE_GRANULE);
+    const enum kind kind = kind_of(caching, size);
+    const enum kind other = kind == SMALL ? LARGE : SMALL;
+    bool found = others_hold_any(caching, lane) && best_run(caching, limits, lanes, bytes, align, kind, &run);
+    found = found || (last_resort && best_run(caching, limits, lanes, bytes, align, other, &run));
+    caching->gathered = found ? take_in(caching, &run, lane, tick) : NULL;
+    return found;
 }
 
 /* --- looking --- */

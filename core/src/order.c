@@ -125,7 +125,7 @@ static bool search_joined(struct request *request, weir_rung rung)
     const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
     weir_tick tick = atomic_load_explicit(&request->stream->tick, memory_order_relaxed);
     bool gathered = pool->strategy->gather(pool->state, request->stream->lane, tick, limits, pool->lanes,
-                                           request->size, request->align);
+                                           request->size, request->align, request->last_resort);
     if (gathered && tick > request->stream->last_free) {
         request->stream->last_free = tick;
     }
@@ -139,9 +139,8 @@ static bool search_joined(struct request *request, weir_rung rung)
 
 /* --- polling and waiting --- */
 
-void weir__order_done_locked(weir_pool *pool, weir_stream *stream, weir_tick tick)
+void weir__order_done_locked(weir_stream *stream, weir_tick tick)
 {
-    (void)pool;
     stream->done = tick > stream->done ? tick : stream->done;
 }
 
@@ -231,7 +230,7 @@ bool weir__order_poll(weir_pool *pool)
         pool->events_recorded += recorded;
         pool->device_failures += failed;
         moved |= finished > stream->done;
-        weir__order_done_locked(pool, stream, finished);
+        weir__order_done_locked(stream, finished);
         pool_unlock(pool);
     }
     pool_lock(pool);
@@ -283,7 +282,7 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
     pool->device_failures += status != WEIR_OK;
     stream->stuck = status != WEIR_OK;
     if (status == WEIR_OK) {
-        weir__order_done_locked(pool, stream, covered);
+        weir__order_done_locked(stream, covered);
         (void)weir__order_settle_locked(pool, NULL);
     }
     pool_unlock(pool);
@@ -297,6 +296,15 @@ static uint64_t unfinished_bytes(weir_pool *pool, const weir_stream *stream, uin
     pool->strategy->lane_stats(pool->state, stream->lane, &stats);
     *largest = stats.largest_bytes;
     return stats.bytes;
+}
+
+void weir__order_try_all_again(weir_pool *pool)
+{
+    pool_lock(pool);
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        pool->streams[lane]->stuck = false;
+    }
+    pool_unlock(pool);
 }
 
 weir_stream *weir__order_unfinished_locked(weir_pool *pool)
@@ -448,11 +456,7 @@ static bool look_again(struct request *request, uint64_t frees_before)
 static bool sync_and_search(struct request *request)
 {
     weir_pool *pool = request->pool;
-    pool_lock(pool);
-    for (size_t lane = 1; lane < pool->lanes; lane++) {
-        pool->streams[lane]->stuck = false;
-    }
-    pool_unlock(pool);
+    weir__order_try_all_again(pool);
     for (;;) {
         pool_lock(pool);
         weir_stream *stream = weir__order_unfinished_locked(pool);
@@ -475,6 +479,7 @@ static bool climb(struct request *request)
     weir_pool *pool = request->pool;
     const bool keeps_idle = (pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 || private_lanes(pool);
 
+    request->last_resort = false;
     /* The stream's own memory, anybody's, and what the stream is already ordered after. */
     if (search(request, WEIR_RUNG_LANE)) {
         return true;
@@ -501,10 +506,11 @@ static bool climb(struct request *request)
     if (grow(request, WEIR_RUNG_GROWN)) {
         return true;
     }
-    if (wait_and_search(request)) {
+    /* The device has no more. */
+    request->last_resort = true;
+    if (search_joined(request, WEIR_RUNG_LANE) || wait_and_search(request)) {
         return true;
     }
-    /* The device has no more: everything that lies about. */
     if (weir__order_flush(pool, NULL) && search_joined(request, WEIR_RUNG_FLUSHED_ALL)) {
         return true;
     }
@@ -514,7 +520,8 @@ static bool climb(struct request *request)
     return sync_and_search(request) || look_again(request, frees_before);
 }
 
-/* Calls the callback and searches what it may have freed. *again: it did something, so climb once more. No lock is held. */
+/* Calls the callback and searches what it may have freed. *again: it did something, so climb once more. No lock is
+ * held. */
 static bool call_back(struct request *request, bool *again)
 {
     weir_pool *pool = request->pool;
@@ -531,16 +538,40 @@ static bool call_back(struct request *request, bool *again)
     return *again && search_joined(request, WEIR_RUNG_CALLBACK);
 }
 
+static uint64_t slow_frees(weir_pool *pool)
+{
+    pool_lock(pool);
+    const uint64_t frees = pool->slow_frees;
+    pool_unlock(pool);
+    return frees;
+}
+
+/* Climbs, and again a few times when other threads freed memory meanwhile: between two looks of this one they may have
+ * passed what it needed from hand to hand. */
+static bool climb_among_others(struct request *request)
+{
+    for (int climbs = 0; climbs < 4; climbs++) {
+        const uint64_t before = slow_frees(request->pool);
+        if (climb(request)) {
+            return true;
+        }
+        if (request->broken != WEIR_OK || slow_frees(request->pool) == before) {
+            return false;
+        }
+    }
+    return false;
+}
+
 weir_status weir__order_alloc(struct request *request)
 {
     weir_pool *pool = request->pool;
-    bool served = climb(request);
+    bool served = climb_among_others(request);
     bool again = !served;
     while (!served && again) {
         weir__inspect_oom(request);
         again = false;
         if (pool->config.oom_callback != NULL && request->broken == WEIR_OK) {
-            served = call_back(request, &again) || (again && climb(request));
+            served = call_back(request, &again) || (again && climb_among_others(request));
         }
     }
     if (served) {
@@ -685,6 +716,7 @@ void weir__order_free(weir_block *block, weir_stream *stream)
     weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
     bool foreign = private_lanes(pool) && stream != block->stream;
     pool_lock(pool);
+    pool->slow_frees++;
     if (!pool->ordered) {
         give_to_all(block);
     } else if (block->uses == NULL && !foreign) {
@@ -706,6 +738,7 @@ void weir__order_free_idle(weir_block *block)
 {
     weir_pool *pool = block->pool;
     pool_lock(pool);
+    pool->slow_frees++;
     give_to_all(block);
     pool_unlock(pool);
 }

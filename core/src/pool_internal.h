@@ -179,6 +179,7 @@ struct weir_pool {
     struct address_table table; /* of blocks */
     weir_block *pending;
 
+    uint64_t slow_frees; /* by callers: what another thread's failing request may not have seen */
     uint64_t reserved_bytes;
     uint64_t peak_reserved_bytes;
     uint64_t pending_bytes;
@@ -241,6 +242,7 @@ struct request {
     weir_status device_status; /* what the device last answered to a wish for memory */
     uint64_t region_asked;     /* the smallest region asked for */
     bool limited;              /* the pool's own limit forbade growing */
+    bool last_resort;          /* the device has refused: memory set apart for other kinds of requests will do */
     weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */
 };
 
@@ -255,7 +257,7 @@ bool weir__order_poll(weir_pool *pool);
 /* Waits until the host has seen everything queued on the stream so far complete. No lock is held. */
 weir_status weir__order_sync(weir_pool *pool, weir_stream *stream);
 /* Pool lock held: the stream's ticks up to `tick` are complete. */
-void weir__order_done_locked(weir_pool *pool, weir_stream *stream, weir_tick tick);
+void weir__order_done_locked(weir_stream *stream, weir_tick tick);
 /* Pool lock held: moves pending blocks to lanes as far as what is known allows. `taker` may be NULL. */
 bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
 /* Stream lock held: moves the stream's front cache to the strategy. True when there was something. */
@@ -267,6 +269,8 @@ const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *s
 /* Pool lock held: a stream that may hold memory whose work the host has not seen complete, the one with the most bytes
  * first; NULL when there is none. */
 weir_stream *weir__order_unfinished_locked(weir_pool *pool);
+/* Streams that could not be waited for are tried again. No lock is held. */
+void weir__order_try_all_again(weir_pool *pool);
 /* Pool lock held: takes a range for the request from a lane and makes a block of it. */
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
 

@@ -299,6 +299,7 @@ weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags,
     (void)weir__order_flush(pool, NULL);
     (void)weir__order_poll(pool);
     uint64_t bytes = weir__region_return_idle(pool, UINT64_MAX, keep_bytes, &status);
+    weir__order_try_all_again(pool);
     while (status == WEIR_OK && (flags & WEIR_TRIM_WAIT) != 0) {
         pool_lock(pool);
         weir_stream *stream = pool->reserved_bytes > keep_bytes ? weir__order_unfinished_locked(pool) : NULL;

@@ -301,7 +301,7 @@ weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void 
 static void clock_done(weir_pool *pool, const weir_tick *clock, size_t lanes)
 {
     for (size_t lane = 1; lane < lanes && lane < pool->lanes; lane++) {
-        weir__order_done_locked(pool, pool->streams[lane], clock[lane]);
+        weir__order_done_locked(pool->streams[lane], clock[lane]);
     }
 }
 
@@ -314,7 +314,7 @@ weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream)
     weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
     stream_unlock(stream);
     pool_lock(pool);
-    weir__order_done_locked(pool, stream, tick);
+    weir__order_done_locked(stream, tick);
     clock_done(pool, stream->clock, stream->clock_lanes);
     pool_unlock(pool);
     record_event(pool, WEIR_TRACE_SYNC, NULL, stream->lane);
@@ -329,7 +329,7 @@ weir_status weir_event_synced(weir_pool *pool, const void *event)
     pool_lock(pool);
     const struct known_event *known = event_find(pool, event);
     if (known != NULL) {
-        weir__order_done_locked(pool, pool->streams[known->lane], known->tick);
+        weir__order_done_locked(pool->streams[known->lane], known->tick);
         clock_done(pool, known->clock, known->clock_lanes);
     }
     pool_unlock(pool);

@@ -708,7 +708,7 @@ static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, siz
 {
     bool fits = some_run_fits(rig, limits, lanes, size, align);
     weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : rig->now[lane];
-    bool found = rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align);
+    bool found = rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align, false);
     if (!found) {
         REQUIRE(rig, STRATEGY_REFUSES_EARLY || !fits,
                 "gather found nothing although eligible neighbours fit");

@@ -88,7 +88,6 @@ struct program {
     weir_caching_config caching;
     bool backed;
     bool ordered;
-    bool one_kind;    /* small and large requests share regions: a failure can be judged by looking at all of them */
     uint64_t longest; /* duration of work, ns */
     unsigned lanes;
     struct lane lane[max_lanes];
@@ -645,7 +644,7 @@ static void judge_failure(struct program *p, uint64_t size, uint64_t align, unsi
     const uint64_t unit = p->sim_config.region_granularity_bytes;
     const uint64_t least_align = align > granule ? align : granule;
     const struct look look = look_around(p, size, least_align);
-    must(p, !p->one_kind || !look.fits, "refused %" PRIu64 " bytes at %" PRIu64 " although a range without an owner holds them",
+    must(p, !look.fits, "refused %" PRIu64 " bytes at %" PRIu64 " although unowned ranges hold them",
          size, align);
     const uint64_t reserved = look.sums[0] + look.sums[1] + look.sums[2] + look.sums[3];
     uint64_t most = p->sim_config.capacity_bytes;
@@ -850,12 +849,14 @@ static void step(struct program *p)
 static void choose_device(struct program *p)
 {
     static const unsigned shifts[] = { 12, 14, 16, 18, 21 };
-    p->backed = one_in(p, 24);
-    const unsigned shift = shifts[below(p, p->backed ? 3 : 5)];
+    /* The models of other allocators take 2 MiB at least, whatever is asked. */
+    const bool model = (p->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
+    p->backed = !model && one_in(p, 24);
+    const unsigned shift = model ? 21 : shifts[below(p, p->backed ? 3 : 5)];
     p->sim_config = (weir_sim_config)WEIR_SIM_CONFIG_INIT;
     p->sim_config.mode = p->backed ? WEIR_SIM_BACKED : WEIR_SIM_ACCOUNTING;
     p->sim_config.region_granularity_bytes = UINT64_C(1) << shift;
-    p->sim_config.capacity_bytes = (2 + below(p, 22)) << shift;
+    p->sim_config.capacity_bytes = ((model ? 10 : 2) + below(p, 22)) << shift;
     p->sim_config.page_bytes = UINT64_C(1) << shift;
     p->sim_config.seed = one_in(p, 2) ? p->seed : 0;
     p->sim_config.address_base = UINT64_C(0x100000000000);
@@ -876,8 +877,7 @@ static void choose_pool(struct program *p)
     const uint64_t unit = p->sim_config.region_granularity_bytes;
     const uint64_t capacity = p->sim_config.capacity_bytes;
     p->caching = (weir_caching_config)WEIR_CACHING_CONFIG_INIT;
-    p->one_kind = !one_in(p, 4);
-    p->caching.small_bytes = p->one_kind ? (one_in(p, 2) ? 1 : UINT64_MAX) : unit / 4;
+    p->caching.small_bytes = one_in(p, 2) ? unit / 4 : (one_in(p, 2) ? 1 : UINT64_MAX);
     p->caching.small_region_bytes = unit << below(p, 3);
     p->caching.large_region_bytes = unit << below(p, 4);
     p->config = (weir_pool_config)WEIR_POOL_CONFIG_INIT;

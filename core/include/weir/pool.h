@@ -214,7 +214,7 @@ typedef struct weir_stats {
     size_t struct_size;
     uint64_t allocs; /* that succeeded */
     uint64_t frees;
-    uint64_t failures;              /* allocs that ended in WEIR_ERR_NO_MEMORY */
+    uint64_t failures;              /* allocs that ended in WEIR_ERR_NO_MEMORY or _DEVICE */
     uint64_t requested_bytes;       /* of live blocks, as asked */
     uint64_t live_bytes;            /* of live blocks, as handed out */
     uint64_t cached_bytes;          /* in front caches */

@@ -132,10 +132,11 @@ typedef struct weir_strategy_ops {
     /* Called when alloc for `lane` has refused: looks for a run of neighbouring free ranges, or a single one, that holds
      * the request, among those of lane l with a tick at or below limits[l], for l below lanes. Moves the best such run
      * into `lane` as one range, at the latest of `tick` and the ticks of what it joins there, and returns true; alloc
-     * for `lane` then succeeds. Cost may grow with the number of ranges: the pool calls it when the alternative is a
-     * device call. NULL with WEIR_STRATEGY_PRIVATE_LANES. */
+     * for `lane` then succeeds, when it is the next call. With `last_resort` the request fails otherwise: what a strategy
+     * sets apart for requests of another kind is to be given as well. Cost may grow with the number of ranges: the pool
+     * calls it when the alternative is a device call. NULL with WEIR_STRATEGY_PRIVATE_LANES. */
     bool (*gather)(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
-                   uint64_t size, uint64_t align);
+                   uint64_t size, uint64_t align, bool last_resort);
 
     /* Every range, region by region in the order they were added, in address order inside a region. */
     void (*walk)(const void *state, weir_range_visitor visit, void *ctx);
