@@ -72,8 +72,8 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     (void)json_object_set_new(object, "oom", oom_json(&result->oom));
     (void)json_object_set_new(object, "device_calls", number(result->device_calls));
     (void)json_object_set_new(object, "device_time_ns", number(result->device_time_ns));
-    (void)json_object_set_new(object, "waits", number(result->waits));
-    (void)json_object_set_new(object, "syncs", number(result->syncs));
+    (void)json_object_set_new(object, "waits", number(result->waits + result->syncs));
+    (void)json_object_set_new(object, "host_waits", number(result->syncs));
     (void)json_object_set_new(object, "hazards", number(result->hazards));
     (void)json_object_set_new(object, "findings", findings_json(result));
     (void)json_object_set_new(object, "checks", number(result->checks));
