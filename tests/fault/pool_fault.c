@@ -70,6 +70,9 @@ static bool host_struck;
 
 #ifndef CANNOT_REPLACE_MALLOC
 
+/* Seen by a shared weir as well, although the tests hide their symbols. */
+#define REPLACES __attribute__((visibility("default")))
+
 static bool fails_now(void)
 {
     if (!counting || fail_at == 0) {
@@ -80,22 +83,22 @@ static bool fails_now(void)
     return now;
 }
 
-void *malloc(size_t size)
+REPLACES void *malloc(size_t size)
 {
     return fails_now() ? NULL : NEXT(malloc)(size);
 }
 
-void *calloc(size_t count, size_t size)
+REPLACES void *calloc(size_t count, size_t size)
 {
     return fails_now() ? NULL : NEXT(calloc)(count, size);
 }
 
-void *realloc(void *old, size_t size)
+REPLACES void *realloc(void *old, size_t size)
 {
     return fails_now() ? NULL : NEXT(realloc)(old, size);
 }
 
-void *aligned_alloc(size_t align, size_t size)
+REPLACES void *aligned_alloc(size_t align, size_t size)
 {
     return fails_now() ? NULL : NEXT(aligned_alloc)(align, size);
 }
