@@ -21,7 +21,7 @@
 #include "replay/series.h"
 #include "replay/watch.h"
 
-enum { findings_kept = 50, progress_steps = 200, largest_capacity_shift = 44 };
+enum { findings_kept = 50, progress_steps = 200, largest_capacity_shift = 44, least_capacity = 2 << 20 };
 
 /* A device of the trace: a simulator and a pool over it. */
 struct machine {
@@ -101,6 +101,10 @@ static bool start_machine(struct run *run, uint32_t device, uint64_t pad_bytes)
     struct machine *machine = &run->machines[device];
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
     sim.capacity_bytes = capacity_of(run, device);
+    if (sim.capacity_bytes < least_capacity || sim.capacity_bytes > UINT64_C(1) << largest_capacity_shift) {
+        return fail(run, "%s: #dev %u cap=%llu: a simulated device has from 2 MiB to 16 TiB", run->trace->path, device,
+                    (unsigned long long)sim.capacity_bytes);
+    }
     sim.seed = run->options->seed;
     sim.no_audit = run->options->no_audit;
     sim.max_findings = findings_kept;
@@ -194,6 +198,21 @@ static void note_oom(struct run *run, uint64_t event, uint64_t size, weir_pool *
     run->stopped = true;
 }
 
+/* What no device can have is out of memory too, although a pool calls it invalid. */
+static bool is_absurd(uint64_t size, uint64_t align)
+{
+    const uint64_t most = UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1);
+    return size >= most || align >= most;
+}
+
+static void note_absurd(struct run *run, uint64_t event, uint64_t size)
+{
+    struct replay_oom *oom = &run->result->oom;
+    *oom = (struct replay_oom){ .happened = true, .event = event, .size = size };
+    (void)snprintf(oom->why, sizeof(oom->why), "%llu bytes are more than any device has", (unsigned long long)size);
+    run->stopped = true;
+}
+
 static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_t stream_number, uint64_t size,
                         uint64_t align, const char *tag)
 {
@@ -204,6 +223,10 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
     struct live_block *live = &run->blocks[index];
     weir_block *block = NULL;
     size = size == 0 ? 1 : size;
+    if (is_absurd(size, align)) {
+        note_absurd(run, event, size);
+        return true;
+    }
     uint64_t began = run->options->no_timing ? 0 : latency_now();
     weir_status status = weir_pool_alloc(lane->machine->pool, lane->stream, size, align, &block);
     if (!run->options->no_timing) {
@@ -516,8 +539,11 @@ static bool play_prior(struct run *run)
         uint64_t size = e->size > run->result->pad_bytes ? e->size - run->result->pad_bytes : e->size;
         played = alloc_block(run, (uint64_t)(prior[i] - trace->events), prior[i]->index, e->stream, size, 0,
                              "before the window");
-        count_live(run, e->size - size, 0);
-        run->blocks[prior[i]->index].size = e->size;
+        struct live_block *live = &run->blocks[prior[i]->index];
+        if (live->block != NULL) {
+            count_live(run, e->size - size, 0);
+            live->size = e->size;
+        }
     }
     run->result->prior_blocks = count;
     free(prior);

@@ -80,6 +80,12 @@ good '#wtr 1' import good.wtr.gz
 good 'event' replay "$small" --capacity 40MiB --strategy caching,pytorch,direct
 grep -q 'ran out of memory' out || complain 'an out-of-memory event is not explained'
 
+# More than any device has is out of memory, not a broken input; a device that cannot be simulated is one.
+printf '#wtr 1\na 0 0 18446744073709551615 0 0\n' >absurd.wtr
+good 'more than any device has' replay absurd.wtr --strategy caching,pytorch,direct
+printf '#wtr 1\n#dev 0 cap=1\na 0 0 8 0 0\n' >tiny.wtr
+bad '#dev 0 cap=1' replay tiny.wtr
+
 # A converted trace reads back the same, packed or not.
 for name in one.wtr two.wtr.xz three.wtr.gz; do
     "$weir" import -q "$small" -o "$name" || complain "import to $name"

@@ -18,23 +18,34 @@ static uint64_t price(const weir_sim *sim, weir_device_call call, uint64_t bytes
 }
 
 /* Takes the lock and lets the call begin; what it returns, if not WEIR_OK, is the call's result. */
-static weir_status enter(weir_sim *sim, weir_device_call call, uint64_t bytes, uint64_t *began)
+static weir_status enter(weir_sim *sim, weir_device_call call, uint64_t *began)
 {
     weir__sim_lock(sim);
     *began = sim->now;
     sim->stats.calls[call]++;
-    uint64_t ns = price(sim, call, bytes);
+    uint64_t ns = price(sim, call, 0);
     weir_status status =
         sim->faults.count == 0 ? WEIR_OK : weir__sim_fault_strike(&sim->faults, call, &ns);
     weir__sim_reach(sim, weir__sim_plus(sim->now, ns));
     return status;
 }
 
-static weir_status leave(weir_sim *sim, weir_device_call call, uint64_t began, weir_status status)
+/* Bytes are paid for by the calls that took or gave them: a refusal costs the call alone. */
+static weir_status leave_with(weir_sim *sim, weir_device_call call, uint64_t bytes, uint64_t began,
+                              weir_status status)
 {
+    if (status == WEIR_OK) {
+        uint64_t ns = price(sim, call, bytes) - price(sim, call, 0);
+        weir__sim_reach(sim, weir__sim_plus(sim->now, ns));
+    }
     sim->stats.call_ns[call] += sim->now - began;
     weir__sim_unlock(sim);
     return status;
+}
+
+static weir_status leave(weir_sim *sim, weir_device_call call, uint64_t began, weir_status status)
+{
+    return leave_with(sim, call, 0, began, status);
 }
 
 static weir_status get_info(void *ctx, weir_device_info *info)
@@ -55,57 +66,57 @@ static weir_status get_info(void *ctx, weir_device_info *info)
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_REGION_ALLOC, size, &began);
+    weir_status status = enter(ctx, WEIR_CALL_REGION_ALLOC, &began);
     if (status == WEIR_OK) {
         status = weir__sim_region_alloc(ctx, size, address);
     }
-    return leave(ctx, WEIR_CALL_REGION_ALLOC, began, status);
+    return leave_with(ctx, WEIR_CALL_REGION_ALLOC, size, began, status);
 }
 
 static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_REGION_FREE, size, &began);
+    weir_status status = enter(ctx, WEIR_CALL_REGION_FREE, &began);
     if (status == WEIR_OK) {
         status = weir__sim_region_free(ctx, address, size);
     }
-    return leave(ctx, WEIR_CALL_REGION_FREE, began, status);
+    return leave_with(ctx, WEIR_CALL_REGION_FREE, size, began, status);
 }
 
 static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_VM_RESERVE, size, &began);
+    weir_status status = enter(ctx, WEIR_CALL_VM_RESERVE, &began);
     if (status == WEIR_OK) {
         status = weir__sim_vm_reserve(ctx, size, address);
     }
-    return leave(ctx, WEIR_CALL_VM_RESERVE, began, status);
+    return leave_with(ctx, WEIR_CALL_VM_RESERVE, size, began, status);
 }
 
 static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_VM_RELEASE, size, &began);
+    weir_status status = enter(ctx, WEIR_CALL_VM_RELEASE, &began);
     if (status == WEIR_OK) {
         status = weir__sim_vm_release(ctx, address, size);
     }
-    return leave(ctx, WEIR_CALL_VM_RELEASE, began, status);
+    return leave_with(ctx, WEIR_CALL_VM_RELEASE, size, began, status);
 }
 
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_VM_CREATE, size, &began);
+    weir_status status = enter(ctx, WEIR_CALL_VM_CREATE, &began);
     if (status == WEIR_OK) {
         status = weir__sim_vm_create(ctx, size, handle);
     }
-    return leave(ctx, WEIR_CALL_VM_CREATE, began, status);
+    return leave_with(ctx, WEIR_CALL_VM_CREATE, size, began, status);
 }
 
 static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_VM_DESTROY, 0, &began);
+    weir_status status = enter(ctx, WEIR_CALL_VM_DESTROY, &began);
     if (status == WEIR_OK) {
         status = weir__sim_vm_destroy(ctx, handle);
     }
@@ -115,27 +126,27 @@ static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_VM_MAP, size, &began);
+    weir_status status = enter(ctx, WEIR_CALL_VM_MAP, &began);
     if (status == WEIR_OK) {
         status = weir__sim_vm_map(ctx, address, size, handle);
     }
-    return leave(ctx, WEIR_CALL_VM_MAP, began, status);
+    return leave_with(ctx, WEIR_CALL_VM_MAP, size, began, status);
 }
 
 static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_VM_UNMAP, size, &began);
+    weir_status status = enter(ctx, WEIR_CALL_VM_UNMAP, &began);
     if (status == WEIR_OK) {
         status = weir__sim_vm_unmap(ctx, address, size);
     }
-    return leave(ctx, WEIR_CALL_VM_UNMAP, began, status);
+    return leave_with(ctx, WEIR_CALL_VM_UNMAP, size, began, status);
 }
 
 static weir_status event_create(void *ctx, weir_event **event)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_EVENT_CREATE, 0, &began);
+    weir_status status = enter(ctx, WEIR_CALL_EVENT_CREATE, &began);
     if (status == WEIR_OK) {
         status = weir__sim_event_create(ctx, event);
     }
@@ -145,7 +156,7 @@ static weir_status event_create(void *ctx, weir_event **event)
 static weir_status event_destroy(void *ctx, weir_event *event)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_EVENT_DESTROY, 0, &began);
+    weir_status status = enter(ctx, WEIR_CALL_EVENT_DESTROY, &began);
     if (status == WEIR_OK) {
         status = weir__sim_event_destroy(ctx, event);
     }
@@ -155,7 +166,7 @@ static weir_status event_destroy(void *ctx, weir_event *event)
 static weir_status event_record(void *ctx, weir_event *event, void *native_stream)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_EVENT_RECORD, 0, &began);
+    weir_status status = enter(ctx, WEIR_CALL_EVENT_RECORD, &began);
     if (status == WEIR_OK) {
         status = weir__sim_event_record(ctx, event, native_stream);
     }
@@ -165,7 +176,7 @@ static weir_status event_record(void *ctx, weir_event *event, void *native_strea
 static weir_status event_query(void *ctx, weir_event *event, bool *complete)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_EVENT_QUERY, 0, &began);
+    weir_status status = enter(ctx, WEIR_CALL_EVENT_QUERY, &began);
     if (status == WEIR_OK) {
         status = weir__sim_event_query(ctx, event, complete);
     }
@@ -175,7 +186,7 @@ static weir_status event_query(void *ctx, weir_event *event, bool *complete)
 static weir_status event_sync(void *ctx, weir_event *event)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_EVENT_SYNC, 0, &began);
+    weir_status status = enter(ctx, WEIR_CALL_EVENT_SYNC, &began);
     if (status == WEIR_OK) {
         status = weir__sim_event_sync(ctx, event);
     }
@@ -185,7 +196,7 @@ static weir_status event_sync(void *ctx, weir_event *event)
 static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event *event)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_STREAM_WAIT_EVENT, 0, &began);
+    weir_status status = enter(ctx, WEIR_CALL_STREAM_WAIT_EVENT, &began);
     if (status == WEIR_OK) {
         status = weir__sim_stream_wait(ctx, native_stream, event);
     }
@@ -195,7 +206,7 @@ static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event 
 static weir_status stream_sync(void *ctx, void *native_stream)
 {
     uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_STREAM_SYNC, 0, &began);
+    weir_status status = enter(ctx, WEIR_CALL_STREAM_SYNC, &began);
     if (status == WEIR_OK) {
         status = weir__sim_stream_sync(ctx, native_stream);
     }
