@@ -21,7 +21,7 @@
 #include "replay/series.h"
 #include "replay/watch.h"
 
-enum { findings_kept = 50, progress_steps = 200, largest_capacity_shift = 44, least_capacity = 2 << 20 };
+enum { findings_read = 10000, findings_kept = 50, progress_steps = 200, largest_capacity_shift = 44, least_capacity = 2 << 20 };
 
 /* A device of the trace: a simulator and a pool over it. */
 struct machine {
@@ -107,7 +107,7 @@ static bool start_machine(struct run *run, uint32_t device, uint64_t pad_bytes)
     }
     sim.seed = run->options->seed;
     sim.no_audit = run->options->no_audit;
-    sim.max_findings = findings_kept;
+    sim.max_findings = findings_read;
     sim.address_base = (UINT64_C(1) << 44) + ((uint64_t)device << 46);
     weir_status status = weir_sim_create(&sim, &machine->sim);
     if (status == WEIR_OK) {
@@ -679,24 +679,35 @@ static void keep_figures(struct run *run)
     }
 }
 
+static void keep_finding(struct replay_result *result, const weir_sim_finding *finding)
+{
+    if (result->finding_count < findings_kept) {
+        result->findings[result->finding_count] = strdup(finding->text);
+        result->finding_count += result->findings[result->finding_count] != NULL;
+    }
+}
+
+/* Those that struck while the earlier work was still running come first: no luck saved them. */
 static bool keep_findings(struct run *run)
 {
     struct replay_result *result = run->result;
+    weir_sim_finding finding;
     result->findings = calloc(findings_kept, sizeof(char *));
     if (result->findings == NULL) {
         return fail(run, "no host memory");
     }
-    for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        weir_sim_finding finding;
-        weir_sim *sim = run->machines[d].sim;
-        result->hazards += weir_sim_finding_count(sim, WEIR_SIM_FINDING_KINDS);
-        for (size_t i = 0; weir_sim_finding_at(sim, i, &finding); i++) {
-            result->hazards_in_flight += finding.in_flight;
-            if (result->finding_count < findings_kept) {
-                result->findings[result->finding_count] = strdup(finding.text);
-                result->finding_count += result->findings[result->finding_count] != NULL;
+    for (int in_flight = 1; in_flight >= 0; in_flight--) {
+        for (uint32_t d = 0; d < run->trace->device_count; d++) {
+            for (size_t i = 0; weir_sim_finding_at(run->machines[d].sim, i, &finding); i++) {
+                if (finding.in_flight == (in_flight == 1)) {
+                    result->hazards_in_flight += finding.in_flight;
+                    keep_finding(result, &finding);
+                }
             }
         }
+    }
+    for (uint32_t d = 0; d < run->trace->device_count; d++) {
+        result->hazards += weir_sim_finding_count(run->machines[d].sim, WEIR_SIM_FINDING_KINDS);
     }
     return true;
 }

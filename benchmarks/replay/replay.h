@@ -70,7 +70,7 @@ struct replay_result {
     uint64_t waits;
     uint64_t syncs;
     uint64_t hazards;
-    uint64_t hazards_in_flight; /* of those kept: the earlier work was still running */
+    uint64_t hazards_in_flight; /* of the first 10,000: the earlier work was still running */
     double p50_ns;
     double p99_ns;
     double p999_ns;
@@ -81,7 +81,7 @@ struct replay_result {
     uint64_t checks;             /* that passed */
     double seconds;              /* wall time of the events, without setup */
     uint64_t events_played;
-    char **findings; /* sentences of the auditor, at most 50 */
+    char **findings; /* sentences of the auditor, at most 50, those in flight first */
     size_t finding_count;
 
     /* With history: */

@@ -75,6 +75,7 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     (void)json_object_set_new(object, "waits", number(result->waits + result->syncs));
     (void)json_object_set_new(object, "host_waits", number(result->syncs));
     (void)json_object_set_new(object, "hazards", number(result->hazards));
+    (void)json_object_set_new(object, "hazards_in_flight", number(result->hazards_in_flight));
     (void)json_object_set_new(object, "findings", findings_json(result));
     (void)json_object_set_new(object, "checks", number(result->checks));
     (void)json_object_set_new(object, "ns_per_call",
