@@ -47,6 +47,9 @@ enum { lanes = 3, most_blocks = 24, granule = 512, seeds = 12, random_calls = 60
 #elif defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define CANNOT_REPLACE_MALLOC 1
 #endif
+#if !defined(CANNOT_REPLACE_MALLOC)
+#define CANNOT_REPLACE_MALLOC 0
+#endif
 
 #if defined(UNDER_ASAN)
 void *__interceptor_malloc(size_t size);
@@ -54,7 +57,7 @@ void *__interceptor_calloc(size_t count, size_t size);
 void *__interceptor_realloc(void *old, size_t size);
 void *__interceptor_aligned_alloc(size_t align, size_t size);
 #define NEXT(name) __interceptor_##name
-#elif !defined(CANNOT_REPLACE_MALLOC)
+#elif !CANNOT_REPLACE_MALLOC
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
@@ -68,7 +71,7 @@ static uint64_t fail_at;   /* 0 = never */
 static uint64_t requests;  /* counted since fail_at was set */
 static bool host_struck;
 
-#ifndef CANNOT_REPLACE_MALLOC
+#if !CANNOT_REPLACE_MALLOC
 
 /* Seen by a shared weir as well, although the tests hide their symbols. */
 #define REPLACES __attribute__((visibility("default")))
@@ -681,9 +684,9 @@ static bool host_strikes(uint64_t n, uint64_t seed)
 static void test_every_host_allocation_may_fail(void **state)
 {
     (void)state;
-#ifdef CANNOT_REPLACE_MALLOC
-    skip();
-#else
+    if (CANNOT_REPLACE_MALLOC) {
+        skip();
+    }
     uint64_t tried = 0;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         for (uint64_t n = 1; host_strikes(n, seed); n++) {
@@ -692,7 +695,6 @@ static void test_every_host_allocation_may_fail(void **state)
     }
     print_message("host memory: %" PRIu64 " failures\n", tried);
     assert_true(tried >= 20);
-#endif
 }
 
 int main(void)
