@@ -280,7 +280,6 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
     pool->events_recorded += recorded;
     pool->syncs += recorded && status == WEIR_OK;
     pool->device_failures += status != WEIR_OK;
-    stream->stuck = status != WEIR_OK;
     if (status == WEIR_OK) {
         weir__order_done_locked(stream, covered);
         (void)weir__order_settle_locked(pool, NULL);
@@ -298,23 +297,32 @@ static uint64_t unfinished_bytes(weir_pool *pool, const weir_stream *stream, uin
     return stats.bytes;
 }
 
-void weir__order_try_all_again(weir_pool *pool)
+uint64_t weir__order_wait_round(weir_pool *pool)
 {
     pool_lock(pool);
-    for (size_t lane = 1; lane < pool->lanes; lane++) {
-        pool->streams[lane]->stuck = false;
-    }
+    const uint64_t round = ++pool->wait_rounds;
     pool_unlock(pool);
+    return round;
 }
 
-weir_stream *weir__order_unfinished_locked(weir_pool *pool)
+weir_status weir__order_sync_in(weir_pool *pool, weir_stream *stream, uint64_t round)
+{
+    weir_status status = weir__order_sync(pool, stream);
+    pool_lock(pool);
+    /* A later round's turn, which another thread has had meanwhile, is one of this round as well. */
+    stream->waited = round > stream->waited ? round : stream->waited;
+    pool_unlock(pool);
+    return status;
+}
+
+weir_stream *weir__order_unfinished_locked(weir_pool *pool, uint64_t round)
 {
     weir_stream *best = NULL;
     uint64_t most = 0;
     for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
         weir_stream *stream = pool->streams[lane];
         uint64_t largest = 0;
-        if (stream->last_free > stream->done && !stream->retired && !stream->stuck) {
+        if (stream->last_free > stream->done && !stream->retired && stream->waited < round) {
             uint64_t bytes = unfinished_bytes(pool, stream, &largest);
             if (best == NULL || bytes > most) {
                 best = stream;
@@ -456,15 +464,15 @@ static bool look_again(struct request *request, uint64_t frees_before)
 static bool sync_and_search(struct request *request)
 {
     weir_pool *pool = request->pool;
-    weir__order_try_all_again(pool);
+    const uint64_t round = weir__order_wait_round(pool);
     for (;;) {
         pool_lock(pool);
-        weir_stream *stream = weir__order_unfinished_locked(pool);
+        weir_stream *stream = weir__order_unfinished_locked(pool, round);
         pool_unlock(pool);
         if (stream == NULL) {
             return false;
         }
-        if (weir__order_sync(pool, stream) != WEIR_OK) {
+        if (weir__order_sync_in(pool, stream, round) != WEIR_OK) {
             continue;
         }
         if (search_joined(request, WEIR_RUNG_SYNCED) || exchange(request, UINT64_MAX)) {

@@ -102,6 +102,9 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
         (unsigned)own.growth > WEIR_GROWTH_WAIT_FIRST) {
         return WEIR_ERR_INVALID;
     }
+    if (weir__device_info(own.device)->region_alignment_bytes < own.strategy->granule_bytes) {
+        return WEIR_ERR_UNSUPPORTED; /* a region could begin in the middle of a granule */
+    }
     weir_pool *pool = calloc(1, sizeof(*pool));
     if (pool == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -416,14 +419,21 @@ static void return_now(weir_pool *pool, weir_stream *stream, uint64_t address)
     (void)status; /* counted; the region stays with the pool and goes with a later free, a trim or the destroy */
 }
 
+/* A stream's lock held, under which the live block is then freed: whoever starts a recorder holds every stream's lock, so
+ * a block that it lists as live is one whose free is still to be recorded. Read without the lock, a recorder that starts
+ * meanwhile would miss the free and see the next block at the same address. */
+static void record_free(weir_pool *pool, const weir_block *block, uint32_t stream_number)
+{
+    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
+    if (recorder != NULL) {
+        weir__record_free(recorder, block->id, stream_number);
+    }
+}
+
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     if (!is_block(pool, block) || stream == NULL || stream->pool != pool) {
         return WEIR_ERR_INVALID;
-    }
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL && state_of(block) == BLOCK_LIVE) {
-        weir__record_free(recorder, block->id, stream->lane);
     }
     if (block->uses != NULL && state_of(block) == BLOCK_LIVE) {
         close_uses(block);
@@ -434,6 +444,7 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
         stream_unlock(stream);
         return WEIR_ERR_INVALID;
     }
+    record_free(pool, block, stream->lane);
     count_free(stream, block);
     const bool cached = block->uses == NULL && (front_push(pool, stream, block) || front_claim(pool, stream, block));
     if (!cached) {
@@ -453,9 +464,10 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
 {
     if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool &&
                block->uses == NULL && block->size <= pool->config.front_cache_block_bytes &&
-               atomic_load_explicit(&pool->recorder, memory_order_relaxed) == NULL &&
                stream_lock_try(&stream->lock))) {
-        if (LIKELY(state_of(block) == BLOCK_LIVE && front_push(pool, stream, block))) {
+        if (LIKELY(state_of(block) == BLOCK_LIVE &&
+                   atomic_load_explicit(&pool->recorder, memory_order_relaxed) == NULL &&
+                   front_push(pool, stream, block))) {
             count_free(stream, block);
             stream_unlock(stream);
             return WEIR_OK;
@@ -470,15 +482,12 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
     if (!is_block(pool, block) || state_of(block) != BLOCK_LIVE) {
         return WEIR_ERR_INVALID;
     }
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL) {
-        weir__record_free(recorder, block->id, WEIR_TRACE_NONE);
-    }
     const uint64_t address = block->address;
     weir_stream *owner = block->stream; /* its counters stay right when it has been retired */
     stream_lock(owner);
     const bool live = state_of(block) == BLOCK_LIVE;
     if (live) {
+        record_free(pool, block, WEIR_TRACE_NONE);
         count_free(owner, block);
         weir__order_free_idle(block);
     }

@@ -120,7 +120,7 @@ struct weir_stream {
 
     /* Under the pool's lock: */
     bool retired;
-    bool stuck;          /* the last wait for it failed */
+    uint64_t waited;     /* the latest round of waiting that had its turn with it */
     weir_tick promoted;  /* what the strategy has been told of `done` */
     weir_tick done;      /* the host knows that ticks up to this one are complete */
     weir_tick last_free; /* the latest tick stamped on memory that went back to the strategy or is pending */
@@ -179,6 +179,7 @@ struct weir_pool {
     struct address_table table; /* of blocks */
     weir_block *pending;
 
+    uint64_t wait_rounds; /* how many have begun: see weir__order_wait_round */
     uint64_t slow_frees; /* by callers: what another thread's failing request may not have seen */
     uint64_t reserved_bytes;
     uint64_t peak_reserved_bytes;
@@ -266,11 +267,14 @@ bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
 bool weir__order_flush(weir_pool *pool, weir_stream *stream);
 /* Pool lock held: fills pool->limits with what `stream` may take, by lane; NULL: what anybody may. */
 const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream);
-/* Pool lock held: a stream that may hold memory whose work the host has not seen complete, the one with the most bytes
- * first; NULL when there is none. */
-weir_stream *weir__order_unfinished_locked(weir_pool *pool);
-/* Streams that could not be waited for are tried again. No lock is held. */
-void weir__order_try_all_again(weir_pool *pool);
+/* Begins a round of waiting for one stream after the other. Each stream has one turn in a round, whether the wait
+ * succeeds or not: other threads may free faster than anyone can wait, and the round has to end. No lock is held. */
+uint64_t weir__order_wait_round(weir_pool *pool);
+/* Pool lock held: a stream that may hold memory whose work the host has not seen complete and that has not had its turn
+ * since the round began, the one with the most bytes first; NULL when there is none. */
+weir_stream *weir__order_unfinished_locked(weir_pool *pool, uint64_t round);
+/* The stream's turn: weir__order_sync. No lock is held. */
+weir_status weir__order_sync_in(weir_pool *pool, weir_stream *stream, uint64_t round);
 /* Pool lock held: takes a range for the request from a lane and makes a block of it. */
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
 

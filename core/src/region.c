@@ -36,6 +36,8 @@ static bool make_wish(struct request *request, struct wish *wish)
 {
     weir_pool *pool = request->pool;
     uint64_t granularity = weir__device_info(pool->device)->region_granularity_bytes;
+    /* Ranges tile their region in whole granules, so the region is made of them too. */
+    granularity = granularity > pool->strategy->granule_bytes ? granularity : pool->strategy->granule_bytes;
     uint64_t room = pool->config.limit_bytes == 0 ? UINT64_MAX : pool->config.limit_bytes;
     room = room > pool->reserved_bytes ? room - pool->reserved_bytes : 0;
     /* A region starts at a multiple of the device's alignment: only what a larger one asks for has to be added. */
@@ -48,6 +50,8 @@ static bool make_wish(struct request *request, struct wish *wish)
     if (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) {
         wish->least = wish->liked; /* a model grows as its original does, or not at all */
     }
+    /* A strategy whose wish does not fit into 64 bits has none. */
+    wish->liked = wish->liked < wish->least ? wish->least : wish->liked;
     wish->liked = wish->liked > room ? wish->least : wish->liked;
     request->limited = wish->least > room;
     return !request->limited;
@@ -299,15 +303,15 @@ weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags,
     (void)weir__order_flush(pool, NULL);
     (void)weir__order_poll(pool);
     uint64_t bytes = weir__region_return_idle(pool, UINT64_MAX, keep_bytes, &status);
-    weir__order_try_all_again(pool);
+    const uint64_t round = weir__order_wait_round(pool);
     while (status == WEIR_OK && (flags & WEIR_TRIM_WAIT) != 0) {
         pool_lock(pool);
-        weir_stream *stream = pool->reserved_bytes > keep_bytes ? weir__order_unfinished_locked(pool) : NULL;
+        weir_stream *stream = pool->reserved_bytes > keep_bytes ? weir__order_unfinished_locked(pool, round) : NULL;
         pool_unlock(pool);
         if (stream == NULL) {
             break;
         }
-        status = weir__order_sync(pool, stream);
+        status = weir__order_sync_in(pool, stream, round);
         bytes += weir__region_return_idle(pool, UINT64_MAX, keep_bytes, &status);
     }
     if (released != NULL) {

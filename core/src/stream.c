@@ -153,9 +153,12 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
     return WEIR_OK;
 }
 
-/* Memory of the retired stream becomes open, and its event goes. */
+/* Both locks held, and the stream's work is complete: its memory becomes open, and its event goes. Nothing is queued on a
+ * stream that is being retired, so what other threads stamped while it was waited for is complete as well; left behind,
+ * it would be nobody's until another stream takes the place. */
 static void retire_locked(weir_pool *pool, weir_stream *stream)
 {
+    weir__order_done_locked(stream, atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed));
     stream->retired = true;
     stream->pool = NULL;
     stream->native = NULL;

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 #if defined(__linux__)
 #include <linux/membarrier.h>
@@ -24,35 +25,46 @@ enum {
 
 /* The kernel's registration belongs to the process, and so does this, the only state of core outside a handle. */
 static pthread_once_t barrier_once = PTHREAD_ONCE_INIT;
-static bool barrier_works;
+static atomic_bool barrier_works;
 
 #if defined(__linux__) && defined(__NR_membarrier)
 static void register_barrier(void)
 {
-    barrier_works = syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    atomic_store(&barrier_works, syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0);
 }
 
-static void barrier_everywhere(void)
+static bool barrier_everywhere(void)
 {
-    (void)syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    return syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 #else
 static void register_barrier(void)
 {
-    barrier_works = false;
 }
 
-static void barrier_everywhere(void)
+static bool barrier_everywhere(void)
 {
+    return false;
 }
 #endif
+
+/* A barrier that was promised can still be refused: by a sandbox that the process has entered since, or for want of
+ * kernel memory. Nobody gets the bias from then on, and whoever has it is given far longer than a store needs to leave
+ * its processor, once per lock: afterwards the lock is shared. */
+static void barrier_or_patience(void)
+{
+    if (!barrier_everywhere()) {
+        atomic_store(&barrier_works, false);
+        (void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+    }
+}
 
 /* --- the lock --- */
 
 void weir__stream_lock_init(struct stream_lock *lock, bool off)
 {
     (void)pthread_once(&barrier_once, register_barrier);
-    atomic_init(&lock->owner, barrier_works && !off ? NULL : (const void *)weir__lock_shared);
+    atomic_init(&lock->owner, atomic_load(&barrier_works) && !off ? NULL : (const void *)weir__lock_shared);
     atomic_init(&lock->busy, 0);
     atomic_init(&lock->revoked, 0);
     atomic_flag_clear_explicit(&lock->held, memory_order_relaxed);
@@ -76,7 +88,7 @@ static void keep_owner_out(struct stream_lock *lock)
 {
     unsigned spins = 0;
     atomic_store_explicit(&lock->revoked, 1, memory_order_seq_cst);
-    barrier_everywhere();
+    barrier_or_patience();
     while (atomic_load_explicit(&lock->busy, memory_order_acquire) != 0) {
         pause_after(&spins);
     }
@@ -89,7 +101,7 @@ static void judge_intrusion(struct stream_lock *lock, uint64_t progress)
     const bool little = progress - lock->progress_at_last < little_progress;
     lock->progress_at_last = progress;
     lock->intrusions = little ? lock->intrusions + 1 : 0;
-    if (lock->intrusions >= intrusions_tolerated) {
+    if (lock->intrusions >= intrusions_tolerated || !atomic_load_explicit(&barrier_works, memory_order_relaxed)) {
         lock->alone = 0;
         atomic_store_explicit(&lock->owner, weir__lock_shared, memory_order_relaxed);
     }
@@ -99,7 +111,7 @@ static void judge_intrusion(struct stream_lock *lock, uint64_t progress)
 static void judge_sharing(struct stream_lock *lock)
 {
     lock->alone = lock->home == &weir__lock_self ? lock->alone + 1 : 0;
-    if (lock->alone >= alone_for_a_while) {
+    if (lock->alone >= alone_for_a_while && atomic_load_explicit(&barrier_works, memory_order_relaxed)) {
         lock->intrusions = 0;
         atomic_store_explicit(&lock->owner, lock->home, memory_order_relaxed);
         atomic_store_explicit(&lock->revoked, 0, memory_order_release);

@@ -12,8 +12,9 @@
  *
  * Guarantee: mutual exclusion, with acquire and release order between all who hold it. When others come about as often
  * as the owner, the lock is an ordinary spin lock until the owner has had it to itself for a while; without membarrier
- * it always is one. The owner is the first thread that locks, and never another one: a thread that was interrupted
- * between looking at `owner` and setting `busy` may act on what it saw at any later time.
+ * it always is one, and it becomes one where membarrier comes to be refused. The owner is the first thread that locks,
+ * and never another one: a thread that was interrupted between looking at `owner` and setting `busy` may act on what it
+ * saw at any later time.
  *
  * Cost: owner about 1 ns; others a system call of a few hundred ns; as a spin lock a call and an atomic exchange.
  */

@@ -73,8 +73,9 @@ typedef struct weir_pool_config {
 
 #define WEIR_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_pool_config)
 
-/* WEIR_ERR_INVALID: no device or strategy, an unknown flag, or a strategy config it refuses. WEIR_ERR_NO_MEMORY: no
- * host memory. Takes nothing from the device. */
+/* WEIR_ERR_INVALID: no device or strategy, an unknown flag, or a strategy config it refuses. WEIR_ERR_UNSUPPORTED: the
+ * device aligns its regions to less than the strategy's granule. WEIR_ERR_NO_MEMORY: no host memory. Takes nothing from
+ * the device. */
 WEIR_API weir_status weir_pool_create(const weir_pool_config *config, weir_pool **pool);
 
 /* Ends the pool: waits for the streams whose work may still touch its memory, gives every region back and frees every
@@ -98,7 +99,9 @@ WEIR_API weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream);
 /* Hints. The caller recorded `event` (any pointer that names it: the vendor's handle) on `stream`, or made `stream`
  * wait for it. weir learns which streams are ordered after which and reuses memory across them without waits of its
  * own; where nobody tells, it knows less and is still safe. Tell each in the order in which it was queued, right after
- * queueing it. A wait for an event that was never reported teaches nothing. */
+ * queueing it. A wait for an event that was never reported teaches nothing. Where several threads feed one stream, none of
+ * the others may call the pool with it from the vendor's call (of a wait: from its start) until the hint has returned:
+ * what they free, or what weir makes the stream wait for, would count as covered. */
 WEIR_API weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream *stream);
 WEIR_API weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void *event);
 /* The host waited for everything queued on the stream, or for an event: memory behind it is free for all. */
@@ -121,7 +124,9 @@ WEIR_API weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint6
  * recognisable until weir_pool_alloc returns it again. */
 WEIR_API weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream);
 
-/* Gives back a block that no queued work touches: anyone may have it at once. Errors as above. */
+/* Gives back a block that no queued work touches: anyone may have it at once. The host must have seen the end of its
+ * stream's work up to the alloc too, even when nothing was queued on the block: what the stream did earlier in the same
+ * memory may still run. Who has not waited uses weir_pool_free. Errors as above. */
 WEIR_API weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block);
 
 /* `stream` also touches the block, with work queued before or after this call, until the block is freed (PyTorch's

@@ -1,0 +1,218 @@
+/* tests/unit/stream_lock_test.c: the biased lock: one inside at a time, whoever comes, and what gives the bias away.
+ *
+ * What the lock protects is an ordinary integer, so a lost update shows in its sum, and a thread sanitizer sees missing
+ * order. Threads that leave and others that get their thread-local storage are part of it.
+ */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#include "stream_lock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
+
+struct guarded {
+    struct stream_lock lock;
+    uint64_t sum;       /* under the lock; no atomic, so that only the lock can keep it right */
+    atomic_uint inside;
+    atomic_uint crowded; /* how often somebody was not alone inside */
+    atomic_bool begun;
+    atomic_bool done;
+};
+
+static void lock(struct stream_lock *l, const uint64_t *progress)
+{
+    if (!stream_lock_try(l)) {
+        weir__stream_lock_slow(l, progress);
+    }
+}
+
+static void enter(struct guarded *g, unsigned spins)
+{
+    lock(&g->lock, &g->sum);
+    if (atomic_fetch_add_explicit(&g->inside, 1, memory_order_relaxed) != 0) {
+        atomic_fetch_add(&g->crowded, 1);
+    }
+    const uint64_t before = g->sum;
+    for (volatile unsigned i = 0; i < spins; i++) {
+    }
+    g->sum = before + 1;
+    atomic_fetch_sub_explicit(&g->inside, 1, memory_order_relaxed);
+    stream_lock_release(&g->lock);
+}
+
+static uint32_t next_random(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+struct visitor {
+    struct guarded *guarded;
+    uint64_t entries; /* 0: until it is done */
+    uint32_t seed;
+    uint32_t burst; /* at most so many entries in a row, then a pause */
+    uint64_t entered;
+};
+
+static void *visit(void *ctx)
+{
+    struct visitor *v = ctx;
+    while (v->entries == 0 ? !atomic_load(&v->guarded->done) : v->entered < v->entries) {
+        for (uint32_t left = 1 + next_random(&v->seed) % v->burst; left > 0; left--) {
+            enter(v->guarded, next_random(&v->seed) % 8);
+            v->entered++;
+        }
+        atomic_store(&v->guarded->begun, true);
+        if (next_random(&v->seed) % 4 == 0) {
+            (void)usleep(next_random(&v->seed) % 400);
+        }
+        for (volatile uint32_t pause = next_random(&v->seed) % 4096; pause > 0; pause--) {
+        }
+    }
+    return NULL;
+}
+
+/* The first to come is the owner. */
+static void *visit_later(void *ctx)
+{
+    const struct visitor *v = ctx;
+    while (!atomic_load(&v->guarded->begun)) {
+        (void)usleep(10);
+    }
+    return visit(ctx);
+}
+
+/* Long runs of the owner give it the bias, bursts of the others take it away, again and again; the owner's thread ends a
+ * few times, and the next one often gets its thread-local storage. */
+static void test_one_inside_at_a_time(void **state)
+{
+    (void)state;
+    enum { others = 2, owners = 4 };
+    struct guarded g = { .sum = 0 };
+    weir__stream_lock_init(&g.lock, false);
+    struct visitor all[others];
+    pthread_t threads[others];
+    uint64_t entered = 0;
+    for (uint32_t i = 0; i < others; i++) {
+        all[i] = (struct visitor){ .guarded = &g, .seed = i + 7, .burst = 12 };
+        assert_int_equal(pthread_create(&threads[i], NULL, visit_later, &all[i]), 0);
+    }
+    for (uint32_t i = 0; i < owners; i++) {
+        struct visitor owner = { .guarded = &g, .entries = 150000, .seed = i + 1, .burst = 6000 };
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, visit, &owner), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        entered += owner.entered;
+    }
+    atomic_store(&g.done, true);
+    for (uint32_t i = 0; i < others; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        entered += all[i].entered;
+    }
+    assert_int_equal(atomic_load(&g.crowded), 0);
+    assert_int_equal(g.sum, entered);
+}
+
+/* --- a kernel that no longer keeps its promise --- */
+
+#if defined(__linux__) && defined(__NR_membarrier)
+
+/* From now on membarrier fails for the calling thread. */
+static bool refuse_membarrier(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_membarrier, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = { .len = sizeof(code) / sizeof(code[0]), .filter = code };
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* Comes once, without the barrier. NULL when the kernel has no filters. */
+static void *intrude(void *ctx)
+{
+    struct guarded *g = ctx;
+    if (!refuse_membarrier()) {
+        return NULL;
+    }
+    enter(g, 0);
+    return g;
+}
+
+enum { sandbox_held, sandbox_leaked, sandbox_absent };
+
+static int intrude_from_a_sandbox(void)
+{
+    struct guarded g = { .sum = 0 };
+    pthread_t thread;
+    void *came = NULL;
+    weir__stream_lock_init(&g.lock, false);
+    enter(&g, 0);
+    if (!stream_lock_owned(&g.lock)) {
+        return sandbox_absent; /* no membarrier here at all: nobody has a bias */
+    }
+    if (pthread_create(&thread, NULL, intrude, &g) != 0 || pthread_join(thread, &came) != 0 || came == NULL) {
+        return sandbox_absent;
+    }
+    /* The bias is gone for good, and no other lock gets one: without the barrier nothing could take it back. */
+    struct stream_lock later;
+    weir__stream_lock_init(&later, false);
+    lock(&later, &g.sum);
+    bool shared = !stream_lock_owned(&g.lock) && !stream_lock_owned(&later);
+    stream_lock_release(&later);
+    for (int i = 0; i < 5000; i++) {
+        enter(&g, 0);
+        shared = shared && !stream_lock_owned(&g.lock);
+    }
+    return shared && g.sum == 5002 && atomic_load(&g.crowded) == 0 ? sandbox_held : sandbox_leaked;
+}
+
+/* In a child: a filter stays for good, and so does what the library remembers of it. */
+static void test_a_refused_barrier_ends_the_bias(void **state)
+{
+    (void)state;
+    int status = 0;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(intrude_from_a_sandbox());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == sandbox_absent) {
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), sandbox_held);
+}
+
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#if defined(__linux__) && defined(__NR_membarrier)
+        cmocka_unit_test(test_a_refused_barrier_ends_the_bias),
+#endif
+        cmocka_unit_test(test_one_inside_at_a_time),
+    };
+    return cmocka_run_group_tests_name("the stream's lock", tests, NULL, NULL);
+}
