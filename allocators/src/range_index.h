@@ -23,22 +23,32 @@
 #define RANGE_INDEX_SCAN 16u
 
 struct range_region;
+struct slab;
 
 /* A piece of a region. Neighbours by address are linked whether free or taken; bin and age links are in use only
- * while the range is free. */
+ * while the range is free. A slot of a slab (see runs.h) is in no bin: it knows its slab there, free or taken. */
 struct range {
     uint64_t address;
     uint64_t size;
     struct range *prev;
     struct range *next;
-    struct range *bin_prev;
-    struct range *bin_next;
+    union {
+        struct {
+            struct range *bin_prev;
+            struct range *bin_next;
+        };
+        struct {
+            struct slab *slab;
+            uint64_t slot; /* its number there */
+        };
+    };
     struct range *older; /* the lane's free ranges in order of their ticks */
     struct range *newer;
     weir_tick tick;
     struct range_region *region;
     weir_lane lane;
     bool taken;
+    bool in_slab;
 };
 
 /* Records come from chunks that live until the store ends; a free list makes reuse constant. */

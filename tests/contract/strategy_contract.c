@@ -8,7 +8,10 @@
  *   STRATEGY_SMALL_BYTES    requests up to this and above it come from different regions; 0 = one kind; default 1 MiB
  *   STRATEGY_WHOLE_REGIONS  1: a region serves only requests of the size that it was added for, whole
  *   STRATEGY_REFUSES_EARLY  1: a refusal need not mean that nothing fits (slots, bump pointers)
- *   STRATEGY_LOOSE_RANGES   1: free neighbours of one lane may be several ranges, each with a tick of its own
+ *   STRATEGY_SETS_ASIDE     1: free memory set aside for requests of another size serves as a last resort only, so
+ *                           alloc may refuse what it would hold; gather is asked, and judged, as a last resort
+ *   STRATEGY_LOOSE_RANGES   1: free neighbours of one lane may be several ranges, each with a tick of its own; alloc
+ *                           may join them
  *   STRATEGY_TIES_BY_ADDRESS 1: between equally good regions the lower address wins
  *
  * The reference (struct rig) is a sorted list of ranges with lanes and ticks. It does by hand what each call must do,
@@ -41,6 +44,9 @@
 #endif
 #ifndef STRATEGY_REFUSES_EARLY
 #define STRATEGY_REFUSES_EARLY 0
+#endif
+#ifndef STRATEGY_SETS_ASIDE
+#define STRATEGY_SETS_ASIDE 0
 #endif
 #ifndef STRATEGY_LOOSE_RANGES
 #define STRATEGY_LOOSE_RANGES 0
@@ -161,10 +167,9 @@ static void erase_piece(struct pieces *pieces, size_t index)
             (pieces->count - index) * sizeof *pieces->at);
 }
 
-/* Free neighbours of one region and lane are one range, which keeps the later tick. */
-static bool join_with_next(struct pieces *book, size_t index)
+static bool join_neighbours(struct pieces *book, size_t index)
 {
-    if (STRATEGY_LOOSE_RANGES || index + 1 >= book->count) {
+    if (index + 1 >= book->count) {
         return false;
     }
     struct piece *piece = &book->at[index];
@@ -176,6 +181,12 @@ static bool join_with_next(struct pieces *book, size_t index)
     piece->tick = next->tick > piece->tick ? next->tick : piece->tick;
     erase_piece(book, index + 1);
     return true;
+}
+
+/* Free neighbours of one region and lane are one range, which keeps the later tick. */
+static bool join_with_next(struct pieces *book, size_t index)
+{
+    return !STRATEGY_LOOSE_RANGES && join_neighbours(book, index);
 }
 
 static void join_all(struct pieces *book)
@@ -543,7 +554,7 @@ static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, ui
 static void require_refusal(const struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size,
                             uint64_t align)
 {
-    if (STRATEGY_REFUSES_EARLY || limit != WEIR_TICK_MAX) {
+    if (STRATEGY_REFUSES_EARLY || STRATEGY_SETS_ASIDE || limit != WEIR_TICK_MAX) {
         return;
     }
     for (size_t i = 0; i < rig->book.count; i++) {
@@ -588,6 +599,10 @@ static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t si
     REQUIRE(rig, range.size % rig->ops->granule_bytes == 0, "alloc handed out a part of a granule");
     REQUIRE(rig, (range.address & (align - 1)) == 0, "alloc missed the alignment");
     size_t index = piece_at(rig, range.address);
+    while (STRATEGY_LOOSE_RANGES &&
+           rig->book.at[index].address + rig->book.at[index].size < range.address + range.size &&
+           join_neighbours(&rig->book, index)) {
+    }
     require_fit(rig, &rig->book.at[index], &range, lane, limit);
     index = carve(rig, range.address, range.size);
     rig->book.at[index].taken = true;
@@ -708,7 +723,8 @@ static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, siz
 {
     bool fits = some_run_fits(rig, limits, lanes, size, align);
     weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : rig->now[lane];
-    bool found = rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align, false);
+    bool found =
+        rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align, STRATEGY_SETS_ASIDE);
     if (!found) {
         REQUIRE(rig, STRATEGY_REFUSES_EARLY || !fits,
                 "gather found nothing although eligible neighbours fit");

@@ -16,6 +16,7 @@
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
+#include <weir/size_class.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,6 +87,7 @@ struct program {
     weir_sim_config sim_config;
     weir_pool_config config;
     weir_caching_config caching;
+    weir_size_class_config size_class;
     bool backed;
     bool ordered;
     uint64_t longest; /* duration of work, ns */
@@ -883,7 +885,16 @@ static void choose_pool(struct program *p)
     p->config = (weir_pool_config)WEIR_POOL_CONFIG_INIT;
     p->config.device = p->device;
     p->config.strategy = p->strategy;
-    p->config.strategy_config = p->strategy == weir_caching_strategy() ? &p->caching : NULL;
+    p->size_class = (weir_size_class_config){
+        .struct_size = sizeof(p->size_class),
+        .small_bytes = p->caching.small_bytes,
+        .slab_bytes = unit / 8,
+        .slab_region_bytes = p->caching.small_region_bytes,
+        .large_region_bytes = p->caching.large_region_bytes,
+    };
+    p->config.strategy_config = p->strategy == weir_caching_strategy()      ? (const void *)&p->caching
+                                : p->strategy == weir_size_class_strategy() ? &p->size_class
+                                                                            : NULL;
     p->config.limit_bytes = one_in(p, 3) ? unit + below(p, capacity) : 0;
     p->config.front_cache_bytes = one_in(p, 4) ? 1 + below(p, 65536) : 0;
     p->config.front_cache_block_bytes = one_in(p, 4) ? 1 + below(p, 8192) : 0;
@@ -990,16 +1001,29 @@ static void run_programs(const weir_strategy_ops *strategy, uint64_t count)
     }
 }
 
-static void test_caching(void **state)
+static void require_every_rung(void)
 {
-    (void)state;
-    run_programs(weir_caching_strategy(), seeds);
     for (unsigned i = 0; seeds >= 1000 && i < WEIR_RUNG_COUNT; i++) {
         if (coverage.served[i] == 0) {
             print_error("no program reached \"%s\"\n", weir_rung_name((weir_rung)i));
             fail();
         }
     }
+}
+
+static void test_caching(void **state)
+{
+    (void)state;
+    run_programs(weir_caching_strategy(), seeds);
+    require_every_rung();
+}
+
+/* The same promise: slots are refused to other classes until the last resort, and then no longer. */
+static void test_size_class(void **state)
+{
+    (void)state;
+    run_programs(weir_size_class_strategy(), seeds / 2 + 1);
+    require_every_rung();
 }
 
 #ifdef HAVE_MODELS
@@ -1028,6 +1052,7 @@ int main(int argc, char **argv)
     first_seed = number(argc > 2 ? argv[2] : getenv("WEIR_SEED"), first_seed);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caching),
+        cmocka_unit_test(test_size_class),
 #ifdef HAVE_MODELS
         cmocka_unit_test(test_pytorch_model),
         cmocka_unit_test(test_direct_model),

@@ -10,7 +10,8 @@
  *
  * What must hold (the contract suite in tests/contract proves it for every strategy):
  *   1. Ranges of a region tile it: no gap, no overlap.
- *   2. Two free neighbours of the same region and the same lane are one range; nothing merges across regions.
+ *   2. Two free neighbours of the same region and the same lane are one range, unless the strategy sets them apart for
+ *      requests of one size; nothing merges across regions.
  *   3. A merged range keeps the later tick. Losing a tick hands out memory that is still in use.
  *   4. What is split off a free range keeps the lane and the tick of the range it came from.
  *   5. Ticks of one lane are compared, never added; frees into a lane mostly come with ticks that do not go down, and

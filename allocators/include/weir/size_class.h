@@ -1,0 +1,31 @@
+/* weir/size_class.h: slabs of equal slots. For requests of a few sizes that come and go in any order: pages of a
+ * key-value cache, tensors of repeated shapes. */
+#ifndef WEIR_SIZE_CLASS_H
+#define WEIR_SIZE_CLASS_H
+
+#include <weir/strategy.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_size_class_config {
+    size_t struct_size;
+    uint64_t small_bytes;        /* requests up to this come from regions for slabs; 0 = 512 KiB */
+    uint64_t slab_bytes;         /* what a slab of small slots spans; of larger slots it has eight; 0 = 64 KiB */
+    uint64_t slab_region_bytes;  /* size of a region for slabs; a slab has a quarter of it at most, so that slots are up to
+                                    an eighth of it; 0 = 2 MiB, slots up to 256 KiB */
+    uint64_t large_region_bytes; /* largest region taken for several requests above small_bytes at once; those of half
+                                    of it and more get a region of their own; 0 = 20 MiB */
+} weir_size_class_config;
+
+#define WEIR_SIZE_CLASS_CONFIG_INIT WEIR_STRUCT_INIT(weir_size_class_config)
+
+/* The strategy's table, for weir_pool_config. Constant; thread-safe. */
+WEIR_API const weir_strategy_ops *weir_size_class_strategy(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

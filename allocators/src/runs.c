@@ -1,0 +1,634 @@
+/* allocators/src/runs.c: see runs.h for the idea and the cost. */
+#include "runs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- life and lanes --- */
+
+void weir__runs_fini(struct runs *runs)
+{
+    while (runs->first_region != NULL) {
+        struct range_region *next = runs->first_region->next;
+        free(runs->first_region);
+        runs->first_region = next;
+    }
+    for (size_t lane = 0; lane < runs->lane_count; lane++) {
+        free(runs->lanes[lane].index[RUN_SMALL]);
+        free(runs->lanes[lane].index[RUN_LARGE]);
+    }
+    free(runs->lanes);
+    weir__range_store_fini(&runs->store);
+}
+
+weir_status weir__runs_lane_add(struct runs *runs, weir_lane number)
+{
+    if (number >= runs->lane_count) {
+        size_t count = (size_t)number + 8;
+        struct run_lane *lanes = realloc(runs->lanes, count * sizeof(*lanes));
+        if (lanes == NULL) {
+            return WEIR_ERR_NO_MEMORY;
+        }
+        memset(lanes + runs->lane_count, 0, (count - runs->lane_count) * sizeof(*lanes));
+        runs->lanes = lanes;
+        runs->lane_count = count;
+    }
+    struct run_lane *lane = &runs->lanes[number];
+    for (int kind = 0; kind < RUN_KINDS; kind++) {
+        if (lane->index[kind] == NULL) {
+            lane->index[kind] = calloc(1, sizeof(*lane->index[kind]));
+        }
+    }
+    return lane->index[RUN_SMALL] != NULL && lane->index[RUN_LARGE] != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+}
+
+/* `older` NULL: the range becomes the oldest. */
+static void link_after(struct run_lane *lane, struct range *range, struct range *older)
+{
+    range->older = older;
+    range->newer = older != NULL ? older->newer : lane->oldest;
+    if (range->newer != NULL) {
+        range->newer->older = range;
+    } else {
+        lane->newest = range;
+    }
+    if (older != NULL) {
+        older->newer = range;
+    } else {
+        lane->oldest = range;
+    }
+}
+
+static void unlink_by_tick(struct run_lane *lane, struct range *range)
+{
+    if (range->older != NULL) {
+        range->older->newer = range->newer;
+    } else {
+        lane->oldest = range->newer;
+    }
+    if (range->newer != NULL) {
+        range->newer->older = range->older;
+    } else {
+        lane->newest = range->older;
+    }
+}
+
+static inline void insert_after(struct runs *runs, struct range *range, struct range *older)
+{
+    struct run_lane *lane = &runs->lanes[range->lane];
+    link_after(lane, range, older);
+    lane->ranges++;
+    lane->bytes += range->size;
+    range->region->free_bytes += range->size;
+    if (range->in_slab) {
+        runs->slots->enter(runs, range);
+    } else {
+        weir__range_index_insert(lane->index[range->region->kind], range);
+    }
+}
+
+static void lane_insert(struct runs *runs, struct range *range)
+{
+    struct range *older = runs->lanes[range->lane].newest;
+    while (older != NULL && older->tick > range->tick) {
+        older = older->older;
+    }
+    insert_after(runs, range, older);
+}
+
+static void lane_remove(struct runs *runs, struct range *range)
+{
+    struct run_lane *lane = &runs->lanes[range->lane];
+    unlink_by_tick(lane, range);
+    lane->ranges--;
+    lane->bytes -= range->size;
+    range->region->free_bytes -= range->size;
+    if (range->in_slab) {
+        runs->slots->leave(runs, range);
+    } else {
+        weir__range_index_remove(lane->index[range->region->kind], range);
+    }
+}
+
+void weir__runs_insert_after(struct runs *runs, struct range *range, struct range *older)
+{
+    insert_after(runs, range, older);
+}
+
+void weir__runs_remove(struct runs *runs, struct range *range)
+{
+    lane_remove(runs, range);
+}
+
+/* Takes a free range out of its lane and, when it is a slot, out of its slab. */
+static void detach(struct runs *runs, struct range *range)
+{
+    lane_remove(runs, range);
+    if (range->in_slab) {
+        runs->slots->quit(runs, range);
+    }
+}
+
+/* --- neighbours --- */
+
+static void unlink_neighbour(struct runs *runs, struct range *range)
+{
+    if (range->prev != NULL) {
+        range->prev->next = range->next;
+    } else {
+        range->region->first = range->next;
+    }
+    if (range->next != NULL) {
+        range->next->prev = range->prev;
+    }
+    weir__range_delete(&runs->store, range);
+}
+
+/* The later tick survives: with the earlier one, the whole would be handed out while work on one part is still
+ * running. */
+static inline void absorb_next(struct runs *runs, struct range *range)
+{
+    struct range *next = range->next;
+    range->size += next->size;
+    range->tick = next->tick > range->tick ? next->tick : range->tick;
+    unlink_neighbour(runs, next);
+}
+
+void weir__runs_absorb_next(struct runs *runs, struct range *range)
+{
+    absorb_next(runs, range);
+}
+
+static bool joins(const struct range *neighbour, const struct range *range)
+{
+    return neighbour != NULL && !neighbour->taken && !neighbour->in_slab && neighbour->lane == range->lane;
+}
+
+static inline struct range *settle(struct runs *runs, struct range *range)
+{
+    range->taken = false;
+    if (!range->in_slab) {
+        if (joins(range->next, range)) {
+            lane_remove(runs, range->next);
+            absorb_next(runs, range);
+        }
+        if (joins(range->prev, range)) {
+            range = range->prev;
+            lane_remove(runs, range);
+            absorb_next(runs, range);
+        }
+    }
+    lane_insert(runs, range);
+    return range;
+}
+
+struct range *weir__runs_settle(struct runs *runs, struct range *range)
+{
+    return settle(runs, range);
+}
+
+/* Cuts `bytes` off the low end of a free range that is in no lane; the rest, a new range, keeps lane and tick. */
+static struct range *split(struct runs *runs, struct range *range, uint64_t bytes)
+{
+    struct range *rest = weir__range_new(&runs->store);
+    if (rest == NULL) {
+        return NULL;
+    }
+    *rest = (struct range){
+        .address = range->address + bytes,
+        .size = range->size - bytes,
+        .prev = range,
+        .next = range->next,
+        .tick = range->tick,
+        .region = range->region,
+        .lane = range->lane,
+    };
+    if (rest->next != NULL) {
+        rest->next->prev = rest;
+    }
+    range->next = rest;
+    range->size = bytes;
+    return rest;
+}
+
+/* --- regions --- */
+
+/* As many whole requests as fit into `room`, or one more, whichever leaves the smaller share as a rest that no such
+ * request fits: runs of equal sizes are what training and inference ask for. */
+static uint64_t whole_requests(uint64_t need, uint64_t room, uint64_t granularity)
+{
+    const uint64_t count = room / need;
+    const uint64_t fewer = run_round_up(count * need, granularity);
+    const uint64_t more = run_round_up((count + 1) * need, granularity);
+    const double rest_of_fewer = (double)(fewer - count * need) / (double)fewer;
+    const double rest_of_more = (double)(more - (count + 1) * need) / (double)more;
+    return rest_of_more < rest_of_fewer ? more : fewer;
+}
+
+/* Regions grow with the pool, so that a small pool stays small: a step is 1/8 of what is reserved, at most `most`, and
+ * ends at a multiple of itself. Half of the largest step and more is taken as it is. */
+uint64_t weir__runs_region_size(uint64_t need, uint64_t most, uint64_t reserved, uint64_t granularity)
+{
+    uint64_t room = reserved / 8 < most ? reserved / 8 : most;
+    if (need >= most / 2 || need >= room) {
+        return run_round_up(need, granularity);
+    }
+    uint64_t to_multiple = room - reserved % room;
+    return whole_requests(need, to_multiple >= need ? to_multiple : room, granularity);
+}
+
+weir_status weir__runs_region_add(struct runs *runs, enum run_kind kind, uint64_t address, uint64_t size,
+                                  weir_lane lane, weir_tick tick, void **out)
+{
+    runs->gathered = NULL;
+    struct range_region *region = calloc(1, sizeof(*region));
+    struct range *range = weir__range_new(&runs->store);
+    if (region == NULL || range == NULL) {
+        free(region);
+        if (range != NULL) {
+            weir__range_delete(&runs->store, range);
+        }
+        return WEIR_ERR_NO_MEMORY;
+    }
+    *region = (struct range_region){
+        .address = address,
+        .size = size,
+        .serial = runs->next_serial++,
+        .first = range,
+        .prev = runs->last_region,
+        .kind = kind,
+    };
+    if (runs->last_region != NULL) {
+        runs->last_region->next = region;
+    } else {
+        runs->first_region = region;
+    }
+    runs->last_region = region;
+    runs->regions++;
+    runs->region_bytes += size;
+    *range = (struct range){ .address = address, .size = size, .region = region, .lane = lane, .tick = tick };
+    lane_insert(runs, range);
+    *out = region;
+    return WEIR_OK;
+}
+
+weir_status weir__runs_region_remove(struct runs *runs, void *handle, const weir_tick *limits, size_t lanes)
+{
+    struct range_region *region = handle;
+    runs->gathered = NULL;
+    if (region->free_bytes != region->size) {
+        return WEIR_ERR_BUSY;
+    }
+    for (const struct range *range = region->first; range != NULL; range = range->next) {
+        if (!run_eligible(range, limits, lanes)) {
+            return WEIR_ERR_BUSY;
+        }
+    }
+    while (region->first != NULL) {
+        detach(runs, region->first);
+        unlink_neighbour(runs, region->first);
+    }
+    if (region->prev != NULL) {
+        region->prev->next = region->next;
+    } else {
+        runs->first_region = region->next;
+    }
+    if (region->next != NULL) {
+        region->next->prev = region->prev;
+    } else {
+        runs->last_region = region->prev;
+    }
+    runs->regions--;
+    runs->region_bytes -= region->size;
+    free(region);
+    return WEIR_OK;
+}
+
+/* --- ranges --- */
+
+static inline struct range *cut(struct runs *runs, struct range *range, uint64_t bytes, uint64_t align)
+{
+    struct range *older = range->older;
+    lane_remove(runs, range);
+    uint64_t padding = range_padding(range, align);
+    if (padding != 0) {
+        struct range *aligned = split(runs, range, padding);
+        insert_after(runs, range, older);
+        if (aligned == NULL) {
+            return NULL;
+        }
+        range = aligned;
+    }
+    if (range->size > bytes) {
+        struct range *rest = split(runs, range, bytes);
+        if (rest == NULL) {
+            (void)settle(runs, range);
+            return NULL;
+        }
+        insert_after(runs, rest, older);
+    }
+    range->older = older;
+    return range;
+}
+
+struct range *weir__runs_cut(struct runs *runs, struct range *range, uint64_t bytes, uint64_t align)
+{
+    return cut(runs, range, bytes, align);
+}
+
+static inline void hand_out(struct runs *runs, struct range *range, weir_range *out)
+{
+    range->taken = true;
+    runs->taken_ranges++;
+    runs->taken_bytes += range->size;
+    *out = (weir_range){ range->address, range->size, range };
+}
+
+void weir__runs_hand_out(struct runs *runs, struct range *range, weir_range *out)
+{
+    hand_out(runs, range, out);
+}
+
+weir_status weir__runs_alloc(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
+                             uint64_t align, weir_range *out)
+{
+    if (lane >= runs->lane_count || runs->lanes[lane].ranges == 0) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    struct range *range = runs->gathered;
+    if (range == NULL) {
+        range = weir__range_index_find(runs->lanes[lane].index[kind], bytes, align, limit);
+    }
+    runs->gathered = NULL;
+    if (range == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    range = cut(runs, range, bytes, align);
+    if (range == NULL) {
+        return WEIR_ERR_INTERNAL;
+    }
+    hand_out(runs, range, out);
+    return WEIR_OK;
+}
+
+void weir__runs_free(struct runs *runs, struct range *range, weir_lane lane, weir_tick tick)
+{
+    runs->gathered = NULL;
+    runs->taken_ranges--;
+    runs->taken_bytes -= range->size;
+    range->lane = lane;
+    range->tick = tick;
+    (void)settle(runs, range);
+}
+
+uint64_t weir__runs_promote(struct runs *runs, weir_lane number, weir_tick limit)
+{
+    uint64_t moved = 0;
+    runs->gathered = NULL;
+    if (number == WEIR_LANE_OPEN || number >= runs->lane_count) {
+        return 0;
+    }
+    struct run_lane *lane = &runs->lanes[number];
+    while (lane->oldest != NULL && lane->oldest->tick <= limit) {
+        struct range *range = lane->oldest;
+        lane_remove(runs, range);
+        moved += range->size;
+        range->lane = WEIR_LANE_OPEN;
+        range->tick = 0;
+        (void)settle(runs, range);
+    }
+    return moved;
+}
+
+/* --- gather --- */
+
+struct run {
+    struct range *first;
+    struct range *end; /* the range after the last, NULL at the region's end */
+    uint64_t size;
+};
+
+static bool usable(const struct range *range, const struct run_wish *wish)
+{
+    return run_eligible(range, wish->limits, wish->lanes) &&
+           (!range->in_slab || (wish->slot_usable != NULL && wish->slot_usable(range)));
+}
+
+/* The smallest run of usable neighbours that holds the request. */
+static bool best_run(const struct runs *runs, enum run_kind kind, const struct run_wish *wish, struct run *best)
+{
+    best->first = NULL;
+    for (struct range_region *region = runs->first_region; region != NULL; region = region->next) {
+        if (region->kind != (unsigned)kind || region->free_bytes < wish->bytes) {
+            continue;
+        }
+        struct range *range = region->first;
+        while (range != NULL) {
+            if (!usable(range, wish)) {
+                range = range->next;
+                continue;
+            }
+            struct run run = { .first = range, .end = range, .size = 0 };
+            while (run.end != NULL && usable(run.end, wish)) {
+                run.size += run.end->size;
+                run.end = run.end->next;
+            }
+            uint64_t padding = range_padding(run.first, wish->align);
+            if (run.size >= wish->bytes && run.size - wish->bytes >= padding &&
+                (best->first == NULL || run.size < best->size)) {
+                *best = run;
+            }
+            range = run.end;
+        }
+    }
+    return best->first != NULL;
+}
+
+bool weir__runs_others_hold_any(const struct runs *runs, weir_lane own)
+{
+    for (size_t lane = 0; lane < runs->lane_count; lane++) {
+        if (lane != own && runs->lanes[lane].ranges != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The run becomes the lane's as of `tick`: the lane's stream is ordered after all of it. A neighbour in the same lane
+ * with a later tick joins as in any free. */
+static struct range *take_in(struct runs *runs, const struct run *run, weir_lane lane, weir_tick tick)
+{
+    struct range *whole = run->first;
+    detach(runs, whole);
+    while (whole->next != run->end) {
+        detach(runs, whole->next);
+        absorb_next(runs, whole);
+    }
+    whole->lane = lane;
+    whole->tick = tick;
+    return settle(runs, whole);
+}
+
+struct range *weir__runs_gather(struct runs *runs, enum run_kind kind, const struct run_wish *wish)
+{
+    struct run run = { 0 };
+    return best_run(runs, kind, wish, &run) ? take_in(runs, &run, wish->lane, wish->tick) : NULL;
+}
+
+/* --- looking --- */
+
+void weir__runs_walk(const struct runs *runs, weir_range_visitor visit, void *ctx)
+{
+    for (const struct range_region *region = runs->first_region; region != NULL; region = region->next) {
+        for (struct range *range = region->first; range != NULL; range = range->next) {
+            weir_range_info info = {
+                .region_address = region->address,
+                .region_size = region->size,
+                .address = range->address,
+                .size = range->size,
+                .taken = range->taken,
+                .lane = range->taken ? WEIR_LANE_OPEN : range->lane,
+                .tick = range->taken ? 0 : range->tick,
+                .token = range->taken ? range : NULL,
+            };
+            if (!visit(ctx, &info)) {
+                return;
+            }
+        }
+    }
+}
+
+static uint64_t largest_of_lane(const struct run_lane *lane)
+{
+    uint64_t largest = 0;
+    for (int kind = 0; kind < RUN_KINDS; kind++) {
+        uint64_t bytes = lane->index[kind] != NULL ? weir__range_index_largest(lane->index[kind]) : 0;
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
+void weir__runs_lane_stats(const struct runs *runs, weir_lane number, weir_lane_stats *stats)
+{
+    *stats = (weir_lane_stats)WEIR_LANE_STATS_INIT;
+    if (number < runs->lane_count) {
+        const struct run_lane *lane = &runs->lanes[number];
+        stats->ranges = lane->ranges;
+        stats->bytes = lane->bytes;
+        stats->largest_bytes = largest_of_lane(lane);
+    }
+}
+
+void weir__runs_stats(const struct runs *runs, weir_strategy_stats *stats)
+{
+    *stats = (weir_strategy_stats)WEIR_STRATEGY_STATS_INIT;
+    stats->regions = runs->regions;
+    stats->region_bytes = runs->region_bytes;
+    stats->taken_ranges = runs->taken_ranges;
+    stats->taken_bytes = runs->taken_bytes;
+    for (size_t number = 0; number < runs->lane_count; number++) {
+        const struct run_lane *lane = &runs->lanes[number];
+        uint64_t largest = largest_of_lane(lane);
+        stats->free_ranges += lane->ranges;
+        stats->free_bytes += lane->bytes;
+        stats->largest_free_bytes = largest > stats->largest_free_bytes ? largest : stats->largest_free_bytes;
+    }
+}
+
+/* --- check --- */
+
+#define REQUIRE(condition, sentence)                                                               \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            return (sentence);                                                                     \
+        }                                                                                          \
+    } while (0)
+
+struct totals {
+    uint64_t regions;
+    uint64_t bytes;
+    uint64_t taken_ranges;
+    uint64_t taken_bytes;
+    uint64_t free_ranges;
+    uint64_t free_bytes;
+};
+
+static const char *check_range(const struct runs *runs, const struct range *range)
+{
+    REQUIRE(range->size > 0 && range->size % RANGE_GRANULE == 0, "a range is empty or no multiple of the granule");
+    REQUIRE(range->next == NULL || range->next->prev == range, "a neighbour link does not lead back");
+    REQUIRE(range->next == NULL || range->next->address == range->address + range->size,
+            "ranges of a region leave a gap or overlap");
+    if (range->taken) {
+        return NULL;
+    }
+    REQUIRE(range->lane < runs->lane_count, "a free range is in a lane that does not exist");
+    if (range->in_slab) {
+        return NULL;
+    }
+    REQUIRE(!joins(range->next, range), "two free neighbours of one lane have not merged");
+    REQUIRE(weir__range_index_holds(runs->lanes[range->lane].index[range->region->kind], range),
+            "a free range is not where the index looks for it");
+    return NULL;
+}
+static const char *check_region(const struct runs *runs, const struct range_region *region,
+                                struct totals *totals)
+{
+    uint64_t free_bytes = 0;
+    uint64_t end = region->address;
+    REQUIRE(region->first != NULL && region->first->prev == NULL, "a region's first range has a lower neighbour");
+    for (const struct range *range = region->first; range != NULL; range = range->next) {
+        const char *broken = check_range(runs, range);
+        REQUIRE(broken == NULL, broken);
+        REQUIRE(range->region == region && range->address == end, "a range lies outside its region");
+        end += range->size;
+        totals->taken_ranges += range->taken;
+        totals->taken_bytes += range->taken ? range->size : 0;
+        free_bytes += range->taken ? 0 : range->size;
+    }
+    REQUIRE(end == region->address + region->size, "ranges do not fill their region");
+    REQUIRE(free_bytes == region->free_bytes, "a region's free bytes do not add up");
+    totals->regions++;
+    totals->bytes += region->size;
+    totals->free_bytes += free_bytes;
+    return NULL;
+}
+
+static const char *check_lane(const struct runs *runs, weir_lane number, struct totals *totals)
+{
+    const struct run_lane *lane = &runs->lanes[number];
+    uint64_t ranges = 0;
+    uint64_t bytes = 0;
+    for (const struct range *range = lane->oldest; range != NULL; range = range->newer) {
+        REQUIRE(!range->taken && range->lane == number, "a lane lists a range that is not free in it");
+        REQUIRE(range->newer == NULL ? lane->newest == range : range->newer->older == range,
+                "a lane's list by tick does not lead back");
+        REQUIRE(range->newer == NULL || range->newer->tick >= range->tick, "a lane is not in order of ticks");
+        ranges++;
+        bytes += range->size;
+    }
+    REQUIRE(ranges == lane->ranges && bytes == lane->bytes, "a lane's counters do not add up");
+    totals->free_ranges += ranges;
+    return NULL;
+}
+
+const char *weir__runs_broken(const struct runs *runs)
+{
+    struct totals totals = { 0 };
+    uint64_t lane_bytes = 0;
+    for (const struct range_region *region = runs->first_region; region != NULL; region = region->next) {
+        const char *broken = check_region(runs, region, &totals);
+        REQUIRE(broken == NULL, broken);
+    }
+    for (size_t lane = 0; lane < runs->lane_count; lane++) {
+        const char *broken = check_lane(runs, (weir_lane)lane, &totals);
+        REQUIRE(broken == NULL, broken);
+        lane_bytes += runs->lanes[lane].bytes;
+    }
+    REQUIRE(lane_bytes == totals.free_bytes, "free ranges and lanes hold different sums");
+    REQUIRE(totals.regions == runs->regions && totals.bytes == runs->region_bytes,
+            "the region counters do not add up");
+    REQUIRE(totals.taken_ranges == runs->taken_ranges && totals.taken_bytes == runs->taken_bytes,
+            "the taken counters do not add up");
+    return NULL;
+}

@@ -1,0 +1,1020 @@
+/* allocators/src/size_class.c: slabs of equal slots on top of a run allocator.
+ *
+ * Idea: a request takes a slot of its size class. A slab is a run of up to 64 slots of one class, cut out of the run
+ * allocator (runs.h) and given back to it as one range when all its slots are free in one lane. Slots never join, so
+ * a freed one serves the next request of its class whatever its neighbours do: equal requests that come and go in any
+ * order leave nothing between them. What no slab is made for is a range of the run allocator, as in `caching`:
+ * requests above the largest slot, alignments that a class does not have, and what is served from holes below two
+ * slots.
+ *
+ * Classes: every multiple of the granule (512 bytes) up to 16, then eight per doubling:
+ *
+ *     granules   1 2 3 .. 16 | 18 20 22 .. 32 | 36 40 44 .. 64 | 72 80 .. up to 1/8 of a region for slabs
+ *
+ * Guarantee: gather as a last resort refuses only when no run of usable ranges holds the request, slots of other
+ * classes taken out of their slabs included. alloc refuses when the lane has no slot of the class, no wholly free
+ * slab to give back and no range that holds the request: free slots of another class stay in their slabs until the
+ * last resort. (For a tick limit or an alignment it looks at 64 slots of its class at most; gather looks at all.)
+ *
+ * Waste inside a block: below one granule up to 16 granules. Above, the request, rounded to granules, is at most 1/8
+ * smaller than its slot in terms of itself, and less than 1/9 in terms of the slot. Proof: classes between 8q and 16q
+ * granules are q apart; a request above (8 + j)q, j >= 0, gets (9 + j)q and leaves at most q - 1 of it free: (q - 1)
+ * / (8q + 1) < 1/8 of the request and (q - 1) / 9q < 1/9 of the slot. (Four per doubling would leave up to 1/5.)
+ * Above the largest slot, and in a hole that no slab fits into, waste is below one granule.
+ * Waste between blocks: the free slots of slabs in use; a class that only grows has at most one slab with free slots
+ * per lane, so less than slab_bytes, or 8 slots where these are more. A slab has no rest: it ends where its last slot
+ * ends.
+ *
+ * Ticks: every slot has its own lane and tick, in the record that says where it lies. Free slots of one slab in one
+ * lane are a *share*, a bitmap; a slab has as many shares as lanes hold slots of it. So a slot that was freed into a
+ * lane serves that lane at once, whoever made the slab, and promote moves slot by slot. When a slab is given back its
+ * slots join, and the latest tick survives.
+ *
+ * Cost: alloc and free are constant: a bit of the lane's first share, or a search for the slab's share in the lane,
+ * at most 64 long and 1 long when one lane uses the slab. Making a slab and giving it back cost a constant per slot;
+ * one empty slab per class is kept, so that a request at the border does neither each time. promote costs a constant
+ * per slot. gather is linear, and asked for only instead of a device call. Host memory: 96 bytes per slot, 64 per
+ * slab, 48 per slab and lane (but no more than per slot), 2 KiB per lane beside what `caching` has.
+ *
+ * Counters that show it: taken_bytes of stats less requested_bytes of the pool is waste inside blocks; free_bytes
+ * less largest_free_bytes what lies between them.
+ */
+#include <weir/size_class.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runs.h"
+
+#define KIB (UINT64_C(1) << 10)
+#define MIB (UINT64_C(1) << 20)
+#define DEFAULT_SMALL (512 * KIB)
+#define DEFAULT_SLAB (64 * KIB)
+#define DEFAULT_SLAB_REGION (2 * MIB)
+#define DEFAULT_LARGE_REGION (20 * MIB)
+
+enum {
+    exact_classes = 16, /* of 1 .. 16 granules */
+    classes_per_doubling = 8,
+    most_classes = 128, /* up to 2^18 granules */
+    most_slots = 64,    /* bits of a share */
+    usual_slots = 8,    /* of a slab, when slab_bytes holds fewer */
+    least_slots = 2,
+    slabs_per_region = 4,
+    looks = 64, /* free slots that alloc looks at for a tick or an alignment */
+    shares_per_chunk = 128,
+};
+
+/* The free slots of one slab in one lane. mask != 0; it is in lanes[lane]->of[slab's class] and in slab->shares. */
+struct share {
+    struct slab *slab;
+    struct share *prev;
+    struct share *next;
+    struct share *sibling;
+    uint64_t mask;
+    weir_lane lane;
+};
+
+/* members = slots[i] that are not NULL; free_slots = sum of the bits of its shares. It starts with `made` members that
+ * touch; gather may take some out. shares_held = shares + spare ones >= min(made, lanes): free never needs a new one. */
+struct slab {
+    struct slab *prev;
+    struct slab *next;
+    struct slot_class *class;
+    struct share *shares;
+    struct share *spare;
+    size_t shares_held;
+    unsigned made;
+    unsigned members;
+    unsigned free_slots;
+    struct range *slots[];
+};
+
+struct slot_class {
+    uint64_t bytes;
+    unsigned number;
+    unsigned slots;    /* of a slab, where there is room: least_slots .. most_slots */
+    struct slab *kept; /* wholly free in one lane, and not given back; NULL or one */
+};
+
+struct share_list {
+    struct share *first;
+    struct share *last;
+};
+
+/* Bit c of held: of[c] is not empty. */
+struct lane_slots {
+    uint64_t held[most_classes / 64];
+    struct share_list of[most_classes];
+};
+
+struct share_chunk {
+    struct share_chunk *next;
+    struct share shares[shares_per_chunk];
+};
+
+struct size_class {
+    struct runs runs; /* the first member: what the run allocator calls back with */
+    uint64_t small_bytes;
+    uint64_t largest_slot; /* 0: no classes */
+    uint64_t slab_region_bytes;
+    uint64_t large_region_bytes;
+    struct lane_slots **lanes;
+    size_t lane_count;
+    struct slab *slabs;
+    struct share *unused_shares;
+    struct share_chunk *chunks;
+    unsigned class_count;
+    unsigned kept_slabs;
+    struct slot_class classes[most_classes];
+};
+
+/* --- classes --- */
+
+static unsigned class_number(uint64_t size)
+{
+    const uint64_t granules = (size + RANGE_GRANULE - 1) >> RANGE_GRANULE_SHIFT;
+    if (granules <= exact_classes) {
+        return (unsigned)granules - 1;
+    }
+    const unsigned top = 63u - (unsigned)__builtin_clzll(granules - 1);
+    const unsigned eighth = (unsigned)((granules - 1) >> (top - 3)) & (classes_per_doubling - 1u);
+    return exact_classes + (top - 4) * classes_per_doubling + eighth;
+}
+
+static uint64_t class_bytes(unsigned number)
+{
+    if (number < exact_classes) {
+        return (number + 1) * RANGE_GRANULE;
+    }
+    const unsigned row = (number - exact_classes) / classes_per_doubling;
+    const unsigned eighth = (number - exact_classes) % classes_per_doubling;
+    return (UINT64_C(9) + eighth) * RANGE_GRANULE << (row + 1);
+}
+
+static uint64_t slots_of(uint64_t bytes, uint64_t slab_bytes, uint64_t region_bytes)
+{
+    const uint64_t fit = region_bytes / slabs_per_region / bytes;
+    uint64_t slots = slab_bytes / bytes;
+    slots = slots < usual_slots ? usual_slots : slots;
+    slots = slots > most_slots ? most_slots : slots;
+    return slots < fit ? slots : fit;
+}
+
+static void make_classes(struct size_class *own, uint64_t slab_bytes)
+{
+    for (unsigned i = 0; i < most_classes; i++) {
+        const uint64_t bytes = class_bytes(i);
+        const uint64_t slots = slots_of(bytes, slab_bytes, own->slab_region_bytes);
+        if (slots < least_slots) {
+            return;
+        }
+        own->classes[i] = (struct slot_class){ .bytes = bytes, .number = i, .slots = (unsigned)slots };
+        own->class_count = i + 1;
+        own->largest_slot = bytes < own->small_bytes ? bytes : own->small_bytes;
+    }
+}
+
+/* NULL: no slab is made for that size. */
+static struct slot_class *class_for(struct size_class *own, uint64_t size)
+{
+    return size <= own->largest_slot ? &own->classes[class_number(size)] : NULL;
+}
+
+/* --- shares --- */
+
+static bool grow_share_store(struct size_class *own)
+{
+    struct share_chunk *chunk = malloc(sizeof(*chunk));
+    if (chunk == NULL) {
+        return false;
+    }
+    chunk->next = own->chunks;
+    own->chunks = chunk;
+    for (size_t i = shares_per_chunk; i-- > 0;) {
+        chunk->shares[i].next = own->unused_shares;
+        own->unused_shares = &chunk->shares[i];
+    }
+    return true;
+}
+
+/* Lanes that hold slots of the slab are no more than its slots, and no more than there are. */
+static bool reserve_shares(struct size_class *own, struct slab *slab, size_t lanes)
+{
+    const size_t wanted = lanes < slab->made ? lanes : slab->made;
+    while (slab->shares_held < wanted) {
+        if (own->unused_shares == NULL && !grow_share_store(own)) {
+            return false;
+        }
+        struct share *share = own->unused_shares;
+        own->unused_shares = share->next;
+        share->next = slab->spare;
+        slab->spare = share;
+        slab->shares_held++;
+    }
+    return true;
+}
+
+static void return_shares(struct size_class *own, struct slab *slab)
+{
+    while (slab->spare != NULL) {
+        struct share *share = slab->spare;
+        slab->spare = share->next;
+        share->next = own->unused_shares;
+        own->unused_shares = share;
+    }
+}
+
+static void list_share(struct size_class *own, struct share *share, bool last)
+{
+    const unsigned number = share->slab->class->number;
+    struct lane_slots *lane = own->lanes[share->lane];
+    struct share_list *list = &lane->of[number];
+    share->prev = last ? list->last : NULL;
+    share->next = last ? NULL : list->first;
+    *(share->prev != NULL ? &share->prev->next : &list->first) = share;
+    *(share->next != NULL ? &share->next->prev : &list->last) = share;
+    lane->held[number / 64] |= UINT64_C(1) << number % 64;
+}
+
+static void unlist_share(struct size_class *own, struct share *share)
+{
+    const unsigned number = share->slab->class->number;
+    struct lane_slots *lane = own->lanes[share->lane];
+    struct share_list *list = &lane->of[number];
+    *(share->prev != NULL ? &share->prev->next : &list->first) = share->next;
+    *(share->next != NULL ? &share->next->prev : &list->last) = share->prev;
+    if (list->first == NULL) {
+        lane->held[number / 64] &= ~(UINT64_C(1) << number % 64);
+    }
+}
+
+static struct share *share_of(const struct slab *slab, weir_lane lane)
+{
+    struct share *share = slab->shares;
+    while (share != NULL && share->lane != lane) {
+        share = share->sibling;
+    }
+    return share;
+}
+
+/* Slabs that have just got their first free slot are used first: those that have had free ones for longer may become
+ * empty meanwhile. */
+static struct share *open_share(struct size_class *own, struct slab *slab, weir_lane lane)
+{
+    struct share *share = slab->spare;
+    slab->spare = share->next;
+    *share = (struct share){ .slab = slab, .sibling = slab->shares, .lane = lane };
+    slab->shares = share;
+    list_share(own, share, false);
+    return share;
+}
+
+static void close_share(struct size_class *own, struct share *share)
+{
+    struct slab *slab = share->slab;
+    struct share **link = &slab->shares;
+    while (*link != share) {
+        link = &(*link)->sibling;
+    }
+    *link = share->sibling;
+    unlist_share(own, share);
+    share->next = slab->spare;
+    slab->spare = share;
+}
+
+/* --- slabs --- */
+
+static void forget_slab(struct size_class *own, struct slab *slab)
+{
+    return_shares(own, slab);
+    *(slab->prev != NULL ? &slab->prev->next : &own->slabs) = slab->next;
+    if (slab->next != NULL) {
+        slab->next->prev = slab->prev;
+    }
+    free(slab);
+}
+
+static void unkeep(struct size_class *own, struct slab *slab)
+{
+    if (slab->class->kept == slab) {
+        slab->class->kept = NULL;
+        own->kept_slabs--;
+    }
+}
+
+static void slot_enters(struct runs *runs, struct range *slot)
+{
+    struct size_class *own = (struct size_class *)runs;
+    struct share *share = share_of(slot->slab, slot->lane);
+    if (share == NULL) {
+        share = open_share(own, slot->slab, slot->lane);
+    }
+    share->mask |= UINT64_C(1) << slot->slot;
+    slot->slab->free_slots++;
+}
+
+static void slot_leaves(struct runs *runs, struct range *slot)
+{
+    struct size_class *own = (struct size_class *)runs;
+    struct share *share = share_of(slot->slab, slot->lane);
+    share->mask &= ~(UINT64_C(1) << slot->slot);
+    slot->slab->free_slots--;
+    if (share->mask == 0) {
+        close_share(own, share);
+    }
+    unkeep(own, slot->slab);
+}
+
+static void slot_quits(struct runs *runs, struct range *slot)
+{
+    struct size_class *own = (struct size_class *)runs;
+    struct slab *slab = slot->slab;
+    slab->slots[slot->slot] = NULL;
+    slot->in_slab = false;
+    if (--slab->members == 0) {
+        forget_slab(own, slab);
+    }
+}
+
+static const struct run_slots slot_calls = { slot_enters, slot_leaves, slot_quits };
+
+/* A slab of `slots` records for slots that do not lie anywhere yet; the first comes with the run. */
+static struct slab *prepare_slab(struct size_class *own, struct slot_class *class, unsigned slots)
+{
+    struct slab *slab = calloc(1, sizeof(*slab) + slots * sizeof(slab->slots[0]));
+    if (slab == NULL) {
+        return NULL;
+    }
+    slab->class = class;
+    slab->made = slots;
+    bool complete = reserve_shares(own, slab, own->lane_count);
+    for (unsigned i = 1; i < slots && complete; i++) {
+        slab->slots[i] = weir__range_new(&own->runs.store);
+        complete = slab->slots[i] != NULL;
+    }
+    slab->next = own->slabs;
+    if (slab->next != NULL) {
+        slab->next->prev = slab;
+    }
+    own->slabs = slab;
+    return slab;
+}
+
+static bool is_prepared(const struct size_class *own, const struct slab *slab)
+{
+    const size_t lanes = own->lane_count < slab->made ? own->lane_count : slab->made;
+    return slab->shares_held >= lanes && slab->slots[slab->made - 1] != NULL;
+}
+
+static void give_up_slab(struct size_class *own, struct slab *slab)
+{
+    for (unsigned i = 1; i < slab->made && slab->slots[i] != NULL; i++) {
+        weir__range_delete(&own->runs.store, slab->slots[i]);
+    }
+    forget_slab(own, slab);
+}
+
+static void become_slot(struct slab *slab, struct range *range, unsigned slot)
+{
+    range->in_slab = true;
+    range->slab = slab;
+    range->slot = slot;
+    slab->slots[slot] = range;
+    slab->members++;
+}
+
+/* Divides a run that is in no lane. All slots but the first become free where the run was in the order of ticks. */
+static void divide(struct size_class *own, struct slab *slab, struct range *run)
+{
+    const uint64_t bytes = slab->class->bytes;
+    struct range *const older = run->older;
+    struct range *const after = run->next;
+    struct range *last = run;
+    run->size = bytes;
+    become_slot(slab, run, 0);
+    for (unsigned i = 1; i < slab->made; i++) {
+        struct range *slot = slab->slots[i];
+        *slot = (struct range){
+            .address = last->address + bytes,
+            .size = bytes,
+            .prev = last,
+            .tick = run->tick,
+            .region = run->region,
+            .lane = run->lane,
+        };
+        last->next = slot;
+        last = slot;
+        become_slot(slab, slot, i);
+        weir__runs_insert_after(&own->runs, slot, older);
+    }
+    last->next = after;
+    if (after != NULL) {
+        after->prev = last;
+    }
+}
+
+/* Makes a slab in a free range that holds it and returns its first slot, which is in no lane. NULL, and everything is as
+ * before, when there is no host memory. */
+static struct range *make_slab(struct size_class *own, struct slot_class *class, unsigned slots, struct range *range,
+                               uint64_t align)
+{
+    struct slab *slab = prepare_slab(own, class, slots);
+    if (slab == NULL) {
+        return NULL;
+    }
+    struct range *run = NULL;
+    if (is_prepared(own, slab)) {
+        run = weir__runs_cut(&own->runs, range, slots * class->bytes, align);
+    }
+    if (run == NULL) {
+        give_up_slab(own, slab);
+        return NULL;
+    }
+    divide(own, slab, run);
+    return run;
+}
+
+/* Slots become ranges of the run allocator again; those that touch join first. All are free in one lane. */
+static void dissolve(struct size_class *own, struct slab *slab)
+{
+    struct runs *runs = &own->runs;
+    unsigned left = slab->members;
+    for (unsigned i = 0; left > 0; i++) {
+        struct range *run = slab->slots[i];
+        if (run == NULL) {
+            continue;
+        }
+        weir__runs_remove(runs, run);
+        slot_quits(runs, run);
+        left--;
+        while (left > 0 && run->next != NULL && run->next == slab->slots[i + 1]) {
+            weir__runs_remove(runs, run->next);
+            slot_quits(runs, run->next);
+            weir__runs_absorb_next(runs, run);
+            left--;
+            i++;
+        }
+        (void)weir__runs_settle(runs, run);
+    }
+}
+
+static bool is_free_in_one_lane(const struct slab *slab)
+{
+    return slab->free_slots == slab->members && slab->shares->sibling == NULL;
+}
+
+static void keep(struct size_class *own, struct slab *slab)
+{
+    slab->class->kept = slab;
+    own->kept_slabs++;
+    unlist_share(own, slab->shares);
+    list_share(own, slab->shares, true);
+}
+
+static bool give_back_kept(struct size_class *own, weir_lane lane)
+{
+    bool any = false;
+    for (unsigned i = 0; i < own->class_count && own->kept_slabs > 0; i++) {
+        struct slab *kept = own->classes[i].kept;
+        if (kept != NULL && kept->shares->lane == lane) {
+            dissolve(own, kept);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* --- life --- */
+
+static size_t size_class_state_size(const void *config)
+{
+    (void)config;
+    return sizeof(struct size_class);
+}
+
+static weir_status size_class_init(void *state, const void *config)
+{
+    struct size_class *own = state;
+    weir_size_class_config given = WEIR_SIZE_CLASS_CONFIG_INIT;
+    if (config != NULL) {
+        size_t size = ((const weir_size_class_config *)config)->struct_size;
+        if (size < sizeof(size_t) || size > sizeof(given)) {
+            return WEIR_ERR_INVALID;
+        }
+        memcpy(&given, config, size);
+    }
+    *own = (struct size_class){
+        .runs.slots = &slot_calls,
+        .small_bytes = given.small_bytes != 0 ? given.small_bytes : DEFAULT_SMALL,
+        .slab_region_bytes = given.slab_region_bytes != 0 ? given.slab_region_bytes : DEFAULT_SLAB_REGION,
+        .large_region_bytes = given.large_region_bytes != 0 ? given.large_region_bytes : DEFAULT_LARGE_REGION,
+    };
+    make_classes(own, given.slab_bytes != 0 ? given.slab_bytes : DEFAULT_SLAB);
+    return WEIR_OK;
+}
+
+static void size_class_fini(void *state)
+{
+    struct size_class *own = state;
+    while (own->slabs != NULL) {
+        struct slab *next = own->slabs->next;
+        free(own->slabs);
+        own->slabs = next;
+    }
+    while (own->chunks != NULL) {
+        struct share_chunk *next = own->chunks->next;
+        free(own->chunks);
+        own->chunks = next;
+    }
+    for (size_t lane = 0; lane < own->lane_count; lane++) {
+        free(own->lanes[lane]);
+    }
+    free(own->lanes);
+    weir__runs_fini(&own->runs);
+}
+
+/* Room for `count` lanes, and in every slab for a share of each of them. */
+static bool grow_lanes(struct size_class *own, size_t count)
+{
+    struct lane_slots **lanes = realloc(own->lanes, count * sizeof(*lanes));
+    if (lanes == NULL) {
+        return false;
+    }
+    own->lanes = lanes;
+    for (struct slab *slab = own->slabs; slab != NULL; slab = slab->next) {
+        if (!reserve_shares(own, slab, count)) {
+            return false;
+        }
+    }
+    while (own->lane_count < count) {
+        lanes[own->lane_count++] = NULL;
+    }
+    return true;
+}
+
+static weir_status size_class_lane_add(void *state, weir_lane lane)
+{
+    struct size_class *own = state;
+    weir_status status = weir__runs_lane_add(&own->runs, lane);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (own->lane_count < own->runs.lane_count && !grow_lanes(own, own->runs.lane_count)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    if (own->lanes[lane] == NULL) {
+        own->lanes[lane] = calloc(1, sizeof(*own->lanes[lane]));
+    }
+    return own->lanes[lane] != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+}
+
+/* --- regions --- */
+
+static enum run_kind kind_of(const struct size_class *own, uint64_t size)
+{
+    return size <= own->small_bytes ? RUN_SMALL : RUN_LARGE;
+}
+
+static uint64_t size_class_region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
+                                       uint64_t granularity)
+{
+    const struct size_class *own = state;
+    const uint64_t need = run_round_up(size, RANGE_GRANULE) + (align > RANGE_GRANULE ? align : 0);
+    if (kind_of(own, size) == RUN_LARGE) {
+        return weir__runs_region_size(need, own->large_region_bytes, reserved, granularity);
+    }
+    return run_round_up(need > own->slab_region_bytes ? need : own->slab_region_bytes, granularity);
+}
+
+static weir_status size_class_region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint,
+                                         weir_lane lane, weir_tick tick, void **region)
+{
+    struct size_class *own = state;
+    return weir__runs_region_add(&own->runs, kind_of(own, size_hint), address, size, lane, tick, region);
+}
+
+static weir_status size_class_region_remove(void *state, void *region, const weir_tick *limits, size_t lanes)
+{
+    struct size_class *own = state;
+    return weir__runs_region_remove(&own->runs, region, limits, lanes);
+}
+
+/* --- alloc --- */
+
+struct want {
+    weir_lane lane;
+    weir_tick limit;
+    uint64_t bytes; /* rounded to granules */
+    uint64_t align;
+    enum run_kind kind;
+    struct slot_class *class; /* NULL: none for it */
+};
+
+/* The first free slot of the lane's first share; only a limit or an alignment makes it look further. */
+static struct range *find_slot(const struct size_class *own, const struct want *want)
+{
+    unsigned left = looks;
+    const struct share *share = own->lanes[want->lane]->of[want->class->number].first;
+    for (; share != NULL; share = share->next) {
+        for (uint64_t mask = share->mask; mask != 0; mask &= mask - 1) {
+            struct range *slot = share->slab->slots[__builtin_ctzll(mask)];
+            if (slot->tick <= want->limit && range_padding(slot, want->align) == 0) {
+                return slot;
+            }
+            if (--left == 0) {
+                return NULL;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Whether all slots of a slab that starts at a multiple of `align` start at one. */
+static bool slots_align(const struct slot_class *class, uint64_t align)
+{
+    return align <= RANGE_GRANULE || class->bytes % align == 0;
+}
+
+/* A free range for a slab, else for the request alone, else one that an empty slab leaves. */
+static struct range *find_run(struct size_class *own, const struct want *want)
+{
+    const struct range_index *index = own->runs.lanes[want->lane].index[want->kind];
+    struct range *range = NULL;
+    if (want->class != NULL && slots_align(want->class, want->align)) {
+        range = weir__range_index_find(index, want->class->slots * want->class->bytes, want->align, want->limit);
+    }
+    if (range == NULL) {
+        range = weir__range_index_find(index, want->bytes, want->align, want->limit);
+    }
+    if (range == NULL && want->kind == RUN_SMALL && want->limit == WEIR_TICK_MAX && give_back_kept(own, want->lane)) {
+        range = weir__range_index_find(index, want->bytes, want->align, want->limit);
+    }
+    return range;
+}
+
+/* How many slots of the class a slab in this range gets; below two it is not worth one. */
+static unsigned slots_in(const struct range *range, const struct want *want)
+{
+    if (want->class == NULL || range->region->kind != RUN_SMALL || !slots_align(want->class, want->align)) {
+        return 0;
+    }
+    const uint64_t fit = (range->size - range_padding(range, want->align)) / want->class->bytes;
+    return fit < want->class->slots ? (unsigned)fit : want->class->slots;
+}
+
+static weir_status size_class_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
+                                    weir_range *out)
+{
+    struct size_class *own = state;
+    struct runs *runs = &own->runs;
+    struct range *range = runs->gathered;
+    runs->gathered = NULL;
+    if (lane >= runs->lane_count || runs->lanes[lane].ranges == 0) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    const struct want want = {
+        .lane = lane,
+        .limit = limit,
+        .bytes = run_round_up(size, RANGE_GRANULE),
+        .align = align,
+        .kind = kind_of(own, size),
+        .class = class_for(own, size),
+    };
+    if (range == NULL && want.class != NULL) {
+        range = find_slot(own, &want);
+    }
+    if (range == NULL) {
+        range = find_run(own, &want);
+    }
+    if (range == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    if (range->in_slab) {
+        weir__runs_remove(runs, range);
+    } else {
+        const unsigned slots = slots_in(range, &want);
+        range = slots >= least_slots ? make_slab(own, want.class, slots, range, align)
+                                     : weir__runs_cut(runs, range, want.bytes, align);
+    }
+    if (range == NULL) {
+        return WEIR_ERR_INTERNAL;
+    }
+    weir__runs_hand_out(runs, range, out);
+    return WEIR_OK;
+}
+
+/* --- free, promote --- */
+
+static void size_class_free(void *state, void *token, weir_lane lane, weir_tick tick)
+{
+    struct size_class *own = state;
+    struct range *range = token;
+    struct slab *slab = range->in_slab ? range->slab : NULL;
+    weir__runs_free(&own->runs, range, lane, tick);
+    if (slab == NULL || !is_free_in_one_lane(slab)) {
+        return;
+    }
+    /* One empty slab of the class is kept, the one that was emptied last, to be used last. */
+    if (slab->class->kept != NULL) {
+        dissolve(own, slab->class->kept);
+    }
+    keep(own, slab);
+}
+
+/* A slot has become open. The slab kept so far stays so: it may be in the lane that is being promoted, and its slots, if
+ * they were joined now, would all wait for the latest of their ticks. */
+static void settle_open(struct size_class *own, struct slab *slab)
+{
+    if (!is_free_in_one_lane(slab)) {
+        return;
+    }
+    if (slab->class->kept != NULL) {
+        dissolve(own, slab);
+    } else {
+        keep(own, slab);
+    }
+}
+
+static uint64_t size_class_promote(void *state, weir_lane number, weir_tick limit)
+{
+    struct size_class *own = state;
+    struct runs *runs = &own->runs;
+    uint64_t moved = 0;
+    runs->gathered = NULL;
+    if (number == WEIR_LANE_OPEN || number >= runs->lane_count) {
+        return 0;
+    }
+    for (struct range *range = runs->lanes[number].oldest; range != NULL && range->tick <= limit;
+         range = runs->lanes[number].oldest) {
+        struct slab *slab = range->in_slab ? range->slab : NULL;
+        weir__runs_remove(runs, range);
+        moved += range->size;
+        range->lane = WEIR_LANE_OPEN;
+        range->tick = 0;
+        (void)weir__runs_settle(runs, range);
+        if (slab != NULL) {
+            settle_open(own, slab);
+        }
+    }
+    return moved;
+}
+
+/* --- gather --- */
+
+static bool unused_slab(const struct range *slot)
+{
+    return slot->slab->free_slots == slot->slab->members;
+}
+
+static bool any_slab(const struct range *slot)
+{
+    (void)slot;
+    return true;
+}
+
+/* A free slot of the class in any lane of which a tick that high is allowed. */
+static struct range *eligible_slot(const struct size_class *own, const struct run_wish *wish, unsigned class)
+{
+    for (size_t lane = 0; lane < wish->lanes && lane < own->lane_count; lane++) {
+        const struct share *share = own->lanes[lane] != NULL ? own->lanes[lane]->of[class].first : NULL;
+        for (; share != NULL; share = share->next) {
+            for (uint64_t mask = share->mask; mask != 0; mask &= mask - 1) {
+                struct range *slot = share->slab->slots[__builtin_ctzll(mask)];
+                if (run_eligible(slot, wish->limits, wish->lanes) && range_padding(slot, wish->align) == 0) {
+                    return slot;
+                }
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The slot moves into the wish's lane and stays a slot. */
+static void move_slot(struct size_class *own, struct range *slot, const struct run_wish *wish)
+{
+    const weir_tick kept = slot->lane == wish->lane ? slot->tick : 0;
+    weir__runs_remove(&own->runs, slot);
+    slot->lane = wish->lane;
+    slot->tick = kept > wish->tick ? kept : wish->tick;
+    (void)weir__runs_settle(&own->runs, slot);
+}
+
+/* First a slot of the class, then a run of what no slab uses, then one of the other kind of regions, and at last slots
+ * out of slabs that are in use: these end up smaller, or as ranges. */
+static bool size_class_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
+                              uint64_t size, uint64_t align, bool last_resort)
+{
+    struct size_class *own = state;
+    struct runs *runs = &own->runs;
+    const struct slot_class *class = class_for(own, size);
+    const enum run_kind kind = kind_of(own, size);
+    const enum run_kind other = kind == RUN_SMALL ? RUN_LARGE : RUN_SMALL;
+    struct run_wish wish = {
+        .lane = lane,
+        .tick = tick,
+        .limits = limits,
+        .lanes = lanes,
+        .bytes = run_round_up(size, RANGE_GRANULE),
+        .align = align,
+        .slot_usable = unused_slab,
+    };
+    struct range *found = class != NULL ? eligible_slot(own, &wish, class->number) : NULL;
+    if (found != NULL) {
+        move_slot(own, found, &wish);
+    }
+    if (found == NULL && (last_resort || weir__runs_others_hold_any(runs, lane))) {
+        found = weir__runs_gather(runs, kind, &wish);
+    }
+    if (found == NULL && last_resort) {
+        found = weir__runs_gather(runs, other, &wish);
+        wish.slot_usable = any_slab;
+        found = found != NULL ? found : weir__runs_gather(runs, kind, &wish);
+        found = found != NULL ? found : weir__runs_gather(runs, other, &wish);
+    }
+    runs->gathered = found;
+    return found != NULL;
+}
+
+/* --- looking --- */
+
+static void size_class_walk(const void *state, weir_range_visitor visit, void *ctx)
+{
+    const struct size_class *own = state;
+    weir__runs_walk(&own->runs, visit, ctx);
+}
+
+static uint64_t largest_slot_in(const struct size_class *own, size_t lane)
+{
+    for (unsigned word = most_classes / 64; word-- > 0 && lane < own->lane_count && own->lanes[lane] != NULL;) {
+        const uint64_t held = own->lanes[lane]->held[word];
+        if (held != 0) {
+            return own->classes[word * 64 + 63 - (unsigned)__builtin_clzll(held)].bytes;
+        }
+    }
+    return 0;
+}
+
+static void size_class_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats)
+{
+    const struct size_class *own = state;
+    const uint64_t largest = largest_slot_in(own, lane);
+    weir__runs_lane_stats(&own->runs, lane, stats);
+    stats->largest_bytes = largest > stats->largest_bytes ? largest : stats->largest_bytes;
+}
+
+static void size_class_stats(const void *state, weir_strategy_stats *stats)
+{
+    const struct size_class *own = state;
+    weir__runs_stats(&own->runs, stats);
+    for (size_t lane = 0; lane < own->lane_count; lane++) {
+        const uint64_t largest = largest_slot_in(own, lane);
+        stats->largest_free_bytes = largest > stats->largest_free_bytes ? largest : stats->largest_free_bytes;
+    }
+}
+
+/* --- check --- */
+
+#define REQUIRE(condition, sentence)                                                               \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            return (sentence);                                                                     \
+        }                                                                                          \
+    } while (0)
+
+static const char *check_slot(const struct slab *slab, const struct range *slot, unsigned number)
+{
+    REQUIRE(slot->in_slab && slot->slab == slab && slot->slot == number, "a slab lists a range that is not its slot");
+    REQUIRE(slot->size == slab->class->bytes, "a slot is not of its class's size");
+    for (const struct share *share = slab->shares; share != NULL; share = share->sibling) {
+        const bool marked = (share->mask >> number & 1u) != 0;
+        REQUIRE(marked == (!slot->taken && slot->lane == share->lane), "a bitmap and a slot do not agree");
+    }
+    REQUIRE(slot->taken || share_of(slab, slot->lane) != NULL, "a free slot is in no bitmap");
+    return NULL;
+}
+
+static const char *check_shares(const struct slab *slab)
+{
+    size_t shares = 0;
+    unsigned bits = 0;
+    for (const struct share *share = slab->shares; share != NULL; share = share->sibling) {
+        REQUIRE(share->slab == slab && share->mask != 0, "a bitmap is empty or of another slab");
+        REQUIRE(share_of(slab, share->lane) == share, "a slab has two bitmaps of one lane");
+        shares++;
+        bits += (unsigned)__builtin_popcountll(share->mask);
+    }
+    for (const struct share *share = slab->spare; share != NULL; share = share->next) {
+        shares++;
+    }
+    REQUIRE(shares == slab->shares_held, "a slab's bitmaps do not add up");
+    REQUIRE(bits == slab->free_slots, "a slab's free slots do not add up");
+    return NULL;
+}
+
+static const char *check_slab(const struct size_class *own, const struct slab *slab)
+{
+    unsigned members = 0;
+    const struct range *last = NULL;
+    unsigned last_number = 0;
+    for (unsigned i = 0; i < slab->made; i++) {
+        const struct range *slot = slab->slots[i];
+        if (slot == NULL) {
+            continue;
+        }
+        const char *broken = check_slot(slab, slot, i);
+        REQUIRE(broken == NULL, broken);
+        REQUIRE(last == NULL || (last->region == slot->region &&
+                                 slot->address - last->address == (i - last_number) * slab->class->bytes),
+                "the slots of a slab do not lie side by side");
+        last = slot;
+        last_number = i;
+        members++;
+    }
+    REQUIRE(members > 0 && members == slab->members, "a slab's slots do not add up");
+    REQUIRE(slab->shares_held >= (own->lane_count < slab->made ? own->lane_count : slab->made),
+            "a slab may run out of bitmaps");
+    REQUIRE(slab->prev == NULL ? own->slabs == slab : slab->prev->next == slab, "the list of slabs is broken");
+    REQUIRE(slab->class->kept != slab || is_free_in_one_lane(slab), "a slab that is kept is in use");
+    return check_shares(slab);
+}
+
+static const char *check_lane(const struct size_class *own, size_t number, uint64_t *free_slots)
+{
+    const struct lane_slots *lane = own->lanes[number];
+    for (unsigned class = 0; lane != NULL && class < most_classes; class++) {
+        const struct share_list *list = &lane->of[class];
+        const bool marked = (lane->held[class / 64] >> class % 64 & 1u) != 0;
+        REQUIRE(marked == (list->first != NULL), "a lane's marks of classes and its lists do not agree");
+        REQUIRE((list->first == NULL) == (list->last == NULL), "a lane's list of a class has one end");
+        for (const struct share *share = list->first; share != NULL; share = share->next) {
+            REQUIRE(share->lane == number && share->slab->class->number == class, "a bitmap is in another's list");
+            REQUIRE(share->next == NULL ? list->last == share : share->next->prev == share,
+                    "a lane's list of a class does not lead back");
+            *free_slots += (uint64_t)__builtin_popcountll(share->mask);
+        }
+    }
+    return NULL;
+}
+
+static const char *first_broken_rule(const struct size_class *own)
+{
+    uint64_t slots = 0;
+    uint64_t free_slots = 0;
+    uint64_t listed = 0;
+    unsigned kept = 0;
+    const char *broken = weir__runs_broken(&own->runs);
+    for (const struct slab *slab = own->slabs; slab != NULL && broken == NULL; slab = slab->next) {
+        broken = check_slab(own, slab);
+        slots += slab->members;
+        free_slots += slab->free_slots;
+        kept += slab->class->kept == slab;
+    }
+    for (size_t lane = 0; lane < own->lane_count && broken == NULL; lane++) {
+        broken = check_lane(own, lane, &listed);
+    }
+    REQUIRE(broken == NULL, broken);
+    REQUIRE(listed == free_slots, "slabs and lanes hold different sums");
+    REQUIRE(kept == own->kept_slabs, "the kept slabs do not add up");
+    for (const struct range_region *region = own->runs.first_region; region != NULL; region = region->next) {
+        for (const struct range *range = region->first; range != NULL; range = range->next) {
+            slots -= range->in_slab;
+        }
+    }
+    REQUIRE(slots == 0, "regions and slabs hold different numbers of slots");
+    return NULL;
+}
+
+static weir_status size_class_check(const void *state, const char **why)
+{
+    const char *broken = first_broken_rule(state);
+    if (broken != NULL && why != NULL) {
+        *why = broken;
+    }
+    return broken == NULL ? WEIR_OK : WEIR_ERR_INTERNAL;
+}
+
+const weir_strategy_ops *weir_size_class_strategy(void)
+{
+    static const weir_strategy_ops ops = {
+        .struct_size = sizeof(ops),
+        .name = "size_class",
+        .granule_bytes = RANGE_GRANULE,
+        .state_size = size_class_state_size,
+        .init = size_class_init,
+        .fini = size_class_fini,
+        .lane_add = size_class_lane_add,
+        .region_size = size_class_region_size,
+        .region_add = size_class_region_add,
+        .region_remove = size_class_region_remove,
+        .alloc = size_class_alloc,
+        .free = size_class_free,
+        .promote = size_class_promote,
+        .gather = size_class_gather,
+        .walk = size_class_walk,
+        .check = size_class_check,
+        .stats = size_class_stats,
+        .lane_stats = size_class_lane_stats,
+    };
+    return &ops;
+}
