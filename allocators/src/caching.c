@@ -12,7 +12,7 @@
  *
  * Cost: alloc and free are constant, independent of the number of ranges, apart from the refusal, which reads one bin.
  * promote costs a constant per range that moves. gather is linear in the ranges of regions with enough free bytes, and
- * free when all free memory is in the asking lane. Host memory: one record of 112 bytes per range, 20 KiB per lane and kind.
+ * free when all free memory is in the asking lane. Host memory: one record of 88 bytes per range, 20 KiB per lane and kind.
  *
  * Counters that show it: free_bytes and largest_free_bytes of stats; the pool's served[] by rung.
  */
