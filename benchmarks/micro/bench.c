@@ -1,6 +1,11 @@
 /* bench.c: see bench.h. */
 #include "micro/bench.h"
 
+#include "models/direct.h"
+#include "models/pytorch.h"
+
+#include <weir/caching.h>
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -21,15 +26,18 @@ static void require(weir_status status, const char *what)
     }
 }
 
-void bench_pool_open(struct bench_pool *bench, const weir_strategy_ops *strategy, uint32_t flags)
+void bench_pool_open(struct bench_pool *bench, const weir_strategy_ops *strategy, uint32_t flags,
+                     uint64_t limit_bytes)
 {
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
     sim.no_audit = true;
+    sim.capacity_bytes = BENCH_CAPACITY_BYTES;
     require(weir_sim_create(&sim, &bench->sim), "cannot make a simulator");
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = weir_sim_device(bench->sim);
     config.strategy = strategy;
     config.flags = flags;
+    config.limit_bytes = limit_bytes;
     require(weir_pool_create(&config, &bench->pool), "cannot make a pool");
     for (size_t i = 0; i < BENCH_STREAMS; i++) {
         weir_sim_stream *native = NULL;
@@ -44,11 +52,6 @@ void bench_pool_close(struct bench_pool *bench)
     weir_sim_destroy(bench->sim);
 }
 
-struct bench_malloc bench_glibc(void)
-{
-    return (struct bench_malloc){malloc, free};
-}
-
 /* ISO C knows no conversion from dlsym's result to a function, POSIX says that the bytes are the same. */
 static bool find(void *library, const char *name, void *function)
 {
@@ -57,26 +60,48 @@ static bool find(void *library, const char *name, void *function)
     return found != NULL;
 }
 
-bool bench_jemalloc(struct bench_malloc *jemalloc, const char **why)
+bool bench_malloc_find(const char *name, struct bench_malloc *malloc_found, const char **why)
 {
-    /* Local: nobody else is bound to it. Deep: it is bound to itself. */
-    void *library = dlopen("libjemalloc.so.2", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-    struct bench_malloc found = {NULL, NULL};
-    if (library == NULL || !find(library, "malloc", &found.alloc) ||
-        !find(library, "free", &found.free)) {
-        *why = dlerror();
-        return false;
+    static const struct {
+        const char *name;
+        const char *library;
+        const char *alloc;
+        const char *free;
+    } libraries[] = {
+        {"jemalloc", "libjemalloc.so.2", "malloc", "free"},
+        {"mimalloc", "libmimalloc.so.2", "mi_malloc", "mi_free"},
+        {"tcmalloc", "libtcmalloc_minimal.so.4", "tc_malloc", "tc_free"},
+    };
+    if (strcmp(name, "glibc") == 0) {
+        *malloc_found = (struct bench_malloc){malloc, free};
+        return true;
     }
-    *jemalloc = found;
-    return true;
+    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+        if (strcmp(name, libraries[i].name) != 0) {
+            continue;
+        }
+        /* Local: nobody else is bound to it. Deep: it is bound to itself. */
+        void *library = dlopen(libraries[i].library, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+        struct bench_malloc found = {NULL, NULL};
+        if (library == NULL || !find(library, libraries[i].alloc, &found.alloc) ||
+            !find(library, libraries[i].free, &found.free)) {
+            *why = dlerror();
+            return false;
+        }
+        *malloc_found = found;
+        return true;
+    }
+    *why = "no malloc of that name is known";
+    return false;
 }
 
-void bench_jemalloc_prepare(char **arguments)
+void bench_mallocs_prepare(char **arguments)
 {
     struct bench_malloc ignored;
     const char *why = NULL;
     const char *tunables = getenv("GLIBC_TUNABLES");
-    if (bench_jemalloc(&ignored, &why) || (tunables != NULL && strstr(tunables, TUNABLE) != NULL)) {
+    if (bench_malloc_find("jemalloc", &ignored, &why) ||
+        (tunables != NULL && strstr(tunables, TUNABLE) != NULL)) {
         return;
     }
     char setting[1024];
@@ -88,6 +113,99 @@ void bench_jemalloc_prepare(char **arguments)
     }
     /* Without jemalloc, then: the caller says so when it asks for it. */
 }
+
+/* --- contenders --- */
+
+const struct bench_contender bench_contenders[BENCH_CONTENDERS] = {
+    {.name = "empty_loop"},
+    {.name = "caching", .strategy = weir_caching_strategy},
+    {.name = "caching_no_front_cache",
+     .strategy = weir_caching_strategy,
+     .flags = WEIR_POOL_NO_FRONT_CACHE},
+    {.name = "caching_single_threaded",
+     .strategy = weir_caching_strategy,
+     .flags = WEIR_POOL_SINGLE_THREADED},
+    {.name = "pytorch_model", .strategy = model_pytorch_strategy},
+    {.name = "direct_model", .strategy = model_direct_strategy},
+    {.name = "glibc", .host = true},
+    {.name = "jemalloc", .host = true},
+    {.name = "mimalloc", .host = true},
+    {.name = "tcmalloc", .host = true},
+};
+
+bool bench_allocator_open(struct bench_allocator *allocator,
+                          const struct bench_contender *contender, const char **why)
+{
+    *allocator = (struct bench_allocator){.contender = contender};
+    if (contender->host) {
+        return bench_malloc_find(contender->name, &allocator->host, why);
+    }
+    if (contender->strategy != NULL) {
+        bench_pool_open(&allocator->pool, contender->strategy(), contender->flags,
+                        contender->limit_bytes);
+        for (size_t i = 0; i < BENCH_STREAMS; i++) {
+            allocator->handles[i] =
+                (struct bench_handle){allocator->pool.pool, allocator->pool.streams[i]};
+        }
+    }
+    return true;
+}
+
+void bench_allocator_close(struct bench_allocator *allocator)
+{
+    if (allocator->pool.pool != NULL) {
+        bench_pool_close(&allocator->pool);
+    }
+}
+
+static void *alloc_nothing(void *ctx, uint64_t size)
+{
+    (void)size;
+    return ctx;
+}
+
+static void free_nothing(void *ctx, void *block)
+{
+    (void)ctx;
+    (void)block;
+}
+
+static void *alloc_block(void *ctx, uint64_t size)
+{
+    const struct bench_handle *handle = ctx;
+    weir_block *block = NULL;
+    (void)!weir_pool_alloc(handle->pool, handle->stream, size, 0, &block);
+    return block;
+}
+
+static void free_block(void *ctx, void *block)
+{
+    const struct bench_handle *handle = ctx;
+    require(weir_pool_free(handle->pool, block, handle->stream), "cannot free a block");
+}
+
+static void *alloc_host(void *ctx, uint64_t size)
+{
+    return ((const struct bench_malloc *)ctx)->alloc((size_t)size);
+}
+
+static void free_host(void *ctx, void *block)
+{
+    ((const struct bench_malloc *)ctx)->free(block);
+}
+
+struct workload_user bench_allocator_user(struct bench_allocator *allocator, size_t stream)
+{
+    if (allocator->contender->host) {
+        return (struct workload_user){alloc_host, free_host, &allocator->host};
+    }
+    if (allocator->contender->strategy != NULL) {
+        return (struct workload_user){alloc_block, free_block, &allocator->handles[stream]};
+    }
+    return (struct workload_user){alloc_nothing, free_nothing, allocator};
+}
+
+/* --- the process --- */
 
 static void *sleep_for_ever(void *ignored)
 {

@@ -21,11 +21,11 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <weir/caching.h>
 
 #include "micro/bench.h"
+#include "micro/google.h"
 
 extern "C" {
 #include "models/pytorch.h"
@@ -34,7 +34,9 @@ extern "C" {
 namespace
 {
 
-bench_malloc jemalloc_aside;
+enum { GLIBC, JEMALLOC, MIMALLOC, TCMALLOC, MALLOCS };
+constexpr const char *malloc_names[MALLOCS] = {"glibc", "jemalloc", "mimalloc", "tcmalloc"};
+bench_malloc mallocs[MALLOCS];
 
 /* An allocator is made anew for each run; each of its threads calls alloc and free through a handle of its own. */
 
@@ -102,7 +104,7 @@ template <const weir_strategy_ops *(*strategy)(), std::uint32_t flags> class poo
         weir_pool *pool_;
         weir_stream *stream_;
     };
-    pool() { bench_pool_open(&bench_, strategy(), flags); }
+    pool() { bench_pool_open(&bench_, strategy(), flags, 0); }
     ~pool() { bench_pool_close(&bench_); }
     pool(const pool &) = delete;
     pool &operator=(const pool &) = delete;
@@ -115,7 +117,7 @@ template <const weir_strategy_ops *(*strategy)(), std::uint32_t flags> class poo
     bench_pool bench_ = {};
 };
 
-class host_malloc
+template <int which> class host_malloc
 {
   public:
     class handle
@@ -135,23 +137,7 @@ class host_malloc
       private:
         bench_malloc functions_;
     };
-    explicit host_malloc(bench_malloc functions) : functions_(functions) {}
-    handle of(int) { return handle(functions_); }
-
-  private:
-    bench_malloc functions_;
-};
-
-class glibc : public host_malloc
-{
-  public:
-    glibc() : host_malloc(bench_glibc()) {}
-};
-
-class jemalloc : public host_malloc
-{
-  public:
-    jemalloc() : host_malloc(jemalloc_aside) {}
+    handle of(int) { return handle(mallocs[which]); }
 };
 
 /* The allocator that the threads of the run under way share. */
@@ -199,7 +185,18 @@ void enter(const char *workload, const char *name, std::uint64_t size, int threa
     }
 }
 
-void enter_all(const char *workload, std::uint64_t size, int threads, bool with_jemalloc)
+template <int which> void enter_malloc(const char *workload, std::uint64_t size, int threads)
+{
+    const char *why = "";
+    if (bench_malloc_find(malloc_names[which], &mallocs[which], &why)) {
+        enter<host_malloc<which>>(workload, malloc_names[which], size, threads);
+    } else {
+        enter_absent(std::string(workload) + "/" + malloc_names[which],
+                     std::string("absent: ") + why);
+    }
+}
+
+void enter_workload(const char *workload, std::uint64_t size, int threads)
 {
     enter<empty_loop>(workload, "empty_loop", size, threads);
     enter<spin_lock>(workload, "spin_lock", size, threads);
@@ -211,41 +208,26 @@ void enter_all(const char *workload, std::uint64_t size, int threads, bool with_
             workload, "caching_single_threaded", size, threads);
     }
     enter<pool<model_pytorch_strategy, 0>>(workload, "pytorch_model", size, threads);
-    enter<glibc>(workload, "glibc", size, threads);
-    if (with_jemalloc) {
-        enter<jemalloc>(workload, "jemalloc", size, threads);
-    }
+    enter_malloc<GLIBC>(workload, size, threads);
+    enter_malloc<JEMALLOC>(workload, size, threads);
+    enter_malloc<MIMALLOC>(workload, size, threads);
+    enter_malloc<TCMALLOC>(workload, size, threads);
+}
+
+void enter_all()
+{
+    enter_workload("pair512", 512, 1);
+    enter_workload("pair1M", std::uint64_t{1} << 20, 1);
+    enter_workload("two512", 512, BENCH_STREAMS);
 }
 
 } // namespace
 
 int main(int count, char **arguments)
 {
-    bench_jemalloc_prepare(arguments);
-    const char *why = "";
-    const bool with_jemalloc = bench_jemalloc(&jemalloc_aside, &why);
-    benchmark::AddCustomContext("jemalloc", with_jemalloc ? "libjemalloc.so.2" : why);
-    bench_second_thread();
-
-    /* Defaults in front of the user's own words, of which the last counts. */
-    std::string defaults[] = {
-        "--benchmark_repetitions=7", "--benchmark_enable_random_interleaving=true",
-        "--benchmark_report_aggregates_only=true", "--benchmark_min_time=0.1"};
-    std::vector<char *> words = {arguments[0]};
-    for (auto &word : defaults) {
-        words.push_back(word.data());
-    }
-    words.insert(words.end(), arguments + 1, arguments + count);
-    int word_count = static_cast<int>(words.size());
-    words.push_back(nullptr);
-    benchmark::Initialize(&word_count, words.data());
-    if (benchmark::ReportUnrecognizedArguments(word_count, words.data())) {
-        return 1;
-    }
-    enter_all("pair512", 512, 1, with_jemalloc);
-    enter_all("pair1M", std::uint64_t{1} << 20, 1, with_jemalloc);
-    enter_all("two512", 512, BENCH_STREAMS, with_jemalloc);
-    benchmark::RunSpecifiedBenchmarks();
-    benchmark::Shutdown();
-    return 0;
+    return run_benchmarks(count, arguments,
+                          {"--benchmark_repetitions=7",
+                           "--benchmark_enable_random_interleaving=true",
+                           "--benchmark_report_aggregates_only=true", "--benchmark_min_time=0.1"},
+                          enter_all);
 }

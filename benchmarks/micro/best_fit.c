@@ -1,0 +1,153 @@
+/* best_fit.c: exact best fit over an ordered set of the free ranges by size and address.
+ *
+ * Guarantee: alloc takes the low end of the smallest range that fits, of equals the one at the lowest address; a freed
+ * range joins its free neighbours at once.
+ * Cost: O(log n) for n free ranges, and cache misses all the way down.
+ */
+#include "micro/best_fit.h"
+
+#include "models/size_tree.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define GRANULE UINT64_C(512)
+
+/* Ranges tile their region and are linked by address; a free one is in the tree. by_size has its place and size. */
+struct piece {
+    struct size_node by_size;
+    struct piece *previous;
+    struct piece *next;
+    bool taken;
+};
+
+struct model {
+    struct size_tree free;
+    struct piece *first; /* the lowest of the region that was added last */
+};
+
+static size_t state_size(const void *config)
+{
+    (void)config;
+    return sizeof(struct model);
+}
+
+static weir_status init(void *state, const void *config)
+{
+    (void)state;
+    return config == NULL ? WEIR_OK : WEIR_ERR_INVALID;
+}
+
+/* Of the one region. */
+static void fini(void *state)
+{
+    struct piece *piece = ((struct model *)state)->first;
+    while (piece != NULL) {
+        struct piece *next = piece->next;
+        free(piece);
+        piece = next;
+    }
+}
+
+static weir_status region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint,
+                              weir_lane lane, weir_tick tick, void **region)
+{
+    struct model *model = state;
+    struct piece *piece = calloc(1, sizeof(*piece));
+    (void)size_hint;
+    (void)lane;
+    (void)tick;
+    assert(model->first == NULL);
+    if (piece == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    piece->by_size.address = address;
+    piece->by_size.size = size;
+    size_tree_insert(&model->free, &piece->by_size);
+    model->first = piece;
+    *region = piece;
+    return WEIR_OK;
+}
+
+static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size,
+                         uint64_t align, weir_range *range)
+{
+    struct model *model = state;
+    const uint64_t bytes = (size + GRANULE - 1) & ~(GRANULE - 1);
+    struct size_node *node = size_tree_lower(&model->free, bytes, 0);
+    (void)lane;
+    (void)limit;
+    (void)align;
+    assert(align <= GRANULE);
+    if (node == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    struct piece *piece = WEIR_MODEL_OWNER(node, struct piece, by_size);
+    struct piece *rest = node->size > bytes ? calloc(1, sizeof(*rest)) : NULL;
+    if (node->size > bytes && rest == NULL) {
+        return WEIR_ERR_INTERNAL;
+    }
+    size_tree_remove(&model->free, node);
+    if (rest != NULL) {
+        rest->by_size.address = node->address + bytes;
+        rest->by_size.size = node->size - bytes;
+        rest->previous = piece;
+        rest->next = piece->next;
+        if (rest->next != NULL) {
+            rest->next->previous = rest;
+        }
+        piece->next = rest;
+        node->size = bytes;
+        size_tree_insert(&model->free, &rest->by_size);
+    }
+    piece->taken = true;
+    *range = (weir_range){node->address, bytes, piece};
+    return WEIR_OK;
+}
+
+/* `piece` swallows the one above it; neither is in the tree. */
+static void absorb_next(struct piece *piece)
+{
+    struct piece *next = piece->next;
+    piece->by_size.size += next->by_size.size;
+    piece->next = next->next;
+    if (piece->next != NULL) {
+        piece->next->previous = piece;
+    }
+    free(next);
+}
+
+static void release(void *state, void *token, weir_lane lane, weir_tick tick)
+{
+    struct model *model = state;
+    struct piece *piece = token;
+    (void)lane;
+    (void)tick;
+    piece->taken = false;
+    if (piece->next != NULL && !piece->next->taken) {
+        size_tree_remove(&model->free, &piece->next->by_size);
+        absorb_next(piece);
+    }
+    if (piece->previous != NULL && !piece->previous->taken) {
+        piece = piece->previous;
+        size_tree_remove(&model->free, &piece->by_size);
+        absorb_next(piece);
+    }
+    size_tree_insert(&model->free, &piece->by_size);
+}
+
+const weir_strategy_ops *best_fit_strategy(void)
+{
+    static const weir_strategy_ops ops = {
+        .struct_size = sizeof(ops),
+        .name = "best_fit",
+        .granule_bytes = GRANULE,
+        .state_size = state_size,
+        .init = init,
+        .fini = fini,
+        .region_add = region_add,
+        .alloc = alloc,
+        .free = release,
+    };
+    return &ops;
+}
