@@ -11,7 +11,13 @@ struct range_chunk {
     struct range ranges[];
 };
 
-enum { first_chunk_ranges = 64, largest_chunk_ranges = 8192 };
+enum {
+    first_chunk_ranges = 64,
+    largest_chunk_ranges = 8192,
+    few_ranges = 2048,    /* of an index: up to here a search looks at */
+    looks_among_few = 64, /* so many of a bin, */
+    looks_among_many = 4, /* and above at so many */
+};
 
 void weir__range_store_fini(struct range_store *store)
 {
@@ -109,10 +115,9 @@ static struct range *best_of(struct range *list, size_t most, uint64_t size, uin
 }
 
 /* The same where nothing but the size matters. */
-static struct range *best_by_size(struct range *list, uint64_t size)
+static struct range *best_by_size(struct range *list, size_t most, uint64_t size)
 {
     struct range *best = NULL;
-    size_t most = RANGE_INDEX_SCAN;
     for (struct range *range = list; range != NULL && most > 0; range = range->bin_next, most--) {
         if (range->size >= size && better(range, best)) {
             best = range;
@@ -128,11 +133,12 @@ struct range *weir__range_index_find(const struct range_index *index, uint64_t s
 {
     const struct range_bin own = range_bin_of(size);
     const bool plain = align <= RANGE_GRANULE && limit == WEIR_TICK_MAX;
+    const size_t most = index->ranges <= few_ranges ? looks_among_few : looks_among_many;
     bool cut = false;
     struct range_bin bin = own;
     while (next_bin(index, &bin)) {
         struct range *list = index->heads[bin.row][bin.column];
-        struct range *best = plain ? best_by_size(list, size) : best_of(list, RANGE_INDEX_SCAN, size, align, limit);
+        struct range *best = plain ? best_by_size(list, most, size) : best_of(list, most, size, align, limit);
         if (best != NULL) {
             return best;
         }

@@ -8,8 +8,10 @@
  *     rows           one bit per row with a range in it          (first level)
  *     bins[r]        one bit per bin of row r with a range in it (second level)
  *
- * Cost: insert and remove are constant. Search looks at most at RANGE_INDEX_SCAN ranges of two bins; only a search
- * that is about to refuse reads the rest of the request's own bin, so a refusal means that nothing fits.
+ * Cost: insert and remove are constant. Search usually decides in the first or second bin, of which it looks at a bounded
+ * number of ranges: at many while there are few ranges altogether, so that it is exactly best fit, at few when there are
+ * many, where those of a bin are nearly equal and each look is a cache miss. Only a search that is about to refuse
+ * reads on, so a refusal means that nothing fits.
  */
 #ifndef WEIR_ALLOCATORS_RANGE_INDEX_H
 #define WEIR_ALLOCATORS_RANGE_INDEX_H
@@ -20,7 +22,6 @@
 #define RANGE_GRANULE (UINT64_C(1) << RANGE_GRANULE_SHIFT)
 #define RANGE_INDEX_ROWS 40u
 #define RANGE_INDEX_COLUMNS 32u
-#define RANGE_INDEX_SCAN 16u
 
 struct range_region;
 struct slab;
@@ -59,6 +60,7 @@ struct range_store {
 };
 
 struct range_index {
+    uint64_t ranges;
     uint64_t rows;
     uint32_t bins[RANGE_INDEX_ROWS];
     struct range *heads[RANGE_INDEX_ROWS][RANGE_INDEX_COLUMNS];
@@ -97,6 +99,7 @@ static inline struct range_bin range_bin_of(uint64_t size)
 static inline void range_bin_insert(struct range_index *index, struct range *range, struct range_bin bin)
 {
     struct range **head = &index->heads[bin.row][bin.column];
+    index->ranges++;
     range->bin_prev = NULL;
     range->bin_next = *head;
     if (*head != NULL) {
@@ -109,6 +112,7 @@ static inline void range_bin_insert(struct range_index *index, struct range *ran
 
 static inline void range_bin_remove(struct range_index *index, struct range *range, struct range_bin bin)
 {
+    index->ranges--;
     if (range->bin_next != NULL) {
         range->bin_next->bin_prev = range->bin_prev;
     }
