@@ -61,6 +61,7 @@ static weir_walk_state walk_state(const weir_block *block)
 {
     switch ((weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed)) {
     case BLOCK_CACHED:
+    case BLOCK_RETURNED:
         return WEIR_WALK_CACHED;
     case BLOCK_PENDING:
         return WEIR_WALK_PENDING;
@@ -148,6 +149,7 @@ static void tally_block(void *ctx, weir_block *block)
     tally->blocks++;
     switch ((weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed)) {
     case BLOCK_LIVE:
+    case BLOCK_RETURNED: /* whoever has just freed it holds no lock */
         tally->requested += block->size;
         tally->live += block->capacity;
         if (block->size > block->capacity && tally->broken == NULL) {
@@ -270,6 +272,7 @@ weir_status weir_pool_check(weir_pool *pool, const char **why)
 static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream *stream)
 {
     stream_visit(stream);
+    (void)weir__inbox_clear(stream->owner, stream);
     const struct stream_counters *counters = &stream->counters;
     uint64_t allocs = 0;
     for (size_t i = 0; i < WEIR_SIZE_BUCKETS; i++) {

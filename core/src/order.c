@@ -227,12 +227,13 @@ bool weir__order_poll(weir_pool *pool)
         return false;
     }
     for (size_t lane = 1; (stream = stream_at(pool, lane, &last_free)) != NULL; lane++) {
-        if (last_free == 0) {
+        if (last_free == 0 && inbox_is_empty(stream)) {
             continue;
         }
         uint64_t recorded = 0;
         uint64_t failed = 0;
         stream_visit(stream);
+        moved |= weir__inbox_clear(pool, stream);
         weir_tick finished = query_probe(stream, last_free, &recorded, &failed);
         stream_unlock(stream);
         pool_lock(pool);
@@ -572,7 +573,8 @@ static bool climb_among_others(struct request *request)
         if (climb(request)) {
             return true;
         }
-        if (request->broken != WEIR_OK || slow_frees(request->pool) == before) {
+        if (request->broken != WEIR_OK ||
+            (!weir__order_flush(request->pool, NULL) && slow_frees(request->pool) == before)) {
             return false;
         }
     }
@@ -764,8 +766,9 @@ void weir__order_free_idle(weir_block *block)
 
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
 {
+    const bool came_in = weir__inbox_clear(pool, stream);
     if (stream->cached_bytes == 0) {
-        return false;
+        return came_in;
     }
     weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
     pool_lock(pool);

@@ -9,6 +9,7 @@
  * granules as the one it was made for, so it is never too small. What a cache may hold is bounded in bytes, count and
  * block size, and it is flushed before the pool takes more memory.
  */
+#include "front_cache.h"
 #include "pool_internal.h"
 
 #include <stdio.h>
@@ -22,8 +23,6 @@
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 #define OUT_OF_LINE __attribute__((noinline))
-#define LIKELY(condition) __builtin_expect(!!(condition), 1)
-#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 /* --- locks --- */
 
@@ -42,6 +41,7 @@ void weir__pool_lock_all(weir_pool *pool)
         weir_stream *stream = pool->streams[locked];
         pool_unlock(pool);
         stream_visit(stream);
+        (void)weir__inbox_clear(pool, stream);
         locked++;
         pool_lock(pool);
     }
@@ -246,39 +246,6 @@ static inline void prove(weir_pool *pool)
 
 /* --- the hot path --- */
 
-static inline struct front_slot *front_slot(weir_stream *stream, uint64_t granules)
-{
-    return &stream->front[granules * UINT64_C(0x9E3779B97F4A7C15) >> (64 - FRONT_SLOTS_SHIFT)];
-}
-
-/* Stream lock held. */
-static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capacity)
-{
-    struct stream_counters *counters = &stream->counters;
-    counters->sizes[63u - (unsigned)__builtin_clzll(size)]++;
-    counters->requested += (int64_t)size;
-    if (UNLIKELY(counters->requested > counters->peak_requested)) {
-        counters->peak_requested = counters->requested;
-    }
-    counters->live += (int64_t)capacity;
-    if (UNLIKELY(counters->live > counters->peak_live)) {
-        counters->peak_live = counters->live;
-    }
-}
-
-static inline void count_free(weir_stream *stream, const weir_block *block)
-{
-    struct stream_counters *counters = &stream->counters;
-    counters->frees++;
-    counters->requested -= (int64_t)block->size;
-    counters->live -= (int64_t)block->capacity;
-}
-
-static inline weir_block_state state_of(const weir_block *block)
-{
-    return (weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed);
-}
-
 /* Stream lock held: the block becomes the caller's. */
 static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t size)
 {
@@ -287,24 +254,6 @@ static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t siz
     block->stream = stream;
     atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_relaxed);
     count_alloc(stream, size, capacity);
-}
-
-/* Stream lock held: takes a cached block of exactly that many granules, NULL when there is none. */
-static inline weir_block *front_pop(weir_stream *stream, uint64_t granules)
-{
-    struct front_slot *slot = front_slot(stream, granules);
-    if (UNLIKELY(slot->granules != granules || slot->count == 0)) {
-        return NULL;
-    }
-    weir_block *block = slot->blocks[--slot->count];
-    stream->cached_bytes -= block->capacity;
-    return block;
-}
-
-/* The size in granules, less one: what the front cache compares. */
-static inline uint64_t granules_of(const weir_pool *pool, uint64_t size)
-{
-    return (size - 1) >> pool->granule_shift;
 }
 
 /* Everything but an ordinary hit, kept out of line so that the hit pays for nothing that only this needs. Arguments are
@@ -324,6 +273,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     weir_block *block = NULL;
     if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
         block = front_pop(stream, granules_of(pool, size));
+        block = block != NULL ? block : weir__inbox_take(pool, stream, granules_of(pool, size));
     }
     if (block == NULL) {
         struct request request = {
@@ -365,7 +315,7 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
     if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
                stream_lock_try(&stream->lock))) {
         /* size - 1 turns size 0 away as well. */
-        if (UNLIKELY(size - 1 >= stream->front_block_bytes)) {
+        if (UNLIKELY(size - 1 >= front_block_bytes(stream))) {
             stream_unlock(stream);
             return alloc_slow(pool, stream, size, align, out, false);
         }
@@ -379,34 +329,6 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
         return WEIR_OK;
     }
     return alloc_slow(pool, stream, size, align, out, false);
-}
-
-/* Stream lock held. False when no slot has the block's size, or there is no room. */
-static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
-{
-    const uint64_t granules = granules_of(pool, block->size);
-    struct front_slot *slot = front_slot(stream, granules);
-    const uint64_t bytes = stream->cached_bytes + block->capacity;
-    if (UNLIKELY(slot->granules != granules || slot->count >= FRONT_DEPTH ||
-                 bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed))) {
-        return false;
-    }
-    slot->blocks[slot->count++] = block;
-    stream->cached_bytes = bytes;
-    atomic_store_explicit(&block->state, BLOCK_CACHED, memory_order_relaxed);
-    return true;
-}
-
-/* Stream lock held. Gives an empty slot to the block's size, which is how sizes enter the cache. */
-static bool front_claim(weir_pool *pool, weir_stream *stream, weir_block *block)
-{
-    const uint64_t granules = granules_of(pool, block->size);
-    struct front_slot *slot = front_slot(stream, granules);
-    if (block->size > pool->config.front_cache_block_bytes || slot->count > 0) {
-        return false;
-    }
-    slot->granules = granules;
-    return front_push(pool, stream, block);
 }
 
 /* A use lasts until the free: now is the moment to say up to which tick. The tick is read under that stream's lock,
@@ -462,7 +384,12 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
         if (block->uses != NULL && state_of(block) == BLOCK_LIVE) {
             close_uses(block);
         }
-        stream_lock(stream);
+        if (!weir__stream_lock_try_shared(&stream->lock)) {
+            if (block->uses == NULL && weir__inbox_put(pool, block, stream)) {
+                return WEIR_OK;
+            }
+            stream_lock(stream);
+        }
         if (state_of(block) != BLOCK_LIVE) {
             stream_unlock(stream);
             return WEIR_ERR_INVALID;
@@ -471,7 +398,7 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
     const uint64_t address = block_address(block);
     record_free(pool, block, stream->lane);
     count_free(stream, block);
-    const bool cached = block->uses == NULL && (front_push(pool, stream, block) || front_claim(pool, stream, block));
+    const bool cached = block->uses == NULL && front_keep(pool, stream, block);
     if (!cached) {
         weir__order_free(block, stream);
     }
@@ -489,7 +416,7 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
 {
     if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool && block->uses == NULL &&
                stream_lock_try(&stream->lock))) {
-        if (UNLIKELY(state_of(block) != BLOCK_LIVE || block->size > stream->front_block_bytes)) {
+        if (UNLIKELY(state_of(block) != BLOCK_LIVE || block->size > front_block_bytes(stream))) {
             stream_unlock(stream);
             return free_slow(pool, block, stream, false);
         }
@@ -660,7 +587,8 @@ weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
         }
         atomic_store_explicit(&pool->recorder, recorder, memory_order_release);
         for (size_t lane = 1; lane < pool->lanes; lane++) {
-            pool->streams[lane]->front_block_bytes = weir__pool_front_block_bytes(pool);
+            atomic_store_explicit(&pool->streams[lane]->front_block_bytes, weir__pool_front_block_bytes(pool),
+                                  memory_order_relaxed);
         }
     }
     weir__pool_unlock_all(pool);

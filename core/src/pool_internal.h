@@ -2,6 +2,7 @@
  *
  *     pool.c     create, destroy, and the hot path: alloc and free through a stream's front cache
  *     order.c    everything that decides which freed memory a stream may have: the ladder, polling, waiting
+ *     inbox.c    frees by threads that do not feed the stream
  *     stream.c   streams, their clocks, and what callers tell about events
  *     region.c   taking regions from the device and giving them back
  *     block.c    descriptors and the table from address to block
@@ -21,6 +22,9 @@
 #include "internal.h"
 #include "stream_lock.h"
 
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
 /* What a build with -DWEIR_CHECKS=n does beyond the ordinary:
  *     1   handles are looked up before they are followed: a foreign pointer is WEIR_ERR_INVALID, not a crash
  *     2   the strategy's invariants are proved after every 256th call that reaches it
@@ -37,6 +41,7 @@ typedef enum weir_block_state {
     BLOCK_TAKEN,   /* on its way to the caller: the strategy's books have it, the stream's counters do not */
     BLOCK_LIVE,    /* the caller's */
     BLOCK_CACHED,  /* in a front cache */
+    BLOCK_RETURNED, /* freed by a thread that does not feed the stream, in the stream's inbox: counted as live */
     BLOCK_PENDING, /* freed, waiting for several streams */
 } weir_block_state;
 
@@ -64,6 +69,7 @@ struct weir_block {
     weir_block *next;      /* in the list of unused or of pending blocks */
     uint64_t id;           /* for the recorder; means nothing while nobody records */
     _Atomic(weir_block *) chain; /* in the index by address */
+    _Atomic uint64_t pile;       /* bytes in the inbox from this block down */
 };
 
 /* Blocks by address, for whoever holds nothing else. It is made when it is first asked for, so that callers who keep
@@ -119,7 +125,7 @@ struct weir_stream {
     weir_pool *pool; /* what callers' arguments are checked against; NULL once retired */
     struct stream_lock lock;
     _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
-    uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody records */
+    _Atomic uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody records */
     uint64_t cached_bytes;
     struct stream_counters counters;
     weir_pool *owner;
@@ -127,6 +133,7 @@ struct weir_stream {
     uint64_t serial; /* never used twice in a pool */
     weir_lane lane; /* the stream's number, from 1 */
     struct probe probe;
+    weir_block *returned; /* taken out of the inbox and not looked at yet */
     _Alignas(64) struct front_slot front[FRONT_SLOTS];
 
     /* Under the pool's lock: */
@@ -137,6 +144,9 @@ struct weir_stream {
     weir_tick last_free; /* the latest tick stamped on memory that went back to the strategy or is pending */
     weir_tick *clock;    /* by lane: this stream's tail is ordered after that lane's tick */
     size_t clock_lanes;
+
+    /* Without a lock: */
+    _Alignas(128) _Atomic(weir_block *) inbox; /* what other threads have freed on this stream: see inbox.c */
 };
 
 /* --- regions --- */
@@ -260,6 +270,40 @@ static inline uint64_t block_address(const weir_block *block)
     return atomic_load_explicit(&block->address, memory_order_relaxed);
 }
 
+/* --- counters and states (inline) --- */
+
+static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capacity)
+{
+    struct stream_counters *counters = &stream->counters;
+    counters->sizes[63u - (unsigned)__builtin_clzll(size)]++;
+    counters->requested += (int64_t)size;
+    if (UNLIKELY(counters->requested > counters->peak_requested)) {
+        counters->peak_requested = counters->requested;
+    }
+    counters->live += (int64_t)capacity;
+    if (UNLIKELY(counters->live > counters->peak_live)) {
+        counters->peak_live = counters->live;
+    }
+}
+
+static inline void count_free(weir_stream *stream, const weir_block *block)
+{
+    struct stream_counters *counters = &stream->counters;
+    counters->frees++;
+    counters->requested -= (int64_t)block->size;
+    counters->live -= (int64_t)block->capacity;
+}
+
+static inline weir_block_state state_of(const weir_block *block)
+{
+    return (weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed);
+}
+
+static inline uint64_t front_block_bytes(const weir_stream *stream)
+{
+    return atomic_load_explicit(&stream->front_block_bytes, memory_order_relaxed);
+}
+
 /* --- pool.c --- */
 
 /* Pool lock held: the largest block that may go the short way through a front cache now. */
@@ -315,6 +359,22 @@ weir_stream *weir__order_unfinished_locked(weir_pool *pool, uint64_t round);
 weir_status weir__order_sync_in(weir_pool *pool, weir_stream *stream, uint64_t round);
 /* Pool lock held: takes a range for the request from a lane and makes a block of it. */
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
+
+/* --- inbox.c --- */
+
+/* Frees a live block that no other stream uses, without the stream's lock, for a thread that does not feed the stream.
+ * False: it must be freed the ordinary way, or is not live. */
+bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream);
+/* Stream lock held, the pool's is not: a block of exactly that many granules out of what came in, NULL when there is
+ * none. What does not match goes where frees go. */
+weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t granules);
+/* Likewise: everything goes where frees go. True when there was something. */
+bool weir__inbox_clear(weir_pool *pool, weir_stream *stream);
+
+static inline bool inbox_is_empty(const weir_stream *stream)
+{
+    return atomic_load_explicit(&stream->inbox, memory_order_relaxed) == NULL;
+}
 
 /* --- stream.c --- */
 

@@ -105,7 +105,7 @@ static void settle_in(weir_stream *place, void *native)
     place->native = native;
     place->serial = ++place->owner->next_serial;
     place->retired = false;
-    place->front_block_bytes = weir__pool_front_block_bytes(place->owner);
+    atomic_store_explicit(&place->front_block_bytes, weir__pool_front_block_bytes(place->owner), memory_order_relaxed);
     place->pool = place->owner;
 }
 
@@ -162,7 +162,7 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
     weir__order_done_locked(stream, atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed));
     stream->retired = true;
     stream->pool = NULL;
-    stream->front_block_bytes = 0;
+    atomic_store_explicit(&stream->front_block_bytes, 0, memory_order_relaxed);
     stream->native = NULL;
     if (stream->clock_lanes > 0) {
         memset(stream->clock, 0, stream->clock_lanes * sizeof(*stream->clock));
@@ -187,6 +187,7 @@ weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
         }
     }
     stream_visit(stream);
+    (void)weir__inbox_clear(pool, stream);
     weir_event *event = stream->probe.event;
     stream->probe = (struct probe){ 0 };
     pool_lock(pool);
