@@ -18,8 +18,7 @@
  */
 #include <weir/caching.h>
 
-#include <string.h>
-
+#include "config.h"
 #include "runs.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -50,13 +49,10 @@ static size_t caching_state_size(const void *config)
 static weir_status caching_init(void *state, const void *config)
 {
     struct caching *caching = state;
-    weir_caching_config own = WEIR_CACHING_CONFIG_INIT;
-    if (config != NULL) {
-        size_t given = ((const weir_caching_config *)config)->struct_size;
-        if (given < sizeof(size_t) || given > sizeof(own)) {
-            return WEIR_ERR_INVALID;
-        }
-        memcpy(&own, config, given);
+    weir_caching_config own;
+    weir_status status = weir__strategy_config(&own, sizeof(own), config);
+    if (status != WEIR_OK) {
+        return status;
     }
     *caching = (struct caching){
         .small_bytes = own.small_bytes != 0 ? own.small_bytes : DEFAULT_SMALL,
