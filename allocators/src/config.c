@@ -1,5 +1,5 @@
-/* allocators/src/config.c: see config.h. A strategy sees nothing of core but its contract, so what core does with its own
- * structs stands here once more, for all strategies. */
+/* allocators/src/config.c: see config.h. A strategy sees nothing of core but its contract, so what core does with its
+ * own structs stands here once more, for all strategies. */
 #include "config.h"
 
 #include <string.h>

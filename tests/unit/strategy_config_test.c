@@ -1,8 +1,9 @@
-/* strategy_config_test.c: the config structs of strategies between callers and libraries of different age, by the helper
- * and through every strategy that has one. */
+/* strategy_config_test.c: the config structs of strategies between callers and libraries of different age, by the
+ * helper and through every strategy that has one. */
 #include "config.h"
 
 #include <weir/caching.h>
+#include <weir/routing.h>
 #include <weir/size_class.h>
 
 #include <setjmp.h>
@@ -90,6 +91,7 @@ static void every_strategy_reads_by_size(void **state)
     } strategies[] = {
         {weir_caching_strategy(), sizeof(weir_caching_config)},
         {weir_size_class_strategy(), sizeof(weir_size_class_config)},
+        {weir_routing_strategy(), sizeof(weir_routing_config)},
     };
     for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
         const weir_strategy_ops *ops = strategies[i].ops;
