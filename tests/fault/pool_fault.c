@@ -11,6 +11,7 @@
  * is at work, not the simulator below it.
  */
 #include <weir/adaptor.h>
+#include <weir/arena_strategy.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/routing.h>
@@ -232,11 +233,11 @@ static weir_status pool_result(weir_status status)
     return status;
 }
 
-enum { with_caching, with_size_class, with_routing, strategies };
+enum { with_caching, with_size_class, with_routing, with_arena, strategies };
 
 /* The strategy of the test that runs, and its name for messages. */
 static int strategy;
-static const char *const strategy_names[strategies] = { "caching", "size_class", "routing" };
+static const char *const strategy_names[strategies] = { "caching", "size_class", "routing", "arena" };
 
 __attribute__((format(printf, 2, 3))) static void complain(const struct world *w, const char *format, ...)
 {
@@ -562,9 +563,10 @@ static weir_status create_pool(struct world *w, weir_growth growth)
         .large_config = &caching,
         .threshold_bytes = REGION / 8,
     };
-    const void *const configs[strategies] = { &caching, &size_class, &routing };
+    const weir_arena_strategy_config arena = { .struct_size = sizeof(arena), .chunk_bytes = REGION };
+    const void *const configs[strategies] = { &caching, &size_class, &routing, &arena };
     const weir_strategy_ops *const tables[strategies] = { weir_caching_strategy(), weir_size_class_strategy(),
-                                                          weir_routing_strategy() };
+                                                          weir_routing_strategy(), weir_arena_strategy() };
     weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
     pool.device = w->counted;
     pool.strategy = tables[strategy];
@@ -731,10 +733,10 @@ static void test_every_host_allocation_may_fail(void **state)
 
 int main(void)
 {
-    static int which[strategies] = { with_caching, with_size_class, with_routing };
+    static int which[strategies] = { with_caching, with_size_class, with_routing, with_arena };
 #define WITH_EACH(test)                                                                                             \
     cmocka_unit_test_prestate(test, &which[with_caching]), cmocka_unit_test_prestate(test, &which[with_size_class]), \
-        cmocka_unit_test_prestate(test, &which[with_routing])
+        cmocka_unit_test_prestate(test, &which[with_routing]), cmocka_unit_test_prestate(test, &which[with_arena])
     const struct CMUnitTest tests[] = {
         WITH_EACH(test_every_device_call_may_fail),
         WITH_EACH(test_a_device_may_fail_again_and_again),
