@@ -1,30 +1,32 @@
 /* allocators/src/arena.c: a bump pointer over chunks.
  *
- * Idea: a chunk is a region. A lane takes blocks from the low end of one free piece, its `current`, one after the other.
- * What is taken together lies together, so what is released together leaves a whole chunk: a freed block joins its free
- * neighbours of the same lane, the free end above it included, which is how the bump pointer comes down when blocks are
- * freed in the opposite order. A chunk of which everything has been freed in one lane is therefore one piece again,
- * reset, with the latest tick of all its frees: nothing visits its blocks. When they were freed in several lanes, gather
- * resets it for a lane that may have each part.
+ * Idea: a chunk is a region. A lane takes blocks from the low end of one free piece, its `current`, one after the
+ * other. What is taken together lies together, so what is released together leaves a whole chunk: a freed block joins
+ * its free neighbours of the same lane, the free end above it included, which is how the bump pointer comes down when
+ * blocks are freed in the opposite order. A chunk of which everything has been freed in one lane is therefore one
+ * piece again, reset, with the latest tick of all its frees: nothing visits its blocks. When they were freed in
+ * several lanes, gather resets it for a lane that may have each part.
  *
  * A lane whose current piece is too small bumps into the smallest free *place* that holds the request: a wholly free
- * chunk, or a hole of at least 64 KiB or an eighth of its chunk (bumping into holes between live data is what Immix does,
- * Blackburn and McKinley, PLDI 2008). Smaller holes are *crumbs*: nobody looks at them until neighbours join them.
+ * chunk, or a hole of at least 64 KiB or an eighth of its chunk (bumping into holes between live data is what Immix
+ * does, Blackburn and McKinley, PLDI 2008). Smaller holes are *crumbs*: nobody looks at them until neighbours join
+ * them.
  *
  * Guarantee: alloc refuses only when no place of the lane and not its current piece holds the request, gather as a last
  * resort only when no run of usable pieces does, crumbs included.
  *
- * Waste. Inside a block: below one granule (512 bytes). At the end of a chunk: what is left is less than the request that
- * did not fit, so less than a quarter of the chunk, and a place for smaller ones while it is 64 KiB. Between blocks: no
- * bound. One block that outlives the others keeps its chunk from going back, and crumbs beside it, up to 64 KiB between
- * any two blocks, wait for the last resort: this is no strategy for lifetimes that have nothing to do with each other.
- * Chunks that are wholly free are kept until the pool wants them back: it returns them when it trims and before it grows
- * (exchange in core/src/order.c), so at most as many lie idle as were in use at a time.
+ * Waste. Inside a block: below one granule (512 bytes). At the end of a chunk: what is left is less than the request
+ * that did not fit, and what asks for a quarter of a chunk gets one of its own, so less than a quarter; while it is 64
+ * KiB it is a place for smaller requests. Between blocks: no bound. One block that outlives the others keeps its chunk
+ * from going back, and crumbs beside it, up to 64 KiB between any two blocks, wait for the last resort: this is no
+ * strategy for lifetimes that have nothing to do with each other. Chunks that are wholly free are kept. What bounds
+ * them is the pool, not this file: it returns them when it trims, and before it grows it returns those that lie idle
+ * (exchange in core/src/order.c), so it holds no more than a peak needed.
  *
  * Cost: alloc and free are constant. A search for a place looks at 16 pieces where it is not sure to succeed; only one
- * that is about to refuse reads the rest of the request's own bin. promote costs a constant per piece that moves. gather
- * is linear in the pieces of chunks with enough free bytes, and free when all free memory is in the asking lane. largest
- * reads one bin. Host memory: 88 bytes per block or free piece, 3.6 KiB per lane.
+ * that is about to refuse reads the rest of the request's own bin. promote costs a constant per piece that moves.
+ * gather is linear in the pieces of chunks with enough free bytes, and free when all free memory is in the asking
+ * lane. largest reads one bin. Host memory: 88 bytes per block or free piece, 3.6 KiB per lane.
  *
  * Counters that show it: free_bytes and largest_free_bytes of stats; the pool's served[] by rung.
  */
@@ -85,8 +87,8 @@ struct bins {
     struct piece *of[bin_count];
 };
 
-/* oldest->tick <= ... <= newest->tick. Each of these pieces is in `places` or in `crumbs`: is_place says where. `current`
- * is one of them or NULL: where the lane bumps. */
+/* oldest->tick <= ... <= newest->tick. Each of these pieces is in `places` or in `crumbs`: is_place says where.
+ * `current` is one of them or NULL: where the lane bumps. */
 struct lane {
     struct piece *oldest;
     struct piece *newest;
@@ -546,8 +548,8 @@ static struct piece *look(const struct bins *bins, unsigned from, unsigned to,
     return NULL;
 }
 
-/* Where the lane should bump next: the smallest that does, so that wholly free chunks stay so for as long as possible. In
- * the bins above the request's own everything serves, apart from ticks. Complete when there is no limit. */
+/* Where the lane should bump next: the smallest that does, so that wholly free chunks stay so for as long as possible.
+ * In the bins above the request's own everything serves, apart from ticks. Complete when there is no limit. */
 static struct piece *find_place(const struct lane *lane, const struct want *want)
 {
     const struct bins *bins = &lane->places;
@@ -599,8 +601,8 @@ static struct piece *bump(struct arena *arena, struct piece *piece, uint64_t byt
     return low;
 }
 
-/* The padding below the block stays free, where it was in the order of ticks. Nothing has changed but that it is a piece
- * of its own when there is no host memory for the block. */
+/* The padding below the block stays free, where it was in the order of ticks. Nothing has changed but that it is a
+ * piece of its own when there is no host memory for the block. */
 static struct piece *take(struct arena *arena, struct piece *piece, const struct want *want)
 {
     const uint64_t padding = padding_in(piece, want->align);

@@ -1,7 +1,7 @@
 /* core/src/arena.c: arenas: a bump pointer over blocks of a pool.
  *
- * Idea: chunks in a list. The first ones are in use, up to `current`; those behind it are empty and kept. A release lets
- * the pointer fall back; the chunks above become empty, and those beyond what may be kept return to the pool.
+ * Idea: chunks in a list. The first ones are in use, up to `current`; those behind it are empty and kept. A release
+ * lets the pointer fall back; the chunks above become empty, and those beyond what may be kept return to the pool.
  *
  *     first -> ... -> current -> kept -> ... -> kept       current NULL: nothing is in use
  *              used  |  top     | empty (top 0)
@@ -14,7 +14,7 @@
  * exactly when the stack still holds its serial at its depth; that needs no search.
  *
  * Cost: alloc, mark and rewind are constant; release visits the chunks that it empties and those that are kept. Host
- * memory: 56 bytes per chunk, 40 per mark that could still be rewound to. Counters: weir_arena_stats.
+ * memory: 48 bytes per chunk, 40 per mark that could still be rewound to. Counters: weir_arena_stats.
  */
 #include <weir/arena.h>
 
@@ -173,8 +173,8 @@ static weir_status note_users(weir_arena *arena, struct chunk *chunk)
 
 /* --- blocks --- */
 
-/* In the order of the arena's stream. When that has been retired, which was waited for, in the order of a stream that was
- * named for the block; when all of these have been retired too, nobody's work is left. */
+/* In the order of the arena's stream. When that has been retired, which was waited for, in the order of a stream that
+ * was named for the block; when all of these have been retired too, nobody's work is left. */
 static void give_back(weir_arena *arena, struct chunk *chunk)
 {
     weir_status status = weir_pool_free(arena->pool, chunk->block, arena->stream);

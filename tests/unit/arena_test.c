@@ -616,7 +616,8 @@ static void an_untold_stream_is_a_hazard(void **state)
     }
 }
 
-/* A use holds for what is allocated later, in the same chunk, in a kept one, in a new one and in blocks of their own. */
+/* A use holds for what is allocated later, in the same chunk, in a kept one, in a new one and in blocks of their own.
+ * */
 static void a_use_covers_what_comes_later(void **state)
 {
     (void)state;
