@@ -464,15 +464,18 @@ static bool exchange(struct request *request, uint64_t bytes)
 }
 
 /* Whether regions may be exchanged only to keep reserved memory low. Sizes that change with every request would buy that
- * with device calls for ever: a share of the requests may, and some at the start, while the pool finds its size. */
-static bool affords_exchange(weir_pool *pool)
+ * with device calls for ever: a share of the requests may, and some at the start, while the pool finds its size. All may
+ * where much more would be reserved than was ever live. */
+static bool affords_exchange(weir_pool *pool, uint64_t wish)
 {
     uint64_t served = 0;
     pool_lock(pool);
     for (size_t rung = 0; rung < WEIR_RUNG_COUNT; rung++) {
         served += pool->served[rung];
     }
-    const bool affords = pool->region_frees < exchanges_at_start + served / requests_per_exchange;
+    const uint64_t peak = (uint64_t)pool->peak_live;
+    const bool affords = pool->region_frees < exchanges_at_start + served / requests_per_exchange ||
+                         pool->reserved_bytes + wish > peak + peak / 3;
     pool_unlock(pool);
     return affords;
 }
@@ -533,7 +536,8 @@ static bool climb(struct request *request)
     if (prefers_waiting(pool) && wait_and_search(request)) {
         return true;
     }
-    if (!keeps_idle && affords_exchange(pool) && exchange(request, weir__region_wish(request))) {
+    const uint64_t wish = keeps_idle ? 0 : weir__region_wish(request);
+    if (!keeps_idle && affords_exchange(pool, wish) && exchange(request, wish)) {
         return true;
     }
     const uint64_t frees_before = region_frees(pool);

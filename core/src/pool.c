@@ -191,6 +191,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     }
     /* A child after fork has no use of the parent's device handles: it frees host memory only. */
     const bool same_process = pool->process == getpid();
+    weir__arena_orphan_all(pool);
     if (same_process) {
         quiesce(pool, &first);
         return_regions(pool, &first);
