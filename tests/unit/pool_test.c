@@ -699,22 +699,34 @@ static void test_the_front_cache_is_bounded(void **state)
     }
     const weir_stats stats = figures(&w);
     assert_true(stats.cached_bytes > 0 && stats.cached_bytes <= stats.reserved_bytes / 32);
-
-    /* P3: in a pool so large that only the number of blocks of one size is the bound. */
-    (void)get(&w, A, 8 * REGION);
-    for (int i = 0; i < 20; i++) {
-        blocks[i] = get(&w, A, 512);
-    }
-    for (int i = 0; i < 20; i++) {
-        put(&w, blocks[i], A);
-    }
-    assert_true(figures(&w).cached_bytes > stats.cached_bytes && figures(&w).cached_bytes <= 10 * 512);
     close_world(&w);
 
     w = open_world((struct wish){ .flags = WEIR_POOL_NO_FRONT_CACHE });
     put(&w, get(&w, A, 512), A);
     assert_int_equal(figures(&w).cached_bytes, 0);
     (void)get_by(&w, A, 512, WEIR_RUNG_LANE);
+    close_world(&w);
+}
+
+/* P3: one block more than there is room for, of every size, so that each place for a size has neighbours in use. */
+static void test_p3_a_full_front_cache_takes_no_more(void **state)
+{
+    (void)state;
+    enum { sizes = 40, blocks_each = 10 };
+    struct world w = open_world((struct wish){ .capacity = 4096 * REGION });
+    weir_block *blocks[sizes][blocks_each];
+    (void)get(&w, A, 2048 * REGION); /* what is cached in all may be a share of what is reserved */
+    for (unsigned i = 0; i < sizes * blocks_each; i++) {
+        blocks[i / blocks_each][i % blocks_each] = get(&w, A, (i / blocks_each + 1) * 512);
+    }
+    for (unsigned i = 0; i < sizes * blocks_each; i++) {
+        put(&w, blocks[i / blocks_each][i % blocks_each], A);
+    }
+    assert_true(figures(&w).cached_bytes > 0 && figures(&w).cached_bytes < figures(&w).reserved_bytes / 32);
+    check(&w);
+    for (unsigned i = 0; i < sizes * blocks_each; i++) {
+        (void)get(&w, A, (i / blocks_each + 1) * 512);
+    }
     close_world(&w);
 }
 
@@ -778,6 +790,26 @@ static void test_an_older_event_teaches_only_what_was_before_it(void **state)
     tell_order(&w, B, C);
     tell_order(&w, A, B);
     (void)get_by(&w, C, REGION, WEIR_RUNG_GROWN);
+    close_world(&w);
+}
+
+/* The same from the other end: C waits late for an early event. */
+static void test_an_event_teaches_nothing_that_came_after_it(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_event *early = new_event(w.sim);
+    weir_block *block = get(&w, A, REGION);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    ok(weir_device_event_record(w.device, early, w.native[B]));
+    ok(weir_stream_recorded(w.pool, early, w.stream[B]));
+    tell_order(&w, A, B);
+    ok(weir_device_stream_wait_event(w.device, w.native[C], early));
+    ok(weir_stream_waited(w.pool, w.stream[C], early));
+    (void)get_by(&w, C, REGION, WEIR_RUNG_GROWN);
+    ok(weir_event_forgotten(w.pool, early));
+    ok(weir_device_event_destroy(w.device, early));
     close_world(&w);
 }
 
@@ -1309,25 +1341,23 @@ static void test_s1_a_merge_keeps_the_later_tick(void **state)
 static void test_s1_gathering_leaves_a_rest_as_of_now(void **state)
 {
     (void)state;
-    static const int donors[] = { B, D };
+    static const int others[] = { B, D };
     for (int i = 0; i < 2; i++) {
         struct world w = open_world((struct wish){ .capacity = REGION });
         weir_block *x = get(&w, A, REGION / 2);
-        weir_block *y = get(&w, A, REGION / 2);
-        for (int events = 0; events < 5; events++) { /* B's ticks run ahead of the donors' */
+        weir_block *y = get(&w, others[i], REGION / 2);
+        for (int events = 0; events < 5; events++) { /* the ticks of B run ahead of the donors' */
             tell_order(&w, B, C);
         }
         run_on(&w, x, A);
-        run_on(&w, y, A);
         put(&w, x, A);
         tell_order(&w, A, B);
-        order(w.sim, w.native[A], w.native[D]);
-        run_on(&w, y, donors[i]);
-        put(&w, y, donors[i]);
-        if (donors[i] != B) {
-            tell_order(&w, donors[i], B);
+        run_on(&w, y, others[i]);
+        put(&w, y, others[i]);
+        if (others[i] != B) {
+            tell_order(&w, others[i], B);
         }
-        weir_block *taken = get(&w, B, REGION - 4096);
+        weir_block *taken = get_by(&w, B, REGION - 4096, WEIR_RUNG_GATHERED);
         run_on(&w, taken, B);
         weir_block *rest = get(&w, C, 4096);
         run_on(&w, rest, C);
@@ -1637,10 +1667,12 @@ int main(void)
         cmocka_unit_test(test_t5_the_callback_holds_no_lock),
         cmocka_unit_test(test_the_front_cache_serves_its_own_stream_only),
         cmocka_unit_test(test_the_front_cache_is_bounded),
+        cmocka_unit_test(test_p3_a_full_front_cache_takes_no_more),
         cmocka_unit_test(test_own_lane),
         cmocka_unit_test(test_open_lane),
         cmocka_unit_test(test_ordered_through_a_third_stream),
         cmocka_unit_test(test_an_older_event_teaches_only_what_was_before_it),
+        cmocka_unit_test(test_an_event_teaches_nothing_that_came_after_it),
         cmocka_unit_test(test_polled),
         cmocka_unit_test(test_flushed),
         cmocka_unit_test(test_gathered),
