@@ -562,10 +562,12 @@ struct live_visit {
     void *ctx;
 };
 
+/* A block that has come into an inbox since its stream was locked is listed too: its free is still to be recorded. */
 static void show_live(void *ctx, weir_block *block)
 {
     const struct live_visit *visit = ctx;
-    if (state_of(block) == BLOCK_LIVE) {
+    const weir_block_state state = state_of(block);
+    if (state == BLOCK_LIVE || state == BLOCK_RETURNED) {
         block->id = atomic_fetch_add_explicit(&block->pool->next_block_id, 1, memory_order_relaxed);
         visit->live(visit->ctx, block->id, block->size, block->stream->lane, block_address(block));
     }

@@ -133,7 +133,7 @@ struct weir_stream {
     uint64_t serial; /* never used twice in a pool */
     weir_lane lane; /* the stream's number, from 1 */
     struct probe probe;
-    weir_block *returned; /* taken out of the inbox and not looked at yet */
+    _Atomic(weir_block *) returned; /* taken out of the inbox and not looked at yet; others see whether there is any */
     _Alignas(64) struct front_slot front[FRONT_SLOTS];
 
     /* Under the pool's lock: */
@@ -368,12 +368,13 @@ bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream);
 /* Stream lock held, the pool's is not: a block of exactly that many granules out of what came in, NULL when there is
  * none. What does not match goes where frees go. */
 weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t granules);
-/* Likewise: everything goes where frees go. True when there was something. */
+/* Likewise: everything that is there now goes where frees go. True when there was something. */
 bool weir__inbox_clear(weir_pool *pool, weir_stream *stream);
 
 static inline bool inbox_is_empty(const weir_stream *stream)
 {
-    return atomic_load_explicit(&stream->inbox, memory_order_relaxed) == NULL;
+    return atomic_load_explicit(&stream->inbox, memory_order_relaxed) == NULL &&
+           atomic_load_explicit(&stream->returned, memory_order_relaxed) == NULL;
 }
 
 /* --- stream.c --- */
