@@ -132,7 +132,9 @@ bool weir__stream_lock_try_shared(struct stream_lock *lock)
         atomic_flag_clear_explicit(&lock->held, memory_order_release);
         return false;
     }
-    judge_sharing(lock);
+    if (lock->home == stream_lock_self()) {
+        judge_sharing(lock);
+    }
     return true;
 }
 

@@ -198,6 +198,45 @@ static void test_blocks_come_back_without_the_strategy(void **state)
     close_world(&w, 2 * count);
 }
 
+static void *look_often(void *ctx)
+{
+    const struct world *w = ctx;
+    weir_stats stats = WEIR_STATS_INIT;
+    for (int i = 0; i < 20; i++) {
+        if (weir_pool_stats(w->pool, &stats) != WEIR_OK) {
+            return NULL;
+        }
+    }
+    return ctx;
+}
+
+/* Somebody looks so often that the lock becomes shared. Once that is over the feeding thread gets its bias back, although
+ * another one goes on freeing: that needs no lock. */
+static void test_frees_do_not_keep_the_lock_shared(void **state)
+{
+    (void)state;
+    enum { times = 20, between = 200 };
+    struct world w = open_world(free_of_charge(), 0);
+    pthread_t thread;
+    void *looked = NULL;
+    get_some(&w, 0, 1, 512);
+    put(&w, 0, A);
+    assert_int_equal(pthread_create(&thread, NULL, look_often, &w), 0);
+    assert_int_equal(pthread_join(thread, &looked), 0);
+    assert_non_null(looked);
+    assert_false(stream_lock_owned(&w.stream[A]->lock));
+    for (unsigned i = 0; i < times; i++) {
+        for (unsigned k = 0; k < between; k++) {
+            get(&w, 0, A, 512);
+            put(&w, 0, A);
+        }
+        get(&w, 0, A, 512);
+        others_free(&w, 0, 1);
+    }
+    assert_true(stream_lock_owned(&w.stream[A]->lock));
+    close_world(&w, 1 + times * (between + 1));
+}
+
 /* What does not match fills the front cache, and what has no room there goes back to the strategy. */
 static void test_other_sizes_go_on(void **state)
 {
@@ -561,6 +600,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_come_back_without_the_strategy),
+        cmocka_unit_test(test_frees_do_not_keep_the_lock_shared),
         cmocka_unit_test(test_other_sizes_go_on),
         cmocka_unit_test(test_a_pile_does_not_outgrow_a_front_cache),
         cmocka_unit_test(test_a_block_freed_by_another_thread_is_freed),
