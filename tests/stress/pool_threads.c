@@ -237,7 +237,8 @@ static void send(struct worker *w, unsigned index)
     }
 }
 
-/* Frees a block that has come from another worker on the stream that it came from, without a touch or behind a use. */
+/* Frees a block that has come from another worker on the stream that it came from, without a touch or behind a use. It may
+ * do so while that worker tells of an event (see weir_stream_recorded): no work is queued there for the block any more. */
 static void send_back(struct worker *w, const struct parcel *parcel, bool touched)
 {
     struct shared *shared = w->shared;

@@ -252,6 +252,9 @@ static void test_no_memory_for_an_index(void **state)
     struct world w;
     weir_block *block = NULL;
     weir_block *found = NULL;
+    if (WEIR_CHECKS >= 3) {
+        skip(); /* a check after every call has made the index already */
+    }
     open_world(&w);
     weir_stream *stream = stream_of(&w, 1);
     assert_int_equal(weir_pool_alloc(w.pool, stream, 512, 0, &block), WEIR_OK);
