@@ -273,7 +273,9 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     weir_block *block = NULL;
     if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
         block = front_pop(stream, granules_of(pool, size));
-        block = block != NULL ? block : weir__inbox_take(pool, stream, granules_of(pool, size));
+        if (block == NULL && !inbox_is_empty(stream)) {
+            block = weir__inbox_take(pool, stream, granules_of(pool, size));
+        }
     }
     if (block == NULL) {
         struct request request = {
