@@ -1,7 +1,9 @@
 /* strategies.c: the table of strategies.h. */
 #include "strategies.h"
 
+#include <weir/arena_strategy.h>
 #include <weir/caching.h>
+#include <weir/routing.h>
 #include <weir/size_class.h>
 
 #include <string.h>
@@ -13,6 +15,9 @@ static const struct replay_strategy table[] = {
     { "caching", "weir's default: best fit at constant cost, split and coalesce", weir_caching_strategy, false, 0 },
     { "size_class", "slabs of equal slots, eight classes per doubling; larger requests as in caching",
       weir_size_class_strategy, false, 0 },
+    { "routing", "size_class up to 1 MiB, caching above it, each with regions of its own", weir_routing_strategy, false,
+      0 },
+    { "arena", "a bump pointer over chunks: for what is taken and released together", weir_arena_strategy, false, 0 },
     { "pytorch", "model of PyTorch's native caching allocator, exact to the address", model_pytorch_strategy, true,
       -1 },
     { "torch_npu", "the same with torch_npu's 32 bytes added to every request", model_pytorch_strategy, true, 32 },

@@ -6,6 +6,7 @@
  *     stream.c   streams, their clocks, and what callers tell about events
  *     region.c   taking regions from the device and giving them back
  *     block.c    descriptors and the table from address to block
+ *     arena.c    arenas: a bump pointer over blocks of the pool
  *     inspect.c  walk, check, statistics, the out-of-memory record
  *
  * Locks: one per stream (stream_lock.h: held for a few instructions, or around a device call that does not block), one
@@ -18,6 +19,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
+
+#include <weir/arena.h>
 
 #include "internal.h"
 #include "stream_lock.h"
@@ -202,6 +205,9 @@ struct weir_pool {
     size_t blocks;                       /* descriptors in use */
     atomic_uint index_version;           /* odd while a chain is being changed under its readers */
     weir_block *pending;
+
+    weir_arena *arenas;
+    uint64_t arenas_made;
 
     uint64_t wait_rounds; /* how many have begun: see weir__order_wait_round */
     uint64_t slow_frees; /* by callers: what another thread's failing request may not have seen */
@@ -421,6 +427,11 @@ void weir__block_drop_uses(weir_block *block);
 /* Whether the pointer is one of the pool's descriptors, without looking at what it points to. No lock is held. */
 bool weir__block_is_ours(weir_pool *pool, const weir_block *block);
 void weir__block_fini(weir_pool *pool);
+
+/* --- arena.c --- */
+
+/* The pool is being destroyed: its arenas answer WEIR_ERR_INVALID from now on. */
+void weir__arena_orphan_all(weir_pool *pool);
 
 /* --- inspect.c --- */
 
