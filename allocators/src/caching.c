@@ -32,11 +32,12 @@ struct caching {
     uint64_t small_bytes;
     uint64_t small_region_bytes;
     uint64_t large_region_bytes;
+    bool one_kind; /* all regions serve all sizes */
 };
 
 static enum run_kind kind_of(const struct caching *caching, uint64_t size)
 {
-    return size <= caching->small_bytes ? RUN_SMALL : RUN_LARGE;
+    return size <= caching->small_bytes || caching->one_kind ? RUN_SMALL : RUN_LARGE;
 }
 
 /* --- life --- */
@@ -96,6 +97,7 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
                                       weir_tick tick, void **out)
 {
     struct caching *caching = state;
+    caching->one_kind |= size_hint == 0;
     return weir__runs_region_add(&caching->runs, kind_of(caching, size_hint), address, size, lane, tick, out);
 }
 
@@ -103,6 +105,13 @@ static weir_status caching_region_remove(void *state, void *region, const weir_t
 {
     struct caching *caching = state;
     return weir__runs_region_remove(&caching->runs, region, limits, lanes);
+}
+
+static weir_status caching_claim(void *state, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
+                                 weir_range *out)
+{
+    struct caching *caching = state;
+    return weir__runs_claim(&caching->runs, address, size, limits, lanes, out);
 }
 
 /* --- ranges --- */
@@ -200,6 +209,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
         .check = caching_check,
         .stats = caching_stats,
         .lane_stats = caching_lane_stats,
+        .claim = caching_claim,
     };
     return &ops;
 }

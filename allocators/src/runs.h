@@ -41,8 +41,8 @@ struct run_slots {
 struct runs {
     struct range_store store;
     const struct run_slots *slots;
-    struct run_lane *lanes;
-    size_t lane_count;
+    struct run_lane *lanes; /* by number + 1, so that the unmapped lane is the first: see run_lane_of */
+    size_t lane_count;      /* of `lanes` */
     struct range_region *first_region;
     struct range_region *last_region;
     uint64_t next_serial;
@@ -51,7 +51,24 @@ struct runs {
     uint64_t taken_ranges;
     uint64_t taken_bytes;
     struct range *gathered; /* what the last call, a gather, has found, of whatever kind; else NULL */
+    struct range *claimed;  /* what the last claim took, where the next one looks first; its record may be another's now */
 };
+
+/* Place of a lane in `lanes`. */
+static inline size_t run_lane_place(weir_lane lane)
+{
+    return (weir_lane)(lane + 1);
+}
+
+static inline bool run_has_lane(const struct runs *runs, weir_lane lane)
+{
+    return run_lane_place(lane) < runs->lane_count;
+}
+
+static inline struct run_lane *run_lane_of(const struct runs *runs, weir_lane lane)
+{
+    return &runs->lanes[run_lane_place(lane)];
+}
 
 static inline uint64_t run_round_up(uint64_t size, uint64_t unit)
 {
@@ -114,11 +131,18 @@ static inline bool run_eligible(const struct range *range, const weir_tick *limi
     return !range->taken && range->lane < lanes && range->tick <= limits[range->lane];
 }
 
-/* Whether a lane other than `own` holds free ranges: within one lane neighbours are joined already. */
+/* Whether a lane other than `own` holds free memory: within one lane neighbours are joined already. */
 bool weir__runs_others_hold_any(const struct runs *runs, weir_lane own);
 /* The smallest run of eligible neighbours of `kind` that holds the wish, moved into its lane as one range; NULL when
  * there is none. */
 struct range *weir__runs_gather(struct runs *runs, enum run_kind kind, const struct run_wish *wish);
+
+/* --- claim --- */
+
+/* A strategy's claim. Linear in the ranges of the region, or in the unmapped ones, and constant when what the last claim
+ * took lies just before. */
+weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
+                             weir_range *out);
 
 /* --- looking --- */
 

@@ -124,6 +124,7 @@ struct size_class {
     struct slab *slabs;
     struct share *unused_shares;
     struct share_chunk *chunks;
+    bool one_kind; /* all regions serve all sizes */
     unsigned class_count;
     unsigned kept_slabs;
     struct slot_class classes[most_classes];
@@ -557,8 +558,8 @@ static weir_status size_class_lane_add(void *state, weir_lane lane)
 {
     struct size_class *own = state;
     weir_status status = weir__runs_lane_add(&own->runs, lane);
-    if (status != WEIR_OK) {
-        return status;
+    if (status != WEIR_OK || lane == WEIR_LANE_UNMAPPED) {
+        return status; /* addresses without memory are no slots */
     }
     if (own->lane_count < own->runs.lane_count && !grow_lanes(own, own->runs.lane_count)) {
         return WEIR_ERR_NO_MEMORY;
@@ -573,7 +574,7 @@ static weir_status size_class_lane_add(void *state, weir_lane lane)
 
 static enum run_kind kind_of(const struct size_class *own, uint64_t size)
 {
-    return size <= own->small_bytes ? RUN_SMALL : RUN_LARGE;
+    return size <= own->small_bytes || own->one_kind ? RUN_SMALL : RUN_LARGE;
 }
 
 static uint64_t size_class_region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
@@ -591,6 +592,7 @@ static weir_status size_class_region_add(void *state, uint64_t address, uint64_t
                                          weir_lane lane, weir_tick tick, void **region)
 {
     struct size_class *own = state;
+    own->one_kind |= size_hint == 0;
     return weir__runs_region_add(&own->runs, kind_of(own, size_hint), address, size, lane, tick, region);
 }
 
@@ -598,6 +600,14 @@ static weir_status size_class_region_remove(void *state, void *region, const wei
 {
     struct size_class *own = state;
     return weir__runs_region_remove(&own->runs, region, limits, lanes);
+}
+
+/* Slots, of slabs in use as well, become ranges: the pool asks for memory that it takes away. */
+static weir_status size_class_claim(void *state, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
+                                    weir_range *out)
+{
+    struct size_class *own = state;
+    return weir__runs_claim(&own->runs, address, size, limits, lanes, out);
 }
 
 /* --- alloc --- */
@@ -639,7 +649,7 @@ static bool slots_align(const struct slot_class *class, uint64_t align)
 /* A free range for a slab, else for the request alone, else one that an empty slab leaves. */
 static struct range *find_run(struct size_class *own, const struct want *want)
 {
-    const struct range_index *index = own->runs.lanes[want->lane].index[want->kind];
+    const struct range_index *index = run_lane_of(&own->runs, want->lane)->index[want->kind];
     struct range *range = NULL;
     if (want->class != NULL && slots_align(want->class, want->align)) {
         range = weir__range_index_find(index, want->class->slots * want->class->bytes, want->align, want->limit);
@@ -670,7 +680,7 @@ static weir_status size_class_alloc(void *state, weir_lane lane, weir_tick limit
     struct runs *runs = &own->runs;
     struct range *range = runs->gathered;
     runs->gathered = NULL;
-    if (lane >= runs->lane_count || runs->lanes[lane].ranges == 0) {
+    if (!run_has_lane(runs, lane) || run_lane_of(runs, lane)->ranges == 0) {
         return WEIR_ERR_NO_MEMORY;
     }
     const struct want want = {
@@ -742,11 +752,11 @@ static uint64_t size_class_promote(void *state, weir_lane number, weir_tick limi
     struct runs *runs = &own->runs;
     uint64_t moved = 0;
     runs->gathered = NULL;
-    if (number == WEIR_LANE_OPEN || number >= runs->lane_count) {
+    if (number == WEIR_LANE_OPEN || number == WEIR_LANE_UNMAPPED || !run_has_lane(runs, number)) {
         return 0;
     }
-    for (struct range *range = runs->lanes[number].oldest; range != NULL && range->tick <= limit;
-         range = runs->lanes[number].oldest) {
+    const struct run_lane *lane = run_lane_of(runs, number);
+    for (struct range *range = lane->oldest; range != NULL && range->tick <= limit; range = lane->oldest) {
         struct slab *slab = range->in_slab ? range->slab : NULL;
         weir__runs_remove(runs, range);
         moved += range->size;
@@ -1015,6 +1025,7 @@ const weir_strategy_ops *weir_size_class_strategy(void)
         .check = size_class_check,
         .stats = size_class_stats,
         .lane_stats = size_class_lane_stats,
+        .claim = size_class_claim,
     };
     return &ops;
 }
