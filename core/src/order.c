@@ -504,6 +504,11 @@ static bool climb(struct request *request)
 
     request->last_resort = false;
     request->ceiling = 0;
+    /* What the front cache holds lies between free ranges. Where memory is mapped for all sizes side by side, a request that
+     * the cache could not hold would be placed around it, and the hole that fits it would be left to smaller ones. */
+    if (pool->vm != NULL && request->size > pool->config.front_cache_block_bytes) {
+        (void)weir__order_flush(pool, request->stream);
+    }
     /* The stream's own memory, anybody's, and what the stream is already ordered after. */
     if (search(request, WEIR_RUNG_LANE)) {
         return true;
