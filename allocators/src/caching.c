@@ -114,6 +114,12 @@ static weir_status caching_claim(void *state, uint64_t address, uint64_t size, c
     return weir__runs_claim(&caching->runs, address, size, limits, lanes, out);
 }
 
+static bool caching_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
+{
+    const struct caching *caching = state;
+    return weir__runs_region_idle(&caching->runs, limits, lanes, address);
+}
+
 /* --- ranges --- */
 
 static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
@@ -201,6 +207,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
         .region_size = caching_region_size,
         .region_add = caching_region_add,
         .region_remove = caching_region_remove,
+        .region_idle = caching_region_idle,
         .alloc = caching_alloc,
         .free = caching_free,
         .promote = caching_promote,

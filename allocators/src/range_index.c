@@ -11,7 +11,13 @@ struct range_chunk {
     struct range ranges[];
 };
 
-enum { first_chunk_ranges = 64, largest_chunk_ranges = 8192 };
+enum {
+    first_chunk_ranges = 64,
+    largest_chunk_ranges = 8192,
+    few_ranges = 2048,    /* of an index: up to here a search looks at */
+    looks_among_few = 64, /* so many of a bin, */
+    looks_among_many = 4, /* and above at so many */
+};
 
 void weir__range_store_fini(struct range_store *store)
 {
@@ -48,7 +54,6 @@ struct range *weir__range_new(struct range_store *store)
     }
     struct range *range = store->unused;
     store->unused = range->next;
-    *range = (struct range){ 0 };
     return range;
 }
 
@@ -58,56 +63,8 @@ void weir__range_delete(struct range_store *store, struct range *range)
     store->unused = range;
 }
 
-struct bin {
-    unsigned row;
-    unsigned column;
-};
-
-static struct bin bin_of(uint64_t size)
-{
-    uint64_t granules = size >> RANGE_GRANULE_SHIFT;
-    if (granules < RANGE_INDEX_COLUMNS) {
-        return (struct bin){ 0, (unsigned)granules };
-    }
-    unsigned top = 63u - (unsigned)__builtin_clzll(granules);
-    return (struct bin){ top - 4u, (unsigned)(granules >> (top - 5u)) & (RANGE_INDEX_COLUMNS - 1u) };
-}
-
-void weir__range_index_insert(struct range_index *index, struct range *range)
-{
-    struct bin bin = bin_of(range->size);
-    struct range **head = &index->heads[bin.row][bin.column];
-    range->bin_prev = NULL;
-    range->bin_next = *head;
-    if (*head != NULL) {
-        (*head)->bin_prev = range;
-    }
-    *head = range;
-    index->bins[bin.row] |= 1u << bin.column;
-    index->rows |= UINT64_C(1) << bin.row;
-}
-
-void weir__range_index_remove(struct range_index *index, struct range *range)
-{
-    if (range->bin_next != NULL) {
-        range->bin_next->bin_prev = range->bin_prev;
-    }
-    if (range->bin_prev != NULL) {
-        range->bin_prev->bin_next = range->bin_next;
-        return;
-    }
-    struct bin bin = bin_of(range->size);
-    index->heads[bin.row][bin.column] = range->bin_next;
-    if (range->bin_next == NULL) {
-        index->bins[bin.row] &= ~(1u << bin.column);
-        if (index->bins[bin.row] == 0) {
-            index->rows &= ~(UINT64_C(1) << bin.row);
-        }
-    }
-}
-
 /* The next non-empty bin at or above `bin`; false when there is none. */
-static bool next_bin(const struct range_index *index, struct bin *bin)
+static bool next_bin(const struct range_index *index, struct range_bin *bin)
 {
     if (bin->row >= RANGE_INDEX_ROWS) {
         return false;
@@ -157,17 +114,31 @@ static struct range *best_of(struct range *list, size_t most, uint64_t size, uin
     return best;
 }
 
+/* The same where nothing but the size matters. */
+static struct range *best_by_size(struct range *list, size_t most, uint64_t size)
+{
+    struct range *best = NULL;
+    for (struct range *range = list; range != NULL && most > 0; range = range->bin_next, most--) {
+        if (range->size >= size && better(range, best)) {
+            best = range;
+        }
+    }
+    return best;
+}
+
+/* Usually the first or second bin decides. Ticks above the limit and large alignments can make a bin useless, so the
+ * search goes on upwards. What the bounded looks left out is read before refusing, except under a tick limit: there
+ * gather searches completely. */
 struct range *weir__range_index_find(const struct range_index *index, uint64_t size, uint64_t align, weir_tick limit)
 {
-    /* Usually the first or second bin decides. Ticks above the limit and large alignments can make a bin useless, so
-     * the search goes on upwards. What the bounded looks left out is read before refusing, except under a tick limit:
-     * there gather searches completely. */
-    const struct bin own = bin_of(size);
+    const struct range_bin own = range_bin_of(size);
+    const bool plain = align <= RANGE_GRANULE && limit == WEIR_TICK_MAX;
+    const size_t most = index->ranges <= few_ranges ? looks_among_few : looks_among_many;
     bool cut = false;
-    struct bin bin = own;
+    struct range_bin bin = own;
     while (next_bin(index, &bin)) {
         struct range *list = index->heads[bin.row][bin.column];
-        struct range *best = best_of(list, RANGE_INDEX_SCAN, size, align, limit);
+        struct range *best = plain ? best_by_size(list, most, size) : best_of(list, most, size, align, limit);
         if (best != NULL) {
             return best;
         }
@@ -204,7 +175,7 @@ uint64_t weir__range_index_largest(const struct range_index *index)
 
 bool weir__range_index_holds(const struct range_index *index, const struct range *range)
 {
-    struct bin bin = bin_of(range->size);
+    struct range_bin bin = range_bin_of(range->size);
     bool first = index->heads[bin.row][bin.column] == range;
     bool linked = range->bin_prev == NULL ? first : range->bin_prev->bin_next == range;
     bool marked = (index->bins[bin.row] >> bin.column & 1u) != 0 && (index->rows >> bin.row & 1u) != 0;

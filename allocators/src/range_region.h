@@ -13,6 +13,8 @@ struct range_region {
     struct range *first;
     struct range_region *prev;
     struct range_region *next;
+    struct range_region *idle_prev; /* in the list of regions that are wholly free, in use while it is */
+    struct range_region *idle_next;
     unsigned kind;
 };
 

@@ -73,41 +73,114 @@ static void unlink_by_tick(struct run_lane *lane, struct range *range)
     }
 }
 
+/* After which range of the lane one with that tick belongs. Frees come with the latest tick, new regions with none. */
+static struct range *place_of(const struct run_lane *lane, weir_tick tick)
+{
+    struct range *older = lane->newest;
+    if (older != NULL && lane->oldest->tick >= tick && older->tick > tick) {
+        return NULL;
+    }
+    while (older != NULL && older->tick > tick) {
+        older = older->older;
+    }
+    return older;
+}
+
+/* --- free bytes --- */
+
+static void enter_idle(struct runs *runs, struct range_region *region)
+{
+    region->idle_prev = NULL;
+    region->idle_next = runs->idle;
+    if (runs->idle != NULL) {
+        runs->idle->idle_prev = region;
+    }
+    runs->idle = region;
+}
+
+static void leave_idle(struct runs *runs, struct range_region *region)
+{
+    if (region->idle_prev != NULL) {
+        region->idle_prev->idle_next = region->idle_next;
+    } else {
+        runs->idle = region->idle_next;
+    }
+    if (region->idle_next != NULL) {
+        region->idle_next->idle_prev = region->idle_prev;
+    }
+}
+
+static inline void more_free(struct runs *runs, struct run_lane *lane, struct range_region *region, uint64_t bytes)
+{
+    lane->bytes += bytes;
+    region->free_bytes += bytes;
+    if (region->free_bytes == region->size) {
+        enter_idle(runs, region);
+    }
+}
+
+static inline void less_free(struct runs *runs, struct run_lane *lane, struct range_region *region, uint64_t bytes)
+{
+    if (region->free_bytes == region->size) {
+        leave_idle(runs, region);
+    }
+    lane->bytes -= bytes;
+    region->free_bytes -= bytes;
+}
+
+/* --- entering and leaving a lane --- */
+
 static inline void insert_after(struct runs *runs, struct range *range, struct range *older)
 {
     struct run_lane *lane = run_lane_of(runs, range->lane);
     link_after(lane, range, older);
     lane->ranges++;
-    lane->bytes += range->size;
-    range->region->free_bytes += range->size;
+    more_free(runs, lane, range->region, range->size);
     if (range->in_slab) {
         runs->slots->enter(runs, range);
     } else {
-        weir__range_index_insert(lane->index[range->region->kind], range);
+        range_index_insert(lane->index[range->region->kind], range);
     }
 }
 
-static void lane_insert(struct runs *runs, struct range *range)
+static inline void lane_insert(struct runs *runs, struct range *range)
 {
-    struct range *older = run_lane_of(runs, range->lane)->newest;
-    while (older != NULL && older->tick > range->tick) {
-        older = older->older;
-    }
-    insert_after(runs, range, older);
+    insert_after(runs, range, place_of(run_lane_of(runs, range->lane), range->tick));
 }
 
-static void lane_remove(struct runs *runs, struct range *range)
+static inline void lane_remove(struct runs *runs, struct range *range)
 {
     struct run_lane *lane = run_lane_of(runs, range->lane);
     unlink_by_tick(lane, range);
     lane->ranges--;
-    lane->bytes -= range->size;
-    range->region->free_bytes -= range->size;
+    less_free(runs, lane, range->region, range->size);
     if (range->in_slab) {
         runs->slots->leave(runs, range);
     } else {
-        weir__range_index_remove(lane->index[range->region->kind], range);
+        range_index_remove(lane->index[range->region->kind], range);
     }
+}
+
+/* The range, free in its lane and no slot, has swallowed a neighbour of `added` bytes that was freed at `tick`. The later
+ * tick survives: with the earlier one, the whole would be handed out while work on one part is still running. */
+static inline void lane_grown(struct runs *runs, struct range *range, uint64_t added, weir_tick tick)
+{
+    struct run_lane *lane = run_lane_of(runs, range->lane);
+    more_free(runs, lane, range->region, added);
+    range_index_resized(lane->index[range->region->kind], range, range->size - added);
+    if (tick > range->tick) {
+        unlink_by_tick(lane, range);
+        range->tick = tick;
+        link_after(lane, range, place_of(lane, tick));
+    }
+}
+
+/* The range, free in its lane and no slot, has lost `taken` bytes. Its place in the order of ticks stays. */
+static inline void lane_shrunk(struct runs *runs, struct range *range, uint64_t taken)
+{
+    struct run_lane *lane = run_lane_of(runs, range->lane);
+    less_free(runs, lane, range->region, taken);
+    range_index_resized(lane->index[range->region->kind], range, range->size + taken);
 }
 
 void weir__runs_insert_after(struct runs *runs, struct range *range, struct range *older)
@@ -164,18 +237,45 @@ static bool joins(const struct range *neighbour, const struct range *range)
     return neighbour != NULL && !neighbour->taken && !neighbour->in_slab && neighbour->lane == range->lane;
 }
 
+/* The upper neighbour, free in the range's lane, grows downwards over the range. */
+static inline struct range *join_next(struct runs *runs, struct range *range)
+{
+    struct range *next = range->next;
+    const uint64_t added = range->size;
+    next->address = range->address;
+    next->size += added;
+    const weir_tick tick = range->tick;
+    unlink_neighbour(runs, range);
+    lane_grown(runs, next, added, tick);
+    return next;
+}
+
+/* The lower neighbour, free in the range's lane, grows upwards over the range. */
+static inline struct range *join_prev(struct runs *runs, struct range *range)
+{
+    struct range *prev = range->prev;
+    const uint64_t added = range->size;
+    const weir_tick tick = range->tick;
+    prev->size += added;
+    unlink_neighbour(runs, range);
+    lane_grown(runs, prev, added, tick);
+    return prev;
+}
+
 static inline struct range *settle(struct runs *runs, struct range *range)
 {
     range->taken = false;
     if (!range->in_slab) {
+        const bool lower = joins(range->prev, range);
         if (joins(range->next, range)) {
+            if (!lower) {
+                return join_next(runs, range);
+            }
             lane_remove(runs, range->next);
             absorb_next(runs, range);
         }
-        if (joins(range->prev, range)) {
-            range = range->prev;
-            lane_remove(runs, range);
-            absorb_next(runs, range);
+        if (lower) {
+            return join_prev(runs, range);
         }
     }
     lane_insert(runs, range);
@@ -272,17 +372,24 @@ weir_status weir__runs_region_add(struct runs *runs, enum run_kind kind, uint64_
     return WEIR_OK;
 }
 
+static bool is_idle(const struct range_region *region, const weir_tick *limits, size_t lanes)
+{
+    if (region->free_bytes != region->size) {
+        return false;
+    }
+    const struct range *range = region->first;
+    while (range != NULL && run_eligible(range, limits, lanes)) {
+        range = range->next;
+    }
+    return range == NULL;
+}
+
 weir_status weir__runs_region_remove(struct runs *runs, void *handle, const weir_tick *limits, size_t lanes)
 {
     struct range_region *region = handle;
     runs->gathered = NULL;
-    if (region->free_bytes != region->size) {
+    if (!is_idle(region, limits, lanes)) {
         return WEIR_ERR_BUSY;
-    }
-    for (const struct range *range = region->first; range != NULL; range = range->next) {
-        if (!run_eligible(range, limits, lanes)) {
-            return WEIR_ERR_BUSY;
-        }
     }
     while (region->first != NULL) {
         detach(runs, region->first);
@@ -304,29 +411,81 @@ weir_status weir__runs_region_remove(struct runs *runs, void *handle, const weir
     return WEIR_OK;
 }
 
+bool weir__runs_region_idle(const struct runs *runs, const weir_tick *limits, size_t lanes, uint64_t *address)
+{
+    for (const struct range_region *region = runs->idle; region != NULL; region = region->idle_next) {
+        if (is_idle(region, limits, lanes)) {
+            *address = region->address;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* --- ranges --- */
+
+/* Cuts `bytes` off the low end of a free range, which keeps its place in the lane. */
+static inline struct range *cut_low(struct runs *runs, struct range *range, uint64_t bytes)
+{
+    struct range *low = weir__range_new(&runs->store);
+    if (low == NULL) {
+        return NULL;
+    }
+    *low = (struct range){
+        .address = range->address,
+        .size = bytes,
+        .prev = range->prev,
+        .next = range,
+        .older = range,
+        .tick = range->tick,
+        .region = range->region,
+        .lane = range->lane,
+    };
+    if (low->prev != NULL) {
+        low->prev->next = low;
+    } else {
+        low->region->first = low;
+    }
+    range->prev = low;
+    range->address += bytes;
+    range->size -= bytes;
+    lane_shrunk(runs, range, bytes);
+    return low;
+}
+
+/* The same from `padding` bytes on: what lies below keeps the record and its place. */
+static struct range *cut_inside(struct runs *runs, struct range *range, uint64_t padding, uint64_t bytes)
+{
+    const uint64_t size = range->size;
+    struct range *middle = split(runs, range, padding);
+    if (middle == NULL) {
+        return NULL;
+    }
+    lane_shrunk(runs, range, size - padding);
+    middle->older = range;
+    if (middle->size == bytes) {
+        return middle;
+    }
+    struct range *rest = split(runs, middle, bytes);
+    if (rest == NULL) {
+        (void)settle(runs, middle);
+        return NULL;
+    }
+    insert_after(runs, rest, range);
+    return middle;
+}
 
 static inline struct range *cut(struct runs *runs, struct range *range, uint64_t bytes, uint64_t align)
 {
-    struct range *older = range->older;
-    lane_remove(runs, range);
-    uint64_t padding = range_padding(range, align);
+    const uint64_t padding = range_padding(range, align);
     if (padding != 0) {
-        struct range *aligned = split(runs, range, padding);
-        insert_after(runs, range, older);
-        if (aligned == NULL) {
-            return NULL;
-        }
-        range = aligned;
+        return cut_inside(runs, range, padding, bytes);
     }
     if (range->size > bytes) {
-        struct range *rest = split(runs, range, bytes);
-        if (rest == NULL) {
-            (void)settle(runs, range);
-            return NULL;
-        }
-        insert_after(runs, rest, older);
+        return cut_low(runs, range, bytes);
     }
+    struct range *older = range->older;
+    lane_remove(runs, range);
     range->older = older;
     return range;
 }
@@ -647,6 +806,7 @@ void weir__runs_stats(const struct runs *runs, weir_strategy_stats *stats)
 
 struct totals {
     uint64_t regions;
+    uint64_t idle;
     uint64_t bytes;
     uint64_t taken_ranges;
     uint64_t taken_bytes;
@@ -690,6 +850,7 @@ static const char *check_region(const struct runs *runs, const struct range_regi
     }
     REQUIRE(end == region->address + region->size, "ranges do not fill their region");
     REQUIRE(free_bytes == region->free_bytes, "a region's free bytes do not add up");
+    totals->idle += free_bytes == region->size;
     totals->regions++;
     totals->bytes += region->size;
     totals->free_bytes += free_bytes;
@@ -722,6 +883,12 @@ const char *weir__runs_broken(const struct runs *runs)
         const char *broken = check_region(runs, region, &totals);
         REQUIRE(broken == NULL, broken);
     }
+    for (const struct range_region *region = runs->idle; region != NULL; region = region->idle_next) {
+        REQUIRE(region->free_bytes == region->size && totals.idle > 0, "a region counts as idle and is not");
+        REQUIRE(region->idle_next == NULL || region->idle_next->idle_prev == region, "idle regions are badly linked");
+        totals.idle--;
+    }
+    REQUIRE(totals.idle == 0, "an idle region is not listed");
     for (size_t place = 0; place < runs->lane_count; place++) {
         const char *broken = check_lane(runs, (weir_lane)(place - 1), &totals);
         REQUIRE(broken == NULL, broken);

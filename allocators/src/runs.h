@@ -45,6 +45,7 @@ struct runs {
     size_t lane_count;      /* of `lanes` */
     struct range_region *first_region;
     struct range_region *last_region;
+    struct range_region *idle; /* wholly free regions, the last to become so first */
     uint64_t next_serial;
     uint64_t regions;
     uint64_t region_bytes;
@@ -88,6 +89,9 @@ weir_status weir__runs_region_add(struct runs *runs, enum run_kind kind, uint64_
                                   weir_lane lane, weir_tick tick, void **region);
 weir_status weir__runs_region_remove(struct runs *runs, void *region, const weir_tick *limits, size_t lanes);
 
+/* A strategy's region_idle. */
+bool weir__runs_region_idle(const struct runs *runs, const weir_tick *limits, size_t lanes, uint64_t *address);
+
 /* --- ranges --- */
 
 /* A strategy's alloc, of `bytes`, a multiple of the granule, from regions of `kind`. */
@@ -98,8 +102,8 @@ void weir__runs_free(struct runs *runs, struct range *range, weir_lane lane, wei
 uint64_t weir__runs_promote(struct runs *runs, weir_lane lane, weir_tick limit);
 
 /* Cuts `bytes` at a multiple of `align` out of a free range that holds them; the ends stay free. The result is in no
- * lane; its `older` says after which range it was in the order of ticks. NULL, and nothing has changed but that
- * padding may have been joined anew, when there is no host memory. */
+ * lane; its `older` says after which range its tick belongs in the order of ticks. NULL, and nothing has changed, when
+ * there is no host memory. */
 struct range *weir__runs_cut(struct runs *runs, struct range *range, uint64_t bytes, uint64_t align);
 /* A range in no lane becomes taken. */
 void weir__runs_hand_out(struct runs *runs, struct range *range, weir_range *out);

@@ -610,6 +610,12 @@ static weir_status size_class_claim(void *state, uint64_t address, uint64_t size
     return weir__runs_claim(&own->runs, address, size, limits, lanes, out);
 }
 
+static bool size_class_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
+{
+    const struct size_class *own = state;
+    return weir__runs_region_idle(&own->runs, limits, lanes, address);
+}
+
 /* --- alloc --- */
 
 struct want {
@@ -1017,6 +1023,7 @@ const weir_strategy_ops *weir_size_class_strategy(void)
         .region_size = size_class_region_size,
         .region_add = size_class_region_add,
         .region_remove = size_class_region_remove,
+        .region_idle = size_class_region_idle,
         .alloc = size_class_alloc,
         .free = size_class_free,
         .promote = size_class_promote,

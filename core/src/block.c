@@ -1,13 +1,21 @@
-/* core/src/block.c: descriptors of blocks, and the tables from address to block and to region.
+/* core/src/block.c: descriptors of blocks, the index from address to block, and tables by address.
  *
- * Guarantee: a descriptor's memory lives as long as its pool, so a handle that was freed is still recognised. Cost:
- * constant per call; one chunk of memory per 64 to 8,192 descriptors, a table at most half full.
+ * Guarantee: a descriptor's memory lives as long as its pool, so a handle that was freed is still recognised, and whoever
+ * looks for an address without a lock never follows a pointer into nothing. Cost: constant per call; one chunk of memory
+ * per 64 to 8,192 descriptors, as many chains as blocks, a table at most half full.
  */
 #include "pool_internal.h"
 
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { first_chunk_blocks = 64, largest_chunk_blocks = 8192, first_table_slots = 256 };
+enum {
+    first_chunk_blocks = 64,
+    largest_chunk_blocks = 8192,
+    first_table_slots = 256,
+    tries_before_lock = 64, /* of a search for an address that others' changes keep spoiling */
+};
 
 struct block_chunk {
     struct block_chunk *next;
@@ -19,10 +27,12 @@ static bool grow_blocks(weir_pool *pool)
 {
     size_t count = pool->chunks == NULL ? first_chunk_blocks : pool->chunks->count * 2;
     count = count > largest_chunk_blocks ? largest_chunk_blocks : count;
-    struct block_chunk *chunk = calloc(1, sizeof(*chunk) + count * sizeof(chunk->blocks[0]));
+    const size_t bytes = sizeof(struct block_chunk) + count * sizeof(weir_block);
+    struct block_chunk *chunk = aligned_alloc(_Alignof(struct block_chunk), bytes);
     if (chunk == NULL) {
         return false;
     }
+    memset(chunk, 0, bytes);
     chunk->count = count;
     chunk->next = pool->chunks;
     pool->chunks = chunk;
@@ -34,7 +44,7 @@ static bool grow_blocks(weir_pool *pool)
     return true;
 }
 
-/* --- the table --- */
+/* --- tables --- */
 
 static uint64_t address_of(const void *entry)
 {
@@ -115,30 +125,166 @@ void *weir__table_find(const struct address_table *table, uint64_t address)
     return table->slots[slot];
 }
 
+/* --- the index by address --- */
+
+static inline size_t chain_of(const struct block_index *index, uint64_t address)
+{
+    return (size_t)(address * UINT64_C(0x9E3779B97F4A7C15) >> 32) & index->mask;
+}
+
+static inline weir_block *chained_after(const weir_block *block)
+{
+    return atomic_load_explicit(&block->chain, memory_order_acquire);
+}
+
+/* A reader finds the block or not; either is right while it is being entered. */
+static inline void index_put(struct block_index *index, weir_block *block)
+{
+    _Atomic(weir_block *) *head = &index->heads[chain_of(index, block_address(block))];
+    atomic_store_explicit(&block->chain, atomic_load_explicit(head, memory_order_relaxed), memory_order_release);
+    atomic_store_explicit(head, block, memory_order_release);
+}
+
+/* Readers who stand on this block go on with the chain that it is in next: the version tells them to begin anew. */
+static inline void begin_change(weir_pool *pool)
+{
+    const unsigned version = atomic_load_explicit(&pool->index_version, memory_order_relaxed);
+    atomic_store_explicit(&pool->index_version, version + 1, memory_order_relaxed);
+}
+
+static inline void end_change(weir_pool *pool)
+{
+    const unsigned version = atomic_load_explicit(&pool->index_version, memory_order_relaxed);
+    atomic_store_explicit(&pool->index_version, version + 1, memory_order_release);
+}
+
+static void index_remove(weir_pool *pool, struct block_index *index, const weir_block *block)
+{
+    _Atomic(weir_block *) *link = &index->heads[chain_of(index, block_address(block))];
+    weir_block *next = atomic_load_explicit(link, memory_order_relaxed);
+    begin_change(pool);
+    while (next != block) {
+        link = &next->chain;
+        next = atomic_load_explicit(link, memory_order_relaxed);
+    }
+    atomic_store_explicit(link, atomic_load_explicit(&block->chain, memory_order_relaxed), memory_order_release);
+    end_change(pool);
+}
+
+/* Puts every block into a new index; readers may still be in the old one, which stays until the pool goes. */
+static bool index_grow(weir_pool *pool, struct block_index *old)
+{
+    size_t chains = old == NULL ? first_table_slots : 2 * (old->mask + 1);
+    while (chains <= pool->blocks) {
+        chains *= 2;
+    }
+    struct block_index *index = calloc(1, sizeof(*index) + chains * sizeof(index->heads[0]));
+    if (index == NULL) {
+        return false;
+    }
+    index->mask = chains - 1;
+    index->smaller = old;
+    begin_change(pool);
+    for (struct block_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
+        for (size_t i = 0; i < chunk->count; i++) {
+            if (atomic_load_explicit(&chunk->blocks[i].state, memory_order_relaxed) != BLOCK_UNUSED) {
+                index_put(index, &chunk->blocks[i]);
+            }
+        }
+    }
+    atomic_store_explicit(&pool->index, index, memory_order_release);
+    end_change(pool);
+    return true;
+}
+
+bool weir__block_index_locked(weir_pool *pool)
+{
+    return atomic_load_explicit(&pool->index, memory_order_relaxed) != NULL || index_grow(pool, NULL);
+}
+
+/* Looks at no more than `most` blocks: a chain that changes under a reader may lead in a circle. */
+static weir_block *search_chain(const struct block_index *index, uint64_t address, size_t most)
+{
+    weir_block *block = atomic_load_explicit(&index->heads[chain_of(index, address)], memory_order_acquire);
+    for (size_t steps = 0; block != NULL && steps < most; steps++) {
+        if (block_address(block) == address) {
+            return block;
+        }
+        block = chained_after(block);
+    }
+    return NULL;
+}
+
+weir_block *weir__block_at_locked(weir_pool *pool, uint64_t address)
+{
+    return search_chain(atomic_load_explicit(&pool->index, memory_order_relaxed), address, SIZE_MAX);
+}
+
+weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **found)
+{
+    *found = NULL;
+    for (int tries = 0; tries < tries_before_lock; tries++) {
+        const unsigned version = atomic_load_explicit(&pool->index_version, memory_order_acquire);
+        const struct block_index *index = atomic_load_explicit(&pool->index, memory_order_acquire);
+        if (index == NULL) {
+            break;
+        }
+        *found = search_chain(index, address, index->mask);
+        /* Whoever asks for a block that it holds finds it unchanged; only a miss needs the proof of a quiet index. */
+        if (*found != NULL || (version % 2 == 0 && atomic_load_explicit(&pool->index_version, memory_order_relaxed) ==
+                                                       version)) {
+            return WEIR_OK;
+        }
+    }
+    pool_lock(pool);
+    const bool indexed = weir__block_index_locked(pool);
+    *found = indexed ? weir__block_at_locked(pool, address) : NULL;
+    pool_unlock(pool);
+    return indexed ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+}
+
 /* --- descriptors --- */
+
+/* An index that cannot grow gets longer chains: a request does not fail for it. */
+static inline void enter(weir_pool *pool, weir_block *block)
+{
+    struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    pool->blocks++;
+    if (index == NULL) {
+        return;
+    }
+    if (pool->blocks > index->mask && index_grow(pool, index)) {
+        return; /* entered with all the others */
+    }
+    index_put(index, block);
+}
 
 weir_block *weir__block_new_locked(weir_pool *pool, const weir_range *range)
 {
-    if (!weir__table_reserve(&pool->table) || (pool->unused == NULL && !grow_blocks(pool))) {
+    if (pool->unused == NULL && !grow_blocks(pool)) {
         return NULL;
     }
     weir_block *block = pool->unused;
     pool->unused = block->next;
-    block->next = NULL;
-    block->address = range->address;
+    atomic_store_explicit(&block->address, range->address, memory_order_relaxed);
     block->capacity = range->size;
     block->token = range->token;
     block->uses = NULL;
     block->stream = NULL;
     block->size = 0;
-    weir__table_put(&pool->table, block);
+    atomic_store_explicit(&block->state, BLOCK_TAKEN, memory_order_relaxed);
+    enter(pool, block);
     return block;
 }
 
 void weir__block_delete_locked(weir_block *block)
 {
     weir_pool *pool = block->pool;
-    weir__table_remove(&pool->table, block);
+    struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    if (index != NULL) {
+        index_remove(pool, index, block);
+    }
+    pool->blocks--;
     atomic_store_explicit(&block->state, BLOCK_UNUSED, memory_order_relaxed);
     block->next = pool->unused;
     pool->unused = block;
@@ -195,6 +341,11 @@ void weir__block_fini(weir_pool *pool)
         free(pool->chunks);
         pool->chunks = next;
     }
-    free(pool->table.slots);
+    struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    while (index != NULL) {
+        struct block_index *smaller = index->smaller;
+        free(index);
+        index = smaller;
+    }
     free(pool->region_table.slots);
 }

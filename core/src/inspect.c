@@ -14,7 +14,7 @@
 
 static void add_stream(struct live_sums *sums, struct live_sums *peaks, weir_stream *stream)
 {
-    stream_lock(stream);
+    stream_visit(stream);
     sums->requested += stream->counters.requested;
     sums->live += stream->counters.live;
     peaks->requested = stream->counters.peak_requested;
@@ -62,6 +62,7 @@ static weir_walk_state walk_state(const weir_block *block)
 {
     switch ((weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed)) {
     case BLOCK_CACHED:
+    case BLOCK_RETURNED:
         return WEIR_WALK_CACHED;
     case BLOCK_PENDING:
         return WEIR_WALK_PENDING;
@@ -85,7 +86,7 @@ static bool show_range(void *ctx, const weir_range_info *range)
         .state = range->lane == WEIR_LANE_UNMAPPED ? WEIR_WALK_UNMAPPED : WEIR_WALK_FREE,
         .stream = range->lane == WEIR_LANE_UNMAPPED ? 0 : range->lane,
     };
-    weir_block *block = range->taken ? weir__table_find(&walker->pool->table, range->address) : NULL;
+    weir_block *block = range->taken ? weir__block_at_locked(walker->pool, range->address) : NULL;
     if (block != NULL) {
         entry.state = walk_state(block);
         entry.stream = block->stream != NULL ? block->stream->lane : 0;
@@ -105,9 +106,12 @@ weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx)
     }
     struct walker walker = { pool, visit, ctx };
     weir__pool_lock_all(pool);
-    pool->strategy->walk(pool->state, show_range, &walker);
+    const bool indexed = weir__block_index_locked(pool);
+    if (indexed) {
+        pool->strategy->walk(pool->state, show_range, &walker);
+    }
     weir__pool_unlock_all(pool);
-    return WEIR_OK;
+    return indexed ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
 /* --- check --- */
@@ -139,7 +143,7 @@ static bool tally_range(void *ctx, const weir_range_info *range)
         tally->moving_bytes += range->size;
         return true;
     }
-    const weir_block *block = weir__table_find(&tally->pool->table, range->address);
+    const weir_block *block = weir__block_at_locked(tally->pool, range->address);
     tally->taken_ranges++;
     tally->taken_bytes += range->size;
     if (block == NULL || block->token != range->token || block->capacity != range->size) {
@@ -154,6 +158,7 @@ static void tally_block(void *ctx, weir_block *block)
     tally->blocks++;
     switch ((weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed)) {
     case BLOCK_LIVE:
+    case BLOCK_RETURNED: /* whoever has just freed it holds no lock */
         tally->requested += block->size;
         tally->live += block->capacity;
         if (block->size > block->capacity && tally->broken == NULL) {
@@ -182,7 +187,7 @@ static const char *check_front(const weir_stream *stream)
             const weir_block *block = slot->blocks[k];
             bytes += block->capacity;
             if (atomic_load_explicit(&block->state, memory_order_relaxed) != BLOCK_CACHED ||
-                block->granules != slot->granules || block->uses != NULL) {
+                (block->size - 1) >> stream->owner->granule_shift != slot->granules || block->uses != NULL) {
                 return "a front cache holds a block that does not belong there";
             }
         }
@@ -246,7 +251,7 @@ static const char *first_broken_rule(weir_pool *pool)
     if (tally.broken != NULL) {
         return tally.broken;
     }
-    if (tally.blocks != tally.taken_ranges || tally.blocks != pool->table.count) {
+    if (tally.blocks != tally.taken_ranges || tally.blocks != pool->blocks) {
         return "blocks and taken ranges differ in number";
     }
     if (tally.pending != pool->pending_bytes) {
@@ -266,6 +271,10 @@ weir_status weir_pool_check(weir_pool *pool, const char **why)
         return WEIR_ERR_INVALID;
     }
     weir__pool_lock_all(pool);
+    if (!weir__block_index_locked(pool)) {
+        weir__pool_unlock_all(pool);
+        return WEIR_ERR_NO_MEMORY;
+    }
     const char *broken = first_broken_rule(pool);
     weir__pool_unlock_all(pool);
     if (broken != NULL && why != NULL) {
@@ -278,17 +287,20 @@ weir_status weir_pool_check(weir_pool *pool, const char **why)
 
 static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream *stream)
 {
-    stream_lock(stream);
+    stream_visit(stream);
+    (void)weir__inbox_clear(stream->owner, stream);
     const struct stream_counters *counters = &stream->counters;
-    stats->allocs += counters->allocs;
+    uint64_t allocs = 0;
+    for (size_t i = 0; i < WEIR_SIZE_BUCKETS; i++) {
+        allocs += counters->sizes[i];
+        stats->sizes[i] += counters->sizes[i];
+    }
+    stats->allocs += allocs;
     stats->frees += counters->frees;
-    stats->served[WEIR_RUNG_FRONT] += counters->front_hits;
+    stats->served[WEIR_RUNG_FRONT] += allocs - counters->misses;
     stats->cached_bytes += stream->cached_bytes;
     sums->requested += counters->requested;
     sums->live += counters->live;
-    for (size_t i = 0; i < WEIR_SIZE_BUCKETS; i++) {
-        stats->sizes[i] += counters->sizes[i];
-    }
     if (stream->lane == 1) {
         stats->peak_requested_bytes = (uint64_t)counters->peak_requested;
         stats->peak_live_bytes = (uint64_t)counters->peak_live;

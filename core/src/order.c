@@ -40,8 +40,22 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
         request->broken = WEIR_ERR_NO_MEMORY;
         return false;
     }
-    atomic_store_explicit(&request->block->state, BLOCK_TAKEN, memory_order_relaxed);
     return true;
+}
+
+bool weir__order_alloc_own(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    /* What the front cache holds lies between free ranges. Where memory is mapped for all sizes side by side, a request that
+     * the cache could not hold would be placed around it, and the hole that fits it would be left to smaller ones. */
+    if (UNLIKELY(pool->vm != NULL) && request->size > pool->config.front_cache_block_bytes) {
+        (void)weir__order_flush_locked(pool, request->stream);
+    }
+    pool_work(pool);
+    const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+    pool->served[WEIR_RUNG_LANE] += served;
+    pool_unlock(pool);
+    return served;
 }
 
 const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream)
@@ -224,12 +238,13 @@ bool weir__order_poll(weir_pool *pool)
         return false;
     }
     for (size_t lane = 1; (stream = stream_at(pool, lane, &last_free)) != NULL; lane++) {
-        if (last_free == 0) {
+        if (last_free == 0 && inbox_is_empty(stream)) {
             continue;
         }
         uint64_t recorded = 0;
         uint64_t failed = 0;
-        stream_lock(stream);
+        stream_visit(stream);
+        moved |= weir__inbox_clear(pool, stream);
         weir_tick finished = query_probe(stream, last_free, &recorded, &failed);
         stream_unlock(stream);
         pool_lock(pool);
@@ -249,7 +264,7 @@ bool weir__order_poll(weir_pool *pool)
 static void put_probe_back(weir_stream *stream, weir_event *event)
 {
     weir_pool *pool = stream->owner;
-    stream_lock(stream);
+    stream_visit(stream);
     const bool wanted = stream->pool != NULL && stream->probe.event == NULL;
     if (wanted) {
         stream->probe.event = event;
@@ -266,7 +281,7 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
 {
     weir_tick covered = 0;
     weir_event *event = NULL;
-    stream_lock(stream);
+    stream_visit(stream);
     weir_status status = WEIR_OK;
     if (stream->pool != NULL) { /* else another thread has retired it meanwhile, and waited for it */
         status = record_probe(stream, &covered);
@@ -376,7 +391,7 @@ static bool wait_and_search(struct request *request)
     weir_tick covered = 0;
     weir_status status = WEIR_OK;
     bool recorded = false;
-    stream_lock(donor);
+    stream_visit(donor);
     if (donor->pool == NULL) {
         stream_unlock(donor); /* retired meanwhile: its memory is everybody's */
         return search_joined(request, WEIR_RUNG_WAITED);
@@ -504,11 +519,6 @@ static bool climb(struct request *request)
 
     request->last_resort = false;
     request->ceiling = 0;
-    /* What the front cache holds lies between free ranges. Where memory is mapped for all sizes side by side, a request that
-     * the cache could not hold would be placed around it, and the hole that fits it would be left to smaller ones. */
-    if (pool->vm != NULL && request->size > pool->config.front_cache_block_bytes) {
-        (void)weir__order_flush(pool, request->stream);
-    }
     /* The stream's own memory, anybody's, and what the stream is already ordered after. */
     if (search(request, WEIR_RUNG_LANE)) {
         return true;
@@ -584,7 +594,8 @@ static bool climb_among_others(struct request *request)
         if (climb(request)) {
             return true;
         }
-        if (request->broken != WEIR_OK || slow_frees(request->pool) == before) {
+        if (request->broken != WEIR_OK ||
+            (!weir__order_flush(request->pool, NULL) && slow_frees(request->pool) == before)) {
             return false;
         }
     }
@@ -744,7 +755,7 @@ void weir__order_free(weir_block *block, weir_stream *stream)
     weir_pool *pool = block->pool;
     weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
     bool foreign = private_lanes(pool) && stream != block->stream;
-    pool_lock(pool);
+    pool_work(pool);
     pool->slow_frees++;
     if (!pool->ordered) {
         give_to_all(block);
@@ -776,8 +787,9 @@ void weir__order_free_idle(weir_block *block)
 
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
 {
+    const bool came_in = weir__inbox_clear(pool, stream);
     if (stream->cached_bytes == 0) {
-        return false;
+        return came_in;
     }
     weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
     pool_lock(pool);
@@ -804,7 +816,7 @@ bool weir__order_flush(weir_pool *pool, weir_stream *only)
     weir_stream *stream;
     for (size_t lane = 1; (stream = stream_at(pool, lane, &ignored)) != NULL; lane++) {
         if (only == NULL || only == stream) {
-            stream_lock(stream);
+            stream_visit(stream);
             moved |= weir__order_flush_locked(pool, stream);
             stream_unlock(stream);
         }

@@ -9,6 +9,7 @@
  * granules as the one it was made for, so it is never too small. What a cache may hold is bounded in bytes, count and
  * block size, and it is flushed before the pool takes more memory.
  */
+#include "front_cache.h"
 #include "pool_internal.h"
 
 #include <stdio.h>
@@ -23,10 +24,14 @@
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 #define OUT_OF_LINE __attribute__((noinline))
-#define LIKELY(condition) __builtin_expect(!!(condition), 1)
-#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 /* --- locks --- */
+
+uint64_t weir__pool_front_block_bytes(const weir_pool *pool)
+{
+    const bool recorded = atomic_load_explicit(&pool->recorder, memory_order_relaxed) != NULL;
+    return recorded ? 0 : pool->config.front_cache_block_bytes;
+}
 
 void weir__pool_lock_all(weir_pool *pool)
 {
@@ -36,7 +41,8 @@ void weir__pool_lock_all(weir_pool *pool)
     while (locked < pool->lanes) {
         weir_stream *stream = pool->streams[locked];
         pool_unlock(pool);
-        stream_lock(stream);
+        stream_visit(stream);
+        (void)weir__inbox_clear(pool, stream);
         locked++;
         pool_lock(pool);
     }
@@ -144,7 +150,8 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
         free(pool);
         return status;
     }
-    (void)pthread_mutex_init(&pool->mutex, NULL);
+    weir__stream_lock_init(&pool->lock, (own.flags & WEIR_POOL_SINGLE_THREADED) != 0);
+    (void)pthread_mutex_init(&pool->grown_mutex, NULL);
     (void)pthread_cond_init(&pool->grown, NULL);
     *out = pool;
     return WEIR_OK;
@@ -218,7 +225,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     weir__block_fini(pool);
     if (same_process) {
         (void)pthread_cond_destroy(&pool->grown);
-        (void)pthread_mutex_destroy(&pool->mutex);
+        (void)pthread_mutex_destroy(&pool->grown_mutex);
     }
     free(pool->streams);
     free(pool->limits);
@@ -229,10 +236,11 @@ weir_status weir_pool_destroy(weir_pool *pool)
 
 /* --- checked builds --- */
 
-/* Whether a handle may be followed at all. Ordinary builds trust what is not NULL. */
+/* Whether a handle is the pool's and may be followed at all. Ordinary builds trust what is not NULL. A block's pool never
+ * is. */
 static inline bool is_block(weir_pool *pool, const weir_block *block)
 {
-    return pool != NULL && block != NULL && (WEIR_CHECKS < 1 || weir__block_is_ours(pool, block)) &&
+    return block != NULL && (WEIR_CHECKS < 1 || (pool != NULL && weir__block_is_ours(pool, block))) &&
            block->pool == pool;
 }
 
@@ -249,47 +257,13 @@ static inline void prove(weir_pool *pool)
         status = pool->strategy->check(pool->state, &why);
         pool_unlock(pool);
     }
-    if (status != WEIR_OK) {
+    if (status == WEIR_ERR_INTERNAL) {
         (void)fprintf(stderr, "weir: an invariant is broken: %s\n", why != NULL ? why : "unknown");
         abort();
     }
 }
 
 /* --- the hot path --- */
-
-static inline struct front_slot *front_slot(weir_stream *stream, uint64_t granules)
-{
-    return &stream->front[granules * UINT64_C(0x9E3779B97F4A7C15) >> (64 - FRONT_SLOTS_SHIFT)];
-}
-
-/* Stream lock held. */
-static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capacity)
-{
-    struct stream_counters *counters = &stream->counters;
-    counters->allocs++;
-    counters->sizes[63u - (unsigned)__builtin_clzll(size)]++;
-    counters->requested += (int64_t)size;
-    if (UNLIKELY(counters->requested > counters->peak_requested)) {
-        counters->peak_requested = counters->requested;
-    }
-    counters->live += (int64_t)capacity;
-    if (UNLIKELY(counters->live > counters->peak_live)) {
-        counters->peak_live = counters->live;
-    }
-}
-
-static inline void count_free(weir_stream *stream, const weir_block *block)
-{
-    struct stream_counters *counters = &stream->counters;
-    counters->frees++;
-    counters->requested -= (int64_t)block->size;
-    counters->live -= (int64_t)block->capacity;
-}
-
-static inline weir_block_state state_of(const weir_block *block)
-{
-    return (weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed);
-}
 
 /* Stream lock held: the block becomes the caller's. */
 static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t size)
@@ -301,109 +275,79 @@ static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t siz
     count_alloc(stream, size, capacity);
 }
 
-/* Stream lock held: takes a cached block of exactly that many granules, NULL when there is none. */
-static inline weir_block *front_pop(weir_stream *stream, uint64_t granules)
-{
-    struct front_slot *slot = front_slot(stream, granules);
-    if (UNLIKELY(slot->granules != granules || slot->count == 0)) {
-        return NULL;
-    }
-    weir_block *block = slot->blocks[--slot->count];
-    stream->cached_bytes -= block->capacity;
-    stream->counters.front_hits++;
-    return block;
-}
-
-/* Everything but an ordinary hit, kept out of line so that the hit pays for nothing that only this needs. Whoever starts
- * a recorder holds every stream's lock, so the recorder read under it here either saw the block live or gets its alloc. */
+/* Everything but an ordinary hit, kept out of line so that the hit pays for nothing that only this needs. Arguments are
+ * as the caller gave them unless `locked`, which says that they are good and that the stream's lock is held. Whoever
+ * starts a recorder holds every stream's lock, so the recorder read under it here either saw the block live or gets its
+ * alloc. */
 static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
-                                          weir_block **out)
+                                          weir_block **out, bool locked)
 {
-    if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 || size >= SIZE_LIMIT ||
-        (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
-        return WEIR_ERR_INVALID;
+    if (!locked) {
+        if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 || size >= SIZE_LIMIT ||
+            (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
+            return WEIR_ERR_INVALID;
+        }
+        stream_lock(stream);
     }
-    const uint64_t granules = (size + pool->granule_mask) >> pool->granule_shift;
     weir_block *block = NULL;
-    stream_lock(stream);
     if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
-        block = front_pop(stream, granules);
+        block = front_pop(stream, granules_of(pool, size));
+        block = block != NULL ? block : weir__inbox_take(pool, stream, granules_of(pool, size));
     }
     if (block == NULL) {
-        stream_unlock(stream);
         struct request request = {
             .pool = pool,
             .stream = stream,
             .size = size,
             .align = align != 0 ? align : pool->granule_mask + 1,
         };
-        weir_status status = weir__order_alloc(&request);
-        if (status != WEIR_OK) {
-            return status;
+        if (!weir__order_alloc_own(&request)) {
+            stream_unlock(stream);
+            weir_status status = weir__order_alloc(&request);
+            if (status != WEIR_OK) {
+                return status;
+            }
+            stream_lock(stream);
         }
         block = request.block;
-        prove(pool);
-        stream_lock(stream);
+        stream->counters.misses++;
     }
-    block->granules = granules;
     weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    block->id = recorder == NULL ? 0 : atomic_fetch_add_explicit(&pool->next_block_id, 1, memory_order_relaxed);
+    if (recorder != NULL) {
+        block->id = atomic_fetch_add_explicit(&pool->next_block_id, 1, memory_order_relaxed);
+    }
     hand_out(stream, block, size);
     stream_unlock(stream);
     if (recorder != NULL) {
-        weir__record_alloc(recorder, block->id, size, align, stream->lane, block->address);
+        weir__record_alloc(recorder, block->id, size, align, stream->lane, block_address(block));
     }
     *out = block;
+    prove(pool);
     return WEIR_OK;
 }
 
+/* While somebody records, and on a retired stream, front_block_bytes is 0 and every call goes the long way. */
 weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                             weir_block **out)
 {
-    /* size - 1 turns size 0 away as well. What fails here is looked at again, in full, by alloc_slow. */
-    if (LIKELY(pool != NULL && stream != NULL && out != NULL && stream->pool == pool &&
-               size - 1 < pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1 &&
-               (align & (align - 1)) == 0 && stream_lock_try(&stream->lock))) {
-        weir_block *block = NULL;
-        if (LIKELY(atomic_load_explicit(&pool->recorder, memory_order_relaxed) == NULL)) {
-            block = front_pop(stream, (size + pool->granule_mask) >> pool->granule_shift);
-        }
-        if (LIKELY(block != NULL)) {
-            block->id = 0;
-            hand_out(stream, block, size);
+    /* What fails here is looked at again, in full, by alloc_slow. */
+    if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
+               stream_lock_try(&stream->lock))) {
+        /* size - 1 turns size 0 away as well. */
+        if (UNLIKELY(size - 1 >= front_block_bytes(stream))) {
             stream_unlock(stream);
-            *out = block;
-            return WEIR_OK;
+            return alloc_slow(pool, stream, size, align, out, false);
         }
-        stream_unlock(stream);
+        weir_block *block = front_pop(stream, granules_of(pool, size));
+        if (UNLIKELY(block == NULL)) {
+            return alloc_slow(pool, stream, size, align, out, true);
+        }
+        hand_out(stream, block, size);
+        stream_lock_release_tried(&stream->lock);
+        *out = block;
+        return WEIR_OK;
     }
-    return alloc_slow(pool, stream, size, align, out);
-}
-
-/* Stream lock held. False when no slot has the block's size, or there is no room. */
-static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
-{
-    struct front_slot *slot = front_slot(stream, block->granules);
-    const uint64_t bytes = stream->cached_bytes + block->capacity;
-    if (UNLIKELY(slot->granules != block->granules || slot->count >= FRONT_DEPTH ||
-                 bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed))) {
-        return false;
-    }
-    slot->blocks[slot->count++] = block;
-    stream->cached_bytes = bytes;
-    atomic_store_explicit(&block->state, BLOCK_CACHED, memory_order_relaxed);
-    return true;
-}
-
-/* Stream lock held. Gives an empty slot to the block's size, which is how sizes enter the cache. */
-static bool front_claim(weir_pool *pool, weir_stream *stream, weir_block *block)
-{
-    struct front_slot *slot = front_slot(stream, block->granules);
-    if (block->size > pool->config.front_cache_block_bytes || slot->count > 0) {
-        return false;
-    }
-    slot->granules = block->granules;
-    return front_push(pool, stream, block);
+    return alloc_slow(pool, stream, size, align, out, false);
 }
 
 /* A use lasts until the free: now is the moment to say up to which tick. The tick is read under that stream's lock,
@@ -413,7 +357,7 @@ static void close_uses(weir_block *block)
     struct weir_use **link = &block->uses;
     while (*link != NULL) {
         struct weir_use *use = *link;
-        stream_lock(use->stream);
+        stream_visit(use->stream);
         const bool gone = use->stream->pool == NULL || use->stream->serial != use->serial;
         if (use->tick == 0) {
             use->tick = atomic_load_explicit(&use->stream->tick, memory_order_relaxed);
@@ -449,23 +393,31 @@ static void record_free(weir_pool *pool, const weir_block *block, uint32_t strea
     }
 }
 
-static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
+/* `locked`: the arguments are good, the block is live and no other stream uses it, and the stream's lock is held. */
+static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream, bool locked)
 {
-    if (!is_block(pool, block) || stream == NULL || stream->pool != pool) {
-        return WEIR_ERR_INVALID;
+    if (!locked) {
+        if (!is_block(pool, block) || stream == NULL || stream->pool != pool) {
+            return WEIR_ERR_INVALID;
+        }
+        if (block->uses != NULL && state_of(block) == BLOCK_LIVE) {
+            close_uses(block);
+        }
+        if (!weir__stream_lock_try_shared(&stream->lock)) {
+            if (block->uses == NULL && weir__inbox_put(pool, block, stream)) {
+                return WEIR_OK;
+            }
+            stream_lock(stream);
+        }
+        if (state_of(block) != BLOCK_LIVE) {
+            stream_unlock(stream);
+            return WEIR_ERR_INVALID;
+        }
     }
-    if (block->uses != NULL && state_of(block) == BLOCK_LIVE) {
-        close_uses(block);
-    }
-    const uint64_t address = block->address;
-    stream_lock(stream);
-    if (state_of(block) != BLOCK_LIVE) {
-        stream_unlock(stream);
-        return WEIR_ERR_INVALID;
-    }
+    const uint64_t address = block_address(block);
     record_free(pool, block, stream->lane);
     count_free(stream, block);
-    const bool cached = block->uses == NULL && (front_push(pool, stream, block) || front_claim(pool, stream, block));
+    const bool cached = block->uses == NULL && front_keep(pool, stream, block);
     if (!cached) {
         weir__order_free(block, stream);
     }
@@ -481,19 +433,20 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
 
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool &&
-               block->uses == NULL && block->size <= pool->config.front_cache_block_bytes &&
+    if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool && block->uses == NULL &&
                stream_lock_try(&stream->lock))) {
-        if (LIKELY(state_of(block) == BLOCK_LIVE &&
-                   atomic_load_explicit(&pool->recorder, memory_order_relaxed) == NULL &&
-                   front_push(pool, stream, block))) {
-            count_free(stream, block);
+        if (UNLIKELY(state_of(block) != BLOCK_LIVE || block->size > front_block_bytes(stream))) {
             stream_unlock(stream);
-            return WEIR_OK;
+            return free_slow(pool, block, stream, false);
         }
-        stream_unlock(stream);
+        if (UNLIKELY(!front_push(pool, stream, block))) {
+            return free_slow(pool, block, stream, true);
+        }
+        count_free(stream, block);
+        stream_lock_release_tried(&stream->lock);
+        return WEIR_OK;
     }
-    return free_slow(pool, block, stream);
+    return free_slow(pool, block, stream, false);
 }
 
 weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
@@ -501,9 +454,9 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
     if (!is_block(pool, block) || state_of(block) != BLOCK_LIVE) {
         return WEIR_ERR_INVALID;
     }
-    const uint64_t address = block->address;
+    const uint64_t address = block_address(block);
     weir_stream *owner = block->stream; /* its counters stay right when it has been retired */
-    stream_lock(owner);
+    stream_visit(owner);
     const bool live = state_of(block) == BLOCK_LIVE;
     if (live) {
         record_free(pool, block, WEIR_TRACE_NONE);
@@ -565,7 +518,7 @@ weir_status weir_pool_use_end(weir_pool *pool, weir_block *block, weir_stream *s
     if (!usable(pool, block, stream)) {
         return WEIR_ERR_INVALID;
     }
-    stream_lock(stream);
+    stream_visit(stream);
     weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
     pool_lock(pool);
     struct weir_use *use = find_use(block, stream);
@@ -581,7 +534,7 @@ weir_status weir_pool_use_end(weir_pool *pool, weir_block *block, weir_stream *s
 
 uint64_t weir_block_address(const weir_block *block)
 {
-    return block->address;
+    return block_address(block);
 }
 
 uint64_t weir_block_size(const weir_block *block)
@@ -604,11 +557,12 @@ weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)
     if (pool == NULL || out == NULL) {
         return WEIR_ERR_INVALID;
     }
-    pool_lock(pool);
-    weir_block *block = weir__table_find(&pool->table, address);
-    const bool live = block != NULL && state_of(block) == BLOCK_LIVE;
-    pool_unlock(pool);
-    if (!live) {
+    weir_block *block = NULL;
+    weir_status status = weir__block_find(pool, address, &block);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (block == NULL || state_of(block) != BLOCK_LIVE) {
         return WEIR_ERR_INVALID;
     }
     *out = block;
@@ -631,10 +585,8 @@ static void show_live(void *ctx, weir_block *block)
 {
     const struct live_visit *visit = ctx;
     if (state_of(block) == BLOCK_LIVE) {
-        if (block->id == 0) {
-            block->id = atomic_fetch_add_explicit(&block->pool->next_block_id, 1, memory_order_relaxed);
-        }
-        visit->live(visit->ctx, block->id, block->size, block->stream->lane, block->address);
+        block->id = atomic_fetch_add_explicit(&block->pool->next_block_id, 1, memory_order_relaxed);
+        visit->live(visit->ctx, block->id, block->size, block->stream->lane, block_address(block));
     }
 }
 
@@ -653,6 +605,10 @@ weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
             weir__block_each_locked(pool, show_live, &visit);
         }
         atomic_store_explicit(&pool->recorder, recorder, memory_order_release);
+        for (size_t lane = 1; lane < pool->lanes; lane++) {
+            atomic_store_explicit(&pool->streams[lane]->front_block_bytes, weir__pool_front_block_bytes(pool),
+                                  memory_order_relaxed);
+        }
     }
     weir__pool_unlock_all(pool);
     return status;

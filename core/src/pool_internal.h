@@ -2,6 +2,7 @@
  *
  *     pool.c     create, destroy, and the hot path: alloc and free through a stream's front cache
  *     order.c    everything that decides which freed memory a stream may have: the ladder, polling, waiting
+ *     inbox.c    frees by threads that do not feed the stream
  *     stream.c   streams, their clocks, and what callers tell about events
  *     region.c   taking regions from the device and giving them back
  *     vm.c       the same with virtual memory: mapping, moving and unmapping granules
@@ -10,7 +11,7 @@
  *     inspect.c  walk, check, statistics, the out-of-memory record
  *
  * Locks: one per stream (stream_lock.h: held for a few instructions, or around a device call that does not block), one
- * per pool (a mutex). Order: stream, then pool; never two streams at once, except in weir__pool_lock_all, which takes
+ * per pool (of the same kind). Order: stream, then pool; never two streams at once, except in weir__pool_lock_all, which takes
  * them by number. No device call that can block is made under any of them.
  */
 #ifndef WEIR_CORE_POOL_INTERNAL_H
@@ -22,6 +23,9 @@
 
 #include "internal.h"
 #include "stream_lock.h"
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 /* What a build with -DWEIR_CHECKS=n does beyond the ordinary:
  *     1   handles are looked up before they are followed: a foreign pointer is WEIR_ERR_INVALID, not a crash
@@ -39,6 +43,7 @@ typedef enum weir_block_state {
     BLOCK_TAKEN,   /* on its way to the caller: the strategy's books have it, the stream's counters do not */
     BLOCK_LIVE,    /* the caller's */
     BLOCK_CACHED,  /* in a front cache */
+    BLOCK_RETURNED, /* freed by a thread that does not feed the stream, in the stream's inbox: counted as live */
     BLOCK_PENDING, /* freed, waiting for several streams */
 } weir_block_state;
 
@@ -50,19 +55,31 @@ struct weir_use {
     weir_tick tick;
 };
 
+/* The first cache line is what a hit in a front cache touches. Two lines each, so that streams do not share one, nor a
+ * pair that the processor fetches together. */
 struct weir_block {
-    uint64_t address; /* first: the address table's key */
+    _Alignas(128) _Atomic uint64_t address;
     uint64_t size;     /* as requested */
     uint64_t capacity; /* as handed out */
-    uint64_t granules; /* the request in granules: what the front cache compares */
     weir_pool *pool;
     weir_stream *stream; /* allocated on */
-    void *token;         /* the strategy's */
     struct weir_use *uses;
-    struct weir_use freed; /* the freeing stream's own pair, so that no free needs host memory */
-    weir_block *next; /* in the list of unused or of pending blocks */
-    uint64_t id;      /* for the recorder; 0 = allocated while nobody recorded */
+    void *token; /* the strategy's */
     _Atomic uint32_t state;
+
+    struct weir_use freed; /* the freeing stream's own pair, so that no free needs host memory */
+    weir_block *next;      /* in the list of unused or of pending blocks */
+    uint64_t id;           /* for the recorder; means nothing while nobody records */
+    _Atomic(weir_block *) chain; /* in the index by address */
+    _Atomic uint64_t pile;       /* bytes in the inbox from this block down */
+};
+
+/* Blocks by address, for whoever holds nothing else. It is made when it is first asked for, so that callers who keep
+ * their handles pay nothing for it. Writers hold the pool's lock; readers hold none: see weir__block_find. */
+struct block_index {
+    struct block_index *smaller; /* the one before; readers may still look at it */
+    size_t mask;
+    _Atomic(weir_block *) heads[];
 };
 
 /* Entries by their first member, a uint64_t address; open addressing, at most half full. */
@@ -90,9 +107,8 @@ struct front_slot {
 /* Counters of what happened through one stream, under its lock: the hot path shares none with other streams. Live
  * figures are differences, since a block may be freed on another stream than it was allocated on. */
 struct stream_counters {
-    uint64_t allocs;
     uint64_t frees;
-    uint64_t front_hits;
+    uint64_t misses; /* allocs that no front cache served; all allocs together are the sum of sizes */
     int64_t requested; /* each beside its own peak: side by side, the two sums tempt compilers to move them as one */
     int64_t peak_requested; /* vector, which stalls on the single values stored just before */
     int64_t live;
@@ -111,6 +127,7 @@ struct weir_stream {
     weir_pool *pool; /* what callers' arguments are checked against; NULL once retired */
     struct stream_lock lock;
     _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
+    _Atomic uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody records */
     uint64_t cached_bytes;
     struct stream_counters counters;
     weir_pool *owner;
@@ -118,7 +135,8 @@ struct weir_stream {
     uint64_t serial; /* never used twice in a pool */
     weir_lane lane; /* the stream's number, from 1 */
     struct probe probe;
-    struct front_slot front[FRONT_SLOTS];
+    weir_block *returned; /* taken out of the inbox and not looked at yet */
+    _Alignas(64) struct front_slot front[FRONT_SLOTS];
 
     /* Under the pool's lock: */
     bool retired;
@@ -128,6 +146,9 @@ struct weir_stream {
     weir_tick last_free; /* the latest tick stamped on memory that went back to the strategy or is pending */
     weir_tick *clock;    /* by lane: this stream's tail is ordered after that lane's tick */
     size_t clock_lanes;
+
+    /* Without a lock: */
+    _Alignas(128) _Atomic(weir_block *) inbox; /* what other threads have freed on this stream: see inbox.c */
 };
 
 /* --- regions --- */
@@ -164,9 +185,10 @@ struct weir_pool {
     _Atomic(weir_recorder *) recorder;
     _Atomic uint64_t next_block_id;
 
-    pthread_mutex_t mutex;
+    struct stream_lock lock;
+    bool growing; /* one thread at a time takes memory from the device or gives it back: see region.c */
+    pthread_mutex_t grown_mutex; /* under no other lock but for the moment of `grown` */
     pthread_cond_t grown;
-    bool growing; /* one thread at a time takes memory from the device */
 
     weir_stream **streams; /* by lane; streams[0] is NULL */
     size_t lanes;          /* one more than the highest lane */
@@ -179,7 +201,9 @@ struct weir_pool {
 
     weir_block *unused;
     struct block_chunk *chunks;
-    struct address_table table; /* of blocks */
+    _Atomic(struct block_index *) index; /* NULL: nobody has asked yet */
+    size_t blocks;                       /* descriptors in use */
+    atomic_uint index_version;           /* odd while a chain is being changed under its readers */
     weir_block *pending;
 
     uint64_t wait_rounds; /* how many have begun: see weir__order_wait_round */
@@ -203,10 +227,19 @@ struct weir_pool {
 
 /* --- locks (inline: the hot path takes the first two) --- */
 
+/* By a thread that allocates or frees on the stream; what is taken with it, others may only look at. */
 static inline void stream_lock(weir_stream *stream)
 {
     if (!stream_lock_try(&stream->lock)) {
-        weir__stream_lock_slow(&stream->lock, &stream->counters.frees);
+        weir__stream_lock_slow(&stream->lock, &stream->counters.frees, true);
+    }
+}
+
+/* By anyone else: the lock stays cheap for the thread that feeds the stream. */
+static inline void stream_visit(weir_stream *stream)
+{
+    if (!stream_lock_try(&stream->lock)) {
+        weir__stream_lock_slow(&stream->lock, &stream->counters.frees, false);
     }
 }
 
@@ -215,22 +248,69 @@ static inline void stream_unlock(weir_stream *stream)
     stream_lock_release(&stream->lock);
 }
 
+/* Likewise: pool_work by who allocates or frees, pool_lock by anyone. */
+static inline void pool_work(weir_pool *pool)
+{
+    if (!stream_lock_try(&pool->lock)) {
+        weir__stream_lock_slow(&pool->lock, &pool->slow_frees, true);
+    }
+}
+
 static inline void pool_lock(weir_pool *pool)
 {
-    if (!(pool->config.flags & WEIR_POOL_SINGLE_THREADED)) {
-        (void)pthread_mutex_lock(&pool->mutex);
+    if (!stream_lock_try(&pool->lock)) {
+        weir__stream_lock_slow(&pool->lock, &pool->slow_frees, false);
     }
 }
 
 static inline void pool_unlock(weir_pool *pool)
 {
-    if (!(pool->config.flags & WEIR_POOL_SINGLE_THREADED)) {
-        (void)pthread_mutex_unlock(&pool->mutex);
+    stream_lock_release(&pool->lock);
+}
+
+static inline uint64_t block_address(const weir_block *block)
+{
+    return atomic_load_explicit(&block->address, memory_order_relaxed);
+}
+
+/* --- counters and states (inline) --- */
+
+static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capacity)
+{
+    struct stream_counters *counters = &stream->counters;
+    counters->sizes[63u - (unsigned)__builtin_clzll(size)]++;
+    counters->requested += (int64_t)size;
+    if (UNLIKELY(counters->requested > counters->peak_requested)) {
+        counters->peak_requested = counters->requested;
     }
+    counters->live += (int64_t)capacity;
+    if (UNLIKELY(counters->live > counters->peak_live)) {
+        counters->peak_live = counters->live;
+    }
+}
+
+static inline void count_free(weir_stream *stream, const weir_block *block)
+{
+    struct stream_counters *counters = &stream->counters;
+    counters->frees++;
+    counters->requested -= (int64_t)block->size;
+    counters->live -= (int64_t)block->capacity;
+}
+
+static inline weir_block_state state_of(const weir_block *block)
+{
+    return (weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed);
+}
+
+static inline uint64_t front_block_bytes(const weir_stream *stream)
+{
+    return atomic_load_explicit(&stream->front_block_bytes, memory_order_relaxed);
 }
 
 /* --- pool.c --- */
 
+/* Pool lock held: the largest block that may go the short way through a front cache now. */
+uint64_t weir__pool_front_block_bytes(const weir_pool *pool);
 /* Takes every stream's lock and the pool's: nothing moves until weir__pool_unlock_all. */
 void weir__pool_lock_all(weir_pool *pool);
 void weir__pool_unlock_all(weir_pool *pool);
@@ -251,6 +331,8 @@ struct request {
     weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */
 };
 
+/* The lowest step: memory of the stream's own lane. The stream's lock is held, the pool's is not. */
+bool weir__order_alloc_own(struct request *request);
 /* The ladder: every request that the front cache did not serve. No lock is held. */
 weir_status weir__order_alloc(struct request *request);
 /* A free that does not end in the front cache. The stream's lock is held, the pool's is not. */
@@ -284,6 +366,22 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
 /* Pool lock held: the same from neighbours that the stream may have, joined. */
 bool weir__order_join_locked(struct request *request);
 
+/* --- inbox.c --- */
+
+/* Frees a live block that no other stream uses, without the stream's lock, for a thread that does not feed the stream.
+ * False: it must be freed the ordinary way, or is not live. */
+bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream);
+/* Stream lock held, the pool's is not: a block of exactly that many granules out of what came in, NULL when there is
+ * none. What does not match goes where frees go. */
+weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t granules);
+/* Likewise: everything goes where frees go. True when there was something. */
+bool weir__inbox_clear(weir_pool *pool, weir_stream *stream);
+
+static inline bool inbox_is_empty(const weir_stream *stream)
+{
+    return atomic_load_explicit(&stream->inbox, memory_order_relaxed) == NULL;
+}
+
 /* --- stream.c --- */
 
 /* Pool lock held: knowledge[lane] = max(knowledge[lane], tick); false without host memory, which only forgets. */
@@ -306,6 +404,8 @@ uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep
 
 /* Pool lock held, let go while waiting: until no memory is on its way from or to the device. */
 void weir__region_await_locked(weir_pool *pool);
+/* Pool lock held: this thread, which had set `growing`, has done. */
+void weir__region_end_growing_locked(weir_pool *pool);
 /* Pool lock held. What a front cache holds cannot merge, so it may hold a small share of the pool only. */
 void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
 
@@ -343,6 +443,13 @@ bool weir__table_reserve(struct address_table *table);
 void weir__table_put(struct address_table *table, void *entry);
 void weir__table_remove(struct address_table *table, const void *entry);
 void *weir__table_find(const struct address_table *table, uint64_t address);
+/* Pool lock held: from now on blocks can be found by address; false without host memory. */
+bool weir__block_index_locked(weir_pool *pool);
+/* Pool lock held, and the index exists. NULL when no block in use starts there. */
+weir_block *weir__block_at_locked(weir_pool *pool, uint64_t address);
+/* A block in use that starts at `address`, without a lock once the index exists; *found NULL when there is none.
+ * WEIR_ERR_NO_MEMORY: no host memory for the index. */
+weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **found);
 /* Visits every descriptor that is in use. */
 void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx);
 void weir__block_drop_uses(weir_block *block);

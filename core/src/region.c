@@ -5,7 +5,8 @@
  * takes memory or gives it back: another that wants to grow waits and searches again, since what the first one took may
  * serve it.
  *
- * Cost: a device call, made without any lock, and a step per region when idle ones are looked for.
+ * Cost: a device call, made without any lock, and a step per region when idle ones are looked for in a strategy that does
+ * not list them.
  */
 #include "pool_internal.h"
 
@@ -149,8 +150,22 @@ static void forget_region(weir_pool *pool, struct pool_region *region)
 void weir__region_await_locked(weir_pool *pool)
 {
     while (pool->growing) {
-        (void)pthread_cond_wait(&pool->grown, &pool->mutex);
+        (void)pthread_mutex_lock(&pool->grown_mutex);
+        pool_unlock(pool);
+        (void)pthread_cond_wait(&pool->grown, &pool->grown_mutex);
+        (void)pthread_mutex_unlock(&pool->grown_mutex);
+        pool_lock(pool);
     }
+}
+
+/* Whoever saw `growing` under the pool's lock holds grown_mutex by the time it lets that go, so that this cannot be
+ * missed. */
+void weir__region_end_growing_locked(weir_pool *pool)
+{
+    pool->growing = false;
+    (void)pthread_mutex_lock(&pool->grown_mutex);
+    (void)pthread_cond_broadcast(&pool->grown);
+    (void)pthread_mutex_unlock(&pool->grown_mutex);
 }
 
 /* Pool lock held on entry and exit: a region for which there is no host memory goes straight back; twice tried, since
@@ -201,8 +216,7 @@ bool weir__region_grow(struct request *request, bool *again)
     if (status == WEIR_OK && !entered) {
         refuse_region(pool, address, size);
     }
-    pool->growing = false;
-    (void)pthread_cond_broadcast(&pool->grown);
+    weir__region_end_growing_locked(pool);
     pool_unlock(pool);
     return served;
 }
@@ -234,8 +248,7 @@ static weir_status hand_back(weir_pool *pool, struct pool_region *region)
     weir_status status = weir_device_region_free(pool->device, region->address, region->size);
     uint64_t took = wall_ns() - began;
     pool_lock(pool);
-    pool->growing = false;
-    (void)pthread_cond_broadcast(&pool->grown);
+    weir__region_end_growing_locked(pool);
     pool->device_ns += took;
     if (status == WEIR_OK) {
         forget_region(pool, region);
@@ -263,23 +276,38 @@ weir_status weir__region_return_at(weir_pool *pool, uint64_t address)
     return status;
 }
 
+/* Pool lock held: takes an idle region out of the strategy, NULL when there is none. */
+static struct pool_region *take_idle(weir_pool *pool)
+{
+    struct pool_region *region = pool->regions;
+    if (pool->strategy->region_idle != NULL) {
+        uint64_t address = 0;
+        const weir_tick *limits = weir__order_limits_locked(pool, NULL);
+        const bool any = pool->strategy->region_idle(pool->state, limits, pool->lanes, &address);
+        region = any ? weir__table_find(&pool->region_table, address) : NULL;
+        return region != NULL && remove_if_idle(pool, region) ? region : NULL;
+    }
+    while (region != NULL && !remove_if_idle(pool, region)) {
+        region = region->next;
+    }
+    return region;
+}
+
 uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep, weir_status *failed)
 {
     uint64_t returned = 0;
     weir_status status = WEIR_OK;
     pool_lock(pool);
     weir__region_await_locked(pool);
-    struct pool_region *region = pool->regions;
-    while (region != NULL && status == WEIR_OK && returned < bytes && pool->reserved_bytes > keep) {
-        uint64_t size = region->size;
-        if (!remove_if_idle(pool, region)) {
-            region = region->next;
-            continue;
+    while (status == WEIR_OK && returned < bytes && pool->reserved_bytes > keep) {
+        struct pool_region *region = take_idle(pool);
+        if (region == NULL) {
+            break;
         }
+        const uint64_t size = region->size;
         status = hand_back(pool, region);
         returned += status == WEIR_OK ? size : 0;
         weir__region_await_locked(pool);
-        region = pool->regions; /* the list may have changed meanwhile */
     }
     pool_unlock(pool);
     if (status != WEIR_OK && failed != NULL) {

@@ -84,8 +84,8 @@ static weir_stream *new_place(weir_pool *pool)
     if (pool->strategy->lane_add != NULL && pool->strategy->lane_add(pool->state, lane) != WEIR_OK) {
         return NULL;
     }
-    /* A front slot is one cache line; keep it one. */
-    weir_stream *stream = aligned_alloc(64, (sizeof(*stream) + 63) & ~(size_t)63);
+    /* A front slot is one cache line; keep it one. Processors fetch lines in pairs: streams share none. */
+    weir_stream *stream = aligned_alloc(128, (sizeof(*stream) + 127) & ~(size_t)127);
     if (stream == NULL) {
         return NULL;
     }
@@ -105,6 +105,7 @@ static void settle_in(weir_stream *place, void *native)
     place->native = native;
     place->serial = ++place->owner->next_serial;
     place->retired = false;
+    atomic_store_explicit(&place->front_block_bytes, weir__pool_front_block_bytes(place->owner), memory_order_relaxed);
     place->pool = place->owner;
 }
 
@@ -112,7 +113,7 @@ static void settle_in(weir_stream *place, void *native)
  * somebody else has taken it meanwhile. */
 static bool move_in(weir_pool *pool, weir_stream *place, void *native)
 {
-    stream_lock(place);
+    stream_visit(place);
     pool_lock(pool);
     const bool ours = place->retired && find_native(pool, native) == NULL;
     if (ours) {
@@ -161,6 +162,7 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
     weir__order_done_locked(stream, atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed));
     stream->retired = true;
     stream->pool = NULL;
+    atomic_store_explicit(&stream->front_block_bytes, 0, memory_order_relaxed);
     stream->native = NULL;
     if (stream->clock_lanes > 0) {
         memset(stream->clock, 0, stream->clock_lanes * sizeof(*stream->clock));
@@ -184,7 +186,8 @@ weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
             return WEIR_ERR_DEVICE;
         }
     }
-    stream_lock(stream);
+    stream_visit(stream);
+    (void)weir__inbox_clear(pool, stream);
     weir_event *event = stream->probe.event;
     stream->probe = (struct probe){ 0 };
     pool_lock(pool);
@@ -265,7 +268,7 @@ weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream
     if (pool == NULL || event == NULL || stream == NULL || stream->pool != pool) {
         return WEIR_ERR_INVALID;
     }
-    stream_lock(stream);
+    stream_visit(stream);
     weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
     stream_unlock(stream);
     pool_lock(pool);
@@ -313,7 +316,7 @@ weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream)
     if (pool == NULL || stream == NULL || stream->pool != pool) {
         return WEIR_ERR_INVALID;
     }
-    stream_lock(stream);
+    stream_visit(stream);
     weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
     stream_unlock(stream);
     pool_lock(pool);

@@ -110,7 +110,7 @@ static void judge_intrusion(struct stream_lock *lock, uint64_t progress)
 /* The lock is ours, shared. */
 static void judge_sharing(struct stream_lock *lock)
 {
-    lock->alone = lock->home == &weir__lock_self ? lock->alone + 1 : 0;
+    lock->alone = lock->home == stream_lock_self() ? lock->alone + 1 : 0;
     if (lock->alone >= alone_for_a_while && atomic_load_explicit(&barrier_works, memory_order_relaxed)) {
         lock->intrusions = 0;
         atomic_store_explicit(&lock->owner, lock->home, memory_order_relaxed);
@@ -118,7 +118,20 @@ static void judge_sharing(struct stream_lock *lock)
     }
 }
 
-void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress)
+bool weir__stream_lock_try_shared(struct stream_lock *lock)
+{
+    if (lock->off) {
+        return true;
+    }
+    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != weir__lock_shared ||
+        atomic_flag_test_and_set_explicit(&lock->held, memory_order_acquire)) {
+        return false;
+    }
+    judge_sharing(lock);
+    return true;
+}
+
+void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress, bool stays)
 {
     unsigned spins = 0;
     if (lock->off) {
@@ -129,11 +142,13 @@ void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress)
     }
     const void *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
     if (owner == NULL) {
-        lock->home = &weir__lock_self;
-        atomic_store_explicit(&lock->owner, lock->home, memory_order_relaxed);
+        if (stays) {
+            lock->home = stream_lock_self();
+            atomic_store_explicit(&lock->owner, lock->home, memory_order_relaxed);
+        }
     } else if (owner == weir__lock_shared) {
         judge_sharing(lock);
-    } else if (owner != &weir__lock_self) {
+    } else if (owner != stream_lock_self()) {
         keep_owner_out(lock);
         judge_intrusion(lock, *progress);
     }

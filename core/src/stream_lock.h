@@ -12,9 +12,9 @@
  *
  * Guarantee: mutual exclusion, with acquire and release order between all who hold it. When others come about as often
  * as the owner, the lock is an ordinary spin lock until the owner has had it to itself for a while; without membarrier
- * it always is one, and it becomes one where membarrier comes to be refused. The owner is the first thread that locks,
- * and never another one: a thread that was interrupted between looking at `owner` and setting `busy` may act on what it
- * saw at any later time.
+ * it always is one, and it becomes one where membarrier comes to be refused. The owner is the first thread that locks
+ * to work with what is locked (a thread that only looks does not count), and never another one: a thread that was
+ * interrupted between looking at `owner` and setting `busy` may act on what it saw at any later time.
  *
  * Cost: owner about 1 ns; others a system call of a few hundred ns; as a spin lock a call and an atomic exchange.
  */
@@ -41,16 +41,30 @@ struct stream_lock {
 
 extern const char weir__lock_shared[1]; /* its address stands for "shared" */
 
-/* Each thread's copy has an address of its own: the cheapest name of a thread there is. */
+/* Each thread's copy has an address of its own; where the compiler tells the thread's own pointer, that is the cheapest
+ * name of a thread there is. */
 extern _Thread_local char weir__lock_self __attribute__((tls_model("initial-exec")));
 
+static inline const void *stream_lock_self(void)
+{
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && __GNUC__ >= 12
+    return __builtin_thread_pointer();
+#else
+    return &weir__lock_self;
+#endif
+}
+
 void weir__stream_lock_init(struct stream_lock *lock, bool off);
-/* `progress` counts what was done under the lock so far, by anyone; it is read once the lock is held. */
-void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress);
+/* `progress` counts what was done under the lock so far, by anyone; it is read once the lock is held. `stays`: the thread
+ * may become the owner. */
+void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress, bool stays);
+
+/* Takes a lock that nobody owns, without waiting. False: it is held, or somebody owns it. */
+bool weir__stream_lock_try_shared(struct stream_lock *lock);
 
 static inline bool stream_lock_owned(const struct stream_lock *lock)
 {
-    return atomic_load_explicit(&lock->owner, memory_order_relaxed) == &weir__lock_self;
+    return atomic_load_explicit(&lock->owner, memory_order_relaxed) == stream_lock_self();
 }
 
 /* False when it would take a call: the caller goes on to weir__stream_lock_slow. */
@@ -69,10 +83,16 @@ static inline bool stream_lock_try(struct stream_lock *lock)
     return lock->off;
 }
 
+/* After a stream_lock_try that has taken the lock, by the same thread. */
+static inline void stream_lock_release_tried(struct stream_lock *lock)
+{
+    atomic_store_explicit(&lock->busy, 0, memory_order_release);
+}
+
 static inline void stream_lock_release(struct stream_lock *lock)
 {
     const void *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
-    if (__builtin_expect(owner == &weir__lock_self && atomic_load_explicit(&lock->busy, memory_order_relaxed) != 0,
+    if (__builtin_expect(owner == stream_lock_self() && atomic_load_explicit(&lock->busy, memory_order_relaxed) != 0,
                          1)) {
         atomic_store_explicit(&lock->busy, 0, memory_order_release);
         return;
@@ -80,7 +100,7 @@ static inline void stream_lock_release(struct stream_lock *lock)
     if (lock->off) {
         return;
     }
-    if (owner != &weir__lock_self && owner != weir__lock_shared) {
+    if (owner != stream_lock_self() && owner != weir__lock_shared) {
         atomic_store_explicit(&lock->revoked, 0, memory_order_release);
     }
     atomic_flag_clear_explicit(&lock->held, memory_order_release);

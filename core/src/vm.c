@@ -688,8 +688,7 @@ bool weir__vm_grow(struct request *request)
     weir__region_await_locked(pool);
     pool->growing = true;
     const bool served = map_and_serve(request, live);
-    pool->growing = false;
-    (void)pthread_cond_broadcast(&pool->grown);
+    weir__region_end_growing_locked(pool);
     pool_unlock(pool);
     return served;
 }
@@ -734,8 +733,7 @@ uint64_t weir__vm_return_idle(weir_pool *pool, uint64_t keep, weir_status *faile
             returned = pool->vm->move.counts.destroys << pool->vm->granule_shift;
             settle_move(pool, &pool->vm->move);
         }
-        pool->growing = false;
-        (void)pthread_cond_broadcast(&pool->grown);
+        weir__region_end_growing_locked(pool);
     }
     pool_unlock(pool);
     if (status != WEIR_OK) {

@@ -39,7 +39,7 @@ struct guarded {
 static void lock(struct stream_lock *l, const uint64_t *progress)
 {
     if (!stream_lock_try(l)) {
-        weir__stream_lock_slow(l, progress);
+        weir__stream_lock_slow(l, progress, true);
     }
 }
 

@@ -128,6 +128,9 @@ typedef struct weir_strategy_ops {
     /* Forgets a region. WEIR_ERR_BUSY unless all of it is free and nobody's work can touch it: each of its ranges is
      * in a lane l below `lanes` with a tick at or below limits[l]. */
     weir_status (*region_remove)(void *state, void *region, const weir_tick *limits, size_t lanes);
+    /* Finds a region that region_remove would take, at a cost that does not grow with the number of regions in use. False
+     * when there is none. NULL: the pool asks region after region. */
+    bool (*region_idle)(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address);
 
     /* The best range of `lane` whose tick is at or below `limit`. `align` is a power of two. WEIR_ERR_NO_MEMORY when
      * it finds none; with a limit below WEIR_TICK_MAX it may give up early, since gather searches completely.
