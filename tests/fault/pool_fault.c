@@ -7,6 +7,9 @@
  * live, and the auditor must have found nothing; the scenario goes on and must be able to finish; afterwards every byte
  * is back at the device.
  *
+ * All of it is done with a pool that takes regions and with one that maps granules, where the scenario also leaves live
+ * blocks in every second granule and then asks for what is free in one piece.
+ *
  * The same for host memory: malloc and its relatives are replaced by ones that fail once, but only while the pool itself
  * is at work, not the simulator below it.
  */
@@ -14,6 +17,7 @@
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
+#include <weir/size_class.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -130,10 +134,7 @@ static uint64_t device_calls;
 static weir_status pass_get_info(void *ctx, weir_device_info *info)
 {
     (void)ctx;
-    const weir_status status = weir_device_get_info(inner, info);
-    info->abilities &= ~(uint32_t)WEIR_DEVICE_VIRTUAL_MEMORY;
-    info->page_bytes = 0;
-    return status;
+    return weir_device_get_info(inner, info);
 }
 
 static weir_status pass_region_alloc(void *ctx, uint64_t size, uint64_t *address)
@@ -144,6 +145,36 @@ static weir_status pass_region_alloc(void *ctx, uint64_t size, uint64_t *address
 static weir_status pass_region_free(void *ctx, uint64_t address, uint64_t size)
 {
     PASS(weir_device_region_free(inner, address, size));
+}
+
+static weir_status pass_vm_reserve(void *ctx, uint64_t size, uint64_t *address)
+{
+    PASS(weir_device_vm_reserve(inner, size, address));
+}
+
+static weir_status pass_vm_release(void *ctx, uint64_t address, uint64_t size)
+{
+    PASS(weir_device_vm_release(inner, address, size));
+}
+
+static weir_status pass_vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
+{
+    PASS(weir_device_vm_create(inner, size, handle));
+}
+
+static weir_status pass_vm_destroy(void *ctx, weir_vm_handle handle)
+{
+    PASS(weir_device_vm_destroy(inner, handle));
+}
+
+static weir_status pass_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    PASS(weir_device_vm_map(inner, address, size, handle));
+}
+
+static weir_status pass_vm_unmap(void *ctx, uint64_t address, uint64_t size)
+{
+    PASS(weir_device_vm_unmap(inner, address, size));
 }
 
 static weir_status pass_event_create(void *ctx, weir_event **event)
@@ -186,6 +217,12 @@ static const weir_device_ops pass_ops = {
     .get_info = pass_get_info,
     .region_alloc = pass_region_alloc,
     .region_free = pass_region_free,
+    .vm_reserve = pass_vm_reserve,
+    .vm_release = pass_vm_release,
+    .vm_create = pass_vm_create,
+    .vm_destroy = pass_vm_destroy,
+    .vm_map = pass_vm_map,
+    .vm_unmap = pass_vm_unmap,
     .event_create = pass_event_create,
     .event_destroy = pass_event_destroy,
     .event_record = pass_event_record,
@@ -202,6 +239,8 @@ struct held {
     uint64_t size;
     unsigned home; /* the lane that all its work is on */
 };
+
+static bool maps; /* the pool has virtual memory */
 
 struct world {
     const char *what; /* which failure is being tried */
@@ -234,7 +273,7 @@ __attribute__((format(printf, 2, 3))) static void complain(const struct world *w
 {
     va_list arguments;
     counting = false;
-    print_error("%s, failure %" PRIu64 ", step %" PRIu64 ": ", w->what, w->n, w->step);
+    print_error("%s%s, failure %" PRIu64 ", step %" PRIu64 ": ", w->what, maps ? " (maps)" : "", w->n, w->step);
     va_start(arguments, format);
     vprint_error(format, arguments);
     va_end(arguments);
@@ -288,6 +327,9 @@ static void judge_counters(struct world *w, const weir_stats *stats)
     must(w, stats->events_recorded == calls[WEIR_CALL_EVENT_RECORD]);
     must(w, stats->waits == calls[WEIR_CALL_STREAM_WAIT_EVENT]);
     must(w, stats->syncs == calls[WEIR_CALL_EVENT_SYNC]);
+    must(w, stats->vm_creates == calls[WEIR_CALL_VM_CREATE] && stats->vm_destroys == calls[WEIR_CALL_VM_DESTROY]);
+    must(w, stats->vm_maps == calls[WEIR_CALL_VM_MAP] && stats->vm_unmaps == calls[WEIR_CALL_VM_UNMAP]);
+    must(w, stats->vm_creates == 0 || maps);
 }
 
 /* What must hold after every call. */
@@ -457,6 +499,8 @@ static void renew_lane(struct world *w, unsigned lane)
 /* --- the scenario --- */
 
 /* Every rung of the ladder and every upkeep call at least once. */
+static void scatter(struct world *w);
+
 static void script(struct world *w)
 {
     (void)take(w, 0, 1000, 0);
@@ -490,6 +534,34 @@ static void script(struct world *w)
     }
     trim(w, 0, WEIR_TRIM_WAIT);
     renew_lane(w, 2);
+    scatter(w);
+}
+
+/* Live blocks in every second granule; what is free between them is asked for in one piece, twice: with work pending on
+ * it, and without. */
+static void scatter(struct world *w)
+{
+    (void)take(w, 2, 1000, 0);
+    for (unsigned i = 0; i < 6; i++) {
+        (void)take(w, i / 3, REGION, 0);
+    }
+    for (unsigned i = w->blocks; i-- > 0;) {
+        if (i % 2 == 0) {
+            give(w, i);
+        }
+    }
+    (void)take(w, 1, 4 * REGION, 0);
+    if (w->blocks > 0) {
+        give(w, w->blocks - 1);
+    }
+    for (unsigned lane = 0; lane < lanes; lane++) {
+        host_waits(w, lane);
+    }
+    (void)take(w, 0, 4 * REGION, 0);
+    trim(w, 2 * REGION, WEIR_TRIM_WAIT);
+    while (w->blocks > 0) {
+        give(w, 0);
+    }
 }
 
 static void random_call(struct world *w)
@@ -556,6 +628,11 @@ static bool start(struct world *w, weir_growth growth, uint64_t seed)
     pool.strategy = weir_caching_strategy();
     pool.strategy_config = &caching;
     pool.growth = growth;
+    if (maps) {
+        pool.flags = WEIR_POOL_VIRTUAL_MEMORY;
+        pool.strategy = seed % 2 == 0 ? weir_size_class_strategy() : pool.strategy;
+        pool.strategy_config = NULL;
+    }
     const weir_status status = POOL(weir_pool_create(&pool, &w->pool));
     must(w, status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
     return status == WEIR_OK;
@@ -626,10 +703,26 @@ static void fail_each(weir_device_call call, weir_status status)
         }
     }
     print_message("%-18s %-20s %4" PRIu64 " failures\n", weir_device_call_name(call), weir_status_name(status), tried);
-    if (call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_REGION_FREE || call == WEIR_CALL_EVENT_RECORD ||
+    const bool of_regions = call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_REGION_FREE;
+    const bool of_mapping = call >= WEIR_CALL_VM_RESERVE && call <= WEIR_CALL_VM_UNMAP;
+    if ((of_regions && !maps) || (of_mapping && maps) || call == WEIR_CALL_EVENT_RECORD ||
         call == WEIR_CALL_EVENT_QUERY || call == WEIR_CALL_EVENT_SYNC || call == WEIR_CALL_STREAM_WAIT_EVENT) {
         assert_true(tried > 0); /* a kind that the scenario does not reach is not tested */
     }
+}
+
+static int take_regions(void **state)
+{
+    (void)state;
+    maps = false;
+    return 0;
+}
+
+static int map_granules(void **state)
+{
+    (void)state;
+    maps = true;
+    return 0;
 }
 
 static void test_every_device_call_may_fail(void **state)
@@ -700,9 +793,12 @@ static void test_every_host_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_device_call_may_fail),
-        cmocka_unit_test(test_a_device_may_fail_again_and_again),
-        cmocka_unit_test(test_every_host_allocation_may_fail),
+        cmocka_unit_test_setup(test_every_device_call_may_fail, take_regions),
+        cmocka_unit_test_setup(test_a_device_may_fail_again_and_again, take_regions),
+        cmocka_unit_test_setup(test_every_host_allocation_may_fail, take_regions),
+        cmocka_unit_test_setup(test_every_device_call_may_fail, map_granules),
+        cmocka_unit_test_setup(test_a_device_may_fail_again_and_again, map_granules),
+        cmocka_unit_test_setup(test_every_host_allocation_may_fail, map_granules),
     };
     return cmocka_run_group_tests_name("failures below a pool", tests, NULL, NULL);
 }
