@@ -646,12 +646,31 @@ static bool serve(struct request *request, weir_rung rung)
     return served;
 }
 
+/* What no moving about can serve is refused without a call. */
+static bool is_hopeless(struct request *request)
+{
+    const weir_pool *pool = request->pool;
+    const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
+    const uint64_t least = round_up(request->size, pool->vm->granule);
+    request->limited = pool->config.limit_bytes != 0 && least > pool->config.limit_bytes;
+    const bool too_large = capacity != 0 && least > capacity;
+    if (request->limited || too_large) {
+        request->region_asked = least;
+        request->device_status = too_large ? WEIR_ERR_NO_MEMORY : request->device_status;
+        request->ceiling = capacity;
+    }
+    return request->limited || too_large;
+}
+
 /* Pool lock held on entry and exit; this thread is the one that grows. A device that refuses to create has said how much
  * it gives: the second plan moves idle memory instead. */
 static bool map_and_serve(struct request *request, uint64_t live)
 {
     weir_pool *pool = request->pool;
     weir_rung rung = WEIR_RUNG_MAPPED;
+    if (is_hopeless(request)) {
+        return false;
+    }
     for (int tries = 0; tries < most_tries && request->broken == WEIR_OK; tries++) {
         if (serve(request, rung)) {
             return true;

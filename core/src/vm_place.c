@@ -2,10 +2,11 @@
  *
  * Why a window costs no more granules than it must. A stretch is a run of usable memory and holes between two things that
  * are neither. The fewest new granules are needed where a window begins with a piece of the stretch or ends with one:
- * moving it from there to either side trades memory that is there for memory that is not. Each such place is then moved
- * down to the start of its first granule as far as the stretch goes, which never adds a granule. So a window either begins
- * at a granule, and touches ceil(size / granule) of them, or its first granule is taken in part, and then at most one more,
- * which is not to be had anyway. (An alignment above a granule is a multiple of it; one below divides it.)
+ * moving it from there to either side trades memory that is there for memory that is not, one for one at best. Where an
+ * alignment forbids the very place, its next multiples on both sides stand for it. Each such place is then moved down to
+ * the start of its first granule as far as the stretch goes, which never adds a granule. So a window either begins at a
+ * granule, and touches ceil(size / granule) of them, or its first granule is taken in part, and then it touches at most
+ * one more, which is not to be had anyway. (An alignment above a granule is a multiple of it; one below divides it.)
  *
  * Cost: linear in the ranges, and per piece of a stretch in the pieces of a window.
  */
@@ -109,6 +110,20 @@ static void consider(struct window_search *search, size_t at, uint64_t address, 
     }
 }
 
+/* The multiples of the alignment on both sides of `place`, as far as the stretch [start, end) has room there. */
+static void consider_around(struct window_search *search, size_t at, uint64_t place, uint64_t run, uint64_t start,
+                            uint64_t end)
+{
+    const uint64_t below = down(place, search->align);
+    const uint64_t above = up(place, search->align);
+    if (below >= start && below <= end - search->size) {
+        consider(search, at, below, run);
+    }
+    if (above != below && above >= start && above <= end - search->size) {
+        consider(search, at, above, run);
+    }
+}
+
 static void end_stretch(struct window_search *search)
 {
     const struct vm_piece *pieces = search->scratch->pieces;
@@ -118,12 +133,9 @@ static void end_stretch(struct window_search *search)
     for (size_t i = 0; i < count && end - start >= search->size; i++) {
         const uint64_t run = pieces[i].hole ? UINT64_MAX : pieces[i].size;
         const uint64_t piece_end = pieces[i].address + pieces[i].size;
-        const uint64_t low = up(pieces[i].address, search->align);
-        if (low <= end - search->size) {
-            consider(search, i, low, run);
-        }
-        if (piece_end - start >= search->size && down(piece_end - search->size, search->align) >= start) {
-            consider(search, i, down(piece_end - search->size, search->align), run);
+        consider_around(search, i, pieces[i].address, run, start, end);
+        if (piece_end - start >= search->size) {
+            consider_around(search, i, piece_end - search->size, run, start, end);
         }
     }
     search->pieces = 0;
