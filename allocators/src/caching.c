@@ -126,6 +126,10 @@ static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, u
                                  weir_range *out)
 {
     struct caching *caching = state;
+    if (caching->one_kind && size <= RUN_HIGH_BYTES) {
+        return weir__runs_alloc_high(&caching->runs, RUN_SMALL, lane, limit, run_round_up(size, RANGE_GRANULE), align,
+                                     out);
+    }
     return weir__runs_alloc(&caching->runs, kind_of(caching, size), lane, limit, run_round_up(size, RANGE_GRANULE),
                             align, out);
 }

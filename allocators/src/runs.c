@@ -495,6 +495,13 @@ struct range *weir__runs_cut(struct runs *runs, struct range *range, uint64_t by
     return cut(runs, range, bytes, align);
 }
 
+struct range *weir__runs_cut_high(struct runs *runs, struct range *range, uint64_t bytes, uint64_t align)
+{
+    const uint64_t start = (range->address + range->size - bytes) & ~(align - 1);
+    return start > range->address ? cut_inside(runs, range, start - range->address, bytes)
+                                  : cut(runs, range, bytes, align);
+}
+
 static inline void hand_out(struct runs *runs, struct range *range, weir_range *out)
 {
     range->taken = true;
@@ -508,21 +515,44 @@ void weir__runs_hand_out(struct runs *runs, struct range *range, weir_range *out
     hand_out(runs, range, out);
 }
 
-weir_status weir__runs_alloc(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
-                             uint64_t align, weir_range *out)
+/* The best range, still in its lane; NULL when none holds the request. */
+static inline struct range *find(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
+                                 uint64_t align)
 {
     if (!run_has_lane(runs, lane) || run_lane_of(runs, lane)->ranges == 0) {
-        return WEIR_ERR_NO_MEMORY;
+        return NULL;
     }
     struct range *range = runs->gathered;
     if (range == NULL) {
         range = weir__range_index_find(run_lane_of(runs, lane)->index[kind], bytes, align, limit);
     }
     runs->gathered = NULL;
+    return range;
+}
+
+weir_status weir__runs_alloc(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
+                             uint64_t align, weir_range *out)
+{
+    struct range *range = find(runs, kind, lane, limit, bytes, align);
     if (range == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     range = cut(runs, range, bytes, align);
+    if (range == NULL) {
+        return WEIR_ERR_INTERNAL;
+    }
+    hand_out(runs, range, out);
+    return WEIR_OK;
+}
+
+weir_status weir__runs_alloc_high(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
+                                  uint64_t align, weir_range *out)
+{
+    struct range *range = find(runs, kind, lane, limit, bytes, align);
+    if (range == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    range = weir__runs_cut_high(runs, range, bytes, align);
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }

@@ -18,6 +18,11 @@
 
 enum run_kind { RUN_SMALL, RUN_LARGE, RUN_KINDS };
 
+/* Where regions serve requests of every size, small ones are cut off the high end of the best range and all others off the
+ * low end. What is small and long-lived then lies beside its like, and large ranges stay whole in between: on the recorded
+ * runs pools of a few dozen MiB stay 2 MiB smaller, and memory is moved half as often. */
+#define RUN_HIGH_BYTES (UINT64_C(64) << 10)
+
 /* Free ranges under one condition of reuse. `oldest` to `newest` lists them in order of ticks: oldest->tick <= ... <=
  * newest->tick, which is what lets promote take from one end. `ranges` and `bytes` count slots too. */
 struct run_lane {
@@ -97,6 +102,9 @@ bool weir__runs_region_idle(const struct runs *runs, const weir_tick *limits, si
 /* A strategy's alloc, of `bytes`, a multiple of the granule, from regions of `kind`. */
 weir_status weir__runs_alloc(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
                              uint64_t align, weir_range *out);
+/* The same, but from the high end of the range. */
+weir_status weir__runs_alloc_high(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
+                                  uint64_t align, weir_range *out);
 /* The range becomes free in `lane` at `tick`. */
 void weir__runs_free(struct runs *runs, struct range *range, weir_lane lane, weir_tick tick);
 uint64_t weir__runs_promote(struct runs *runs, weir_lane lane, weir_tick limit);
@@ -105,6 +113,8 @@ uint64_t weir__runs_promote(struct runs *runs, weir_lane lane, weir_tick limit);
  * lane; its `older` says after which range its tick belongs in the order of ticks. NULL, and nothing has changed, when
  * there is no host memory. */
 struct range *weir__runs_cut(struct runs *runs, struct range *range, uint64_t bytes, uint64_t align);
+/* The same at the last such multiple. */
+struct range *weir__runs_cut_high(struct runs *runs, struct range *range, uint64_t bytes, uint64_t align);
 /* A range in no lane becomes taken. */
 void weir__runs_hand_out(struct runs *runs, struct range *range, weir_range *out);
 /* Puts a range that is in no lane into its own: joined with its free neighbours there, unless it is a slot. */

@@ -415,6 +415,13 @@ static void divide(struct size_class *own, struct slab *slab, struct range *run)
     }
 }
 
+/* Slabs and small requests from the high end, where regions serve requests of every size. */
+static struct range *cut(struct size_class *own, struct range *range, uint64_t bytes, uint64_t align, bool small)
+{
+    return small && own->one_kind ? weir__runs_cut_high(&own->runs, range, bytes, align)
+                                  : weir__runs_cut(&own->runs, range, bytes, align);
+}
+
 /* Makes a slab in a free range that holds it and returns its first slot, which is in no lane. NULL, and everything is as
  * before, when there is no host memory. */
 static struct range *make_slab(struct size_class *own, struct slot_class *class, unsigned slots, struct range *range,
@@ -426,7 +433,7 @@ static struct range *make_slab(struct size_class *own, struct slot_class *class,
     }
     struct range *run = NULL;
     if (is_prepared(own, slab)) {
-        run = weir__runs_cut(&own->runs, range, slots * class->bytes, align);
+        run = cut(own, range, slots * class->bytes, align, true);
     }
     if (run == NULL) {
         give_up_slab(own, slab);
@@ -711,7 +718,7 @@ static weir_status size_class_alloc(void *state, weir_lane lane, weir_tick limit
     } else {
         const unsigned slots = slots_in(range, &want);
         range = slots >= least_slots ? make_slab(own, want.class, slots, range, align)
-                                     : weir__runs_cut(runs, range, want.bytes, align);
+                                     : cut(own, range, want.bytes, align, size <= RUN_HIGH_BYTES);
     }
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;

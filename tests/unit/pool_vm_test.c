@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define PAGE (64 * KIB)
+#define PAGE (128 * KIB)
 
 enum { A, B, streams };
 
@@ -25,7 +25,7 @@ struct world {
     weir_stream *stream[streams];
 };
 
-/* What differs from test to test; zero: 64 pages of 64 KiB and the pool's defaults. */
+/* What differs from test to test; zero: 64 pages of 128 KiB and the pool's defaults. */
 struct wish {
     uint64_t page;
     uint64_t capacity;
@@ -280,7 +280,7 @@ static void test_a_granule_may_be_several_pages(void **state)
 {
     (void)state;
     struct world w = open_world((struct wish){ .granule = 4 * PAGE });
-    weir_block *first = get(&w, A, 1);
+    weir_block *first = get(&w, A, PAGE);
     assert_int_equal(held(&w), 4 * PAGE);
     assert_int_equal(weir_block_address(first) % (4 * PAGE), 0);
     (void)get(&w, A, 5 * PAGE);
@@ -626,7 +626,7 @@ static void test_the_record_speaks_of_granules(void **state)
     assert_int_equal(record.live_bytes, 2 * PAGE);
     assert_int_equal(record.reserved_bytes, 8 * PAGE);
     assert_true(record.idle_region_bytes >= 4 * PAGE && record.idle_region_bytes <= 6 * PAGE);
-    assert_non_null(strstr(record.text, "granules of 64.00 KiB that are in use"));
+    assert_non_null(strstr(record.text, "granules of 128.00 KiB that are in use"));
     char more[64];
     (void)snprintf(more, sizeof(more), "would fit with %" PRIu64 " more bytes on the device",
                    8 * PAGE - record.idle_region_bytes);
@@ -641,10 +641,10 @@ static void test_the_record_names_the_limit(void **state)
     struct world w = open_world((struct wish){ .limit = 4 * PAGE });
     (void)get(&w, A, PAGE);
     const weir_oom_record record = refused(&w, A, 4 * PAGE);
-    assert_non_null(strstr(record.text, "the pool's limit of 256.00 KiB"));
-    assert_non_null(strstr(record.text, "65536 more bytes under the limit"));
+    assert_non_null(strstr(record.text, "the pool's limit of 512.00 KiB"));
+    assert_non_null(strstr(record.text, "131072 more bytes under the limit"));
     const weir_oom_record hopeless = refused(&w, A, 5 * PAGE);
-    assert_non_null(strstr(hopeless.text, "131072 more bytes under the limit"));
+    assert_non_null(strstr(hopeless.text, "262144 more bytes under the limit"));
     close_world(&w);
 }
 
@@ -854,16 +854,16 @@ static void test_slots_are_given_up(void **state)
 {
     (void)state;
     struct world w = open_world((struct wish){ .capacity = 8 * PAGE, .strategy = weir_size_class_strategy() });
-    weir_block *blocks[128];
-    for (int i = 0; i < 128; i++) {
+    weir_block *blocks[256];
+    for (int i = 0; i < 256; i++) {
         blocks[i] = get(&w, A, 4 * KIB);
     }
     assert_int_equal(held(&w), 8 * PAGE);
     uint64_t base = UINT64_MAX;
-    for (int i = 0; i < 128; i++) {
+    for (int i = 0; i < 256; i++) {
         base = weir_block_address(blocks[i]) < base ? weir_block_address(blocks[i]) : base;
     }
-    for (int i = 0; i < 128; i++) {
+    for (int i = 0; i < 256; i++) {
         const uint64_t page = (weir_block_address(blocks[i]) - base) / PAGE;
         if (page % 2 == 1 || i % 5 == 0) {
             put(&w, blocks[i], A);
