@@ -7,9 +7,9 @@
  * elsewhere and mapped there. The handles are all alike, so it does not matter which goes where.
  *
  * Guarantee: when all that is free is also idle, a request fails only if the granules that taken memory lies in, and the
- * request rounded up to granules, exceed the limit or what the device gives. (vm_place.h: the best window needs no more
- * than that; every wholly free granule outside it may be moved; create is the rest.) Needs addresses: when no span has a
- * window left, one more is reserved.
+ * request rounded up to granules, exceed the limit or what the device gives. (vm_place.h: the frugal window has no more
+ * granules of its own than that; all others may be moved into it; create is the rest.) Needs addresses: when no span has
+ * a window left, one more is reserved.
  *
  * All or nothing: a move of memory is planned and claimed from the strategy under the pool's lock, made without any lock,
  * and settled under it again. A device call that fails on the way is followed by the reverse of what was done. Whatever
@@ -662,6 +662,15 @@ static bool is_hopeless(struct request *request)
     return request->limited || too_large;
 }
 
+static weir_status find_window(struct request *request, const struct vm_wish *wish, struct vm_window *window)
+{
+    weir_pool *pool = request->pool;
+    const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, request->stream));
+    const weir_status found = weir__vm_find_window(&pool->vm->scratch, &view, wish, window);
+    request->broken = found == WEIR_ERR_NO_MEMORY ? found : request->broken;
+    return found;
+}
+
 /* Pool lock held on entry and exit; this thread is the one that grows. A device that refuses to create has said how much
  * it gives: the second plan moves idle memory instead. */
 static bool map_and_serve(struct request *request, uint64_t live)
@@ -675,20 +684,24 @@ static bool map_and_serve(struct request *request, uint64_t live)
         if (serve(request, rung)) {
             return true;
         }
-        struct vm_window window;
-        const uint64_t size = round_up(request->size, pool->granule_mask + 1);
-        const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, request->stream));
-        const weir_status found = weir__vm_find_window(&pool->vm->scratch, &view, size, request->align,
-                                                       request->last_resort, &window);
+        struct vm_wish wish = {
+            .size = round_up(request->size, pool->granule_mask + 1),
+            .align = request->align,
+            .last_resort = request->last_resort,
+        };
+        struct vm_window window = { .need = 0 };
+        const weir_status found = find_window(request, &wish, &window);
         if (found == WEIR_ERR_LIMIT ? !add_span(request) : found != WEIR_OK) {
-            request->broken = found == WEIR_ERR_NO_MEMORY ? found : request->broken;
             return false;
         }
-        if (found == WEIR_ERR_LIMIT || window.need == 0 || request->broken != WEIR_OK) {
-            continue;
+        if (window.need == 0) {
+            continue; /* a new span; or something has become free meanwhile */
         }
         const uint64_t before = request->ceiling;
-        if (!plan_move(request, &window, live)) {
+        wish.frugal = true;
+        if (!plan_move(request, &window, live) &&
+            (request->broken != WEIR_OK || find_window(request, &wish, &window) != WEIR_OK ||
+             !plan_move(request, &window, live))) {
             return false;
         }
         rung = pool->vm->move.victims > 0 ? WEIR_RUNG_REMAPPED : WEIR_RUNG_MAPPED;

@@ -5,8 +5,9 @@
  * moving it from there to either side trades memory that is there for memory that is not, one for one at best. Where an
  * alignment forbids the very place, its next multiples on both sides stand for it. Each such place is then moved down to
  * the start of its first granule as far as the stretch goes, which never adds a granule. So a window either begins at a
- * granule, and touches ceil(size / granule) of them, or its first granule is taken in part, and then it touches at most
- * one more, which is not to be had anyway. (An alignment above a granule is a multiple of it; one below divides it.)
+ * granule, and touches ceil(size / granule) of them, or its first granule is in use in part, and then it touches at most
+ * one more, which is not to be had anyway. (An alignment above a granule is a multiple of it; one below divides it.) The
+ * fewest that could be moved are touched at the ends of a stretch, which are among these places.
  *
  * Cost: linear in the ranges, and per piece of a stretch in the pieces of a window.
  */
@@ -63,9 +64,7 @@ static bool usable(const struct vm_view *view, const weir_range_info *range)
 struct window_search {
     struct vm_scratch *scratch;
     const struct vm_view *view;
-    uint64_t size;
-    uint64_t align;
-    bool last_resort;
+    const struct vm_wish *wish;
     bool failed; /* no host memory */
     size_t pieces;
     struct vm_window best; /* end 0: none yet */
@@ -87,25 +86,52 @@ static uint64_t missing(const struct window_search *search, size_t at, uint64_t 
     return bytes / granule;
 }
 
+/* Granules of [from, to) that lie in the stretch as a whole. */
+static uint64_t untouched(const struct window_search *search, uint64_t from, uint64_t to)
+{
+    const uint64_t granule = search->view->granule;
+    const struct vm_piece *pieces = search->scratch->pieces;
+    const struct vm_piece *last = &pieces[search->pieces - 1];
+    const uint64_t first = up(pieces[0].address, granule);
+    const uint64_t end = down(last->address + last->size, granule);
+    from = from > first ? from : first;
+    to = to < end ? to : end;
+    return from < to ? (to - from) / granule : 0;
+}
+
+static bool is_better(const struct window_search *search, const struct vm_window *window)
+{
+    const struct vm_window *best = &search->best;
+    if (best->end == 0) {
+        return true;
+    }
+    if (search->wish->frugal && window->own != best->own) {
+        return window->own < best->own;
+    }
+    return window->need != best->need ? window->need < best->need : window->run < best->run;
+}
+
 /* A request at `address`, which lies in the stretch, would begin in piece `at` or before. */
 static void consider(struct window_search *search, size_t at, uint64_t address, uint64_t run)
 {
     const uint64_t granule = search->view->granule;
     const struct vm_piece *pieces = search->scratch->pieces;
+    const uint64_t size = search->wish->size;
     const uint64_t lowest = pieces[0].address > down(address, granule) ? pieces[0].address : down(address, granule);
-    address = up(lowest, search->align) < address ? up(lowest, search->align) : address;
+    const uint64_t moved = up(lowest, search->wish->align);
+    address = moved < address ? moved : address;
     while (at > 0 && pieces[at].address > address) {
         at--;
     }
     const struct vm_window window = {
         .address = address,
         .first = down(address, granule),
-        .end = up(address + search->size, granule),
-        .need = missing(search, at, address, address + search->size),
+        .end = up(address + size, granule),
+        .need = missing(search, at, address, address + size),
+        .own = untouched(search, down(address, granule), up(address + size, granule)),
         .run = run,
     };
-    const struct vm_window *best = &search->best;
-    if (best->end == 0 || window.need < best->need || (window.need == best->need && window.run < best->run)) {
+    if (is_better(search, &window)) {
         search->best = window;
     }
 }
@@ -114,12 +140,12 @@ static void consider(struct window_search *search, size_t at, uint64_t address, 
 static void consider_around(struct window_search *search, size_t at, uint64_t place, uint64_t run, uint64_t start,
                             uint64_t end)
 {
-    const uint64_t below = down(place, search->align);
-    const uint64_t above = up(place, search->align);
-    if (below >= start && below <= end - search->size) {
+    const uint64_t below = down(place, search->wish->align);
+    const uint64_t above = up(place, search->wish->align);
+    if (below >= start && below <= end - search->wish->size) {
         consider(search, at, below, run);
     }
-    if (above != below && above >= start && above <= end - search->size) {
+    if (above != below && above >= start && above <= end - search->wish->size) {
         consider(search, at, above, run);
     }
 }
@@ -130,12 +156,12 @@ static void end_stretch(struct window_search *search)
     const size_t count = search->pieces;
     const uint64_t start = count > 0 ? pieces[0].address : 0;
     const uint64_t end = count > 0 ? pieces[count - 1].address + pieces[count - 1].size : 0;
-    for (size_t i = 0; i < count && end - start >= search->size; i++) {
+    for (size_t i = 0; i < count && end - start >= search->wish->size; i++) {
         const uint64_t run = pieces[i].hole ? UINT64_MAX : pieces[i].size;
         const uint64_t piece_end = pieces[i].address + pieces[i].size;
         consider_around(search, i, pieces[i].address, run, start, end);
-        if (piece_end - start >= search->size) {
-            consider_around(search, i, piece_end - search->size, run, start, end);
+        if (piece_end - start >= search->wish->size) {
+            consider_around(search, i, piece_end - search->wish->size, run, start, end);
         }
     }
     search->pieces = 0;
@@ -146,7 +172,7 @@ static bool see_window_range(void *ctx, const weir_range_info *range)
     struct window_search *search = ctx;
     struct vm_scratch *scratch = search->scratch;
     const bool hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
-    const bool free_memory = usable(search->view, range) && (search->last_resort || !range->set_apart);
+    const bool free_memory = usable(search->view, range) && (search->wish->last_resort || !range->set_apart);
     struct vm_piece *last = search->pieces > 0 ? &scratch->pieces[search->pieces - 1] : NULL;
     if (range->address == range->region_address || (!hole && !free_memory)) {
         end_stretch(search);
@@ -167,16 +193,10 @@ static bool see_window_range(void *ctx, const weir_range_info *range)
     return true;
 }
 
-weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, uint64_t size, uint64_t align,
-                                 bool last_resort, struct vm_window *window)
+weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
+                                 struct vm_window *window)
 {
-    struct window_search search = {
-        .scratch = scratch,
-        .view = view,
-        .size = size,
-        .align = align,
-        .last_resort = last_resort,
-    };
+    struct window_search search = { .scratch = scratch, .view = view, .wish = wish };
     view->strategy->walk(view->state, see_window_range, &search);
     if (search.failed) {
         return WEIR_ERR_NO_MEMORY;

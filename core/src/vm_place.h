@@ -4,10 +4,11 @@
  * memory yet. A *window* is a place for it made of memory that is free and usable by the asking stream, and of holes. The
  * best window has the fewest granules to be mapped; of equals the one that extends the smallest free run, so that large
  * runs stay whole. The memory itself may come from *idle* granules elsewhere: wholly free ones that nobody's work touches.
+ * When these are too few for the best window, the *frugal* one is left: that in which the fewest granules lie that could
+ * have been moved, because it makes most of granules that are in use in part.
  *
- * Guarantee: a window touches at most as many granules that nothing taken lies in as the request has when it begins at a
- * granule (vm_place.c says why). So if moving idle memory about can serve a request at all, it can serve it in the best
- * window.
+ * Guarantee: there is no window with fewer granules to map, or, frugally, with fewer that could be moved; and the latter are
+ * no more than the request has when it begins at a granule.
  *
  * Pure: one walk over the strategy for each question, under the pool's lock; no device.
  */
@@ -31,6 +32,7 @@ struct vm_window {
     uint64_t first;
     uint64_t end;
     uint64_t need; /* granules of it without memory */
+    uint64_t own;  /* granules of it in which nothing lies that is in use: `need`, and those that might be moved */
     uint64_t run;  /* bytes of the free run that it extends; UINT64_MAX: it begins in a hole */
 };
 
@@ -54,10 +56,17 @@ struct vm_scratch {
 
 void weir__vm_scratch_fini(struct vm_scratch *scratch);
 
-/* The best window for `size` bytes at a multiple of `align`. `last_resort`: memory that the strategy keeps for requests of
- * one size counts as free. WEIR_ERR_LIMIT: no window; WEIR_ERR_NO_MEMORY: no host memory. */
-weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, uint64_t size, uint64_t align,
-                                 bool last_resort, struct vm_window *window);
+/* What a window is looked for. `last_resort`: memory that the strategy keeps for requests of one size counts as free. */
+struct vm_wish {
+    uint64_t size;
+    uint64_t align;
+    bool last_resort;
+    bool frugal;
+};
+
+/* The best window, or the frugal one. WEIR_ERR_LIMIT: no window; WEIR_ERR_NO_MEMORY: no host memory. */
+weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
+                                 struct vm_window *window);
 
 /* All granules that are wholly made of usable memory and lie outside the window (NULL: all), as scratch->runs.
  * WEIR_ERR_NO_MEMORY: no host memory. */

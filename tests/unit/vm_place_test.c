@@ -78,13 +78,16 @@ static struct vm_view view_of(const struct list *list, const weir_tick *limits)
 
 #define LIST(...) list_of((const struct piece[]){ __VA_ARGS__ }, sizeof((const struct piece[]){ __VA_ARGS__ }) / sizeof(struct piece))
 
+static bool frugal;
+
 static struct vm_window find(const struct list *list, const weir_tick *limits, uint64_t size, uint64_t align,
                              bool last_resort)
 {
     struct vm_scratch scratch = { 0 };
     struct vm_window window = { .need = 77 };
     const struct vm_view view = view_of(list, limits);
-    const weir_status status = weir__vm_find_window(&scratch, &view, size, align, last_resort, &window);
+    const struct vm_wish wish = { .size = size, .align = align, .last_resort = last_resort, .frugal = frugal };
+    const weir_status status = weir__vm_find_window(&scratch, &view, &wish, &window);
     assert_true(status == WEIR_OK || (status == WEIR_ERR_LIMIT && window.need == 77));
     weir__vm_scratch_fini(&scratch);
     return window;
@@ -291,11 +294,11 @@ static uint64_t cost_at(const struct list *list, uint64_t address, uint64_t size
     return cost;
 }
 
-/* Granules of the window in which nothing lies that is not usable. */
-static uint64_t untouched(const struct list *list, const struct vm_window *window)
+/* Granules that a request at `address` touches and in which nothing lies that is not usable. */
+static uint64_t own_at(const struct list *list, uint64_t address, uint64_t size)
 {
     uint64_t count = 0;
-    for (uint64_t at = window->first; at < window->end; at += GRANULE) {
+    for (uint64_t at = address & ~(GRANULE - 1); at < address + size; at += GRANULE) {
         bool all = true;
         for (uint64_t k = at; k < at + GRANULE; k++) {
             all &= usable(range_at(list, k));
@@ -315,9 +318,12 @@ static void test_no_place_is_cheaper(void **state)
         const uint64_t size = 1 + below(6 * GRANULE);
         const uint64_t align = UINT64_C(1) << below(6);
         uint64_t least = UINT64_MAX;
+        uint64_t least_own = UINT64_MAX;
         for (uint64_t at = BASE; range_at(&list, at) != NULL || at < BASE + 2000; at++) {
             const uint64_t cost = at % align == 0 ? cost_at(&list, at, size) : UINT64_MAX;
+            const uint64_t own = cost != UINT64_MAX ? own_at(&list, at, size) : UINT64_MAX;
             least = cost < least ? cost : least;
+            least_own = own < least_own ? own : least_own;
         }
         const struct vm_window window = find(&list, first_limits, size, align, false);
         if ((window.need == 77) != (least == UINT64_MAX) || (window.need != 77 && window.need != least)) {
@@ -327,8 +333,14 @@ static void test_no_place_is_cheaper(void **state)
         if (window.need != 77) {
             found++;
             assert_int_equal(cost_at(&list, window.address, size), least);
-            /* The guarantee of vm_place.h. */
-            assert_true(untouched(&list, &window) <= (size + GRANULE - 1) / GRANULE);
+            assert_int_equal(own_at(&list, window.address, size), window.own);
+            frugal = true;
+            const struct vm_window other = find(&list, first_limits, size, align, false);
+            frugal = false;
+            assert_int_equal(other.own, least_own);
+            assert_int_equal(own_at(&list, other.address, size), least_own);
+            assert_int_equal(cost_at(&list, other.address, size), other.need);
+            assert_true(other.own <= (size + GRANULE - 1) / GRANULE);
         }
     }
     assert_true(found > 1000);
