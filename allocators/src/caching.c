@@ -12,14 +12,14 @@
  *
  * Cost: alloc and free are constant, independent of the number of ranges, apart from the refusal, which reads one bin.
  * promote costs a constant per range that moves. gather is linear in the ranges of regions with enough free bytes, and
- * free when all free memory is in the asking lane. Host memory: one record of 88 bytes per range, 20 KiB per lane and kind.
+ * free when all free memory is in the asking lane, but for a last resort. Host memory: one record of 88 bytes per
+ * range, 20 KiB per lane and kind.
  *
  * Counters that show it: free_bytes and largest_free_bytes of stats; the pool's served[] by rung.
  */
 #include <weir/caching.h>
 
-#include <string.h>
-
+#include "config.h"
 #include "runs.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -51,13 +51,10 @@ static size_t caching_state_size(const void *config)
 static weir_status caching_init(void *state, const void *config)
 {
     struct caching *caching = state;
-    weir_caching_config own = WEIR_CACHING_CONFIG_INIT;
-    if (config != NULL) {
-        size_t given = ((const weir_caching_config *)config)->struct_size;
-        if (given < sizeof(size_t) || given > sizeof(own)) {
-            return WEIR_ERR_INVALID;
-        }
-        memcpy(&own, config, given);
+    weir_caching_config own;
+    weir_status status = weir__strategy_config(&own, sizeof(own), config);
+    if (status != WEIR_OK) {
+        return status;
     }
     *caching = (struct caching){
         .small_bytes = own.small_bytes != 0 ? own.small_bytes : DEFAULT_SMALL,
@@ -146,7 +143,8 @@ static uint64_t caching_promote(void *state, weir_lane lane, weir_tick limit)
     return weir__runs_promote(&caching->runs, lane, limit);
 }
 
-/* Within one lane alloc searches completely, but for the other kind: without others there is nothing to gain. */
+/* Within one lane alloc searches completely, but for the other kind: without others there is nothing to gain. A last
+ * resort is asked without alloc as well. */
 static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                            uint64_t size, uint64_t align, bool last_resort)
 {
@@ -161,7 +159,10 @@ static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const we
         .bytes = run_round_up(size, RANGE_GRANULE),
         .align = align,
     };
-    runs->gathered = weir__runs_others_hold_any(runs, lane) ? weir__runs_gather(runs, kind, &wish) : NULL;
+    runs->gathered = NULL;
+    if (last_resort || weir__runs_others_hold_any(runs, lane)) {
+        runs->gathered = weir__runs_gather(runs, kind, &wish);
+    }
     if (runs->gathered == NULL && last_resort) {
         runs->gathered = weir__runs_gather(runs, kind == RUN_SMALL ? RUN_LARGE : RUN_SMALL, &wish);
     }
@@ -203,6 +204,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
         .name = "caching",
+        .flags = WEIR_STRATEGY_EVEN_TOKENS,
         .granule_bytes = RANGE_GRANULE,
         .state_size = caching_state_size,
         .init = caching_init,

@@ -42,8 +42,8 @@
 #include <weir/size_class.h>
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "config.h"
 #include "runs.h"
 
 #define KIB (UINT64_C(1) << 10)
@@ -504,13 +504,10 @@ static size_t size_class_state_size(const void *config)
 static weir_status size_class_init(void *state, const void *config)
 {
     struct size_class *own = state;
-    weir_size_class_config given = WEIR_SIZE_CLASS_CONFIG_INIT;
-    if (config != NULL) {
-        size_t size = ((const weir_size_class_config *)config)->struct_size;
-        if (size < sizeof(size_t) || size > sizeof(given)) {
-            return WEIR_ERR_INVALID;
-        }
-        memcpy(&given, config, size);
+    weir_size_class_config given;
+    weir_status status = weir__strategy_config(&given, sizeof(given), config);
+    if (status != WEIR_OK) {
+        return status;
     }
     *own = (struct size_class){
         .runs.slots = &slot_calls,
@@ -1022,6 +1019,7 @@ const weir_strategy_ops *weir_size_class_strategy(void)
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
         .name = "size_class",
+        .flags = WEIR_STRATEGY_EVEN_TOKENS,
         .granule_bytes = RANGE_GRANULE,
         .state_size = size_class_state_size,
         .init = size_class_init,

@@ -122,7 +122,7 @@ static bool start_machine(struct run *run, uint32_t device, uint64_t pad_bytes)
         config.device = machine->watch.device;
         config.strategy = run->result->strategy->ops();
         config.strategy_config = run->result->strategy->models_padding ? &model : NULL;
-        config.limit_bytes = run->options->limit;
+        config.limit_bytes = run->options->limits != NULL ? run->options->limits[device] : run->options->limit;
         config.growth = run->options->growth;
         config.flags = run->result->strategy->pool_flags;
         status = weir_pool_create(&config, &machine->pool);

@@ -16,6 +16,7 @@
 struct replay_options {
     uint64_t capacity;    /* bytes of each device; 0 = what the trace says, else as much as it takes */
     uint64_t limit;       /* the pools' limit_bytes; 0 = none */
+    const uint64_t *limits; /* instead of `limit`, of each device's pool: [device_count]; may be NULL */
     uint64_t seed;        /* jitter of durations; 0 = none */
     weir_growth growth;
     bool ignore_uses;     /* do not tell the pool of uses on other streams */

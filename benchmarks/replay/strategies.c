@@ -2,6 +2,7 @@
 #include "strategies.h"
 
 #include <weir/caching.h>
+#include <weir/routing.h>
 #include <weir/size_class.h>
 
 #include <string.h>
@@ -13,6 +14,8 @@ static const struct replay_strategy table[] = {
     { "caching", "weir's default: best fit at constant cost, split and coalesce", weir_caching_strategy, false, 0, 0 },
     { "size_class", "slabs of equal slots, eight classes per doubling; larger requests as in caching",
       weir_size_class_strategy, false, 0, 0 },
+    { "routing", "size_class up to 1 MiB, caching above it, each with regions of its own", weir_routing_strategy, false,
+      0, 0 },
     { "caching+vm", "caching on virtual memory: idle granules move to where they are needed", weir_caching_strategy,
       false, 0, WEIR_POOL_VIRTUAL_MEMORY },
     { "size_class+vm", "size_class on virtual memory", weir_size_class_strategy, false, 0, WEIR_POOL_VIRTUAL_MEMORY },

@@ -59,6 +59,94 @@ static void print_recorded(FILE *out, const struct recorded_report *recorded)
     }
 }
 
+/* --- the sweep --- */
+
+#define FACTOR_TEXT 16
+
+/* As many places as the factors of the sweep need. */
+static const char *format_factor(char *text, const struct sweep *sweep, uint32_t factor)
+{
+    const bool fine = sweep->range.from % 10 != 0 || sweep->range.step % 10 != 0;
+    (void)snprintf(text, FACTOR_TEXT, "%.*f", fine ? 3 : 2, (double)factor / sweep_unit);
+    return text;
+}
+
+/* One character a factor: # when the whole trace is served, else how many tenths of it. */
+static void print_bar(FILE *out, const struct sweep *sweep, const struct sweep_row *row)
+{
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        const int tenths = (int)(row->points[i].played * 10.0);
+        (void)fputc(row->points[i].served ? '#' : '0' + (tenths < 9 ? tenths : 9), out);
+    }
+    (void)fputc('\n', out);
+}
+
+static void print_sweep_row(FILE *out, const struct sweep *sweep, const struct sweep_row *row)
+{
+    char factor[FACTOR_TEXT];
+    char from[FACTOR_TEXT + 1];
+    char limit[UNIT_TEXT] = "-";
+    char oom[UNIT_TEXT] = "-";
+    const struct sweep_point *last = &row->points[sweep->point_count - 1];
+    (void)snprintf(from, sizeof(from), "%s%s", row->first == NULL ? ">" : "",
+                   format_factor(factor, sweep, row->first == NULL ? last->factor : row->first->factor));
+    if (row->first != NULL) {
+        (void)format_size(limit, row->first->limit);
+    }
+    if (!row->points[0].served) {
+        (void)snprintf(oom, sizeof(oom), "event %llu", (unsigned long long)row->points[0].event);
+    }
+    (void)fprintf(out, "  %-10s %11s %10s %14s  ", row->strategy->name, from, limit, oom);
+    print_bar(out, sweep, row);
+}
+
+/* What a bar of one line says too softly. */
+static void print_sweep_remarks(FILE *out, const struct sweep *sweep, const struct sweep_row *row)
+{
+    char factor[FACTOR_TEXT];
+    char first[FACTOR_TEXT];
+    uint64_t hazards = 0;
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        hazards += row->points[i].hazards;
+    }
+    if (hazards > 0) {
+        (void)fprintf(out, "  %s: %llu hazards under these limits\n", row->strategy->name,
+                      (unsigned long long)hazards);
+    }
+    for (const struct sweep_point *point = row->first; row->first != row->always; point++) {
+        if (!point->served) {
+            (void)fprintf(out, "  %s serves all at %s, and runs out again at %s, at event %llu\n", row->strategy->name,
+                          format_factor(first, sweep, row->first->factor), format_factor(factor, sweep, point->factor),
+                          (unsigned long long)point->event);
+            return;
+        }
+    }
+}
+
+static void print_sweep(FILE *out, const struct sweep *sweep)
+{
+    char text[2][FACTOR_TEXT];
+    char size[3][UNIT_TEXT];
+    const struct sweep_point *low = &sweep->rows[0].points[0];
+    const struct sweep_point *high = &sweep->rows[0].points[sweep->point_count - 1];
+    const char *from = format_factor(text[0], sweep, low->factor);
+    const char *to = format_factor(text[1], sweep, high->factor);
+    const int gap = (int)sweep->point_count - (int)strlen(from) - (int)strlen(to);
+    (void)fprintf(out, "  limits of %s to %s times peak live, in pieces of %s: %zu from %s to %s\n", from, to,
+                  format_size(size[0], sweep->granularity), sweep->limit_count, format_size(size[1], low->limit),
+                  format_size(size[2], high->limit));
+    (void)fprintf(out, "  %-10s %11s %10s %9s %s  %s%*s%s\n", "strategy", "serves from", "limit", "out at", from, from,
+                  gap > 2 ? gap : 2, "", to);
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        print_sweep_row(out, sweep, &sweep->rows[i]);
+    }
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        print_sweep_remarks(out, sweep, &sweep->rows[i]);
+    }
+}
+
+/* --- the whole --- */
+
 void output_table(FILE *out, const struct comparison *comparison)
 {
     print_heading(out, comparison);
@@ -81,4 +169,7 @@ void output_table(FILE *out, const struct comparison *comparison)
         }
     }
     print_recorded(out, &comparison->recorded);
+    if (comparison->sweep.row_count > 0) {
+        print_sweep(out, &comparison->sweep);
+    }
 }

@@ -51,7 +51,7 @@ static bool front_claim(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
     const uint64_t granules = granules_of(pool, block->size);
     struct front_slot *slot = front_slot(stream, granules);
-    if (block->size > pool->config.front_cache_block_bytes || slot->count > 0) {
+    if (slot->count > 0) {
         return false;
     }
     slot->granules = granules;
@@ -61,7 +61,8 @@ static bool front_claim(weir_pool *pool, weir_stream *stream, weir_block *block)
 /* A freed block that no other stream uses: into the cache, or false. */
 static inline bool front_keep(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
-    return front_push(pool, stream, block) || front_claim(pool, stream, block);
+    return block->size <= pool->config.front_cache_block_bytes &&
+           (front_push(pool, stream, block) || front_claim(pool, stream, block));
 }
 
 #endif

@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { exchanges_at_start = 32, requests_per_exchange = 100 };
+
 /* --- taking --- */
 
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit)
@@ -479,6 +481,23 @@ static bool exchange(struct request *request, uint64_t bytes)
     return weir__region_return_idle(pool, bytes, 0, NULL) != 0 && grow(request, WEIR_RUNG_EXCHANGED);
 }
 
+/* Whether regions may be exchanged only to keep reserved memory low. Sizes that change with every request would buy that
+ * with device calls for ever: a share of the requests may, and some at the start, while the pool finds its size. All may
+ * where much more would be reserved than was ever live. */
+static bool affords_exchange(weir_pool *pool, uint64_t wish)
+{
+    uint64_t served = 0;
+    pool_lock(pool);
+    for (size_t rung = 0; rung < WEIR_RUNG_COUNT; rung++) {
+        served += pool->served[rung];
+    }
+    const uint64_t peak = (uint64_t)pool->peak_live;
+    const bool affords = pool->region_frees < exchanges_at_start + served / requests_per_exchange ||
+                         pool->reserved_bytes + wish > peak + peak / 3;
+    pool_unlock(pool);
+    return affords;
+}
+
 /* The last look before a request fails. The last poll, or another thread, may have seen work complete after the last
  * search, and another thread may have given regions back since the device last refused: neither must be missed. */
 static bool look_again(struct request *request, uint64_t frees_before)
@@ -538,7 +557,8 @@ static bool climb(struct request *request)
     if (prefers_waiting(pool) && wait_and_search(request)) {
         return true;
     }
-    if (!keeps_idle && exchange(request, weir__region_wish(request))) {
+    const uint64_t wish = keeps_idle ? 0 : weir__region_wish(request);
+    if (!keeps_idle && affords_exchange(pool, wish) && exchange(request, wish)) {
         return true;
     }
     const uint64_t frees_before = region_frees(pool);

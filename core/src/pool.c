@@ -275,24 +275,15 @@ static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t siz
     count_alloc(stream, size, capacity);
 }
 
-/* Everything but an ordinary hit, kept out of line so that the hit pays for nothing that only this needs. Arguments are
- * as the caller gave them unless `locked`, which says that they are good and that the stream's lock is held. Whoever
- * starts a recorder holds every stream's lock, so the recorder read under it here either saw the block live or gets its
- * alloc. */
-static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
-                                          weir_block **out, bool locked)
+/* Stream lock held, let go on return; the arguments are good and the front cache has nothing for them, or `block` is what
+ * it had. Out of line, so that a hit pays for nothing that only this needs. Whoever starts a recorder holds every stream's
+ * lock, so the recorder read under it here either saw the block live or gets its alloc. */
+static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
+                                            weir_block **out)
 {
-    if (!locked) {
-        if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 || size >= SIZE_LIMIT ||
-            (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
-            return WEIR_ERR_INVALID;
-        }
-        stream_lock(stream);
-    }
-    weir_block *block = NULL;
-    if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
-        block = front_pop(stream, granules_of(pool, size));
-        block = block != NULL ? block : weir__inbox_take(pool, stream, granules_of(pool, size));
+    weir_pool *pool = stream->owner;
+    if (block == NULL && size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
+        block = weir__inbox_take(pool, stream, granules_of(pool, size));
     }
     if (block == NULL) {
         struct request request = {
@@ -326,28 +317,48 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     return WEIR_OK;
 }
 
-/* While somebody records, and on a retired stream, front_block_bytes is 0 and every call goes the long way. */
+/* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
+static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
+                                          weir_block **out)
+{
+    if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 || size >= SIZE_LIMIT ||
+        (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_block *block = NULL;
+    stream_lock(stream);
+    if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
+        block = front_pop(stream, granules_of(pool, size));
+    }
+    return alloc_missed(stream, size, align, block, out);
+}
+
+/* While somebody records, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
 weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                             weir_block **out)
 {
     /* What fails here is looked at again, in full, by alloc_slow. */
     if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
                stream_lock_try(&stream->lock))) {
+        const uint64_t most = front_block_bytes(stream);
         /* size - 1 turns size 0 away as well. */
-        if (UNLIKELY(size - 1 >= front_block_bytes(stream))) {
+        if (UNLIKELY(size - 1 >= most)) {
+            if (most != 0 && size - 1 < SIZE_LIMIT - 1) {
+                return alloc_missed(stream, size, align, NULL, out);
+            }
             stream_unlock(stream);
-            return alloc_slow(pool, stream, size, align, out, false);
+            return alloc_slow(pool, stream, size, align, out);
         }
         weir_block *block = front_pop(stream, granules_of(pool, size));
         if (UNLIKELY(block == NULL)) {
-            return alloc_slow(pool, stream, size, align, out, true);
+            return alloc_missed(stream, size, align, NULL, out);
         }
         hand_out(stream, block, size);
         stream_lock_release_tried(&stream->lock);
         *out = block;
         return WEIR_OK;
     }
-    return alloc_slow(pool, stream, size, align, out, false);
+    return alloc_slow(pool, stream, size, align, out);
 }
 
 /* A use lasts until the free: now is the moment to say up to which tick. The tick is read under that stream's lock,
@@ -393,27 +404,9 @@ static void record_free(weir_pool *pool, const weir_block *block, uint32_t strea
     }
 }
 
-/* `locked`: the arguments are good, the block is live and no other stream uses it, and the stream's lock is held. */
-static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream, bool locked)
+/* Stream lock held, let go on return; the block is live. */
+static OUT_OF_LINE weir_status free_missed(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    if (!locked) {
-        if (!is_block(pool, block) || stream == NULL || stream->pool != pool) {
-            return WEIR_ERR_INVALID;
-        }
-        if (block->uses != NULL && state_of(block) == BLOCK_LIVE) {
-            close_uses(block);
-        }
-        if (!weir__stream_lock_try_shared(&stream->lock)) {
-            if (block->uses == NULL && weir__inbox_put(pool, block, stream)) {
-                return WEIR_OK;
-            }
-            stream_lock(stream);
-        }
-        if (state_of(block) != BLOCK_LIVE) {
-            stream_unlock(stream);
-            return WEIR_ERR_INVALID;
-        }
-    }
     const uint64_t address = block_address(block);
     record_free(pool, block, stream->lane);
     count_free(stream, block);
@@ -422,31 +415,53 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
         weir__order_free(block, stream);
     }
     stream_unlock(stream);
-    if (!cached && (pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
-        return_now(pool, stream, address);
-    }
     if (!cached) {
+        if ((pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
+            return_now(pool, stream, address);
+        }
         prove(pool);
     }
     return WEIR_OK;
+}
+
+/* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
+static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
+{
+    if (!is_block(pool, block) || stream == NULL || stream->pool != pool) {
+        return WEIR_ERR_INVALID;
+    }
+    if (block->uses != NULL && state_of(block) == BLOCK_LIVE) {
+        close_uses(block);
+    }
+    if (!weir__stream_lock_try_shared(&stream->lock)) {
+        if (block->uses == NULL && weir__inbox_put(pool, block, stream)) {
+            return WEIR_OK;
+        }
+        stream_lock(stream);
+    }
+    if (state_of(block) != BLOCK_LIVE) {
+        stream_unlock(stream);
+        return WEIR_ERR_INVALID;
+    }
+    return free_missed(pool, block, stream);
 }
 
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool && block->uses == NULL &&
                stream_lock_try(&stream->lock))) {
-        if (UNLIKELY(state_of(block) != BLOCK_LIVE || block->size > front_block_bytes(stream))) {
+        if (UNLIKELY(state_of(block) != BLOCK_LIVE)) {
             stream_unlock(stream);
-            return free_slow(pool, block, stream, false);
+            return WEIR_ERR_INVALID;
         }
-        if (UNLIKELY(!front_push(pool, stream, block))) {
-            return free_slow(pool, block, stream, true);
+        if (UNLIKELY(block->size > front_block_bytes(stream) || !front_push(pool, stream, block))) {
+            return free_missed(pool, block, stream);
         }
         count_free(stream, block);
         stream_lock_release_tried(&stream->lock);
         return WEIR_OK;
     }
-    return free_slow(pool, block, stream, false);
+    return free_slow(pool, block, stream);
 }
 
 weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)

@@ -13,6 +13,7 @@
  *   STRATEGY_LOOSE_RANGES   1: free neighbours of one lane may be several ranges, each with a tick of its own; alloc
  *                           may join them
  *   STRATEGY_TIES_BY_ADDRESS 1: between equally good regions the lower address wins
+ *   STRATEGY_GROUPS_REGIONS 1: walk shows the regions of one strategy after those of another
  *
  * The reference (struct rig) is a sorted list of ranges with lanes and ticks. It does by hand what each call must do,
  * except choosing a place, and after every call compares: the walk range by range, every statistic with what the walk
@@ -53,6 +54,9 @@
 #endif
 #ifndef STRATEGY_TIES_BY_ADDRESS
 #define STRATEGY_TIES_BY_ADDRESS 0
+#endif
+#ifndef STRATEGY_GROUPS_REGIONS
+#define STRATEGY_GROUPS_REGIONS 0
 #endif
 
 #define LANES 5 /* the open lane and four streams */
@@ -289,6 +293,30 @@ static bool note_range(void *ctx, const weir_range_info *info)
     return true;
 }
 
+/* Puts regions that come in groups into the order in which they were added. Ranges stay in the order of the walk, so
+ * those of a region that it shows in two parts only fit together when nothing is missing between them. */
+static void sort_regions(struct rig *rig)
+{
+    for (size_t i = 1; i < rig->seen.count; i++) {
+        const struct piece piece = rig->seen.at[i];
+        size_t to = i;
+        while (to > 0 && rig->seen.at[to - 1].region > piece.region) {
+            rig->seen.at[to] = rig->seen.at[to - 1];
+            to--;
+        }
+        rig->seen.at[to] = piece;
+    }
+}
+
+static void look(struct rig *rig)
+{
+    rig->seen.count = 0;
+    rig->ops->walk(rig->state, note_range, rig);
+    if (STRATEGY_GROUPS_REGIONS) {
+        sort_regions(rig);
+    }
+}
+
 /* Rule 1 by itself, so that a wrong walk is named before ranges are compared. */
 static void require_tiling(const struct rig *rig)
 {
@@ -438,8 +466,7 @@ static void require_stats(const struct rig *rig)
 /* After every call. */
 static void compare(struct rig *rig)
 {
-    rig->seen.count = 0;
-    rig->ops->walk(rig->state, note_range, rig);
+    look(rig);
     require_tiling(rig);
     if (STRATEGY_LOOSE_RANGES) {
         require_no_less(rig);
@@ -529,9 +556,30 @@ static bool removable(const struct rig *rig, size_t region, const weir_tick *lim
     return true;
 }
 
+/* Whether a region may go, and which: some region that may, whichever. */
+static void require_idle_found(const struct rig *rig, const weir_tick *limits, size_t lanes)
+{
+    bool expected = false;
+    uint64_t address = 77;
+    for (size_t i = 0; i < rig->region_count; i++) {
+        expected |= rig->regions[i].alive && removable(rig, i, limits, lanes);
+    }
+    bool found = rig->ops->region_idle(rig->state, limits, lanes, &address);
+    REQUIRE(rig, found || address == 77, "region_idle wrote its result and found none");
+    REQUIRE(rig, found == expected, "region_idle missed a region, or found one where none may go");
+    if (found) {
+        size_t region = region_at(rig, address);
+        REQUIRE(rig, region < rig->region_count && removable(rig, region, limits, lanes),
+                "region_idle found a region that may not go");
+    }
+}
+
 static bool remove_region(struct rig *rig, size_t region, const weir_tick *limits, size_t lanes)
 {
     bool expected = removable(rig, region, limits, lanes);
+    if (rig->ops->region_idle != NULL) {
+        require_idle_found(rig, limits, lanes);
+    }
     weir_status status =
         rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, lanes);
     REQUIRE(rig, status == WEIR_OK || status == WEIR_ERR_BUSY,
@@ -613,6 +661,8 @@ static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t si
         return NULL;
     }
     REQUIRE(rig, range.token != NULL, "alloc gave no token");
+    REQUIRE(rig, (rig->ops->flags & WEIR_STRATEGY_EVEN_TOKENS) == 0 || (uintptr_t)range.token % 2 == 0,
+            "a token is odd");
     REQUIRE(rig, range.size >= size, "alloc handed out less than asked");
     REQUIRE(rig, range.size % rig->ops->granule_bytes == 0, "alloc handed out a part of a granule");
     REQUIRE(rig, (range.address & (align - 1)) == 0, "alloc missed the alignment");
@@ -737,21 +787,20 @@ static void book_gathered(struct rig *rig, const struct piece *whole, const weir
     join_all(&rig->book);
 }
 
-static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, size_t lanes,
-                   uint64_t size, uint64_t align)
+static bool gather_as(struct rig *rig, weir_lane lane, const weir_tick *limits, size_t lanes,
+                      uint64_t size, uint64_t align, bool last_resort)
 {
     bool fits = some_run_fits(rig, limits, lanes, size, align);
     weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : rig->now[lane];
     bool found =
-        rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align, STRATEGY_SETS_ASIDE);
+        rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align, last_resort);
     if (!found) {
         REQUIRE(rig, STRATEGY_REFUSES_EARLY || !fits,
                 "gather found nothing although eligible neighbours fit");
         compare(rig);
         return false;
     }
-    rig->seen.count = 0;
-    rig->ops->walk(rig->state, note_range, rig);
+    look(rig);
     const struct piece *changed = gathered_range(rig, lane);
     if (changed != NULL) {
         struct piece whole = *changed;
@@ -763,6 +812,12 @@ static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, siz
     void *token = alloc(rig, lane, WEIR_TICK_MAX, size, align, NULL);
     REQUIRE(rig, token != NULL, "alloc fails after gather succeeded");
     return true;
+}
+
+static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, size_t lanes,
+                   uint64_t size, uint64_t align)
+{
+    return gather_as(rig, lane, limits, lanes, size, align, STRATEGY_SETS_ASIDE);
 }
 
 /* Whether all of [address, end) is free and what is asked for. `limits` NULL: unmapped. */
@@ -1135,8 +1190,11 @@ static void promote_opens_one_lane(void **state)
     promote(&rig, 1, 41);
     promote(&rig, 3, WEIR_TICK_MAX);
     promote(&rig, 4, WEIR_TICK_MAX);
-    if (!private_lanes(&rig) && !STRATEGY_REFUSES_EARLY) {
-        assert_non_null(alloc(&rig, WEIR_LANE_OPEN, WEIR_TICK_MAX, 8 * granule, 1, NULL));
+    if (!private_lanes(&rig) && !STRATEGY_REFUSES_EARLY &&
+        alloc(&rig, WEIR_LANE_OPEN, WEIR_TICK_MAX, 8 * granule, 1, NULL) == NULL) {
+        weir_tick limits[LANES];
+        set_limits(limits, WEIR_TICK_MAX);
+        assert_true(STRATEGY_SETS_ASIDE && gather(&rig, WEIR_LANE_OPEN, limits, LANES, 8 * granule, 1));
     }
     stop(&rig);
 }
@@ -1296,6 +1354,31 @@ static void gather_loses_no_tick_of_its_own_lane(void **state)
     assert_true(gather(&rig, 2, limits, LANES, 3 * granule, 1));
     set_limits(limits, WEIR_TICK_MAX);
     assert_false(remove_region(&rig, region, limits, LANES));
+    stop(&rig);
+}
+
+/* A last resort finds what alloc would, although alloc was not asked, in the lane itself and between neighbours. */
+static void last_resort_needs_no_refusal(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if (cannot_gather(&rig)) {
+        stop(&rig);
+        skip();
+    }
+    uint64_t granule = rig.ops->granule_bytes;
+    weir_tick limits[LANES];
+    set_limits(limits, 0);
+    limits[2] = WEIR_TICK_MAX;
+    rig.now[2] = 6;
+    add_region(&rig, 16 * granule, granule, 2, granule, 0);
+    for (uint64_t granules = 1; granules <= 5; granules++) {
+        rig.now[2]++;
+        assert_true(gather_as(&rig, 2, limits, LANES, granules * granule, 1, true));
+    }
+    assert_true(gather_as(&rig, 2, limits, LANES, granule, 1, true));
+    assert_false(gather_as(&rig, 2, limits, LANES, granule, 1, true));
     stop(&rig);
 }
 
@@ -1806,6 +1889,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(gather_joins_only_what_it_may),
         cmocka_unit_test(gather_finds_a_single_range),
         cmocka_unit_test(gather_loses_no_tick_of_its_own_lane),
+        cmocka_unit_test(last_resort_needs_no_refusal),
         cmocka_unit_test(claim_takes_exactly_what_it_is_asked_for),
         cmocka_unit_test(unmapped_memory_is_nobodys),
         cmocka_unit_test(holes_grow_together),

@@ -16,6 +16,7 @@
 #include <weir/adaptor.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
+#include <weir/routing.h>
 #include <weir/sim.h>
 #include <weir/size_class.h>
 
@@ -240,8 +241,6 @@ struct held {
     unsigned home; /* the lane that all its work is on */
 };
 
-static bool maps; /* the pool has virtual memory */
-
 struct world {
     const char *what; /* which failure is being tried */
     uint64_t n;
@@ -269,11 +268,23 @@ static weir_status pool_result(weir_status status)
     return status;
 }
 
+enum { with_caching, with_size_class, with_routing, with_caching_vm, with_size_class_vm, strategies };
+
+/* The strategy of the test that runs, and its name for messages. */
+static int strategy;
+static const char *const strategy_names[strategies] = { "caching", "size_class", "routing", "caching+vm", "size_class+vm" };
+
+/* The pool has virtual memory. */
+static bool maps(void)
+{
+    return strategy >= with_caching_vm;
+}
+
 __attribute__((format(printf, 2, 3))) static void complain(const struct world *w, const char *format, ...)
 {
     va_list arguments;
     counting = false;
-    print_error("%s%s, failure %" PRIu64 ", step %" PRIu64 ": ", w->what, maps ? " (maps)" : "", w->n, w->step);
+    print_error("%s: %s, failure %" PRIu64 ", step %" PRIu64 ": ", strategy_names[strategy], w->what, w->n, w->step);
     va_start(arguments, format);
     vprint_error(format, arguments);
     va_end(arguments);
@@ -329,7 +340,7 @@ static void judge_counters(struct world *w, const weir_stats *stats)
     must(w, stats->syncs == calls[WEIR_CALL_EVENT_SYNC]);
     must(w, stats->vm_creates == calls[WEIR_CALL_VM_CREATE] && stats->vm_destroys == calls[WEIR_CALL_VM_DESTROY]);
     must(w, stats->vm_maps == calls[WEIR_CALL_VM_MAP] && stats->vm_unmaps == calls[WEIR_CALL_VM_UNMAP]);
-    must(w, stats->vm_creates == 0 || maps);
+    must(w, stats->vm_creates == 0 || maps());
 }
 
 /* What must hold after every call. */
@@ -606,6 +617,39 @@ static void prove_health(struct world *w)
 
 /* --- one run --- */
 
+/* Small regions, and one kind of them: every range may serve every request, at once or as a last resort. */
+static weir_status create_pool(struct world *w, weir_growth growth)
+{
+    const weir_caching_config caching = {
+        .struct_size = sizeof(caching),
+        .small_bytes = UINT64_MAX,
+        .small_region_bytes = REGION,
+    };
+    const weir_size_class_config size_class = {
+        .struct_size = sizeof(size_class),
+        .small_bytes = UINT64_MAX,
+        .slab_bytes = REGION / 16,
+        .slab_region_bytes = REGION,
+    };
+    const weir_routing_config routing = {
+        .struct_size = sizeof(routing),
+        .small_config = &size_class,
+        .large_config = &caching,
+        .threshold_bytes = REGION / 8,
+    };
+    const void *const configs[strategies] = { &caching, &size_class, &routing, &caching, &size_class };
+    const weir_strategy_ops *const tables[strategies] = { weir_caching_strategy(), weir_size_class_strategy(),
+                                                          weir_routing_strategy(), weir_caching_strategy(),
+                                                          weir_size_class_strategy() };
+    weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
+    pool.device = w->counted;
+    pool.strategy = tables[strategy];
+    pool.strategy_config = configs[strategy];
+    pool.growth = growth;
+    pool.flags = maps() ? WEIR_POOL_VIRTUAL_MEMORY : 0;
+    return POOL(weir_pool_create(&pool, &w->pool));
+}
+
 static bool start(struct world *w, weir_growth growth, uint64_t seed)
 {
     weir_sim_config config = WEIR_SIM_CONFIG_INIT;
@@ -620,20 +664,7 @@ static bool start(struct world *w, weir_growth growth, uint64_t seed)
     ok(w, weir_count_create(w->faulty, &w->counted));
     ok(w, weir_device_event_create(w->raw, &w->event));
     w->random = seed;
-    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
-    caching.small_bytes = UINT64_MAX; /* one kind of region: every range may serve every request */
-    caching.small_region_bytes = REGION;
-    weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
-    pool.device = w->counted;
-    pool.strategy = weir_caching_strategy();
-    pool.strategy_config = &caching;
-    pool.growth = growth;
-    if (maps) {
-        pool.flags = WEIR_POOL_VIRTUAL_MEMORY;
-        pool.strategy = seed % 2 == 0 ? weir_size_class_strategy() : pool.strategy;
-        pool.strategy_config = NULL;
-    }
-    const weir_status status = POOL(weir_pool_create(&pool, &w->pool));
+    const weir_status status = create_pool(w, growth);
     must(w, status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
     return status == WEIR_OK;
 }
@@ -702,32 +733,19 @@ static void fail_each(weir_device_call call, weir_status status)
             tried++;
         }
     }
-    print_message("%-18s %-20s %4" PRIu64 " failures\n", weir_device_call_name(call), weir_status_name(status), tried);
+    print_message("%-13s %-18s %-20s %4" PRIu64 " failures\n", strategy_names[strategy], weir_device_call_name(call),
+                  weir_status_name(status), tried);
     const bool of_regions = call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_REGION_FREE;
     const bool of_mapping = call >= WEIR_CALL_VM_RESERVE && call <= WEIR_CALL_VM_UNMAP;
-    if ((of_regions && !maps) || (of_mapping && maps) || call == WEIR_CALL_EVENT_RECORD ||
+    if ((of_regions && !maps()) || (of_mapping && maps()) || call == WEIR_CALL_EVENT_RECORD ||
         call == WEIR_CALL_EVENT_QUERY || call == WEIR_CALL_EVENT_SYNC || call == WEIR_CALL_STREAM_WAIT_EVENT) {
         assert_true(tried > 0); /* a kind that the scenario does not reach is not tested */
     }
 }
 
-static int take_regions(void **state)
-{
-    (void)state;
-    maps = false;
-    return 0;
-}
-
-static int map_granules(void **state)
-{
-    (void)state;
-    maps = true;
-    return 0;
-}
-
 static void test_every_device_call_may_fail(void **state)
 {
-    (void)state;
+    strategy = *(int *)*state;
     for (int call = 0; call <= WEIR_CALL_ANY; call++) {
         fail_each((weir_device_call)call, WEIR_ERR_DEVICE);
         fail_each((weir_device_call)call, WEIR_ERR_NO_MEMORY);
@@ -739,7 +757,7 @@ static void test_every_device_call_may_fail(void **state)
 /* Requests may be refused all the time; nothing may be lost, and a device that is well again gives all it has. */
 static void test_a_device_may_fail_again_and_again(void **state)
 {
-    (void)state;
+    strategy = *(int *)*state;
     static const uint64_t periods[] = { 1, 2, 3, 5, 7, 13 };
     for (uint64_t seed = 1; seed <= 10 * seeds; seed++) {
         struct world world = { .what = "every n-th device call", .n = periods[seed % 6] };
@@ -776,7 +794,7 @@ static bool host_strikes(uint64_t n, uint64_t seed)
 
 static void test_every_host_allocation_may_fail(void **state)
 {
-    (void)state;
+    strategy = *(int *)*state;
     if (CANNOT_REPLACE_MALLOC) {
         skip();
     }
@@ -786,19 +804,21 @@ static void test_every_host_allocation_may_fail(void **state)
             tried++;
         }
     }
-    print_message("host memory: %" PRIu64 " failures\n", tried);
+    print_message("%-13s host memory: %" PRIu64 " failures\n", strategy_names[strategy], tried);
     assert_true(tried >= 20);
 }
 
 int main(void)
 {
+    static int which[strategies] = { with_caching, with_size_class, with_routing, with_caching_vm, with_size_class_vm };
+#define WITH_EACH(test)                                                                                             \
+    cmocka_unit_test_prestate(test, &which[with_caching]), cmocka_unit_test_prestate(test, &which[with_size_class]), \
+        cmocka_unit_test_prestate(test, &which[with_routing]), cmocka_unit_test_prestate(test, &which[with_caching_vm]), \
+        cmocka_unit_test_prestate(test, &which[with_size_class_vm])
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_every_device_call_may_fail, take_regions),
-        cmocka_unit_test_setup(test_a_device_may_fail_again_and_again, take_regions),
-        cmocka_unit_test_setup(test_every_host_allocation_may_fail, take_regions),
-        cmocka_unit_test_setup(test_every_device_call_may_fail, map_granules),
-        cmocka_unit_test_setup(test_a_device_may_fail_again_and_again, map_granules),
-        cmocka_unit_test_setup(test_every_host_allocation_may_fail, map_granules),
+        WITH_EACH(test_every_device_call_may_fail),
+        WITH_EACH(test_a_device_may_fail_again_and_again),
+        WITH_EACH(test_every_host_allocation_may_fail),
     };
     return cmocka_run_group_tests_name("failures below a pool", tests, NULL, NULL);
 }

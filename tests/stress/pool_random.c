@@ -17,6 +17,7 @@
  */
 #include <weir/caching.h>
 #include <weir/pool.h>
+#include <weir/routing.h>
 #include <weir/sim.h>
 #include <weir/size_class.h>
 
@@ -90,6 +91,7 @@ struct program {
     weir_pool_config config;
     weir_caching_config caching;
     weir_size_class_config size_class;
+    weir_routing_config routing;
     bool backed;
     bool ordered;
     bool maps; /* a pool with virtual memory */
@@ -942,8 +944,19 @@ static void choose_pool(struct program *p)
         .slab_region_bytes = p->caching.small_region_bytes,
         .large_region_bytes = p->caching.large_region_bytes,
     };
+    /* By turns around a quarter of a region, so that requests go both ways, with either strategy as either half. */
+    const bool slots_for_large = p->seed % 4 == 3;
+    p->routing = (weir_routing_config){
+        .struct_size = sizeof(p->routing),
+        .small_strategy = slots_for_large ? weir_caching_strategy() : weir_size_class_strategy(),
+        .small_config = slots_for_large ? (const void *)&p->caching : &p->size_class,
+        .large_strategy = slots_for_large ? weir_size_class_strategy() : weir_caching_strategy(),
+        .large_config = slots_for_large ? (const void *)&p->size_class : &p->caching,
+        .threshold_bytes = unit >> (1 + p->seed % 3),
+    };
     p->config.strategy_config = p->strategy == weir_caching_strategy()      ? (const void *)&p->caching
-                                : p->strategy == weir_size_class_strategy() ? &p->size_class
+                                : p->strategy == weir_size_class_strategy() ? (const void *)&p->size_class
+                                : p->strategy == weir_routing_strategy()    ? &p->routing
                                                                             : NULL;
     p->config.limit_bytes = one_in(p, 3) ? unit + below(p, capacity) : 0;
     p->config.front_cache_bytes = one_in(p, 4) ? 1 + below(p, 65536) : 0;
@@ -1077,6 +1090,14 @@ static void test_size_class(void **state)
     require_every_rung();
 }
 
+/* Nor may a request fail because the memory that would serve it belongs to the other strategy. */
+static void test_routing(void **state)
+{
+    (void)state;
+    run_programs(weir_routing_strategy(), seeds / 2 + 1);
+    require_every_rung();
+}
+
 #ifdef HAVE_MODELS
 static void test_pytorch_model(void **state)
 {
@@ -1104,6 +1125,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caching),
         cmocka_unit_test(test_size_class),
+        cmocka_unit_test(test_routing),
 #ifdef HAVE_MODELS
         cmocka_unit_test(test_pytorch_model),
         cmocka_unit_test(test_direct_model),

@@ -47,6 +47,9 @@ enum {
     WEIR_STRATEGY_RETURNS_REGIONS = 1u << 1,
     /* Every free must reach the strategy: the pool keeps no front cache. */
     WEIR_STRATEGY_NO_FRONT_CACHE = 1u << 2,
+    /* Tokens are addresses of records: their lowest bit is zero, so that a strategy over strategies may mark it and
+     * needs no record of its own per range. The pool does not look at it. */
+    WEIR_STRATEGY_EVEN_TOKENS = 1u << 3,
 };
 
 /* What alloc hands out. `token` names the range until it is freed. */
@@ -103,7 +106,8 @@ typedef struct weir_strategy_ops {
 
     /* Bytes of zeroed memory that init needs. `config` is the strategy's own struct or NULL for defaults. */
     size_t (*state_size)(const void *config);
-    /* WEIR_ERR_INVALID for a config it cannot honour. Holds no pointer to `config` afterwards. */
+    /* WEIR_ERR_INVALID for a config it cannot honour, WEIR_ERR_UNSUPPORTED for one with members it does not know that
+     * are not zero (see weir/base.h). Holds no pointer to `config` afterwards. */
     weir_status (*init)(void *state, const void *config);
     /* Frees all the strategy holds, live ranges included. */
     void (*fini)(void *state);
@@ -145,12 +149,14 @@ typedef struct weir_strategy_ops {
      * the request, among those of lane l with a tick at or below limits[l], for l below lanes. Moves the best such run
      * into `lane` as one range, at the latest of `tick` and the ticks of what it joins there, and returns true; alloc
      * for `lane` then succeeds, when it is the next call. With `last_resort` the request fails otherwise: what a strategy
-     * sets apart for requests of another kind is to be given as well. Cost may grow with the number of ranges: the pool
-     * calls it when the alternative is a device call. NULL with WEIR_STRATEGY_PRIVATE_LANES. */
+     * sets apart for requests of another kind is to be given as well, and what alloc would find, since alloc need not
+     * have been asked. Cost may grow with the number of ranges: the pool calls it when the alternative is a device
+     * call. NULL with WEIR_STRATEGY_PRIVATE_LANES. */
     bool (*gather)(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                    uint64_t size, uint64_t align, bool last_resort);
 
-    /* Every range, region by region in the order they were added, in address order inside a region. */
+    /* Every range, region by region, in address order inside a region. Regions come in the order they were added; a
+     * strategy over strategies shows those of one after those of the other. */
     void (*walk)(const void *state, weir_range_visitor visit, void *ctx);
     /* Proves every structural invariant; WEIR_ERR_INTERNAL, and in *why (when not NULL) a sentence, if one is broken. */
     weir_status (*check)(const void *state, const char **why);
