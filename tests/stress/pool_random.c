@@ -1065,10 +1065,11 @@ static void run_programs(const weir_strategy_ops *strategy, uint64_t count)
     }
 }
 
-static void require_every_rung(void)
+static void require_every_rung(const weir_strategy_ops *strategy)
 {
     for (unsigned i = 0; seeds >= 1000 && i < WEIR_RUNG_COUNT; i++) {
-        if (coverage.served[i] == 0) {
+        const bool of_mapping = i == WEIR_RUNG_MAPPED || i == WEIR_RUNG_REMAPPED;
+        if (coverage.served[i] == 0 && (!of_mapping || strategy->claim != NULL)) {
             print_error("no program reached \"%s\"\n", weir_rung_name((weir_rung)i));
             fail();
         }
@@ -1079,7 +1080,7 @@ static void test_caching(void **state)
 {
     (void)state;
     run_programs(weir_caching_strategy(), seeds);
-    require_every_rung();
+    require_every_rung(weir_caching_strategy());
 }
 
 /* The same promise: slots are refused to other classes until the last resort, and then no longer. */
@@ -1087,7 +1088,7 @@ static void test_size_class(void **state)
 {
     (void)state;
     run_programs(weir_size_class_strategy(), seeds / 2 + 1);
-    require_every_rung();
+    require_every_rung(weir_size_class_strategy());
 }
 
 /* Nor may a request fail because the memory that would serve it belongs to the other strategy. */
@@ -1095,7 +1096,7 @@ static void test_routing(void **state)
 {
     (void)state;
     run_programs(weir_routing_strategy(), seeds / 2 + 1);
-    require_every_rung();
+    require_every_rung(weir_routing_strategy());
 }
 
 #ifdef HAVE_MODELS
