@@ -139,7 +139,7 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
     } while (place != NULL && !move_in(pool, place, native_stream));
     found = found != NULL ? found : place;
     if (found == NULL) {
-        weir__inspect_sample(pool); /* from the second stream on, peaks are sampled: keep what was exact */
+        (void)weir__inspect_sample(pool); /* from the second stream on, peaks are sampled: keep what was exact */
         pool_lock(pool);
         found = find_native(pool, native_stream); /* another thread may have been first */
         if (found == NULL && (found = new_place(pool)) != NULL) {

@@ -13,6 +13,8 @@
  * In the fourth the device has room for exactly what one worker asks for, while the other thread takes every idle
  * region away again and again. A refusal is always wrong then, also while a region is on its way back to the device.
  *
+ * Both run over pools that take regions and over pools that map granules.
+ *
  * Workers report by counting: assertions belong to the main thread, which joins all the others first.
  *
  *     pool_threads [ROUNDS [SEED]]     or WEIR_ROUNDS and WEIR_SEED in the environment
@@ -74,6 +76,7 @@ struct shared {
     struct fed_stream streams[most_streams];
     unsigned neighbours; /* workers that feed one stream each */
     _Atomic(weir_block *) passed[most_workers][pass_slots]; /* to the neighbour of each worker; NULL: free */
+    bool maps; /* the pool has virtual memory */
 };
 
 struct worker {
@@ -561,7 +564,8 @@ static void start(struct shared *shared, uint64_t granularity, uint64_t capacity
     weir_sim_config device = WEIR_SIM_CONFIG_INIT;
     device.region_granularity_bytes = granularity;
     device.capacity_bytes = capacity;
-    device.no_virtual_memory = true;
+    device.page_bytes = shared->maps ? granularity / 8 : granularity;
+    device.no_virtual_memory = !shared->maps;
     assert_int_equal(weir_sim_create(&device, &shared->sim), WEIR_OK);
     shared->device = weir_sim_device(shared->sim);
     weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
@@ -571,17 +575,18 @@ static void start(struct shared *shared, uint64_t granularity, uint64_t capacity
     config.strategy = weir_caching_strategy();
     config.strategy_config = &caching;
     config.growth = growth;
+    config.flags = shared->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0;
     assert_int_equal(weir_pool_create(&config, &shared->pool), WEIR_OK);
     assert_int_equal(pthread_mutex_init(&shared->mutex, NULL), 0);
-    shared->deadline_ns = seconds != 0 ? now_ns() + seconds * 1000000000u / growths : 0;
+    shared->deadline_ns = seconds != 0 ? now_ns() + seconds * 1000000000u / (2 * growths) : 0;
 }
 
 static void everything_at_once(bool common)
 {
-    for (int growth = 0; growth < growths; growth++) {
-        struct shared shared = { .may_fail = true, .common = common };
+    for (int turn = 0; turn < 2 * growths; turn++) {
+        struct shared shared = { .may_fail = true, .common = common, .maps = turn % 2 != 0 };
         struct worker all[most_workers + 1] = { 0 };
-        start(&shared, 64 * KIB, workers * 256 * KIB, (weir_growth)growth);
+        start(&shared, 64 * KIB, workers * 256 * KIB, (weir_growth)(turn / 2));
         run_threads(&shared, all, workers, churn, look_on);
         judge(&shared, all);
         finish(&shared);
@@ -647,10 +652,10 @@ static void *one_at_a_time(void *ctx)
 static void test_nothing_is_refused_without_need(void **state)
 {
     (void)state;
-    for (int growth = 0; growth < growths; growth++) {
-        struct shared shared = { .may_fail = false };
+    for (int turn = 0; turn < 2 * growths; turn++) {
+        struct shared shared = { .may_fail = false, .maps = turn % 2 != 0 };
         struct worker all[most_workers + 1] = { 0 };
-        start(&shared, 64 * KIB, 64 * KIB, (weir_growth)growth);
+        start(&shared, 64 * KIB, 64 * KIB, (weir_growth)(turn / 2));
         run_threads(&shared, all, 1, one_at_a_time, take_away);
         judge(&shared, all);
         finish(&shared);
