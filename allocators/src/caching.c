@@ -32,11 +32,12 @@ struct caching {
     uint64_t small_bytes;
     uint64_t small_region_bytes;
     uint64_t large_region_bytes;
+    bool one_kind; /* all regions serve all sizes */
 };
 
 static enum run_kind kind_of(const struct caching *caching, uint64_t size)
 {
-    return size <= caching->small_bytes ? RUN_SMALL : RUN_LARGE;
+    return size <= caching->small_bytes || caching->one_kind ? RUN_SMALL : RUN_LARGE;
 }
 
 /* --- life --- */
@@ -93,6 +94,7 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
                                       weir_tick tick, void **out)
 {
     struct caching *caching = state;
+    caching->one_kind |= size_hint == 0;
     return weir__runs_region_add(&caching->runs, kind_of(caching, size_hint), address, size, lane, tick, out);
 }
 
@@ -100,6 +102,13 @@ static weir_status caching_region_remove(void *state, void *region, const weir_t
 {
     struct caching *caching = state;
     return weir__runs_region_remove(&caching->runs, region, limits, lanes);
+}
+
+static weir_status caching_claim(void *state, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
+                                 weir_range *out)
+{
+    struct caching *caching = state;
+    return weir__runs_claim(&caching->runs, address, size, limits, lanes, out);
 }
 
 static bool caching_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
@@ -114,6 +123,10 @@ static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, u
                                  weir_range *out)
 {
     struct caching *caching = state;
+    if (caching->one_kind && size <= RUN_HIGH_BYTES) {
+        return weir__runs_alloc_high(&caching->runs, RUN_SMALL, lane, limit, run_round_up(size, RANGE_GRANULE), align,
+                                     out);
+    }
     return weir__runs_alloc(&caching->runs, kind_of(caching, size), lane, limit, run_round_up(size, RANGE_GRANULE),
                             align, out);
 }
@@ -209,6 +222,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
         .check = caching_check,
         .stats = caching_stats,
         .lane_stats = caching_lane_stats,
+        .claim = caching_claim,
     };
     return &ops;
 }

@@ -43,7 +43,7 @@ struct replay_place {
     uint64_t capacity;
 };
 
-/* A region's life in event indices; -1: before the first event, or never. */
+/* A region's or a mapping's life in event indices; -1: before the first event, or never. */
 struct replay_region {
     uint64_t address;
     uint64_t size;
@@ -66,7 +66,9 @@ struct replay_result {
     uint64_t peak_live_bytes;
     uint64_t peak_reserved_bytes;
     struct replay_oom oom;
-    uint64_t device_calls;
+    uint64_t device_calls; /* all, events and queries included */
+    uint64_t warm_calls;   /* of these, after live memory had first reached its peak */
+    uint64_t warm_allocs;  /* allocs after that */
     uint64_t device_time_ns;
     uint64_t waits;
     uint64_t syncs;

@@ -71,6 +71,8 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     (void)json_object_set_new(object, "largest_free_bytes", number(result->largest_free_bytes));
     (void)json_object_set_new(object, "oom", oom_json(&result->oom));
     (void)json_object_set_new(object, "device_calls", number(result->device_calls));
+    (void)json_object_set_new(object, "device_calls_after_peak", number(result->warm_calls));
+    (void)json_object_set_new(object, "allocs_after_peak", number(result->warm_allocs));
     (void)json_object_set_new(object, "device_time_ns", number(result->device_time_ns));
     (void)json_object_set_new(object, "waits", number(result->waits + result->syncs));
     (void)json_object_set_new(object, "host_waits", number(result->syncs));

@@ -28,16 +28,20 @@ static void print_row(FILE *out, const struct replay_result *result)
     char time[UNIT_TEXT];
     char waits[UNIT_TEXT];
     char oom[UNIT_TEXT] = "-";
+    char warm[UNIT_TEXT] = "-";
     double ratio = result->peak_live_bytes == 0
                        ? 1.0
                        : (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
     if (result->oom.happened) {
         (void)snprintf(oom, sizeof(oom), "event %llu", (unsigned long long)result->oom.event);
     }
-    (void)fprintf(out, "  %-10s %11s %6.3f %12s %14s %9s %10s %7s %7llu %6.0f %6.0f %7.0f\n", result->strategy->name,
-                  format_size(reserved, result->peak_reserved_bytes), ratio,
+    if (result->warm_allocs > 0) {
+        (void)snprintf(warm, sizeof(warm), "%.1f", (double)result->warm_calls * 1000.0 / (double)result->warm_allocs);
+    }
+    (void)fprintf(out, "  %-13s %11s %6.3f %12s %14s %9s %7s %10s %7s %7llu %6.0f %6.0f %7.0f\n",
+                  result->strategy->name, format_size(reserved, result->peak_reserved_bytes), ratio,
                   format_size(largest, result->largest_free_bytes), oom, format_count(calls, result->device_calls),
-                  format_time(time, result->device_time_ns), format_count(waits, result->waits + result->syncs),
+                  warm, format_time(time, result->device_time_ns), format_count(waits, result->waits + result->syncs),
                   (unsigned long long)result->hazards, result->p50_ns, result->p99_ns, result->p999_ns);
 }
 
@@ -146,8 +150,8 @@ static void print_sweep(FILE *out, const struct sweep *sweep)
 void output_table(FILE *out, const struct comparison *comparison)
 {
     print_heading(out, comparison);
-    (void)fprintf(out, "  %-10s %11s %6s %12s %14s %9s %10s %7s %7s %6s %6s %7s\n", "strategy", "reserved", "/live",
-                  "largest free", "out of memory", "dev.calls", "dev.time", "waits", "hazards", "p50 ns", "p99", "p99.9");
+    (void)fprintf(out, "  %-13s %11s %6s %12s %14s %9s %7s %10s %7s %7s %6s %6s %7s\n", "strategy", "reserved", "/live",
+                  "largest free", "out of memory", "dev.calls", "warm/k", "dev.time", "waits", "hazards", "p50 ns", "p99", "p99.9");
     for (size_t i = 0; i < comparison->result_count; i++) {
         print_row(out, &comparison->results[i]);
     }

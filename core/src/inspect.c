@@ -29,7 +29,7 @@ static void raise_peaks(weir_pool *pool, const struct live_sums *sums)
     pool->peak_live = sums->live > pool->peak_live ? sums->live : pool->peak_live;
 }
 
-void weir__inspect_sample(weir_pool *pool)
+uint64_t weir__inspect_sample(weir_pool *pool)
 {
     struct live_sums sums = { 0, 0 };
     struct live_sums peaks = { 0, 0 };
@@ -47,6 +47,7 @@ void weir__inspect_sample(weir_pool *pool)
     /* An only stream has exact peaks of its own; they must outlive the arrival of a second one. */
     raise_peaks(pool, lanes == 2 ? &peaks : &sums);
     pool_unlock(pool);
+    return sums.live > 0 ? (uint64_t)sums.live : 0;
 }
 
 /* --- walk --- */
@@ -57,9 +58,9 @@ struct walker {
     void *ctx;
 };
 
-static weir_walk_state walk_state(const weir_block *block)
+static weir_walk_state walk_state(weir_block_state state)
 {
-    switch ((weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed)) {
+    switch (state) {
     case BLOCK_CACHED:
     case BLOCK_RETURNED:
         return WEIR_WALK_CACHED;
@@ -82,16 +83,19 @@ static bool show_range(void *ctx, const weir_range_info *range)
         .region_size = range->region_size,
         .address = range->address,
         .size = range->size,
-        .state = WEIR_WALK_FREE,
-        .stream = range->lane,
+        .state = range->lane == WEIR_LANE_UNMAPPED ? WEIR_WALK_UNMAPPED : WEIR_WALK_FREE,
+        .stream = range->lane == WEIR_LANE_UNMAPPED ? 0 : range->lane,
     };
     weir_block *block = range->taken ? weir__block_at_locked(walker->pool, range->address) : NULL;
     if (block != NULL) {
-        entry.state = walk_state(block);
+        const weir_block_state state = state_of(block); /* once: a block may be freed into an inbox at any moment */
+        entry.state = walk_state(state);
         entry.stream = block->stream != NULL ? block->stream->lane : 0;
-        bool held = atomic_load_explicit(&block->state, memory_order_relaxed) == BLOCK_LIVE;
+        bool held = state == BLOCK_LIVE;
         entry.requested = held ? block->size : 0;
         entry.block = held ? block : NULL;
+    } else if (range->taken) {
+        entry.state = WEIR_WALK_UNMAPPED;
     }
     return walker->visit(walker->ctx, &entry);
 }
@@ -120,6 +124,8 @@ struct tally {
     uint64_t taken_ranges;
     uint64_t taken_bytes;
     uint64_t free_bytes;
+    uint64_t unmapped_bytes;
+    uint64_t moving_bytes;
     uint64_t blocks;
     uint64_t requested;
     uint64_t live;
@@ -131,7 +137,11 @@ static bool tally_range(void *ctx, const weir_range_info *range)
 {
     struct tally *tally = ctx;
     if (!range->taken) {
-        tally->free_bytes += range->size;
+        *(range->lane == WEIR_LANE_UNMAPPED ? &tally->unmapped_bytes : &tally->free_bytes) += range->size;
+        return true;
+    }
+    if (tally->pool->vm != NULL && weir__vm_moves_locked(tally->pool, range)) {
+        tally->moving_bytes += range->size;
         return true;
     }
     const weir_block *block = weir__block_at_locked(tally->pool, range->address);
@@ -213,6 +223,10 @@ static const char *check_regions(const weir_pool *pool, const struct tally *tall
 {
     uint64_t reserved = 0;
     uint64_t entered = 0;
+    if (pool->vm != NULL) {
+        return weir__vm_broken_locked(pool, tally->taken_bytes + tally->free_bytes, tally->unmapped_bytes,
+                                      tally->moving_bytes);
+    }
     for (const struct pool_region *region = pool->regions; region != NULL; region = region->next) {
         reserved += region->size;
         entered += region->handle != NULL ? region->size : 0;
@@ -223,8 +237,7 @@ static const char *check_regions(const weir_pool *pool, const struct tally *tall
     if (entered != tally->taken_bytes + tally->free_bytes) {
         return "regions and their ranges differ";
     }
-    uint64_t limit = pool->config.limit_bytes;
-    return limit == 0 || reserved <= limit ? NULL : "more is reserved than the limit allows";
+    return NULL;
 }
 
 static const char *first_broken_rule(weir_pool *pool)
@@ -244,6 +257,10 @@ static const char *first_broken_rule(weir_pool *pool)
     }
     if (tally.pending != pool->pending_bytes) {
         return "pending bytes and pending blocks differ";
+    }
+    const uint64_t limit = pool->config.limit_bytes;
+    if (limit != 0 && pool->reserved_bytes > limit) {
+        return "more is reserved than the limit allows";
     }
     const char *broken = check_streams(pool, &tally);
     return broken != NULL ? broken : check_regions(pool, &tally);
@@ -325,6 +342,9 @@ static void add_pool(weir_pool *pool, weir_stats *stats)
     stats->region_frees = pool->region_frees;
     stats->device_failures = pool->device_failures;
     stats->device_ns = pool->device_ns;
+    if (pool->vm != NULL) {
+        weir__vm_add_stats_locked(pool, stats);
+    }
 }
 
 weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)
@@ -415,7 +435,47 @@ static bool count_idle(void *ctx, const weir_range_info *range)
     return true;
 }
 
-/* What stands in the way, most decisive first, and what would have helped. `wish`: the region that would serve. */
+/* The pool takes regions: `wish` is the one that would serve. Returns the bytes that are missing. */
+static uint64_t explain_regions(struct text *text, const weir_oom_record *record, const struct request *request,
+                                uint64_t wish)
+{
+    char a[32];
+    /* A region of its own always serves. Loose free memory does not count: it may lie in many pieces. */
+    uint64_t more = record->region_asked_bytes;
+    if (request->limited) {
+        more = record->reserved_bytes + wish - record->limit_bytes;
+        say(text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a, sizeof(a)));
+    } else {
+        say(text, "; the device refused a region of %s (%s)", plain_size(record->region_asked_bytes, a, sizeof(a)),
+            weir_status_text(record->device_status));
+    }
+    if (record->free_bytes >= record->size) {
+        say(text, "; fragmentation: its free memory would do in one piece");
+    }
+    return more;
+}
+
+/* The pool maps granules, and whatever is wholly free can be moved to where it is needed: `wish` bytes of granules. */
+static uint64_t explain_mapping(struct text *text, const weir_oom_record *record, const struct request *request,
+                                uint64_t wish)
+{
+    char a[32];
+    char b[32];
+    const uint64_t pinned = record->reserved_bytes - record->idle_region_bytes;
+    const uint64_t most = request->limited ? record->limit_bytes : request->ceiling;
+    say(text, ", %s in granules of %s that are in use", plain_size(pinned, a, sizeof(a)),
+        plain_size(weir__vm_granule(request->pool), b, sizeof(b)));
+    if (request->limited) {
+        say(text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a, sizeof(a)));
+    } else {
+        say(text, "; the device refused to map %s (%s)", plain_size(record->region_asked_bytes, a, sizeof(a)),
+            weir_status_text(record->device_status));
+    }
+    /* Where it is not known how much the device has, or memory is free but could not be moved, all of it is missing. */
+    return most != 0 && pinned + wish > most ? pinned + wish - most : wish;
+}
+
+/* What stands in the way, most decisive first, and what would have helped. */
 static void explain(weir_oom_record *record, const struct request *request, uint64_t wish)
 {
     char a[32];
@@ -435,20 +495,33 @@ static void explain(weir_oom_record *record, const struct request *request, uint
         say(&text, "; no host memory for weir's own records");
         return;
     }
-    /* A region of its own always serves. Loose free memory does not count: it may lie in many pieces. */
-    uint64_t more = record->region_asked_bytes;
-    if (request->limited) {
-        more = record->reserved_bytes + wish - record->limit_bytes;
-        say(&text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a, sizeof(a)));
-    } else {
-        say(&text, "; the device refused a region of %s (%s)", plain_size(record->region_asked_bytes, a, sizeof(a)),
-            weir_status_text(record->device_status));
+    const bool maps = request->pool->vm != NULL;
+    const uint64_t more = maps ? explain_mapping(&text, record, request, wish)
+                               : explain_regions(&text, record, request, wish);
+    say(&text, "; it would fit with %" PRIu64 " more bytes %s, or with %s freed%s", more,
+        request->limited ? "under the limit" : "on the device", plain_size(record->size, b, sizeof(b)),
+        maps ? " in whole granules" : " in one piece");
+}
+
+static uint64_t wish_of(const struct request *request)
+{
+    const weir_pool *pool = request->pool;
+    if (pool->vm != NULL) {
+        const uint64_t granule = weir__vm_granule(pool);
+        return (request->size + granule - 1) & ~(granule - 1);
     }
-    if (record->free_bytes >= record->size) {
-        say(&text, "; fragmentation: its free memory would do in one piece");
+    struct request asked = *request;
+    return weir__region_wish(&asked);
+}
+
+static uint64_t idle_bytes_locked(weir_pool *pool)
+{
+    if (pool->vm != NULL) {
+        return weir__vm_free_granule_bytes_locked(pool);
     }
-    say(&text, "; it would fit with %" PRIu64 " more bytes %s, or with %s freed in one piece", more,
-        request->limited ? "under the limit" : "on the device", plain_size(record->size, b, sizeof(b)));
+    struct idle_count idle = { .region = 1 };
+    pool->strategy->walk(pool->state, count_idle, &idle);
+    return idle.idle;
 }
 
 void weir__inspect_oom(const struct request *request)
@@ -458,11 +531,8 @@ void weir__inspect_oom(const struct request *request)
     if (weir_pool_stats(pool, &stats) != WEIR_OK) {
         return;
     }
-    struct request asked = *request;
-    const uint64_t wish = weir__region_wish(&asked);
+    const uint64_t wish = wish_of(request);
     pool_lock(pool);
-    struct idle_count idle = { .region = 1 };
-    pool->strategy->walk(pool->state, count_idle, &idle);
     weir_oom_record *record = &pool->oom;
     *record = (weir_oom_record){
         .struct_size = sizeof(*record),
@@ -478,7 +548,7 @@ void weir__inspect_oom(const struct request *request)
         .pending_bytes = pool->pending_bytes,
         .free_bytes = stats.free_bytes,
         .largest_free_bytes = stats.largest_free_bytes,
-        .idle_region_bytes = idle.idle,
+        .idle_region_bytes = idle_bytes_locked(pool),
         .region_asked_bytes = request->limited ? 0 : request->region_asked,
         .device_status = request->device_status,
     };

@@ -19,7 +19,8 @@
 
 #define DEFAULT_FRONT_BYTES (UINT64_C(32) << 20)
 #define DEFAULT_FRONT_BLOCK_BYTES (UINT64_C(1) << 20)
-#define ALL_POOL_FLAGS (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS)
+#define ALL_POOL_FLAGS                                                                             \
+    (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_VIRTUAL_MEMORY)
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 #define OUT_OF_LINE __attribute__((noinline))
@@ -78,6 +79,19 @@ static weir_status start_strategy(weir_pool *pool)
     return WEIR_OK;
 }
 
+static weir_status start_memory(weir_pool *pool)
+{
+    weir_status status = start_strategy(pool);
+    if (status == WEIR_OK && (pool->config.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0) {
+        status = weir__vm_init(pool);
+        if (status != WEIR_OK) {
+            pool->strategy->fini(pool->state);
+            free(pool->state);
+        }
+    }
+    return status;
+}
+
 static void adopt_defaults(weir_pool *pool)
 {
     weir_pool_config *config = &pool->config;
@@ -108,7 +122,8 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
         (unsigned)own.growth > WEIR_GROWTH_WAIT_FIRST) {
         return WEIR_ERR_INVALID;
     }
-    if (weir__device_info(own.device)->region_alignment_bytes < own.strategy->granule_bytes) {
+    const bool regions = (own.flags & WEIR_POOL_VIRTUAL_MEMORY) == 0;
+    if (regions && weir__device_info(own.device)->region_alignment_bytes < own.strategy->granule_bytes) {
         return WEIR_ERR_UNSUPPORTED; /* a region could begin in the middle of a granule */
     }
     weir_pool *pool = calloc(1, sizeof(*pool));
@@ -128,7 +143,7 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->streams = calloc(1, sizeof(weir_stream *));
     pool->limits = calloc(1, sizeof(*pool->limits));
     adopt_defaults(pool);
-    status = pool->streams == NULL || pool->limits == NULL ? WEIR_ERR_NO_MEMORY : start_strategy(pool);
+    status = pool->streams == NULL || pool->limits == NULL ? WEIR_ERR_NO_MEMORY : start_memory(pool);
     if (status != WEIR_OK) {
         free(pool->streams);
         free(pool->limits);
@@ -153,7 +168,7 @@ static void quiesce(weir_pool *pool, weir_status *first)
 {
     for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
         weir_stream *stream = pool->streams[lane];
-        if (!stream->retired && pool->regions != NULL && weir__order_sync(pool, stream) != WEIR_OK) {
+        if (!stream->retired && pool->reserved_bytes != 0 && weir__order_sync(pool, stream) != WEIR_OK) {
             keep_first(first, weir_device_stream_sync(pool->device, stream->native));
         }
     }
@@ -168,6 +183,9 @@ static void return_regions(weir_pool *pool, weir_status *first)
             status = weir_device_region_free(pool->device, region->address, region->size);
         }
         keep_first(first, status);
+    }
+    if (pool->vm != NULL) {
+        weir__vm_return_all(pool, first);
     }
 }
 
@@ -204,6 +222,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
         free(pool->regions);
         pool->regions = next;
     }
+    weir__vm_fini(pool);
     weir__block_fini(pool);
     if (same_process) {
         (void)pthread_cond_destroy(&pool->grown);
@@ -264,7 +283,8 @@ static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, 
                                             weir_block **out)
 {
     weir_pool *pool = stream->owner;
-    if (block == NULL && size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
+    if (block == NULL && !inbox_is_empty(stream) && size <= pool->config.front_cache_block_bytes &&
+        align <= pool->granule_mask + 1) {
         block = weir__inbox_take(pool, stream, granules_of(pool, size));
     }
     if (block == NULL) {
@@ -578,10 +598,12 @@ struct live_visit {
     void *ctx;
 };
 
+/* A block that has come into an inbox since its stream was locked is listed too: its free is still to be recorded. */
 static void show_live(void *ctx, weir_block *block)
 {
     const struct live_visit *visit = ctx;
-    if (state_of(block) == BLOCK_LIVE) {
+    const weir_block_state state = state_of(block);
+    if (state == BLOCK_LIVE || state == BLOCK_RETURNED) {
         block->id = atomic_fetch_add_explicit(&block->pool->next_block_id, 1, memory_order_relaxed);
         visit->live(visit->ctx, block->id, block->size, block->stream->lane, block_address(block));
     }

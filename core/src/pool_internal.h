@@ -5,6 +5,8 @@
  *     inbox.c    frees by threads that do not feed the stream
  *     stream.c   streams, their clocks, and what callers tell about events
  *     region.c   taking regions from the device and giving them back
+ *     vm.c       the same with virtual memory: mapping, moving and unmapping granules
+ *     vm_place.c where a request needs the least new memory (pure)
  *     block.c    descriptors and the table from address to block
  *     arena.c    arenas: a bump pointer over blocks of the pool
  *     inspect.c  walk, check, statistics, the out-of-memory record
@@ -136,7 +138,7 @@ struct weir_stream {
     uint64_t serial; /* never used twice in a pool */
     weir_lane lane; /* the stream's number, from 1 */
     struct probe probe;
-    weir_block *returned; /* taken out of the inbox and not looked at yet */
+    _Atomic(weir_block *) returned; /* taken out of the inbox and not looked at yet; others see whether there is any */
     _Alignas(64) struct front_slot front[FRONT_SLOTS];
 
     /* Under the pool's lock: */
@@ -198,6 +200,7 @@ struct weir_pool {
 
     struct pool_region *regions; /* newest first */
     struct address_table region_table;
+    struct pool_vm *vm; /* NULL: the pool takes regions */
 
     weir_block *unused;
     struct block_chunk *chunks;
@@ -330,6 +333,7 @@ struct request {
     uint64_t region_asked;     /* the smallest region asked for */
     bool limited;              /* the pool's own limit forbade growing */
     bool last_resort;          /* the device has refused: memory set apart for other kinds of requests will do */
+    uint64_t ceiling;          /* with virtual memory: what may be reserved, as the device said; 0 = it has not */
     weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */
 };
 
@@ -365,6 +369,8 @@ weir_stream *weir__order_unfinished_locked(weir_pool *pool, uint64_t round);
 weir_status weir__order_sync_in(weir_pool *pool, weir_stream *stream, uint64_t round);
 /* Pool lock held: takes a range for the request from a lane and makes a block of it. */
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
+/* Pool lock held: the same from neighbours that the stream may have, joined. */
+bool weir__order_join_locked(struct request *request);
 
 /* --- inbox.c --- */
 
@@ -374,12 +380,13 @@ bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream);
 /* Stream lock held, the pool's is not: a block of exactly that many granules out of what came in, NULL when there is
  * none. What does not match goes where frees go. */
 weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t granules);
-/* Likewise: everything goes where frees go. True when there was something. */
+/* Likewise: everything that is there now goes where frees go. True when there was something. */
 bool weir__inbox_clear(weir_pool *pool, weir_stream *stream);
 
 static inline bool inbox_is_empty(const weir_stream *stream)
 {
-    return atomic_load_explicit(&stream->inbox, memory_order_relaxed) == NULL;
+    return atomic_load_explicit(&stream->inbox, memory_order_relaxed) == NULL &&
+           atomic_load_explicit(&stream->returned, memory_order_relaxed) == NULL;
 }
 
 /* --- stream.c --- */
@@ -401,6 +408,36 @@ weir_status weir__region_return_at(weir_pool *pool, uint64_t address);
 /* Gives back wholly free regions that nobody's work can touch, until `bytes` are returned or `keep` reserved remain.
  * No lock is held. Returns the bytes given back; *failed, when not NULL, takes a device failure. */
 uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep, weir_status *failed);
+
+/* Pool lock held, let go while waiting: until no memory is on its way from or to the device. */
+void weir__region_await_locked(weir_pool *pool);
+/* Pool lock held: this thread, which had set `growing`, has done. */
+void weir__region_end_growing_locked(weir_pool *pool);
+/* Pool lock held. What a front cache holds cannot merge, so it may hold a small share of the pool only. */
+void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
+
+/* --- vm.c: all but the last two need pool->vm --- */
+
+/* Turns the pool into one with virtual memory: WEIR_ERR_UNSUPPORTED, _INVALID, _NO_MEMORY. Called before it is used. */
+weir_status weir__vm_init(weir_pool *pool);
+/* Maps memory where the least is missing for the request, moves idle memory there before it takes too much, and serves the
+ * request. False: the device or the limit refused (see request). No lock is held. */
+bool weir__vm_grow(struct request *request);
+/* Returns idle granules until `keep` reserved bytes remain. No lock is held. Returns the bytes given back; *failed takes
+ * a failure. */
+uint64_t weir__vm_return_idle(weir_pool *pool, uint64_t keep, weir_status *failed);
+/* Pool lock held: whether the strategy's range is one whose memory is being moved, and has no block for that reason. */
+bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);
+/* Pool lock held: bytes of the granules that free memory makes up wholly, whoever may have it. */
+uint64_t weir__vm_free_granule_bytes_locked(weir_pool *pool);
+uint64_t weir__vm_granule(const weir_pool *pool);
+/* Pool lock held: the first broken rule of the books of granules; NULL. The sums are those of the strategy's walk: bytes
+ * taken by blocks or free, without memory, and being moved. */
+const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_t unmapped, uint64_t moving);
+void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats);
+/* Gives everything back to the device, each call tried twice; keeps the first failure. */
+void weir__vm_return_all(weir_pool *pool, weir_status *first);
+void weir__vm_fini(weir_pool *pool);
 
 /* --- block.c --- */
 
@@ -442,7 +479,7 @@ struct live_sums {
 
 /* Fills the pool's record of a failed request. No lock is held. */
 void weir__inspect_oom(const struct request *request);
-/* Remembers the peaks of live bytes when several streams share them out. No lock is held. */
-void weir__inspect_sample(weir_pool *pool);
+/* Remembers the peaks of live bytes when several streams share them out. No lock is held. Returns what is live. */
+uint64_t weir__inspect_sample(weir_pool *pool);
 
 #endif

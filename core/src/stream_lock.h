@@ -59,7 +59,8 @@ void weir__stream_lock_init(struct stream_lock *lock, bool off);
  * may become the owner. */
 void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress, bool stays);
 
-/* Takes a lock that nobody owns, without waiting. False: it is held, or somebody owns it. */
+/* Takes a lock that nobody owns, without waiting, for what could be done without it: it does not keep the first owner
+ * from getting its bias back. False: it is held, or somebody owns it. */
 bool weir__stream_lock_try_shared(struct stream_lock *lock);
 
 static inline bool stream_lock_owned(const struct stream_lock *lock)

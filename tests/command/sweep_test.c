@@ -225,7 +225,7 @@ static const weir_strategy_ops *greedy_strategy(void)
 static void test_more_memory_may_serve_less(void **state)
 {
     (void)state;
-    static const struct replay_strategy greedy = { "greedy", "", greedy_strategy, false, 0 };
+    static const struct replay_strategy greedy = { "greedy", "", greedy_strategy, false, 0, 0 };
     assert_non_null(greedy_strategy());
     struct trace *trace = read_text("#wtr 1\na 0 0 4194304 0 0\na 1 1 524288 0 0\nf 2 0 0 0\n");
     struct sweep sweep =

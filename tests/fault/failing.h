@@ -108,10 +108,7 @@ static uint64_t device_calls;
 static weir_status pass_get_info(void *ctx, weir_device_info *info)
 {
     (void)ctx;
-    const weir_status status = weir_device_get_info(inner, info);
-    info->abilities &= ~(uint32_t)WEIR_DEVICE_VIRTUAL_MEMORY;
-    info->page_bytes = 0;
-    return status;
+    return weir_device_get_info(inner, info);
 }
 
 static weir_status pass_region_alloc(void *ctx, uint64_t size, uint64_t *address)
@@ -122,6 +119,36 @@ static weir_status pass_region_alloc(void *ctx, uint64_t size, uint64_t *address
 static weir_status pass_region_free(void *ctx, uint64_t address, uint64_t size)
 {
     PASS(weir_device_region_free(inner, address, size));
+}
+
+static weir_status pass_vm_reserve(void *ctx, uint64_t size, uint64_t *address)
+{
+    PASS(weir_device_vm_reserve(inner, size, address));
+}
+
+static weir_status pass_vm_release(void *ctx, uint64_t address, uint64_t size)
+{
+    PASS(weir_device_vm_release(inner, address, size));
+}
+
+static weir_status pass_vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
+{
+    PASS(weir_device_vm_create(inner, size, handle));
+}
+
+static weir_status pass_vm_destroy(void *ctx, weir_vm_handle handle)
+{
+    PASS(weir_device_vm_destroy(inner, handle));
+}
+
+static weir_status pass_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    PASS(weir_device_vm_map(inner, address, size, handle));
+}
+
+static weir_status pass_vm_unmap(void *ctx, uint64_t address, uint64_t size)
+{
+    PASS(weir_device_vm_unmap(inner, address, size));
 }
 
 static weir_status pass_event_create(void *ctx, weir_event **event)
@@ -164,6 +191,12 @@ static const weir_device_ops pass_ops = {
     .get_info = pass_get_info,
     .region_alloc = pass_region_alloc,
     .region_free = pass_region_free,
+    .vm_reserve = pass_vm_reserve,
+    .vm_release = pass_vm_release,
+    .vm_create = pass_vm_create,
+    .vm_destroy = pass_vm_destroy,
+    .vm_map = pass_vm_map,
+    .vm_unmap = pass_vm_unmap,
     .event_create = pass_event_create,
     .event_destroy = pass_event_destroy,
     .event_record = pass_event_record,

@@ -7,6 +7,9 @@
  * live, and the auditor must have found nothing; the scenario goes on and must be able to finish; afterwards every byte
  * is back at the device.
  *
+ * All of it is done with a pool that takes regions and with one that maps granules, where the scenario also leaves live
+ * blocks in every second granule and then asks for what is free in one piece.
+ *
  * The same for host memory: malloc and its relatives are replaced by ones that fail once, but only while the pool itself
  * is at work, not the simulator below it.
  */
@@ -62,11 +65,18 @@ struct world {
     unsigned blocks;
 };
 
-enum { with_caching, with_size_class, with_routing, with_arena, strategies };
+enum { with_caching, with_size_class, with_routing, with_arena, with_caching_vm, with_size_class_vm, strategies };
 
 /* The strategy of the test that runs, and its name for messages. */
 static int strategy;
-static const char *const strategy_names[strategies] = { "caching", "size_class", "routing", "arena" };
+static const char *const strategy_names[strategies] = { "caching",  "size_class", "routing",
+                                                        "arena",    "caching+vm", "size_class+vm" };
+
+/* The pool has virtual memory. */
+static bool maps(void)
+{
+    return strategy >= with_caching_vm;
+}
 
 __attribute__((format(printf, 2, 3))) static void complain(const struct world *w, const char *format, ...)
 {
@@ -126,6 +136,9 @@ static void judge_counters(struct world *w, const weir_stats *stats)
     must(w, stats->events_recorded == calls[WEIR_CALL_EVENT_RECORD]);
     must(w, stats->waits == calls[WEIR_CALL_STREAM_WAIT_EVENT]);
     must(w, stats->syncs == calls[WEIR_CALL_EVENT_SYNC]);
+    must(w, stats->vm_creates == calls[WEIR_CALL_VM_CREATE] && stats->vm_destroys == calls[WEIR_CALL_VM_DESTROY]);
+    must(w, stats->vm_maps == calls[WEIR_CALL_VM_MAP] && stats->vm_unmaps == calls[WEIR_CALL_VM_UNMAP]);
+    must(w, stats->vm_creates == 0 || maps());
 }
 
 /* What must hold after every call. */
@@ -295,6 +308,8 @@ static void renew_lane(struct world *w, unsigned lane)
 /* --- the scenario --- */
 
 /* Every rung of the ladder and every upkeep call at least once. */
+static void scatter(struct world *w);
+
 static void script(struct world *w)
 {
     (void)take(w, 0, 1000, 0);
@@ -328,6 +343,34 @@ static void script(struct world *w)
     }
     trim(w, 0, WEIR_TRIM_WAIT);
     renew_lane(w, 2);
+    scatter(w);
+}
+
+/* Live blocks in every second granule; what is free between them is asked for in one piece, twice: with work pending on
+ * it, and without. */
+static void scatter(struct world *w)
+{
+    (void)take(w, 2, 1000, 0);
+    for (unsigned i = 0; i < 6; i++) {
+        (void)take(w, i / 3, REGION, 0);
+    }
+    for (unsigned i = w->blocks; i-- > 0;) {
+        if (i % 2 == 0) {
+            give(w, i);
+        }
+    }
+    (void)take(w, 1, 4 * REGION, 0);
+    if (w->blocks > 0) {
+        give(w, w->blocks - 1);
+    }
+    for (unsigned lane = 0; lane < lanes; lane++) {
+        host_waits(w, lane);
+    }
+    (void)take(w, 0, 4 * REGION, 0);
+    trim(w, 2 * REGION, WEIR_TRIM_WAIT);
+    while (w->blocks > 0) {
+        give(w, 0);
+    }
 }
 
 static void random_call(struct world *w)
@@ -393,14 +436,16 @@ static weir_status create_pool(struct world *w, weir_growth growth)
         .threshold_bytes = REGION / 8,
     };
     const weir_arena_strategy_config arena = { .struct_size = sizeof(arena), .chunk_bytes = REGION };
-    const void *const configs[strategies] = { &caching, &size_class, &routing, &arena };
+    const void *const configs[strategies] = { &caching, &size_class, &routing, &arena, &caching, &size_class };
     const weir_strategy_ops *const tables[strategies] = { weir_caching_strategy(), weir_size_class_strategy(),
-                                                          weir_routing_strategy(), weir_arena_strategy() };
+                                                          weir_routing_strategy(), weir_arena_strategy(),
+                                                          weir_caching_strategy(), weir_size_class_strategy() };
     weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
     pool.device = w->counted;
     pool.strategy = tables[strategy];
     pool.strategy_config = configs[strategy];
     pool.growth = growth;
+    pool.flags = maps() ? WEIR_POOL_VIRTUAL_MEMORY : 0;
     return POOL(weir_pool_create(&pool, &w->pool));
 }
 
@@ -487,9 +532,11 @@ static void fail_each(weir_device_call call, weir_status status)
             tried++;
         }
     }
-    print_message("%-10s %-18s %-20s %4" PRIu64 " failures\n", strategy_names[strategy], weir_device_call_name(call),
+    print_message("%-13s %-18s %-20s %4" PRIu64 " failures\n", strategy_names[strategy], weir_device_call_name(call),
                   weir_status_name(status), tried);
-    if (call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_REGION_FREE || call == WEIR_CALL_EVENT_RECORD ||
+    const bool of_regions = call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_REGION_FREE;
+    const bool of_mapping = call >= WEIR_CALL_VM_RESERVE && call <= WEIR_CALL_VM_UNMAP;
+    if ((of_regions && !maps()) || (of_mapping && maps()) || call == WEIR_CALL_EVENT_RECORD ||
         call == WEIR_CALL_EVENT_QUERY || call == WEIR_CALL_EVENT_SYNC || call == WEIR_CALL_STREAM_WAIT_EVENT) {
         assert_true(tried > 0); /* a kind that the scenario does not reach is not tested */
     }
@@ -556,16 +603,19 @@ static void test_every_host_allocation_may_fail(void **state)
             tried++;
         }
     }
-    print_message("%-10s host memory: %" PRIu64 " failures\n", strategy_names[strategy], tried);
+    print_message("%-13s host memory: %" PRIu64 " failures\n", strategy_names[strategy], tried);
     assert_true(tried >= 20);
 }
 
 int main(void)
 {
-    static int which[strategies] = { with_caching, with_size_class, with_routing, with_arena };
-#define WITH_EACH(test)                                                                                             \
-    cmocka_unit_test_prestate(test, &which[with_caching]), cmocka_unit_test_prestate(test, &which[with_size_class]), \
-        cmocka_unit_test_prestate(test, &which[with_routing]), cmocka_unit_test_prestate(test, &which[with_arena])
+    static int which[strategies] = { with_caching, with_size_class,  with_routing,
+                                     with_arena,   with_caching_vm, with_size_class_vm };
+#define WITH_EACH(test)                                                                                              \
+    cmocka_unit_test_prestate(test, &which[with_caching]), cmocka_unit_test_prestate(test, &which[with_size_class]),  \
+        cmocka_unit_test_prestate(test, &which[with_routing]), cmocka_unit_test_prestate(test, &which[with_arena]),   \
+        cmocka_unit_test_prestate(test, &which[with_caching_vm]),                                                    \
+        cmocka_unit_test_prestate(test, &which[with_size_class_vm])
     const struct CMUnitTest tests[] = {
         WITH_EACH(test_every_device_call_may_fail),
         WITH_EACH(test_a_device_may_fail_again_and_again),

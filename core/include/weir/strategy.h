@@ -31,6 +31,11 @@ typedef uint32_t weir_lane;
 typedef uint64_t weir_tick;
 
 #define WEIR_LANE_OPEN ((weir_lane)0)
+/* The lane of addresses without memory behind them, which a pool with virtual memory has in its regions. Their ranges
+ * join and are cut like those of any lane, so that holes grow together by themselves. But nothing is allocated from this
+ * lane, it is never promoted, no limits allow it (its number is above all others), and its bytes count in region_bytes and
+ * in its own lane_stats only. Memory enters it by region_add and by free, at tick 0, and leaves it by claim. */
+#define WEIR_LANE_UNMAPPED ((weir_lane)-1)
 #define WEIR_TICK_MAX UINT64_MAX
 
 enum {
@@ -64,6 +69,7 @@ typedef struct weir_range_info {
     weir_lane lane; /* of a free range */
     weir_tick tick; /* of a free range; means nothing in the open lane */
     void *token;    /* of a taken range */
+    bool set_apart; /* a free range kept for requests of one size: others get it as a last resort only */
 } weir_range_info;
 
 /* Visits ranges; returning false ends the walk. It must not call the strategy. */
@@ -78,7 +84,7 @@ typedef struct weir_strategy_stats {
     uint64_t free_ranges;
     uint64_t free_bytes;
     uint64_t largest_free_bytes; /* one range, whatever its lane */
-} weir_strategy_stats;
+} weir_strategy_stats; /* what is free: without the unmapped lane */
 
 #define WEIR_STRATEGY_STATS_INIT WEIR_STRUCT_INIT(weir_strategy_stats)
 
@@ -106,9 +112,9 @@ typedef struct weir_strategy_ops {
     /* Frees all the strategy holds, live ranges included. */
     void (*fini)(void *state);
 
-    /* Makes room for `lane`, once, before anything is allocated from it or freed into it (the open lane included), so
-     * that free cannot run out of host memory. Calling it again is harmless. NULL when there is nothing to prepare.
-     * WEIR_ERR_NO_MEMORY. */
+    /* Makes room for `lane`, once, before anything is allocated from it or freed into it (the open and the unmapped lane
+     * included), so that free cannot run out of host memory. Calling it again is harmless. NULL when there is nothing to
+     * prepare. WEIR_ERR_NO_MEMORY. */
     weir_status (*lane_add)(void *state, weir_lane lane);
 
     /* How large a region to ask the device for, when a request finds no range: at least what alloc needs for `size`
@@ -117,7 +123,9 @@ typedef struct weir_strategy_ops {
     uint64_t (*region_size)(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
                             uint64_t granularity);
 
-    /* A new region, free as a whole in `lane` at `tick`, which may lie below others of the lane, taken for a request of `size_hint` bytes. *region names it.
+    /* A new region, free as a whole in `lane` at `tick`, which may lie below others of the lane, taken for a request of
+     * `size_hint` bytes. *region names it. A hint of 0: the pool takes all its memory in such regions, and each serves
+     * requests of every size; a strategy with kinds of regions uses a single kind from then on.
      * WEIR_ERR_NO_MEMORY when there is no memory for the strategy's own records. */
     weir_status (*region_add)(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
                               weir_tick tick, void **region);
@@ -154,6 +162,15 @@ typedef struct weir_strategy_ops {
     weir_status (*check)(const void *state, const char **why);
     void (*stats)(const void *state, weir_strategy_stats *stats);
     void (*lane_stats)(const void *state, weir_lane lane, weir_lane_stats *stats);
+
+    /* Takes exactly [address, address + size), whole granules of one region, as one range, whatever free ranges of
+     * whichever lanes it is made of, those set apart included: each must be in a lane l below `lanes` with a tick at or
+     * below limits[l]. `limits` NULL: each must be in the unmapped lane. What the call cuts off keeps lane and tick. The
+     * token goes back by free like any other.
+     * WEIR_ERR_BUSY unless all of it is free as asked; WEIR_ERR_NO_MEMORY when there is no memory for the strategy's own
+     * records; nothing has changed then. May be NULL: such a strategy serves no pool with virtual memory. */
+    weir_status (*claim)(void *state, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
+                         weir_range *range);
 } weir_strategy_ops;
 
 #ifdef __cplusplus
