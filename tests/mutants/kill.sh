@@ -6,7 +6,7 @@
 #   kill.sh BIN_DIR RESULTS_DIR hunt SEED...    runs every test program there is and names those that find the bug
 #
 # A killer is the name of a test, and perhaps settings of its environment and arguments: "stress.pool_random WEIR_SEEDS=200".
-set -uo pipefail
+set -ufo pipefail # -f: killers hold patterns
 bin=$1 results=$2 what=$3
 shift 3
 seconds=100 # that a killer may take; running out of time is no finding
@@ -29,26 +29,26 @@ run() { # MUTANT LOG TEST [SETTING=... | ARGUMENT]...
 
 case $what in
 none)
-    log=$results/none.$1.log
-    if run none "$log" $1; then
+    log=$results/none.${1//[^A-Za-z0-9.=]/_}.log
+    if run none "$log" $1 && ! grep -qF '[  PASSED  ] 0 test(s)' "$log"; then
         echo "$1 passes without a bug"
         exit 0
     fi
     tail -n 40 "$log"
-    echo "$1 fails without any bug"
+    echo "$1 fails without any bug, or tests nothing"
     exit 1
     ;;
 hunt)
     for seed in "$@"; do
         name=$(basename "$seed" .diff)
-        for program in "$bin"/test_*; do
+        while IFS= read -r program; do
             test=${program##*/test_}
             log=$results/hunt.$name.$test.log
             WEIR_SEEDS=${WEIR_SEEDS:-500} run "$name" "$log" "${test/_/.}" && continue
             status=$?
             echo "$name: ${test/_/.} ($status): $(grep -m 1 -E 'finding: |check: |: memory |invariant|ERROR: |WARNING: |!=|error: ' "$log" |
                 cut -c1-160)"
-        done
+        done < <(find "$bin" -name 'test_*' | sort)
     done
     exit 0
     ;;

@@ -8,11 +8,11 @@
 find_program(awk awk REQUIRED)
 set(WEIR_SEEDED ${PROJECT_BINARY_DIR}/seeded)
 set(seeds_dir ${CMAKE_CURRENT_LIST_DIR})
-file(GLOB WEIR_SEEDS CONFIGURE_DEPENDS ${seeds_dir}/seeds/*.diff)
-set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${WEIR_SEEDS} ${seeds_dir}/seed.awk)
+file(GLOB WEIR_MUTANT_SEEDS CONFIGURE_DEPENDS ${seeds_dir}/seeds/*.diff)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${WEIR_MUTANT_SEEDS} ${seeds_dir}/seed.awk)
 
 set(list "#define MUTANT_LIST(X)")
-foreach(seed IN LISTS WEIR_SEEDS)
+foreach(seed IN LISTS WEIR_MUTANT_SEEDS)
     cmake_path(GET seed STEM name)
     string(APPEND list " X(${name})")
 endforeach()
@@ -26,7 +26,7 @@ function(weir_seed_room sources_variable)
         cmake_path(GET file FILENAME name)
         set(path ${room}/src/${name})
         file(MAKE_DIRECTORY ${WEIR_SEEDED}/${room}/src)
-        execute_process(COMMAND ${awk} -v path=${path} -f ${seeds_dir}/seed.awk ${WEIR_SEEDS} ${file}
+        execute_process(COMMAND ${awk} -v path=${path} -f ${seeds_dir}/seed.awk ${WEIR_MUTANT_SEEDS} ${file}
             OUTPUT_FILE ${WEIR_SEEDED}/fresh RESULT_VARIABLE failed)
         if(failed)
             message(FATAL_ERROR "A seed of tests/mutants does not fit ${path}")
