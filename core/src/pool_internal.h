@@ -126,17 +126,20 @@ struct probe {
     bool in_flight;
 };
 
+/* Who frees into the inbox reads only what is hardly ever written, which is in cache lines of its own. */
 struct weir_stream {
     weir_pool *pool; /* what callers' arguments are checked against; NULL once retired */
-    struct stream_lock lock;
-    _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
-    _Atomic uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody records */
-    uint64_t cached_bytes;
-    struct stream_counters counters;
     weir_pool *owner;
     void *native;
     uint64_t serial; /* never used twice in a pool */
+    _Atomic uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody records */
     weir_lane lane; /* the stream's number, from 1 */
+
+    /* From the lock's second line on, what is written under it: */
+    _Alignas(64) struct stream_lock lock;
+    _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
+    uint64_t cached_bytes;
+    struct stream_counters counters;
     struct probe probe;
     _Atomic(weir_block *) returned; /* taken out of the inbox and not looked at yet; others see whether there is any */
     _Alignas(64) struct front_slot front[FRONT_SLOTS];

@@ -27,10 +27,12 @@
 
 struct stream_lock {
     _Atomic(const void *) owner; /* who may use `busy`; NULL: nobody yet; weir__lock_shared: nobody now */
+    bool off;                    /* single-threaded pools do not lock */
+    /* Others look at what is above without wanting the lock; the owner writes what is below all the time: two lines. */
+    char apart[64 - sizeof(void *) - sizeof(bool)];
     atomic_uint busy;
     atomic_uint revoked;
     atomic_flag held;
-    bool off; /* single-threaded pools do not lock */
 
     /* Under `held`: */
     const void *home;          /* the first owner, the only thread that ever is one */
