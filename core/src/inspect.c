@@ -1,14 +1,9 @@
-/* core/src/inspect.c: looking at a pool: walk, check, statistics, and why a request failed.
+/* core/src/inspect.c: looking at a pool: walk, check, statistics.
  *
  * Guarantee: what walk and check see is one moment: they hold every lock. Statistics take the locks one after the
  * other, so that reading them never stops the hot path for longer than one stream's few instructions.
  */
 #include "pool_internal.h"
-
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 /* --- sums --- */
 
@@ -47,6 +42,7 @@ void weir__inspect_sample(weir_pool *pool)
     /* An only stream has exact peaks of its own; they must outlive the arrival of a second one. */
     raise_peaks(pool, lanes == 2 ? &peaks : &sums);
     pool_unlock(pool);
+    weir__tag_sample(pool);
 }
 
 /* --- walk --- */
@@ -221,8 +217,8 @@ static const char *check_regions(const weir_pool *pool, const struct tally *tall
     if (entered != tally->taken_bytes + tally->free_bytes) {
         return "regions and their ranges differ";
     }
-    uint64_t limit = pool->config.limit_bytes;
-    return limit == 0 || reserved <= limit ? NULL : "more is reserved than the limit allows";
+    const uint64_t limit = weir__budget_limit_locked(pool, false);
+    return reserved <= limit || reserved <= pool->over_limit_bytes ? NULL : "more is reserved than the limit allows";
 }
 
 static const char *first_broken_rule(weir_pool *pool)
@@ -244,6 +240,7 @@ static const char *first_broken_rule(weir_pool *pool)
         return "pending bytes and pending blocks differ";
     }
     const char *broken = check_streams(pool, &tally);
+    broken = broken != NULL ? broken : weir__tag_broken_locked(pool);
     return broken != NULL ? broken : check_regions(pool, &tally);
 }
 
@@ -322,6 +319,11 @@ static void add_pool(weir_pool *pool, weir_stats *stats)
     stats->region_frees = pool->region_frees;
     stats->device_failures = pool->device_failures;
     stats->device_ns = pool->device_ns;
+    stats->limit_bytes = pool->config.limit_bytes;
+    stats->soft_limit_bytes = pool->config.soft_limit_bytes;
+    stats->soft_limit_growths = pool->soft_limit_growths;
+    stats->pressure_calls = pool->pressure_calls;
+    stats->tags = atomic_load_explicit(&pool->tag_count, memory_order_relaxed) - 1;
 }
 
 weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)
@@ -359,137 +361,4 @@ const char *weir_rung_name(weir_rung rung)
 #undef WEIR_RUNG_TEXT
     };
     return (unsigned)rung < WEIR_RUNG_COUNT ? names[rung] : "unknown rung";
-}
-
-/* --- why a request failed --- */
-
-struct text {
-    char *at;
-    size_t left;
-};
-
-__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(text->at, text->left, format, arguments);
-    va_end(arguments);
-    size_t wrote = length < 0 ? 0 : (size_t)length;
-    wrote = wrote >= text->left ? text->left - 1 : wrote;
-    text->at += wrote;
-    text->left -= wrote;
-}
-
-static const char *plain_size(uint64_t bytes, char *buffer, size_t size)
-{
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1024.0 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-        value /= 1024.0;
-        unit++;
-    }
-    (void)snprintf(buffer, size, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
-    return buffer;
-}
-
-struct idle_count {
-    uint64_t region;
-    uint64_t free_bytes;
-    uint64_t region_size;
-    uint64_t idle;
-};
-
-static bool count_idle(void *ctx, const weir_range_info *range)
-{
-    struct idle_count *count = ctx;
-    if (range->region_address != count->region) {
-        count->region = range->region_address;
-        count->free_bytes = 0;
-    }
-    count->free_bytes += range->taken ? 0 : range->size;
-    count->idle += count->free_bytes == range->region_size ? range->region_size : 0;
-    return true;
-}
-
-/* What stands in the way, most decisive first, and what would have helped. `wish`: the region that would serve. */
-static void explain(weir_oom_record *record, const struct request *request, uint64_t wish)
-{
-    char a[32];
-    char b[32];
-    struct text text = { record->text, sizeof(record->text) };
-    say(&text, "%s asked on stream %u", plain_size(record->size, a, sizeof(a)), record->stream);
-    say(&text, "; %s reserved, %s live", plain_size(record->reserved_bytes, a, sizeof(a)),
-        plain_size(record->live_bytes, b, sizeof(b)));
-    if (record->free_bytes > 0) {
-        say(&text, ", %s free in pieces of at most %s", plain_size(record->free_bytes, a, sizeof(a)),
-            plain_size(record->largest_free_bytes, b, sizeof(b)));
-    }
-    if (record->pending_bytes > 0) {
-        say(&text, ", %s freed but still in use by several streams", plain_size(record->pending_bytes, a, sizeof(a)));
-    }
-    if (request->broken != WEIR_OK) {
-        say(&text, "; no host memory for weir's own records");
-        return;
-    }
-    /* A region of its own always serves. Loose free memory does not count: it may lie in many pieces. */
-    uint64_t more = record->region_asked_bytes;
-    if (request->limited) {
-        more = record->reserved_bytes + wish - record->limit_bytes;
-        say(&text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a, sizeof(a)));
-    } else {
-        say(&text, "; the device refused a region of %s (%s)", plain_size(record->region_asked_bytes, a, sizeof(a)),
-            weir_status_text(record->device_status));
-    }
-    if (record->free_bytes >= record->size) {
-        say(&text, "; fragmentation: its free memory would do in one piece");
-    }
-    say(&text, "; it would fit with %" PRIu64 " more bytes %s, or with %s freed in one piece", more,
-        request->limited ? "under the limit" : "on the device", plain_size(record->size, b, sizeof(b)));
-}
-
-void weir__inspect_oom(const struct request *request)
-{
-    weir_pool *pool = request->pool;
-    weir_stats stats = WEIR_STATS_INIT;
-    if (weir_pool_stats(pool, &stats) != WEIR_OK) {
-        return;
-    }
-    struct request asked = *request;
-    const uint64_t wish = weir__region_wish(&asked);
-    pool_lock(pool);
-    struct idle_count idle = { .region = 1 };
-    pool->strategy->walk(pool->state, count_idle, &idle);
-    weir_oom_record *record = &pool->oom;
-    *record = (weir_oom_record){
-        .struct_size = sizeof(*record),
-        .failure = record->failure + 1,
-        .size = request->size,
-        .align = request->align,
-        .stream = request->stream->lane,
-        .limit_bytes = pool->config.limit_bytes,
-        .reserved_bytes = pool->reserved_bytes,
-        .requested_bytes = stats.requested_bytes,
-        .live_bytes = stats.live_bytes,
-        .cached_bytes = stats.cached_bytes,
-        .pending_bytes = pool->pending_bytes,
-        .free_bytes = stats.free_bytes,
-        .largest_free_bytes = stats.largest_free_bytes,
-        .idle_region_bytes = idle.idle,
-        .region_asked_bytes = request->limited ? 0 : request->region_asked,
-        .device_status = request->device_status,
-    };
-    explain(record, request, wish);
-    pool_unlock(pool);
-}
-
-weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *out)
-{
-    if (pool == NULL || out == NULL || out->struct_size < sizeof(size_t)) {
-        return WEIR_ERR_INVALID;
-    }
-    pool_lock(pool);
-    weir_oom_record record = pool->oom;
-    pool_unlock(pool);
-    return weir__config_report(out, &record, sizeof(record));
 }

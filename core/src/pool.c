@@ -105,7 +105,8 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
         return status;
     }
     if (own.device == NULL || own.strategy == NULL || (own.flags & ~(uint32_t)ALL_POOL_FLAGS) != 0 ||
-        (unsigned)own.growth > WEIR_GROWTH_WAIT_FIRST) {
+        (unsigned)own.growth > WEIR_GROWTH_WAIT_FIRST ||
+        (own.limit_bytes != 0 && own.soft_limit_bytes > own.limit_bytes)) {
         return WEIR_ERR_INVALID;
     }
     if (weir__device_info(own.device)->region_alignment_bytes < own.strategy->granule_bytes) {
@@ -125,6 +126,7 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->lanes = 1;
     pool->oom.struct_size = sizeof(pool->oom);
     atomic_init(&pool->next_block_id, 1);
+    atomic_init(&pool->tag_count, 1);
     pool->streams = calloc(1, sizeof(weir_stream *));
     pool->limits = calloc(1, sizeof(*pool->limits));
     adopt_defaults(pool);
@@ -179,6 +181,7 @@ static void end_streams(weir_pool *pool, bool same_process, weir_status *first)
             keep_first(first, weir_device_event_destroy(pool->device, stream->probe.event));
         }
         free(stream->clock);
+        free(stream->tags);
         free(stream);
     }
 }
@@ -204,6 +207,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
         pool->regions = next;
     }
     weir__block_fini(pool);
+    weir__tag_fini(pool);
     if (same_process) {
         (void)pthread_cond_destroy(&pool->grown);
         (void)pthread_mutex_destroy(&pool->grown_mutex);
@@ -307,14 +311,25 @@ static inline uint64_t granules_of(const weir_pool *pool, uint64_t size)
     return (size - 1) >> pool->granule_shift;
 }
 
-/* Everything but an ordinary hit, kept out of line so that the hit pays for nothing that only this needs. Arguments are
- * as the caller gave them unless `locked`, which says that they are good and that the stream's lock is held. Whoever
- * starts a recorder holds every stream's lock, so the recorder read under it here either saw the block live or gets its
- * alloc. */
-static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
-                                          weir_block **out, bool locked)
+/* What a request is counted under: a tag of the pool, or whatever is the stream's when its lock is held. */
+#define TAG_OF_STREAM ((weir_tag)WEIR_TAGS)
+/* Added to it: the arguments are good and the stream's lock is held. (One argument more would not fit into registers.) */
+#define ALLOC_LOCKED (UINT32_C(1) << 31)
+
+/* Stream lock held. */
+static inline weir_tag tag_on(const weir_stream *stream, weir_tag tag)
 {
-    if (!locked) {
+    return tag == TAG_OF_STREAM ? stream->tag : tag;
+}
+
+/* Everything but an ordinary hit, kept out of line so that the hit pays for nothing that only this needs. Arguments are
+ * as the caller gave them unless ALLOC_LOCKED is added to the tag. Whoever starts a recorder holds every stream's lock, so
+ * the recorder read under it here either saw the block live or gets its alloc. */
+static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
+                                          weir_block **out, uint32_t tag_and_lock)
+{
+    const weir_tag wanted = tag_and_lock & ~ALLOC_LOCKED;
+    if ((tag_and_lock & ALLOC_LOCKED) == 0) {
         if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 || size >= SIZE_LIMIT ||
             (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
             return WEIR_ERR_INVALID;
@@ -331,6 +346,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
             .stream = stream,
             .size = size,
             .align = align != 0 ? align : pool->granule_mask + 1,
+            .tag = tag_on(stream, wanted),
         };
         if (!weir__order_alloc_own(&request)) {
             stream_unlock(stream);
@@ -347,19 +363,32 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     if (recorder != NULL) {
         block->id = atomic_fetch_add_explicit(&pool->next_block_id, 1, memory_order_relaxed);
     }
+    const weir_tag tag = tag_on(stream, wanted);
     hand_out(stream, block, size);
+    if (tag != 0) {
+        weir__tag_take(stream, block, tag);
+    }
     stream_unlock(stream);
     if (recorder != NULL) {
-        weir__record_alloc(recorder, block->id, size, align, stream->lane, block_address(block));
+        weir__record_alloc(recorder, block->id, size, align, stream->lane, block_address(block), tag);
     }
     *out = block;
     prove(pool);
     return WEIR_OK;
 }
 
+/* The end of a hit that is counted under a tag; the stream's lock is held. */
+static OUT_OF_LINE weir_status finish_tagged(weir_stream *stream, weir_block *block, weir_tag tag, weir_block **out)
+{
+    weir__tag_take(stream, block, tag);
+    stream_unlock(stream);
+    *out = block;
+    return WEIR_OK;
+}
+
 /* While somebody records, and on a retired stream, front_block_bytes is 0 and every call goes the long way. */
-weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
-                            weir_block **out)
+static inline weir_status alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_tag wanted,
+                                weir_block **out)
 {
     /* What fails here is looked at again, in full, by alloc_slow. */
     if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
@@ -367,18 +396,36 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
         /* size - 1 turns size 0 away as well. */
         if (UNLIKELY(size - 1 >= stream->front_block_bytes)) {
             stream_unlock(stream);
-            return alloc_slow(pool, stream, size, align, out, false);
+            return alloc_slow(pool, stream, size, align, out, wanted);
         }
         weir_block *block = front_pop(stream, granules_of(pool, size));
         if (UNLIKELY(block == NULL)) {
-            return alloc_slow(pool, stream, size, align, out, true);
+            return alloc_slow(pool, stream, size, align, out, wanted | ALLOC_LOCKED);
         }
         hand_out(stream, block, size);
+        const weir_tag tag = tag_on(stream, wanted);
+        if (UNLIKELY(tag != 0)) {
+            return finish_tagged(stream, block, tag, out);
+        }
         stream_lock_release_tried(&stream->lock);
         *out = block;
         return WEIR_OK;
     }
-    return alloc_slow(pool, stream, size, align, out, false);
+    return alloc_slow(pool, stream, size, align, out, wanted);
+}
+
+weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
+{
+    return alloc(pool, stream, size, align, TAG_OF_STREAM, out);
+}
+
+weir_status weir_pool_alloc_tagged(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
+                                   weir_block **out)
+{
+    if (pool == NULL || tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
+        return WEIR_ERR_INVALID;
+    }
+    return alloc(pool, stream, size, align, tag, out);
 }
 
 /* Stream lock held. False when no slot has the block's size, or there is no room. */
@@ -452,6 +499,14 @@ static void record_free(weir_pool *pool, const weir_block *block, uint32_t strea
     }
 }
 
+/* Stream lock held. */
+static void drop_tag(weir_stream *stream, weir_block *block)
+{
+    if (block_tag(block) != 0) {
+        weir__tag_drop(stream, block);
+    }
+}
+
 /* `locked`: the arguments are good, the block is live and no other stream uses it, and the stream's lock is held. */
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream, bool locked)
 {
@@ -471,6 +526,7 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
     const uint64_t address = block_address(block);
     record_free(pool, block, stream->lane);
     count_free(stream, block);
+    drop_tag(stream, block);
     const bool cached = block->uses == NULL && (front_push(pool, stream, block) || front_claim(pool, stream, block));
     if (!cached) {
         weir__order_free(block, stream);
@@ -482,6 +538,14 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
     if (!cached) {
         prove(pool);
     }
+    return WEIR_OK;
+}
+
+/* The end of a free into the front cache of a block with a tag; the stream's lock is held. */
+static OUT_OF_LINE weir_status finish_tagged_free(weir_stream *stream, weir_block *block)
+{
+    weir__tag_drop(stream, block);
+    stream_unlock(stream);
     return WEIR_OK;
 }
 
@@ -497,6 +561,9 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
             return free_slow(pool, block, stream, true);
         }
         count_free(stream, block);
+        if (UNLIKELY(block_tag(block) != 0)) {
+            return finish_tagged_free(stream, block);
+        }
         stream_lock_release_tried(&stream->lock);
         return WEIR_OK;
     }
@@ -515,6 +582,7 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
     if (live) {
         record_free(pool, block, WEIR_TRACE_NONE);
         count_free(owner, block);
+        drop_tag(owner, block);
         weir__order_free_idle(block);
     }
     stream_unlock(owner);

@@ -917,6 +917,46 @@ static void tiny_regions_fill_and_refill(void **state)
     }
 }
 
+/* WEIR_STRATEGY_CUTS_ENDS: a region serves as many requests of the size it was added for as it is times as large, and what
+ * is left of it stays in one piece, also among other sizes. */
+static void ends_are_cut_if_promised(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if ((rig.ops->flags & WEIR_STRATEGY_CUTS_ENDS) == 0) {
+        stop(&rig);
+        return;
+    }
+    const uint64_t granule = rig.ops->granule_bytes;
+    static const uint64_t sizes[] = {1, 511, 512, 513, 5000, 65536, 100000, 3 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const uint64_t whole = (sizes[i] + granule - 1) / granule * granule;
+        const size_t region = add_region(&rig, 9 * whole + (whole - granule), sizes[i], 1, granule, 0);
+        void *tokens[16] = {NULL};
+        unsigned served = 0;
+        while (served < 16 && (tokens[served] = alloc(&rig, 1, WEIR_TICK_MAX,
+                                                      served % 3 == 2 && whole > granule ? sizes[i] - granule + 1
+                                                                                         : sizes[i],
+                                                      1, NULL)) != NULL) {
+            unsigned pieces = 0;
+            for (size_t k = 0; k < rig.book.count; k++) {
+                pieces += rig.book.at[k].region == region && !rig.book.at[k].taken;
+            }
+            REQUIRE(&rig, pieces <= 1, "a request was cut out of the middle");
+            served++;
+        }
+        REQUIRE(&rig, served >= 9, "a region holds fewer requests than it is times as large");
+        while (served > 0) {
+            free_token(&rig, tokens[--served], 1);
+        }
+        weir_tick limits[LANES];
+        set_limits(limits, WEIR_TICK_MAX);
+        assert_true(remove_region(&rig, region, limits, LANES));
+    }
+    stop(&rig);
+}
+
 /* Adjacent regions are two: nothing is handed out across the border, and both can go. */
 static void regions_never_merge(void **state)
 {
@@ -1521,6 +1561,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sizes_around_powers_of_two),
         cmocka_unit_test(one_fit_in_a_crowd),
         cmocka_unit_test(tiny_regions_fill_and_refill),
+        cmocka_unit_test(ends_are_cut_if_promised),
         cmocka_unit_test(regions_never_merge),
         cmocka_unit_test(free_merges_in_every_order),
         cmocka_unit_test(merging_keeps_the_later_tick),

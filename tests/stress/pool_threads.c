@@ -2,9 +2,9 @@
  *
  * Each worker has streams of its own, allocates, works and frees on them, retires them now and then, and hands blocks
  * to other workers through a queue, with an event that orders the next user behind the last. One more thread walks,
- * checks, trims, reads statistics and looks up addresses all the while. Nothing may be found by the auditor, check must
- * pass at every moment, and nothing may be lost. That there is no data race is for a thread sanitizer to say, with
- * this as its program.
+ * checks, trims, reads statistics, looks up addresses, names tags, changes limits and asks what would fit all the while.
+ * Nothing may be found by the auditor, check must pass at every moment, and nothing may be lost. That there is no data
+ * race is for a thread sanitizer to say, with this as its program.
  *
  * In the second test the device has room for exactly what one worker asks for, while the other thread takes every idle
  * region away again and again. A refusal is always wrong then, also while a region is on its way back to the device.
@@ -13,6 +13,7 @@
  *
  *     pool_threads [ROUNDS [SEED]]     or WEIR_ROUNDS and WEIR_SEED in the environment
  */
+#include <weir/budget.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
@@ -26,7 +27,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { workers = 4, streams_each = 2, most_held = 12, queue_slots = 32 };
 
@@ -147,7 +150,9 @@ static void take(struct worker *w, uint64_t size)
 {
     const unsigned stream = (unsigned)below(w, streams_each);
     weir_block *block = NULL;
-    const weir_status status = weir_pool_alloc(w->shared->pool, w->streams[stream].stream, size, 0, &block);
+    const weir_tag tag = (weir_tag)below(w, 4); /* 0: none; the others have names from the start */
+    const weir_status status =
+        weir_pool_alloc_tagged(w->shared->pool, w->streams[stream].stream, size, 0, tag, &block);
     if (status != WEIR_OK) {
         w->refused++;
         expect(w, w->shared->may_fail && status == WEIR_ERR_NO_MEMORY);
@@ -155,6 +160,7 @@ static void take(struct worker *w, uint64_t size)
     }
     w->allocs++;
     expect(w, weir_block_size(block) == size && weir_block_capacity(block) >= size);
+    expect(w, weir_block_tag(block) == tag);
     weir_sim_block_alloc(w->shared->sim, weir_block_address(block), weir_block_capacity(block),
                          w->streams[stream].native, "alloc");
     atomic_store(&w->shared->address, weir_block_address(block));
@@ -286,6 +292,24 @@ static bool count_bytes(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
+/* New names while others count under the old ones, new limits while others take memory, and questions. */
+static void look_at_budget(struct worker *w, uint64_t turn)
+{
+    struct shared *shared = w->shared;
+    const uint64_t sizes[] = { 4 * KIB, 64 * KIB, 100 };
+    char name[16];
+    weir_tag tag = 0;
+    weir_tag_stats stats = WEIR_TAG_STATS_INIT;
+    bool fits = false;
+    (void)snprintf(name, sizeof(name), "tag %u", (unsigned)(turn % 200));
+    expect(w, weir_pool_tag(shared->pool, name, &tag) == WEIR_OK);
+    expect(w, strcmp(weir_pool_tag_name(shared->pool, tag), name) == 0);
+    expect(w, weir_pool_tag_stats(shared->pool, 1, &stats) == WEIR_OK);
+    expect(w, stats.peak_requested_bytes >= stats.requested_bytes);
+    expect(w, weir_pool_would_fit(shared->pool, w->streams[0].stream, sizes, 3, &fits, NULL) == WEIR_OK);
+    expect(w, weir_pool_set_limits(shared->pool, below(w, 2) * 256 * KIB, (1 + below(w, 2)) * 512 * KIB) == WEIR_OK);
+}
+
 static void look(struct worker *w, uint64_t turn)
 {
     struct shared *shared = w->shared;
@@ -310,8 +334,10 @@ static void look(struct worker *w, uint64_t turn)
 static void *look_on(void *ctx)
 {
     struct worker *w = ctx;
+    open_stream(w, 0); /* to ask for */
     for (uint64_t turn = 0; !atomic_load(&w->shared->done); turn++) {
         look(w, turn);
+        look_at_budget(w, turn);
         (void)sched_yield();
     }
     return NULL;
@@ -384,6 +410,14 @@ static void judge(struct shared *shared, struct worker *all)
     assert_int_equal(allocs, frees);
     assert_int_equal(stats.live_bytes, 0);
     assert_int_equal(stats.requested_bytes, 0);
+    for (weir_tag tag = 0; tag < 4; tag++) {
+        weir_tag_stats held = WEIR_TAG_STATS_INIT;
+        assert_int_equal(weir_pool_tag_stats(shared->pool, tag, &held), WEIR_OK);
+        assert_int_equal(held.blocks, 0);
+        assert_int_equal(held.requested_bytes, 0);
+        assert_int_equal(held.allocs, held.frees);
+        assert_true(held.allocs > 0);
+    }
     if (weir_pool_check(shared->pool, &why) != WEIR_OK) {
         print_error("check: %s\n", why);
         fail();
@@ -424,6 +458,11 @@ static void start(struct shared *shared, uint64_t granularity, uint64_t capacity
     config.strategy_config = &caching;
     config.growth = growth;
     assert_int_equal(weir_pool_create(&config, &shared->pool), WEIR_OK);
+    for (unsigned i = 1; i < 4; i++) {
+        const char name[2] = { (char)('a' + i), '\0' };
+        weir_tag tag = 0;
+        assert_int_equal(weir_pool_tag(shared->pool, name, &tag), WEIR_OK);
+    }
     assert_int_equal(pthread_mutex_init(&shared->mutex, NULL), 0);
 }
 

@@ -42,6 +42,11 @@ enum {
     WEIR_STRATEGY_RETURNS_REGIONS = 1u << 1,
     /* Every free must reach the strategy: the pool keeps no front cache. */
     WEIR_STRATEGY_NO_FRONT_CACHE = 1u << 2,
+    /* Nothing is lost to the order of requests: a request of the strategy's own alignment takes exactly its size in
+     * granules from one end of a free range, gather joins whole ranges, and as long as the lane's part of a region
+     * still holds a request of the size_hint that it was added for, alloc for that lane serves one.
+     * weir_pool_would_fit relies on it. */
+    WEIR_STRATEGY_CUTS_ENDS = 1u << 4,
 };
 
 /* What alloc hands out. `token` names the range until it is freed. */
