@@ -16,6 +16,9 @@ struct comparison {
     struct recorded_report recorded; /* of the pytorch model, when it is among the strategies */
 };
 
+/* Why memory ran out, in lines that begin with two blanks from the second on. From malloc; NULL without host memory. */
+char *output_oom(const struct replay_oom *oom);
+
 /* A table for people. */
 void output_table(FILE *out, const struct comparison *comparison);
 /* The object of `weir replay --json`. NULL without host memory. */

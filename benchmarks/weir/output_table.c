@@ -3,6 +3,7 @@
 
 #include "units.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void print_heading(FILE *out, const struct comparison *comparison)
@@ -55,6 +56,23 @@ static void print_recorded(FILE *out, const struct recorded_report *recorded)
     }
 }
 
+/* The pool's own report, set in. */
+static void print_oom(FILE *out, const struct replay_result *result)
+{
+    char *report = output_oom(&result->oom);
+    (void)fprintf(out, "  %s ran out of memory at event %llu: ", result->strategy->name,
+                  (unsigned long long)result->oom.event);
+    for (const char *line = report; line != NULL && *line != '\0';) {
+        const int length = (int)strcspn(line, "\n");
+        (void)fprintf(out, "%s%.*s\n", line == report ? "" : "  ", length, line);
+        line += length + (line[length] == '\n');
+    }
+    if (report == NULL) {
+        (void)fprintf(out, "%s\n", result->oom.why);
+    }
+    free(report);
+}
+
 void output_table(FILE *out, const struct comparison *comparison)
 {
     print_heading(out, comparison);
@@ -66,7 +84,7 @@ void output_table(FILE *out, const struct comparison *comparison)
     for (size_t i = 0; i < comparison->result_count; i++) {
         const struct replay_result *result = &comparison->results[i];
         if (result->oom.happened) {
-            (void)fprintf(out, "  %s ran out of memory: %s\n", result->strategy->name, result->oom.why);
+            print_oom(out, result);
         }
         for (size_t k = 0; k < result->finding_count && k < 5; k++) {
             (void)fprintf(out, "  %s hazard: %s\n", result->strategy->name, result->findings[k]);
