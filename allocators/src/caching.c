@@ -12,14 +12,14 @@
  *
  * Cost: alloc and free are constant, independent of the number of ranges, apart from the refusal, which reads one bin.
  * promote costs a constant per range that moves. gather is linear in the ranges of regions with enough free bytes, and
- * free when all free memory is in the asking lane. Host memory: one record of 88 bytes per range, 20 KiB per lane and kind.
+ * free when all free memory is in the asking lane, but for a last resort. Host memory: one record of 88 bytes per
+ * range, 20 KiB per lane and kind.
  *
  * Counters that show it: free_bytes and largest_free_bytes of stats; the pool's served[] by rung.
  */
 #include <weir/caching.h>
 
-#include <string.h>
-
+#include "config.h"
 #include "runs.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -32,11 +32,12 @@ struct caching {
     uint64_t small_bytes;
     uint64_t small_region_bytes;
     uint64_t large_region_bytes;
+    bool one_kind; /* all regions serve all sizes */
 };
 
 static enum run_kind kind_of(const struct caching *caching, uint64_t size)
 {
-    return size <= caching->small_bytes ? RUN_SMALL : RUN_LARGE;
+    return size <= caching->small_bytes || caching->one_kind ? RUN_SMALL : RUN_LARGE;
 }
 
 /* --- life --- */
@@ -50,13 +51,10 @@ static size_t caching_state_size(const void *config)
 static weir_status caching_init(void *state, const void *config)
 {
     struct caching *caching = state;
-    weir_caching_config own = WEIR_CACHING_CONFIG_INIT;
-    if (config != NULL) {
-        size_t given = ((const weir_caching_config *)config)->struct_size;
-        if (given < sizeof(size_t) || given > sizeof(own)) {
-            return WEIR_ERR_INVALID;
-        }
-        memcpy(&own, config, given);
+    weir_caching_config own;
+    weir_status status = weir__strategy_config(&own, sizeof(own), config);
+    if (status != WEIR_OK) {
+        return status;
     }
     *caching = (struct caching){
         .small_bytes = own.small_bytes != 0 ? own.small_bytes : DEFAULT_SMALL,
@@ -96,6 +94,7 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
                                       weir_tick tick, void **out)
 {
     struct caching *caching = state;
+    caching->one_kind |= size_hint == 0;
     return weir__runs_region_add(&caching->runs, kind_of(caching, size_hint), address, size, lane, tick, out);
 }
 
@@ -103,6 +102,13 @@ static weir_status caching_region_remove(void *state, void *region, const weir_t
 {
     struct caching *caching = state;
     return weir__runs_region_remove(&caching->runs, region, limits, lanes);
+}
+
+static weir_status caching_claim(void *state, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
+                                 weir_range *out)
+{
+    struct caching *caching = state;
+    return weir__runs_claim(&caching->runs, address, size, limits, lanes, out);
 }
 
 static bool caching_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
@@ -117,6 +123,10 @@ static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, u
                                  weir_range *out)
 {
     struct caching *caching = state;
+    if (caching->one_kind && size <= RUN_HIGH_BYTES) {
+        return weir__runs_alloc_high(&caching->runs, RUN_SMALL, lane, limit, run_round_up(size, RANGE_GRANULE), align,
+                                     out);
+    }
     return weir__runs_alloc(&caching->runs, kind_of(caching, size), lane, limit, run_round_up(size, RANGE_GRANULE),
                             align, out);
 }
@@ -133,7 +143,8 @@ static uint64_t caching_promote(void *state, weir_lane lane, weir_tick limit)
     return weir__runs_promote(&caching->runs, lane, limit);
 }
 
-/* Within one lane alloc searches completely, but for the other kind: without others there is nothing to gain. */
+/* Within one lane alloc searches completely, but for the other kind: without others there is nothing to gain. A last
+ * resort is asked without alloc as well. */
 static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                            uint64_t size, uint64_t align, bool last_resort)
 {
@@ -148,7 +159,10 @@ static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const we
         .bytes = run_round_up(size, RANGE_GRANULE),
         .align = align,
     };
-    runs->gathered = weir__runs_others_hold_any(runs, lane) ? weir__runs_gather(runs, kind, &wish) : NULL;
+    runs->gathered = NULL;
+    if (last_resort || weir__runs_others_hold_any(runs, lane)) {
+        runs->gathered = weir__runs_gather(runs, kind, &wish);
+    }
     if (runs->gathered == NULL && last_resort) {
         runs->gathered = weir__runs_gather(runs, kind == RUN_SMALL ? RUN_LARGE : RUN_SMALL, &wish);
     }
@@ -190,7 +204,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
         .name = "caching",
-        .flags = WEIR_STRATEGY_CUTS_ENDS,
+        .flags = WEIR_STRATEGY_CUTS_ENDS | WEIR_STRATEGY_EVEN_TOKENS,
         .granule_bytes = RANGE_GRANULE,
         .state_size = caching_state_size,
         .init = caching_init,
@@ -208,6 +222,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
         .check = caching_check,
         .stats = caching_stats,
         .lane_stats = caching_lane_stats,
+        .claim = caching_claim,
     };
     return &ops;
 }

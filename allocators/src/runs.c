@@ -23,8 +23,8 @@ void weir__runs_fini(struct runs *runs)
 
 weir_status weir__runs_lane_add(struct runs *runs, weir_lane number)
 {
-    if (number >= runs->lane_count) {
-        size_t count = (size_t)number + 8;
+    if (!run_has_lane(runs, number)) {
+        size_t count = run_lane_place(number) + 8;
         struct run_lane *lanes = realloc(runs->lanes, count * sizeof(*lanes));
         if (lanes == NULL) {
             return WEIR_ERR_NO_MEMORY;
@@ -33,7 +33,7 @@ weir_status weir__runs_lane_add(struct runs *runs, weir_lane number)
         runs->lanes = lanes;
         runs->lane_count = count;
     }
-    struct run_lane *lane = &runs->lanes[number];
+    struct run_lane *lane = run_lane_of(runs, number);
     for (int kind = 0; kind < RUN_KINDS; kind++) {
         if (lane->index[kind] == NULL) {
             lane->index[kind] = calloc(1, sizeof(*lane->index[kind]));
@@ -132,7 +132,7 @@ static inline void less_free(struct runs *runs, struct run_lane *lane, struct ra
 
 static inline void insert_after(struct runs *runs, struct range *range, struct range *older)
 {
-    struct run_lane *lane = &runs->lanes[range->lane];
+    struct run_lane *lane = run_lane_of(runs, range->lane);
     link_after(lane, range, older);
     lane->ranges++;
     more_free(runs, lane, range->region, range->size);
@@ -145,12 +145,12 @@ static inline void insert_after(struct runs *runs, struct range *range, struct r
 
 static inline void lane_insert(struct runs *runs, struct range *range)
 {
-    insert_after(runs, range, place_of(&runs->lanes[range->lane], range->tick));
+    insert_after(runs, range, place_of(run_lane_of(runs, range->lane), range->tick));
 }
 
 static inline void lane_remove(struct runs *runs, struct range *range)
 {
-    struct run_lane *lane = &runs->lanes[range->lane];
+    struct run_lane *lane = run_lane_of(runs, range->lane);
     unlink_by_tick(lane, range);
     lane->ranges--;
     less_free(runs, lane, range->region, range->size);
@@ -165,7 +165,7 @@ static inline void lane_remove(struct runs *runs, struct range *range)
  * tick survives: with the earlier one, the whole would be handed out while work on one part is still running. */
 static inline void lane_grown(struct runs *runs, struct range *range, uint64_t added, weir_tick tick)
 {
-    struct run_lane *lane = &runs->lanes[range->lane];
+    struct run_lane *lane = run_lane_of(runs, range->lane);
     more_free(runs, lane, range->region, added);
     range_index_resized(lane->index[range->region->kind], range, range->size - added);
     if (tick > range->tick) {
@@ -178,7 +178,7 @@ static inline void lane_grown(struct runs *runs, struct range *range, uint64_t a
 /* The range, free in its lane and no slot, has lost `taken` bytes. Its place in the order of ticks stays. */
 static inline void lane_shrunk(struct runs *runs, struct range *range, uint64_t taken)
 {
-    struct run_lane *lane = &runs->lanes[range->lane];
+    struct run_lane *lane = run_lane_of(runs, range->lane);
     less_free(runs, lane, range->region, taken);
     range_index_resized(lane->index[range->region->kind], range, range->size + taken);
 }
@@ -495,6 +495,13 @@ struct range *weir__runs_cut(struct runs *runs, struct range *range, uint64_t by
     return cut(runs, range, bytes, align);
 }
 
+struct range *weir__runs_cut_high(struct runs *runs, struct range *range, uint64_t bytes, uint64_t align)
+{
+    const uint64_t start = (range->address + range->size - bytes) & ~(align - 1);
+    return start > range->address ? cut_inside(runs, range, start - range->address, bytes)
+                                  : cut(runs, range, bytes, align);
+}
+
 static inline void hand_out(struct runs *runs, struct range *range, weir_range *out)
 {
     range->taken = true;
@@ -508,21 +515,44 @@ void weir__runs_hand_out(struct runs *runs, struct range *range, weir_range *out
     hand_out(runs, range, out);
 }
 
-weir_status weir__runs_alloc(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
-                             uint64_t align, weir_range *out)
+/* The best range, still in its lane; NULL when none holds the request. */
+static inline struct range *find(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
+                                 uint64_t align)
 {
-    if (lane >= runs->lane_count || runs->lanes[lane].ranges == 0) {
-        return WEIR_ERR_NO_MEMORY;
+    if (!run_has_lane(runs, lane) || run_lane_of(runs, lane)->ranges == 0) {
+        return NULL;
     }
     struct range *range = runs->gathered;
     if (range == NULL) {
-        range = weir__range_index_find(runs->lanes[lane].index[kind], bytes, align, limit);
+        range = weir__range_index_find(run_lane_of(runs, lane)->index[kind], bytes, align, limit);
     }
     runs->gathered = NULL;
+    return range;
+}
+
+weir_status weir__runs_alloc(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
+                             uint64_t align, weir_range *out)
+{
+    struct range *range = find(runs, kind, lane, limit, bytes, align);
     if (range == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     range = cut(runs, range, bytes, align);
+    if (range == NULL) {
+        return WEIR_ERR_INTERNAL;
+    }
+    hand_out(runs, range, out);
+    return WEIR_OK;
+}
+
+weir_status weir__runs_alloc_high(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
+                                  uint64_t align, weir_range *out)
+{
+    struct range *range = find(runs, kind, lane, limit, bytes, align);
+    if (range == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    range = weir__runs_cut_high(runs, range, bytes, align);
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }
@@ -544,10 +574,10 @@ uint64_t weir__runs_promote(struct runs *runs, weir_lane number, weir_tick limit
 {
     uint64_t moved = 0;
     runs->gathered = NULL;
-    if (number == WEIR_LANE_OPEN || number >= runs->lane_count) {
+    if (number == WEIR_LANE_OPEN || number == WEIR_LANE_UNMAPPED || !run_has_lane(runs, number)) {
         return 0;
     }
-    struct run_lane *lane = &runs->lanes[number];
+    struct run_lane *lane = run_lane_of(runs, number);
     while (lane->oldest != NULL && lane->oldest->tick <= limit) {
         struct range *range = lane->oldest;
         lane_remove(runs, range);
@@ -605,8 +635,8 @@ static bool best_run(const struct runs *runs, enum run_kind kind, const struct r
 
 bool weir__runs_others_hold_any(const struct runs *runs, weir_lane own)
 {
-    for (size_t lane = 0; lane < runs->lane_count; lane++) {
-        if (lane != own && runs->lanes[lane].ranges != 0) {
+    for (size_t place = run_lane_place(WEIR_LANE_OPEN); place < runs->lane_count; place++) {
+        if (place != run_lane_place(own) && runs->lanes[place].ranges != 0) {
             return true;
         }
     }
@@ -634,6 +664,106 @@ struct range *weir__runs_gather(struct runs *runs, enum run_kind kind, const str
     return best_run(runs, kind, wish, &run) ? take_in(runs, &run, wish->lane, wish->tick) : NULL;
 }
 
+/* --- claim --- */
+
+/* The free range that holds `address`; NULL when none does. `unmapped`: one without memory. */
+static struct range *free_range_at(const struct runs *runs, uint64_t address, bool unmapped)
+{
+    /* Records live as long as the store, and one that is taken is in use, whatever it describes by now. */
+    const struct range *last = runs->claimed;
+    if (last != NULL && last->taken && last->next != NULL && last->next->address == address) {
+        return last->next->taken ? NULL : last->next;
+    }
+    if (unmapped) {
+        struct range *range = runs->lane_count > 0 ? run_lane_of(runs, WEIR_LANE_UNMAPPED)->oldest : NULL;
+        while (range != NULL && address - range->address >= range->size) {
+            range = range->newer;
+        }
+        return range;
+    }
+    const struct range_region *region = runs->first_region;
+    while (region != NULL && address - region->address >= region->size) {
+        region = region->next;
+    }
+    struct range *range = region != NULL ? region->first : NULL;
+    while (range != NULL && address - range->address >= range->size) {
+        range = range->next;
+    }
+    return range;
+}
+
+static bool claimable(const struct range *range, const weir_tick *limits, size_t lanes)
+{
+    return limits != NULL ? run_eligible(range, limits, lanes) : !range->taken && range->lane == WEIR_LANE_UNMAPPED;
+}
+
+/* Room for the two records that cutting off both ends takes. */
+static bool reserve_two(struct runs *runs)
+{
+    struct range *one = weir__range_new(&runs->store);
+    struct range *two = weir__range_new(&runs->store);
+    if (two != NULL) {
+        weir__range_delete(&runs->store, two);
+    }
+    if (one != NULL) {
+        weir__range_delete(&runs->store, one);
+    }
+    return one != NULL && two != NULL;
+}
+
+/* `range` is in no lane and holds `address`: what lies below it becomes free again. Returns the rest. */
+static struct range *cut_below(struct runs *runs, struct range *range, uint64_t address)
+{
+    if (range->address == address) {
+        return range;
+    }
+    struct range *rest = split(runs, range, address - range->address);
+    rest->taken = true; /* no neighbour of what is settled now */
+    (void)settle(runs, range);
+    return rest;
+}
+
+/* The same for what lies above `end`; `range` counts as taken. */
+static void cut_above(struct runs *runs, struct range *range, uint64_t end)
+{
+    if (range->address + range->size > end) {
+        (void)settle(runs, split(runs, range, end - range->address));
+    }
+}
+
+weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
+                             weir_range *out)
+{
+    const uint64_t end = address + size;
+    struct range *first = free_range_at(runs, address, limits == NULL);
+    runs->gathered = NULL;
+    for (const struct range *range = first; range != NULL && range->address < end; range = range->next) {
+        if (!claimable(range, limits, lanes) || (range->next == NULL && range->address + range->size < end)) {
+            return WEIR_ERR_BUSY;
+        }
+    }
+    if (first == NULL) {
+        return WEIR_ERR_BUSY;
+    }
+    if (!reserve_two(runs)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    detach(runs, first);
+    struct range *whole = cut_below(runs, first, address);
+    whole->taken = true;
+    while (whole->address + whole->size < end) {
+        detach(runs, whole->next);
+        whole->next->taken = true;
+        cut_above(runs, whole->next, end);
+        whole->next->taken = false; /* free_range_at: records that are given up are not taken */
+        absorb_next(runs, whole);
+    }
+    cut_above(runs, whole, end);
+    hand_out(runs, whole, out);
+    runs->claimed = whole;
+    return WEIR_OK;
+}
+
 /* --- looking --- */
 
 void weir__runs_walk(const struct runs *runs, weir_range_visitor visit, void *ctx)
@@ -649,6 +779,7 @@ void weir__runs_walk(const struct runs *runs, weir_range_visitor visit, void *ct
                 .lane = range->taken ? WEIR_LANE_OPEN : range->lane,
                 .tick = range->taken ? 0 : range->tick,
                 .token = range->taken ? range : NULL,
+                .set_apart = !range->taken && range->in_slab,
             };
             if (!visit(ctx, &info)) {
                 return;
@@ -670,8 +801,8 @@ static uint64_t largest_of_lane(const struct run_lane *lane)
 void weir__runs_lane_stats(const struct runs *runs, weir_lane number, weir_lane_stats *stats)
 {
     *stats = (weir_lane_stats)WEIR_LANE_STATS_INIT;
-    if (number < runs->lane_count) {
-        const struct run_lane *lane = &runs->lanes[number];
+    if (run_has_lane(runs, number)) {
+        const struct run_lane *lane = run_lane_of(runs, number);
         stats->ranges = lane->ranges;
         stats->bytes = lane->bytes;
         stats->largest_bytes = largest_of_lane(lane);
@@ -685,8 +816,8 @@ void weir__runs_stats(const struct runs *runs, weir_strategy_stats *stats)
     stats->region_bytes = runs->region_bytes;
     stats->taken_ranges = runs->taken_ranges;
     stats->taken_bytes = runs->taken_bytes;
-    for (size_t number = 0; number < runs->lane_count; number++) {
-        const struct run_lane *lane = &runs->lanes[number];
+    for (size_t place = run_lane_place(WEIR_LANE_OPEN); place < runs->lane_count; place++) {
+        const struct run_lane *lane = &runs->lanes[place];
         uint64_t largest = largest_of_lane(lane);
         stats->free_ranges += lane->ranges;
         stats->free_bytes += lane->bytes;
@@ -722,12 +853,13 @@ static const char *check_range(const struct runs *runs, const struct range *rang
     if (range->taken) {
         return NULL;
     }
-    REQUIRE(range->lane < runs->lane_count, "a free range is in a lane that does not exist");
+    REQUIRE(run_has_lane(runs, range->lane), "a free range is in a lane that does not exist");
+    REQUIRE(!range->in_slab || range->lane != WEIR_LANE_UNMAPPED, "a slot has no memory");
     if (range->in_slab) {
         return NULL;
     }
     REQUIRE(!joins(range->next, range), "two free neighbours of one lane have not merged");
-    REQUIRE(weir__range_index_holds(runs->lanes[range->lane].index[range->region->kind], range),
+    REQUIRE(weir__range_index_holds(run_lane_of(runs, range->lane)->index[range->region->kind], range),
             "a free range is not where the index looks for it");
     return NULL;
 }
@@ -757,7 +889,7 @@ static const char *check_region(const struct runs *runs, const struct range_regi
 
 static const char *check_lane(const struct runs *runs, weir_lane number, struct totals *totals)
 {
-    const struct run_lane *lane = &runs->lanes[number];
+    const struct run_lane *lane = run_lane_of(runs, number);
     uint64_t ranges = 0;
     uint64_t bytes = 0;
     for (const struct range *range = lane->oldest; range != NULL; range = range->newer) {
@@ -787,10 +919,10 @@ const char *weir__runs_broken(const struct runs *runs)
         totals.idle--;
     }
     REQUIRE(totals.idle == 0, "an idle region is not listed");
-    for (size_t lane = 0; lane < runs->lane_count; lane++) {
-        const char *broken = check_lane(runs, (weir_lane)lane, &totals);
+    for (size_t place = 0; place < runs->lane_count; place++) {
+        const char *broken = check_lane(runs, (weir_lane)(place - 1), &totals);
         REQUIRE(broken == NULL, broken);
-        lane_bytes += runs->lanes[lane].bytes;
+        lane_bytes += runs->lanes[place].bytes;
     }
     REQUIRE(lane_bytes == totals.free_bytes, "free ranges and lanes hold different sums");
     REQUIRE(totals.regions == runs->regions && totals.bytes == runs->region_bytes,

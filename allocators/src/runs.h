@@ -18,6 +18,11 @@
 
 enum run_kind { RUN_SMALL, RUN_LARGE, RUN_KINDS };
 
+/* Where regions serve requests of every size, small ones are cut off the high end of the best range and all others off the
+ * low end. What is small and long-lived then lies beside its like, and large ranges stay whole in between: on the recorded
+ * runs pools of a few dozen MiB stay 2 MiB smaller, and memory is moved half as often. */
+#define RUN_HIGH_BYTES (UINT64_C(64) << 10)
+
 /* Free ranges under one condition of reuse. `oldest` to `newest` lists them in order of ticks: oldest->tick <= ... <=
  * newest->tick, which is what lets promote take from one end. `ranges` and `bytes` count slots too. */
 struct run_lane {
@@ -41,8 +46,8 @@ struct run_slots {
 struct runs {
     struct range_store store;
     const struct run_slots *slots;
-    struct run_lane *lanes;
-    size_t lane_count;
+    struct run_lane *lanes; /* by number + 1, so that the unmapped lane is the first: see run_lane_of */
+    size_t lane_count;      /* of `lanes` */
     struct range_region *first_region;
     struct range_region *last_region;
     struct range_region *idle; /* wholly free regions, the last to become so first */
@@ -52,7 +57,24 @@ struct runs {
     uint64_t taken_ranges;
     uint64_t taken_bytes;
     struct range *gathered; /* what the last call, a gather, has found, of whatever kind; else NULL */
+    struct range *claimed;  /* what the last claim took, where the next one looks first; its record may be another's now */
 };
+
+/* Place of a lane in `lanes`. */
+static inline size_t run_lane_place(weir_lane lane)
+{
+    return (weir_lane)(lane + 1);
+}
+
+static inline bool run_has_lane(const struct runs *runs, weir_lane lane)
+{
+    return run_lane_place(lane) < runs->lane_count;
+}
+
+static inline struct run_lane *run_lane_of(const struct runs *runs, weir_lane lane)
+{
+    return &runs->lanes[run_lane_place(lane)];
+}
 
 static inline uint64_t run_round_up(uint64_t size, uint64_t unit)
 {
@@ -80,6 +102,9 @@ bool weir__runs_region_idle(const struct runs *runs, const weir_tick *limits, si
 /* A strategy's alloc, of `bytes`, a multiple of the granule, from regions of `kind`. */
 weir_status weir__runs_alloc(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
                              uint64_t align, weir_range *out);
+/* The same, but from the high end of the range. */
+weir_status weir__runs_alloc_high(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
+                                  uint64_t align, weir_range *out);
 /* The range becomes free in `lane` at `tick`. */
 void weir__runs_free(struct runs *runs, struct range *range, weir_lane lane, weir_tick tick);
 uint64_t weir__runs_promote(struct runs *runs, weir_lane lane, weir_tick limit);
@@ -88,6 +113,8 @@ uint64_t weir__runs_promote(struct runs *runs, weir_lane lane, weir_tick limit);
  * lane; its `older` says after which range its tick belongs in the order of ticks. NULL, and nothing has changed, when
  * there is no host memory. */
 struct range *weir__runs_cut(struct runs *runs, struct range *range, uint64_t bytes, uint64_t align);
+/* The same at the last such multiple. */
+struct range *weir__runs_cut_high(struct runs *runs, struct range *range, uint64_t bytes, uint64_t align);
 /* A range in no lane becomes taken. */
 void weir__runs_hand_out(struct runs *runs, struct range *range, weir_range *out);
 /* Puts a range that is in no lane into its own: joined with its free neighbours there, unless it is a slot. */
@@ -118,11 +145,18 @@ static inline bool run_eligible(const struct range *range, const weir_tick *limi
     return !range->taken && range->lane < lanes && range->tick <= limits[range->lane];
 }
 
-/* Whether a lane other than `own` holds free ranges: within one lane neighbours are joined already. */
+/* Whether a lane other than `own` holds free memory: within one lane neighbours are joined already. */
 bool weir__runs_others_hold_any(const struct runs *runs, weir_lane own);
 /* The smallest run of eligible neighbours of `kind` that holds the wish, moved into its lane as one range; NULL when
  * there is none. */
 struct range *weir__runs_gather(struct runs *runs, enum run_kind kind, const struct run_wish *wish);
+
+/* --- claim --- */
+
+/* A strategy's claim. Linear in the ranges of the region, or in the unmapped ones, and constant when what the last claim
+ * took lies just before. */
+weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
+                             weir_range *out);
 
 /* --- looking --- */
 

@@ -42,8 +42,8 @@
 #include <weir/size_class.h>
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "config.h"
 #include "runs.h"
 
 #define KIB (UINT64_C(1) << 10)
@@ -124,6 +124,7 @@ struct size_class {
     struct slab *slabs;
     struct share *unused_shares;
     struct share_chunk *chunks;
+    bool one_kind; /* all regions serve all sizes */
     unsigned class_count;
     unsigned kept_slabs;
     struct slot_class classes[most_classes];
@@ -414,6 +415,13 @@ static void divide(struct size_class *own, struct slab *slab, struct range *run)
     }
 }
 
+/* Slabs and small requests from the high end, where regions serve requests of every size. */
+static struct range *cut(struct size_class *own, struct range *range, uint64_t bytes, uint64_t align, bool small)
+{
+    return small && own->one_kind ? weir__runs_cut_high(&own->runs, range, bytes, align)
+                                  : weir__runs_cut(&own->runs, range, bytes, align);
+}
+
 /* Makes a slab in a free range that holds it and returns its first slot, which is in no lane. NULL, and everything is as
  * before, when there is no host memory. */
 static struct range *make_slab(struct size_class *own, struct slot_class *class, unsigned slots, struct range *range,
@@ -425,7 +433,7 @@ static struct range *make_slab(struct size_class *own, struct slot_class *class,
     }
     struct range *run = NULL;
     if (is_prepared(own, slab)) {
-        run = weir__runs_cut(&own->runs, range, slots * class->bytes, align);
+        run = cut(own, range, slots * class->bytes, align, true);
     }
     if (run == NULL) {
         give_up_slab(own, slab);
@@ -496,13 +504,10 @@ static size_t size_class_state_size(const void *config)
 static weir_status size_class_init(void *state, const void *config)
 {
     struct size_class *own = state;
-    weir_size_class_config given = WEIR_SIZE_CLASS_CONFIG_INIT;
-    if (config != NULL) {
-        size_t size = ((const weir_size_class_config *)config)->struct_size;
-        if (size < sizeof(size_t) || size > sizeof(given)) {
-            return WEIR_ERR_INVALID;
-        }
-        memcpy(&given, config, size);
+    weir_size_class_config given;
+    weir_status status = weir__strategy_config(&given, sizeof(given), config);
+    if (status != WEIR_OK) {
+        return status;
     }
     *own = (struct size_class){
         .runs.slots = &slot_calls,
@@ -557,8 +562,8 @@ static weir_status size_class_lane_add(void *state, weir_lane lane)
 {
     struct size_class *own = state;
     weir_status status = weir__runs_lane_add(&own->runs, lane);
-    if (status != WEIR_OK) {
-        return status;
+    if (status != WEIR_OK || lane == WEIR_LANE_UNMAPPED) {
+        return status; /* addresses without memory are no slots */
     }
     if (own->lane_count < own->runs.lane_count && !grow_lanes(own, own->runs.lane_count)) {
         return WEIR_ERR_NO_MEMORY;
@@ -573,7 +578,7 @@ static weir_status size_class_lane_add(void *state, weir_lane lane)
 
 static enum run_kind kind_of(const struct size_class *own, uint64_t size)
 {
-    return size <= own->small_bytes ? RUN_SMALL : RUN_LARGE;
+    return size <= own->small_bytes || own->one_kind ? RUN_SMALL : RUN_LARGE;
 }
 
 static uint64_t size_class_region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
@@ -591,6 +596,7 @@ static weir_status size_class_region_add(void *state, uint64_t address, uint64_t
                                          weir_lane lane, weir_tick tick, void **region)
 {
     struct size_class *own = state;
+    own->one_kind |= size_hint == 0;
     return weir__runs_region_add(&own->runs, kind_of(own, size_hint), address, size, lane, tick, region);
 }
 
@@ -598,6 +604,14 @@ static weir_status size_class_region_remove(void *state, void *region, const wei
 {
     struct size_class *own = state;
     return weir__runs_region_remove(&own->runs, region, limits, lanes);
+}
+
+/* Slots, of slabs in use as well, become ranges: the pool asks for memory that it takes away. */
+static weir_status size_class_claim(void *state, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
+                                    weir_range *out)
+{
+    struct size_class *own = state;
+    return weir__runs_claim(&own->runs, address, size, limits, lanes, out);
 }
 
 static bool size_class_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
@@ -645,7 +659,7 @@ static bool slots_align(const struct slot_class *class, uint64_t align)
 /* A free range for a slab, else for the request alone, else one that an empty slab leaves. */
 static struct range *find_run(struct size_class *own, const struct want *want)
 {
-    const struct range_index *index = own->runs.lanes[want->lane].index[want->kind];
+    const struct range_index *index = run_lane_of(&own->runs, want->lane)->index[want->kind];
     struct range *range = NULL;
     if (want->class != NULL && slots_align(want->class, want->align)) {
         range = weir__range_index_find(index, want->class->slots * want->class->bytes, want->align, want->limit);
@@ -676,7 +690,7 @@ static weir_status size_class_alloc(void *state, weir_lane lane, weir_tick limit
     struct runs *runs = &own->runs;
     struct range *range = runs->gathered;
     runs->gathered = NULL;
-    if (lane >= runs->lane_count || runs->lanes[lane].ranges == 0) {
+    if (!run_has_lane(runs, lane) || run_lane_of(runs, lane)->ranges == 0) {
         return WEIR_ERR_NO_MEMORY;
     }
     const struct want want = {
@@ -701,7 +715,7 @@ static weir_status size_class_alloc(void *state, weir_lane lane, weir_tick limit
     } else {
         const unsigned slots = slots_in(range, &want);
         range = slots >= least_slots ? make_slab(own, want.class, slots, range, align)
-                                     : weir__runs_cut(runs, range, want.bytes, align);
+                                     : cut(own, range, want.bytes, align, size <= RUN_HIGH_BYTES);
     }
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
@@ -748,11 +762,11 @@ static uint64_t size_class_promote(void *state, weir_lane number, weir_tick limi
     struct runs *runs = &own->runs;
     uint64_t moved = 0;
     runs->gathered = NULL;
-    if (number == WEIR_LANE_OPEN || number >= runs->lane_count) {
+    if (number == WEIR_LANE_OPEN || number == WEIR_LANE_UNMAPPED || !run_has_lane(runs, number)) {
         return 0;
     }
-    for (struct range *range = runs->lanes[number].oldest; range != NULL && range->tick <= limit;
-         range = runs->lanes[number].oldest) {
+    const struct run_lane *lane = run_lane_of(runs, number);
+    for (struct range *range = lane->oldest; range != NULL && range->tick <= limit; range = lane->oldest) {
         struct slab *slab = range->in_slab ? range->slab : NULL;
         weir__runs_remove(runs, range);
         moved += range->size;
@@ -1005,6 +1019,7 @@ const weir_strategy_ops *weir_size_class_strategy(void)
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
         .name = "size_class",
+        .flags = WEIR_STRATEGY_EVEN_TOKENS,
         .granule_bytes = RANGE_GRANULE,
         .state_size = size_class_state_size,
         .init = size_class_init,
@@ -1022,6 +1037,7 @@ const weir_strategy_ops *weir_size_class_strategy(void)
         .check = size_class_check,
         .stats = size_class_stats,
         .lane_stats = size_class_lane_stats,
+        .claim = size_class_claim,
     };
     return &ops;
 }

@@ -5,6 +5,7 @@
 #include "models/pytorch.h"
 
 #include <weir/caching.h>
+#include <weir/size_class.h>
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -125,6 +126,10 @@ const struct bench_contender bench_contenders[BENCH_CONTENDERS] = {
     {.name = "caching_single_threaded",
      .strategy = weir_caching_strategy,
      .flags = WEIR_POOL_SINGLE_THREADED},
+    {.name = "size_class", .strategy = weir_size_class_strategy},
+    {.name = "caching_vm",
+     .strategy = weir_caching_strategy,
+     .flags = WEIR_POOL_VIRTUAL_MEMORY},
     {.name = "pytorch_model", .strategy = model_pytorch_strategy},
     {.name = "direct_model", .strategy = model_direct_strategy},
     {.name = "glibc", .host = true},

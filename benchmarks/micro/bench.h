@@ -62,7 +62,7 @@ struct bench_contender {
     bool host;            /* the malloc of that name */
 };
 
-enum { BENCH_CONTENDERS = 10 };
+enum { BENCH_CONTENDERS = 12 };
 extern const struct bench_contender bench_contenders[BENCH_CONTENDERS];
 
 /* A contender at work. Each stream has a user. */

@@ -23,11 +23,13 @@
 #include <string>
 
 #include <weir/caching.h>
+#include <weir/size_class.h>
 
 #include "micro/bench.h"
 #include "micro/google.h"
 
 extern "C" {
+#include "models/direct.h"
 #include "models/pytorch.h"
 }
 
@@ -207,7 +209,9 @@ void enter_workload(const char *workload, std::uint64_t size, int threads)
         enter<pool<weir_caching_strategy, WEIR_POOL_SINGLE_THREADED>>(
             workload, "caching_single_threaded", size, threads);
     }
+    enter<pool<weir_size_class_strategy, 0>>(workload, "size_class", size, threads);
     enter<pool<model_pytorch_strategy, 0>>(workload, "pytorch_model", size, threads);
+    enter<pool<model_direct_strategy, 0>>(workload, "direct_model", size, threads);
     enter_malloc<GLIBC>(workload, size, threads);
     enter_malloc<JEMALLOC>(workload, size, threads);
     enter_malloc<MIMALLOC>(workload, size, threads);

@@ -62,6 +62,8 @@ struct run {
     struct series series;
     uint64_t live_bytes;
     uint64_t live_peak;
+    uint64_t calls_at_peak;
+    uint64_t allocs_at_peak;
     struct watch_total total;
     bool stopped; /* out of memory */
     char *error;
@@ -127,8 +129,9 @@ static bool start_machine(struct run *run, uint32_t device, uint64_t pad_bytes)
         config.device = machine->watch.device;
         config.strategy = run->result->strategy->ops();
         config.strategy_config = run->result->strategy->models_padding ? &model : NULL;
-        config.limit_bytes = run->options->limit;
+        config.limit_bytes = run->options->limits != NULL ? run->options->limits[device] : run->options->limit;
         config.growth = run->options->growth;
+        config.flags = run->result->strategy->pool_flags;
         status = weir_pool_create(&config, &machine->pool);
     }
     if (status == WEIR_OK) {
@@ -190,7 +193,11 @@ static void count_live(struct run *run, uint64_t more, uint64_t less)
 {
     run->live_bytes += more;
     run->live_bytes -= less;
-    run->live_peak = run->live_bytes > run->live_peak ? run->live_bytes : run->live_peak;
+    if (run->live_bytes > run->live_peak) {
+        run->live_peak = run->live_bytes;
+        run->calls_at_peak = device_calls(run);
+        run->allocs_at_peak = run->result->allocs;
+    }
 }
 
 /* --- events --- */
@@ -680,6 +687,8 @@ static void keep_figures(struct run *run)
     result->p99_ns = latency_percentile(&run->latency, 0.99);
     result->p999_ns = latency_percentile(&run->latency, 0.999);
     result->device_calls = device_calls(run);
+    result->warm_calls = result->device_calls - run->calls_at_peak;
+    result->warm_allocs = result->allocs - run->allocs_at_peak;
     for (uint32_t d = 0; d < run->trace->device_count; d++) {
         weir_stats stats = WEIR_STATS_INIT;
         result->device_time_ns += run->machines[d].watch.ns;

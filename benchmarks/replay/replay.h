@@ -18,6 +18,7 @@
 struct replay_options {
     uint64_t capacity;    /* bytes of each device; 0 = what the trace says, else as much as it takes */
     uint64_t limit;       /* the pools' limit_bytes; 0 = none */
+    const uint64_t *limits; /* instead of `limit`, of each device's pool: [device_count]; may be NULL */
     uint64_t seed;        /* jitter of durations; 0 = none */
     weir_growth growth;
     bool ignore_uses;     /* do not tell the pool of uses on other streams */
@@ -45,7 +46,7 @@ struct replay_place {
     uint64_t capacity;
 };
 
-/* A region's life in event indices; -1: before the first event, or never. */
+/* A region's or a mapping's life in event indices; -1: before the first event, or never. */
 struct replay_region {
     uint64_t address;
     uint64_t size;
@@ -68,7 +69,9 @@ struct replay_result {
     uint64_t peak_live_bytes;
     uint64_t peak_reserved_bytes;
     struct replay_oom oom;
-    uint64_t device_calls;
+    uint64_t device_calls; /* all, events and queries included */
+    uint64_t warm_calls;   /* of these, after live memory had first reached its peak */
+    uint64_t warm_allocs;  /* allocs after that */
     uint64_t device_time_ns;
     uint64_t waits;
     uint64_t syncs;

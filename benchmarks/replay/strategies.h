@@ -10,6 +10,7 @@ struct replay_strategy {
     const weir_strategy_ops *(*ops)(void);
     bool models_padding; /* its config is a model_pytorch_config */
     int fixed_pad;       /* bytes added to each request; -1 = what the recording shows */
+    uint32_t pool_flags; /* WEIR_POOL_... */
 };
 
 /* NULL when there is none of that name. */

@@ -42,10 +42,15 @@ static weir_device *inner(const struct watch *watch)
 
 static weir_status get_info(void *ctx, weir_device_info *info)
 {
-    weir_status status = weir_device_get_info(inner(ctx), info);
-    info->abilities &= ~(uint32_t)WEIR_DEVICE_VIRTUAL_MEMORY; /* no pool takes memory that way so far */
-    info->page_bytes = 0;
-    return status;
+    return weir_device_get_info(inner(ctx), info);
+}
+
+static void count_held(struct watch *watch, uint64_t more, uint64_t less)
+{
+    struct watch_total *total = watch->total;
+    total->held_bytes += more;
+    total->held_bytes -= less;
+    total->peak_bytes = total->held_bytes > total->peak_bytes ? total->held_bytes : total->peak_bytes;
 }
 
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
@@ -53,9 +58,7 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
     struct watch *watch = ctx;
     WATCHED(watch, weir_device_region_alloc(inner(watch), size, address));
     if (status == WEIR_OK) {
-        struct watch_total *total = watch->total;
-        total->held_bytes += size;
-        total->peak_bytes = total->held_bytes > total->peak_bytes ? total->held_bytes : total->peak_bytes;
+        count_held(watch, size, 0);
         if (watch->keep) {
             note_added(watch, *address, size);
         }
@@ -68,10 +71,66 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
     struct watch *watch = ctx;
     WATCHED(watch, weir_device_region_free(inner(watch), address, size));
     if (status == WEIR_OK) {
-        watch->total->held_bytes -= size;
+        count_held(watch, 0, size);
         if (watch->keep) {
             note_removed(watch, address);
         }
+    }
+    return status;
+}
+
+static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_vm_reserve(inner(watch), size, address));
+    return status;
+}
+
+static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_vm_release(inner(watch), address, size));
+    return status;
+}
+
+/* A handle does not tell its size; pools take handles of one size only. */
+static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_vm_create(inner(watch), size, handle));
+    if (status == WEIR_OK) {
+        watch->handle_bytes = size;
+        count_held(watch, size, 0);
+    }
+    return status;
+}
+
+static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_vm_destroy(inner(watch), handle));
+    if (status == WEIR_OK) {
+        count_held(watch, 0, watch->handle_bytes);
+    }
+    return status;
+}
+
+static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_vm_map(inner(watch), address, size, handle));
+    if (status == WEIR_OK && watch->keep) {
+        note_added(watch, address, size);
+    }
+    return status;
+}
+
+static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
+{
+    struct watch *watch = ctx;
+    WATCHED(watch, weir_device_vm_unmap(inner(watch), address, size));
+    if (status == WEIR_OK && watch->keep) {
+        note_removed(watch, address);
     }
     return status;
 }
@@ -132,6 +191,12 @@ weir_status watch_init(struct watch *watch, weir_sim *sim, struct watch_total *t
         .get_info = get_info,
         .region_alloc = region_alloc,
         .region_free = region_free,
+        .vm_reserve = vm_reserve,
+        .vm_release = vm_release,
+        .vm_create = vm_create,
+        .vm_destroy = vm_destroy,
+        .vm_map = vm_map,
+        .vm_unmap = vm_unmap,
         .event_create = event_create,
         .event_destroy = event_destroy,
         .event_record = event_record,

@@ -1,5 +1,5 @@
 /* watch.h: a device that passes everything on and notes what the replay reports: calls, their virtual time, and when
- * which region came and went. */
+ * which region or mapping came and went. */
 #ifndef WEIR_BENCHMARKS_WATCH_H
 #define WEIR_BENCHMARKS_WATCH_H
 
@@ -19,6 +19,7 @@ struct watch {
     weir_device *device; /* what the pool is given */
     uint64_t calls;
     uint64_t ns;
+    uint64_t handle_bytes; /* of each handle of physical memory */
     int64_t event; /* index that region changes are noted under */
     bool keep;     /* note regions at all */
     bool failed;   /* no host memory to note one */

@@ -7,6 +7,7 @@
 
 #include "models/recorded.h"
 #include "replay/replay.h"
+#include "replay/sweep.h"
 
 /* One trace against its strategies. */
 struct comparison {
@@ -14,6 +15,7 @@ struct comparison {
     struct replay_result *results;
     size_t result_count;
     struct recorded_report recorded; /* of the pytorch model, when it is among the strategies */
+    struct sweep sweep;              /* without rows: none was asked for */
 };
 
 /* Why memory ran out, in lines that begin with two blanks from the second on. From malloc; NULL without host memory. */

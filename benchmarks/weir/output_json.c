@@ -171,6 +171,8 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     (void)json_object_set_new(object, "largest_free_bytes", number(result->largest_free_bytes));
     (void)json_object_set_new(object, "oom", oom_json(&result->oom));
     (void)json_object_set_new(object, "device_calls", number(result->device_calls));
+    (void)json_object_set_new(object, "device_calls_after_peak", number(result->warm_calls));
+    (void)json_object_set_new(object, "allocs_after_peak", number(result->warm_allocs));
     (void)json_object_set_new(object, "device_time_ns", number(result->device_time_ns));
     (void)json_object_set_new(object, "waits", number(result->waits + result->syncs));
     (void)json_object_set_new(object, "host_waits", number(result->syncs));
@@ -189,6 +191,51 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     return object;
 }
 
+static json_t *point_json(const struct sweep_point *point)
+{
+    json_t *object = json_object();
+    (void)json_object_set_new(object, "factor", json_real((double)point->factor / sweep_unit));
+    (void)json_object_set_new(object, "limit_bytes", number(point->limit));
+    (void)json_object_set_new(object, "served", json_boolean(point->served));
+    (void)json_object_set_new(object, "played", json_real(point->played));
+    (void)json_object_set_new(object, "oom", point->served ? json_null()
+                                                           : json_pack("{s:o, s:o}", "event", number(point->event),
+                                                                       "size", number(point->size)));
+    (void)json_object_set_new(object, "hazards", number(point->hazards));
+    return object;
+}
+
+static json_t *factor_json(const struct sweep_point *point)
+{
+    return point == NULL ? json_null() : json_real((double)point->factor / sweep_unit);
+}
+
+static json_t *row_json(const struct sweep *sweep, const struct sweep_row *row)
+{
+    json_t *object = json_object();
+    json_t *points = json_array();
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        (void)json_array_append_new(points, point_json(&row->points[i]));
+    }
+    (void)json_object_set_new(object, "strategy", json_string(row->strategy->name));
+    (void)json_object_set_new(object, "served_from", factor_json(row->first));
+    (void)json_object_set_new(object, "served_from_bytes",
+                              row->first == NULL ? json_null() : number(row->first->limit));
+    (void)json_object_set_new(object, "always_served_from", factor_json(row->always));
+    (void)json_object_set_new(object, "points", points);
+    return object;
+}
+
+static json_t *sweep_json(const struct sweep *sweep)
+{
+    json_t *rows = json_array();
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        (void)json_array_append_new(rows, row_json(sweep, &sweep->rows[i]));
+    }
+    return json_pack("{s:o, s:o, s:o, s:o}", "peak_live_bytes", number(sweep->peak_bytes), "granularity_bytes",
+                     number(sweep->granularity), "limits", number(sweep->limit_count), "results", rows);
+}
+
 json_t *output_json(const struct comparison *comparison)
 {
     const struct trace *trace = comparison->trace;
@@ -196,7 +243,11 @@ json_t *output_json(const struct comparison *comparison)
     for (size_t i = 0; i < comparison->result_count; i++) {
         (void)json_array_append_new(results, result_json(comparison, &comparison->results[i]));
     }
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "trace", trace->path, "source", trace->source, "events",
-                     number(trace->event_count), "streams", number(trace->stream_count), "devices",
-                     number(trace->device_count), "results", results);
+    json_t *object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "trace", trace->path, "source", trace->source,
+                               "events", number(trace->event_count), "streams", number(trace->stream_count), "devices",
+                               number(trace->device_count), "results", results);
+    if (comparison->sweep.row_count > 0) {
+        (void)json_object_set_new(object, "sweep", sweep_json(&comparison->sweep));
+    }
+    return object;
 }

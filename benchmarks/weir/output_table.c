@@ -29,16 +29,20 @@ static void print_row(FILE *out, const struct replay_result *result)
     char time[UNIT_TEXT];
     char waits[UNIT_TEXT];
     char oom[UNIT_TEXT] = "-";
+    char warm[UNIT_TEXT] = "-";
     double ratio = result->peak_live_bytes == 0
                        ? 1.0
                        : (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
     if (result->oom.happened) {
         (void)snprintf(oom, sizeof(oom), "event %llu", (unsigned long long)result->oom.event);
     }
-    (void)fprintf(out, "  %-10s %11s %6.3f %12s %14s %9s %10s %7s %7llu %6.0f %6.0f %7.0f\n", result->strategy->name,
-                  format_size(reserved, result->peak_reserved_bytes), ratio,
+    if (result->warm_allocs > 0) {
+        (void)snprintf(warm, sizeof(warm), "%.1f", (double)result->warm_calls * 1000.0 / (double)result->warm_allocs);
+    }
+    (void)fprintf(out, "  %-13s %11s %6.3f %12s %14s %9s %7s %10s %7s %7llu %6.0f %6.0f %7.0f\n",
+                  result->strategy->name, format_size(reserved, result->peak_reserved_bytes), ratio,
                   format_size(largest, result->largest_free_bytes), oom, format_count(calls, result->device_calls),
-                  format_time(time, result->device_time_ns), format_count(waits, result->waits + result->syncs),
+                  warm, format_time(time, result->device_time_ns), format_count(waits, result->waits + result->syncs),
                   (unsigned long long)result->hazards, result->p50_ns, result->p99_ns, result->p999_ns);
 }
 
@@ -73,11 +77,99 @@ static void print_oom(FILE *out, const struct replay_result *result)
     free(report);
 }
 
+/* --- the sweep --- */
+
+#define FACTOR_TEXT 16
+
+/* As many places as the factors of the sweep need. */
+static const char *format_factor(char *text, const struct sweep *sweep, uint32_t factor)
+{
+    const bool fine = sweep->range.from % 10 != 0 || sweep->range.step % 10 != 0;
+    (void)snprintf(text, FACTOR_TEXT, "%.*f", fine ? 3 : 2, (double)factor / sweep_unit);
+    return text;
+}
+
+/* One character a factor: # when the whole trace is served, else how many tenths of it. */
+static void print_bar(FILE *out, const struct sweep *sweep, const struct sweep_row *row)
+{
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        const int tenths = (int)(row->points[i].played * 10.0);
+        (void)fputc(row->points[i].served ? '#' : '0' + (tenths < 9 ? tenths : 9), out);
+    }
+    (void)fputc('\n', out);
+}
+
+static void print_sweep_row(FILE *out, const struct sweep *sweep, const struct sweep_row *row)
+{
+    char factor[FACTOR_TEXT];
+    char from[FACTOR_TEXT + 1];
+    char limit[UNIT_TEXT] = "-";
+    char oom[UNIT_TEXT] = "-";
+    const struct sweep_point *last = &row->points[sweep->point_count - 1];
+    (void)snprintf(from, sizeof(from), "%s%s", row->first == NULL ? ">" : "",
+                   format_factor(factor, sweep, row->first == NULL ? last->factor : row->first->factor));
+    if (row->first != NULL) {
+        (void)format_size(limit, row->first->limit);
+    }
+    if (!row->points[0].served) {
+        (void)snprintf(oom, sizeof(oom), "event %llu", (unsigned long long)row->points[0].event);
+    }
+    (void)fprintf(out, "  %-10s %11s %10s %14s  ", row->strategy->name, from, limit, oom);
+    print_bar(out, sweep, row);
+}
+
+/* What a bar of one line says too softly. */
+static void print_sweep_remarks(FILE *out, const struct sweep *sweep, const struct sweep_row *row)
+{
+    char factor[FACTOR_TEXT];
+    char first[FACTOR_TEXT];
+    uint64_t hazards = 0;
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        hazards += row->points[i].hazards;
+    }
+    if (hazards > 0) {
+        (void)fprintf(out, "  %s: %llu hazards under these limits\n", row->strategy->name,
+                      (unsigned long long)hazards);
+    }
+    for (const struct sweep_point *point = row->first; row->first != row->always; point++) {
+        if (!point->served) {
+            (void)fprintf(out, "  %s serves all at %s, and runs out again at %s, at event %llu\n", row->strategy->name,
+                          format_factor(first, sweep, row->first->factor), format_factor(factor, sweep, point->factor),
+                          (unsigned long long)point->event);
+            return;
+        }
+    }
+}
+
+static void print_sweep(FILE *out, const struct sweep *sweep)
+{
+    char text[2][FACTOR_TEXT];
+    char size[3][UNIT_TEXT];
+    const struct sweep_point *low = &sweep->rows[0].points[0];
+    const struct sweep_point *high = &sweep->rows[0].points[sweep->point_count - 1];
+    const char *from = format_factor(text[0], sweep, low->factor);
+    const char *to = format_factor(text[1], sweep, high->factor);
+    const int gap = (int)sweep->point_count - (int)strlen(from) - (int)strlen(to);
+    (void)fprintf(out, "  limits of %s to %s times peak live, in pieces of %s: %zu from %s to %s\n", from, to,
+                  format_size(size[0], sweep->granularity), sweep->limit_count, format_size(size[1], low->limit),
+                  format_size(size[2], high->limit));
+    (void)fprintf(out, "  %-10s %11s %10s %9s %s  %s%*s%s\n", "strategy", "serves from", "limit", "out at", from, from,
+                  gap > 2 ? gap : 2, "", to);
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        print_sweep_row(out, sweep, &sweep->rows[i]);
+    }
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        print_sweep_remarks(out, sweep, &sweep->rows[i]);
+    }
+}
+
+/* --- the whole --- */
+
 void output_table(FILE *out, const struct comparison *comparison)
 {
     print_heading(out, comparison);
-    (void)fprintf(out, "  %-10s %11s %6s %12s %14s %9s %10s %7s %7s %6s %6s %7s\n", "strategy", "reserved", "/live",
-                  "largest free", "out of memory", "dev.calls", "dev.time", "waits", "hazards", "p50 ns", "p99", "p99.9");
+    (void)fprintf(out, "  %-13s %11s %6s %12s %14s %9s %7s %10s %7s %7s %6s %6s %7s\n", "strategy", "reserved", "/live",
+                  "largest free", "out of memory", "dev.calls", "warm/k", "dev.time", "waits", "hazards", "p50 ns", "p99", "p99.9");
     for (size_t i = 0; i < comparison->result_count; i++) {
         print_row(out, &comparison->results[i]);
     }
@@ -95,4 +187,7 @@ void output_table(FILE *out, const struct comparison *comparison)
         }
     }
     print_recorded(out, &comparison->recorded);
+    if (comparison->sweep.row_count > 0) {
+        print_sweep(out, &comparison->sweep);
+    }
 }

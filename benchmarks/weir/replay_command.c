@@ -32,13 +32,22 @@ static const char help_tail[] =
     "      --no-audit       do not look for hazards (faster)\n"
     "      --repeat N       play the trace N times on end\n"
     "      --pad N          bytes the pytorch model adds to each request (default: what the recording shows)\n"
+    "      --sweep[=F:T:S]  also under pool limits of F to T times peak live in steps of S (default: 1.00:1.30:0.01):\n"
+    "                       the least factor that serves the whole trace, and where memory runs out below\n"
     "      --report FILE    write a page with pictures: bytes over time, memory maps, fragmentation\n"
     "      --json           for scripts: one object, or an array for several traces\n"
     "  -q, --quiet          no progress\n"
     "\n"
     "  weir replay snapshot.pickle\n"
     "  weir replay run.wtr.xz --strategy caching,pytorch --capacity 16GiB --report out.html\n"
+    "  weir replay run.wtr.xz --strategy caching,size_class,routing --sweep\n"
     "  weir replay run.wtr.xz --json | jq '.results[] | {strategy, peak_reserved_bytes}'\n"
+    "\n"
+    "A sweep gives the pool of each device F times the most that is live on that device, rounded up to a multiple of\n"
+    "2 MiB: the device gives memory in such pieces, so a limit between two of them is the lower one, and several\n"
+    "factors may come to the same limit. Each limit is replayed: serving a trace under one limit does not mean serving\n"
+    "it under every higher one, and a line below the table says so when it happens. In the bar, # is a factor at which\n"
+    "all was served, and a digit how many tenths of the events were played before memory ran out.\n"
     "\n"
     "Exit status: 0 when every replay finished (running out of memory is a result), 1 when hazards were found, 2 for bad\n"
     "usage or input.\n";
@@ -50,6 +59,8 @@ struct settings {
     size_t strategy_count;
     struct replay_options replay;
     int pad; /* -1: what the recording shows */
+    bool sweeps;
+    struct sweep_range sweep;
     const char *report;
     bool json;
     bool quiet;
@@ -122,8 +133,59 @@ static int parse_count(const char *option, const char *text, uint64_t least, uin
     return EXIT_DONE;
 }
 
+/* Digits with at most three after a point, from 0.001 to 100; *text moves behind them. */
+static bool parse_factor(const char **text, uint32_t *thousandths)
+{
+    const char *at = *text;
+    uint32_t value = 0;
+    uint32_t unit = sweep_unit;
+    for (; *at >= '0' && *at <= '9' && value <= 100 * sweep_unit; at++) {
+        value = value * 10 + (uint32_t)(*at - '0') * sweep_unit;
+    }
+    bool number = at != *text;
+    if (*at == '.') {
+        at++;
+        number = number && *at >= '0' && *at <= '9';
+        for (; *at >= '0' && *at <= '9' && unit > 1; at++) {
+            unit /= 10;
+            value += (uint32_t)(*at - '0') * unit;
+        }
+    }
+    *thousandths = value;
+    *text = at;
+    return number && value > 0 && value <= 100 * sweep_unit;
+}
+
+/* FROM:TO or FROM:TO:STEP; NULL: as it comes. */
+static int parse_sweep(struct settings *settings, const char *text)
+{
+    struct sweep_range *range = &settings->sweep;
+    const char *at = text;
+    *range = (struct sweep_range){ .from = 1000, .to = 1300, .step = 10 };
+    settings->sweeps = true;
+    if (text == NULL) {
+        return EXIT_DONE;
+    }
+    bool read = parse_factor(&at, &range->from) && *at++ == ':' && parse_factor(&at, &range->to);
+    if (read && *at == ':') {
+        at++;
+        read = parse_factor(&at, &range->step);
+    }
+    if (!read || *at != '\0') {
+        return complain("replay", true, "--sweep=%s: not FROM:TO:STEP, factors of peak live such as 1.00:1.30:0.01",
+                        text);
+    }
+    if (range->to < range->from) {
+        return complain("replay", true, "--sweep=%s: ends below where it begins", text);
+    }
+    if ((range->to - range->from) / range->step >= sweep_most_points) {
+        return complain("replay", true, "--sweep=%s: more than %d factors", text, sweep_most_points);
+    }
+    return EXIT_DONE;
+}
+
 enum option_code { OPTION_GROWTH = 256, OPTION_SEED, OPTION_IGNORE, OPTION_CHECK, OPTION_NO_AUDIT, OPTION_REPEAT,
-                   OPTION_PAD, OPTION_REPORT, OPTION_JSON, OPTION_NO_TIMING };
+                   OPTION_PAD, OPTION_REPORT, OPTION_JSON, OPTION_NO_TIMING, OPTION_SWEEP };
 
 static int apply_option(struct settings *settings, int code, const char *value)
 {
@@ -164,6 +226,8 @@ static int apply_option(struct settings *settings, int code, const char *value)
         settings->report = value;
         settings->replay.history = true;
         return EXIT_DONE;
+    case OPTION_SWEEP:
+        return parse_sweep(settings, value);
     case OPTION_JSON:
         settings->json = true;
         return EXIT_DONE;
@@ -188,6 +252,7 @@ static int read_options(struct settings *settings, int argc, char **argv)
         { "no-audit", no_argument, NULL, OPTION_NO_AUDIT },
         { "no-timing", no_argument, NULL, OPTION_NO_TIMING },
         { "repeat", required_argument, NULL, OPTION_REPEAT },
+        { "sweep", optional_argument, NULL, OPTION_SWEEP },
         { "pad", required_argument, NULL, OPTION_PAD },
         { "report", required_argument, NULL, OPTION_REPORT },
         { "json", no_argument, NULL, OPTION_JSON },
@@ -211,6 +276,9 @@ static int read_options(struct settings *settings, int argc, char **argv)
         if (status != EXIT_DONE) {
             return status;
         }
+    }
+    if (settings->sweeps && settings->replay.limit != 0) {
+        return complain("replay", true, "--limit and --sweep are both limits: name one");
     }
     return optind < argc ? EXIT_DONE : complain("replay", true, "no trace is named");
 }
@@ -266,15 +334,37 @@ static uint64_t pad_for(const struct settings *settings, const struct replay_str
     return comparison->trace->pad_bytes > 0 ? (uint64_t)comparison->trace->pad_bytes : 0;
 }
 
+/* The options of a replay, with progress where somebody sees it. */
+static struct replay_options options_for(const struct settings *settings, struct progress *progress)
+{
+    struct replay_options options = settings->replay;
+    if (!settings->quiet && isatty(STDERR_FILENO)) {
+        options.progress = show_progress;
+        options.progress_ctx = progress;
+    }
+    return options;
+}
+
+static int sweep_limits(const struct settings *settings, struct comparison *comparison)
+{
+    char error[512];
+    uint64_t pads[most_strategies];
+    struct progress progress = { .trace = comparison->trace->path, .strategy = "sweep" };
+    const struct replay_options options = options_for(settings, &progress);
+    for (size_t i = 0; i < settings->strategy_count; i++) {
+        pads[i] = pad_for(settings, settings->strategies[i], comparison);
+    }
+    bool done = sweep_run(comparison->trace, settings->strategies, pads, settings->strategy_count, &settings->sweep,
+                          &options, &comparison->sweep, error, sizeof(error));
+    clear_progress(&progress);
+    return done ? EXIT_DONE : complain("replay", false, "%s", error);
+}
+
 static int compare_strategies(const struct settings *settings, struct comparison *comparison)
 {
     char error[512];
     struct progress progress = { .trace = comparison->trace->path };
-    struct replay_options options = settings->replay;
-    if (!settings->quiet && isatty(STDERR_FILENO)) {
-        options.progress = show_progress;
-        options.progress_ctx = &progress;
-    }
+    const struct replay_options options = options_for(settings, &progress);
     if (wants_model(settings)) {
         weir_status status = recorded_check(comparison->trace, settings->pad, &comparison->recorded);
         if (status != WEIR_OK) {
@@ -293,7 +383,7 @@ static int compare_strategies(const struct settings *settings, struct comparison
             return complain("replay", false, "%s", error);
         }
     }
-    return EXIT_DONE;
+    return settings->sweeps ? sweep_limits(settings, comparison) : EXIT_DONE;
 }
 
 static int run_trace(const struct settings *settings, const char *path, struct comparison *comparison)
@@ -315,6 +405,7 @@ static void drop_comparison(struct comparison *comparison)
         replay_result_free(&comparison->results[i]);
     }
     free(comparison->results);
+    sweep_free(&comparison->sweep);
     trace_free(comparison->trace);
     *comparison = (struct comparison){ 0 };
 }
@@ -323,6 +414,12 @@ static bool has_hazards(const struct comparison *comparison)
 {
     for (size_t i = 0; i < comparison->result_count; i++) {
         if (comparison->results[i].hazards > 0) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < comparison->sweep.row_count * comparison->sweep.point_count; i++) {
+        const struct sweep *sweep = &comparison->sweep;
+        if (sweep->rows[i / sweep->point_count].points[i % sweep->point_count].hazards > 0) {
             return true;
         }
     }

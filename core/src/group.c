@@ -23,7 +23,8 @@
  *
  * Requests of one size need no such care: a piece holds L / a of them; where the strategy may cut anywhere, and pieces
  * join meanwhile, a run of neighbours holds one. A single one is a plain question: is there a run that holds it, or room for a region when all idle ones have gone back?
- * Several of different sizes from a strategy that cuts anywhere are granted a new region each.
+ * Several of different sizes from a strategy that cuts anywhere are granted a new region each. With virtual memory idle
+ * granules move, and what counts is how many a request may touch.
  *
  * That a request gets what is there is the ladder's promise (order.c); tests/stress tries both.
  *
@@ -165,11 +166,12 @@ static uint64_t liked_region(const weir_pool *pool, uint64_t size, uint64_t rese
     return now > later ? now : later;
 }
 
-/* Pool lock held. */
+/* Pool lock held. With virtual memory, idle granules move: only those that live blocks touch count as reserved. */
 static void look_at_growth(struct question *q)
 {
     const uint64_t most = weir__budget_most_locked(q->pool, false);
-    q->reserved = q->pool->reserved_bytes;
+    const uint64_t idle = q->pool->vm != NULL ? weir__vm_free_granule_bytes_locked(q->pool) : 0;
+    q->reserved = q->pool->reserved_bytes - idle;
     q->room = most > q->reserved ? most - q->reserved : 0;
     q->over = most != 0 && most < q->reserved ? q->reserved - most : 0;
     for (size_t i = 0; i < q->kind_count; i++) {
@@ -251,7 +253,7 @@ static void look_at_pieces(struct question *q, const struct survey *survey)
     struct region_sums sums = { 0 };
     for (size_t i = 0; i < survey->count; i++) {
         const struct survey_piece *piece = &survey->pieces[i];
-        if (piece->state == SURVEY_TAKEN) {
+        if (piece->state == SURVEY_TAKEN || piece->state == SURVEY_HOLE) {
             sums.run = 0;
         } else {
             const uint64_t size = q->kinds[0].size;
@@ -412,9 +414,26 @@ static uint64_t missing_for_any_cuts(const struct question *q)
     return missing_of(q, wanted);
 }
 
+/* With virtual memory: a request fails only for the granules that it and the live blocks touch; one that begins anywhere
+ * touches one more than it is long. The last one is given the best place there is. */
+static uint64_t missing_for_granules(const struct question *q)
+{
+    uint64_t wanted = 0;
+    for (size_t i = 0; i < q->kind_count; i++) {
+        const struct kind *kind = &q->kinds[i];
+        const uint64_t granules = (kind->size + q->granularity - 1) & ~(q->granularity - 1);
+        wanted = add(wanted, multiply(kind->count, granules + q->granularity));
+    }
+    const bool lies_ready = q->count == 1 && q->largest_run >= q->kinds[0].size;
+    return lies_ready ? 0 : missing_of(q, wanted - q->granularity);
+}
+
 /* Pool lock held: the strategy is asked for the sizes of regions. */
 static uint64_t missing_locked(const struct question *q)
 {
+    if (q->pool->vm != NULL) {
+        return missing_for_granules(q);
+    }
     if (q->count == 1) {
         return missing_for_one(q);
     }
@@ -433,7 +452,7 @@ weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, const uint
     uint64_t missing = 0;
     struct question q = { .pool = pool,
                           .granule = pool->granule_mask + 1,
-                          .granularity = weir__region_granularity(pool) };
+                          .granularity = pool->vm != NULL ? weir__vm_granule(pool) : weir__region_granularity(pool) };
     weir_status status = n > 0 ? sort_kinds(&q, sizes, n) : WEIR_OK;
     if (status == WEIR_OK && n > 0) {
         status = look(&q, stream);

@@ -24,7 +24,7 @@ static void raise_peaks(weir_pool *pool, const struct live_sums *sums)
     pool->peak_live = sums->live > pool->peak_live ? sums->live : pool->peak_live;
 }
 
-void weir__inspect_sample(weir_pool *pool)
+uint64_t weir__inspect_sample(weir_pool *pool)
 {
     struct live_sums sums = { 0, 0 };
     struct live_sums peaks = { 0, 0 };
@@ -43,6 +43,7 @@ void weir__inspect_sample(weir_pool *pool)
     raise_peaks(pool, lanes == 2 ? &peaks : &sums);
     pool_unlock(pool);
     weir__tag_sample(pool);
+    return sums.live > 0 ? (uint64_t)sums.live : 0;
 }
 
 /* --- walk --- */
@@ -53,10 +54,11 @@ struct walker {
     void *ctx;
 };
 
-static weir_walk_state walk_state(const weir_block *block)
+static weir_walk_state walk_state(weir_block_state state)
 {
-    switch ((weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed)) {
+    switch (state) {
     case BLOCK_CACHED:
+    case BLOCK_RETURNED:
         return WEIR_WALK_CACHED;
     case BLOCK_PENDING:
         return WEIR_WALK_PENDING;
@@ -77,16 +79,19 @@ static bool show_range(void *ctx, const weir_range_info *range)
         .region_size = range->region_size,
         .address = range->address,
         .size = range->size,
-        .state = WEIR_WALK_FREE,
-        .stream = range->lane,
+        .state = range->lane == WEIR_LANE_UNMAPPED ? WEIR_WALK_UNMAPPED : WEIR_WALK_FREE,
+        .stream = range->lane == WEIR_LANE_UNMAPPED ? 0 : range->lane,
     };
     weir_block *block = range->taken ? weir__block_at_locked(walker->pool, range->address) : NULL;
     if (block != NULL) {
-        entry.state = walk_state(block);
+        const weir_block_state state = state_of(block); /* once: a block may be freed into an inbox at any moment */
+        entry.state = walk_state(state);
         entry.stream = block->stream != NULL ? block->stream->lane : 0;
-        bool held = atomic_load_explicit(&block->state, memory_order_relaxed) == BLOCK_LIVE;
+        bool held = state == BLOCK_LIVE;
         entry.requested = held ? block->size : 0;
         entry.block = held ? block : NULL;
+    } else if (range->taken) {
+        entry.state = WEIR_WALK_UNMAPPED;
     }
     return walker->visit(walker->ctx, &entry);
 }
@@ -115,6 +120,8 @@ struct tally {
     uint64_t taken_ranges;
     uint64_t taken_bytes;
     uint64_t free_bytes;
+    uint64_t unmapped_bytes;
+    uint64_t moving_bytes;
     uint64_t blocks;
     uint64_t requested;
     uint64_t live;
@@ -126,7 +133,11 @@ static bool tally_range(void *ctx, const weir_range_info *range)
 {
     struct tally *tally = ctx;
     if (!range->taken) {
-        tally->free_bytes += range->size;
+        *(range->lane == WEIR_LANE_UNMAPPED ? &tally->unmapped_bytes : &tally->free_bytes) += range->size;
+        return true;
+    }
+    if (tally->pool->vm != NULL && weir__vm_moves_locked(tally->pool, range)) {
+        tally->moving_bytes += range->size;
         return true;
     }
     const weir_block *block = weir__block_at_locked(tally->pool, range->address);
@@ -144,6 +155,7 @@ static void tally_block(void *ctx, weir_block *block)
     tally->blocks++;
     switch ((weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed)) {
     case BLOCK_LIVE:
+    case BLOCK_RETURNED: /* whoever has just freed it holds no lock */
         tally->requested += block->size;
         tally->live += block->capacity;
         if (block->size > block->capacity && tally->broken == NULL) {
@@ -207,6 +219,10 @@ static const char *check_regions(const weir_pool *pool, const struct tally *tall
 {
     uint64_t reserved = 0;
     uint64_t entered = 0;
+    if (pool->vm != NULL) {
+        return weir__vm_broken_locked(pool, tally->taken_bytes + tally->free_bytes, tally->unmapped_bytes,
+                                      tally->moving_bytes);
+    }
     for (const struct pool_region *region = pool->regions; region != NULL; region = region->next) {
         reserved += region->size;
         entered += region->handle != NULL ? region->size : 0;
@@ -217,8 +233,7 @@ static const char *check_regions(const weir_pool *pool, const struct tally *tall
     if (entered != tally->taken_bytes + tally->free_bytes) {
         return "regions and their ranges differ";
     }
-    const uint64_t limit = weir__budget_limit_locked(pool, false);
-    return reserved <= limit || reserved <= pool->over_limit_bytes ? NULL : "more is reserved than the limit allows";
+    return NULL;
 }
 
 static const char *first_broken_rule(weir_pool *pool)
@@ -238,6 +253,10 @@ static const char *first_broken_rule(weir_pool *pool)
     }
     if (tally.pending != pool->pending_bytes) {
         return "pending bytes and pending blocks differ";
+    }
+    if (pool->reserved_bytes > weir__budget_limit_locked(pool, false) &&
+        pool->reserved_bytes > pool->over_limit_bytes) {
+        return "more is reserved than the limit allows";
     }
     const char *broken = check_streams(pool, &tally);
     broken = broken != NULL ? broken : weir__tag_broken_locked(pool);
@@ -267,6 +286,7 @@ weir_status weir_pool_check(weir_pool *pool, const char **why)
 static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream *stream)
 {
     stream_visit(stream);
+    (void)weir__inbox_clear(stream->owner, stream);
     const struct stream_counters *counters = &stream->counters;
     uint64_t allocs = 0;
     for (size_t i = 0; i < WEIR_SIZE_BUCKETS; i++) {
@@ -324,6 +344,9 @@ static void add_pool(weir_pool *pool, weir_stats *stats)
     stats->soft_limit_growths = pool->soft_limit_growths;
     stats->pressure_calls = pool->pressure_calls;
     stats->tags = atomic_load_explicit(&pool->tag_count, memory_order_relaxed) - 1;
+    if (pool->vm != NULL) {
+        weir__vm_add_stats_locked(pool, stats);
+    }
 }
 
 weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)

@@ -10,6 +10,8 @@
  *     WAIT          a run that would do, but for the unfinished work of a stream that could not be waited for
  *     ASK_LESS      the largest free run there is, or what may still be taken
  *
+ * With virtual memory idle granules move, so what counts is the granules that live blocks touch.
+ *
  * Guarantee: each is true by itself for a caller who is alone with the pool. What the ladder has done already is no
  * advice: it has flushed, given idle regions back and waited, so trimming never helps. Advice that rests on how ranges
  * join is left out for strategies that do not gather.
@@ -43,6 +45,9 @@ struct window {
 
 static bool passable(const struct survey_piece *piece, uint32_t waived)
 {
+    if (piece->state == SURVEY_HOLE) {
+        return false;
+    }
     return piece->state == SURVEY_TAKEN || piece->stuck == 0 || waived == SURVEY_SEVERAL || piece->stuck == waived;
 }
 
@@ -236,6 +241,101 @@ static void advise_less(weir_oom_record *record, const struct request *request, 
     }
 }
 
+/* --- virtual memory --- */
+
+/* Granules that live blocks touch count as pinned; whatever else there is can be moved to where it is needed, unless a
+ * wait for the work on it has failed. */
+struct mapping {
+    uint64_t granule;
+    uint64_t pinned;
+    uint64_t wish; /* the request in granules */
+    uint64_t most; /* that may be reserved, as the limit or the device says; 0 = nobody knows */
+};
+
+static bool any_stuck(const struct survey *survey)
+{
+    for (size_t i = 0; i < survey->count; i++) {
+        if (survey->pieces[i].stuck != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Pool lock held. */
+static struct mapping mapping_locked(weir_oom_record *record, const struct request *request,
+                                     const struct survey *survey)
+{
+    weir_pool *pool = request->pool;
+    const uint64_t granule = weir__vm_granule(pool);
+    record->idle_region_bytes = any_stuck(survey) ? 0 : weir__vm_free_granule_bytes_locked(pool);
+    return (struct mapping){
+        .granule = granule,
+        .pinned = record->reserved_bytes - record->idle_region_bytes,
+        .wish = (request->size + granule - 1) & ~(granule - 1),
+        .most = request->limited ? record->limit_bytes : request->ceiling,
+    };
+}
+
+/* Bytes that are missing. Where it is not known how much the device has, or memory is free but could not be moved, it is all
+ * of the request. */
+static uint64_t missing_granules(const struct mapping *mapping)
+{
+    const uint64_t wanted = mapping->pinned + mapping->wish;
+    return mapping->most != 0 && wanted > mapping->most ? wanted - mapping->most : mapping->wish;
+}
+
+/* The smallest block that touches so many bytes of granules alone. */
+static const struct survey_piece *smallest_pin(const struct survey *survey, uint64_t bytes, uint64_t granule)
+{
+    const struct survey_piece *best = NULL;
+    for (size_t i = 0; i < survey->count; i++) {
+        const struct survey_piece *piece = &survey->pieces[i];
+        const uint64_t first = (piece->address + granule - 1) & ~(granule - 1);
+        const uint64_t end = (piece->address + piece->size) & ~(granule - 1);
+        if (piece->state == SURVEY_TAKEN && end > first && end - first >= bytes &&
+            (best == NULL || piece->size < best->size)) {
+            best = piece;
+        }
+    }
+    return best;
+}
+
+static void advise_mapping(weir_oom_record *record, const struct request *request, const struct survey *survey,
+                           const struct mapping *mapping)
+{
+    const weir_pool *pool = request->pool;
+    const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
+    const uint64_t wanted = mapping->pinned + mapping->wish;
+    const struct need need = { .size = (request->size + pool->granule_mask) & ~pool->granule_mask,
+                               .align = request->align };
+    if (capacity != 0 && mapping->wish > capacity) {
+        /* Nothing makes room for what the whole device does not hold. */
+    } else if (!request->limited) {
+        const uint64_t idle = record->idle_region_bytes;
+        const uint64_t bytes = mapping->wish > idle ? mapping->wish - idle : mapping->wish;
+        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_DEVICE_ROOM, .bytes = bytes });
+    } else if (capacity == 0 || wanted <= capacity) {
+        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_RAISE_LIMIT, .bytes = wanted });
+    }
+    advise_waiting(record, survey, need);
+    const uint64_t most = mapping->most < capacity ? mapping->most : capacity; /* 0 where either is unknown */
+    const uint64_t room = most > mapping->pinned ? (most - mapping->pinned) & ~(mapping->granule - 1) : 0;
+    const uint64_t less = room > record->usable_bytes ? room : record->usable_bytes;
+    if (less > 0 && less < request->size) {
+        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_ASK_LESS, .bytes = less });
+    }
+    const struct survey_piece *pin =
+        most != 0 && wanted > most ? smallest_pin(survey, wanted - most, mapping->granule) : NULL;
+    if (pin != NULL) {
+        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_FREE_BLOCKS,
+                                          .bytes = pin->size,
+                                          .blocks = 1,
+                                          .address = pin->address,
+                                          .size = pin->size });
+    }
+}
+
 /* --- regions --- */
 
 /* The most free bytes first. */
@@ -269,8 +369,8 @@ static void look_at_regions(weir_oom_record *record, const struct survey *survey
             run = 0;
             usable = 0;
         }
-        const bool is_free = piece->state != SURVEY_TAKEN;
-        region.blocks += !is_free;
+        const bool is_free = piece->state == SURVEY_FREE || piece->state == SURVEY_LOOSE;
+        region.blocks += piece->state == SURVEY_TAKEN;
         region.free_bytes += is_free ? piece->size : 0;
         run = is_free ? run + piece->size : 0;
         usable = is_free && piece->stuck == 0 ? usable + piece->size : 0;
@@ -357,9 +457,10 @@ static const weir_oom_advice *find_advice(const weir_oom_record *record, weir_ad
     return NULL;
 }
 
-/* The gist. `least`: the region that would serve. */
-static void write_sentence(weir_oom_record *record, const struct request *request, uint64_t least)
+/* The gist. `more`: bytes that are missing, apart from what might be freed. */
+static void write_sentence(weir_oom_record *record, const struct request *request, uint64_t more)
 {
+    const bool maps = request->pool->vm != NULL;
     char a[SIZE_TEXT];
     char b[SIZE_TEXT];
     struct text text = { record->text, sizeof(record->text), 0 };
@@ -376,16 +477,19 @@ static void write_sentence(weir_oom_record *record, const struct request *reques
         say(&text, "; no host memory for weir's own records");
         return;
     }
+    if (maps) {
+        say(&text, ", %s in granules of %s that are in use",
+            plain_size(record->reserved_bytes - record->idle_region_bytes, a),
+            plain_size(weir__vm_granule(request->pool), b));
+    }
     /* A region of its own always serves. Loose free memory does not count: it may lie in many pieces. */
-    uint64_t more = record->region_asked_bytes;
     if (request->limited) {
-        more = record->reserved_bytes + least - record->limit_bytes;
         say(&text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a));
     } else {
-        say(&text, "; the device refused a region of %s (%s)", plain_size(record->region_asked_bytes, a),
-            weir_status_text(record->device_status));
+        say(&text, "; the device refused %s %s (%s)", maps ? "to map" : "a region of",
+            plain_size(record->region_asked_bytes, a), weir_status_text(record->device_status));
     }
-    if (record->free_bytes >= record->size) {
+    if (!maps && record->free_bytes >= record->size) {
         say(&text, "; fragmentation: its free memory would do in one piece");
     }
     if (record->holder_count > 0 && record->holders[0].tag != 0) {
@@ -496,12 +600,22 @@ void weir__oom_explain(const struct request *request)
     record.reserved_bytes = pool->reserved_bytes;
     record.pending_bytes = pool->pending_bytes;
     look_at_lanes_locked(&record, request);
-    const struct growth growth = growth_locked(request);
-    if (request->broken == WEIR_OK) {
-        add_advice(&record, request, &survey, &growth);
-        name_tag(pool, &record);
+    uint64_t more = 0;
+    if (pool->vm != NULL) {
+        const struct mapping mapping = mapping_locked(&record, request, &survey);
+        more = missing_granules(&mapping);
+        if (request->broken == WEIR_OK && survey.pieces != NULL) {
+            advise_mapping(&record, request, &survey, &mapping);
+        }
+    } else {
+        const struct growth growth = growth_locked(request);
+        more = request->limited ? record.reserved_bytes + growth.least - record.limit_bytes : record.region_asked_bytes;
+        if (request->broken == WEIR_OK) {
+            add_advice(&record, request, &survey, &growth);
+        }
     }
-    write_sentence(&record, request, growth.least);
+    name_tag(pool, &record);
+    write_sentence(&record, request, more);
     pool->oom = record;
     pool_unlock(pool);
     weir__survey_fini(&survey);

@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { exchanges_at_start = 32, requests_per_exchange = 100 };
+
 /* --- taking --- */
 
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit)
@@ -46,6 +48,11 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
 bool weir__order_alloc_own(struct request *request)
 {
     weir_pool *pool = request->pool;
+    /* What the front cache holds lies between free ranges. Where memory is mapped for all sizes side by side, a request that
+     * the cache could not hold would be placed around it, and the hole that fits it would be left to smaller ones. */
+    if (UNLIKELY(pool->vm != NULL) && request->size > pool->config.front_cache_block_bytes) {
+        (void)weir__order_flush_locked(pool, request->stream);
+    }
     pool_work(pool);
     const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
     pool->served[WEIR_RUNG_LANE] += served;
@@ -119,6 +126,19 @@ static bool search(struct request *request, weir_rung rung)
     return served;
 }
 
+bool weir__order_join_locked(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
+    weir_tick tick = atomic_load_explicit(&request->stream->tick, memory_order_relaxed);
+    bool gathered = pool->strategy->gather(pool->state, request->stream->lane, tick, limits, pool->lanes,
+                                           request->size, request->align, request->last_resort);
+    if (gathered && tick > request->stream->last_free) {
+        request->stream->last_free = tick;
+    }
+    return gathered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+}
+
 /* The same, and then joins neighbours that the stream may have. */
 static bool search_joined(struct request *request, weir_rung rung)
 {
@@ -131,14 +151,7 @@ static bool search_joined(struct request *request, weir_rung rung)
     }
     pool_lock(pool);
     bool settled = weir__order_settle_locked(pool, request->stream);
-    const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
-    weir_tick tick = atomic_load_explicit(&request->stream->tick, memory_order_relaxed);
-    bool gathered = pool->strategy->gather(pool->state, request->stream->lane, tick, limits, pool->lanes,
-                                           request->size, request->align, request->last_resort);
-    if (gathered && tick > request->stream->last_free) {
-        request->stream->last_free = tick;
-    }
-    bool served = gathered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+    bool served = weir__order_join_locked(request);
     if (served) {
         pool->served[rung == WEIR_RUNG_LANE ? WEIR_RUNG_GATHERED : rung]++;
     }
@@ -159,6 +172,7 @@ static weir_status record_probe(weir_stream *stream, weir_tick *covered)
 {
     weir_device *device = stream->owner->device;
     weir_status status = WEIR_OK;
+    (void)weir__inbox_clear(stream->owner, stream);
     if (stream->probe.event == NULL) {
         status = weir_device_event_create(device, &stream->probe.event);
     }
@@ -176,7 +190,7 @@ static weir_status record_probe(weir_stream *stream, weir_tick *covered)
 }
 
 /* Stream lock held: the highest tick known to be complete, 0 when nothing is. A finished or missing probe is followed by
- * a new one if there are later frees. */
+ * a new one if `last_free` is later. */
 static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t *recorded, uint64_t *failed)
 {
     weir_tick finished = 0;
@@ -207,33 +221,50 @@ static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t 
     return finished;
 }
 
-static weir_stream *stream_at(weir_pool *pool, size_t lane, weir_tick *last_free)
+/* Pool lock held: the latest tick on the stream's memory if the host has not seen it complete, else 0. */
+static weir_tick unfinished_tick(const weir_stream *stream)
+{
+    return stream->owner->ordered && stream->last_free > stream->done && !stream->retired ? stream->last_free : 0;
+}
+
+static weir_stream *stream_at(weir_pool *pool, size_t lane, weir_tick *unfinished)
 {
     pool_lock(pool);
     weir_stream *stream = lane < pool->lanes ? pool->streams[lane] : NULL;
     if (stream != NULL) {
-        *last_free = stream->last_free > stream->done && !stream->retired ? stream->last_free : 0;
+        *unfinished = unfinished_tick(stream);
     }
     pool_unlock(pool);
     return stream;
 }
 
+/* Stream lock held: takes in what other threads have freed, which may be unfinished as well. True when there was
+ * something. */
+static bool take_in(weir_pool *pool, weir_stream *stream, weir_tick *unfinished)
+{
+    const bool any = weir__inbox_clear(pool, stream);
+    if (any) {
+        pool_lock(pool);
+        *unfinished = unfinished_tick(stream);
+        pool_unlock(pool);
+    }
+    return any;
+}
+
 bool weir__order_poll(weir_pool *pool)
 {
     bool moved = false;
-    weir_tick last_free = 0;
+    weir_tick unfinished = 0;
     weir_stream *stream;
-    if (!pool->ordered) {
-        return false;
-    }
-    for (size_t lane = 1; (stream = stream_at(pool, lane, &last_free)) != NULL; lane++) {
-        if (last_free == 0) {
+    for (size_t lane = 1; (stream = stream_at(pool, lane, &unfinished)) != NULL; lane++) {
+        if (unfinished == 0 && inbox_is_empty(stream)) {
             continue;
         }
         uint64_t recorded = 0;
         uint64_t failed = 0;
         stream_visit(stream);
-        weir_tick finished = query_probe(stream, last_free, &recorded, &failed);
+        moved |= take_in(pool, stream, &unfinished);
+        weir_tick finished = unfinished != 0 ? query_probe(stream, unfinished, &recorded, &failed) : 0;
         stream_unlock(stream);
         pool_lock(pool);
         pool->events_recorded += recorded;
@@ -427,6 +458,9 @@ static bool prefers_waiting(weir_pool *pool)
 
 static bool grow(struct request *request, weir_rung rung)
 {
+    if (request->pool->vm != NULL) {
+        return weir__vm_grow(request);
+    }
     bool again = true;
     while (again && request->broken == WEIR_OK) {
         if (weir__region_grow(request, &again)) {
@@ -458,11 +492,15 @@ static bool may_lose(const struct request *request)
            weir__budget_over(request->pool, request->soft);
 }
 
-/* Returns regions that lie idle and are of no use to this request, then grows: reserved memory stays what it was. */
+/* Returns regions that lie idle and are of no use to this request, then grows: reserved memory stays what it was. With
+ * virtual memory, growing means that. */
 static bool exchange(struct request *request, uint64_t bytes)
 {
     weir_pool *pool = request->pool;
     (void)weir__order_poll(pool);
+    if (pool->vm != NULL) {
+        return weir__vm_grow(request);
+    }
     if (may_lose(request)) {
         request->last_resort = true;
         if (search_joined(request, WEIR_RUNG_POLLED)) {
@@ -472,10 +510,28 @@ static bool exchange(struct request *request, uint64_t bytes)
     return weir__region_return_idle(pool, bytes, 0, NULL) != 0 && grow(request, WEIR_RUNG_EXCHANGED);
 }
 
+/* Whether regions may be exchanged only to keep reserved memory low. Sizes that change with every request would buy that
+ * with device calls for ever: a share of the requests may, and some at the start, while the pool finds its size. All may
+ * where much more would be reserved than was ever live. */
+static bool affords_exchange(weir_pool *pool, uint64_t wish)
+{
+    uint64_t served = 0;
+    pool_lock(pool);
+    for (size_t rung = 0; rung < WEIR_RUNG_COUNT; rung++) {
+        served += pool->served[rung];
+    }
+    const uint64_t peak = (uint64_t)pool->peak_live;
+    const bool affords = pool->region_frees < exchanges_at_start + served / requests_per_exchange ||
+                         pool->reserved_bytes + wish > peak + peak / 3;
+    pool_unlock(pool);
+    return affords;
+}
+
 /* The last look before a request fails. The last poll, or another thread, may have seen work complete after the last
  * search, and another thread may have given regions back since the device last refused: neither must be missed. */
 static bool look_again(struct request *request, uint64_t frees_before)
 {
+    request->ceiling = 0;
     return search_joined(request, WEIR_RUNG_POLLED) || exchange(request, UINT64_MAX) ||
            (region_frees(request->pool) != frees_before && grow(request, WEIR_RUNG_GROWN));
 }
@@ -502,13 +558,15 @@ static bool sync_and_search(struct request *request)
     }
 }
 
-/* Every way to serve a request but virtual memory, cheapest first, within the limit that holds for the time being. */
+/* Every way to serve a request, cheapest first, within the limit that holds for the time being. */
 static bool climb_within(struct request *request)
 {
     weir_pool *pool = request->pool;
-    const bool keeps_idle = (pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 || private_lanes(pool);
+    const bool keeps_idle = (pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 || private_lanes(pool) ||
+                            pool->vm != NULL; /* whose memory moves when it grows */
 
     request->last_resort = false;
+    request->ceiling = 0;
     /* The stream's own memory, anybody's, and what the stream is already ordered after. */
     if (search(request, WEIR_RUNG_LANE)) {
         return true;
@@ -528,7 +586,8 @@ static bool climb_within(struct request *request)
     if (prefers_waiting(pool) && wait_and_search(request)) {
         return true;
     }
-    if (!keeps_idle && exchange(request, weir__region_wish(request))) {
+    const uint64_t wish = keeps_idle ? 0 : weir__region_wish(request);
+    if (!keeps_idle && affords_exchange(pool, wish) && exchange(request, wish)) {
         return true;
     }
     const uint64_t frees_before = region_frees(pool);
@@ -552,8 +611,7 @@ static bool climb_within(struct request *request)
 /* First below the soft limit, with the callback's help if need be, then up to the hard one. */
 static bool climb(struct request *request)
 {
-    weir_pool *pool = request->pool;
-    request->soft = weir__budget_has_soft(pool);
+    request->soft = weir__budget_has_soft(request->pool);
     if (climb_within(request)) {
         return true;
     }
@@ -604,7 +662,8 @@ static bool climb_among_others(struct request *request)
         if (climb(request)) {
             return true;
         }
-        if (request->broken != WEIR_OK || slow_frees(request->pool) == before) {
+        if (request->broken != WEIR_OK ||
+            (!weir__order_flush(request->pool, NULL) && slow_frees(request->pool) == before)) {
             return false;
         }
     }
@@ -796,8 +855,9 @@ void weir__order_free_idle(weir_block *block)
 
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
 {
+    const bool came_in = weir__inbox_clear(pool, stream);
     if (stream->cached_bytes == 0) {
-        return false;
+        return came_in;
     }
     weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
     pool_lock(pool);

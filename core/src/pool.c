@@ -9,6 +9,7 @@
  * granules as the one it was made for, so it is never too small. What a cache may hold is bounded in bytes, count and
  * block size, and it is flushed before the pool takes more memory.
  */
+#include "front_cache.h"
 #include "pool_internal.h"
 
 #include <stdio.h>
@@ -18,12 +19,11 @@
 
 #define DEFAULT_FRONT_BYTES (UINT64_C(32) << 20)
 #define DEFAULT_FRONT_BLOCK_BYTES (UINT64_C(1) << 20)
-#define ALL_POOL_FLAGS (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS)
+#define ALL_POOL_FLAGS                                                                             \
+    (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_VIRTUAL_MEMORY)
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 #define OUT_OF_LINE __attribute__((noinline))
-#define LIKELY(condition) __builtin_expect(!!(condition), 1)
-#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 /* --- locks --- */
 
@@ -42,6 +42,7 @@ void weir__pool_lock_all(weir_pool *pool)
         weir_stream *stream = pool->streams[locked];
         pool_unlock(pool);
         stream_visit(stream);
+        (void)weir__inbox_clear(pool, stream);
         locked++;
         pool_lock(pool);
     }
@@ -78,6 +79,19 @@ static weir_status start_strategy(weir_pool *pool)
     return WEIR_OK;
 }
 
+static weir_status start_memory(weir_pool *pool)
+{
+    weir_status status = start_strategy(pool);
+    if (status == WEIR_OK && (pool->config.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0) {
+        status = weir__vm_init(pool);
+        if (status != WEIR_OK) {
+            pool->strategy->fini(pool->state);
+            free(pool->state);
+        }
+    }
+    return status;
+}
+
 static void adopt_defaults(weir_pool *pool)
 {
     weir_pool_config *config = &pool->config;
@@ -109,7 +123,8 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
         (own.limit_bytes != 0 && own.soft_limit_bytes > own.limit_bytes)) {
         return WEIR_ERR_INVALID;
     }
-    if (weir__device_info(own.device)->region_alignment_bytes < own.strategy->granule_bytes) {
+    const bool regions = (own.flags & WEIR_POOL_VIRTUAL_MEMORY) == 0;
+    if (regions && weir__device_info(own.device)->region_alignment_bytes < own.strategy->granule_bytes) {
         return WEIR_ERR_UNSUPPORTED; /* a region could begin in the middle of a granule */
     }
     weir_pool *pool = calloc(1, sizeof(*pool));
@@ -130,7 +145,7 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->streams = calloc(1, sizeof(weir_stream *));
     pool->limits = calloc(1, sizeof(*pool->limits));
     adopt_defaults(pool);
-    status = pool->streams == NULL || pool->limits == NULL ? WEIR_ERR_NO_MEMORY : start_strategy(pool);
+    status = pool->streams == NULL || pool->limits == NULL ? WEIR_ERR_NO_MEMORY : start_memory(pool);
     if (status != WEIR_OK) {
         free(pool->streams);
         free(pool->limits);
@@ -155,7 +170,7 @@ static void quiesce(weir_pool *pool, weir_status *first)
 {
     for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
         weir_stream *stream = pool->streams[lane];
-        if (!stream->retired && pool->regions != NULL && weir__order_sync(pool, stream) != WEIR_OK) {
+        if (!stream->retired && pool->reserved_bytes != 0 && weir__order_sync(pool, stream) != WEIR_OK) {
             keep_first(first, weir_device_stream_sync(pool->device, stream->native));
         }
     }
@@ -170,6 +185,9 @@ static void return_regions(weir_pool *pool, weir_status *first)
             status = weir_device_region_free(pool->device, region->address, region->size);
         }
         keep_first(first, status);
+    }
+    if (pool->vm != NULL) {
+        weir__vm_return_all(pool, first);
     }
 }
 
@@ -194,6 +212,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     }
     /* A child after fork has no use of the parent's device handles: it frees host memory only. */
     const bool same_process = pool->process == getpid();
+    weir__arena_orphan_all(pool);
     if (same_process) {
         quiesce(pool, &first);
         return_regions(pool, &first);
@@ -206,6 +225,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
         free(pool->regions);
         pool->regions = next;
     }
+    weir__vm_fini(pool);
     weir__block_fini(pool);
     weir__tag_fini(pool);
     if (same_process) {
@@ -250,39 +270,6 @@ static inline void prove(weir_pool *pool)
 
 /* --- the hot path --- */
 
-static inline struct front_slot *front_slot(weir_stream *stream, uint64_t granules)
-{
-    return &stream->front[granules * UINT64_C(0x9E3779B97F4A7C15) >> (64 - FRONT_SLOTS_SHIFT)];
-}
-
-/* Stream lock held. */
-static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capacity)
-{
-    struct stream_counters *counters = &stream->counters;
-    counters->sizes[63u - (unsigned)__builtin_clzll(size)]++;
-    counters->requested += (int64_t)size;
-    if (UNLIKELY(counters->requested > counters->peak_requested)) {
-        counters->peak_requested = counters->requested;
-    }
-    counters->live += (int64_t)capacity;
-    if (UNLIKELY(counters->live > counters->peak_live)) {
-        counters->peak_live = counters->live;
-    }
-}
-
-static inline void count_free(weir_stream *stream, const weir_block *block)
-{
-    struct stream_counters *counters = &stream->counters;
-    counters->frees++;
-    counters->requested -= (int64_t)block->size;
-    counters->live -= (int64_t)block->capacity;
-}
-
-static inline weir_block_state state_of(const weir_block *block)
-{
-    return (weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed);
-}
-
 /* Stream lock held: the block becomes the caller's. */
 static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t size)
 {
@@ -293,52 +280,25 @@ static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t siz
     count_alloc(stream, size, capacity);
 }
 
-/* Stream lock held: takes a cached block of exactly that many granules, NULL when there is none. */
-static inline weir_block *front_pop(weir_stream *stream, uint64_t granules)
-{
-    struct front_slot *slot = front_slot(stream, granules);
-    if (UNLIKELY(slot->granules != granules || slot->count == 0)) {
-        return NULL;
-    }
-    weir_block *block = slot->blocks[--slot->count];
-    stream->cached_bytes -= block->capacity;
-    return block;
-}
-
-/* The size in granules, less one: what the front cache compares. */
-static inline uint64_t granules_of(const weir_pool *pool, uint64_t size)
-{
-    return (size - 1) >> pool->granule_shift;
-}
-
 /* What a request is counted under: a tag of the pool, or whatever is the stream's when its lock is held. */
 #define TAG_OF_STREAM ((weir_tag)WEIR_TAGS)
-/* Added to it: the arguments are good and the stream's lock is held. (One argument more would not fit into registers.) */
-#define ALLOC_LOCKED (UINT32_C(1) << 31)
 
 /* Stream lock held. */
-static inline weir_tag tag_on(const weir_stream *stream, weir_tag tag)
+static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
 {
-    return tag == TAG_OF_STREAM ? stream->tag : tag;
+    return wanted == TAG_OF_STREAM ? stream->tag : wanted;
 }
 
-/* Everything but an ordinary hit, kept out of line so that the hit pays for nothing that only this needs. Arguments are
- * as the caller gave them unless ALLOC_LOCKED is added to the tag. Whoever starts a recorder holds every stream's lock, so
- * the recorder read under it here either saw the block live or gets its alloc. */
-static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
-                                          weir_block **out, uint32_t tag_and_lock)
+/* Stream lock held, let go on return; the arguments are good and the front cache has nothing for them, or `block` is what
+ * it had. Out of line, so that a hit pays for nothing that only this needs. Whoever starts a recorder holds every stream's
+ * lock, so the recorder read under it here either saw the block live or gets its alloc. */
+static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, weir_tag wanted,
+                                            weir_block *block, weir_block **out)
 {
-    const weir_tag wanted = tag_and_lock & ~ALLOC_LOCKED;
-    if ((tag_and_lock & ALLOC_LOCKED) == 0) {
-        if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 || size >= SIZE_LIMIT ||
-            (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
-            return WEIR_ERR_INVALID;
-        }
-        stream_lock(stream);
-    }
-    weir_block *block = NULL;
-    if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
-        block = front_pop(stream, granules_of(pool, size));
+    weir_pool *pool = stream->owner;
+    if (block == NULL && !inbox_is_empty(stream) && size <= pool->config.front_cache_block_bytes &&
+        align <= pool->granule_mask + 1) {
+        block = weir__inbox_take(pool, stream, granules_of(pool, size));
     }
     if (block == NULL) {
         struct request request = {
@@ -377,6 +337,22 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     return WEIR_OK;
 }
 
+/* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
+static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
+                                          weir_tag wanted, weir_block **out)
+{
+    if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 || size >= SIZE_LIMIT ||
+        (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_block *block = NULL;
+    stream_lock(stream);
+    if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
+        block = front_pop(stream, granules_of(pool, size));
+    }
+    return alloc_missed(stream, size, align, wanted, block, out);
+}
+
 /* The end of a hit that is counted under a tag; the stream's lock is held. */
 static OUT_OF_LINE weir_status finish_tagged(weir_stream *stream, weir_block *block, weir_tag tag, weir_block **out)
 {
@@ -386,21 +362,25 @@ static OUT_OF_LINE weir_status finish_tagged(weir_stream *stream, weir_block *bl
     return WEIR_OK;
 }
 
-/* While somebody records, and on a retired stream, front_block_bytes is 0 and every call goes the long way. */
+/* While somebody records, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
 static inline weir_status alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_tag wanted,
                                 weir_block **out)
 {
     /* What fails here is looked at again, in full, by alloc_slow. */
     if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
                stream_lock_try(&stream->lock))) {
+        const uint64_t most = front_block_bytes(stream);
         /* size - 1 turns size 0 away as well. */
-        if (UNLIKELY(size - 1 >= stream->front_block_bytes)) {
+        if (UNLIKELY(size - 1 >= most)) {
+            if (most != 0 && size - 1 < SIZE_LIMIT - 1) {
+                return alloc_missed(stream, size, align, wanted, NULL, out);
+            }
             stream_unlock(stream);
-            return alloc_slow(pool, stream, size, align, out, wanted);
+            return alloc_slow(pool, stream, size, align, wanted, out);
         }
         weir_block *block = front_pop(stream, granules_of(pool, size));
         if (UNLIKELY(block == NULL)) {
-            return alloc_slow(pool, stream, size, align, out, wanted | ALLOC_LOCKED);
+            return alloc_missed(stream, size, align, wanted, NULL, out);
         }
         hand_out(stream, block, size);
         const weir_tag tag = tag_on(stream, wanted);
@@ -411,7 +391,7 @@ static inline weir_status alloc(weir_pool *pool, weir_stream *stream, uint64_t s
         *out = block;
         return WEIR_OK;
     }
-    return alloc_slow(pool, stream, size, align, out, wanted);
+    return alloc_slow(pool, stream, size, align, wanted, out);
 }
 
 weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
@@ -426,34 +406,6 @@ weir_status weir_pool_alloc_tagged(weir_pool *pool, weir_stream *stream, uint64_
         return WEIR_ERR_INVALID;
     }
     return alloc(pool, stream, size, align, tag, out);
-}
-
-/* Stream lock held. False when no slot has the block's size, or there is no room. */
-static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
-{
-    const uint64_t granules = granules_of(pool, block->size);
-    struct front_slot *slot = front_slot(stream, granules);
-    const uint64_t bytes = stream->cached_bytes + block->capacity;
-    if (UNLIKELY(slot->granules != granules || slot->count >= FRONT_DEPTH ||
-                 bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed))) {
-        return false;
-    }
-    slot->blocks[slot->count++] = block;
-    stream->cached_bytes = bytes;
-    atomic_store_explicit(&block->state, BLOCK_CACHED, memory_order_relaxed);
-    return true;
-}
-
-/* Stream lock held. Gives an empty slot to the block's size, which is how sizes enter the cache. */
-static bool front_claim(weir_pool *pool, weir_stream *stream, weir_block *block)
-{
-    const uint64_t granules = granules_of(pool, block->size);
-    struct front_slot *slot = front_slot(stream, granules);
-    if (block->size > pool->config.front_cache_block_bytes || slot->count > 0) {
-        return false;
-    }
-    slot->granules = granules;
-    return front_push(pool, stream, block);
 }
 
 /* A use lasts until the free: now is the moment to say up to which tick. The tick is read under that stream's lock,
@@ -499,46 +451,47 @@ static void record_free(weir_pool *pool, const weir_block *block, uint32_t strea
     }
 }
 
-/* Stream lock held. */
-static void drop_tag(weir_stream *stream, weir_block *block)
+/* Stream lock held, let go on return; the block is live. */
+static OUT_OF_LINE weir_status free_missed(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    if (block_tag(block) != 0) {
-        weir__tag_drop(stream, block);
-    }
-}
-
-/* `locked`: the arguments are good, the block is live and no other stream uses it, and the stream's lock is held. */
-static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream, bool locked)
-{
-    if (!locked) {
-        if (!is_block(pool, block) || stream == NULL || stream->pool != pool) {
-            return WEIR_ERR_INVALID;
-        }
-        if (block->uses != NULL && state_of(block) == BLOCK_LIVE) {
-            close_uses(block);
-        }
-        stream_lock(stream);
-        if (state_of(block) != BLOCK_LIVE) {
-            stream_unlock(stream);
-            return WEIR_ERR_INVALID;
-        }
-    }
     const uint64_t address = block_address(block);
     record_free(pool, block, stream->lane);
     count_free(stream, block);
     drop_tag(stream, block);
-    const bool cached = block->uses == NULL && (front_push(pool, stream, block) || front_claim(pool, stream, block));
+    const bool cached = block->uses == NULL && front_keep(pool, stream, block);
     if (!cached) {
         weir__order_free(block, stream);
     }
     stream_unlock(stream);
-    if (!cached && (pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
-        return_now(pool, stream, address);
-    }
     if (!cached) {
+        if ((pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
+            return_now(pool, stream, address);
+        }
         prove(pool);
     }
     return WEIR_OK;
+}
+
+/* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
+static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
+{
+    if (!is_block(pool, block) || stream == NULL || stream->pool != pool) {
+        return WEIR_ERR_INVALID;
+    }
+    if (block->uses != NULL && state_of(block) == BLOCK_LIVE) {
+        close_uses(block);
+    }
+    if (!weir__stream_lock_try_shared(&stream->lock)) {
+        if (block->uses == NULL && weir__inbox_put(pool, block, stream)) {
+            return WEIR_OK;
+        }
+        stream_lock(stream);
+    }
+    if (state_of(block) != BLOCK_LIVE) {
+        stream_unlock(stream);
+        return WEIR_ERR_INVALID;
+    }
+    return free_missed(pool, block, stream);
 }
 
 /* The end of a free into the front cache of a block with a tag; the stream's lock is held. */
@@ -553,12 +506,12 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
 {
     if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool && block->uses == NULL &&
                stream_lock_try(&stream->lock))) {
-        if (UNLIKELY(state_of(block) != BLOCK_LIVE || block->size > stream->front_block_bytes)) {
+        if (UNLIKELY(state_of(block) != BLOCK_LIVE)) {
             stream_unlock(stream);
-            return free_slow(pool, block, stream, false);
+            return WEIR_ERR_INVALID;
         }
-        if (UNLIKELY(!front_push(pool, stream, block))) {
-            return free_slow(pool, block, stream, true);
+        if (UNLIKELY(block->size > front_block_bytes(stream) || !front_push(pool, stream, block))) {
+            return free_missed(pool, block, stream);
         }
         count_free(stream, block);
         if (UNLIKELY(block_tag(block) != 0)) {
@@ -567,7 +520,7 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
         stream_lock_release_tried(&stream->lock);
         return WEIR_OK;
     }
-    return free_slow(pool, block, stream, false);
+    return free_slow(pool, block, stream);
 }
 
 weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
@@ -703,10 +656,12 @@ struct live_visit {
     void *ctx;
 };
 
+/* A block that has come into an inbox since its stream was locked is listed too: its free is still to be recorded. */
 static void show_live(void *ctx, weir_block *block)
 {
     const struct live_visit *visit = ctx;
-    if (state_of(block) == BLOCK_LIVE) {
+    const weir_block_state state = state_of(block);
+    if (state == BLOCK_LIVE || state == BLOCK_RETURNED) {
         block->id = atomic_fetch_add_explicit(&block->pool->next_block_id, 1, memory_order_relaxed);
         visit->live(visit->ctx, block->id, block->size, block->stream->lane, block_address(block));
     }
@@ -728,7 +683,8 @@ weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
         }
         atomic_store_explicit(&pool->recorder, recorder, memory_order_release);
         for (size_t lane = 1; lane < pool->lanes; lane++) {
-            pool->streams[lane]->front_block_bytes = weir__pool_front_block_bytes(pool);
+            atomic_store_explicit(&pool->streams[lane]->front_block_bytes, weir__pool_front_block_bytes(pool),
+                                  memory_order_relaxed);
         }
     }
     weir__pool_unlock_all(pool);

@@ -2,9 +2,13 @@
  *
  *     pool.c     create, destroy, and the hot path: alloc and free through a stream's front cache
  *     order.c    everything that decides which freed memory a stream may have: the ladder, polling, waiting
+ *     inbox.c    frees by threads that do not feed the stream
  *     stream.c   streams, their clocks, and what callers tell about events
  *     region.c   taking regions from the device and giving them back
+ *     vm.c       the same with virtual memory: mapping, moving and unmapping granules
+ *     vm_place.c where a request needs the least new memory (pure)
  *     block.c    descriptors and the table from address to block
+ *     arena.c    arenas: a bump pointer over blocks of the pool
  *     inspect.c  walk, check, statistics
  *     tag.c      who holds what
  *     budget.c   the limits and the pressure callback
@@ -23,8 +27,13 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include <weir/arena.h>
+
 #include "internal.h"
 #include "stream_lock.h"
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 /* What a build with -DWEIR_CHECKS=n does beyond the ordinary:
  *     1   handles are looked up before they are followed: a foreign pointer is WEIR_ERR_INVALID, not a crash
@@ -42,6 +51,7 @@ typedef enum weir_block_state {
     BLOCK_TAKEN,   /* on its way to the caller: the strategy's books have it, the stream's counters do not */
     BLOCK_LIVE,    /* the caller's */
     BLOCK_CACHED,  /* in a front cache */
+    BLOCK_RETURNED, /* freed by a thread that does not feed the stream, in the stream's inbox: counted as live */
     BLOCK_PENDING, /* freed, waiting for several streams */
 } weir_block_state;
 
@@ -71,6 +81,7 @@ struct weir_block {
     weir_block *next;      /* in the list of unused or of pending blocks, or of a group on its way to the caller */
     uint64_t id;           /* for the recorder; means nothing while nobody records */
     _Atomic(weir_block *) chain; /* in the index by address */
+    _Atomic uint64_t pile;       /* bytes in the inbox from this block down */
 };
 
 /* Blocks by address, for whoever holds nothing else. It is made when it is first asked for, so that callers who keep
@@ -136,20 +147,24 @@ struct probe {
     bool in_flight;
 };
 
+/* Who frees into the inbox reads only what is hardly ever written, which is in cache lines of its own. */
 struct weir_stream {
     weir_pool *pool; /* what callers' arguments are checked against; NULL once retired */
-    struct stream_lock lock;
-    weir_tag tag; /* of what weir_pool_alloc hands out */
-    uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody records */
-    uint64_t cached_bytes;
-    struct stream_counters counters;
-    struct tag_counters *tags; /* by tag; NULL until the pool has one */
-    _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
     weir_pool *owner;
     void *native;
     uint64_t serial; /* never used twice in a pool */
+    _Atomic uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody records */
     weir_lane lane; /* the stream's number, from 1 */
+    weir_tag tag;   /* of what weir_pool_alloc hands out; under the lock */
+
+    /* From the lock's second line on, what is written under it: */
+    _Alignas(64) struct stream_lock lock;
+    _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
+    uint64_t cached_bytes;
+    struct stream_counters counters;
+    struct tag_counters *tags; /* by tag; NULL until the pool has one */
     struct probe probe;
+    _Atomic(weir_block *) returned; /* taken out of the inbox and not looked at yet; others see whether there is any */
     _Alignas(64) struct front_slot front[FRONT_SLOTS];
 
     /* Under the pool's lock: */
@@ -160,6 +175,9 @@ struct weir_stream {
     weir_tick last_free; /* the latest tick stamped on memory that went back to the strategy or is pending */
     weir_tick *clock;    /* by lane: this stream's tail is ordered after that lane's tick */
     size_t clock_lanes;
+
+    /* Without a lock: */
+    _Alignas(128) _Atomic(weir_block *) inbox; /* what other threads have freed on this stream: see inbox.c */
 };
 
 /* --- regions --- */
@@ -210,6 +228,7 @@ struct weir_pool {
 
     struct pool_region *regions; /* newest first */
     struct address_table region_table;
+    struct pool_vm *vm; /* NULL: the pool takes regions */
 
     weir_block *unused;
     struct block_chunk *chunks;
@@ -217,6 +236,9 @@ struct weir_pool {
     size_t blocks;                       /* descriptors in use */
     atomic_uint index_version;           /* odd while a chain is being changed under its readers */
     weir_block *pending;
+
+    weir_arena *arenas;
+    uint64_t arenas_made;
 
     uint64_t wait_rounds; /* how many have begun: see weir__order_wait_round */
     uint64_t slow_frees; /* by callers: what another thread's failing request may not have seen */
@@ -290,9 +312,43 @@ static inline uint64_t block_address(const weir_block *block)
     return atomic_load_explicit(&block->address, memory_order_relaxed);
 }
 
+/* --- counters and states (inline) --- */
+
+static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capacity)
+{
+    struct stream_counters *counters = &stream->counters;
+    counters->sizes[63u - (unsigned)__builtin_clzll(size)]++;
+    counters->requested += (int64_t)size;
+    if (UNLIKELY(counters->requested > counters->peak_requested)) {
+        counters->peak_requested = counters->requested;
+    }
+    counters->live += (int64_t)capacity;
+    if (UNLIKELY(counters->live > counters->peak_live)) {
+        counters->peak_live = counters->live;
+    }
+}
+
+static inline void count_free(weir_stream *stream, const weir_block *block)
+{
+    struct stream_counters *counters = &stream->counters;
+    counters->frees++;
+    counters->requested -= (int64_t)block->size;
+    counters->live -= (int64_t)block->capacity;
+}
+
 static inline weir_tag block_tag(const weir_block *block)
 {
     return atomic_load_explicit(&block->tag, memory_order_relaxed);
+}
+
+static inline weir_block_state state_of(const weir_block *block)
+{
+    return (weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed);
+}
+
+static inline uint64_t front_block_bytes(const weir_stream *stream)
+{
+    return atomic_load_explicit(&stream->front_block_bytes, memory_order_relaxed);
 }
 
 /* --- pool.c --- */
@@ -317,6 +373,7 @@ struct request {
     bool soft;                 /* the soft limit counts as the limit for the time being */
     bool limited;              /* the pool's own limit forbade growing */
     bool last_resort;          /* the device has refused: memory set apart for other kinds of requests will do */
+    uint64_t ceiling;          /* with virtual memory: what may be reserved, as the device said; 0 = it has not */
     weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */
 };
 
@@ -352,6 +409,25 @@ weir_stream *weir__order_unfinished_locked(weir_pool *pool, uint64_t round);
 weir_status weir__order_sync_in(weir_pool *pool, weir_stream *stream, uint64_t round);
 /* Pool lock held: takes a range for the request from a lane and makes a block of it. */
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
+/* Pool lock held: the same from neighbours that the stream may have, joined. */
+bool weir__order_join_locked(struct request *request);
+
+/* --- inbox.c --- */
+
+/* Frees a live block that no other stream uses, without the stream's lock, for a thread that does not feed the stream.
+ * False: it must be freed the ordinary way, or is not live. */
+bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream);
+/* Stream lock held, the pool's is not: a block of exactly that many granules out of what came in, NULL when there is
+ * none. What does not match goes where frees go. */
+weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t granules);
+/* Likewise: everything that is there now goes where frees go. True when there was something. */
+bool weir__inbox_clear(weir_pool *pool, weir_stream *stream);
+
+static inline bool inbox_is_empty(const weir_stream *stream)
+{
+    return atomic_load_explicit(&stream->inbox, memory_order_relaxed) == NULL &&
+           atomic_load_explicit(&stream->returned, memory_order_relaxed) == NULL;
+}
 
 /* --- stream.c --- */
 
@@ -372,8 +448,6 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
                                uint64_t *least);
 /* What region sizes are multiples of. */
 uint64_t weir__region_granularity(const weir_pool *pool);
-/* Pool lock held, let go while waiting: until no region is on its way from or to the device. */
-void weir__region_await_locked(weir_pool *pool);
 /* weir_pool_trim for the pool's own ends: not a call that a recorder would see. */
 weir_status weir__region_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released);
 /* Gives back the region at `address` if it is idle; no lock is held. */
@@ -381,6 +455,36 @@ weir_status weir__region_return_at(weir_pool *pool, uint64_t address);
 /* Gives back wholly free regions that nobody's work can touch, until `bytes` are returned or `keep` reserved remain.
  * No lock is held. Returns the bytes given back; *failed, when not NULL, takes a device failure. */
 uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep, weir_status *failed);
+
+/* Pool lock held, let go while waiting: until no memory is on its way from or to the device. */
+void weir__region_await_locked(weir_pool *pool);
+/* Pool lock held: this thread, which had set `growing`, has done. */
+void weir__region_end_growing_locked(weir_pool *pool);
+/* Pool lock held. What a front cache holds cannot merge, so it may hold a small share of the pool only. */
+void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
+
+/* --- vm.c: all but the last two need pool->vm --- */
+
+/* Turns the pool into one with virtual memory: WEIR_ERR_UNSUPPORTED, _INVALID, _NO_MEMORY. Called before it is used. */
+weir_status weir__vm_init(weir_pool *pool);
+/* Maps memory where the least is missing for the request, moves idle memory there before it takes too much, and serves the
+ * request. False: the device or the limit refused (see request). No lock is held. */
+bool weir__vm_grow(struct request *request);
+/* Returns idle granules until `keep` reserved bytes remain. No lock is held. Returns the bytes given back; *failed takes
+ * a failure. */
+uint64_t weir__vm_return_idle(weir_pool *pool, uint64_t keep, weir_status *failed);
+/* Pool lock held: whether the strategy's range is one whose memory is being moved, and has no block for that reason. */
+bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);
+/* Pool lock held: bytes of the granules that free memory makes up wholly, whoever may have it. */
+uint64_t weir__vm_free_granule_bytes_locked(weir_pool *pool);
+uint64_t weir__vm_granule(const weir_pool *pool);
+/* Pool lock held: the first broken rule of the books of granules; NULL. The sums are those of the strategy's walk: bytes
+ * taken by blocks or free, without memory, and being moved. */
+const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_t unmapped, uint64_t moving);
+void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats);
+/* Gives everything back to the device, each call tried twice; keeps the first failure. */
+void weir__vm_return_all(weir_pool *pool, weir_status *first);
+void weir__vm_fini(weir_pool *pool);
 
 /* --- block.c --- */
 
@@ -407,6 +511,11 @@ void weir__block_drop_uses(weir_block *block);
 bool weir__block_is_ours(weir_pool *pool, const weir_block *block);
 void weir__block_fini(weir_pool *pool);
 
+/* --- arena.c --- */
+
+/* The pool is being destroyed: its arenas answer WEIR_ERR_INVALID from now on. */
+void weir__arena_orphan_all(weir_pool *pool);
+
 /* --- inspect.c --- */
 
 /* The sums of all streams' counters. */
@@ -415,14 +524,22 @@ struct live_sums {
     int64_t live;
 };
 
-/* Remembers the peaks of live bytes when several streams share them out. No lock is held. */
-void weir__inspect_sample(weir_pool *pool);
+/* Remembers the peaks of live bytes when several streams share them out. No lock is held. Returns what is live. */
+uint64_t weir__inspect_sample(weir_pool *pool);
 
 /* --- tag.c --- */
 
 /* Stream lock held: the block, which is live, is counted under the tag, which is not 0; and no longer. */
 void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag);
 void weir__tag_drop(weir_stream *stream, weir_block *block);
+/* Stream lock held: what is counted under a tag no longer is. */
+static inline void drop_tag(weir_stream *stream, weir_block *block)
+{
+    if (UNLIKELY(block_tag(block) != 0)) {
+        weir__tag_drop(stream, block);
+    }
+}
+
 /* Pool lock held: room for counters on a stream that nobody knows yet; false without host memory. */
 bool weir__tag_prepare_locked(const weir_pool *pool, weir_stream *stream);
 /* Remembers peaks, as weir__inspect_sample does. No lock is held. */
@@ -453,8 +570,9 @@ bool weir__budget_press(const struct request *request);
 
 typedef enum survey_state {
     SURVEY_FREE,  /* in the strategy */
-    SURVEY_LOOSE, /* a block that nobody holds: cached or pending */
+    SURVEY_LOOSE, /* a block that nobody holds: cached, in an inbox or pending */
     SURVEY_TAKEN,
+    SURVEY_HOLE, /* addresses without memory */
 } survey_state;
 
 #define SURVEY_SEVERAL UINT32_MAX

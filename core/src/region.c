@@ -104,15 +104,14 @@ static weir_status ask_device(struct request *request, const struct wish *wish, 
     return status;
 }
 
-/* Pool lock held. What a front cache holds cannot merge, so it may hold a small share of the pool only. */
-static void count_reserved(weir_pool *pool, uint64_t more, uint64_t less)
+void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
 {
     pool->reserved_bytes += more;
     pool->reserved_bytes -= less;
     if (pool->reserved_bytes > pool->peak_reserved_bytes) {
         pool->peak_reserved_bytes = pool->reserved_bytes;
     }
-    weir__budget_note_locked(pool, more != 0);
+    weir__budget_note_locked(pool, more > less);
     uint64_t share = pool->reserved_bytes / front_cache_share;
     uint64_t most = pool->config.front_cache_bytes;
     atomic_store_explicit(&pool->front_limit, share < most ? share : most, memory_order_relaxed);
@@ -143,7 +142,7 @@ static bool enter_region(struct request *request, uint64_t address, uint64_t siz
     }
     pool->regions = region;
     weir__table_put(&pool->region_table, region);
-    count_reserved(pool, size, 0);
+    weir__region_count_locked(pool, size, 0);
     return true;
 }
 
@@ -160,7 +159,7 @@ static void forget_region(weir_pool *pool, struct pool_region *region)
     }
     weir__table_remove(&pool->region_table, region);
     pool->region_frees++;
-    count_reserved(pool, 0, region->size);
+    weir__region_count_locked(pool, 0, region->size);
     free(region);
 }
 
@@ -175,9 +174,9 @@ void weir__region_await_locked(weir_pool *pool)
     }
 }
 
-/* Pool lock held. Whoever saw `growing` under the pool's lock holds grown_mutex by the time it lets that go, so that this
- * cannot be missed. */
-static void end_growing(weir_pool *pool)
+/* Whoever saw `growing` under the pool's lock holds grown_mutex by the time it lets that go, so that this cannot be
+ * missed. */
+void weir__region_end_growing_locked(weir_pool *pool)
 {
     pool->growing = false;
     (void)pthread_mutex_lock(&pool->grown_mutex);
@@ -204,7 +203,7 @@ bool weir__region_grow(struct request *request, bool *again)
     weir_pool *pool = request->pool;
     struct wish wish;
     *again = false;
-    weir__inspect_sample(pool);
+    (void)weir__inspect_sample(pool);
     pool_lock(pool);
     if (pool->growing) {
         weir__region_await_locked(pool);
@@ -233,7 +232,7 @@ bool weir__region_grow(struct request *request, bool *again)
     if (status == WEIR_OK && !entered) {
         refuse_region(pool, address, size);
     }
-    end_growing(pool);
+    weir__region_end_growing_locked(pool);
     pool_unlock(pool);
     return served;
 }
@@ -265,7 +264,7 @@ static weir_status hand_back(weir_pool *pool, struct pool_region *region)
     weir_status status = weir_device_region_free(pool->device, region->address, region->size);
     uint64_t took = wall_ns() - began;
     pool_lock(pool);
-    end_growing(pool);
+    weir__region_end_growing_locked(pool);
     pool->device_ns += took;
     if (status == WEIR_OK) {
         forget_region(pool, region);
@@ -333,12 +332,18 @@ uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep
     return returned;
 }
 
+static uint64_t return_down_to(weir_pool *pool, uint64_t keep, weir_status *status)
+{
+    return pool->vm != NULL ? weir__vm_return_idle(pool, keep, status)
+                            : weir__region_return_idle(pool, UINT64_MAX, keep, status);
+}
+
 weir_status weir__region_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released)
 {
     weir_status status = WEIR_OK;
     (void)weir__order_flush(pool, NULL);
     (void)weir__order_poll(pool);
-    uint64_t bytes = weir__region_return_idle(pool, UINT64_MAX, keep_bytes, &status);
+    uint64_t bytes = return_down_to(pool, keep_bytes, &status);
     const uint64_t round = weir__order_wait_round(pool);
     while (status == WEIR_OK && (flags & WEIR_TRIM_WAIT) != 0) {
         pool_lock(pool);
@@ -348,7 +353,7 @@ weir_status weir__region_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t fla
             break;
         }
         status = weir__order_sync_in(pool, stream, round);
-        bytes += weir__region_return_idle(pool, UINT64_MAX, keep_bytes, &status);
+        bytes += return_down_to(pool, keep_bytes, &status);
     }
     if (released != NULL) {
         *released = bytes;

@@ -110,7 +110,7 @@ static void settle_in(weir_stream *place, void *native)
     place->serial = ++place->owner->next_serial;
     place->retired = false;
     place->tag = 0;
-    place->front_block_bytes = weir__pool_front_block_bytes(place->owner);
+    atomic_store_explicit(&place->front_block_bytes, weir__pool_front_block_bytes(place->owner), memory_order_relaxed);
     place->pool = place->owner;
 }
 
@@ -144,7 +144,7 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
     } while (place != NULL && !move_in(pool, place, native_stream));
     found = found != NULL ? found : place;
     if (found == NULL) {
-        weir__inspect_sample(pool); /* from the second stream on, peaks are sampled: keep what was exact */
+        (void)weir__inspect_sample(pool); /* from the second stream on, peaks are sampled: keep what was exact */
         pool_lock(pool);
         found = find_native(pool, native_stream); /* another thread may have been first */
         if (found == NULL && (found = new_place(pool)) != NULL) {
@@ -167,7 +167,7 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
     weir__order_done_locked(stream, atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed));
     stream->retired = true;
     stream->pool = NULL;
-    stream->front_block_bytes = 0;
+    atomic_store_explicit(&stream->front_block_bytes, 0, memory_order_relaxed);
     stream->native = NULL;
     if (stream->clock_lanes > 0) {
         memset(stream->clock, 0, stream->clock_lanes * sizeof(*stream->clock));
@@ -192,6 +192,7 @@ weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
         }
     }
     stream_visit(stream);
+    (void)weir__order_flush_locked(pool, stream); /* what other threads have freed meanwhile */
     weir_event *event = stream->probe.event;
     stream->probe = (struct probe){ 0 };
     pool_lock(pool);
@@ -267,14 +268,22 @@ static void record_event(weir_pool *pool, weir_trace_kind kind, const void *even
     }
 }
 
+/* The tick of every free on the stream up to now, by whatever thread; later ones get a higher one. */
+static weir_tick close_tick(weir_pool *pool, weir_stream *stream)
+{
+    stream_visit(stream);
+    (void)weir__inbox_clear(pool, stream);
+    const weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
+    stream_unlock(stream);
+    return tick;
+}
+
 weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream *stream)
 {
     if (pool == NULL || event == NULL || stream == NULL || stream->pool != pool) {
         return WEIR_ERR_INVALID;
     }
-    stream_visit(stream);
-    weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
-    stream_unlock(stream);
+    const weir_tick tick = close_tick(pool, stream);
     pool_lock(pool);
     struct known_event *known = event_find(pool, event);
     known = known != NULL ? known : event_new(pool, event);
@@ -320,9 +329,7 @@ weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream)
     if (pool == NULL || stream == NULL || stream->pool != pool) {
         return WEIR_ERR_INVALID;
     }
-    stream_visit(stream);
-    weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
-    stream_unlock(stream);
+    const weir_tick tick = close_tick(pool, stream);
     pool_lock(pool);
     weir__order_done_locked(stream, tick);
     clock_done(pool, stream->clock, stream->clock_lanes);

@@ -118,6 +118,26 @@ static void judge_sharing(struct stream_lock *lock)
     }
 }
 
+bool weir__stream_lock_try_shared(struct stream_lock *lock)
+{
+    if (lock->off) {
+        return true;
+    }
+    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != weir__lock_shared ||
+        atomic_flag_test_and_set_explicit(&lock->held, memory_order_acquire)) {
+        return false;
+    }
+    /* The first owner may have got its bias back in between. */
+    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != weir__lock_shared) {
+        atomic_flag_clear_explicit(&lock->held, memory_order_release);
+        return false;
+    }
+    if (lock->home == stream_lock_self()) {
+        judge_sharing(lock);
+    }
+    return true;
+}
+
 void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress, bool stays)
 {
     unsigned spins = 0;

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* A block that is cached or pending. */
+/* A block that is cached, returned or pending. */
 struct loose {
     uint64_t address;
     uint32_t stuck;
@@ -20,28 +20,30 @@ struct taking {
     const weir_stream *stream;
     const weir_tick *limits;
     struct survey *survey;
-    size_t room; /* pieces */
     struct loose *loose;
     size_t loose_count;
     size_t loose_room;
-    bool short_of_room;
 };
+
+static bool count_range(void *ctx, const weir_range_info *range)
+{
+    (void)range;
+    ++*(size_t *)ctx;
+    return true;
+}
 
 static bool note_range(void *ctx, const weir_range_info *range)
 {
     struct taking *taking = ctx;
-    if (taking->survey->count == taking->room) {
-        taking->short_of_room = true;
-        return false;
-    }
-    const bool usable = range->taken || range->lane >= taking->pool->lanes || range->tick <= taking->limits[range->lane];
+    const bool hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
+    const bool usable = range->taken || hole || range->tick <= taking->limits[range->lane];
     taking->survey->pieces[taking->survey->count++] = (struct survey_piece){
         .address = range->address,
         .size = range->size,
         .region = range->region_address,
         .region_size = range->region_size,
         .stuck = usable ? 0 : range->lane,
-        .state = range->taken ? SURVEY_TAKEN : SURVEY_FREE,
+        .state = range->taken ? SURVEY_TAKEN : hole ? SURVEY_HOLE : SURVEY_FREE,
     };
     return true;
 }
@@ -61,8 +63,8 @@ static uint32_t stuck_on(const struct taking *taking, const weir_block *block)
 static void note_loose(void *ctx, weir_block *block)
 {
     struct taking *taking = ctx;
-    const uint32_t state = atomic_load_explicit(&block->state, memory_order_relaxed);
-    if (state != BLOCK_CACHED && state != BLOCK_PENDING) {
+    const weir_block_state state = state_of(block);
+    if (state != BLOCK_CACHED && state != BLOCK_RETURNED && state != BLOCK_PENDING) {
         return;
     }
     if (taking->loose_count < taking->loose_room) {
@@ -99,11 +101,10 @@ static void mark_loose(struct survey *survey, const struct loose *loose, size_t 
 static bool copy_locked(struct taking *taking)
 {
     weir_pool *pool = taking->pool;
-    weir_strategy_stats stats = WEIR_STRATEGY_STATS_INIT;
-    pool->strategy->stats(pool->state, &stats);
+    size_t count = 0;
+    pool->strategy->walk(pool->state, count_range, &count);
     taking->limits = weir__order_limits_locked(pool, taking->stream);
-    taking->room = (size_t)(stats.taken_ranges + stats.free_ranges) + 1;
-    taking->survey->pieces = malloc(taking->room * sizeof(*taking->survey->pieces));
+    taking->survey->pieces = malloc((count + 1) * sizeof(*taking->survey->pieces));
     if (taking->survey->pieces == NULL) {
         return false;
     }
@@ -120,7 +121,7 @@ static bool copy_locked(struct taking *taking)
         /* Front caches change under their streams' locks: what came meanwhile is left out. */
         taking->loose_count = taking->loose_count < taking->loose_room ? taking->loose_count : taking->loose_room;
     }
-    return !taking->short_of_room;
+    return true;
 }
 
 bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey *survey)

@@ -204,6 +204,7 @@ static void sum_up(weir_pool *pool, struct tag_sums *sums)
         pool_unlock(pool);
         if (stream != NULL) {
             stream_visit(stream);
+            (void)weir__inbox_clear(pool, stream);
             add_stream(sums, stream);
             stream_unlock(stream);
         }
@@ -305,7 +306,7 @@ struct tag_tally {
 static void take_off(void *ctx, weir_block *block)
 {
     struct tag_tally *tally = ctx;
-    if (atomic_load_explicit(&block->state, memory_order_relaxed) != BLOCK_LIVE) {
+    if (state_of(block) != BLOCK_LIVE && state_of(block) != BLOCK_RETURNED) {
         tally->stray |= block_tag(block) != 0;
         return;
     }

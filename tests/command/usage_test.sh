@@ -59,6 +59,12 @@ bad '--capacity 12parsecs' replay good.wtr --capacity 12parsecs
 bad '--capacity 99999999999999999999GiB' replay good.wtr --capacity 99999999999999999999GiB
 bad '--seed x' replay good.wtr --seed x
 bad '--growth sideways' replay good.wtr --growth sideways
+for range in '' 1 1.3: 1:x x:1 1:2:0 0:1 1:1.2345 1..2:3 -1:2 1:2:0.01:3 1:101 ' 1:2'; do
+    bad "--sweep=$range: not FROM:TO:STEP" replay good.wtr "--sweep=$range"
+done
+bad '--sweep=1.3:1: ends below' replay good.wtr --sweep=1.3:1
+bad '--sweep=1:2:0.005: more than 101 factors' replay good.wtr --sweep=1:2:0.005
+bad '--limit and --sweep' replay good.wtr --sweep --limit 4MiB
 bad 'needs a value' replay good.wtr --strategy
 bad 'unknown option --frob' replay good.wtr --frob
 bad 'no trace is named' replay
@@ -99,6 +105,19 @@ good 'more than any device has' replay absurd.wtr --strategy caching,pytorch,dir
 printf '#wtr 1\n#dev 0 cap=1\na 0 0 8 0 0\n' >tiny.wtr
 bad '#dev 0 cap=1' replay tiny.wtr
 
+# A sweep: the two ends of a bar, where memory runs out and from where on it does not; figures for scripts, the same from
+# run to run; the report has them too.
+good 'limits of 1.00 to 1.30 times peak live' replay "$small" --sweep --strategy caching,direct
+grep -qE '^  caching +1\.[0-9]{2} +[0-9.]+ MiB +event [0-9]+  [0-9]+#+$' out || complain 'a sweep shows no bar'
+good ' 0.005 ' replay good.wtr --sweep=0.005:0.9:0.095 --strategy direct
+[ "$(tail -n 1 out | grep -o '#*$' | wc -c)" = 11 ] || complain 'a bar is not as long as its range'
+good '"always_served_from"' replay "$small" --sweep=1:1.2:0.1 --json
+[ "$(grep -c '"factor"' out)" = 9 ] || complain 'a sweep in JSON does not have three factors for three strategies'
+good '' replay "$small" --json --strategy caching
+grep -q '"sweep"' out && complain 'a sweep that nobody asked for'
+sweep() { "$weir" replay "$small" --json --seed 3 --sweep --strategy caching,pytorch | sed -n '/"sweep"/,$p'; }
+[ "$(sweep)" = "$(sweep)" ] || complain 'the same sweep gave different figures'
+
 # A converted trace reads back the same, packed or not.
 for name in one.wtr two.wtr.xz three.wtr.gz; do
     "$weir" import -q "$small" -o "$name" || complain "import to $name"
@@ -111,9 +130,10 @@ figures() { "$weir" replay "$small" --json --seed "$1" | grep -vE 'p50|p99|p999|
 [ "$(figures 7)" = "$(figures 7)" ] || complain 'the same seed gave different figures'
 
 # The page is whole, carries its data and asks nothing of the network.
-"$weir" replay "$small" --report page.html >/dev/null || complain 'no report'
+"$weir" replay "$small" --sweep --report page.html >/dev/null || complain 'no report'
 tail -n 2 page.html | grep -q '</html>' || complain 'the report is not whole'
 grep -q '"strategy":"caching"' page.html || complain 'the report carries no data'
+grep -q '"sweep":{"peak_live_bytes"' page.html || complain 'the report does not carry the sweep'
 grep -q '@WEIR_DATA@' page.html && complain 'the report still has its placeholder'
 grep -qE '(src|href)="?https?:' page.html && complain 'the report asks the network'
 

@@ -13,6 +13,7 @@
  *   STRATEGY_LOOSE_RANGES   1: free neighbours of one lane may be several ranges, each with a tick of its own; alloc
  *                           may join them
  *   STRATEGY_TIES_BY_ADDRESS 1: between equally good regions the lower address wins
+ *   STRATEGY_GROUPS_REGIONS 1: walk shows the regions of one strategy after those of another
  *
  * The reference (struct rig) is a sorted list of ranges with lanes and ticks. It does by hand what each call must do,
  * except choosing a place, and after every call compares: the walk range by range, every statistic with what the walk
@@ -53,6 +54,9 @@
 #endif
 #ifndef STRATEGY_TIES_BY_ADDRESS
 #define STRATEGY_TIES_BY_ADDRESS 0
+#endif
+#ifndef STRATEGY_GROUPS_REGIONS
+#define STRATEGY_GROUPS_REGIONS 0
 #endif
 
 #define LANES 5 /* the open lane and four streams */
@@ -102,9 +106,21 @@ struct rig {
     uint64_t low; /* the next region goes above or below what is used */
     uint64_t high;
     weir_tick now[LANES]; /* the latest tick of each lane's stream */
+    bool one_kind;        /* all regions are for requests of every size */
     uint64_t seed;        /* of the random program, for messages */
     unsigned step;
 };
+
+/* The strategy serves pools with virtual memory: it has an unmapped lane. */
+static bool claims(const struct rig *rig)
+{
+    return rig->ops->claim != NULL;
+}
+
+static weir_tick tick_now(const struct rig *rig, weir_lane lane)
+{
+    return lane == WEIR_LANE_OPEN || lane == WEIR_LANE_UNMAPPED ? 0 : rig->now[lane];
+}
 
 static bool private_lanes(const struct rig *rig)
 {
@@ -277,6 +293,30 @@ static bool note_range(void *ctx, const weir_range_info *info)
     return true;
 }
 
+/* Puts regions that come in groups into the order in which they were added. Ranges stay in the order of the walk, so
+ * those of a region that it shows in two parts only fit together when nothing is missing between them. */
+static void sort_regions(struct rig *rig)
+{
+    for (size_t i = 1; i < rig->seen.count; i++) {
+        const struct piece piece = rig->seen.at[i];
+        size_t to = i;
+        while (to > 0 && rig->seen.at[to - 1].region > piece.region) {
+            rig->seen.at[to] = rig->seen.at[to - 1];
+            to--;
+        }
+        rig->seen.at[to] = piece;
+    }
+}
+
+static void look(struct rig *rig)
+{
+    rig->seen.count = 0;
+    rig->ops->walk(rig->state, note_range, rig);
+    if (STRATEGY_GROUPS_REGIONS) {
+        sort_regions(rig);
+    }
+}
+
 /* Rule 1 by itself, so that a wrong walk is named before ranges are compared. */
 static void require_tiling(const struct rig *rig)
 {
@@ -389,7 +429,7 @@ static weir_strategy_stats add_up(const struct rig *rig)
         if (piece->taken) {
             sum.taken_ranges++;
             sum.taken_bytes += piece->size;
-        } else {
+        } else if (piece->lane != WEIR_LANE_UNMAPPED) {
             sum.free_ranges++;
             sum.free_bytes += piece->size;
             sum.largest_free_bytes =
@@ -418,13 +458,15 @@ static void require_stats(const struct rig *rig)
     for (weir_lane lane = 0; lane < LANES; lane++) {
         require_lane_stats(rig, lane);
     }
+    if (claims(rig)) {
+        require_lane_stats(rig, WEIR_LANE_UNMAPPED);
+    }
 }
 
 /* After every call. */
 static void compare(struct rig *rig)
 {
-    rig->seen.count = 0;
-    rig->ops->walk(rig->state, note_range, rig);
+    look(rig);
     require_tiling(rig);
     if (STRATEGY_LOOSE_RANGES) {
         require_no_less(rig);
@@ -451,6 +493,9 @@ static void start(struct rig *rig, enum layout layout)
     for (weir_lane lane = 0; rig->ops->lane_add != NULL && lane < LANES; lane++) {
         assert_int_equal(rig->ops->lane_add(rig->state, lane), WEIR_OK);
         assert_int_equal(rig->ops->lane_add(rig->state, lane), WEIR_OK);
+    }
+    if (claims(rig) && rig->ops->lane_add != NULL) {
+        assert_int_equal(rig->ops->lane_add(rig->state, WEIR_LANE_UNMAPPED), WEIR_OK);
     }
     compare(rig);
 }
@@ -481,7 +526,7 @@ static size_t add_region(struct rig *rig, uint64_t size, uint64_t hint, weir_lan
     rig->high = address + size > rig->high ? address + size : rig->high;
     void *handle = NULL;
     weir_status status =
-        rig->ops->region_add(rig->state, address, size, hint, lane, rig->now[lane], &handle);
+        rig->ops->region_add(rig->state, address, size, hint, lane, tick_now(rig, lane), &handle);
     REQUIRE(rig, status == WEIR_OK, "region_add failed");
     size_t index = rig->region_count;
     rig->regions = must(realloc(rig->regions, (index + 1) * sizeof *rig->regions));
@@ -489,7 +534,7 @@ static size_t add_region(struct rig *rig, uint64_t size, uint64_t hint, weir_lan
         .address = address, .size = size, .hint = hint, .handle = handle, .alive = true};
     rig->region_count++;
     struct piece whole = {
-        .region = index, .address = address, .size = size, .lane = lane, .tick = rig->now[lane]};
+        .region = index, .address = address, .size = size, .lane = lane, .tick = tick_now(rig, lane)};
     insert_piece(&rig->book, rig->book.count, &whole);
     compare(rig);
     return index;
@@ -511,9 +556,30 @@ static bool removable(const struct rig *rig, size_t region, const weir_tick *lim
     return true;
 }
 
+/* Whether a region may go, and which: some region that may, whichever. */
+static void require_idle_found(const struct rig *rig, const weir_tick *limits, size_t lanes)
+{
+    bool expected = false;
+    uint64_t address = 77;
+    for (size_t i = 0; i < rig->region_count; i++) {
+        expected |= rig->regions[i].alive && removable(rig, i, limits, lanes);
+    }
+    bool found = rig->ops->region_idle(rig->state, limits, lanes, &address);
+    REQUIRE(rig, found || address == 77, "region_idle wrote its result and found none");
+    REQUIRE(rig, found == expected, "region_idle missed a region, or found one where none may go");
+    if (found) {
+        size_t region = region_at(rig, address);
+        REQUIRE(rig, region < rig->region_count && removable(rig, region, limits, lanes),
+                "region_idle found a region that may not go");
+    }
+}
+
 static bool remove_region(struct rig *rig, size_t region, const weir_tick *limits, size_t lanes)
 {
     bool expected = removable(rig, region, limits, lanes);
+    if (rig->ops->region_idle != NULL) {
+        require_idle_found(rig, limits, lanes);
+    }
     weir_status status =
         rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, lanes);
     REQUIRE(rig, status == WEIR_OK || status == WEIR_ERR_BUSY,
@@ -547,7 +613,7 @@ static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, ui
     if (STRATEGY_WHOLE_REGIONS) {
         return place->hint == size && bytes >= size && (place->address & (align - 1)) == 0;
     }
-    return is_small(place->hint) == is_small(size) &&
+    return (place->hint == 0 || is_small(place->hint) == is_small(size)) &&
            bytes >= round_up(size, granule) + (align > granule ? align - granule : 0);
 }
 
@@ -595,6 +661,8 @@ static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t si
         return NULL;
     }
     REQUIRE(rig, range.token != NULL, "alloc gave no token");
+    REQUIRE(rig, (rig->ops->flags & WEIR_STRATEGY_EVEN_TOKENS) == 0 || (uintptr_t)range.token % 2 == 0,
+            "a token is odd");
     REQUIRE(rig, range.size >= size, "alloc handed out less than asked");
     REQUIRE(rig, range.size % rig->ops->granule_bytes == 0, "alloc handed out a part of a granule");
     REQUIRE(rig, (range.address & (align - 1)) == 0, "alloc missed the alignment");
@@ -617,7 +685,7 @@ static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t si
 static void free_token(struct rig *rig, void *token, weir_lane lane)
 {
     size_t index = piece_with_token(rig, token);
-    weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : rig->now[lane];
+    weir_tick tick = tick_now(rig, lane);
     rig->ops->free(rig->state, token, lane, tick);
     struct piece *piece = &rig->book.at[index];
     piece->taken = false;
@@ -634,7 +702,8 @@ static void free_token(struct rig *rig, void *token, weir_lane lane)
 static uint64_t promote(struct rig *rig, weir_lane lane, weir_tick limit)
 {
     uint64_t expected = 0;
-    for (size_t i = 0; i < rig->book.count && !private_lanes(rig) && lane != WEIR_LANE_OPEN; i++) {
+    const bool moves = !private_lanes(rig) && lane != WEIR_LANE_OPEN && lane != WEIR_LANE_UNMAPPED;
+    for (size_t i = 0; i < rig->book.count && moves; i++) {
         struct piece *piece = &rig->book.at[i];
         if (!piece->taken && piece->lane == lane && piece->tick <= limit) {
             expected += piece->size;
@@ -718,21 +787,20 @@ static void book_gathered(struct rig *rig, const struct piece *whole, const weir
     join_all(&rig->book);
 }
 
-static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, size_t lanes,
-                   uint64_t size, uint64_t align)
+static bool gather_as(struct rig *rig, weir_lane lane, const weir_tick *limits, size_t lanes,
+                      uint64_t size, uint64_t align, bool last_resort)
 {
     bool fits = some_run_fits(rig, limits, lanes, size, align);
     weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : rig->now[lane];
     bool found =
-        rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align, STRATEGY_SETS_ASIDE);
+        rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align, last_resort);
     if (!found) {
         REQUIRE(rig, STRATEGY_REFUSES_EARLY || !fits,
                 "gather found nothing although eligible neighbours fit");
         compare(rig);
         return false;
     }
-    rig->seen.count = 0;
-    rig->ops->walk(rig->state, note_range, rig);
+    look(rig);
     const struct piece *changed = gathered_range(rig, lane);
     if (changed != NULL) {
         struct piece whole = *changed;
@@ -746,6 +814,62 @@ static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, siz
     return true;
 }
 
+static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, size_t lanes,
+                   uint64_t size, uint64_t align)
+{
+    return gather_as(rig, lane, limits, lanes, size, align, STRATEGY_SETS_ASIDE);
+}
+
+/* Whether all of [address, end) is free and what is asked for. `limits` NULL: unmapped. */
+static bool claimable(const struct rig *rig, uint64_t address, uint64_t end, const weir_tick *limits, size_t lanes)
+{
+    size_t region = rig->book.at[piece_at(rig, address)].region;
+    for (size_t i = piece_at(rig, address); address < end; i++) {
+        if (i == rig->book.count || rig->book.at[i].region != region) {
+            return false;
+        }
+        const struct piece *piece = &rig->book.at[i];
+        if (limits != NULL ? !eligible(piece, limits, lanes) : piece->taken || piece->lane != WEIR_LANE_UNMAPPED) {
+            return false;
+        }
+        address = piece->address + piece->size;
+    }
+    return true;
+}
+
+/* The token, NULL when the memory is not free as asked. */
+static void *claim(struct rig *rig, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes)
+{
+    const weir_range unset = {.address = 77, .size = 77, .token = rig};
+    weir_range range = unset;
+    const bool expected = claimable(rig, address, address + size, limits, lanes);
+    const weir_status status = rig->ops->claim(rig->state, address, size, limits, lanes, &range);
+    REQUIRE(rig, status == WEIR_OK || status == WEIR_ERR_BUSY, "claim: neither done nor busy");
+    REQUIRE(rig, expected || status == WEIR_ERR_BUSY, "claim took memory that is not free as asked");
+    REQUIRE(rig, !expected || status == WEIR_OK, "claim refused memory that is free as asked");
+    if (!expected) {
+        REQUIRE(rig, range.address == unset.address && range.size == unset.size && range.token == unset.token,
+                "a failed claim wrote its result");
+        compare(rig);
+        return NULL;
+    }
+    REQUIRE(rig, range.address == address && range.size == size && range.token != NULL,
+            "claim took something else than it was asked for");
+    if (address + size < rig->regions[rig->book.at[piece_at(rig, address)].region].address +
+                             rig->regions[rig->book.at[piece_at(rig, address)].region].size) {
+        (void)split_at(rig, address + size);
+    }
+    const size_t first = split_at(rig, address);
+    rig->book.at[first].taken = true;
+    rig->book.at[first].token = range.token;
+    while (rig->book.at[first].size < size) {
+        rig->book.at[first].size += rig->book.at[first + 1].size;
+        erase_piece(&rig->book, first + 1);
+    }
+    compare(rig);
+    return range.token;
+}
+
 /* A region as the pool would ask for it; the request that it was asked for must fit then. */
 static void *grow(struct rig *rig, weir_lane lane, uint64_t size, uint64_t align, uint64_t gap)
 {
@@ -755,7 +879,7 @@ static void *grow(struct rig *rig, weir_lane lane, uint64_t size, uint64_t align
             "region_size: too small or no multiple of the granularity");
     uint64_t start_at =
         STRATEGY_WHOLE_REGIONS && align > rig->ops->granule_bytes ? align : rig->ops->granule_bytes;
-    add_region(rig, bytes, size, lane, start_at, gap);
+    add_region(rig, bytes, rig->one_kind ? 0 : size, lane, start_at, gap);
     void *token = alloc(rig, lane, WEIR_TICK_MAX, size, align, NULL);
     REQUIRE(rig, token != NULL,
             "alloc fails in a new region of the size that region_size asked for");
@@ -1106,8 +1230,11 @@ static void promote_opens_one_lane(void **state)
     promote(&rig, 1, 41);
     promote(&rig, 3, WEIR_TICK_MAX);
     promote(&rig, 4, WEIR_TICK_MAX);
-    if (!private_lanes(&rig) && !STRATEGY_REFUSES_EARLY) {
-        assert_non_null(alloc(&rig, WEIR_LANE_OPEN, WEIR_TICK_MAX, 8 * granule, 1, NULL));
+    if (!private_lanes(&rig) && !STRATEGY_REFUSES_EARLY &&
+        alloc(&rig, WEIR_LANE_OPEN, WEIR_TICK_MAX, 8 * granule, 1, NULL) == NULL) {
+        weir_tick limits[LANES];
+        set_limits(limits, WEIR_TICK_MAX);
+        assert_true(STRATEGY_SETS_ASIDE && gather(&rig, WEIR_LANE_OPEN, limits, LANES, 8 * granule, 1));
     }
     stop(&rig);
 }
@@ -1270,6 +1397,210 @@ static void gather_loses_no_tick_of_its_own_lane(void **state)
     stop(&rig);
 }
 
+/* A last resort finds what alloc would, although alloc was not asked, in the lane itself and between neighbours. */
+static void last_resort_needs_no_refusal(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if (cannot_gather(&rig)) {
+        stop(&rig);
+        skip();
+    }
+    uint64_t granule = rig.ops->granule_bytes;
+    weir_tick limits[LANES];
+    set_limits(limits, 0);
+    limits[2] = WEIR_TICK_MAX;
+    rig.now[2] = 6;
+    add_region(&rig, 16 * granule, granule, 2, granule, 0);
+    for (uint64_t granules = 1; granules <= 5; granules++) {
+        rig.now[2]++;
+        assert_true(gather_as(&rig, 2, limits, LANES, granules * granule, 1, true));
+    }
+    assert_true(gather_as(&rig, 2, limits, LANES, granule, 1, true));
+    assert_false(gather_as(&rig, 2, limits, LANES, granule, 1, true));
+    stop(&rig);
+}
+
+/* --- claims: what a pool with virtual memory asks for --- */
+
+static bool cannot_claim(struct rig *rig)
+{
+    if (!claims(rig)) {
+        stop(rig);
+        return true;
+    }
+    return false;
+}
+
+/* A hole is cut where the pool says, and given to a lane it serves that lane's stream. */
+static void claim_takes_exactly_what_it_is_asked_for(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if (cannot_claim(&rig)) {
+        skip();
+    }
+    const uint64_t granule = rig.ops->granule_bytes;
+    const size_t region = add_region(&rig, 16 * granule, 0, WEIR_LANE_UNMAPPED, granule, 0);
+    add_region(&rig, 16 * granule, 0, WEIR_LANE_UNMAPPED, granule, 0); /* touches the first one */
+    const uint64_t at = rig.regions[region].address;
+    void *middle = claim(&rig, at + 4 * granule, 4 * granule, NULL, 0);
+    assert_non_null(middle);
+    assert_null(claim(&rig, at + 4 * granule, 4 * granule, NULL, 0)); /* taken */
+    assert_null(claim(&rig, at + 2 * granule, 3 * granule, NULL, 0)); /* its end is */
+    assert_null(claim(&rig, at + 7 * granule, 2 * granule, NULL, 0)); /* its start is */
+    assert_null(claim(&rig, at + 12 * granule, 8 * granule, NULL, 0)); /* in two regions */
+    void *next = claim(&rig, at + 8 * granule, granule, NULL, 0);
+    void *last = claim(&rig, at + 15 * granule, granule, NULL, 0);
+    void *first = claim(&rig, at, granule, NULL, 0);
+    assert_true(next != NULL && last != NULL && first != NULL);
+    free_token(&rig, middle, 1);
+    assert_null(claim(&rig, at + 4 * granule, granule, NULL, 0)); /* no hole any more */
+    free_token(&rig, next, 2);
+    free_token(&rig, last, WEIR_LANE_UNMAPPED);
+    free_token(&rig, first, WEIR_LANE_UNMAPPED);
+    if (!STRATEGY_REFUSES_EARLY) {
+        assert_non_null(alloc(&rig, 1, WEIR_TICK_MAX, 4 * granule, 1, NULL));
+        assert_non_null(alloc(&rig, 2, WEIR_TICK_MAX, granule, 1, NULL));
+    }
+    stop(&rig);
+}
+
+/* No call but claim makes anything of addresses without memory. */
+static void unmapped_memory_is_nobodys(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if (cannot_claim(&rig)) {
+        skip();
+    }
+    const uint64_t granule = rig.ops->granule_bytes;
+    const size_t region = add_region(&rig, 8 * granule, 0, WEIR_LANE_UNMAPPED, granule, 0);
+    weir_tick limits[LANES];
+    set_limits(limits, WEIR_TICK_MAX);
+    for (weir_lane lane = 0; lane < LANES; lane++) {
+        assert_null(alloc(&rig, lane, WEIR_TICK_MAX, 1, 1, NULL));
+        assert_false(rig.ops->gather(rig.state, lane, 0, limits, LANES, granule, 1, true));
+    }
+    assert_int_equal(promote(&rig, WEIR_LANE_UNMAPPED, WEIR_TICK_MAX), 0);
+    assert_false(remove_region(&rig, region, limits, LANES));
+    assert_null(claim(&rig, rig.regions[region].address, granule, limits, LANES));
+    /* Two free halves around a hole are two. */
+    void *low = claim(&rig, rig.regions[region].address, 2 * granule, NULL, 0);
+    void *high = claim(&rig, rig.regions[region].address + 6 * granule, 2 * granule, NULL, 0);
+    free_token(&rig, low, 1);
+    free_token(&rig, high, 2);
+    assert_false(rig.ops->gather(rig.state, 1, 0, limits, LANES, 5 * granule, 1, true));
+    assert_false(remove_region(&rig, region, limits, LANES));
+    stop(&rig);
+}
+
+/* What is taken away again in any order is one hole in the end. */
+static void holes_grow_together(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if (cannot_claim(&rig)) {
+        skip();
+    }
+    const uint64_t granule = rig.ops->granule_bytes;
+    const size_t region = add_region(&rig, 8 * granule, 0, WEIR_LANE_UNMAPPED, granule, 0);
+    const uint64_t at = rig.regions[region].address;
+    void *whole = claim(&rig, at, 8 * granule, NULL, 0);
+    free_token(&rig, whole, 3);
+    weir_tick limits[LANES];
+    set_limits(limits, 0);
+    limits[3] = WEIR_TICK_MAX;
+    static const unsigned order[8] = {3, 0, 7, 5, 4, 1, 6, 2};
+    for (size_t i = 0; i < 8; i++) {
+        void *token = claim(&rig, at + order[i] * granule, granule, limits, LANES);
+        assert_non_null(token);
+        free_token(&rig, token, WEIR_LANE_UNMAPPED);
+    }
+    weir_lane_stats stats = WEIR_LANE_STATS_INIT;
+    rig.ops->lane_stats(rig.state, WEIR_LANE_UNMAPPED, &stats);
+    assert_int_equal(stats.ranges, 1);
+    assert_int_equal(stats.bytes, 8 * granule);
+    assert_non_null(claim(&rig, at, 8 * granule, NULL, 0));
+    stop(&rig);
+}
+
+/* A claim across lanes asks each of them, and what it cuts off at both ends keeps lane and tick. */
+static void claim_asks_every_lane(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if (cannot_claim(&rig)) {
+        skip();
+    }
+    const uint64_t granule = rig.ops->granule_bytes;
+    const size_t region = add_region(&rig, 12 * granule, 0, WEIR_LANE_UNMAPPED, granule, 0);
+    const uint64_t at = rig.regions[region].address;
+    static const weir_lane lanes[3] = {1, 2, WEIR_LANE_OPEN};
+    void *tokens[3];
+    for (uint64_t i = 0; i < 3; i++) {
+        tokens[i] = claim(&rig, at + 4 * i * granule, 4 * granule, NULL, 0);
+        assert_non_null(tokens[i]);
+    }
+    rig.now[1] = 10;
+    rig.now[2] = 20;
+    for (size_t i = 0; i < 3; i++) {
+        free_token(&rig, tokens[i], lanes[i]);
+    }
+    weir_tick limits[LANES] = {WEIR_TICK_MAX, 10, 19, 0, 0};
+    assert_null(claim(&rig, at + 2 * granule, 8 * granule, limits, LANES)); /* lane 2 still works */
+    limits[2] = 20;
+    assert_null(claim(&rig, at + 2 * granule, 8 * granule, limits, 2)); /* and is not asked about */
+    limits[1] = 9;
+    assert_null(claim(&rig, at + 2 * granule, 8 * granule, limits, LANES));
+    limits[1] = 10;
+    void *token = claim(&rig, at + 2 * granule, 8 * granule, limits, LANES);
+    assert_non_null(token);
+    free_token(&rig, token, WEIR_LANE_UNMAPPED);
+    limits[1] = 9;
+    assert_null(claim(&rig, at, granule, limits, LANES)); /* the rest below has not lost its tick */
+    limits[1] = 10;
+    assert_non_null(claim(&rig, at, 2 * granule, limits, LANES));
+    stop(&rig);
+}
+
+/* Memory set apart for one size is claimed like any other, whoever's size it is. */
+static void claim_takes_memory_set_apart(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if (cannot_claim(&rig)) {
+        skip();
+    }
+    const uint64_t granule = rig.ops->granule_bytes;
+    const size_t region = add_region(&rig, 512 * granule, 0, 1, granule, 0);
+    const uint64_t at = rig.regions[region].address;
+    void *tokens[512];
+    size_t count = 0;
+    while (count < 512 && (tokens[count] = alloc(&rig, 1, WEIR_TICK_MAX, granule, 1, NULL)) != NULL) {
+        count++;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (i % 64 != 5) { /* slabs that stay in use */
+            free_token(&rig, tokens[i], 1);
+        }
+    }
+    weir_tick limits[LANES];
+    set_limits(limits, WEIR_TICK_MAX);
+    unsigned claimed = 0;
+    for (uint64_t i = 0; i < 512; i += 3) {
+        claimed += claim(&rig, at + i * granule, 3 * granule, limits, LANES) != NULL;
+    }
+    assert_true(claimed > 100);
+    stop(&rig);
+}
+
 /* --- random programs --- */
 
 /* xorshift64*: the same numbers everywhere. */
@@ -1344,6 +1675,11 @@ static void draw_region(struct program *program, struct rig *rig)
 {
     uint64_t granule = rig->ops->granule_bytes;
     uint64_t hint = draw_size(program, rig);
+    if (rig->one_kind) {
+        const weir_lane lane = chance(&program->random, 70) ? WEIR_LANE_UNMAPPED : draw_lane(program);
+        add_region(rig, round_up(hint, granule) + granule * below(&program->random, 64), 0, lane, granule, 0);
+        return;
+    }
     uint64_t size = round_up(hint, granule);
     if (!STRATEGY_WHOLE_REGIONS) {
         size += is_small(hint) ? granule * below(&program->random, 24)
@@ -1458,9 +1794,30 @@ static void step_gather(struct program *program, struct rig *rig)
     }
 }
 
+/* As a pool with virtual memory: maps a piece of a hole, or takes the memory of a free piece away. */
+static void step_claim(struct program *program, struct rig *rig)
+{
+    const struct piece *piece = &rig->book.at[below(&program->random, rig->book.count)];
+    const uint64_t granule = rig->ops->granule_bytes;
+    const uint64_t address = piece->address + granule * below(&program->random, piece->size / granule);
+    const uint64_t size = granule * (1 + below(&program->random, chance(&program->random, 50) ? 3 : 24));
+    const bool hole = piece->lane == WEIR_LANE_UNMAPPED;
+    const weir_lane lane = chance(&program->random, 15) ? WEIR_LANE_UNMAPPED : draw_lane(program);
+    weir_tick limits[LANES];
+    draw_limits(program, rig, limits);
+    void *token = claim(rig, address, size, hole ? NULL : limits, LANES);
+    if (token != NULL && !chance(&program->random, 10)) {
+        free_token(rig, token, hole ? lane : WEIR_LANE_UNMAPPED);
+    }
+}
+
 static void step(struct program *program, struct rig *rig)
 {
     uint64_t action = below(&program->random, 100);
+    if (rig->one_kind && rig->book.count > 0 && chance(&program->random, 20)) {
+        step_claim(program, rig);
+        return;
+    }
     if (action < 40) {
         step_alloc(program, rig);
     } else if (action < 74) {
@@ -1495,6 +1852,7 @@ static void run_program(struct program *program, uint64_t seed, enum layout layo
     struct rig rig;
     start(&rig, layout);
     rig.seed = seed;
+    rig.one_kind = claims(&rig) && seed % 3 == 0;
     for (rig.step = 0; rig.step < PROGRAM_STEPS; rig.step++) {
         if (rig.step < 3) {
             draw_region(program, &rig);
@@ -1572,6 +1930,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(gather_joins_only_what_it_may),
         cmocka_unit_test(gather_finds_a_single_range),
         cmocka_unit_test(gather_loses_no_tick_of_its_own_lane),
+        cmocka_unit_test(last_resort_needs_no_refusal),
+        cmocka_unit_test(claim_takes_exactly_what_it_is_asked_for),
+        cmocka_unit_test(unmapped_memory_is_nobodys),
+        cmocka_unit_test(holes_grow_together),
+        cmocka_unit_test(claim_asks_every_lane),
+        cmocka_unit_test(claim_takes_memory_set_apart),
         cmocka_unit_test(random_programs),
         cmocka_unit_test(shifted_twins_agree),
     };

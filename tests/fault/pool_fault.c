@@ -7,14 +7,20 @@
  * live, and the auditor must have found nothing; the scenario goes on and must be able to finish; afterwards every byte
  * is back at the device.
  *
+ * All of it is done with a pool that takes regions and with one that maps granules, where the scenario also leaves live
+ * blocks in every second granule and then asks for what is free in one piece.
+ *
  * The same for host memory: malloc and its relatives are replaced by ones that fail once, but only while the pool itself
  * is at work, not the simulator below it.
  */
 #include <weir/adaptor.h>
+#include <weir/arena_strategy.h>
 #include <weir/budget.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
+#include <weir/routing.h>
 #include <weir/sim.h>
+#include <weir/size_class.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,175 +32,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failing.h"
+
 enum { lanes = 3, most_blocks = 24, granule = 512, seeds = 12, random_calls = 60 };
 
 #define KIB (UINT64_C(1) << 10)
 #define REGION (64 * KIB)
 #define CAPACITY (8 * REGION)
-
-/* --- failing host memory --- */
-
-/* Below the replacements lies the C library, or the address sanitizer, which has names of its own for its functions. The
- * other sanitizers have nothing to say here and are left alone. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define UNDER_ASAN 1
-#elif __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define CANNOT_REPLACE_MALLOC 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define UNDER_ASAN 1
-#elif defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define CANNOT_REPLACE_MALLOC 1
-#endif
-#if !defined(CANNOT_REPLACE_MALLOC)
-#define CANNOT_REPLACE_MALLOC 0
-#endif
-
-#if defined(UNDER_ASAN)
-void *__interceptor_malloc(size_t size);
-void *__interceptor_calloc(size_t count, size_t size);
-void *__interceptor_realloc(void *old, size_t size);
-void *__interceptor_aligned_alloc(size_t align, size_t size);
-#define NEXT(name) __interceptor_##name
-#elif !CANNOT_REPLACE_MALLOC
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *old, size_t size);
-void *__libc_memalign(size_t align, size_t size);
-#define __libc_aligned_alloc __libc_memalign
-#define NEXT(name) __libc_##name
-#endif
-
-static bool counting;      /* the pool is at work */
-static uint64_t fail_at;   /* 0 = never */
-static uint64_t requests;  /* counted since fail_at was set */
-static bool host_struck;
-
-#if !CANNOT_REPLACE_MALLOC
-
-/* Seen by a shared weir as well, although the tests hide their symbols. */
-#define REPLACES __attribute__((visibility("default")))
-
-static bool fails_now(void)
-{
-    if (!counting || fail_at == 0) {
-        return false;
-    }
-    const bool now = ++requests == fail_at;
-    host_struck |= now;
-    return now;
-}
-
-REPLACES void *malloc(size_t size)
-{
-    return fails_now() ? NULL : NEXT(malloc)(size);
-}
-
-REPLACES void *calloc(size_t count, size_t size)
-{
-    return fails_now() ? NULL : NEXT(calloc)(count, size);
-}
-
-REPLACES void *realloc(void *old, size_t size)
-{
-    return fails_now() ? NULL : NEXT(realloc)(old, size);
-}
-
-REPLACES void *aligned_alloc(size_t align, size_t size)
-{
-    return fails_now() ? NULL : NEXT(aligned_alloc)(align, size);
-}
-
-#endif
-
-/* --- a device that does not count --- */
-
-/* Passes every call on, with the count of host memory requests stopped: what the simulator asks for is not the pool's.
- * Every `fail_every`-th call fails; 0 = none. */
-static weir_device *inner;
-static uint64_t fail_every;
-static uint64_t device_calls;
-
-#define PASS(call)                                                                                 \
-    do {                                                                                           \
-        const bool was = counting;                                                                 \
-        counting = false;                                                                          \
-        (void)ctx;                                                                                 \
-        const bool refused = fail_every != 0 && ++device_calls % fail_every == 0;                  \
-        const weir_status status = refused ? WEIR_ERR_DEVICE : (call);                             \
-        counting = was;                                                                            \
-        return status;                                                                             \
-    } while (0)
-
-static weir_status pass_get_info(void *ctx, weir_device_info *info)
-{
-    (void)ctx;
-    const weir_status status = weir_device_get_info(inner, info);
-    info->abilities &= ~(uint32_t)WEIR_DEVICE_VIRTUAL_MEMORY;
-    info->page_bytes = 0;
-    return status;
-}
-
-static weir_status pass_region_alloc(void *ctx, uint64_t size, uint64_t *address)
-{
-    PASS(weir_device_region_alloc(inner, size, address));
-}
-
-static weir_status pass_region_free(void *ctx, uint64_t address, uint64_t size)
-{
-    PASS(weir_device_region_free(inner, address, size));
-}
-
-static weir_status pass_event_create(void *ctx, weir_event **event)
-{
-    PASS(weir_device_event_create(inner, event));
-}
-
-static weir_status pass_event_destroy(void *ctx, weir_event *event)
-{
-    PASS(weir_device_event_destroy(inner, event));
-}
-
-static weir_status pass_event_record(void *ctx, weir_event *event, void *stream)
-{
-    PASS(weir_device_event_record(inner, event, stream));
-}
-
-static weir_status pass_event_query(void *ctx, weir_event *event, bool *complete)
-{
-    PASS(weir_device_event_query(inner, event, complete));
-}
-
-static weir_status pass_event_sync(void *ctx, weir_event *event)
-{
-    PASS(weir_device_event_sync(inner, event));
-}
-
-static weir_status pass_stream_wait_event(void *ctx, void *stream, weir_event *event)
-{
-    PASS(weir_device_stream_wait_event(inner, stream, event));
-}
-
-static weir_status pass_stream_sync(void *ctx, void *stream)
-{
-    PASS(weir_device_stream_sync(inner, stream));
-}
-
-static const weir_device_ops pass_ops = {
-    .struct_size = sizeof(pass_ops),
-    .get_info = pass_get_info,
-    .region_alloc = pass_region_alloc,
-    .region_free = pass_region_free,
-    .event_create = pass_event_create,
-    .event_destroy = pass_event_destroy,
-    .event_record = pass_event_record,
-    .event_query = pass_event_query,
-    .event_sync = pass_event_sync,
-    .stream_wait_event = pass_stream_wait_event,
-    .stream_sync = pass_stream_sync,
-};
 
 /* --- the scenario's world --- */
 
@@ -223,20 +67,24 @@ struct world {
     weir_tag tag; /* 0 while there was no memory to name one */
 };
 
-/* The pool's own work: only here are its requests for host memory counted. */
-#define POOL(call) (counting = true, pool_result(call))
+enum { with_caching, with_size_class, with_routing, with_arena, with_caching_vm, with_size_class_vm, strategies };
 
-static weir_status pool_result(weir_status status)
+/* The strategy of the test that runs, and its name for messages. */
+static int strategy;
+static const char *const strategy_names[strategies] = { "caching",  "size_class", "routing",
+                                                        "arena",    "caching+vm", "size_class+vm" };
+
+/* The pool has virtual memory. */
+static bool maps(void)
 {
-    counting = false;
-    return status;
+    return strategy >= with_caching_vm;
 }
 
 __attribute__((format(printf, 2, 3))) static void complain(const struct world *w, const char *format, ...)
 {
     va_list arguments;
     counting = false;
-    print_error("%s, failure %" PRIu64 ", step %" PRIu64 ": ", w->what, w->n, w->step);
+    print_error("%s: %s, failure %" PRIu64 ", step %" PRIu64 ": ", strategy_names[strategy], w->what, w->n, w->step);
     va_start(arguments, format);
     vprint_error(format, arguments);
     va_end(arguments);
@@ -290,6 +138,9 @@ static void judge_counters(struct world *w, const weir_stats *stats)
     must(w, stats->events_recorded == calls[WEIR_CALL_EVENT_RECORD]);
     must(w, stats->waits == calls[WEIR_CALL_STREAM_WAIT_EVENT]);
     must(w, stats->syncs == calls[WEIR_CALL_EVENT_SYNC]);
+    must(w, stats->vm_creates == calls[WEIR_CALL_VM_CREATE] && stats->vm_destroys == calls[WEIR_CALL_VM_DESTROY]);
+    must(w, stats->vm_maps == calls[WEIR_CALL_VM_MAP] && stats->vm_unmaps == calls[WEIR_CALL_VM_UNMAP]);
+    must(w, stats->vm_creates == 0 || maps());
 }
 
 /* What must hold after every call. */
@@ -512,6 +363,8 @@ static void set_limits(struct world *w, uint64_t soft, uint64_t hard)
 /* --- the scenario --- */
 
 /* Every rung of the ladder and every upkeep call at least once. */
+static void scatter(struct world *w);
+
 static void script(struct world *w)
 {
     (void)take(w, 0, 1000, 0);
@@ -545,6 +398,7 @@ static void script(struct world *w)
     }
     trim(w, 0, WEIR_TRIM_WAIT);
     renew_lane(w, 2);
+    scatter(w);
     name_tag(w);
     set_limits(w, 2 * REGION, 4 * REGION);
     take_many(w, 0);
@@ -556,6 +410,33 @@ static void script(struct world *w)
     }
     take_many(w, 1);
     set_limits(w, 0, 0);
+}
+
+/* Live blocks in every second granule; what is free between them is asked for in one piece, twice: with work pending on
+ * it, and without. */
+static void scatter(struct world *w)
+{
+    (void)take(w, 2, 1000, 0);
+    for (unsigned i = 0; i < 6; i++) {
+        (void)take(w, i / 3, REGION, 0);
+    }
+    for (unsigned i = w->blocks; i-- > 0;) {
+        if (i % 2 == 0) {
+            give(w, i);
+        }
+    }
+    (void)take(w, 1, 4 * REGION, 0);
+    if (w->blocks > 0) {
+        give(w, w->blocks - 1);
+    }
+    for (unsigned lane = 0; lane < lanes; lane++) {
+        host_waits(w, lane);
+    }
+    (void)take(w, 0, 4 * REGION, 0);
+    trim(w, 2 * REGION, WEIR_TRIM_WAIT);
+    while (w->blocks > 0) {
+        give(w, 0);
+    }
 }
 
 static void random_call(struct world *w)
@@ -607,6 +488,40 @@ static void prove_health(struct world *w)
 
 /* --- one run --- */
 
+/* Small regions, and one kind of them: every range may serve every request, at once or as a last resort. */
+static weir_status create_pool(struct world *w, weir_growth growth)
+{
+    const weir_caching_config caching = {
+        .struct_size = sizeof(caching),
+        .small_bytes = UINT64_MAX,
+        .small_region_bytes = REGION,
+    };
+    const weir_size_class_config size_class = {
+        .struct_size = sizeof(size_class),
+        .small_bytes = UINT64_MAX,
+        .slab_bytes = REGION / 16,
+        .slab_region_bytes = REGION,
+    };
+    const weir_routing_config routing = {
+        .struct_size = sizeof(routing),
+        .small_config = &size_class,
+        .large_config = &caching,
+        .threshold_bytes = REGION / 8,
+    };
+    const weir_arena_strategy_config arena = { .struct_size = sizeof(arena), .chunk_bytes = REGION };
+    const void *const configs[strategies] = { &caching, &size_class, &routing, &arena, &caching, &size_class };
+    const weir_strategy_ops *const tables[strategies] = { weir_caching_strategy(), weir_size_class_strategy(),
+                                                          weir_routing_strategy(), weir_arena_strategy(),
+                                                          weir_caching_strategy(), weir_size_class_strategy() };
+    weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
+    pool.device = w->counted;
+    pool.strategy = tables[strategy];
+    pool.strategy_config = configs[strategy];
+    pool.growth = growth;
+    pool.flags = maps() ? WEIR_POOL_VIRTUAL_MEMORY : 0;
+    return POOL(weir_pool_create(&pool, &w->pool));
+}
+
 static bool start(struct world *w, weir_growth growth, uint64_t seed)
 {
     weir_sim_config config = WEIR_SIM_CONFIG_INIT;
@@ -621,15 +536,7 @@ static bool start(struct world *w, weir_growth growth, uint64_t seed)
     ok(w, weir_count_create(w->faulty, &w->counted));
     ok(w, weir_device_event_create(w->raw, &w->event));
     w->random = seed;
-    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
-    caching.small_bytes = UINT64_MAX; /* one kind of region: every range may serve every request */
-    caching.small_region_bytes = REGION;
-    weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
-    pool.device = w->counted;
-    pool.strategy = weir_caching_strategy();
-    pool.strategy_config = &caching;
-    pool.growth = growth;
-    const weir_status status = POOL(weir_pool_create(&pool, &w->pool));
+    const weir_status status = create_pool(w, growth);
     must(w, status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
     return status == WEIR_OK;
 }
@@ -698,8 +605,11 @@ static void fail_each(weir_device_call call, weir_status status)
             tried++;
         }
     }
-    print_message("%-18s %-20s %4" PRIu64 " failures\n", weir_device_call_name(call), weir_status_name(status), tried);
-    if (call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_REGION_FREE || call == WEIR_CALL_EVENT_RECORD ||
+    print_message("%-13s %-18s %-20s %4" PRIu64 " failures\n", strategy_names[strategy], weir_device_call_name(call),
+                  weir_status_name(status), tried);
+    const bool of_regions = call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_REGION_FREE;
+    const bool of_mapping = call >= WEIR_CALL_VM_RESERVE && call <= WEIR_CALL_VM_UNMAP;
+    if ((of_regions && !maps()) || (of_mapping && maps()) || call == WEIR_CALL_EVENT_RECORD ||
         call == WEIR_CALL_EVENT_QUERY || call == WEIR_CALL_EVENT_SYNC || call == WEIR_CALL_STREAM_WAIT_EVENT) {
         assert_true(tried > 0); /* a kind that the scenario does not reach is not tested */
     }
@@ -707,7 +617,7 @@ static void fail_each(weir_device_call call, weir_status status)
 
 static void test_every_device_call_may_fail(void **state)
 {
-    (void)state;
+    strategy = *(int *)*state;
     for (int call = 0; call <= WEIR_CALL_ANY; call++) {
         fail_each((weir_device_call)call, WEIR_ERR_DEVICE);
         fail_each((weir_device_call)call, WEIR_ERR_NO_MEMORY);
@@ -719,7 +629,7 @@ static void test_every_device_call_may_fail(void **state)
 /* Requests may be refused all the time; nothing may be lost, and a device that is well again gives all it has. */
 static void test_a_device_may_fail_again_and_again(void **state)
 {
-    (void)state;
+    strategy = *(int *)*state;
     static const uint64_t periods[] = { 1, 2, 3, 5, 7, 13 };
     for (uint64_t seed = 1; seed <= 10 * seeds; seed++) {
         struct world world = { .what = "every n-th device call", .n = periods[seed % 6] };
@@ -756,7 +666,7 @@ static bool host_strikes(uint64_t n, uint64_t seed)
 
 static void test_every_host_allocation_may_fail(void **state)
 {
-    (void)state;
+    strategy = *(int *)*state;
     if (CANNOT_REPLACE_MALLOC) {
         skip();
     }
@@ -766,16 +676,23 @@ static void test_every_host_allocation_may_fail(void **state)
             tried++;
         }
     }
-    print_message("host memory: %" PRIu64 " failures\n", tried);
+    print_message("%-13s host memory: %" PRIu64 " failures\n", strategy_names[strategy], tried);
     assert_true(tried >= 20);
 }
 
 int main(void)
 {
+    static int which[strategies] = { with_caching, with_size_class,  with_routing,
+                                     with_arena,   with_caching_vm, with_size_class_vm };
+#define WITH_EACH(test)                                                                                              \
+    cmocka_unit_test_prestate(test, &which[with_caching]), cmocka_unit_test_prestate(test, &which[with_size_class]),  \
+        cmocka_unit_test_prestate(test, &which[with_routing]), cmocka_unit_test_prestate(test, &which[with_arena]),   \
+        cmocka_unit_test_prestate(test, &which[with_caching_vm]),                                                    \
+        cmocka_unit_test_prestate(test, &which[with_size_class_vm])
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_device_call_may_fail),
-        cmocka_unit_test(test_a_device_may_fail_again_and_again),
-        cmocka_unit_test(test_every_host_allocation_may_fail),
+        WITH_EACH(test_every_device_call_may_fail),
+        WITH_EACH(test_a_device_may_fail_again_and_again),
+        WITH_EACH(test_every_host_allocation_may_fail),
     };
     return cmocka_run_group_tests_name("failures below a pool", tests, NULL, NULL);
 }

@@ -8,13 +8,17 @@
  *   - a model of the live blocks must agree with statistics and walk, no two blocks may overlap, and check must pass;
  *   - after a request has failed nothing may be left that would have served it: no run of ranges without an owner, no
  *     region that could be returned for a new one, and the same request must fail again;
+ *   - with virtual memory (a third of the programs) a request may fail only when the granules that live blocks touch, and
+ *     the request rounded up to granules, exceed the limit or the device;
  *   - placement must not depend on absolute addresses;
  *   - in backed mode every block must still hold what was written to it.
  *
  *     pool_random [SEEDS [FIRST]]      or WEIR_SEEDS and WEIR_SEED in the environment
  */
+#include <weir/arena_strategy.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
+#include <weir/routing.h>
 #include <weir/sim.h>
 #include <weir/size_class.h>
 
@@ -88,8 +92,11 @@ struct program {
     weir_pool_config config;
     weir_caching_config caching;
     weir_size_class_config size_class;
+    weir_routing_config routing;
+    weir_arena_strategy_config arena;
     bool backed;
     bool ordered;
+    bool maps; /* a pool with virtual memory */
     uint64_t longest; /* duration of work, ns */
     unsigned lanes;
     struct lane lane[max_lanes];
@@ -467,8 +474,12 @@ struct look {
     uint64_t region;
     uint64_t at;
     uint64_t region_end;
-    uint64_t sums[WEIR_WALK_PENDING + 1];
+    uint64_t sums[WEIR_WALK_UNMAPPED + 1];
     uint64_t live_blocks;
+    uint64_t granule; /* 1: no virtual memory */
+    uint64_t pinned;  /* bytes of granules that live blocks touch */
+    uint64_t pinned_end; /* of the last of them */
+    uint64_t loose;   /* bytes of granules that are wholly without an owner */
     /* For judging a failure: */
     uint64_t run;        /* where the current run without an owner begins */
     uint64_t align;
@@ -478,8 +489,31 @@ struct look {
     bool fits;
 };
 
+static uint64_t up(uint64_t address, uint64_t unit)
+{
+    return (address + unit - 1) & ~(unit - 1);
+}
+
+static uint64_t granule_of(const struct program *p)
+{
+    return !p->maps                       ? 1
+           : p->config.vm_granule_bytes != 0 ? p->config.vm_granule_bytes
+                                             : p->sim_config.page_bytes;
+}
+
+static void pin(struct look *look, uint64_t address, uint64_t end)
+{
+    const uint64_t first = address & ~(look->granule - 1);
+    const uint64_t from = first > look->pinned_end ? first : look->pinned_end;
+    look->pinned += up(end, look->granule) - from;
+    look->pinned_end = up(end, look->granule);
+}
+
 static void end_run(struct look *look)
 {
+    const uint64_t whole = up(look->run, look->granule);
+    const uint64_t whole_end = look->at & ~(look->granule - 1);
+    look->loose += whole < whole_end ? whole_end - whole : 0;
     const uint64_t start = (look->run + look->align - 1) & ~(look->align - 1);
     look->fits |= start < look->at && look->at - start >= look->size;
 }
@@ -503,12 +537,20 @@ static bool look_at(void *ctx, const weir_walk_entry *entry)
         look->region_end = entry->region_address + entry->region_size;
         look->at = entry->region_address;
         look->run = look->at;
+        look->pinned_end = 0;
         look->owned = 0;
     }
     must(p, entry->address == look->at && entry->size > 0, "walk leaves a gap at %#" PRIx64, look->at);
     look->sums[entry->state] += entry->size;
+    if (entry->state == WEIR_WALK_UNMAPPED) {
+        must(p, p->maps && entry->address % look->granule == 0 && entry->size % look->granule == 0,
+             "a hole that is none at %#" PRIx64, entry->address);
+        end_run(look);
+        look->run = entry->address + entry->size;
+    }
     if (entry->state == WEIR_WALK_LIVE) {
         end_run(look);
+        pin(look, entry->address, entry->address + entry->size);
         look->live_blocks++;
         look->owned += entry->size;
         bool known = false;
@@ -525,7 +567,7 @@ static bool look_at(void *ctx, const weir_walk_entry *entry)
 
 static struct look look_around(struct program *p, uint64_t size, uint64_t align)
 {
-    struct look look = { .p = p, .size = (size + granule - 1) & ~(uint64_t)(granule - 1), .align = align };
+    struct look look = { .p = p, .size = up(size, granule), .align = align, .granule = granule_of(p) };
     ok(p, weir_pool_walk(p->pool, look_at, &look));
     end_region(&look);
     must(p, look.live_blocks == p->blocks, "walk shows %" PRIu64 " live blocks of %u", look.live_blocks, p->blocks);
@@ -573,7 +615,12 @@ static void compare_statistics(struct program *p)
     must(p, stats.allocs == p->allocs && stats.frees == p->frees, "allocs or frees are counted wrongly");
     must(p, served == p->allocs, "rungs served %" PRIu64 " requests of %" PRIu64, served, p->allocs);
     must(p, stats.failures == p->failures, "failures %" PRIu64 ", model %" PRIu64, stats.failures, p->failures);
-    must(p, stats.region_allocs - stats.region_frees == stats.regions, "regions do not add up");
+    must(p, p->maps || stats.region_allocs - stats.region_frees == stats.regions, "regions do not add up");
+    must(p, !p->maps || stats.region_allocs == 0, "a pool with virtual memory took a region");
+    must(p,
+         !p->maps || ((stats.vm_creates - stats.vm_destroys) * granule_of(p) == stats.reserved_bytes &&
+                      (stats.vm_maps - stats.vm_unmaps) * granule_of(p) == stats.reserved_bytes),
+         "granules do not add up");
     must(p, stats.device_failures == 0 || p->config.limit_bytes == 0 || stats.failures > 0 || stats.regions > 0,
          "device calls failed without a reason");
     must(p, stats.peak_reserved_bytes >= stats.reserved_bytes, "reserved above its peak");
@@ -651,9 +698,14 @@ static void judge_failure(struct program *p, uint64_t size, uint64_t align, unsi
     const uint64_t reserved = look.sums[0] + look.sums[1] + look.sums[2] + look.sums[3];
     uint64_t most = p->sim_config.capacity_bytes;
     most = p->config.limit_bytes != 0 && p->config.limit_bytes < most ? p->config.limit_bytes : most;
+    if (p->maps) {
+        must(p, look.pinned + up(size, look.granule) > most,
+             "refused %" PRIu64 " bytes at %" PRIu64 " although only %" PRIu64 " of %" PRIu64 " bytes are in use", size,
+             align, look.pinned, most);
+    }
     uint64_t region = (size + unit - 1) & ~(unit - 1);
     region += align > unit ? align - unit : 0;
-    must(p, reserved - look.idle_bytes + region > most,
+    must(p, p->maps || reserved - look.idle_bytes + region > most,
          "refused %" PRIu64 " bytes at %" PRIu64 " although the device has room: %" PRIu64 " reserved, %" PRIu64
          " of them idle",
          size, align, reserved, look.idle_bytes);
@@ -777,7 +829,8 @@ static void do_trim(struct program *p)
     must(p, before - held_by_pool(p) == released, "trim says %" PRIu64 " released", released);
     if (flags != 0) {
         const struct look look = look_around(p, 1, 1);
-        must(p, look.idle_bytes == 0 || held_by_pool(p) <= keep, "trim left %" PRIu64 " idle bytes", look.idle_bytes);
+        const uint64_t idle = p->maps ? look.loose : look.idle_bytes;
+        must(p, idle == 0 || held_by_pool(p) <= keep, "trim left %" PRIu64 " idle bytes", idle);
     }
 }
 
@@ -862,7 +915,8 @@ static void choose_device(struct program *p)
     p->sim_config.page_bytes = UINT64_C(1) << shift;
     p->sim_config.seed = one_in(p, 2) ? p->seed : 0;
     p->sim_config.address_base = UINT64_C(0x100000000000);
-    p->sim_config.no_virtual_memory = true;
+    p->maps = p->strategy->claim != NULL && one_in(p, 3);
+    p->sim_config.no_virtual_memory = !p->maps;
     p->sim_config.no_ordering = one_in(p, 24);
     p->ordered = !p->sim_config.no_ordering;
     p->longest = UINT64_C(1000) << (4 * below(p, 3) + below(p, 3));
@@ -892,8 +946,24 @@ static void choose_pool(struct program *p)
         .slab_region_bytes = p->caching.small_region_bytes,
         .large_region_bytes = p->caching.large_region_bytes,
     };
+    /* By turns around a quarter of a region, so that requests go both ways, with either strategy as either half. */
+    const bool slots_for_large = p->seed % 4 == 3;
+    p->routing = (weir_routing_config){
+        .struct_size = sizeof(p->routing),
+        .small_strategy = slots_for_large ? weir_caching_strategy() : weir_size_class_strategy(),
+        .small_config = slots_for_large ? (const void *)&p->caching : &p->size_class,
+        .large_strategy = slots_for_large ? weir_size_class_strategy() : weir_caching_strategy(),
+        .large_config = slots_for_large ? (const void *)&p->size_class : &p->caching,
+        .threshold_bytes = unit >> (1 + p->seed % 3),
+    };
+    p->arena = (weir_arena_strategy_config){
+        .struct_size = sizeof(p->arena),
+        .chunk_bytes = p->caching.large_region_bytes / 2,
+    };
     p->config.strategy_config = p->strategy == weir_caching_strategy()      ? (const void *)&p->caching
-                                : p->strategy == weir_size_class_strategy() ? &p->size_class
+                                : p->strategy == weir_size_class_strategy() ? (const void *)&p->size_class
+                                : p->strategy == weir_routing_strategy()    ? (const void *)&p->routing
+                                : p->strategy == weir_arena_strategy()      ? &p->arena
                                                                             : NULL;
     p->config.limit_bytes = one_in(p, 3) ? unit + below(p, capacity) : 0;
     p->config.front_cache_bytes = one_in(p, 4) ? 1 + below(p, 65536) : 0;
@@ -901,7 +971,8 @@ static void choose_pool(struct program *p)
     p->config.growth = (weir_growth)below(p, 3);
     p->config.flags = (one_in(p, 4) ? WEIR_POOL_SINGLE_THREADED : 0u) |
                       (one_in(p, 5) ? WEIR_POOL_NO_FRONT_CACHE : 0u) |
-                      (one_in(p, 5) ? WEIR_POOL_KEEP_IDLE_REGIONS : 0u);
+                      (one_in(p, 5) ? WEIR_POOL_KEEP_IDLE_REGIONS : 0u) | (p->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0u);
+    p->config.vm_granule_bytes = p->maps && one_in(p, 3) ? p->sim_config.page_bytes << below(p, 3) : 0;
     if (one_in(p, 6)) {
         p->config.oom_callback = free_some;
         p->config.oom_ctx = p;
@@ -1001,10 +1072,11 @@ static void run_programs(const weir_strategy_ops *strategy, uint64_t count)
     }
 }
 
-static void require_every_rung(void)
+static void require_every_rung(const weir_strategy_ops *strategy)
 {
     for (unsigned i = 0; seeds >= 1000 && i < WEIR_RUNG_COUNT; i++) {
-        if (coverage.served[i] == 0) {
+        const bool of_mapping = i == WEIR_RUNG_MAPPED || i == WEIR_RUNG_REMAPPED;
+        if (coverage.served[i] == 0 && (!of_mapping || strategy->claim != NULL)) {
             print_error("no program reached \"%s\"\n", weir_rung_name((weir_rung)i));
             fail();
         }
@@ -1015,7 +1087,7 @@ static void test_caching(void **state)
 {
     (void)state;
     run_programs(weir_caching_strategy(), seeds);
-    require_every_rung();
+    require_every_rung(weir_caching_strategy());
 }
 
 /* The same promise: slots are refused to other classes until the last resort, and then no longer. */
@@ -1023,7 +1095,23 @@ static void test_size_class(void **state)
 {
     (void)state;
     run_programs(weir_size_class_strategy(), seeds / 2 + 1);
-    require_every_rung();
+    require_every_rung(weir_size_class_strategy());
+}
+
+/* Nor may a request fail because the memory that would serve it belongs to the other strategy. */
+static void test_routing(void **state)
+{
+    (void)state;
+    run_programs(weir_routing_strategy(), seeds / 2 + 1);
+    require_every_rung(weir_routing_strategy());
+}
+
+/* The same promise again: crumbs between live blocks are left alone until the last resort. */
+static void test_arena(void **state)
+{
+    (void)state;
+    run_programs(weir_arena_strategy(), seeds / 2 + 1);
+    require_every_rung(weir_arena_strategy());
 }
 
 #ifdef HAVE_MODELS
@@ -1053,6 +1141,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caching),
         cmocka_unit_test(test_size_class),
+        cmocka_unit_test(test_routing),
+        cmocka_unit_test(test_arena),
 #ifdef HAVE_MODELS
         cmocka_unit_test(test_pytorch_model),
         cmocka_unit_test(test_direct_model),

@@ -78,12 +78,13 @@ WEIR_API weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, 
 /* Whether these n allocations on `stream`, in whatever order, would now all succeed, if need be by waiting for work and by
  * taking memory from the device. Takes nothing, waits for nothing, inserts no order.
  *
- * *fits true is a promise to a caller who is alone with the pool: whatever work completes meanwhile, each call succeeds, as
- * long as no host memory is missing, no device call fails, and the device gives what its capacity_bytes and the pool's
- * limit leave. (Of a device without a capacity and a pool without a limit nothing is expected; where pools share a device,
- * give each a limit.) False is exact for one block. For several it may be too careful: by the rests that new regions may
- * be left with, about one region for each distinct size, less for few sizes; without WEIR_STRATEGY_CUTS_ENDS blocks of
- * different sizes count on a new region each. weir_pool_alloc_many gives the definite answer.
+ * *fits true is a promise to a caller who is alone with the pool: whatever work completes meanwhile, each call succeeds,
+ * as long as no host memory is missing, no device call fails, and the device gives what its capacity_bytes and the
+ * pool's limit leave. (Of a device without a capacity and a pool without a limit nothing is expected; where pools share a
+ * device, give each a limit.) False is exact for one block, unless the pool has virtual memory. For several it may be too
+ * careful: by the rests that new regions may be left with, about one region for each distinct size; without
+ * WEIR_STRATEGY_CUTS_ENDS blocks of different sizes count on a new region each; with virtual memory each of several counts
+ * one granule more than it is long. weir_pool_alloc_many gives the definite answer.
  * *missing_bytes, when not NULL: 0 when it fits, else by how much more what may be taken (the limit, or the device where
  * that is less) makes it a promise.
  * WEIR_ERR_INVALID as of weir_pool_alloc; WEIR_ERR_NO_MEMORY: no host memory to look. */

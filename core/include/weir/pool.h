@@ -48,6 +48,12 @@ enum {
     /* Keep regions that lie idle while growing: fewer device calls, more memory. By default a pool that must grow
      * first returns regions that are wholly free and too small for the request. */
     WEIR_POOL_KEEP_IDLE_REGIONS = 1u << 2,
+    /* Reserve addresses and map memory into them granule by granule instead of taking regions: the pool grows where the
+     * fewest new granules make room, and moves idle ones from elsewhere before it takes much more than was ever live at
+     * once. A request then fails only when the granules that live blocks touch, and the request rounded up to granules,
+     * exceed the limit or the device. Needs a device with virtual memory and a strategy with `claim`. With
+     * WEIR_POOL_KEEP_IDLE_REGIONS memory moves only when the limit or the device refuses more. */
+    WEIR_POOL_VIRTUAL_MEMORY = 1u << 3,
 };
 
 typedef struct weir_oom_record weir_oom_record;
@@ -88,6 +94,8 @@ typedef struct weir_pool_config {
     uint32_t flags; /* WEIR_POOL_... */
     weir_oom_callback oom_callback;
     void *oom_ctx;
+    uint64_t vm_granule_bytes; /* with WEIR_POOL_VIRTUAL_MEMORY: what is mapped and moved as one; a power of two, at least
+                                  the device's page_bytes; 0 = that */
     uint64_t soft_limit_bytes; /* above it the pool waits, returns idle regions and calls the callback before it takes
                                   more; 0 = none; at most limit_bytes if there is one */
     weir_pressure_callback pressure_callback;
@@ -96,9 +104,10 @@ typedef struct weir_pool_config {
 
 #define WEIR_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_pool_config)
 
-/* WEIR_ERR_INVALID: no device or strategy, an unknown flag, a soft limit above the hard one, or a strategy config it
- * refuses. WEIR_ERR_UNSUPPORTED: the device aligns its regions to less than the strategy's granule.
- * WEIR_ERR_NO_MEMORY: no host memory. Takes nothing from the device. */
+/* WEIR_ERR_INVALID: no device or strategy, an unknown flag, a soft limit above the hard one, a vm_granule_bytes that is
+ * none, or a strategy config it refuses. WEIR_ERR_UNSUPPORTED: the device aligns its regions (or has pages) to less than the strategy's granule; virtual
+ * memory is asked for and the device or the strategy lacks it. WEIR_ERR_NO_MEMORY: no host memory. Takes nothing from the
+ * device. */
 WEIR_API weir_status weir_pool_create(const weir_pool_config *config, weir_pool **pool);
 
 /* Ends the pool: waits for the streams whose work may still touch its memory, gives every region back and frees every
@@ -177,9 +186,10 @@ enum {
     WEIR_TRIM_WAIT = 1u << 0, /* wait for streams whose work keeps otherwise free regions */
 };
 
-/* Returns wholly free regions to the device until no more than `keep_bytes` are reserved. Without WEIR_TRIM_WAIT only
- * regions that nobody's work can touch. *released, when not NULL: bytes given back, also after a failure.
- * WEIR_ERR_DEVICE: the device refused; that region stays with the pool. */
+/* Returns wholly free regions (virtual memory: wholly free granules, wherever they lie) to the device until no more than
+ * `keep_bytes` are reserved. Without WEIR_TRIM_WAIT only what nobody's work can touch. *released, when not NULL: bytes
+ * given back, also after a failure. WEIR_ERR_DEVICE: the device refused; that region or granule stays with the pool.
+ * WEIR_ERR_NO_MEMORY: no host memory. */
 WEIR_API weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released);
 
 typedef enum weir_walk_state {
@@ -187,6 +197,7 @@ typedef enum weir_walk_state {
     WEIR_WALK_LIVE,    /* a block that somebody holds */
     WEIR_WALK_CACHED,  /* in a stream's front cache */
     WEIR_WALK_PENDING, /* freed, waiting for several streams */
+    WEIR_WALK_UNMAPPED, /* addresses without memory, or whose memory is being moved at the moment */
 } weir_walk_state;
 
 /* What one range of the pool's regions holds. */
@@ -223,6 +234,8 @@ WEIR_API weir_status weir_pool_check(weir_pool *pool, const char **why);
     X(WAITED, "after making the stream wait for another")                                          \
     X(GROWN, "new region")                                                                         \
     X(EXCHANGED, "new region after returning idle ones")                                           \
+    X(MAPPED, "memory mapped")                                                                     \
+    X(REMAPPED, "idle memory moved")                                                               \
     X(FLUSHED_ALL, "after flushing every front cache")                                             \
     X(SYNCED, "after synchronising a stream")                                                      \
     X(CALLBACK, "after the out-of-memory callback")
@@ -248,8 +261,9 @@ typedef struct weir_stats {
     uint64_t cached_bytes;          /* in front caches */
     uint64_t pending_bytes;         /* freed, waiting for several streams */
     uint64_t free_bytes;            /* free in the strategy, all lanes */
-    uint64_t reserved_bytes;        /* live + cached + pending + free */
-    uint64_t peak_requested_bytes;  /* exact with one stream; with several, the highest value at a slow call */
+    uint64_t reserved_bytes;        /* live + cached + pending + free, and what is on its way from or to the device */
+    uint64_t peak_requested_bytes;  /* exact with one stream and one thread; with several streams, the highest value at a
+                                       slow call; what other threads free on a stream counts until its own takes it up */
     uint64_t peak_live_bytes;       /* likewise */
     uint64_t peak_reserved_bytes;   /* exact */
     uint64_t largest_free_bytes;
@@ -265,6 +279,11 @@ typedef struct weir_stats {
     uint64_t device_failures;       /* device calls that failed */
     uint64_t device_ns;             /* wall time inside blocking device calls */
     uint64_t sizes[WEIR_SIZE_BUCKETS]; /* requests by size */
+    uint64_t vm_creates;            /* with virtual memory: device calls that succeeded */
+    uint64_t vm_destroys;
+    uint64_t vm_maps;
+    uint64_t vm_unmaps;
+    uint64_t vm_moved_bytes;        /* of idle memory that was mapped elsewhere */
     uint64_t limit_bytes;           /* as set now; 0 = none */
     uint64_t soft_limit_bytes;
     uint64_t soft_limit_growths;    /* regions taken above the soft limit */
@@ -356,8 +375,8 @@ struct weir_oom_record {
     uint64_t pending_bytes;
     uint64_t free_bytes;
     uint64_t largest_free_bytes;
-    uint64_t idle_region_bytes;  /* in regions that are wholly free */
-    uint64_t region_asked_bytes; /* the smallest region that was asked of the device; 0 = the limit forbade it */
+    uint64_t idle_region_bytes;  /* in regions (virtual memory: granules) that are wholly free */
+    uint64_t region_asked_bytes; /* the smallest region, or how much to map, asked of the device; 0 = the limit forbade it */
     weir_status device_status;   /* what the device answered */
     char text[512];              /* the gist in one sentence, for a log */
     uint64_t regions;

@@ -31,6 +31,11 @@ typedef uint32_t weir_lane;
 typedef uint64_t weir_tick;
 
 #define WEIR_LANE_OPEN ((weir_lane)0)
+/* The lane of addresses without memory behind them, which a pool with virtual memory has in its regions. Their ranges
+ * join and are cut like those of any lane, so that holes grow together by themselves. But nothing is allocated from this
+ * lane, it is never promoted, no limits allow it (its number is above all others), and its bytes count in region_bytes and
+ * in its own lane_stats only. Memory enters it by region_add and by free, at tick 0, and leaves it by claim. */
+#define WEIR_LANE_UNMAPPED ((weir_lane)-1)
 #define WEIR_TICK_MAX UINT64_MAX
 
 enum {
@@ -42,6 +47,9 @@ enum {
     WEIR_STRATEGY_RETURNS_REGIONS = 1u << 1,
     /* Every free must reach the strategy: the pool keeps no front cache. */
     WEIR_STRATEGY_NO_FRONT_CACHE = 1u << 2,
+    /* Tokens are addresses of records: their lowest bit is zero, so that a strategy over strategies may mark it and
+     * needs no record of its own per range. The pool does not look at it. */
+    WEIR_STRATEGY_EVEN_TOKENS = 1u << 3,
     /* Nothing is lost to the order of requests: a request of the strategy's own alignment takes exactly its size in
      * granules from one end of a free range, gather joins whole ranges, and as long as the lane's part of a region
      * still holds a request of the size_hint that it was added for, alloc for that lane serves one.
@@ -66,6 +74,7 @@ typedef struct weir_range_info {
     weir_lane lane; /* of a free range */
     weir_tick tick; /* of a free range; means nothing in the open lane */
     void *token;    /* of a taken range */
+    bool set_apart; /* a free range kept for requests of one size: others get it as a last resort only */
 } weir_range_info;
 
 /* Visits ranges; returning false ends the walk. It must not call the strategy. */
@@ -80,7 +89,7 @@ typedef struct weir_strategy_stats {
     uint64_t free_ranges;
     uint64_t free_bytes;
     uint64_t largest_free_bytes; /* one range, whatever its lane */
-} weir_strategy_stats;
+} weir_strategy_stats; /* what is free: without the unmapped lane */
 
 #define WEIR_STRATEGY_STATS_INIT WEIR_STRUCT_INIT(weir_strategy_stats)
 
@@ -102,14 +111,15 @@ typedef struct weir_strategy_ops {
 
     /* Bytes of zeroed memory that init needs. `config` is the strategy's own struct or NULL for defaults. */
     size_t (*state_size)(const void *config);
-    /* WEIR_ERR_INVALID for a config it cannot honour. Holds no pointer to `config` afterwards. */
+    /* WEIR_ERR_INVALID for a config it cannot honour, WEIR_ERR_UNSUPPORTED for one with members it does not know that
+     * are not zero (see weir/base.h). Holds no pointer to `config` afterwards. */
     weir_status (*init)(void *state, const void *config);
     /* Frees all the strategy holds, live ranges included. */
     void (*fini)(void *state);
 
-    /* Makes room for `lane`, once, before anything is allocated from it or freed into it (the open lane included), so
-     * that free cannot run out of host memory. Calling it again is harmless. NULL when there is nothing to prepare.
-     * WEIR_ERR_NO_MEMORY. */
+    /* Makes room for `lane`, once, before anything is allocated from it or freed into it (the open and the unmapped lane
+     * included), so that free cannot run out of host memory. Calling it again is harmless. NULL when there is nothing to
+     * prepare. WEIR_ERR_NO_MEMORY. */
     weir_status (*lane_add)(void *state, weir_lane lane);
 
     /* How large a region to ask the device for, when a request finds no range: at least what alloc needs for `size`
@@ -118,7 +128,9 @@ typedef struct weir_strategy_ops {
     uint64_t (*region_size)(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
                             uint64_t granularity);
 
-    /* A new region, free as a whole in `lane` at `tick`, which may lie below others of the lane, taken for a request of `size_hint` bytes. *region names it.
+    /* A new region, free as a whole in `lane` at `tick`, which may lie below others of the lane, taken for a request of
+     * `size_hint` bytes. *region names it. A hint of 0: the pool takes all its memory in such regions, and each serves
+     * requests of every size; a strategy with kinds of regions uses a single kind from then on.
      * WEIR_ERR_NO_MEMORY when there is no memory for the strategy's own records. */
     weir_status (*region_add)(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
                               weir_tick tick, void **region);
@@ -142,17 +154,28 @@ typedef struct weir_strategy_ops {
      * the request, among those of lane l with a tick at or below limits[l], for l below lanes. Moves the best such run
      * into `lane` as one range, at the latest of `tick` and the ticks of what it joins there, and returns true; alloc
      * for `lane` then succeeds, when it is the next call. With `last_resort` the request fails otherwise: what a strategy
-     * sets apart for requests of another kind is to be given as well. Cost may grow with the number of ranges: the pool
-     * calls it when the alternative is a device call. NULL with WEIR_STRATEGY_PRIVATE_LANES. */
+     * sets apart for requests of another kind is to be given as well, and what alloc would find, since alloc need not
+     * have been asked. Cost may grow with the number of ranges: the pool calls it when the alternative is a device
+     * call. NULL with WEIR_STRATEGY_PRIVATE_LANES. */
     bool (*gather)(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                    uint64_t size, uint64_t align, bool last_resort);
 
-    /* Every range, region by region in the order they were added, in address order inside a region. */
+    /* Every range, region by region, in address order inside a region. Regions come in the order they were added; a
+     * strategy over strategies shows those of one after those of the other. */
     void (*walk)(const void *state, weir_range_visitor visit, void *ctx);
     /* Proves every structural invariant; WEIR_ERR_INTERNAL, and in *why (when not NULL) a sentence, if one is broken. */
     weir_status (*check)(const void *state, const char **why);
     void (*stats)(const void *state, weir_strategy_stats *stats);
     void (*lane_stats)(const void *state, weir_lane lane, weir_lane_stats *stats);
+
+    /* Takes exactly [address, address + size), whole granules of one region, as one range, whatever free ranges of
+     * whichever lanes it is made of, those set apart included: each must be in a lane l below `lanes` with a tick at or
+     * below limits[l]. `limits` NULL: each must be in the unmapped lane. What the call cuts off keeps lane and tick. The
+     * token goes back by free like any other.
+     * WEIR_ERR_BUSY unless all of it is free as asked; WEIR_ERR_NO_MEMORY when there is no memory for the strategy's own
+     * records; nothing has changed then. May be NULL: such a strategy serves no pool with virtual memory. */
+    weir_status (*claim)(void *state, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
+                         weir_range *range);
 } weir_strategy_ops;
 
 #ifdef __cplusplus

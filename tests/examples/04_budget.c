@@ -12,7 +12,7 @@ static weir_block *cache[pages];
 static void check(weir_status status)
 {
     if (status == WEIR_OK) return;
-    fprintf(stderr, "03_budget: %s\n", weir_status_text(status));
+    fprintf(stderr, "04_budget: %s\n", weir_status_text(status));
     exit(1);
 }
 

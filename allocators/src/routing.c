@@ -1,0 +1,498 @@
+/* allocators/src/routing.c: two strategies in one pool, by the size of the request.
+ *
+ * Idea: a *half* is a strategy with regions of its own. A request up to the threshold is the small half's, any other
+ * the large half's, and so is the region that the pool takes for it.
+ *
+ * Which half a token is of stands in its lowest bit. A record per range would cost memory on every block and a look-up
+ * in walk, and a table from token to half could want host memory in free, which must not fail. So both halves have to
+ * promise even tokens (WEIR_STRATEGY_EVEN_TOKENS); nothing that a token looks like is relied on without that promise,
+ * since an odd one would be found out only when its range had been handed out. A region, of which there are few, has a
+ * record that leads to its half.
+ *
+ * Guarantee: what its half guarantees for a request. gather as a last resort asks the other half too, and refuses only
+ * when both do; that alloc has asked only one of them is why the contract wants a last resort to find what alloc would.
+ * So a request fails only when neither half has a run of usable ranges that holds it, if the halves promise that. A
+ * region of the other half that lies wholly idle goes back like any region and is exchanged for one of this half.
+ *
+ * Cost: that of the half, a branch and an indirect call. Stats are sums of both. promote, lane_add and check ask both.
+ * An idle region is found at the halves' cost, or by a walk through a half that does not keep track.
+ * Host memory: what both have per lane, 40 bytes per region, nothing per range.
+ *
+ * Waste: that of the halves; and memory that is free in one half is no use to the other until the last resort, so a
+ * program whose small and large requests come in turns holds up to the sum of both peaks until the pool is short of
+ * memory and exchanges regions.
+ *
+ * Counters that show it: the pool's served[] by rung: exchanged regions, and what was served late.
+ */
+#include <weir/routing.h>
+
+#include <weir/caching.h>
+#include <weir/size_class.h>
+
+#include <stdlib.h>
+
+#include "config.h"
+
+#define GRANULE UINT64_C(512)
+#define DEFAULT_THRESHOLD (UINT64_C(1) << 20)
+
+enum half_name { SMALL_HALF, LARGE_HALF, HALVES };
+
+struct half {
+    const weir_strategy_ops *ops;
+    void *state;
+};
+
+/* A region of one half, and what that half calls it. */
+struct half_region {
+    struct half_region *prev;
+    struct half_region *next;
+    void *handle;
+    uint64_t size;
+    enum half_name half;
+};
+
+/* The request for which a gather has found something, when that was the last call; size 0: it was another. */
+struct found {
+    uint64_t size;
+    uint64_t align;
+    weir_lane lane;
+    enum half_name half;
+};
+
+/* The regions of half h are those of its strategy: as many, and as many bytes. The states of both halves lie behind. */
+struct routing {
+    struct half halves[HALVES];
+    uint64_t threshold_bytes;
+    struct half_region *regions;
+    struct found found;
+};
+
+static enum half_name half_for(const struct routing *routing, uint64_t size)
+{
+    return size <= routing->threshold_bytes ? SMALL_HALF : LARGE_HALF;
+}
+
+/* --- tokens --- */
+
+static void *mark(void *token, enum half_name half)
+{
+    return (char *)token + half;
+}
+
+static enum half_name half_of(const void *token)
+{
+    return (uintptr_t)token % 2 != 0 ? LARGE_HALF : SMALL_HALF;
+}
+
+static void *unmark(void *token)
+{
+    return (char *)token - half_of(token);
+}
+
+/* --- life --- */
+
+static bool is_complete(const weir_strategy_ops *ops)
+{
+    return ops->struct_size >= sizeof(*ops) && ops->state_size != NULL && ops->init != NULL &&
+           ops->fini != NULL && ops->region_size != NULL && ops->region_add != NULL &&
+           ops->region_remove != NULL && ops->alloc != NULL && ops->free != NULL &&
+           ops->promote != NULL && ops->gather != NULL && ops->walk != NULL && ops->check != NULL &&
+           ops->stats != NULL && ops->lane_stats != NULL;
+}
+
+static bool can_be_routed_to(const weir_strategy_ops *ops)
+{
+    return is_complete(ops) && ops->granule_bytes == GRANULE &&
+           (ops->flags & ~(uint32_t)WEIR_STRATEGY_CUTS_ENDS) == WEIR_STRATEGY_EVEN_TOKENS;
+}
+
+static weir_status read_config(weir_routing_config *own, const void *config)
+{
+    weir_status status = weir__strategy_config(own, sizeof(*own), config);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    own->small_strategy =
+        own->small_strategy != NULL ? own->small_strategy : weir_size_class_strategy();
+    own->large_strategy =
+        own->large_strategy != NULL ? own->large_strategy : weir_caching_strategy();
+    own->threshold_bytes = own->threshold_bytes != 0 ? own->threshold_bytes : DEFAULT_THRESHOLD;
+    const bool can = can_be_routed_to(own->small_strategy) && can_be_routed_to(own->large_strategy);
+    return can ? WEIR_OK : WEIR_ERR_INVALID;
+}
+
+static size_t aligned(size_t size)
+{
+    const size_t unit = _Alignof(max_align_t);
+    return (size + unit - 1) / unit * unit;
+}
+
+/* Where the state of the large half begins, behind that of the small one. */
+static size_t large_state_at(const weir_routing_config *config)
+{
+    return aligned(sizeof(struct routing)) +
+           aligned(config->small_strategy->state_size(config->small_config));
+}
+
+static size_t routing_state_size(const void *config)
+{
+    weir_routing_config own;
+    if (read_config(&own, config) != WEIR_OK) {
+        return sizeof(struct routing); /* init says why */
+    }
+    return large_state_at(&own) + own.large_strategy->state_size(own.large_config);
+}
+
+static weir_status routing_init(void *state, const void *config)
+{
+    struct routing *routing = state;
+    weir_routing_config own;
+    weir_status status = read_config(&own, config);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    *routing = (struct routing){
+        .halves[SMALL_HALF] = {own.small_strategy, (char *)state + aligned(sizeof(*routing))},
+        .halves[LARGE_HALF] = {own.large_strategy, (char *)state + large_state_at(&own)},
+        .threshold_bytes = own.threshold_bytes,
+    };
+    const struct half *small = &routing->halves[SMALL_HALF];
+    const struct half *large = &routing->halves[LARGE_HALF];
+    status = small->ops->init(small->state, own.small_config);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = large->ops->init(large->state, own.large_config);
+    if (status != WEIR_OK) {
+        small->ops->fini(small->state);
+    }
+    return status;
+}
+
+static void routing_fini(void *state)
+{
+    struct routing *routing = state;
+    for (int half = 0; half < HALVES; half++) {
+        routing->halves[half].ops->fini(routing->halves[half].state);
+    }
+    while (routing->regions != NULL) {
+        struct half_region *next = routing->regions->next;
+        free(routing->regions);
+        routing->regions = next;
+    }
+}
+
+static weir_status routing_lane_add(void *state, weir_lane lane)
+{
+    const struct routing *routing = state;
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < HALVES && status == WEIR_OK; i++) {
+        const struct half *half = &routing->halves[i];
+        status = half->ops->lane_add != NULL ? half->ops->lane_add(half->state, lane) : WEIR_OK;
+    }
+    return status;
+}
+
+/* What a gather has found holds for the next call only, and the half that found it may not hear of that call. Promoting
+ * the open lane moves nothing, and is a call. */
+static void forget_found(struct routing *routing)
+{
+    if (routing->found.size != 0) {
+        const struct half *half = &routing->halves[routing->found.half];
+        routing->found.size = 0;
+        (void)half->ops->promote(half->state, WEIR_LANE_OPEN, 0);
+    }
+}
+
+/* --- regions --- */
+
+static uint64_t routing_region_size(const void *state, uint64_t size, uint64_t align,
+                                    uint64_t reserved, uint64_t granularity)
+{
+    const struct routing *routing = state;
+    const struct half *half = &routing->halves[half_for(routing, size)];
+    return half->ops->region_size(half->state, size, align, reserved, granularity);
+}
+
+static weir_status routing_region_add(void *state, uint64_t address, uint64_t size,
+                                      uint64_t size_hint, weir_lane lane, weir_tick tick,
+                                      void **out)
+{
+    struct routing *routing = state;
+    struct half_region *region = calloc(1, sizeof(*region));
+    forget_found(routing);
+    if (region == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    region->size = size;
+    region->half = half_for(routing, size_hint);
+    const struct half *half = &routing->halves[region->half];
+    weir_status status =
+        half->ops->region_add(half->state, address, size, size_hint, lane, tick, &region->handle);
+    if (status != WEIR_OK) {
+        free(region);
+        return status;
+    }
+    region->next = routing->regions;
+    if (region->next != NULL) {
+        region->next->prev = region;
+    }
+    routing->regions = region;
+    *out = region;
+    return WEIR_OK;
+}
+
+static weir_status routing_region_remove(void *state, void *handle, const weir_tick *limits,
+                                         size_t lanes)
+{
+    struct routing *routing = state;
+    struct half_region *region = handle;
+    const struct half *half = &routing->halves[region->half];
+    forget_found(routing);
+    weir_status status = half->ops->region_remove(half->state, region->handle, limits, lanes);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    *(region->prev != NULL ? &region->prev->next : &routing->regions) = region->next;
+    if (region->next != NULL) {
+        region->next->prev = region->prev;
+    }
+    free(region);
+    return WEIR_OK;
+}
+
+/* Looks for a region of which every range may go. The walk shows a region's ranges one after the other. */
+struct idle_search {
+    const weir_tick *limits;
+    size_t lanes;
+    uint64_t region;
+    bool idle; /* all that was seen of it */
+};
+
+static bool look_at_range(void *ctx, const weir_range_info *range)
+{
+    struct idle_search *search = ctx;
+    if (range->region_address != search->region && search->idle) {
+        return false;
+    }
+    search->idle = range->region_address != search->region || search->idle;
+    search->region = range->region_address;
+    search->idle = search->idle && !range->taken && range->lane < search->lanes &&
+                   range->tick <= search->limits[range->lane];
+    return true;
+}
+
+/* A half need not know its idle regions. What the pool then does, asking region after region, it does no more, since it
+ * sees that routing knows; so this looks through the half's ranges. */
+static bool find_idle(const struct half *half, const weir_tick *limits, size_t lanes, uint64_t *address)
+{
+    if (half->ops->region_idle != NULL) {
+        return half->ops->region_idle(half->state, limits, lanes, address);
+    }
+    struct idle_search search = { .limits = limits, .lanes = lanes, .region = UINT64_MAX };
+    half->ops->walk(half->state, look_at_range, &search);
+    *address = search.idle ? search.region : *address;
+    return search.idle;
+}
+
+static bool routing_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
+{
+    const struct routing *routing = state;
+    return find_idle(&routing->halves[SMALL_HALF], limits, lanes, address) ||
+           find_idle(&routing->halves[LARGE_HALF], limits, lanes, address);
+}
+
+/* --- ranges --- */
+
+/* The half that gather has just found something in, for the request it was asked for; else the half of the size. */
+static enum half_name half_to_ask(struct routing *routing, weir_lane lane, uint64_t size,
+                                  uint64_t align)
+{
+    const struct found *found = &routing->found;
+    if (found->size == 0) {
+        return half_for(routing, size);
+    }
+    if (found->size == size && found->align == align && found->lane == lane) {
+        routing->found.size = 0;
+        return found->half;
+    }
+    forget_found(routing);
+    return half_for(routing, size);
+}
+
+static weir_status routing_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size,
+                                 uint64_t align, weir_range *out)
+{
+    struct routing *routing = state;
+    const enum half_name name = half_to_ask(routing, lane, size, align);
+    const struct half *half = &routing->halves[name];
+    weir_status status = half->ops->alloc(half->state, lane, limit, size, align, out);
+    if (status == WEIR_OK) {
+        out->token = mark(out->token, name);
+    }
+    return status;
+}
+
+static void routing_free(void *state, void *token, weir_lane lane, weir_tick tick)
+{
+    struct routing *routing = state;
+    const struct half *half = &routing->halves[half_of(token)];
+    forget_found(routing);
+    half->ops->free(half->state, unmark(token), lane, tick);
+}
+
+static uint64_t routing_promote(void *state, weir_lane lane, weir_tick limit)
+{
+    struct routing *routing = state;
+    uint64_t moved = 0;
+    routing->found.size = 0;
+    for (int i = 0; i < HALVES; i++) {
+        const struct half *half = &routing->halves[i];
+        moved += half->ops->promote(half->state, lane, limit);
+    }
+    return moved;
+}
+
+static bool routing_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits,
+                           size_t lanes, uint64_t size, uint64_t align, bool last_resort)
+{
+    struct routing *routing = state;
+    const enum half_name first = half_for(routing, size);
+    const enum half_name names[HALVES] = {first, first == SMALL_HALF ? LARGE_HALF : SMALL_HALF};
+    forget_found(routing);
+    for (int i = 0; i < (last_resort ? HALVES : 1); i++) {
+        const struct half *half = &routing->halves[names[i]];
+        if (half->ops->gather(half->state, lane, tick, limits, lanes, size, align, last_resort)) {
+            routing->found =
+                (struct found){.size = size, .align = align, .lane = lane, .half = names[i]};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- looking --- */
+
+struct route_walk {
+    weir_range_visitor visit;
+    void *ctx;
+    enum half_name half;
+    bool ended;
+};
+
+static bool show_range(void *ctx, const weir_range_info *range)
+{
+    struct route_walk *walk = ctx;
+    weir_range_info info = *range;
+    info.token = range->taken ? mark(range->token, walk->half) : NULL;
+    walk->ended = !walk->visit(walk->ctx, &info);
+    return !walk->ended;
+}
+
+static void routing_walk(const void *state, weir_range_visitor visit, void *ctx)
+{
+    const struct routing *routing = state;
+    struct route_walk walk = {.visit = visit, .ctx = ctx};
+    for (int i = 0; i < HALVES && !walk.ended; i++) {
+        walk.half = (enum half_name)i;
+        routing->halves[i].ops->walk(routing->halves[i].state, show_range, &walk);
+    }
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void routing_stats(const void *state, weir_strategy_stats *stats)
+{
+    const struct routing *routing = state;
+    *stats = (weir_strategy_stats)WEIR_STRATEGY_STATS_INIT;
+    for (int i = 0; i < HALVES; i++) {
+        weir_strategy_stats part = WEIR_STRATEGY_STATS_INIT;
+        routing->halves[i].ops->stats(routing->halves[i].state, &part);
+        stats->regions += part.regions;
+        stats->region_bytes += part.region_bytes;
+        stats->taken_ranges += part.taken_ranges;
+        stats->taken_bytes += part.taken_bytes;
+        stats->free_ranges += part.free_ranges;
+        stats->free_bytes += part.free_bytes;
+        stats->largest_free_bytes = larger(stats->largest_free_bytes, part.largest_free_bytes);
+    }
+}
+
+static void routing_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats)
+{
+    const struct routing *routing = state;
+    *stats = (weir_lane_stats)WEIR_LANE_STATS_INIT;
+    for (int i = 0; i < HALVES; i++) {
+        weir_lane_stats part = WEIR_LANE_STATS_INIT;
+        routing->halves[i].ops->lane_stats(routing->halves[i].state, lane, &part);
+        stats->ranges += part.ranges;
+        stats->bytes += part.bytes;
+        stats->largest_bytes = larger(stats->largest_bytes, part.largest_bytes);
+    }
+}
+
+/* --- check --- */
+
+static const char *check_half(const struct routing *routing, enum half_name name)
+{
+    const struct half *half = &routing->halves[name];
+    const char *why = "a strategy that is routed to found itself broken";
+    weir_strategy_stats stats = WEIR_STRATEGY_STATS_INIT;
+    if (half->ops->check(half->state, &why) != WEIR_OK) {
+        return why;
+    }
+    half->ops->stats(half->state, &stats);
+    for (const struct half_region *region = routing->regions; region != NULL;
+         region = region->next) {
+        if (region->next != NULL && region->next->prev != region) {
+            return "the list of regions does not lead back";
+        }
+        stats.regions -= region->half == name;
+        stats.region_bytes -= region->half == name ? region->size : 0;
+    }
+    return stats.regions == 0 && stats.region_bytes == 0
+               ? NULL
+               : "a strategy has other regions than it was given";
+}
+
+static weir_status routing_check(const void *state, const char **why)
+{
+    const char *broken = NULL;
+    for (int half = 0; half < HALVES && broken == NULL; half++) {
+        broken = check_half(state, (enum half_name)half);
+    }
+    if (broken != NULL && why != NULL) {
+        *why = broken;
+    }
+    return broken == NULL ? WEIR_OK : WEIR_ERR_INTERNAL;
+}
+
+const weir_strategy_ops *weir_routing_strategy(void)
+{
+    static const weir_strategy_ops ops = {
+        .struct_size = sizeof(ops),
+        .name = "routing",
+        .granule_bytes = GRANULE,
+        .state_size = routing_state_size,
+        .init = routing_init,
+        .fini = routing_fini,
+        .lane_add = routing_lane_add,
+        .region_size = routing_region_size,
+        .region_add = routing_region_add,
+        .region_remove = routing_region_remove,
+        .region_idle = routing_region_idle,
+        .alloc = routing_alloc,
+        .free = routing_free,
+        .promote = routing_promote,
+        .gather = routing_gather,
+        .walk = routing_walk,
+        .check = routing_check,
+        .stats = routing_stats,
+        .lane_stats = routing_lane_stats,
+    };
+    return &ops;
+}

@@ -1,0 +1,339 @@
+/* sweep.c: see sweep.h.
+ *
+ * Idea: a job is one strategy under one set of limits. Two threads take jobs off one counter and write into points of
+ * their own, so the result does not depend on who played what. The trace is constant and shared.
+ */
+#include "replay/sweep.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { largest_limit_shift = 44 };
+
+/* --- limits --- */
+
+static uint64_t sum_of(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* What the trace holds, per device. */
+struct tally {
+    const struct trace *trace;
+    uint64_t *live;  /* [device_count] */
+    uint64_t *peaks; /* [device_count] */
+    uint64_t *size;  /* [block_count] */
+    uint32_t *device;
+};
+
+static void add_block(struct tally *tally, uint32_t index, uint64_t size, uint32_t device)
+{
+    tally->size[index] = size == 0 ? 1 : size; /* as the replay asks for it */
+    tally->device[index] = device;
+    uint64_t *live = &tally->live[device];
+    *live = sum_of(*live, tally->size[index]);
+    tally->peaks[device] = *live > tally->peaks[device] ? *live : tally->peaks[device];
+}
+
+static void drop_block(struct tally *tally, uint32_t index)
+{
+    tally->live[tally->device[index]] -= tally->size[index];
+    tally->size[index] = 0;
+}
+
+static void add_up(struct tally *tally)
+{
+    const struct trace *trace = tally->trace;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        if (event->event.kind == WEIR_TRACE_PRIOR) {
+            add_block(tally, event->index, event->event.size, trace->stream_device[event->event.stream]);
+        }
+    }
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        switch (event->event.kind) {
+        case WEIR_TRACE_ALLOC:
+            add_block(tally, event->index, event->event.size, trace->stream_device[event->event.stream]);
+            break;
+        case WEIR_TRACE_REALLOC: /* the new block is there before the old one goes */
+            add_block(tally, event->index, event->event.size, tally->device[event->old_index]);
+            drop_block(tally, event->old_index);
+            break;
+        case WEIR_TRACE_FREE:
+            drop_block(tally, event->index);
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+bool sweep_peaks(const struct trace *trace, uint64_t *peaks)
+{
+    struct tally tally = {
+        .trace = trace,
+        .live = calloc(trace->device_count, sizeof(uint64_t)),
+        .peaks = peaks,
+        .size = calloc((size_t)trace->block_count + 1, sizeof(uint64_t)),
+        .device = calloc((size_t)trace->block_count + 1, sizeof(uint32_t)),
+    };
+    const bool enough = tally.live != NULL && tally.size != NULL && tally.device != NULL;
+    memset(peaks, 0, trace->device_count * sizeof(*peaks));
+    if (enough) {
+        add_up(&tally);
+    }
+    free(tally.live);
+    free(tally.size);
+    free(tally.device);
+    return enough;
+}
+
+/* What the simulated device gives memory in. */
+static bool read_granularity(uint64_t *granularity)
+{
+    weir_sim_config config = WEIR_SIM_CONFIG_INIT;
+    weir_sim *sim = NULL;
+    weir_device_info info = WEIR_DEVICE_INFO_INIT;
+    const bool known =
+        weir_sim_create(&config, &sim) == WEIR_OK && weir_device_get_info(weir_sim_device(sim), &info) == WEIR_OK;
+    weir_sim_destroy(sim);
+    *granularity = info.region_granularity_bytes;
+    return known;
+}
+
+/* A pool that may reserve nothing has no limit, so a device without blocks gets one piece. More than a device can have
+ * is more than is needed to say that it does not suffice. */
+static uint64_t limit_for(uint64_t peak, uint32_t factor, uint64_t granularity)
+{
+    const uint64_t most = UINT64_C(1) << largest_limit_shift;
+    peak = peak < most ? peak : most;
+    const uint64_t exact = (peak * factor + sweep_unit - 1) / sweep_unit;
+    const uint64_t limit = (exact + granularity - 1) / granularity * granularity;
+    return limit == 0 ? granularity : limit < most ? limit : most;
+}
+
+/* --- jobs --- */
+
+struct job {
+    size_t row;
+    size_t first; /* points first .. last have the same limits */
+    size_t last;
+    const uint64_t *limits; /* of each device */
+};
+
+/* The lock guards everything below it. */
+struct jobs {
+    const struct trace *trace;
+    const struct replay_options *options;
+    struct sweep *sweep;
+    struct job *list;
+    size_t count;
+    uint64_t *limits; /* [point_count][device_count] */
+    struct sweep_point blank[sweep_most_points]; /* points before any replay */
+    pthread_mutex_t lock;
+    size_t next;
+    size_t done;
+    size_t failed; /* the first job that broke; count: none */
+    char *error;
+    size_t error_size;
+};
+
+static void keep_result(struct sweep *sweep, const struct job *job, const struct replay_result *result,
+                        uint64_t events_in_all)
+{
+    for (size_t i = job->first; i <= job->last; i++) {
+        struct sweep_point *point = &sweep->rows[job->row].points[i];
+        point->served = !result->oom.happened;
+        point->event = result->oom.event;
+        point->size = result->oom.size;
+        point->hazards = result->hazards;
+        point->played = events_in_all == 0 ? 1.0 : (double)result->events_played / (double)events_in_all;
+    }
+}
+
+static bool play(struct jobs *jobs, const struct job *job, char *error, size_t error_size)
+{
+    const struct sweep_row *row = &jobs->sweep->rows[job->row];
+    const uint64_t rounds = jobs->options->repeat > 1 ? jobs->options->repeat : 1;
+    struct replay_options options = *jobs->options;
+    struct replay_result result;
+    options.limits = job->limits;
+    options.history = false;
+    options.no_timing = true;
+    options.progress = NULL;
+    const bool done =
+        replay_run(jobs->trace, row->strategy, row->pad_bytes, &options, &result, error, error_size);
+    if (done) {
+        keep_result(jobs->sweep, job, &result, rounds * jobs->trace->event_count);
+    }
+    replay_result_free(&result);
+    return done;
+}
+
+/* Lock held. The first of the failures by number is told, whoever met it first. */
+static void finish_job(struct jobs *jobs, size_t number, bool done, const char *error)
+{
+    jobs->done++;
+    if (!done && number < jobs->failed) {
+        jobs->failed = number;
+        (void)snprintf(jobs->error, jobs->error_size, "%s", error);
+    }
+    if (jobs->options->progress != NULL) {
+        jobs->options->progress(jobs->options->progress_ctx, (double)jobs->done / (double)jobs->count);
+    }
+}
+
+static void *work(void *ctx)
+{
+    struct jobs *jobs = ctx;
+    char error[512] = "";
+    (void)pthread_mutex_lock(&jobs->lock);
+    while (jobs->next < jobs->count && jobs->failed == jobs->count) {
+        const size_t number = jobs->next++;
+        (void)pthread_mutex_unlock(&jobs->lock);
+        const bool done = play(jobs, &jobs->list[number], error, sizeof(error));
+        (void)pthread_mutex_lock(&jobs->lock);
+        finish_job(jobs, number, done, error);
+    }
+    (void)pthread_mutex_unlock(&jobs->lock);
+    return NULL;
+}
+
+/* Without a second thread this one does all. */
+static bool play_all(struct jobs *jobs)
+{
+    pthread_t helper;
+    jobs->failed = jobs->count;
+    (void)pthread_mutex_init(&jobs->lock, NULL);
+    const bool helped = pthread_create(&helper, NULL, work, jobs) == 0;
+    (void)work(jobs);
+    if (helped) {
+        (void)pthread_join(helper, NULL);
+    }
+    (void)pthread_mutex_destroy(&jobs->lock);
+    return jobs->failed == jobs->count;
+}
+
+static bool same_limits(const struct jobs *jobs, size_t a, size_t b)
+{
+    const size_t devices = jobs->trace->device_count;
+    return memcmp(jobs->limits + a * devices, jobs->limits + b * devices, devices * sizeof(uint64_t)) == 0;
+}
+
+static void list_jobs(struct jobs *jobs)
+{
+    struct sweep *sweep = jobs->sweep;
+    for (size_t row = 0; row < sweep->row_count; row++) {
+        for (size_t i = 0; i < sweep->point_count; i++) {
+            if (i > 0 && same_limits(jobs, i, i - 1)) {
+                jobs->list[jobs->count - 1].last = i;
+                continue;
+            }
+            jobs->list[jobs->count++] = (struct job){ row, i, i, jobs->limits + i * jobs->trace->device_count };
+        }
+    }
+    sweep->limit_count = sweep->row_count == 0 ? 0 : jobs->count / sweep->row_count;
+}
+
+/* --- the whole --- */
+
+static void set_limits(struct jobs *jobs, const uint64_t *peaks)
+{
+    struct sweep *sweep = jobs->sweep;
+    const uint32_t devices = jobs->trace->device_count;
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        const uint32_t factor = sweep->range.from + (uint32_t)i * sweep->range.step;
+        uint64_t total = 0;
+        for (uint32_t d = 0; d < devices; d++) {
+            jobs->limits[i * devices + d] = limit_for(peaks[d], factor, sweep->granularity);
+            total += jobs->limits[i * devices + d];
+        }
+        jobs->blank[i] = (struct sweep_point){ .factor = factor, .limit = total };
+    }
+    for (uint32_t d = 0; d < devices; d++) {
+        sweep->peak_bytes = sum_of(sweep->peak_bytes, peaks[d]);
+    }
+}
+
+static bool add_row(struct jobs *jobs, const struct replay_strategy *strategy, uint64_t pad_bytes)
+{
+    struct sweep *sweep = jobs->sweep;
+    struct sweep_point *points = calloc(sweep->point_count, sizeof(*points));
+    if (points != NULL) {
+        memcpy(points, jobs->blank, sweep->point_count * sizeof(*points));
+        sweep->rows[sweep->row_count++] =
+            (struct sweep_row){ .strategy = strategy, .pad_bytes = pad_bytes, .points = points };
+    }
+    return points != NULL;
+}
+
+static bool prepare(struct jobs *jobs, const struct replay_strategy *const *strategies, const uint64_t *pads,
+                    size_t count)
+{
+    struct sweep *sweep = jobs->sweep;
+    const size_t devices = jobs->trace->device_count;
+    uint64_t *peaks = calloc(devices, sizeof(*peaks));
+    jobs->limits = calloc(sweep->point_count * devices, sizeof(*jobs->limits));
+    jobs->list = calloc(sweep->point_count * count + 1, sizeof(*jobs->list));
+    sweep->rows = calloc(count + 1, sizeof(*sweep->rows));
+    bool enough = peaks != NULL && jobs->limits != NULL && jobs->list != NULL && sweep->rows != NULL &&
+                  read_granularity(&sweep->granularity) && sweep_peaks(jobs->trace, peaks);
+    if (enough) {
+        set_limits(jobs, peaks);
+    }
+    for (size_t i = 0; i < count && enough; i++) {
+        enough = add_row(jobs, strategies[i], pads[i]);
+    }
+    if (enough) {
+        list_jobs(jobs);
+    }
+    free(peaks);
+    return enough;
+}
+
+static void judge_row(struct sweep_row *row, size_t count)
+{
+    for (size_t i = count; i-- > 0;) {
+        const struct sweep_point *point = &row->points[i];
+        const bool above = i + 1 == count || row->always == point + 1;
+        row->first = point->served ? point : row->first;
+        row->always = point->served && above ? point : row->always;
+    }
+}
+
+bool sweep_run(const struct trace *trace, const struct replay_strategy *const *strategies, const uint64_t *pads,
+               size_t count, const struct sweep_range *range, const struct replay_options *options, struct sweep *sweep,
+               char *error, size_t error_size)
+{
+    *sweep = (struct sweep){ .range = *range, .point_count = (range->to - range->from) / range->step + 1 };
+    struct jobs jobs = {
+        .trace = trace, .options = options, .sweep = sweep, .error = error, .error_size = error_size
+    };
+    bool done = prepare(&jobs, strategies, pads, count);
+    if (done) {
+        done = play_all(&jobs);
+    } else {
+        (void)snprintf(error, error_size, "no host memory");
+    }
+    for (size_t i = 0; i < sweep->row_count && done; i++) {
+        judge_row(&sweep->rows[i], sweep->point_count);
+    }
+    free(jobs.list);
+    free(jobs.limits);
+    if (!done) {
+        sweep_free(sweep);
+    }
+    return done;
+}
+
+void sweep_free(struct sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        free(sweep->rows[i].points);
+    }
+    free(sweep->rows);
+    *sweep = (struct sweep){ 0 };
+}

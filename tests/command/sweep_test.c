@@ -1,0 +1,372 @@
+/* sweep_test.c: a sweep gives the limits it promises, and under each what a replay under that limit gives. */
+#include "replay/sweep.h"
+
+#include <weir/caching.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MIB (UINT64_C(1) << 20)
+#define PIECE (2 * MIB)
+
+static const struct sweep_range as_it_comes = { 1000, 1300, 10 };
+
+static struct trace *read_text(const char *text)
+{
+    struct trace *trace = NULL;
+    struct trace_error error = { 0 };
+    if (trace_read_memory("test.wtr", text, strlen(text), NULL, &trace, &error) != WEIR_OK) {
+        fail_msg("%s", error.message);
+    }
+    return trace;
+}
+
+static const struct replay_strategy *named(const char *name)
+{
+    return replay_strategy_find(name, strlen(name));
+}
+
+/* Of one strategy. */
+static struct sweep sweep_of(const struct trace *trace, const struct replay_strategy *strategy,
+                             struct sweep_range range, struct replay_options options)
+{
+    struct sweep sweep;
+    char error[512] = "";
+    const uint64_t pad = 0;
+    if (!sweep_run(trace, &strategy, &pad, 1, &range, &options, &sweep, error, sizeof(error))) {
+        fail_msg("%s", error);
+    }
+    return sweep;
+}
+
+static void test_peaks_of_each_device(void **state)
+{
+    (void)state;
+    static const char text[] = "#wtr 1\n"
+                               "p 0 4096 0 0x1000\n"
+                               "a 0 1 1000 0 0\n"
+                               "a 1 2 0 0 0\n" /* asked for as one byte */
+                               "a 2 3 5000 1 0 d=1\n"
+                               "r 3 1 4 3000 0\n" /* old and new at once */
+                               "f 4 4 0 0\n"
+                               "f 5 3 1 0\n"
+                               "a 6 5 700 1 0 d=1\n";
+    struct trace *trace = read_text(text);
+    uint64_t peaks[2] = { 77, 77 };
+    assert_int_equal(trace->device_count, 2);
+    assert_true(sweep_peaks(trace, peaks));
+    assert_int_equal(peaks[0], 4096 + 1000 + 1 + 3000);
+    assert_int_equal(peaks[1], 5000);
+    trace_free(trace);
+}
+
+/* What the replay counts is what the sweep scales. */
+static void test_peak_is_that_of_the_replay(void **state)
+{
+    (void)state;
+    struct trace *trace = NULL;
+    struct trace_error problem = { 0 };
+    assert_int_equal(
+        trace_read(WEIR_BUNDLED_TRACES_DIR "/ort_gpt6_kvcache_decode.wtr.xz", NULL, &trace, &problem), WEIR_OK);
+    struct replay_result result;
+    char error[512] = "";
+    const struct replay_options options = { .no_audit = true, .no_timing = true };
+    uint64_t peak = 0;
+    assert_int_equal(trace->device_count, 1);
+    assert_true(replay_run(trace, named("caching"), 0, &options, &result, error, sizeof(error)));
+    assert_true(sweep_peaks(trace, &peak));
+    assert_int_equal(peak, result.peak_live_bytes);
+    replay_result_free(&result);
+    trace_free(trace);
+}
+
+/* Five MiB: factors up to 1.20 are three pieces of 2 MiB, those above are four. */
+static void test_limits_are_rounded_up(void **state)
+{
+    (void)state;
+    struct trace *trace = read_text("#wtr 1\na 0 0 5242880 0 0\nf 1 0 0 0\n");
+    struct sweep sweep = sweep_of(trace, named("direct"), as_it_comes, (struct replay_options){ 0 });
+    assert_int_equal(sweep.point_count, 31);
+    assert_int_equal(sweep.limit_count, 2);
+    assert_int_equal(sweep.peak_bytes, 5 * MIB);
+    assert_int_equal(sweep.granularity, PIECE);
+    for (size_t i = 0; i < sweep.point_count; i++) {
+        const struct sweep_point *point = &sweep.rows[0].points[i];
+        assert_int_equal(point->factor, 1000 + 10 * i);
+        assert_int_equal(point->limit, (i <= 20 ? 3 : 4) * PIECE);
+        assert_true(point->served && point->played == 1.0);
+    }
+    assert_ptr_equal(sweep.rows[0].first, &sweep.rows[0].points[0]);
+    assert_ptr_equal(sweep.rows[0].always, &sweep.rows[0].points[0]);
+    sweep_free(&sweep);
+
+    sweep = sweep_of(trace, named("direct"), (struct sweep_range){ 1, 101, 1 }, (struct replay_options){ 0 });
+    assert_int_equal(sweep.point_count, sweep_most_points);
+    assert_int_equal(sweep.limit_count, 1);
+    assert_int_equal(sweep.rows[0].points[0].limit, PIECE);
+    assert_null(sweep.rows[0].first);
+    assert_null(sweep.rows[0].always);
+    sweep_free(&sweep);
+    trace_free(trace);
+}
+
+/* A trace that pulls the strategies apart: sizes of every kind, holes, streams. */
+static char *mixed_trace(void)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    (void)fputs("#wtr 1\n", out);
+    uint64_t random = 1;
+    unsigned live[64];
+    unsigned count = 0;
+    unsigned blocks = 0;
+    for (unsigned i = 0; i < 600; i++) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        const unsigned dice = (unsigned)(random >> 40);
+        if (count == 64 || (count > 0 && dice % 100 < 45)) {
+            const unsigned pick = (dice >> 8) % count;
+            (void)fprintf(out, "f %u %u 0 0\n", i, live[pick]);
+            live[pick] = live[--count];
+        } else {
+            (void)fprintf(out, "a %u %u %u 0 0\n", i, blocks, 1000u << (dice >> 7) % 13);
+            live[count++] = blocks++;
+        }
+    }
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static void require_same(const struct sweep_point *point, const struct replay_result *result)
+{
+    assert_int_equal(point->served, !result->oom.happened);
+    assert_int_equal(point->hazards, result->hazards);
+    if (!point->served) {
+        assert_int_equal(point->event, result->oom.event);
+        assert_int_equal(point->size, result->oom.size);
+    }
+}
+
+static void test_each_point_is_a_replay(void **state)
+{
+    (void)state;
+    char *text = mixed_trace();
+    struct trace *trace = read_text(text);
+    const struct replay_strategy *strategies[16];
+    uint64_t pads[16] = { 0 };
+    size_t count = 0;
+    for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
+        pads[count] = s->fixed_pad > 0 ? (uint64_t)s->fixed_pad : 0;
+        strategies[count++] = s;
+    }
+    const struct sweep_range range = { 900, 2100, 50 };
+    const struct replay_options options = { .no_timing = true };
+    struct sweep sweep;
+    char error[512] = "";
+    assert_true(sweep_run(trace, strategies, pads, count, &range, &options, &sweep, error, sizeof(error)));
+    assert_int_equal(sweep.row_count, count);
+    unsigned served = 0;
+    unsigned refused = 0;
+    for (size_t i = 0; i < count * sweep.point_count; i++) {
+        const struct sweep_row *row = &sweep.rows[i / sweep.point_count];
+        const struct sweep_point *point = &row->points[i % sweep.point_count];
+        struct replay_options alone = options;
+        struct replay_result result;
+        alone.limit = point->limit;
+        assert_true(replay_run(trace, row->strategy, row->pad_bytes, &alone, &result, error, sizeof(error)));
+        require_same(point, &result);
+        *(point->served ? &served : &refused) += 1;
+        replay_result_free(&result);
+    }
+    assert_true(served > 50 && refused > 20);
+    sweep_free(&sweep);
+    trace_free(trace);
+    free(text);
+}
+
+/* --- a strategy that serves less when it may take more --- */
+
+static uint64_t greedy_region_size(const void *strategy, uint64_t size, uint64_t align, uint64_t reserved,
+                                   uint64_t granularity)
+{
+    const uint64_t modest = weir_caching_strategy()->region_size(strategy, size, align, reserved, granularity);
+    return size > MIB ? 8 * MIB : modest;
+}
+
+static bool never_gather(void *strategy, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
+                         uint64_t size, uint64_t align, bool last_resort)
+{
+    (void)strategy, (void)lane, (void)tick, (void)limits, (void)lanes, (void)size, (void)align, (void)last_resort;
+    return false;
+}
+
+static const weir_strategy_ops *greedy_strategy(void)
+{
+    static weir_strategy_ops ops;
+    if (ops.name == NULL) { /* before any thread */
+        ops = *weir_caching_strategy();
+        ops.region_size = greedy_region_size;
+        ops.gather = never_gather;
+        ops.name = "greedy";
+    }
+    return &ops;
+}
+
+/* 4.5 MiB live: in 6 MiB the large request gets 4 and the small one 2; in 8 MiB the large one takes all 8; in 10 both
+ * have what they like. */
+static void test_more_memory_may_serve_less(void **state)
+{
+    (void)state;
+    static const struct replay_strategy greedy = { "greedy", "", greedy_strategy, false, 0, 0 };
+    assert_non_null(greedy_strategy());
+    struct trace *trace = read_text("#wtr 1\na 0 0 4194304 0 0\na 1 1 524288 0 0\nf 2 0 0 0\n");
+    struct sweep sweep =
+        sweep_of(trace, &greedy, (struct sweep_range){ 800, 2200, 100 }, (struct replay_options){ .check = true });
+    const struct sweep_row *row = &sweep.rows[0];
+    assert_int_equal(sweep.limit_count, 4); /* 4, 6, 8 and 10 MiB */
+    for (size_t i = 0; i < sweep.point_count; i++) {
+        const struct sweep_point *point = &row->points[i];
+        assert_int_equal(point->served, point->limit == 6 * MIB || point->limit == 10 * MIB);
+        if (!point->served) {
+            assert_int_equal(point->event, 1);
+            assert_int_equal(point->size, MIB / 2);
+            assert_true(point->played > 0.0 && point->played < 1.0);
+        }
+    }
+    assert_int_equal(row->first->factor, 900);
+    assert_int_equal(row->always->factor, 1800);
+    sweep_free(&sweep);
+    trace_free(trace);
+}
+
+/* --- devices, hazards, failures --- */
+
+static void test_each_device_has_its_own_limit(void **state)
+{
+    (void)state;
+    static const char text[] = "#wtr 1\n"
+                               "a 0 0 6291456 0 0\n"
+                               "a 1 1 2097152 1 0 d=1\n"
+                               "f 2 0 0 0\n"
+                               "a 3 2 2097152 0 0\n"
+                               "f 4 2 0 0\n";
+    struct trace *trace = read_text(text);
+    struct sweep sweep =
+        sweep_of(trace, named("direct"), (struct sweep_range){ 1000, 1500, 500 }, (struct replay_options){ 0 });
+    const struct sweep_point *points = sweep.rows[0].points;
+    assert_int_equal(sweep.peak_bytes, 8 * MIB);
+    assert_true(points[0].limit == 8 * MIB && points[0].served);
+    assert_int_equal(points[1].limit, 10 * MIB + 4 * MIB); /* 9 and 3 MiB, each rounded */
+    sweep_free(&sweep);
+    trace_free(trace);
+}
+
+static void test_hazards_are_counted(void **state)
+{
+    (void)state;
+    static const char race[] = "#wtr 1\n"
+                               "a 0 0 4194304 0 0\n"
+                               "u 1 0 1\n"
+                               "w 2 1 5000000\n"
+                               "f 3 0 0 0\n"
+                               "a 4 1 4194304 0 0\n"
+                               "f 5 1 0 0\n";
+    struct trace *trace = read_text(race);
+    struct sweep sweep = sweep_of(trace, named("caching"), as_it_comes, (struct replay_options){ .ignore_uses = true });
+    assert_int_equal(sweep.rows[0].points[0].hazards, 1);
+    sweep_free(&sweep);
+    sweep = sweep_of(trace, named("caching"), as_it_comes, (struct replay_options){ 0 });
+    assert_int_equal(sweep.rows[0].points[0].hazards, 0);
+    sweep_free(&sweep);
+    trace_free(trace);
+}
+
+static void test_absurd_sizes_and_no_blocks(void **state)
+{
+    (void)state;
+    struct trace *trace = read_text("#wtr 1\n"
+                                    "a 0 0 4096 0 0\n"
+                                    "a 1 1 18446744073709551615 0 0\n"
+                                    "a 2 2 18446744073709551615 0 0\n");
+    struct sweep sweep =
+        sweep_of(trace, named("caching"), (struct sweep_range){ 1, 100001, 10000 }, (struct replay_options){ 0 });
+    for (size_t i = 0; i < sweep.point_count; i++) {
+        assert_false(sweep.rows[0].points[i].served);
+        assert_int_equal(sweep.rows[0].points[i].event, 1);
+        assert_true(sweep.rows[0].points[i].limit <= UINT64_C(1) << 44);
+    }
+    sweep_free(&sweep);
+    trace_free(trace);
+    trace = read_text("#wtr 1\nw 0 0 1000\n");
+    sweep = sweep_of(trace, named("caching"), as_it_comes, (struct replay_options){ 0 });
+    assert_int_equal(sweep.peak_bytes, 0);
+    assert_int_equal(sweep.rows[0].first->factor, 1000);
+    sweep_free(&sweep);
+    trace_free(trace);
+}
+
+static void test_a_replay_that_breaks_ends_the_sweep(void **state)
+{
+    (void)state;
+    struct trace *trace = read_text("#wtr 1\n#dev 0 cap=1\na 0 0 8 0 0\n");
+    const struct replay_strategy *strategies[2] = { named("caching"), named("direct") };
+    const uint64_t pads[2] = { 0, 0 };
+    const struct replay_options options = { 0 };
+    struct sweep sweep;
+    char error[512] = "";
+    assert_false(sweep_run(trace, strategies, pads, 2, &as_it_comes, &options, &sweep, error, sizeof(error)));
+    assert_non_null(strstr(error, "#dev 0 cap=1"));
+    assert_null(sweep.rows);
+    assert_int_equal(sweep.row_count, 0);
+    trace_free(trace);
+}
+
+struct heard {
+    double last;
+    bool fell;
+};
+
+/* Called by either thread, so nothing is asserted here. */
+static void hear(void *ctx, double share)
+{
+    struct heard *heard = ctx;
+    heard->fell |= share <= heard->last;
+    heard->last = share;
+}
+
+static void test_progress_rises_to_the_end(void **state)
+{
+    (void)state;
+    struct heard heard = { 0 };
+    struct trace *trace = read_text("#wtr 1\na 0 0 52428800 0 0\nf 1 0 0 0\n");
+    struct sweep sweep = sweep_of(trace, named("caching"), as_it_comes,
+                                  (struct replay_options){ .progress = hear, .progress_ctx = &heard });
+    assert_true(heard.last == 1.0 && !heard.fell);
+    sweep_free(&sweep);
+    trace_free(trace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_peaks_of_each_device),
+        cmocka_unit_test(test_peak_is_that_of_the_replay),
+        cmocka_unit_test(test_limits_are_rounded_up),
+        cmocka_unit_test(test_each_point_is_a_replay),
+        cmocka_unit_test(test_more_memory_may_serve_less),
+        cmocka_unit_test(test_each_device_has_its_own_limit),
+        cmocka_unit_test(test_hazards_are_counted),
+        cmocka_unit_test(test_absurd_sizes_and_no_blocks),
+        cmocka_unit_test(test_a_replay_that_breaks_ends_the_sweep),
+        cmocka_unit_test(test_progress_rises_to_the_end),
+    };
+    return cmocka_run_group_tests_name("sweeps", tests, NULL, NULL);
+}

@@ -1,0 +1,50 @@
+/* routing_configs.h: pairs of strategies that the contract suite routes to. */
+#ifndef WEIR_CONTRACT_ROUTING_CONFIGS_H
+#define WEIR_CONTRACT_ROUTING_CONFIGS_H
+
+#include <weir/arena_strategy.h>
+#include <weir/caching.h>
+#include <weir/routing.h>
+#include <weir/size_class.h>
+
+/* The pair and the threshold of whoever gives no config. */
+static inline const weir_routing_config *default_routing(void)
+{
+    return NULL;
+}
+
+/* What no slots blur: every rule is compared exactly. The large half does not know its idle regions. */
+static inline const weir_routing_config *caching_twice(void)
+{
+    static weir_routing_config config = WEIR_ROUTING_CONFIG_INIT;
+    static weir_strategy_ops forgetful;
+    forgetful = *weir_caching_strategy();
+    forgetful.region_idle = NULL;
+    config.small_strategy = weir_caching_strategy();
+    config.large_strategy = &forgetful;
+    return &config;
+}
+
+/* Most programs of the suite ask for a few granules: here half of them go either way. caching is the small half. */
+static inline const weir_routing_config *low_threshold(void)
+{
+    static const weir_size_class_config slots = {.struct_size = sizeof slots, .slab_bytes = 4096};
+    static weir_routing_config config = WEIR_ROUTING_CONFIG_INIT;
+    config.small_strategy = weir_caching_strategy();
+    config.large_strategy = weir_size_class_strategy();
+    config.large_config = &slots;
+    config.threshold_bytes = 1500;
+    return &config;
+}
+
+/* arena as a half: all is exact but that its crumbs wait for the last resort. */
+static inline const weir_routing_config *arena_and_caching(void)
+{
+    static weir_routing_config config = WEIR_ROUTING_CONFIG_INIT;
+    config.small_strategy = weir_arena_strategy();
+    config.large_strategy = weir_caching_strategy();
+    config.threshold_bytes = 1500;
+    return &config;
+}
+
+#endif

@@ -1,0 +1,408 @@
+/* tests/unit/routing_test.c: what routing promises beyond the contract: which half serves, what cannot be routed to,
+ * and that no request fails for want of memory that the other half has. */
+#include "sim_test.h"
+
+#include <weir/caching.h>
+#include <weir/pool.h>
+#include <weir/routing.h>
+#include <weir/size_class.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define REGION (2 * MIB)
+#define BASE (UINT64_C(1) << 40)
+#define GRANULE UINT64_C(512)
+
+enum { lanes = 3 };
+
+/* --- the table alone --- */
+
+struct rig {
+    const weir_strategy_ops *ops;
+    void *state;
+    uint64_t next_address;
+};
+
+static void start(struct rig *rig, const weir_routing_config *config)
+{
+    rig->ops = weir_routing_strategy();
+    rig->next_address = BASE;
+    rig->state = calloc(1, rig->ops->state_size(config));
+    assert_non_null(rig->state);
+    ok(rig->ops->init(rig->state, config));
+    for (weir_lane lane = 0; lane < lanes; lane++) {
+        ok(rig->ops->lane_add(rig->state, lane));
+    }
+}
+
+static void stop(struct rig *rig)
+{
+    const char *why = "";
+    if (rig->ops->check(rig->state, &why) != WEIR_OK) {
+        print_error("check: %s\n", why);
+        fail();
+    }
+    rig->ops->fini(rig->state);
+    free(rig->state);
+}
+
+static uint64_t add_region(struct rig *rig, uint64_t size, uint64_t hint)
+{
+    void *region = NULL;
+    const uint64_t address = rig->next_address;
+    ok(rig->ops->region_add(rig->state, address, size, hint, 1, 0, &region));
+    rig->next_address += 2 * size;
+    return address;
+}
+
+static weir_status take(struct rig *rig, uint64_t size, weir_range *range)
+{
+    return rig->ops->alloc(rig->state, 1, WEIR_TICK_MAX, size, 1, range);
+}
+
+static bool gather(struct rig *rig, uint64_t size, bool last_resort)
+{
+    const weir_tick limits[lanes] = {WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX};
+    return rig->ops->gather(rig->state, 1, 0, limits, lanes, size, 1, last_resort);
+}
+
+static bool lies_in(const weir_range *range, uint64_t region)
+{
+    return range->address - region < REGION;
+}
+
+static void size_decides_up_to_the_threshold(void **state)
+{
+    (void)state;
+    const uint64_t thresholds[] = {0, 4 * MIB, 700};
+    for (size_t i = 0; i < 3; i++) {
+        const weir_routing_config config = {.struct_size = sizeof(config),
+                                            .threshold_bytes = thresholds[i]};
+        const uint64_t threshold = thresholds[i] != 0 ? thresholds[i] : MIB;
+        struct rig rig;
+        start(&rig, &config);
+        const uint64_t region = 8 * MIB;
+        const uint64_t small = add_region(&rig, region, threshold);
+        const uint64_t large = add_region(&rig, region, threshold + 1);
+        weir_range one;
+        weir_range two;
+        ok(take(&rig, threshold, &one));
+        ok(take(&rig, threshold + 1, &two));
+        assert_true(one.address - small < region && two.address - large < region);
+        assert_ptr_not_equal(one.token, two.token);
+        rig.ops->free(rig.state, two.token, 1, 0);
+        rig.ops->free(rig.state, one.token, 1, 0);
+        weir_strategy_stats stats = WEIR_STRATEGY_STATS_INIT;
+        rig.ops->stats(rig.state, &stats);
+        assert_true(stats.regions == 2 && stats.region_bytes == 2 * region &&
+                    stats.taken_ranges == 0);
+        stop(&rig);
+    }
+}
+
+/* Both ways: refused by alloc and by an ordinary gather, served as a last resort, and freed to where it came from. */
+static void the_other_half_is_the_last_resort(void **state)
+{
+    (void)state;
+    const uint64_t sizes[2] = {8 * GRANULE, REGION / 2 + GRANULE};
+    for (int i = 0; i < 2; i++) {
+        struct rig rig;
+        weir_range range;
+        start(&rig, NULL);
+        const uint64_t region = add_region(&rig, REGION, sizes[1 - i]);
+        assert_int_equal(take(&rig, sizes[i], &range), WEIR_ERR_NO_MEMORY);
+        assert_false(gather(&rig, sizes[i], false));
+        assert_true(gather(&rig, sizes[i], true));
+        ok(take(&rig, sizes[i], &range));
+        assert_true(lies_in(&range, region) && range.size >= sizes[i]);
+        rig.ops->free(rig.state, range.token, 1, 0);
+        /* It is the other half's again: what is that half's own is served at once, and this is not. */
+        assert_int_equal(take(&rig, sizes[i], &range), WEIR_ERR_NO_MEMORY);
+        ok(take(&rig, sizes[1 - i], &range));
+        stop(&rig);
+    }
+}
+
+/* What a gather has found must not be handed to a request that came in between, for which it may be too small. */
+static void what_was_found_is_for_that_request(void **state)
+{
+    (void)state;
+    struct rig rig;
+    weir_range range;
+    start(&rig, NULL);
+    const uint64_t small = add_region(&rig, 16 * GRANULE, 1);
+    const uint64_t large = add_region(&rig, REGION, REGION);
+    ok(take(&rig, 16 * GRANULE, &range));
+    assert_true(gather(&rig, GRANULE, true)); /* in the large half */
+    assert_int_equal(take(&rig, REGION + 1, &range), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(take(&rig, GRANULE, &range), WEIR_ERR_NO_MEMORY);
+    assert_true(gather(&rig, GRANULE, true));
+    ok(take(&rig, REGION - GRANULE, &range));
+    assert_true(lies_in(&range, large));
+    assert_true(gather(&rig, GRANULE, true));
+    assert_int_equal(rig.ops->promote(rig.state, 2, 0), 0);
+    assert_int_equal(take(&rig, GRANULE, &range), WEIR_ERR_NO_MEMORY);
+    assert_true(gather(&rig, GRANULE, true));
+    ok(take(&rig, GRANULE, &range));
+    assert_true(lies_in(&range, large) && !lies_in(&range, small));
+    assert_false(gather(&rig, GRANULE, true));
+    stop(&rig);
+}
+
+static bool stop_at_third(void *ctx, const weir_range_info *range)
+{
+    (void)range;
+    return ++*(int *)ctx < 3;
+}
+
+static void a_walk_ends_where_the_visitor_says(void **state)
+{
+    (void)state;
+    struct rig rig;
+    weir_range range;
+    int seen = 0;
+    start(&rig, NULL);
+    (void)add_region(&rig, REGION, 1);
+    (void)add_region(&rig, REGION, REGION);
+    (void)add_region(&rig, REGION, REGION);
+    ok(take(&rig, 300 * KIB, &range));
+    rig.ops->walk(rig.state, stop_at_third, &seen);
+    assert_int_equal(seen, 3);
+    stop(&rig);
+}
+
+/* --- configs --- */
+
+static int inits;
+static int finis;
+
+static weir_status counting_init(void *state, const void *config)
+{
+    weir_status status = weir_caching_strategy()->init(state, config);
+    inits += status == WEIR_OK;
+    return status;
+}
+
+static void counting_fini(void *state)
+{
+    finis++;
+    weir_caching_strategy()->fini(state);
+}
+
+static weir_status try(const weir_routing_config *config)
+{
+    const weir_strategy_ops *ops = weir_routing_strategy();
+    void *memory = calloc(1, ops->state_size(config));
+    assert_non_null(memory);
+    weir_status status = ops->init(memory, config);
+    if (status == WEIR_OK) {
+        ops->fini(memory);
+    }
+    free(memory);
+    return status;
+}
+
+/* As either half. */
+static void refused(const weir_strategy_ops *strategy)
+{
+    weir_routing_config config = {.struct_size = sizeof(config), .small_strategy = strategy};
+    assert_int_equal(try(&config), WEIR_ERR_INVALID);
+    config = (weir_routing_config){.struct_size = sizeof(config), .large_strategy = strategy};
+    assert_int_equal(try(&config), WEIR_ERR_INVALID);
+}
+
+static void what_cannot_be_routed_to_is_refused(void **state)
+{
+    (void)state;
+    const uint32_t flags[] = {
+        0,
+        WEIR_STRATEGY_PRIVATE_LANES,
+        WEIR_STRATEGY_EVEN_TOKENS | WEIR_STRATEGY_PRIVATE_LANES,
+        WEIR_STRATEGY_EVEN_TOKENS | WEIR_STRATEGY_RETURNS_REGIONS,
+        WEIR_STRATEGY_EVEN_TOKENS | WEIR_STRATEGY_NO_FRONT_CACHE,
+        WEIR_STRATEGY_EVEN_TOKENS | 1u << 31,
+    };
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        weir_strategy_ops other = *weir_caching_strategy();
+        other.flags = flags[i];
+        refused(&other);
+    }
+    for (int shift = -1; shift <= 1; shift += 2) {
+        weir_strategy_ops other = *weir_caching_strategy();
+        other.granule_bytes = shift < 0 ? GRANULE / 2 : GRANULE * 2;
+        refused(&other);
+    }
+    weir_strategy_ops other = *weir_caching_strategy();
+    other.gather = NULL;
+    refused(&other);
+    other = *weir_caching_strategy();
+    other.struct_size = sizeof(other) - 1;
+    refused(&other);
+    refused(weir_routing_strategy());
+    other = *weir_caching_strategy();
+    weir_routing_config config = {.struct_size = sizeof(config), .small_strategy = &other};
+    ok(try(&config));
+}
+
+static void a_half_that_refuses_its_config_refuses_all(void **state)
+{
+    (void)state;
+    const size_t too_short = 1;
+    weir_strategy_ops counting = *weir_caching_strategy();
+    counting.init = counting_init;
+    counting.fini = counting_fini;
+    weir_routing_config config = {.struct_size = sizeof(config), .small_strategy = &counting};
+    config.small_config = &too_short;
+    assert_int_equal(try(&config), WEIR_ERR_INVALID);
+    assert_true(inits == 0 && finis == 0);
+    config.small_config = NULL;
+    config.large_config = &too_short;
+    assert_int_equal(try(&config), WEIR_ERR_INVALID);
+    assert_true(inits == 1 && finis == 1);
+    const struct {
+        weir_caching_config known;
+        uint64_t later;
+    } newer = {{.struct_size = sizeof(newer)}, 1};
+    config.large_config = &newer;
+    assert_int_equal(try(&config), WEIR_ERR_UNSUPPORTED);
+    config.large_config = NULL;
+    ok(try(&config));
+    assert_true(inits == 3 && finis == 3);
+}
+
+static void halves_get_their_configs(void **state)
+{
+    (void)state;
+    const weir_caching_config small = {.struct_size = sizeof(small),
+                                       .small_region_bytes = 7 * REGION};
+    const weir_caching_config large = {.struct_size = sizeof(large),
+                                       .large_region_bytes = 3 * REGION};
+    const weir_routing_config config = {
+        .struct_size = sizeof(config),
+        .small_strategy = weir_caching_strategy(),
+        .small_config = &small,
+        .large_config = &large,
+        .threshold_bytes = 4096,
+    };
+    struct rig rig;
+    start(&rig, &config);
+    assert_int_equal(rig.ops->region_size(rig.state, 4096, 1, 0, REGION), 7 * REGION);
+    assert_int_equal(rig.ops->region_size(rig.state, MIB + 1, 1, 256 * REGION, REGION), 2 * REGION);
+    stop(&rig);
+}
+
+/* --- in a pool --- */
+
+struct world {
+    weir_sim *sim;
+    weir_pool *pool;
+    weir_stream *stream;
+};
+
+static struct world open_world(uint64_t limit, uint32_t flags)
+{
+    weir_sim_config sim = free_of_charge();
+    sim.capacity_bytes = 64 * REGION;
+    struct world w = {.sim = new_sim(sim)};
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = weir_sim_device(w.sim);
+    config.strategy = weir_routing_strategy();
+    config.limit_bytes = limit;
+    config.flags = flags;
+    ok(weir_pool_create(&config, &w.pool));
+    ok(weir_pool_stream(w.pool, new_stream(w.sim), &w.stream));
+    return w;
+}
+
+static weir_block *must_alloc(struct world *w, uint64_t size)
+{
+    weir_block *block = NULL;
+    ok(weir_pool_alloc(w->pool, w->stream, size, 0, &block));
+    ok(weir_pool_check(w->pool, NULL));
+    return block;
+}
+
+static void must_free(struct world *w, weir_block *block)
+{
+    ok(weir_pool_free(w->pool, block, w->stream));
+    ok(weir_pool_check(w->pool, NULL));
+}
+
+static weir_stats stats_of(const struct world *w)
+{
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(weir_pool_stats(w->pool, &stats));
+    return stats;
+}
+
+static void close_world(struct world *w)
+{
+    ok(weir_pool_destroy(w->pool));
+    weir_sim_destroy(w->sim);
+}
+
+static void an_idle_region_is_exchanged(void **state)
+{
+    (void)state;
+    const uint64_t sizes[2] = {100 * KIB, 3 * MIB / 2};
+    for (int i = 0; i < 2; i++) {
+        struct world w = open_world(REGION, 0);
+        must_free(&w, must_alloc(&w, sizes[i]));
+        weir_block *block = must_alloc(&w, sizes[1 - i]);
+        const weir_stats stats = stats_of(&w);
+        assert_int_equal(stats.served[WEIR_RUNG_EXCHANGED], 1);
+        assert_int_equal(stats.reserved_bytes, REGION);
+        must_free(&w, block);
+        close_world(&w);
+    }
+}
+
+/* The other half's region cannot go, because a block lives in it, or because the pool keeps regions. */
+static void a_region_that_stays_serves_both(void **state)
+{
+    (void)state;
+    const uint64_t small = 256 * KIB;
+    const uint64_t large = 5 * MIB / 4;
+    for (int i = 0; i < 2; i++) {
+        struct world w = open_world(REGION, i == 0 ? 0 : WEIR_POOL_KEEP_IDLE_REGIONS);
+        weir_block *stays = must_alloc(&w, small);
+        weir_block *block = must_alloc(&w, large); /* from the region of the small half */
+        must_free(&w, stays);
+        stays = must_alloc(&w, small);
+        must_free(&w, block);
+        must_free(&w, stays);
+        assert_int_equal(stats_of(&w).region_frees, 0);
+        close_world(&w);
+
+        w = open_world(REGION, i == 0 ? 0 : WEIR_POOL_KEEP_IDLE_REGIONS);
+        stays = must_alloc(&w, large);
+        for (int k = 0; k < 3; k++) {
+            (void)must_alloc(&w, small); /* from what is left of the region of the large half */
+        }
+        weir_block *none = NULL;
+        assert_int_equal(weir_pool_alloc(w.pool, w.stream, small, 0, &none), WEIR_ERR_NO_MEMORY);
+        must_free(&w, stays);
+        for (int k = 0; k < 5; k++) {
+            (void)must_alloc(&w, small);
+        }
+        assert_int_equal(weir_pool_alloc(w.pool, w.stream, small, 0, &none), WEIR_ERR_NO_MEMORY);
+        close_world(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(size_decides_up_to_the_threshold),
+        cmocka_unit_test(the_other_half_is_the_last_resort),
+        cmocka_unit_test(what_was_found_is_for_that_request),
+        cmocka_unit_test(a_walk_ends_where_the_visitor_says),
+        cmocka_unit_test(what_cannot_be_routed_to_is_refused),
+        cmocka_unit_test(a_half_that_refuses_its_config_refuses_all),
+        cmocka_unit_test(halves_get_their_configs),
+        cmocka_unit_test(an_idle_region_is_exchanged),
+        cmocka_unit_test(a_region_that_stays_serves_both),
+    };
+    return cmocka_run_group_tests_name("routing", tests, NULL, NULL);
+}

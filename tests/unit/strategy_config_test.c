@@ -1,0 +1,126 @@
+/* strategy_config_test.c: the config structs of strategies between callers and libraries of different age, by the
+ * helper and through every strategy that has one. */
+#include "config.h"
+
+#include <weir/caching.h>
+#include <weir/routing.h>
+#include <weir/size_class.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct known {
+    size_t struct_size;
+    uint64_t a;
+    uint64_t b;
+};
+
+static void nothing_given_is_all_default(void **state)
+{
+    (void)state;
+    struct known own;
+    memset(&own, 0xa5, sizeof own);
+    assert_int_equal(weir__strategy_config(&own, sizeof own, NULL), WEIR_OK);
+    assert_int_equal(own.struct_size, sizeof own);
+    assert_true(own.a == 0 && own.b == 0);
+}
+
+static void shorter_and_longer(void **state)
+{
+    (void)state;
+    struct known own = {.b = 7};
+    const struct {
+        size_t struct_size;
+        uint64_t a;
+    } older = {sizeof older, 5};
+    assert_int_equal(weir__strategy_config(&own, sizeof own, &older), WEIR_OK);
+    assert_true(own.struct_size == sizeof own && own.a == 5 && own.b == 0);
+
+    struct {
+        struct known known;
+        uint64_t later[2];
+    } newer = {{sizeof newer, 1, 2}, {0, 0}};
+    assert_int_equal(weir__strategy_config(&own, sizeof own, &newer), WEIR_OK);
+    assert_true(own.struct_size == sizeof own && own.a == 1 && own.b == 2);
+}
+
+static void refusals_change_nothing(void **state)
+{
+    (void)state;
+    const struct known before = {11, 22, 33};
+    struct known own = before;
+    struct {
+        struct known known;
+        unsigned char later[16];
+    } newer = {{sizeof newer, 1, 2}, {[15] = 1}};
+    assert_int_equal(weir__strategy_config(&own, sizeof own, &newer), WEIR_ERR_UNSUPPORTED);
+    newer.later[15] = 0;
+    newer.later[0] = 1;
+    assert_int_equal(weir__strategy_config(&own, sizeof own, &newer), WEIR_ERR_UNSUPPORTED);
+    for (size_t size = 0; size < sizeof(size_t); size++) {
+        assert_int_equal(weir__strategy_config(&own, sizeof own, &size), WEIR_ERR_INVALID);
+    }
+    assert_memory_equal(&own, &before, sizeof own);
+}
+
+/* --- the strategies --- */
+
+static weir_status try(const weir_strategy_ops *ops, const void *config)
+{
+    void *memory = calloc(1, ops->state_size(config));
+    assert_non_null(memory);
+    weir_status status = ops->init(memory, config);
+    if (status == WEIR_OK) {
+        ops->fini(memory);
+    }
+    free(memory);
+    return status;
+}
+
+static void every_strategy_reads_by_size(void **state)
+{
+    (void)state;
+    const struct {
+        const weir_strategy_ops *ops;
+        size_t size;
+    } strategies[] = {
+        {weir_caching_strategy(), sizeof(weir_caching_config)},
+        {weir_size_class_strategy(), sizeof(weir_size_class_config)},
+        {weir_routing_strategy(), sizeof(weir_routing_config)},
+    };
+    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+        const weir_strategy_ops *ops = strategies[i].ops;
+        const size_t longer = strategies[i].size + 24;
+        union {
+            size_t struct_size;
+            unsigned char bytes[256];
+        } config = {.struct_size = longer};
+        assert_true(longer <= sizeof config);
+        assert_int_equal(try(ops, NULL), WEIR_OK);
+        assert_int_equal(try(ops, &config), WEIR_OK);
+        config.bytes[longer - 1] = 1;
+        assert_int_equal(try(ops, &config), WEIR_ERR_UNSUPPORTED);
+        config.struct_size = longer - 1; /* the byte is not the struct's any more */
+        assert_int_equal(try(ops, &config), WEIR_OK);
+        config.struct_size = sizeof(size_t);
+        assert_int_equal(try(ops, &config), WEIR_OK);
+        config.struct_size = sizeof(size_t) - 1;
+        assert_int_equal(try(ops, &config), WEIR_ERR_INVALID);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_given_is_all_default),
+        cmocka_unit_test(shorter_and_longer),
+        cmocka_unit_test(refusals_change_nothing),
+        cmocka_unit_test(every_strategy_reads_by_size),
+    };
+    return cmocka_run_group_tests_name("configs of strategies", tests, NULL, NULL);
+}
