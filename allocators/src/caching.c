@@ -177,6 +177,12 @@ static void caching_walk(const void *state, weir_range_visitor visit, void *ctx)
     weir__runs_walk(&caching->runs, visit, ctx);
 }
 
+static void caching_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
+{
+    const struct caching *caching = state;
+    weir__runs_walk_holes(&caching->runs, visit, ctx);
+}
+
 static void caching_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats)
 {
     const struct caching *caching = state;
@@ -223,6 +229,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
         .stats = caching_stats,
         .lane_stats = caching_lane_stats,
         .claim = caching_claim,
+        .walk_holes = caching_walk_holes,
     };
     return &ops;
 }

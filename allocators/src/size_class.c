@@ -864,6 +864,12 @@ static void size_class_walk(const void *state, weir_range_visitor visit, void *c
     weir__runs_walk(&own->runs, visit, ctx);
 }
 
+static void size_class_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
+{
+    const struct size_class *own = state;
+    weir__runs_walk_holes(&own->runs, visit, ctx);
+}
+
 static uint64_t largest_slot_in(const struct size_class *own, size_t lane)
 {
     for (unsigned word = most_classes / 64; word-- > 0 && lane < own->lane_count && own->lanes[lane] != NULL;) {
@@ -1038,6 +1044,7 @@ const weir_strategy_ops *weir_size_class_strategy(void)
         .stats = size_class_stats,
         .lane_stats = size_class_lane_stats,
         .claim = size_class_claim,
+        .walk_holes = size_class_walk_holes,
     };
     return &ops;
 }
