@@ -51,6 +51,7 @@ struct vm_span {
     uint64_t size;
     uint64_t reserved_address;
     uint64_t reserved_size;
+    uint64_t used; /* no granule from this one on has ever had memory */
     struct vm_granule granules[];
 };
 
@@ -204,7 +205,8 @@ static bool see_hole(void *ctx, const weir_range_info *range)
     }
     struct vm_span *span = span_of(vm, range->address);
     check->broken = span == NULL || ((range->address | range->size) & (vm->granule - 1)) != 0;
-    for (uint64_t at = 0; !check->broken && at < range->size; at += vm->granule) {
+    const uint64_t used = check->broken ? 0 : span->address + (span->used << vm->granule_shift);
+    for (uint64_t at = 0; !check->broken && at < range->size && range->address + at < used; at += vm->granule) {
         const struct vm_granule *granule = granule_at(vm, span, range->address + at);
         check->broken = granule->handle != 0 || granule->token != NULL;
     }
@@ -219,7 +221,7 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
     uint64_t claimed = 0;
     for (const struct vm_span *span = vm->spans; span != NULL; span = span->next) {
         addresses += span->size;
-        for (uint64_t i = 0; i < span->size >> vm->granule_shift; i++) {
+        for (uint64_t i = 0; i < span->used; i++) {
             claimed += span->granules[i].token != NULL;
             mapped += span->granules[i].token == NULL && span->granules[i].handle != 0;
         }
@@ -433,7 +435,10 @@ static weir_status claim(weir_pool *pool, struct vm_move *move, uint64_t address
     const weir_status status =
         pool->strategy->claim(pool->state, address, vm->granule, limits, pool->lanes, &range);
     if (status == WEIR_OK) {
-        struct vm_granule *granule = granule_at(vm, span_of(vm, address), address);
+        struct vm_span *span = span_of(vm, address);
+        struct vm_granule *granule = granule_at(vm, span, address);
+        const uint64_t number = (uint64_t)(granule - span->granules);
+        span->used = number < span->used ? span->used : number + 1;
         granule->token = range.token;
         move->steps[move->holes + move->victims] =
             (struct vm_step){ .granule = granule, .address = address, .handle = granule->handle, .lane = lane };
@@ -836,7 +841,7 @@ static void keep_first(weir_status *first, weir_status status)
 static void return_span(weir_pool *pool, struct vm_span *span, weir_status *first)
 {
     const struct pool_vm *vm = pool->vm;
-    for (uint64_t i = 0; i < span->size >> vm->granule_shift; i++) {
+    for (uint64_t i = 0; i < span->used; i++) {
         const uint64_t address = span->address + (i << vm->granule_shift);
         const weir_vm_handle handle = span->granules[i].handle;
         if (handle != 0) {
