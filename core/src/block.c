@@ -202,8 +202,9 @@ bool weir__block_index_locked(weir_pool *pool)
     return atomic_load_explicit(&pool->index, memory_order_relaxed) != NULL || index_grow(pool, NULL);
 }
 
-/* Looks at no more than `most` blocks: a chain that changes under a reader may lead in a circle. */
-static weir_block *search_chain(const struct block_index *index, uint64_t address, size_t most)
+/* Looks at no more than `most` blocks: a chain that changes under a reader may lead in a circle. *ended: there were no
+ * more. */
+static weir_block *search_chain(const struct block_index *index, uint64_t address, size_t most, bool *ended)
 {
     weir_block *block = atomic_load_explicit(&index->heads[chain_of(index, address)], memory_order_acquire);
     for (size_t steps = 0; block != NULL && steps < most; steps++) {
@@ -212,12 +213,14 @@ static weir_block *search_chain(const struct block_index *index, uint64_t addres
         }
         block = chained_after(block);
     }
+    *ended = block == NULL;
     return NULL;
 }
 
 weir_block *weir__block_at_locked(weir_pool *pool, uint64_t address)
 {
-    return search_chain(atomic_load_explicit(&pool->index, memory_order_relaxed), address, SIZE_MAX);
+    bool ended = false;
+    return search_chain(atomic_load_explicit(&pool->index, memory_order_relaxed), address, SIZE_MAX, &ended);
 }
 
 weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **found)
@@ -229,11 +232,16 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
         if (index == NULL) {
             break;
         }
-        *found = search_chain(index, address, index->mask);
+        bool ended = false;
+        *found = search_chain(index, address, index->mask, &ended);
+        const bool quiet = version % 2 == 0 &&
+                           atomic_load_explicit(&pool->index_version, memory_order_relaxed) == version;
         /* Whoever asks for a block that it holds finds it unchanged; only a miss needs the proof of a quiet index. */
-        if (*found != NULL || (version % 2 == 0 && atomic_load_explicit(&pool->index_version, memory_order_relaxed) ==
-                                                       version)) {
+        if (*found != NULL || (quiet && ended)) {
             return WEIR_OK;
+        }
+        if (quiet) {
+            break; /* no circle: there was no host memory for a larger index, and chains have become long */
         }
     }
     pool_lock(pool);

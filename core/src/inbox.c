@@ -7,11 +7,13 @@
  *
  * Guarantee: a block is stamped when it is taken out, under the stream's lock, with a tick at or above the one it had when
  * it was freed: an event that covers it was recorded after the free. Counters, the recorder and the front cache hear of
- * the free in that moment; until then the block counts as live. No memory is kept from anybody: whoever flushes, polls,
- * reads statistics or is about to grow empties the inboxes first, and a thread that finds more in one than a front
- * cache may hold empties it itself.
+ * the free in that moment; until then the block counts as live. Nothing is lost by it: whoever records an event on the
+ * stream or hears of one takes in first what lies there. No memory is kept from anybody: whoever flushes, polls, reads
+ * statistics or is about to grow empties the inboxes first, and a thread that finds more in one than a front cache is
+ * configured to hold empties it itself.
  *
- * Cost: two compare-and-exchanges for the one that frees, an exchange per stack for the one that takes.
+ * Cost: two compare-and-exchanges for the one that frees, an exchange per stack for the one that takes. One call takes no
+ * more than what the last one left over and one stack: others may free faster than anyone can sort.
  */
 #include "front_cache.h"
 #include "pool_internal.h"
@@ -19,12 +21,6 @@
 static uint64_t pile_under(const weir_block *block)
 {
     return block != NULL ? atomic_load_explicit(&block->pile, memory_order_relaxed) : 0;
-}
-
-/* Stream lock held. */
-static bool is_returned(const weir_stream *stream)
-{
-    return stream->returned != NULL || !inbox_is_empty(stream);
 }
 
 bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
@@ -35,14 +31,16 @@ bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
                                                  memory_order_relaxed)) {
         return false;
     }
-    weir_block *top = atomic_load_explicit(&stream->inbox, memory_order_relaxed);
+    /* Acquired, so that the pile under the top is at least as new as the top; taken meanwhile and freed again, it is only
+     * a bound that is missed by a little. */
+    weir_block *top = atomic_load_explicit(&stream->inbox, memory_order_acquire);
     uint64_t pile;
     do {
         block->next = top;
         pile = pile_under(top) + block->capacity;
         atomic_store_explicit(&block->pile, pile, memory_order_relaxed);
     } while (!atomic_compare_exchange_weak_explicit(&stream->inbox, &top, block, memory_order_release,
-                                                    memory_order_relaxed));
+                                                    memory_order_acquire));
     if (UNLIKELY(pile > pool->config.front_cache_bytes)) {
         stream_visit(stream);
         (void)weir__inbox_clear(pool, stream);
@@ -51,14 +49,25 @@ bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
     return true;
 }
 
-/* Stream lock held, and something is there: one block, whose free is thereby made known. */
-static weir_block *take_one(weir_pool *pool, weir_stream *stream)
+/* Stream lock held: what was left over, or else what has come in, which a caller may ask for once. */
+static weir_block *top_of(weir_stream *stream, bool *fetched)
 {
-    if (stream->returned == NULL) {
-        stream->returned = atomic_exchange_explicit(&stream->inbox, NULL, memory_order_acquire);
+    weir_block *block = atomic_load_explicit(&stream->returned, memory_order_relaxed);
+    if (block == NULL && !*fetched && atomic_load_explicit(&stream->inbox, memory_order_relaxed) != NULL) {
+        block = atomic_exchange_explicit(&stream->inbox, NULL, memory_order_acquire);
+        *fetched = true;
     }
-    weir_block *block = stream->returned;
-    stream->returned = block->next;
+    return block;
+}
+
+/* Stream lock held: one block, whose free is thereby made known; NULL when there is none. */
+static weir_block *take_one(weir_pool *pool, weir_stream *stream, bool *fetched)
+{
+    weir_block *block = top_of(stream, fetched);
+    if (block == NULL) {
+        return NULL;
+    }
+    atomic_store_explicit(&stream->returned, block->next, memory_order_relaxed);
     count_free(stream, block);
     weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
     if (recorder != NULL) {
@@ -78,21 +87,22 @@ static void give_back(weir_pool *pool, weir_stream *stream, weir_block *block)
 
 weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t granules)
 {
-    while (is_returned(stream)) {
-        weir_block *block = take_one(pool, stream);
-        if (granules_of(pool, block->size) == granules) {
-            return block;
-        }
+    bool fetched = false;
+    weir_block *block;
+    while ((block = take_one(pool, stream, &fetched)) != NULL && granules_of(pool, block->size) != granules) {
         give_back(pool, stream, block);
     }
-    return NULL;
+    return block;
 }
 
 bool weir__inbox_clear(weir_pool *pool, weir_stream *stream)
 {
-    const bool any = is_returned(stream);
-    while (is_returned(stream)) {
-        give_back(pool, stream, take_one(pool, stream));
+    bool any = false;
+    bool fetched = false;
+    weir_block *block;
+    while ((block = take_one(pool, stream, &fetched)) != NULL) {
+        give_back(pool, stream, block);
+        any = true;
     }
     return any;
 }

@@ -58,9 +58,9 @@ struct walker {
     void *ctx;
 };
 
-static weir_walk_state walk_state(const weir_block *block)
+static weir_walk_state walk_state(weir_block_state state)
 {
-    switch ((weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed)) {
+    switch (state) {
     case BLOCK_CACHED:
     case BLOCK_RETURNED:
         return WEIR_WALK_CACHED;
@@ -88,9 +88,10 @@ static bool show_range(void *ctx, const weir_range_info *range)
     };
     weir_block *block = range->taken ? weir__block_at_locked(walker->pool, range->address) : NULL;
     if (block != NULL) {
-        entry.state = walk_state(block);
+        const weir_block_state state = state_of(block); /* once: a block may be freed into an inbox at any moment */
+        entry.state = walk_state(state);
         entry.stream = block->stream != NULL ? block->stream->lane : 0;
-        bool held = atomic_load_explicit(&block->state, memory_order_relaxed) == BLOCK_LIVE;
+        bool held = state == BLOCK_LIVE;
         entry.requested = held ? block->size : 0;
         entry.block = held ? block : NULL;
     } else if (range->taken) {

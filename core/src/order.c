@@ -172,6 +172,7 @@ static weir_status record_probe(weir_stream *stream, weir_tick *covered)
 {
     weir_device *device = stream->owner->device;
     weir_status status = WEIR_OK;
+    (void)weir__inbox_clear(stream->owner, stream);
     if (stream->probe.event == NULL) {
         status = weir_device_event_create(device, &stream->probe.event);
     }
@@ -189,7 +190,7 @@ static weir_status record_probe(weir_stream *stream, weir_tick *covered)
 }
 
 /* Stream lock held: the highest tick known to be complete, 0 when nothing is. A finished or missing probe is followed by
- * a new one if there are later frees. */
+ * a new one if `last_free` is later. */
 static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t *recorded, uint64_t *failed)
 {
     weir_tick finished = 0;
@@ -220,34 +221,50 @@ static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t 
     return finished;
 }
 
-static weir_stream *stream_at(weir_pool *pool, size_t lane, weir_tick *last_free)
+/* Pool lock held: the latest tick on the stream's memory if the host has not seen it complete, else 0. */
+static weir_tick unfinished_tick(const weir_stream *stream)
+{
+    return stream->owner->ordered && stream->last_free > stream->done && !stream->retired ? stream->last_free : 0;
+}
+
+static weir_stream *stream_at(weir_pool *pool, size_t lane, weir_tick *unfinished)
 {
     pool_lock(pool);
     weir_stream *stream = lane < pool->lanes ? pool->streams[lane] : NULL;
     if (stream != NULL) {
-        *last_free = stream->last_free > stream->done && !stream->retired ? stream->last_free : 0;
+        *unfinished = unfinished_tick(stream);
     }
     pool_unlock(pool);
     return stream;
 }
 
+/* Stream lock held: takes in what other threads have freed, which may be unfinished as well. True when there was
+ * something. */
+static bool take_in(weir_pool *pool, weir_stream *stream, weir_tick *unfinished)
+{
+    const bool any = weir__inbox_clear(pool, stream);
+    if (any) {
+        pool_lock(pool);
+        *unfinished = unfinished_tick(stream);
+        pool_unlock(pool);
+    }
+    return any;
+}
+
 bool weir__order_poll(weir_pool *pool)
 {
     bool moved = false;
-    weir_tick last_free = 0;
+    weir_tick unfinished = 0;
     weir_stream *stream;
-    if (!pool->ordered) {
-        return false;
-    }
-    for (size_t lane = 1; (stream = stream_at(pool, lane, &last_free)) != NULL; lane++) {
-        if (last_free == 0 && inbox_is_empty(stream)) {
+    for (size_t lane = 1; (stream = stream_at(pool, lane, &unfinished)) != NULL; lane++) {
+        if (unfinished == 0 && inbox_is_empty(stream)) {
             continue;
         }
         uint64_t recorded = 0;
         uint64_t failed = 0;
         stream_visit(stream);
-        moved |= weir__inbox_clear(pool, stream);
-        weir_tick finished = query_probe(stream, last_free, &recorded, &failed);
+        moved |= take_in(pool, stream, &unfinished);
+        weir_tick finished = unfinished != 0 ? query_probe(stream, unfinished, &recorded, &failed) : 0;
         stream_unlock(stream);
         pool_lock(pool);
         pool->events_recorded += recorded;

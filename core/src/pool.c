@@ -209,6 +209,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     }
     /* A child after fork has no use of the parent's device handles: it frees host memory only. */
     const bool same_process = pool->process == getpid();
+    weir__arena_orphan_all(pool);
     if (same_process) {
         quiesce(pool, &first);
         return_regions(pool, &first);
@@ -282,7 +283,8 @@ static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, 
                                             weir_block **out)
 {
     weir_pool *pool = stream->owner;
-    if (block == NULL && size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
+    if (block == NULL && !inbox_is_empty(stream) && size <= pool->config.front_cache_block_bytes &&
+        align <= pool->granule_mask + 1) {
         block = weir__inbox_take(pool, stream, granules_of(pool, size));
     }
     if (block == NULL) {
@@ -596,10 +598,12 @@ struct live_visit {
     void *ctx;
 };
 
+/* A block that has come into an inbox since its stream was locked is listed too: its free is still to be recorded. */
 static void show_live(void *ctx, weir_block *block)
 {
     const struct live_visit *visit = ctx;
-    if (state_of(block) == BLOCK_LIVE) {
+    const weir_block_state state = state_of(block);
+    if (state == BLOCK_LIVE || state == BLOCK_RETURNED) {
         block->id = atomic_fetch_add_explicit(&block->pool->next_block_id, 1, memory_order_relaxed);
         visit->live(visit->ctx, block->id, block->size, block->stream->lane, block_address(block));
     }

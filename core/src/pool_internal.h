@@ -8,6 +8,7 @@
  *     vm.c       the same with virtual memory: mapping, moving and unmapping granules
  *     vm_place.c where a request needs the least new memory (pure)
  *     block.c    descriptors and the table from address to block
+ *     arena.c    arenas: a bump pointer over blocks of the pool
  *     inspect.c  walk, check, statistics, the out-of-memory record
  *
  * Locks: one per stream (stream_lock.h: held for a few instructions, or around a device call that does not block), one
@@ -20,6 +21,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
+
+#include <weir/arena.h>
 
 #include "internal.h"
 #include "stream_lock.h"
@@ -123,19 +126,22 @@ struct probe {
     bool in_flight;
 };
 
+/* Who frees into the inbox reads only what is hardly ever written, which is in cache lines of its own. */
 struct weir_stream {
     weir_pool *pool; /* what callers' arguments are checked against; NULL once retired */
-    struct stream_lock lock;
-    _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
-    _Atomic uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody records */
-    uint64_t cached_bytes;
-    struct stream_counters counters;
     weir_pool *owner;
     void *native;
     uint64_t serial; /* never used twice in a pool */
+    _Atomic uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody records */
     weir_lane lane; /* the stream's number, from 1 */
+
+    /* From the lock's second line on, what is written under it: */
+    _Alignas(64) struct stream_lock lock;
+    _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
+    uint64_t cached_bytes;
+    struct stream_counters counters;
     struct probe probe;
-    weir_block *returned; /* taken out of the inbox and not looked at yet */
+    _Atomic(weir_block *) returned; /* taken out of the inbox and not looked at yet; others see whether there is any */
     _Alignas(64) struct front_slot front[FRONT_SLOTS];
 
     /* Under the pool's lock: */
@@ -205,6 +211,9 @@ struct weir_pool {
     size_t blocks;                       /* descriptors in use */
     atomic_uint index_version;           /* odd while a chain is being changed under its readers */
     weir_block *pending;
+
+    weir_arena *arenas;
+    uint64_t arenas_made;
 
     uint64_t wait_rounds; /* how many have begun: see weir__order_wait_round */
     uint64_t slow_frees; /* by callers: what another thread's failing request may not have seen */
@@ -374,12 +383,13 @@ bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream);
 /* Stream lock held, the pool's is not: a block of exactly that many granules out of what came in, NULL when there is
  * none. What does not match goes where frees go. */
 weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t granules);
-/* Likewise: everything goes where frees go. True when there was something. */
+/* Likewise: everything that is there now goes where frees go. True when there was something. */
 bool weir__inbox_clear(weir_pool *pool, weir_stream *stream);
 
 static inline bool inbox_is_empty(const weir_stream *stream)
 {
-    return atomic_load_explicit(&stream->inbox, memory_order_relaxed) == NULL;
+    return atomic_load_explicit(&stream->inbox, memory_order_relaxed) == NULL &&
+           atomic_load_explicit(&stream->returned, memory_order_relaxed) == NULL;
 }
 
 /* --- stream.c --- */
@@ -456,6 +466,11 @@ void weir__block_drop_uses(weir_block *block);
 /* Whether the pointer is one of the pool's descriptors, without looking at what it points to. No lock is held. */
 bool weir__block_is_ours(weir_pool *pool, const weir_block *block);
 void weir__block_fini(weir_pool *pool);
+
+/* --- arena.c --- */
+
+/* The pool is being destroyed: its arenas answer WEIR_ERR_INVALID from now on. */
+void weir__arena_orphan_all(weir_pool *pool);
 
 /* --- inspect.c --- */
 

@@ -187,7 +187,7 @@ weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
         }
     }
     stream_visit(stream);
-    (void)weir__inbox_clear(pool, stream);
+    (void)weir__order_flush_locked(pool, stream); /* what other threads have freed meanwhile */
     weir_event *event = stream->probe.event;
     stream->probe = (struct probe){ 0 };
     pool_lock(pool);
@@ -263,14 +263,22 @@ static void record_event(weir_pool *pool, weir_trace_kind kind, const void *even
     }
 }
 
+/* The tick of every free on the stream up to now, by whatever thread; later ones get a higher one. */
+static weir_tick close_tick(weir_pool *pool, weir_stream *stream)
+{
+    stream_visit(stream);
+    (void)weir__inbox_clear(pool, stream);
+    const weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
+    stream_unlock(stream);
+    return tick;
+}
+
 weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream *stream)
 {
     if (pool == NULL || event == NULL || stream == NULL || stream->pool != pool) {
         return WEIR_ERR_INVALID;
     }
-    stream_visit(stream);
-    weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
-    stream_unlock(stream);
+    const weir_tick tick = close_tick(pool, stream);
     pool_lock(pool);
     struct known_event *known = event_find(pool, event);
     known = known != NULL ? known : event_new(pool, event);
@@ -316,9 +324,7 @@ weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream)
     if (pool == NULL || stream == NULL || stream->pool != pool) {
         return WEIR_ERR_INVALID;
     }
-    stream_visit(stream);
-    weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
-    stream_unlock(stream);
+    const weir_tick tick = close_tick(pool, stream);
     pool_lock(pool);
     weir__order_done_locked(stream, tick);
     clock_done(pool, stream->clock, stream->clock_lanes);

@@ -127,7 +127,14 @@ bool weir__stream_lock_try_shared(struct stream_lock *lock)
         atomic_flag_test_and_set_explicit(&lock->held, memory_order_acquire)) {
         return false;
     }
-    judge_sharing(lock);
+    /* The first owner may have got its bias back in between. */
+    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != weir__lock_shared) {
+        atomic_flag_clear_explicit(&lock->held, memory_order_release);
+        return false;
+    }
+    if (lock->home == stream_lock_self()) {
+        judge_sharing(lock);
+    }
     return true;
 }
 

@@ -27,10 +27,12 @@
 
 struct stream_lock {
     _Atomic(const void *) owner; /* who may use `busy`; NULL: nobody yet; weir__lock_shared: nobody now */
+    bool off;                    /* single-threaded pools do not lock */
+    /* Others look at what is above without wanting the lock; the owner writes what is below all the time: two lines. */
+    char apart[64 - sizeof(void *) - sizeof(bool)];
     atomic_uint busy;
     atomic_uint revoked;
     atomic_flag held;
-    bool off; /* single-threaded pools do not lock */
 
     /* Under `held`: */
     const void *home;          /* the first owner, the only thread that ever is one */
@@ -59,7 +61,8 @@ void weir__stream_lock_init(struct stream_lock *lock, bool off);
  * may become the owner. */
 void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress, bool stays);
 
-/* Takes a lock that nobody owns, without waiting. False: it is held, or somebody owns it. */
+/* Takes a lock that nobody owns, without waiting, for what could be done without it: it does not keep the first owner
+ * from getting its bias back. False: it is held, or somebody owns it. */
 bool weir__stream_lock_try_shared(struct stream_lock *lock);
 
 static inline bool stream_lock_owned(const struct stream_lock *lock)

@@ -15,6 +15,7 @@
  *
  *     pool_random [SEEDS [FIRST]]      or WEIR_SEEDS and WEIR_SEED in the environment
  */
+#include <weir/arena_strategy.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/routing.h>
@@ -92,6 +93,7 @@ struct program {
     weir_caching_config caching;
     weir_size_class_config size_class;
     weir_routing_config routing;
+    weir_arena_strategy_config arena;
     bool backed;
     bool ordered;
     bool maps; /* a pool with virtual memory */
@@ -954,9 +956,14 @@ static void choose_pool(struct program *p)
         .large_config = slots_for_large ? (const void *)&p->size_class : &p->caching,
         .threshold_bytes = unit >> (1 + p->seed % 3),
     };
+    p->arena = (weir_arena_strategy_config){
+        .struct_size = sizeof(p->arena),
+        .chunk_bytes = p->caching.large_region_bytes / 2,
+    };
     p->config.strategy_config = p->strategy == weir_caching_strategy()      ? (const void *)&p->caching
                                 : p->strategy == weir_size_class_strategy() ? (const void *)&p->size_class
-                                : p->strategy == weir_routing_strategy()    ? &p->routing
+                                : p->strategy == weir_routing_strategy()    ? (const void *)&p->routing
+                                : p->strategy == weir_arena_strategy()      ? &p->arena
                                                                             : NULL;
     p->config.limit_bytes = one_in(p, 3) ? unit + below(p, capacity) : 0;
     p->config.front_cache_bytes = one_in(p, 4) ? 1 + below(p, 65536) : 0;
@@ -1099,6 +1106,14 @@ static void test_routing(void **state)
     require_every_rung(weir_routing_strategy());
 }
 
+/* The same promise again: crumbs between live blocks are left alone until the last resort. */
+static void test_arena(void **state)
+{
+    (void)state;
+    run_programs(weir_arena_strategy(), seeds / 2 + 1);
+    require_every_rung(weir_arena_strategy());
+}
+
 #ifdef HAVE_MODELS
 static void test_pytorch_model(void **state)
 {
@@ -1127,6 +1142,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_caching),
         cmocka_unit_test(test_size_class),
         cmocka_unit_test(test_routing),
+        cmocka_unit_test(test_arena),
 #ifdef HAVE_MODELS
         cmocka_unit_test(test_pytorch_model),
         cmocka_unit_test(test_direct_model),

@@ -1,12 +1,16 @@
 /* tests/stress/pool_threads.c: several threads at one pool.
  *
  * Each worker has streams of its own, allocates, works and frees on them, retires them now and then, and hands blocks
- * to other workers through a queue, with an event that orders the next user behind the last. One more thread walks,
- * checks, trims, reads statistics and looks up addresses all the while. Nothing may be found by the auditor, check must
- * pass at every moment, and nothing may be lost. That there is no data race is for a thread sanitizer to say, with
- * this as its program.
+ * to other workers through a queue, with an event that orders the next user behind the last. Who gets one works on with
+ * it, or frees it on the stream that it came from. One more thread walks, checks, trims, reads statistics and looks up
+ * addresses all the while. Nothing may be found by the auditor, check must pass at every moment, and nothing may be lost.
+ * That there is no data race is for a thread sanitizer to say, with this as its program.
  *
- * In the second test the device has room for exactly what one worker asks for, while the other thread takes every idle
+ * In the second test all workers feed the same streams. In the third each feeds one and hands all its blocks to its
+ * neighbour, who frees them there; there is room enough and nobody looks on but now and then, so that it is the threads
+ * that feed a stream who take back what others have freed on it.
+ *
+ * In the fourth the device has room for exactly what one worker asks for, while the other thread takes every idle
  * region away again and again. A refusal is always wrong then, also while a region is on its way back to the device.
  *
  * Both run over pools that take regions and over pools that map granules.
@@ -14,6 +18,8 @@
  * Workers report by counting: assertions belong to the main thread, which joins all the others first.
  *
  *     pool_threads [ROUNDS [SEED]]     or WEIR_ROUNDS and WEIR_SEED in the environment
+ *
+ * and there: WEIR_THREADS (4) workers over WEIR_STREAMS (8) streams, for WEIR_SECONDS each test instead of so many rounds.
  */
 #include <weir/caching.h>
 #include <weir/pool.h>
@@ -29,19 +35,30 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
-enum { workers = 4, streams_each = 2, most_held = 12, queue_slots = 32 };
+enum { most_workers = 64, most_streams = 64, most_held = 12, queue_slots = 32, pass_slots = 1024, pass_at_once = 32, growths = 3 };
 
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
 
 static uint64_t rounds = 3000;
 static uint64_t first_seed = 1;
+static uint64_t seconds; /* 0: so many rounds */
+static unsigned workers = 4;
+static unsigned streams = 8;
+
+struct fed_stream {
+    weir_sim_stream *native;
+    weir_stream *stream;
+    atomic_uint abroad; /* blocks on their way that may still be freed on it: it must not be retired */
+};
 
 /* A block on its way to another worker. Its last work is before `event`. */
 struct parcel {
     weir_block *block;
     weir_event *event;
+    struct fed_stream *home;
 };
 
 struct shared {
@@ -54,20 +71,21 @@ struct shared {
     atomic_bool done;
     atomic_uint_least64_t address; /* of some block, for find */
     bool may_fail;
-    bool maps;
-};
-
-struct own_stream {
-    weir_sim_stream *native;
-    weir_stream *stream;
+    bool common; /* all workers feed all streams; the pool is told of no events then: see weir_stream_recorded */
+    uint64_t deadline_ns; /* 0: so many rounds */
+    struct fed_stream streams[most_streams];
+    unsigned neighbours; /* workers that feed one stream each */
+    _Atomic(weir_block *) passed[most_workers][pass_slots]; /* to the neighbour of each worker; NULL: free */
+    bool maps; /* the pool has virtual memory */
 };
 
 struct worker {
     struct shared *shared;
     uint64_t random;
-    struct own_stream streams[streams_each];
+    unsigned first_stream; /* of the shared ones, and how many: what this worker feeds */
+    unsigned stream_count;
     weir_block *held[most_held];
-    unsigned home[most_held]; /* the own stream that all work so far is ordered on */
+    struct fed_stream *home[most_held]; /* the stream that all work so far is ordered on */
     unsigned count;
     uint64_t allocs;
     uint64_t frees;
@@ -119,14 +137,18 @@ static bool pop(struct shared *shared, struct parcel *parcel)
 
 /* --- a worker --- */
 
-static void open_stream(struct worker *w, unsigned index)
+static bool open_stream(struct shared *shared, struct fed_stream *stream)
 {
-    struct own_stream *own = &w->streams[index];
-    expect(w, weir_sim_stream_create(w->shared->sim, &own->native) == WEIR_OK);
-    expect(w, weir_pool_stream(w->shared->pool, own->native, &own->stream) == WEIR_OK);
+    return weir_sim_stream_create(shared->sim, &stream->native) == WEIR_OK &&
+           weir_pool_stream(shared->pool, stream->native, &stream->stream) == WEIR_OK;
 }
 
-static void work_on(struct worker *w, weir_block *block, unsigned stream)
+static struct fed_stream *some_stream(struct worker *w)
+{
+    return &w->shared->streams[w->first_stream + below(w, w->stream_count)];
+}
+
+static void work_on(struct worker *w, weir_block *block, const struct fed_stream *stream)
 {
     weir_sim_access access = {
         .address = weir_block_address(block), .size = weir_block_capacity(block), .write = true
@@ -136,10 +158,10 @@ static void work_on(struct worker *w, weir_block *block, unsigned stream)
     work.accesses = &access;
     work.access_count = 1;
     work.tag = "work";
-    expect(w, weir_sim_launch(w->shared->sim, w->streams[stream].native, &work) == WEIR_OK);
+    expect(w, weir_sim_launch(w->shared->sim, stream->native, &work) == WEIR_OK);
 }
 
-static void keep(struct worker *w, weir_block *block, unsigned stream)
+static void keep(struct worker *w, weir_block *block, struct fed_stream *stream)
 {
     w->held[w->count] = block;
     w->home[w->count++] = stream;
@@ -148,9 +170,9 @@ static void keep(struct worker *w, weir_block *block, unsigned stream)
 
 static void take(struct worker *w, uint64_t size)
 {
-    const unsigned stream = (unsigned)below(w, streams_each);
+    struct fed_stream *stream = some_stream(w);
     weir_block *block = NULL;
-    const weir_status status = weir_pool_alloc(w->shared->pool, w->streams[stream].stream, size, 0, &block);
+    const weir_status status = weir_pool_alloc(w->shared->pool, stream->stream, size, 0, &block);
     if (status != WEIR_OK) {
         w->refused++;
         expect(w, w->shared->may_fail && status == WEIR_ERR_NO_MEMORY);
@@ -159,7 +181,7 @@ static void take(struct worker *w, uint64_t size)
     w->allocs++;
     expect(w, weir_block_size(block) == size && weir_block_capacity(block) >= size);
     weir_sim_block_alloc(w->shared->sim, weir_block_address(block), weir_block_capacity(block),
-                         w->streams[stream].native, "alloc");
+                         stream->native, "alloc");
     atomic_store(&w->shared->address, weir_block_address(block));
     keep(w, block, stream);
 }
@@ -176,8 +198,8 @@ static void give(struct worker *w, unsigned index)
 {
     struct shared *shared = w->shared;
     weir_block *block = w->held[index];
-    struct own_stream *home = &w->streams[w->home[index]];
-    struct own_stream *other = &w->streams[(w->home[index] + 1) % streams_each];
+    struct fed_stream *home = w->home[index];
+    struct fed_stream *other = some_stream(w);
     const uint64_t way = below(w, 8);
     drop_from_list(w, index);
     w->frees++;
@@ -195,20 +217,55 @@ static void give(struct worker *w, unsigned index)
     }
 }
 
+static void forget(struct worker *w, weir_event *event)
+{
+    expect(w, weir_event_forgotten(w->shared->pool, event) == WEIR_OK);
+    expect(w, weir_device_event_destroy(w->shared->device, event) == WEIR_OK);
+}
+
 static void send(struct worker *w, unsigned index)
 {
     struct shared *shared = w->shared;
-    struct own_stream *home = &w->streams[w->home[index]];
-    struct parcel parcel = { .block = w->held[index] };
+    struct fed_stream *home = w->home[index];
+    struct parcel parcel = { .block = w->held[index], .home = home };
     expect(w, weir_device_event_create(shared->device, &parcel.event) == WEIR_OK);
     expect(w, weir_device_event_record(shared->device, parcel.event, home->native) == WEIR_OK);
-    expect(w, weir_stream_recorded(shared->pool, parcel.event, home->stream) == WEIR_OK);
+    expect(w, shared->common || weir_stream_recorded(shared->pool, parcel.event, home->stream) == WEIR_OK);
+    (void)atomic_fetch_add(&home->abroad, 1);
     if (push(shared, parcel)) {
         drop_from_list(w, index);
     } else {
-        expect(w, weir_event_forgotten(shared->pool, parcel.event) == WEIR_OK);
-        expect(w, weir_device_event_destroy(shared->device, parcel.event) == WEIR_OK);
+        (void)atomic_fetch_sub(&home->abroad, 1);
+        forget(w, parcel.event);
     }
+}
+
+/* Frees a block that has come from another worker on the stream that it came from, without a touch or behind a use. It may
+ * do so while that worker tells of an event (see weir_stream_recorded): no work is queued there for the block any more. */
+static void send_back(struct worker *w, const struct parcel *parcel, bool touched)
+{
+    struct shared *shared = w->shared;
+    weir_block *block = parcel->block;
+    if (touched) {
+        const struct fed_stream *own = some_stream(w);
+        expect(w, weir_device_stream_wait_event(shared->device, own->native, parcel->event) == WEIR_OK);
+        work_on(w, block, own);
+        expect(w, weir_pool_use(shared->pool, block, own->stream) == WEIR_OK);
+    }
+    w->frees++;
+    weir_sim_block_free(shared->sim, weir_block_address(block), parcel->home->native, "free at home");
+    expect(w, weir_pool_free(shared->pool, block, parcel->home->stream) == WEIR_OK);
+}
+
+static void take_over(struct worker *w, const struct parcel *parcel)
+{
+    struct shared *shared = w->shared;
+    struct fed_stream *own = some_stream(w);
+    expect(w, weir_device_stream_wait_event(shared->device, own->native, parcel->event) == WEIR_OK);
+    if (!shared->common && below(w, 3) != 0) {
+        expect(w, weir_stream_waited(shared->pool, own->stream, parcel->event) == WEIR_OK);
+    }
+    keep(w, parcel->block, own);
 }
 
 static void receive(struct worker *w)
@@ -218,22 +275,25 @@ static void receive(struct worker *w)
     if (w->count == most_held || !pop(shared, &parcel)) {
         return;
     }
-    const unsigned stream = (unsigned)below(w, streams_each);
-    struct own_stream *own = &w->streams[stream];
-    expect(w, weir_device_stream_wait_event(shared->device, own->native, parcel.event) == WEIR_OK);
-    expect(w, below(w, 3) == 0 || weir_stream_waited(shared->pool, own->stream, parcel.event) == WEIR_OK);
-    expect(w, weir_event_forgotten(shared->pool, parcel.event) == WEIR_OK);
-    expect(w, weir_device_event_destroy(shared->device, parcel.event) == WEIR_OK);
-    keep(w, parcel.block, stream);
+    const uint64_t way = below(w, 4);
+    if (way == 0) {
+        take_over(w, &parcel);
+    } else {
+        send_back(w, &parcel, way == 1);
+    }
+    (void)atomic_fetch_sub(&parcel.home->abroad, 1);
+    forget(w, parcel.event);
 }
 
 /* Ends a stream. What is held behind it has been waited for by the retirement, so any stream may go on with it. */
-static void renew_stream(struct worker *w, unsigned index)
+static void renew_stream(struct worker *w, struct fed_stream *own)
 {
-    struct own_stream *own = &w->streams[index];
+    if (w->shared->common || atomic_load(&own->abroad) != 0) {
+        return;
+    }
     expect(w, weir_stream_retire(w->shared->pool, own->stream) == WEIR_OK);
     expect(w, weir_sim_stream_destroy(w->shared->sim, own->native) == WEIR_OK);
-    open_stream(w, index);
+    expect(w, open_stream(w->shared, own));
 }
 
 static uint64_t some_size(struct worker *w)
@@ -260,23 +320,89 @@ static void do_round(struct worker *w)
     } else if (dice < 95) {
         receive(w);
     } else if (dice < 96) {
-        renew_stream(w, (unsigned)below(w, streams_each));
+        renew_stream(w, some_stream(w));
     } else {
         weir_sim_advance(w->shared->sim, below(w, 50000));
     }
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static bool goes_on(const struct worker *w, uint64_t round)
+{
+    return w->shared->deadline_ns == 0 ? round < rounds : now_ns() < w->shared->deadline_ns;
+}
+
 static void *churn(void *ctx)
 {
     struct worker *w = ctx;
-    for (unsigned i = 0; i < streams_each; i++) {
-        open_stream(w, i);
-    }
-    for (uint64_t round = 0; round < rounds; round++) {
+    for (uint64_t round = 0; goes_on(w, round); round++) {
         do_round(w);
     }
     while (w->count > 0) {
         give(w, 0);
+    }
+    return NULL;
+}
+
+/* --- frees by a neighbour --- */
+
+/* A block that nobody else is going to touch: work on it is queued already, on the stream that it is freed on. */
+static void free_for(struct worker *w, weir_block *block, const struct fed_stream *home)
+{
+    weir_sim_block_free(w->shared->sim, weir_block_address(block), home->native, "free for another");
+    expect(w, weir_pool_free(w->shared->pool, block, home->stream) == WEIR_OK);
+    w->frees++;
+}
+
+static void pass_on(struct worker *w, unsigned slot)
+{
+    _Atomic(weir_block *) *place = &w->shared->passed[w->first_stream][slot];
+    take(w, UINT64_C(512) << below(w, 3));
+    if (w->count == 0) {
+        return;
+    }
+    weir_block *block = w->held[0];
+    const struct fed_stream *home = w->home[0];
+    drop_from_list(w, 0);
+    if (atomic_load_explicit(place, memory_order_relaxed) == NULL) {
+        atomic_store_explicit(place, block, memory_order_release);
+    } else {
+        free_for(w, block, home);
+    }
+}
+
+/* Frees what the worker before this one has passed on, on that one's stream. */
+static void clear_up(struct worker *w, unsigned giver)
+{
+    for (unsigned i = 0; i < pass_slots; i++) {
+        weir_block *block = atomic_exchange_explicit(&w->shared->passed[giver][i], NULL, memory_order_acquire);
+        if (block != NULL) {
+            free_for(w, block, &w->shared->streams[giver]);
+        }
+    }
+}
+
+static void *churn_for_another(void *ctx)
+{
+    struct worker *w = ctx;
+    unsigned slot = 0;
+    const unsigned giver = (w->first_stream + w->shared->neighbours - 1) % w->shared->neighbours;
+    for (uint64_t round = 0; goes_on(w, round); round++) {
+        for (unsigned i = 0; i < pass_at_once; i++) {
+            pass_on(w, slot++ % pass_slots);
+        }
+        if (below(w, 4) == 0) {
+            clear_up(w, giver);
+        }
+        if (below(w, 16) == 0) {
+            weir_sim_advance(w->shared->sim, below(w, 50000));
+        }
     }
     return NULL;
 }
@@ -310,12 +436,28 @@ static void look(struct worker *w, uint64_t turn)
     }
 }
 
+/* All the time for a while, then only now and then: a stream that is looked at too often loses its biased lock, and with it
+ * the ways that only a biased lock has. */
 static void *look_on(void *ctx)
 {
     struct worker *w = ctx;
     for (uint64_t turn = 0; !atomic_load(&w->shared->done); turn++) {
         look(w, turn);
-        (void)sched_yield();
+        if (turn / 64 % 2 == 0) {
+            (void)sched_yield();
+        } else {
+            (void)nanosleep(&(struct timespec){ .tv_nsec = (long)below(w, 2000000) }, NULL);
+        }
+    }
+    return NULL;
+}
+
+static void *look_now_and_then(void *ctx)
+{
+    struct worker *w = ctx;
+    for (uint64_t turn = 0; !atomic_load(&w->shared->done); turn++) {
+        look(w, turn);
+        (void)nanosleep(&(struct timespec){ .tv_nsec = (long)below(w, 10000000) }, NULL);
     }
     return NULL;
 }
@@ -346,11 +488,17 @@ static void report(const struct worker *w)
 static void run_threads(struct shared *shared, struct worker *all, unsigned count, void *(*body)(void *ctx),
                         void *(*onlooker)(void *ctx))
 {
-    pthread_t threads[workers + 1];
+    pthread_t threads[most_workers + 1];
+    const unsigned each = streams / count > 0 ? streams / count : 1;
     unsigned started = 0;
+    for (unsigned i = 0; i < (shared->common ? streams : each * count); i++) {
+        assert_true(open_stream(shared, &shared->streams[i]));
+    }
     for (unsigned i = 0; i <= count && started == i; i++) {
         all[i].shared = shared;
         all[i].random = first_seed * 1000 + i;
+        all[i].first_stream = shared->common ? 0 : each * i;
+        all[i].stream_count = shared->common ? streams : each;
         started += pthread_create(&threads[i], NULL, i < count ? body : onlooker, &all[i]) == 0;
     }
     for (unsigned i = 0; i < count && i < started; i++) {
@@ -371,7 +519,7 @@ static void judge(struct shared *shared, struct worker *all)
     weir_stats stats = WEIR_STATS_INIT;
     const char *why = "";
     give_parcels_back(shared, &all[0]);
-    for (unsigned i = 0; i <= workers; i++) {
+    for (unsigned i = 0; i <= most_workers; i++) {
         report(&all[i]);
         allocs += all[i].allocs;
         frees += all[i].frees;
@@ -430,19 +578,48 @@ static void start(struct shared *shared, uint64_t granularity, uint64_t capacity
     config.flags = shared->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0;
     assert_int_equal(weir_pool_create(&config, &shared->pool), WEIR_OK);
     assert_int_equal(pthread_mutex_init(&shared->mutex, NULL), 0);
+    shared->deadline_ns = seconds != 0 ? now_ns() + seconds * 1000000000u / (2 * growths) : 0;
+}
+
+static void everything_at_once(bool common)
+{
+    for (int turn = 0; turn < 2 * growths; turn++) {
+        struct shared shared = { .may_fail = true, .common = common, .maps = turn % 2 != 0 };
+        struct worker all[most_workers + 1] = { 0 };
+        start(&shared, 64 * KIB, workers * 256 * KIB, (weir_growth)(turn / 2));
+        run_threads(&shared, all, workers, churn, look_on);
+        judge(&shared, all);
+        finish(&shared);
+    }
 }
 
 static void test_everything_at_once(void **state)
 {
     (void)state;
-    for (int turn = 0; turn < 6; turn++) {
-        struct shared shared = { .may_fail = true, .maps = turn % 2 != 0 };
-        struct worker all[workers + 1] = { 0 };
-        start(&shared, 64 * KIB, MIB, (weir_growth)(turn / 2));
-        run_threads(&shared, all, workers, churn, look_on);
-        judge(&shared, all);
-        finish(&shared);
+    everything_at_once(false);
+}
+
+static void test_all_feed_the_same_streams(void **state)
+{
+    (void)state;
+    everything_at_once(true);
+}
+
+static void test_neighbours_free(void **state)
+{
+    (void)state;
+    struct shared shared = { .neighbours = workers };
+    struct worker all[most_workers + 1] = { 0 };
+    const unsigned before = streams;
+    streams = workers;
+    start(&shared, 2 * MIB, 64 * MIB, WEIR_GROWTH_BALANCED);
+    run_threads(&shared, all, workers, churn_for_another, look_now_and_then);
+    for (unsigned i = 0; i < workers; i++) {
+        clear_up(&all[0], i);
     }
+    judge(&shared, all);
+    finish(&shared);
+    streams = before;
 }
 
 /* --- no refusal while a region is on its way --- */
@@ -460,10 +637,7 @@ static void *take_away(void *ctx)
 static void *one_at_a_time(void *ctx)
 {
     struct worker *w = ctx;
-    for (unsigned i = 0; i < streams_each; i++) {
-        open_stream(w, i);
-    }
-    for (uint64_t round = 0; round < rounds; round++) {
+    for (uint64_t round = 0; goes_on(w, round); round++) {
         take(w, below(w, 2) == 0 ? 64 * KIB : 1 + below(w, 64 * KIB));
         if (below(w, 4) == 0) {
             weir_sim_advance(w->shared->sim, below(w, 10000));
@@ -478,9 +652,9 @@ static void *one_at_a_time(void *ctx)
 static void test_nothing_is_refused_without_need(void **state)
 {
     (void)state;
-    for (int turn = 0; turn < 6; turn++) {
+    for (int turn = 0; turn < 2 * growths; turn++) {
         struct shared shared = { .may_fail = false, .maps = turn % 2 != 0 };
-        struct worker all[workers + 1] = { 0 };
+        struct worker all[most_workers + 1] = { 0 };
         start(&shared, 64 * KIB, 64 * KIB, (weir_growth)(turn / 2));
         run_threads(&shared, all, 1, one_at_a_time, take_away);
         judge(&shared, all);
@@ -493,12 +667,23 @@ static uint64_t number(const char *text, uint64_t otherwise)
     return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 0) : otherwise;
 }
 
+static unsigned at_most(uint64_t wanted, unsigned most)
+{
+    return wanted == 0 ? 1 : wanted < most ? (unsigned)wanted : most;
+}
+
 int main(int argc, char **argv)
 {
     rounds = number(argc > 1 ? argv[1] : getenv("WEIR_ROUNDS"), rounds);
     first_seed = number(argc > 2 ? argv[2] : getenv("WEIR_SEED"), first_seed);
+    seconds = number(getenv("WEIR_SECONDS"), seconds);
+    workers = at_most(number(getenv("WEIR_THREADS"), workers), most_workers);
+    streams = at_most(number(getenv("WEIR_STREAMS"), streams), most_streams);
+    print_message("seed %" PRIu64 ", %u threads, %u streams\n", first_seed, workers, streams);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everything_at_once),
+        cmocka_unit_test(test_all_feed_the_same_streams),
+        cmocka_unit_test(test_neighbours_free),
         cmocka_unit_test(test_nothing_is_refused_without_need),
     };
     return cmocka_run_group_tests_name("threads at one pool", tests, NULL, NULL);

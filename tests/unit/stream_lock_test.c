@@ -16,6 +16,8 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -130,6 +132,98 @@ static void test_one_inside_at_a_time(void **state)
     assert_int_equal(g.sum, entered);
 }
 
+/* --- a try meets the owner's return --- */
+
+/* One thread tries a shared lock without end, and is stopped by a signal wherever it happens to be. Meanwhile the first
+ * owner has the lock to itself for long enough to get the bias back, and goes inside. Then the other one goes on. */
+static struct {
+    struct guarded guarded;
+    atomic_uint stopped;
+    atomic_uint resumed;
+    atomic_uint taken; /* tries that succeeded */
+} meeting;
+
+static void await(const atomic_uint *place, unsigned round)
+{
+    while (atomic_load(place) != round) {
+        (void)sched_yield();
+    }
+}
+
+static void stop_here(int signal)
+{
+    const unsigned round = atomic_load(&meeting.stopped) + 1;
+    (void)signal;
+    atomic_store(&meeting.stopped, round);
+    await(&meeting.resumed, round); /* sched_yield is a bare system call */
+}
+
+static void *try_without_end(void *unused)
+{
+    (void)unused;
+    atomic_store(&meeting.guarded.begun, true);
+    while (!atomic_load(&meeting.guarded.done)) {
+        if (weir__stream_lock_try_shared(&meeting.guarded.lock)) {
+            atomic_fetch_add(&meeting.taken, 1);
+            atomic_fetch_add(&meeting.guarded.crowded, atomic_load(&meeting.guarded.inside));
+            stream_lock_release(&meeting.guarded.lock);
+        }
+    }
+    return NULL;
+}
+
+static void test_a_try_does_not_meet_the_owner(void **state)
+{
+    (void)state;
+    enum { rounds = 1000, before_bias = 1023 };
+    struct guarded *g = &meeting.guarded;
+    struct sigaction action = { .sa_handler = stop_here };
+    struct sigaction before;
+    pthread_t thread;
+    assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+    weir__stream_lock_init(&g->lock, false);
+    lock(&g->lock, &g->sum); /* this thread is the first owner */
+    const bool biased = stream_lock_owned(&g->lock);
+    stream_lock_release(&g->lock);
+    if (!biased) {
+        skip(); /* no membarrier: the lock stays shared */
+    }
+    assert_int_equal(pthread_create(&thread, NULL, try_without_end, NULL), 0);
+    while (!atomic_load(&g->begun)) {
+        (void)sched_yield();
+    }
+    for (unsigned round = 1; round <= rounds; round++) {
+        /* Held, and shared again: as after many intrusions. */
+        while (!stream_lock_owned(&g->lock) || !stream_lock_try(&g->lock)) {
+            (void)sched_yield();
+        }
+        while (atomic_flag_test_and_set(&g->lock.held)) {
+        }
+        atomic_store(&g->lock.revoked, 1);
+        atomic_store(&g->lock.owner, weir__lock_shared);
+        atomic_store(&g->lock.busy, 0);
+        g->lock.alone = before_bias;
+        assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+        await(&meeting.stopped, round);
+        stream_lock_release(&g->lock);
+        lock(&g->lock, &g->sum);
+        stream_lock_release(&g->lock);
+        lock(&g->lock, &g->sum);
+        assert_true(stream_lock_owned(&g->lock));
+        atomic_store(&g->inside, 1);
+        atomic_store(&meeting.resumed, round);
+        for (volatile unsigned i = 0; i < 2000; i++) {
+        }
+        atomic_store(&g->inside, 0);
+        stream_lock_release(&g->lock);
+    }
+    atomic_store(&g->done, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+    assert_int_equal(atomic_load(&g->crowded), 0);
+    assert_int_equal(atomic_load(&meeting.taken), 0);
+}
+
 /* --- a kernel that no longer keeps its promise --- */
 
 #if defined(__linux__) && defined(__NR_membarrier)
@@ -213,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_a_refused_barrier_ends_the_bias),
 #endif
         cmocka_unit_test(test_one_inside_at_a_time),
+        cmocka_unit_test(test_a_try_does_not_meet_the_owner),
     };
     return cmocka_run_group_tests_name("the stream's lock", tests, NULL, NULL);
 }

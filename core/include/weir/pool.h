@@ -239,7 +239,8 @@ typedef struct weir_stats {
     uint64_t pending_bytes;         /* freed, waiting for several streams */
     uint64_t free_bytes;            /* free in the strategy, all lanes */
     uint64_t reserved_bytes;        /* live + cached + pending + free, and what is on its way from or to the device */
-    uint64_t peak_requested_bytes;  /* exact with one stream; with several, the highest value at a slow call */
+    uint64_t peak_requested_bytes;  /* exact with one stream and one thread; with several streams, the highest value at a
+                                       slow call; what other threads free on a stream counts until its own takes it up */
     uint64_t peak_live_bytes;       /* likewise */
     uint64_t peak_reserved_bytes;   /* exact */
     uint64_t largest_free_bytes;

@@ -3,6 +3,7 @@
 #define WEIR_WEIR_H
 
 #include <weir/adaptor.h>
+#include <weir/arena.h>
 #include <weir/base.h>
 #include <weir/device.h>
 #include <weir/pool.h>

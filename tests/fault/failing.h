@@ -1,0 +1,218 @@
+/* tests/fault/failing.h: host memory that runs out at the n-th request, and a device whose every n-th call fails. What
+ * a program needs that makes each of them fail in turn; it is the whole program's malloc, so one file includes it
+ * once.
+ */
+#ifndef TESTS_FAULT_FAILING_H
+#define TESTS_FAULT_FAILING_H
+
+#include <weir/device.h>
+
+#include <stdlib.h>
+
+/* --- failing host memory --- */
+
+/* Below the replacements lies the C library, or the address sanitizer, which has names of its own for its functions.
+ * The other sanitizers have nothing to say here and are left alone. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_ASAN 1
+#elif __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define CANNOT_REPLACE_MALLOC 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define UNDER_ASAN 1
+#elif defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#define CANNOT_REPLACE_MALLOC 1
+#endif
+#if !defined(CANNOT_REPLACE_MALLOC)
+#define CANNOT_REPLACE_MALLOC 0
+#endif
+
+#if defined(UNDER_ASAN)
+void *__interceptor_malloc(size_t size);
+void *__interceptor_calloc(size_t count, size_t size);
+void *__interceptor_realloc(void *old, size_t size);
+void *__interceptor_aligned_alloc(size_t align, size_t size);
+#define NEXT(name) __interceptor_##name
+#elif !CANNOT_REPLACE_MALLOC
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *old, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+#define __libc_aligned_alloc __libc_memalign
+#define NEXT(name) __libc_##name
+#endif
+
+static bool counting;      /* the pool is at work */
+static uint64_t fail_at;   /* 0 = never */
+static uint64_t requests;  /* counted since fail_at was set */
+static bool host_struck;
+
+#if !CANNOT_REPLACE_MALLOC
+
+/* Seen by a shared weir as well, although the tests hide their symbols. */
+#define REPLACES __attribute__((visibility("default")))
+
+static bool fails_now(void)
+{
+    if (!counting || fail_at == 0) {
+        return false;
+    }
+    const bool now = ++requests == fail_at;
+    host_struck |= now;
+    return now;
+}
+
+REPLACES void *malloc(size_t size)
+{
+    return fails_now() ? NULL : NEXT(malloc)(size);
+}
+
+REPLACES void *calloc(size_t count, size_t size)
+{
+    return fails_now() ? NULL : NEXT(calloc)(count, size);
+}
+
+REPLACES void *realloc(void *old, size_t size)
+{
+    return fails_now() ? NULL : NEXT(realloc)(old, size);
+}
+
+REPLACES void *aligned_alloc(size_t align, size_t size)
+{
+    return fails_now() ? NULL : NEXT(aligned_alloc)(align, size);
+}
+
+#endif
+
+/* --- a device that does not count --- */
+
+/* Passes every call on, with the count of host memory requests stopped: what the simulator asks for is not the pool's.
+ * Every `fail_every`-th call fails; 0 = none. */
+static weir_device *inner;
+static uint64_t fail_every;
+static uint64_t device_calls;
+
+#define PASS(call)                                                                                 \
+    do {                                                                                           \
+        const bool was = counting;                                                                 \
+        counting = false;                                                                          \
+        (void)ctx;                                                                                 \
+        const bool refused = fail_every != 0 && ++device_calls % fail_every == 0;                  \
+        const weir_status status = refused ? WEIR_ERR_DEVICE : (call);                             \
+        counting = was;                                                                            \
+        return status;                                                                             \
+    } while (0)
+
+static weir_status pass_get_info(void *ctx, weir_device_info *info)
+{
+    (void)ctx;
+    return weir_device_get_info(inner, info);
+}
+
+static weir_status pass_region_alloc(void *ctx, uint64_t size, uint64_t *address)
+{
+    PASS(weir_device_region_alloc(inner, size, address));
+}
+
+static weir_status pass_region_free(void *ctx, uint64_t address, uint64_t size)
+{
+    PASS(weir_device_region_free(inner, address, size));
+}
+
+static weir_status pass_vm_reserve(void *ctx, uint64_t size, uint64_t *address)
+{
+    PASS(weir_device_vm_reserve(inner, size, address));
+}
+
+static weir_status pass_vm_release(void *ctx, uint64_t address, uint64_t size)
+{
+    PASS(weir_device_vm_release(inner, address, size));
+}
+
+static weir_status pass_vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
+{
+    PASS(weir_device_vm_create(inner, size, handle));
+}
+
+static weir_status pass_vm_destroy(void *ctx, weir_vm_handle handle)
+{
+    PASS(weir_device_vm_destroy(inner, handle));
+}
+
+static weir_status pass_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    PASS(weir_device_vm_map(inner, address, size, handle));
+}
+
+static weir_status pass_vm_unmap(void *ctx, uint64_t address, uint64_t size)
+{
+    PASS(weir_device_vm_unmap(inner, address, size));
+}
+
+static weir_status pass_event_create(void *ctx, weir_event **event)
+{
+    PASS(weir_device_event_create(inner, event));
+}
+
+static weir_status pass_event_destroy(void *ctx, weir_event *event)
+{
+    PASS(weir_device_event_destroy(inner, event));
+}
+
+static weir_status pass_event_record(void *ctx, weir_event *event, void *stream)
+{
+    PASS(weir_device_event_record(inner, event, stream));
+}
+
+static weir_status pass_event_query(void *ctx, weir_event *event, bool *complete)
+{
+    PASS(weir_device_event_query(inner, event, complete));
+}
+
+static weir_status pass_event_sync(void *ctx, weir_event *event)
+{
+    PASS(weir_device_event_sync(inner, event));
+}
+
+static weir_status pass_stream_wait_event(void *ctx, void *stream, weir_event *event)
+{
+    PASS(weir_device_stream_wait_event(inner, stream, event));
+}
+
+static weir_status pass_stream_sync(void *ctx, void *stream)
+{
+    PASS(weir_device_stream_sync(inner, stream));
+}
+
+static const weir_device_ops pass_ops = {
+    .struct_size = sizeof(pass_ops),
+    .get_info = pass_get_info,
+    .region_alloc = pass_region_alloc,
+    .region_free = pass_region_free,
+    .vm_reserve = pass_vm_reserve,
+    .vm_release = pass_vm_release,
+    .vm_create = pass_vm_create,
+    .vm_destroy = pass_vm_destroy,
+    .vm_map = pass_vm_map,
+    .vm_unmap = pass_vm_unmap,
+    .event_create = pass_event_create,
+    .event_destroy = pass_event_destroy,
+    .event_record = pass_event_record,
+    .event_query = pass_event_query,
+    .event_sync = pass_event_sync,
+    .stream_wait_event = pass_stream_wait_event,
+    .stream_sync = pass_stream_sync,
+};
+
+/* weir's own work: only here are its requests for host memory counted. */
+#define POOL(call) (counting = true, pool_result(call))
+
+static weir_status pool_result(weir_status status)
+{
+    counting = false;
+    return status;
+}
+
+#endif

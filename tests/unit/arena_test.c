@@ -1,0 +1,1039 @@
+/* tests/unit/arena_test.c: the contract of weir/arena.h.
+ *
+ * First every function with every wrong argument, then what marks, chunks and own blocks do, then the order of streams
+ * with the simulator's auditor as judge: kernels are still running when the next step is taken, and nothing costs host
+ * time, so only an order makes a reuse right. At the end random programs, and two arenas in two threads.
+ *
+ * The tests run in checked builds too: there the arena proves its own books after each release.
+ */
+#include "sim_test.h"
+
+#include <weir/arena.h>
+#include <weir/caching.h>
+#include <weir/pool.h>
+#include <weir/trace.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REGION (64 * KIB)
+#define CHUNK (16 * KIB)
+
+enum { A, B, C, streams, most_held = 64, most_marks = 16 };
+
+struct world {
+    weir_sim *sim;
+    weir_pool *pool;
+    weir_sim_stream *native[streams];
+    weir_stream *stream[streams];
+};
+
+/* An arena, what is live in it, and the marks in use. The auditor is told of each allocation, not of the chunks. */
+struct tested {
+    struct world *w;
+    weir_arena *arena;
+    int home; /* its stream */
+    size_t count;
+    struct {
+        uint64_t address;
+        uint64_t size;
+        uint32_t readers; /* streams other than its own that read it: bit by stream */
+    } held[most_held];
+    size_t marks;
+    struct {
+        weir_mark mark;
+        size_t count; /* how many were live then */
+    } marked[most_marks];
+};
+
+static struct world open_limited(uint64_t limit, uint32_t flags)
+{
+    weir_sim_config device = free_of_charge();
+    device.capacity_bytes = 16 * REGION;
+    device.region_granularity_bytes = REGION;
+    device.page_bytes = REGION;
+    struct world w = {.sim = new_sim(device)};
+    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
+    caching.small_region_bytes = REGION;
+    caching.small_bytes = UINT64_MAX;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = weir_sim_device(w.sim);
+    config.strategy = weir_caching_strategy();
+    config.strategy_config = &caching;
+    config.limit_bytes = limit;
+    config.flags = flags;
+    ok(weir_pool_create(&config, &w.pool));
+    for (int i = 0; i < streams; i++) {
+        w.native[i] = new_stream(w.sim);
+        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
+    }
+    return w;
+}
+
+static struct world open_world(void)
+{
+    return open_limited(0, 0);
+}
+
+static weir_stats pool_stats(const struct world *w)
+{
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(weir_pool_stats(w->pool, &stats));
+    return stats;
+}
+
+static uint64_t device_calls(const struct world *w)
+{
+    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+    ok(weir_sim_get_stats(w->sim, &stats));
+    uint64_t calls = 0;
+    for (int i = 0; i < WEIR_CALL_COUNT; i++) {
+        calls += stats.calls[i];
+    }
+    return calls;
+}
+
+static void check(const struct world *w)
+{
+    const char *why = "";
+    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
+        print_error("check: %s\n", why);
+        fail();
+    }
+}
+
+/* The arenas are gone: nothing is live, and every byte goes back. */
+static void close_world(struct world *w)
+{
+    check(w);
+    assert_int_equal(pool_stats(w).live_bytes, 0);
+    ok(weir_pool_destroy(w->pool));
+    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+    ok(weir_sim_get_stats(w->sim, &stats));
+    assert_int_equal(stats.held_bytes, 0);
+    weir_sim_destroy(w->sim);
+}
+
+static void close_clean(struct world *w)
+{
+    is_clean(w->sim);
+    close_world(w);
+}
+
+static struct tested open_arena(struct world *w, int home, uint32_t keep_chunks, uint32_t flags)
+{
+    weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
+    config.chunk_bytes = CHUNK;
+    config.keep_chunks = keep_chunks;
+    config.flags = flags;
+    struct tested t = {.w = w, .home = home};
+    ok(weir_arena_create(w->pool, w->stream[home], &config, &t.arena));
+    assert_non_null(t.arena);
+    return t;
+}
+
+static weir_arena_usage usage(const struct tested *t)
+{
+    weir_arena_usage usage = WEIR_ARENA_USAGE_INIT;
+    ok(weir_arena_stats(t->arena, &usage));
+    return usage;
+}
+
+static void announce(struct tested *t, uint64_t address, uint64_t size, const char *tag)
+{
+    assert_true(t->count < most_held);
+    t->held[t->count].address = address;
+    t->held[t->count].size = size;
+    t->held[t->count].readers = 0;
+    t->count++;
+    weir_sim_block_alloc(t->w->sim, address, size, t->w->native[t->home], tag);
+}
+
+static uint64_t get_aligned(struct tested *t, uint64_t size, uint64_t align)
+{
+    uint64_t address = 0;
+    ok(weir_arena_alloc(t->arena, size, align, &address));
+    announce(t, address, size, "alloc");
+    return address;
+}
+
+static uint64_t get(struct tested *t, uint64_t size)
+{
+    return get_aligned(t, size, 0);
+}
+
+static uint64_t get_tagged(struct tested *t, uint64_t size, const char *tag)
+{
+    uint64_t address = 0;
+    ok(weir_arena_alloc(t->arena, size, 0, &address));
+    announce(t, address, size, tag);
+    return address;
+}
+
+/* What is above `left` dies, in the order of the arena's stream. */
+static void announce_release(struct tested *t, size_t left)
+{
+    while (t->count > left) {
+        t->count--;
+        weir_sim_block_free(t->w->sim, t->held[t->count].address, t->w->native[t->home], "release");
+    }
+}
+
+static void reset(struct tested *t)
+{
+    announce_release(t, 0);
+    t->marks = 0;
+    ok(weir_arena_reset(t->arena));
+}
+
+static size_t mark(struct tested *t)
+{
+    assert_true(t->marks < most_marks);
+    ok(weir_arena_mark(t->arena, &t->marked[t->marks].mark));
+    t->marked[t->marks].count = t->count;
+    return t->marks++;
+}
+
+static void rewind_to(struct tested *t, size_t index)
+{
+    announce_release(t, t->marked[index].count);
+    t->marks = index + 1;
+    ok(weir_arena_rewind(t->arena, t->marked[index].mark));
+}
+
+static void close_arena(struct tested *t)
+{
+    announce_release(t, 0);
+    weir_arena_destroy(t->arena);
+    check(t->w);
+}
+
+/* --- arguments --- */
+
+static void bad_arguments_change_nothing(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct world other = open_world();
+    weir_arena *arena = NULL;
+    weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
+    fails(weir_arena_create(NULL, w.stream[A], &config, &arena), WEIR_ERR_INVALID);
+    fails(weir_arena_create(w.pool, NULL, &config, &arena), WEIR_ERR_INVALID);
+    fails(weir_arena_create(w.pool, w.stream[A], &config, NULL), WEIR_ERR_INVALID);
+    fails(weir_arena_create(w.pool, other.stream[A], &config, &arena), WEIR_ERR_INVALID);
+    config.flags = 2;
+    fails(weir_arena_create(w.pool, w.stream[A], &config, &arena), WEIR_ERR_INVALID);
+    config.flags = 0;
+    config.chunk_bytes = UINT64_MAX;
+    fails(weir_arena_create(w.pool, w.stream[A], &config, &arena), WEIR_ERR_INVALID);
+    config.struct_size = 0;
+    fails(weir_arena_create(w.pool, w.stream[A], &config, &arena), WEIR_ERR_INVALID);
+    struct {
+        weir_arena_config known;
+        uint64_t unknown;
+    } newer = {.known = WEIR_ARENA_CONFIG_INIT, .unknown = 1};
+    newer.known.struct_size = sizeof newer;
+    fails(weir_arena_create(w.pool, w.stream[A], &newer.known, &arena), WEIR_ERR_UNSUPPORTED);
+    assert_null(arena);
+
+    ok(weir_arena_create(w.pool, w.stream[A], NULL, &arena));
+    uint64_t address = 77;
+    fails(weir_arena_alloc(NULL, 1, 0, &address), WEIR_ERR_INVALID);
+    fails(weir_arena_alloc(arena, 1, 0, NULL), WEIR_ERR_INVALID);
+    fails(weir_arena_alloc(arena, 0, 0, &address), WEIR_ERR_INVALID);
+    fails(weir_arena_alloc(arena, UINT64_MAX, 0, &address), WEIR_ERR_INVALID);
+    fails(weir_arena_alloc(arena, UINT64_C(1) << 47, 0, &address), WEIR_ERR_INVALID);
+    fails(weir_arena_alloc(arena, 1, 3, &address), WEIR_ERR_INVALID);
+    fails(weir_arena_alloc(arena, 1, UINT64_C(1) << 63, &address), WEIR_ERR_INVALID);
+    assert_int_equal(address, 77);
+    weir_mark mark = {.arena = arena};
+    fails(weir_arena_mark(NULL, &mark), WEIR_ERR_INVALID);
+    fails(weir_arena_mark(arena, NULL), WEIR_ERR_INVALID);
+    fails(weir_arena_rewind(NULL, mark), WEIR_ERR_INVALID);
+    fails(weir_arena_rewind(arena, mark), WEIR_ERR_INVALID);
+    fails(weir_arena_reset(NULL), WEIR_ERR_INVALID);
+    fails(weir_arena_use(NULL, w.stream[B]), WEIR_ERR_INVALID);
+    fails(weir_arena_use(arena, NULL), WEIR_ERR_INVALID);
+    fails(weir_arena_use(arena, other.stream[B]), WEIR_ERR_INVALID);
+    fails(weir_arena_use_end(NULL, w.stream[B]), WEIR_ERR_INVALID);
+    fails(weir_arena_use_end(arena, NULL), WEIR_ERR_INVALID);
+    fails(weir_arena_use_end(arena, other.stream[B]), WEIR_ERR_INVALID);
+    ok(weir_arena_use_end(arena, w.stream[B])); /* has no use of it */
+    weir_arena_usage usage = WEIR_ARENA_USAGE_INIT;
+    fails(weir_arena_stats(NULL, &usage), WEIR_ERR_INVALID);
+    fails(weir_arena_stats(arena, NULL), WEIR_ERR_INVALID);
+    usage.struct_size = 0;
+    fails(weir_arena_stats(arena, &usage), WEIR_ERR_INVALID);
+    assert_int_equal(pool_stats(&w).allocs, 0);
+    weir_arena_destroy(arena);
+    weir_arena_destroy(NULL);
+    close_clean(&other);
+    close_clean(&w);
+}
+
+/* --- bumping --- */
+
+static void allocations_follow_one_another(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested t = open_arena(&w, A, 0, 0);
+    const uint64_t first = get_aligned(&t, 100, 1);
+    assert_int_equal(get_aligned(&t, 1, 1), first + 100);
+    assert_int_equal(get_aligned(&t, 8, 64), first + 128);
+    assert_int_equal(get(&t, 8), first + 512); /* the granule, when nothing else is asked for */
+    assert_int_equal(usage(&t).used_bytes, 520);
+    assert_int_equal(get_aligned(&t, 8, 4 * KIB) % (4 * KIB), 0);
+    assert_int_equal(usage(&t).chunks, 1);
+    assert_int_equal(usage(&t).held_bytes, CHUNK);
+    assert_int_equal(pool_stats(&w).allocs, 1);
+    const uint64_t left = CHUNK - usage(&t).used_bytes;
+    (void)get_aligned(&t, left, 1);
+    assert_int_equal(usage(&t).chunks, 1);
+    (void)get_aligned(&t, 1, 1);
+    assert_int_equal(usage(&t).chunks, 2);
+    assert_int_equal(usage(&t).used_bytes, CHUNK + 1);
+    assert_int_equal(usage(&t).allocs, 7);
+    close_arena(&t);
+    close_clean(&w);
+}
+
+/* What fits no empty chunk, wherever that starts, gets a block of its own, and the chunk in use stays in use. */
+static void large_requests_get_blocks_of_their_own(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested t = open_arena(&w, A, 0, 0);
+    const uint64_t first = get(&t, 512);
+    (void)get(&t, CHUNK + 1);
+    (void)get(&t, 3 * CHUNK);
+    assert_int_equal(get_aligned(&t, 512, 64 * KIB) % (64 * KIB), 0);
+    assert_int_equal(usage(&t).own_blocks, 3);
+    assert_int_equal(usage(&t).chunks, 1);
+    assert_int_equal(usage(&t).used_bytes, 512 + CHUNK + 1 + 3 * CHUNK + 512);
+    assert_int_equal(get(&t, 512), first + 512);
+    reset(&t);
+    assert_int_equal(usage(&t).own_blocks, 0);
+    assert_int_equal(usage(&t).used_bytes, 0);
+    assert_int_equal(usage(&t).held_bytes, CHUNK);
+    assert_int_equal(pool_stats(&w).live_bytes, CHUNK);
+    close_arena(&t);
+    close_clean(&w);
+}
+
+/* --- resetting --- */
+
+/* The chunks that are kept serve the next step at the same addresses, and neither pool nor device hears of it. */
+static void a_step_repeats_itself(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested t = open_arena(&w, A, 3, 0);
+    uint64_t address[9];
+    uint64_t allocs = 0;
+    uint64_t calls = 0;
+    for (int step = 0; step < 5; step++) {
+        for (int i = 0; i < 9; i++) {
+            const uint64_t got = get(&t, 5000);
+            assert_true(step == 0 || address[i] == got);
+            address[i] = got;
+            writes(w.sim, w.native[A], got, 5000, "step");
+        }
+        assert_int_equal(usage(&t).peak_used_bytes, 3 * (2 * 5120 + 5000));
+        reset(&t);
+        assert_true(step == 0 || (pool_stats(&w).allocs == allocs && device_calls(&w) == calls));
+        allocs = pool_stats(&w).allocs;
+        calls = device_calls(&w);
+    }
+    assert_int_equal(usage(&t).resets, 5);
+    assert_int_equal(usage(&t).kept_chunks, 3);
+    close_arena(&t);
+    close_clean(&w);
+}
+
+static void no_more_is_kept_than_asked(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested two = open_arena(&w, A, 2, 0);
+    struct tested none = open_arena(&w, B, 7, WEIR_ARENA_KEEP_NONE);
+    struct tested usual = open_arena(&w, C, 0, 0);
+    for (int step = 0; step < 3; step++) {
+        for (int i = 0; i < 6; i++) {
+            (void)get(&two, CHUNK);
+            (void)get(&none, CHUNK);
+            (void)get(&usual, CHUNK);
+        }
+        reset(&two);
+        reset(&none);
+        reset(&usual);
+        assert_int_equal(usage(&two).kept_chunks, 2);
+        assert_int_equal(usage(&two).chunks, 2);
+        assert_int_equal(usage(&none).chunks, 0);
+        assert_int_equal(usage(&none).held_bytes, 0);
+        assert_int_equal(usage(&usual).chunks, 4);
+        assert_int_equal(usage(&usual).peak_held_bytes, 6 * CHUNK);
+        assert_int_equal(pool_stats(&w).live_bytes, 6 * CHUNK);
+    }
+    close_arena(&two);
+    close_arena(&none);
+    close_arena(&usual);
+    close_clean(&w);
+}
+
+/* --- marks --- */
+
+static void a_rewind_releases_what_lies_above(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested t = open_arena(&w, A, 1, 0);
+    const size_t empty = mark(&t);
+    (void)get(&t, 1000);
+    const size_t low = mark(&t);
+    const uint64_t above = get(&t, 1000);
+    (void)get(&t, 2 * CHUNK);
+    const size_t high = mark(&t);
+    (void)get(&t, CHUNK);
+    (void)get(&t, CHUNK);
+    (void)get(&t, 2 * CHUNK);
+    assert_int_equal(usage(&t).own_blocks, 2);
+    assert_int_equal(usage(&t).chunks, 3);
+    rewind_to(&t, high);
+    assert_int_equal(usage(&t).own_blocks, 1);
+    assert_int_equal(usage(&t).chunks, 2); /* one of them kept */
+    assert_int_equal(usage(&t).used_bytes, 1024 + 1000 + 2 * CHUNK);
+    rewind_to(&t, high); /* again: nothing more to do */
+    assert_int_equal(usage(&t).used_bytes, 1024 + 1000 + 2 * CHUNK);
+    rewind_to(&t, low);
+    assert_int_equal(usage(&t).own_blocks, 0);
+    assert_int_equal(usage(&t).used_bytes, 1000);
+    assert_int_equal(get(&t, 1000), above);
+    rewind_to(&t, empty);
+    assert_int_equal(usage(&t).used_bytes, 0);
+    assert_int_equal(usage(&t).kept_chunks, 1);
+    close_arena(&t);
+    close_clean(&w);
+}
+
+/* Each refusal leaves everything as it was. */
+static void refuse(struct tested *t, weir_mark mark)
+{
+    const weir_arena_usage before = usage(t);
+    fails(weir_arena_rewind(t->arena, mark), WEIR_ERR_INVALID);
+    const weir_arena_usage after = usage(t);
+    assert_memory_equal(&before, &after, sizeof before);
+}
+
+static void wrong_marks_are_refused(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested t = open_arena(&w, A, 0, 0);
+    struct tested other = open_arena(&w, A, 0, 0);
+    refuse(&t, (weir_mark){0});
+    (void)get(&t, 100);
+    (void)get(&other, 100);
+    const size_t foreign = mark(&other);
+    refuse(&t, other.marked[foreign].mark);
+
+    const size_t low = mark(&t);
+    (void)get(&t, 100);
+    const size_t high = mark(&t);
+    const weir_mark rewound_past = t.marked[high].mark;
+    (void)get(&t, 100);
+    rewind_to(&t, low);
+    refuse(&t, rewound_past);
+    /* As high again, and with a mark at the same depth: it is another one. */
+    (void)get(&t, 100);
+    const size_t again = mark(&t);
+    (void)get(&t, 100);
+    refuse(&t, rewound_past);
+    rewind_to(&t, again);
+
+    const weir_mark older = t.marked[low].mark;
+    reset(&t);
+    refuse(&t, older);
+    (void)get(&t, 100);
+    (void)mark(&t);
+    refuse(&t, older);
+    close_arena(&t);
+    /* An arena that may lie where the last one lay. */
+    t = open_arena(&w, A, 0, 0);
+    (void)get(&t, 100);
+    (void)mark(&t);
+    refuse(&t, older);
+    close_arena(&t);
+    close_arena(&other);
+    close_clean(&w);
+}
+
+/* A loop that marks and rewinds for ever costs no more than its first turn. */
+static void marks_at_one_place_are_one(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested t = open_arena(&w, A, 0, 0);
+    (void)get(&t, 100);
+    weir_mark first;
+    ok(weir_arena_mark(t.arena, &first));
+    for (int i = 0; i < 100000; i++) {
+        weir_mark mark;
+        uint64_t address = 0;
+        ok(weir_arena_mark(t.arena, &mark));
+        assert_int_equal(mark.depth, first.depth);
+        ok(weir_arena_alloc(t.arena, 100, 0, &address));
+        ok(weir_arena_rewind(t.arena, mark));
+    }
+    ok(weir_arena_rewind(t.arena, first));
+    close_arena(&t);
+    close_clean(&w);
+}
+
+/* --- running out --- */
+
+/* No room for a chunk, but for the request; then none for either. Nothing is lost, and the arena goes on. */
+static void a_full_pool_is_reported(void **state)
+{
+    (void)state;
+    struct world w = open_limited(REGION, 0);
+    weir_block *block = NULL;
+    ok(weir_pool_alloc(w.pool, w.stream[B], REGION - CHUNK - 2 * KIB, 0, &block));
+    struct tested t = open_arena(&w, A, 0, 0);
+    (void)get(&t, CHUNK - 512);
+    const size_t full = mark(&t);
+    (void)get(&t, 1024);
+    assert_int_equal(usage(&t).own_blocks, 1);
+    const weir_arena_usage before = usage(&t);
+    uint64_t address = 77;
+    fails(weir_arena_alloc(t.arena, 2 * KIB, 0, &address), WEIR_ERR_NO_MEMORY);
+    fails(weir_arena_alloc(t.arena, 2 * CHUNK, 0, &address), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(address, 77);
+    weir_arena_usage after = usage(&t);
+    assert_memory_equal(&before, &after, sizeof before);
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    ok(weir_pool_oom(w.pool, &record));
+    assert_int_equal(record.size, 2 * CHUNK);
+    rewind_to(&t, full);
+    (void)get(&t, 512);
+    ok(weir_pool_free(w.pool, block, w.stream[B]));
+    (void)get(&t, 2 * CHUNK);
+    close_arena(&t);
+    close_clean(&w);
+}
+
+/* What the arena keeps may be what a large request needs. */
+static void kept_chunks_go_before_a_refusal(void **state)
+{
+    (void)state;
+    struct world w = open_limited(REGION, 0);
+    struct tested t = open_arena(&w, A, 0, 0);
+    for (int i = 0; i < 4; i++) {
+        (void)get(&t, CHUNK);
+    }
+    reset(&t);
+    assert_int_equal(usage(&t).kept_chunks, 4);
+    (void)get(&t, 512);
+    (void)get(&t, 3 * CHUNK);
+    assert_int_equal(usage(&t).kept_chunks, 0);
+    assert_int_equal(usage(&t).chunks, 1);
+    close_arena(&t);
+    close_clean(&w);
+}
+
+/* --- streams --- */
+
+/* The arena's own stream orders the old use before the new one, whether a step ends or a scratch. */
+static void own_work_may_still_run(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested t = open_arena(&w, A, 0, 0);
+    for (int step = 0; step < 4; step++) {
+        writes(w.sim, w.native[A], get(&t, 1000), 1000, "result");
+        const size_t scratch = mark(&t);
+        writes(w.sim, w.native[A], get(&t, 3000), 3000, "scratch");
+        rewind_to(&t, scratch);
+        writes(w.sim, w.native[A], get(&t, 3000), 3000, "more scratch");
+        reset(&t);
+    }
+    assert_int_equal(pool_stats(&w).allocs, 1);
+    close_arena(&t);
+    close_clean(&w);
+}
+
+/* A step of A that B reads for long, with and without telling. */
+static void steps_that_another_stream_reads(struct tested *t, bool tell, bool by_rewind)
+{
+    struct world *w = t->w;
+    if (by_rewind) {
+        (void)get_tagged(t, 512, "below");
+    }
+    const size_t start = mark(t);
+    const uint64_t first = get_tagged(t, 4 * KIB, "first");
+    writes(w->sim, w->native[A], first, 4 * KIB, "write");
+    order(w->sim, w->native[A], w->native[B]);
+    reads(w->sim, w->native[B], first, 4 * KIB, "read");
+    if (tell) {
+        ok(weir_arena_use(t->arena, w->stream[B]));
+    }
+    if (by_rewind) {
+        rewind_to(t, start);
+    } else {
+        reset(t);
+    }
+    writes(w->sim, w->native[A], get_tagged(t, 4 * KIB, "second"), 4 * KIB, "overwrite");
+}
+
+static void other_streams_are_waited_for(void **state)
+{
+    (void)state;
+    for (int by_rewind = 0; by_rewind < 2; by_rewind++) {
+        struct world w = open_world();
+        struct tested t = open_arena(&w, A, 0, 0);
+        steps_that_another_stream_reads(&t, true, by_rewind != 0);
+        check(&w);
+        close_arena(&t);
+        close_clean(&w);
+    }
+}
+
+/* The seeded mistake: the same without weir_arena_use is found, so the test above could fail. */
+static void an_untold_stream_is_a_hazard(void **state)
+{
+    (void)state;
+    for (int by_rewind = 0; by_rewind < 2; by_rewind++) {
+        struct world w = open_world();
+        struct tested t = open_arena(&w, A, 0, 0);
+        steps_that_another_stream_reads(&t, false, by_rewind != 0);
+        assert_true(weir_sim_finding_count(w.sim, WEIR_SIM_EARLY_REUSE) +
+                        weir_sim_finding_count(w.sim, WEIR_SIM_UNORDERED) >
+                    0);
+        close_arena(&t);
+        close_world(&w);
+    }
+}
+
+/* A use holds for what is allocated later, in the same chunk, in a kept one, in a new one and in blocks of their own.
+ * */
+static void a_use_covers_what_comes_later(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested t = open_arena(&w, A, 2, 0);
+    (void)get(&t, CHUNK);
+    (void)get(&t, CHUNK);
+    reset(&t);
+    (void)get(&t, 512);
+    ok(weir_arena_use(t.arena, w.stream[B]));
+    ok(weir_arena_use(t.arena, w.stream[B])); /* twice */
+    ok(weir_arena_use(t.arena, w.stream[A])); /* its own */
+    static const uint64_t sizes[] = {1024, CHUNK, CHUNK, 2 * CHUNK};
+    for (int i = 0; i < 4; i++) {
+        const uint64_t address = get_tagged(&t, sizes[i], "later");
+        order(w.sim, w.native[A], w.native[B]);
+        writes(w.sim, w.native[B], address, sizes[i], "other stream");
+    }
+    assert_int_equal(usage(&t).chunks, 3);
+    reset(&t);
+    assert_int_equal(usage(&t).chunks, 0); /* nothing that B may touch is kept */
+    for (int i = 0; i < 4; i++) {
+        writes(w.sim, w.native[A], get_tagged(&t, sizes[i], "next step"), sizes[i], "next step");
+    }
+    reset(&t);
+    assert_int_equal(usage(&t).chunks, 2); /* the use ended with the reset */
+    close_arena(&t);
+    close_clean(&w);
+}
+
+/* With the use ended and a wait that the pool is told of, the same memory serves the next step at once. */
+static void an_ended_use_and_a_wait_give_the_memory_back(void **state)
+{
+    (void)state;
+    for (int told = 0; told < 2; told++) {
+        struct world w = open_world();
+        struct tested t = open_arena(&w, A, 0, 0);
+        weir_device *device = weir_sim_device(w.sim);
+        weir_event *event = new_event(w.sim);
+        const uint64_t first = get_tagged(&t, CHUNK, "first");
+        ok(weir_arena_use(t.arena, w.stream[B]));
+        order(w.sim, w.native[A], w.native[B]);
+        writes(w.sim, w.native[B], first, CHUNK, "other stream");
+        ok(weir_arena_use_end(t.arena, w.stream[B]));
+        ok(weir_arena_use_end(t.arena, w.stream[B])); /* has none any more */
+        ok(weir_device_event_record(device, event, w.native[B]));
+        ok(weir_device_stream_wait_event(device, w.native[A], event));
+        if (told) {
+            ok(weir_stream_recorded(w.pool, event, w.stream[B]));
+            ok(weir_stream_waited(w.pool, w.stream[A], event));
+        }
+        const uint64_t own = get_tagged(&t, CHUNK, "not the other stream's");
+        reset(&t);
+        assert_int_equal(usage(&t).chunks, 1);
+        const uint64_t kept = get_tagged(&t, CHUNK, "second");
+        assert_int_equal(kept, own);
+        const uint64_t second = get_tagged(&t, CHUNK, "second");
+        assert_int_equal(second == first, told);
+        writes(w.sim, w.native[A], second, CHUNK, "overwrite");
+        ok(weir_device_event_destroy(device, event));
+        close_arena(&t);
+        close_clean(&w);
+    }
+}
+
+/* --- what lies below goes away --- */
+
+static void a_retired_stream_gives_no_more(void **state)
+{
+    (void)state;
+    for (int reused = 0; reused < 2; reused++) {
+        struct world w = open_world();
+        struct tested t = open_arena(&w, A, 0, 0);
+        const uint64_t first = get(&t, 1000);
+        const size_t low = mark(&t);
+        (void)get(&t, 3 * CHUNK);
+        ok(weir_arena_use(t.arena, w.stream[B]));
+        writes(w.sim, w.native[A], first, 1000, "write");
+        order(w.sim, w.native[A], w.native[B]);
+        reads(w.sim, w.native[B], first, 1000, "read");
+        ok(weir_stream_retire(w.pool, w.stream[A]));
+        weir_sim_stream *native = new_stream(w.sim);
+        if (reused) {
+            ok(weir_pool_stream(w.pool, native,
+                                &w.stream[A])); /* takes the place of the retired one */
+        }
+        uint64_t address = 77;
+        fails(weir_arena_alloc(t.arena, 1, 1, &address), WEIR_ERR_INVALID);
+        fails(weir_arena_use(t.arena, NULL), WEIR_ERR_INVALID);
+        assert_int_equal(address, 77);
+        rewind_to(&t, low);
+        assert_int_equal(usage(&t).own_blocks, 0);
+        reset(&t);
+        assert_int_equal(usage(&t).held_bytes, 0);
+        /* B still reads: its memory is not C's yet. */
+        struct tested next = open_arena(&w, C, 0, 0);
+        writes(w.sim, w.native[C], get(&next, CHUNK), CHUNK, "overwrite");
+        close_arena(&next);
+        close_arena(&t);
+        close_clean(&w);
+    }
+}
+
+/* A stream that was named and then retired has been waited for. */
+static void a_retired_user_is_forgotten(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested t = open_arena(&w, A, 0, 0);
+    const uint64_t first = get(&t, CHUNK);
+    ok(weir_arena_use(t.arena, w.stream[B]));
+    order(w.sim, w.native[A], w.native[B]);
+    reads(w.sim, w.native[B], first, CHUNK, "read");
+    ok(weir_stream_retire(w.pool, w.stream[B]));
+    fails(weir_arena_use(t.arena, w.stream[B]), WEIR_ERR_INVALID);
+    (void)get(&t, CHUNK);
+    ok(weir_stream_retire(w.pool, w.stream[A]));
+    reset(&t);
+    assert_int_equal(pool_stats(&w).live_bytes, 0);
+    assert_int_equal(pool_stats(&w).pending_bytes, 0);
+    close_arena(&t);
+    close_clean(&w);
+}
+
+static void a_pool_that_is_gone_is_refused(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested t = open_arena(&w, A, 0, 0);
+    struct tested other = open_arena(&w, B, 0, 0);
+    struct tested gone = open_arena(&w, B, 0, 0);
+    (void)get(&t, 1000);
+    (void)get(&t, 3 * CHUNK);
+    const size_t low = mark(&t);
+    (void)get(&other, 10);
+    close_arena(&gone);
+    announce_release(&t, 0);
+    announce_release(&other, 0);
+    ok(weir_pool_destroy(w.pool));
+    uint64_t address = 77;
+    weir_mark mark = t.marked[low].mark;
+    fails(weir_arena_alloc(t.arena, 1, 1, &address), WEIR_ERR_INVALID);
+    fails(weir_arena_mark(t.arena, &mark), WEIR_ERR_INVALID);
+    fails(weir_arena_rewind(t.arena, mark), WEIR_ERR_INVALID);
+    fails(weir_arena_reset(t.arena), WEIR_ERR_INVALID);
+    fails(weir_arena_use(t.arena, w.stream[B]), WEIR_ERR_INVALID);
+    fails(weir_arena_use_end(t.arena, w.stream[B]), WEIR_ERR_INVALID);
+    assert_int_equal(usage(&t).held_bytes, 0);
+    weir_arena_destroy(t.arena);
+    weir_arena_destroy(other.arena);
+    is_clean(w.sim);
+    weir_sim_destroy(w.sim);
+}
+
+static void a_child_may_destroy(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested t = open_arena(&w, A, 0, 0);
+    struct tested other = open_arena(&w, A, 0, 0);
+    (void)get(&t, 1000);
+    (void)get(&t, 3 * CHUNK);
+    (void)get(&other, 1000);
+    const pid_t child = fork();
+    if (child == 0) {
+        weir_arena_destroy(t.arena);
+        const weir_status status = weir_pool_destroy(w.pool);
+        weir_arena_destroy(other.arena);
+        _exit(status == WEIR_OK ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    (void)get(&t, 1000);
+    close_arena(&t);
+    close_arena(&other);
+    close_clean(&w);
+}
+
+/* --- recording --- */
+
+struct text {
+    size_t allocs;
+    size_t uses;
+    size_t frees;
+};
+
+static bool count_lines(void *ctx, const char *lines, size_t length)
+{
+    struct text *text = ctx;
+    for (size_t i = 0; i < length; i++) {
+        if (i == 0 || lines[i - 1] == '\n') {
+            text->allocs += lines[i] == 'a';
+            text->uses += lines[i] == 'u';
+            text->frees += lines[i] == 'f';
+        }
+    }
+    return true;
+}
+
+static void a_recorder_sees_blocks(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct tested t = open_arena(&w, A, 1, 0);
+    struct text text = {0};
+    weir_recorder *recorder = NULL;
+    weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+    config.sink = count_lines;
+    config.sink_ctx = &text;
+    ok(weir_recorder_start(w.pool, &config, &recorder));
+    for (int i = 0; i < 20; i++) {
+        (void)get(&t, CHUNK / 4); /* five chunks */
+    }
+    reset(&t); /* four go back */
+    (void)get(&t, 100);
+    ok(weir_arena_use(t.arena, w.stream[B]));
+    reset(&t);
+    uint64_t lost = 0;
+    ok(weir_recorder_stop(recorder, &lost));
+    assert_int_equal(lost, 0);
+    assert_int_equal(text.allocs, 5);
+    assert_int_equal(text.uses, 1);
+    assert_int_equal(text.frees, 5);
+    close_arena(&t);
+    close_clean(&w);
+}
+
+/* --- random programs --- */
+
+static uint64_t draw(uint64_t *random)
+{
+    uint64_t z = *random += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+/* A stream other than the arena's reads something, after the arena's work on it, and the arena is told before or after.
+ * Sometimes the use ends, and the arena's stream is made to wait, with or without telling. */
+static void read_elsewhere(struct tested *t, uint64_t *random)
+{
+    struct world *w = t->w;
+    const int other = (int)((unsigned)t->home + 1 + draw(random) % (streams - 1)) % streams;
+    if (t->count == 0) {
+        return;
+    }
+    const size_t pick = draw(random) % t->count;
+    const bool before = draw(random) % 2 == 0;
+    if (before) {
+        ok(weir_arena_use(t->arena, w->stream[other]));
+    }
+    order(w->sim, w->native[t->home], w->native[other]);
+    touch(w->sim, w->native[other], t->held[pick].address, t->held[pick].size, false,
+          draw(random) % LONG_NS, "read elsewhere");
+    if (!before) {
+        ok(weir_arena_use(t->arena, w->stream[other]));
+    }
+    if (draw(random) % 3 == 0) {
+        ok(weir_arena_use_end(t->arena, w->stream[other]));
+        weir_event *event = new_event(w->sim);
+        ok(weir_device_event_record(weir_sim_device(w->sim), event, w->native[other]));
+        ok(weir_stream_recorded(w->pool, event, w->stream[other]));
+        if (draw(random) % 2 == 0) {
+            ok(weir_device_stream_wait_event(weir_sim_device(w->sim), w->native[t->home], event));
+            ok(weir_stream_waited(w->pool, w->stream[t->home], event));
+        }
+        ok(weir_event_forgotten(w->pool, event));
+        ok(weir_device_event_destroy(weir_sim_device(w->sim), event));
+    }
+}
+
+static void random_step(struct tested *t, uint64_t *random)
+{
+    struct world *w = t->w;
+    const unsigned action = (unsigned)(draw(random) % 100);
+    if (action < 50 && t->count < most_held) {
+        const uint64_t size =
+            1 + (draw(random) % 10 == 0 ? draw(random) % (2 * CHUNK) : draw(random) % 2000);
+        const uint64_t align = draw(random) % 3 == 0 ? 0 : UINT64_C(1) << draw(random) % 14;
+        uint64_t address = 0;
+        const weir_status status = weir_arena_alloc(t->arena, size, align, &address);
+        assert_true(status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
+        if (status == WEIR_OK) {
+            assert_int_equal(address & ((align != 0 ? align : 512) - 1), 0);
+            announce(t, address, size, "random");
+            touch(w->sim, w->native[t->home], address, size, true, draw(random) % LONG_NS, "write");
+        }
+    } else if (action < 65 && t->marks < most_marks) {
+        (void)mark(t);
+    } else if (action < 78 && t->marks > 0) {
+        rewind_to(t, draw(random) % t->marks);
+    } else if (action < 86) {
+        read_elsewhere(t, random);
+    } else if (action < 92) {
+        reset(t);
+    } else if (action < 95) {
+        weir_sim_advance(w->sim, draw(random) % (4 * LONG_NS));
+    }
+}
+
+/* Three arenas on three streams of a small pool, so that chunks wander; the auditor judges each reuse. */
+static void random_programs(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        uint64_t random = seed;
+        struct world w = open_limited(0, seed % 3 == 0 ? WEIR_POOL_NO_FRONT_CACHE : 0);
+        struct tested arenas[streams];
+        for (int i = 0; i < streams; i++) {
+            arenas[i] =
+                open_arena(&w, i, (uint32_t)(seed % 4), seed % 5 == 0 ? WEIR_ARENA_KEEP_NONE : 0);
+        }
+        for (int step = 0; step < 200; step++) {
+            random_step(&arenas[draw(&random) % streams], &random);
+        }
+        for (int i = 0; i < streams; i++) {
+            close_arena(&arenas[i]);
+        }
+        if (weir_sim_finding_count(w.sim, WEIR_SIM_FINDING_KINDS) != 0) {
+            print_error("seed %llu\n", (unsigned long long)seed);
+        }
+        close_clean(&w);
+    }
+}
+
+/* --- threads --- */
+
+struct worker {
+    struct tested tested;
+    uint64_t random;
+    uint64_t errors;
+};
+
+/* Assertions belong to the main thread: a worker counts. */
+static void *work(void *ctx)
+{
+    struct worker *worker = ctx;
+    struct tested *t = &worker->tested;
+    weir_sim *sim = t->w->sim;
+    weir_sim_stream *native = t->w->native[t->home];
+    for (int step = 0; step < 400; step++) {
+        const int count = (int)(1 + draw(&worker->random) % 20);
+        weir_mark half = {0};
+        int kept = 0;
+        uint64_t address[20];
+        for (int i = 0; i < count; i++) {
+            const uint64_t size = 1 + draw(&worker->random) % (CHUNK / 2);
+            worker->errors += weir_arena_alloc(t->arena, size, 0, &address[i]) != WEIR_OK;
+            weir_sim_block_alloc(sim, address[i], size, native, "thread");
+            worker->errors += weir_sim_fill(sim, native, address[i], size, 0, "thread") != WEIR_OK;
+            if (i == count / 2) {
+                kept = i + 1;
+                worker->errors += weir_arena_mark(t->arena, &half) != WEIR_OK;
+                worker->errors +=
+                    step % 7 == 0 && weir_arena_use(t->arena, t->w->stream[C]) != WEIR_OK;
+            }
+        }
+        for (int i = count; i-- > kept;) {
+            weir_sim_block_free(sim, address[i], native, "thread");
+        }
+        worker->errors += weir_arena_rewind(t->arena, half) != WEIR_OK;
+        for (int i = kept; i-- > 0;) {
+            weir_sim_block_free(sim, address[i], native, "thread");
+        }
+        worker->errors += weir_arena_reset(t->arena) != WEIR_OK;
+    }
+    return NULL;
+}
+
+static void two_arenas_in_two_threads(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct worker workers[2];
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        workers[i] = (struct worker){.tested = open_arena(&w, i, 2, 0), .random = (uint64_t)i};
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(workers[i].errors, 0);
+        close_arena(&workers[i].tested);
+    }
+    close_clean(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_arguments_change_nothing),
+        cmocka_unit_test(allocations_follow_one_another),
+        cmocka_unit_test(large_requests_get_blocks_of_their_own),
+        cmocka_unit_test(a_step_repeats_itself),
+        cmocka_unit_test(no_more_is_kept_than_asked),
+        cmocka_unit_test(a_rewind_releases_what_lies_above),
+        cmocka_unit_test(wrong_marks_are_refused),
+        cmocka_unit_test(marks_at_one_place_are_one),
+        cmocka_unit_test(a_full_pool_is_reported),
+        cmocka_unit_test(kept_chunks_go_before_a_refusal),
+        cmocka_unit_test(own_work_may_still_run),
+        cmocka_unit_test(other_streams_are_waited_for),
+        cmocka_unit_test(an_untold_stream_is_a_hazard),
+        cmocka_unit_test(a_use_covers_what_comes_later),
+        cmocka_unit_test(an_ended_use_and_a_wait_give_the_memory_back),
+        cmocka_unit_test(a_retired_stream_gives_no_more),
+        cmocka_unit_test(a_retired_user_is_forgotten),
+        cmocka_unit_test(a_pool_that_is_gone_is_refused),
+        cmocka_unit_test(a_child_may_destroy),
+        cmocka_unit_test(a_recorder_sees_blocks),
+        cmocka_unit_test(random_programs),
+        cmocka_unit_test(two_arenas_in_two_threads),
+    };
+    return cmocka_run_group_tests_name("arenas", tests, NULL, NULL);
+}

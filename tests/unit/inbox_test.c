@@ -1,0 +1,622 @@
+/* tests/unit/inbox_test.c: frees by threads that do not feed the stream.
+ *
+ * The test's own thread feeds stream A and so owns its lock; what other threads free there goes to the stream's inbox.
+ * Looked at from inside (no call that reads statistics before the end: those empty inboxes), then from outside: orders are
+ * judged by the simulator's auditor, with kernels that are still running when the next step is taken.
+ *
+ * Where the kernel gives no bias (no membarrier), no free needs the inbox: the tests skip.
+ */
+#include "fake_device.h"
+#include "pool_internal.h"
+#include "sim_test.h"
+
+#include <weir/caching.h>
+#include <weir/trace.h>
+
+#include <stdlib.h>
+
+#define REGION (256 * KIB)
+
+enum { A, B, streams, many = 4096 };
+
+struct world {
+    weir_sim *sim;
+    weir_device *device;
+    weir_pool *pool;
+    weir_sim_stream *native[streams];
+    weir_stream *stream[streams];
+    weir_block *block[many];
+};
+
+static weir_pool *pool_over(weir_device *device, uint64_t front_cache_bytes)
+{
+    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
+    caching.small_region_bytes = REGION;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = device;
+    config.strategy = weir_caching_strategy();
+    config.strategy_config = &caching;
+    config.front_cache_bytes = front_cache_bytes;
+    weir_pool *pool = NULL;
+    ok(weir_pool_create(&config, &pool));
+    return pool;
+}
+
+static struct world open_world(weir_sim_config config, uint64_t front_cache_bytes)
+{
+    struct world w = { 0 };
+    config.region_granularity_bytes = REGION;
+    config.page_bytes = REGION;
+    w.sim = new_sim(config);
+    w.device = weir_sim_device(w.sim);
+    w.pool = pool_over(w.device, front_cache_bytes);
+    for (int i = 0; i < streams; i++) {
+        w.native[i] = new_stream(w.sim);
+        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
+    }
+    return w;
+}
+
+static void check(const struct world *w)
+{
+    const char *why = "";
+    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
+        print_error("check: %s\n", why);
+        fail();
+    }
+    is_clean(w->sim);
+}
+
+/* All blocks have been freed. */
+static void close_world(struct world *w, uint64_t frees)
+{
+    weir_stats stats = WEIR_STATS_INIT;
+    weir_sim_stats device = WEIR_SIM_STATS_INIT;
+    ok(weir_pool_stats(w->pool, &stats));
+    uint64_t served = 0;
+    for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
+        served += stats.served[i];
+    }
+    assert_int_equal(stats.frees, frees);
+    assert_int_equal(stats.allocs, frees);
+    assert_int_equal(served, frees);
+    assert_int_equal(stats.live_bytes, 0);
+    assert_int_equal(stats.requested_bytes, 0);
+    assert_int_equal(stats.reserved_bytes, stats.cached_bytes + stats.pending_bytes + stats.free_bytes);
+    check(w);
+    ok(weir_pool_destroy(w->pool));
+    ok(weir_sim_get_stats(w->sim, &device));
+    assert_int_equal(device.held_bytes, 0);
+    weir_sim_destroy(w->sim);
+}
+
+static void get(struct world *w, unsigned index, int stream, uint64_t size)
+{
+    ok(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &w->block[index]));
+    weir_sim_block_alloc(w->sim, weir_block_address(w->block[index]), weir_block_capacity(w->block[index]),
+                         w->native[stream], "alloc");
+}
+
+static void get_some(struct world *w, unsigned first, unsigned count, uint64_t size)
+{
+    for (unsigned i = first; i < first + count; i++) {
+        get(w, i, A, size);
+    }
+    if (!stream_lock_owned(&w->stream[A]->lock)) {
+        skip();
+    }
+}
+
+static void put(struct world *w, unsigned index, int stream)
+{
+    weir_sim_block_free(w->sim, weir_block_address(w->block[index]), w->native[stream], "free");
+    ok(weir_pool_free(w->pool, w->block[index], w->stream[stream]));
+}
+
+/* --- another thread --- */
+
+struct errand {
+    struct world *world;
+    unsigned first;
+    unsigned count;
+    weir_status expected;
+    bool quiet; /* the auditor hears nothing of it */
+    unsigned wrong;
+};
+
+static void *free_them(void *ctx)
+{
+    struct errand *errand = ctx;
+    struct world *w = errand->world;
+    for (unsigned i = errand->first; i < errand->first + errand->count; i++) {
+        if (!errand->quiet) {
+            weir_sim_block_free(w->sim, weir_block_address(w->block[i]), w->native[A], "free elsewhere");
+        }
+        errand->wrong += weir_pool_free(w->pool, w->block[i], w->stream[A]) != errand->expected;
+    }
+    return NULL;
+}
+
+static void run(struct errand *errand)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, free_them, errand), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(errand->wrong, 0);
+}
+
+/* Another thread frees so many blocks on stream A. */
+static void others_free(struct world *w, unsigned first, unsigned count)
+{
+    run(&(struct errand){ .world = w, .first = first, .count = count, .expected = WEIR_OK });
+}
+
+/* --- from inside --- */
+
+static uint64_t in_inbox(const weir_stream *stream, uint64_t *bytes)
+{
+    uint64_t count = 0;
+    *bytes = 0;
+    for (const weir_block *block = atomic_load(&stream->inbox); block != NULL; block = block->next) {
+        assert_int_equal(state_of(block), BLOCK_RETURNED);
+        *bytes += block->capacity;
+        count++;
+    }
+    return count;
+}
+
+static bool among(const struct world *w, const weir_block *block, unsigned first, unsigned count)
+{
+    for (unsigned i = first; i < first + count; i++) {
+        if (w->block[i] == block) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_blocks_come_back_without_the_strategy(void **state)
+{
+    (void)state;
+    enum { count = 100 };
+    if (WEIR_CHECKS >= 3) {
+        skip(); /* a check after every call empties the inbox */
+    }
+    struct world w = open_world(free_of_charge(), 0);
+    uint64_t bytes = 0;
+    get_some(&w, 0, count, 512);
+    others_free(&w, 0, count);
+    assert_int_equal(in_inbox(w.stream[A], &bytes), count);
+    assert_int_equal(bytes, count * 512);
+    const uint64_t misses = w.stream[A]->counters.misses;
+    const uint64_t slow_frees = w.pool->slow_frees;
+    get_some(&w, count, count, 512);
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(among(&w, w.block[count + i], 0, count));
+    }
+    assert_int_equal(w.stream[A]->counters.misses, misses);
+    assert_int_equal(w.pool->slow_frees, slow_frees);
+    assert_true(stream_lock_owned(&w.stream[A]->lock));
+    others_free(&w, count, count);
+    close_world(&w, 2 * count);
+}
+
+static void *look_often(void *ctx)
+{
+    const struct world *w = ctx;
+    weir_stats stats = WEIR_STATS_INIT;
+    for (int i = 0; i < 20; i++) {
+        if (weir_pool_stats(w->pool, &stats) != WEIR_OK) {
+            return NULL;
+        }
+    }
+    return ctx;
+}
+
+/* Somebody looks so often that the lock becomes shared. Once that is over the feeding thread gets its bias back, although
+ * another one goes on freeing: that needs no lock. */
+static void test_frees_do_not_keep_the_lock_shared(void **state)
+{
+    (void)state;
+    enum { times = 20, between = 200 };
+    struct world w = open_world(free_of_charge(), 0);
+    pthread_t thread;
+    void *looked = NULL;
+    get_some(&w, 0, 1, 512);
+    put(&w, 0, A);
+    assert_int_equal(pthread_create(&thread, NULL, look_often, &w), 0);
+    assert_int_equal(pthread_join(thread, &looked), 0);
+    assert_non_null(looked);
+    assert_false(stream_lock_owned(&w.stream[A]->lock));
+    for (unsigned i = 0; i < times; i++) {
+        for (unsigned k = 0; k < between; k++) {
+            get(&w, 0, A, 512);
+            put(&w, 0, A);
+        }
+        get(&w, 0, A, 512);
+        others_free(&w, 0, 1);
+    }
+    assert_true(stream_lock_owned(&w.stream[A]->lock));
+    close_world(&w, 1 + times * (between + 1));
+}
+
+/* What does not match fills the front cache, and what has no room there goes back to the strategy. */
+static void test_other_sizes_go_on(void **state)
+{
+    (void)state;
+    struct world w = open_world(free_of_charge(), 0);
+    uint64_t bytes = 0;
+    get_some(&w, 0, 1, 4 * KIB);
+    get_some(&w, 1, 20, 512);
+    others_free(&w, 0, 21);
+    get_some(&w, 21, 1, 4 * KIB);
+    assert_ptr_equal(w.block[21], w.block[0]); /* it lay lowest in the pile */
+    assert_int_equal(in_inbox(w.stream[A], &bytes), 0);
+    assert_int_equal(w.stream[A]->cached_bytes, FRONT_DEPTH * 512);
+    assert_int_equal(w.pool->slow_frees, 20 - FRONT_DEPTH);
+    others_free(&w, 21, 1);
+    close_world(&w, 22);
+}
+
+static void test_a_pile_does_not_outgrow_a_front_cache(void **state)
+{
+    (void)state;
+    enum { count = 60, most = 16 };
+    struct world w = open_world(free_of_charge(), most * 4 * KIB);
+    uint64_t bytes = 0;
+    get_some(&w, 0, count, 4 * KIB);
+    for (unsigned i = 0; i < count; i++) {
+        others_free(&w, i, 1);
+        assert_in_range(in_inbox(w.stream[A], &bytes), 0, most);
+        assert_in_range(bytes, 0, most * 4 * KIB);
+    }
+    assert_int_not_equal(w.pool->slow_frees, 0);
+    close_world(&w, count);
+}
+
+static void test_a_block_freed_by_another_thread_is_freed(void **state)
+{
+    (void)state;
+    struct world w = open_world(free_of_charge(), 0);
+    weir_block *found = NULL;
+    get_some(&w, 0, 2, 512);
+    const uint64_t address = weir_block_address(w.block[0]);
+    others_free(&w, 0, 1);
+    fails(weir_pool_free(w.pool, w.block[0], w.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_pool_free(w.pool, w.block[0], w.stream[B]), WEIR_ERR_INVALID);
+    fails(weir_pool_free_idle(w.pool, w.block[0]), WEIR_ERR_INVALID);
+    fails(weir_pool_use(w.pool, w.block[0], w.stream[B]), WEIR_ERR_INVALID);
+    fails(weir_pool_find(w.pool, address, &found), WEIR_ERR_INVALID);
+    run(&(struct errand){ .world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true });
+    check(&w); /* empties the inbox */
+    fails(weir_pool_free(w.pool, w.block[0], w.stream[A]), WEIR_ERR_INVALID);
+    run(&(struct errand){ .world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true });
+    put(&w, 1, A);
+    run(&(struct errand){ .world = &w, .first = 1, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true });
+    close_world(&w, 2);
+}
+
+static bool count_states(void *ctx, const weir_walk_entry *entry)
+{
+    unsigned *states = ctx;
+    states[entry->state]++;
+    assert_true((entry->state == WEIR_WALK_LIVE) == (entry->block != NULL));
+    return true;
+}
+
+static void test_what_looks_empties_the_inbox(void **state)
+{
+    (void)state;
+    struct world w = open_world(free_of_charge(), 0);
+    uint64_t bytes = 0;
+    for (int way = 0; way < 4; way++) {
+        weir_stats stats = WEIR_STATS_INIT;
+        unsigned states[4] = { 0 };
+        get_some(&w, 0, 10, 512);
+        others_free(&w, 0, 9);
+        switch (way) {
+        case 0:
+            ok(weir_pool_stats(w.pool, &stats));
+            assert_int_equal(stats.live_bytes, 512);
+            assert_int_equal(stats.cached_bytes, FRONT_DEPTH * 512);
+            break;
+        case 1:
+            ok(weir_pool_walk(w.pool, count_states, states));
+            assert_int_equal(states[WEIR_WALK_LIVE], 1);
+            assert_int_equal(states[WEIR_WALK_CACHED], FRONT_DEPTH);
+            break;
+        case 2:
+            check(&w);
+            break;
+        default:
+            ok(weir_pool_trim(w.pool, 0, 0, NULL));
+            break;
+        }
+        assert_int_equal(in_inbox(w.stream[A], &bytes), 0);
+        put(&w, 9, A);
+        check(&w);
+    }
+    close_world(&w, 40);
+}
+
+/* --- order --- */
+
+/* The memory that another thread freed while a kernel was writing it goes to another stream only behind a wait. */
+static void test_another_stream_waits(void **state)
+{
+    (void)state;
+    weir_sim_config config = free_of_charge();
+    config.capacity_bytes = REGION;
+    struct world w = open_world(config, 0);
+    get_some(&w, 0, 64, 4 * KIB);
+    for (unsigned i = 0; i < 64; i++) {
+        writes(w.sim, w.native[A], weir_block_address(w.block[i]), 4 * KIB, "kernel of A");
+    }
+    others_free(&w, 0, 64);
+    get(&w, 64, B, 64 * KIB);
+    writes(w.sim, w.native[B], weir_block_address(w.block[64]), 64 * KIB, "kernel of B");
+    is_clean(w.sim);
+    put(&w, 64, B);
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(weir_pool_stats(w.pool, &stats));
+    assert_int_equal(stats.region_allocs, 1);
+    assert_int_not_equal(stats.waits + stats.syncs, 0);
+    close_world(&w, 65);
+}
+
+/* What was freed before an event was recorded, or before the host waited, is covered: by whatever thread. Larger than a
+ * front cache of this pool keeps, so that the blocks are in the stream's lane. */
+static void test_hints_cover_the_frees_before_them(void **state)
+{
+    (void)state;
+    weir_sim_config config = free_of_charge();
+    config.capacity_bytes = REGION;
+    struct world w = open_world(config, 0);
+    weir_stats stats = WEIR_STATS_INIT;
+    get_some(&w, 0, 8, 32 * KIB);
+    writes(w.sim, w.native[A], weir_block_address(w.block[0]), 32 * KIB, "kernel of A");
+    others_free(&w, 0, 4);
+    sync_stream(w.sim, w.native[A]);
+    ok(weir_stream_synced(w.pool, w.stream[A]));
+    get(&w, 8, B, 128 * KIB);
+    writes(w.sim, w.native[B], weir_block_address(w.block[8]), 128 * KIB, "kernel of B");
+    put(&w, 8, B);
+
+    writes(w.sim, w.native[A], weir_block_address(w.block[4]), 32 * KIB, "second kernel of A");
+    others_free(&w, 4, 4);
+    weir_event *event = new_event(w.sim);
+    ok(weir_device_event_record(w.device, event, w.native[A]));
+    ok(weir_stream_recorded(w.pool, event, w.stream[A]));
+    ok(weir_device_stream_wait_event(w.device, w.native[B], event));
+    ok(weir_stream_waited(w.pool, w.stream[B], event));
+    get(&w, 9, B, 128 * KIB);
+    get(&w, 10, B, 128 * KIB);
+    writes(w.sim, w.native[B], weir_block_address(w.block[9]), 128 * KIB, "second kernel of B");
+    writes(w.sim, w.native[B], weir_block_address(w.block[10]), 128 * KIB, "third kernel of B");
+    put(&w, 9, B);
+    put(&w, 10, B);
+    ok(weir_event_forgotten(w.pool, event));
+    ok(weir_device_event_destroy(w.device, event));
+    ok(weir_pool_stats(w.pool, &stats));
+    assert_int_equal(stats.waits, 0);
+    assert_int_equal(stats.syncs, 0);
+    close_world(&w, 11);
+}
+
+/* --- nothing is kept from anybody --- */
+
+/* Work that has completed: what is in the inbox serves another stream before the pool grows. */
+static void test_a_poll_finds_what_came_in(void **state)
+{
+    (void)state;
+    struct world w = open_world(free_of_charge(), 0);
+    get_some(&w, 0, 8, 32 * KIB);
+    others_free(&w, 0, 8);
+    get(&w, 8, B, 32 * KIB);
+    assert_int_equal(w.pool->region_allocs, 1);
+    put(&w, 8, B);
+    close_world(&w, 9);
+}
+
+/* A part of the pile that the feeding thread has taken and not used counts like the rest. */
+static void test_a_poll_finds_what_was_left_over(void **state)
+{
+    (void)state;
+    struct world w = open_world(free_of_charge(), 0);
+    get_some(&w, 0, 7, 32 * KIB);
+    get_some(&w, 7, 1, 16 * KIB);
+    get_some(&w, 8, 1, 16 * KIB);
+    others_free(&w, 0, 8);
+    get_some(&w, 9, 1, 16 * KIB);
+    assert_ptr_equal(w.block[9], w.block[7]); /* the top of the pile; the rest stays where it is */
+    get(&w, 10, B, 32 * KIB);
+    assert_int_equal(w.pool->region_allocs, 1);
+    put(&w, 8, A);
+    put(&w, 9, A);
+    put(&w, 10, B);
+    close_world(&w, 11);
+}
+
+/* On a device without streams freed memory is everybody's at once. */
+static void test_a_device_without_order(void **state)
+{
+    (void)state;
+    weir_sim_config config = free_of_charge();
+    config.no_ordering = true;
+    struct world w = open_world(config, 0);
+    get_some(&w, 0, 8, 32 * KIB);
+    others_free(&w, 0, 8);
+    get(&w, 8, B, 32 * KIB);
+    assert_int_equal(w.pool->region_allocs, 1);
+    put(&w, 8, B);
+    close_world(&w, 9);
+}
+
+/* --- retiring --- */
+
+static struct world *retiring;
+
+static weir_status sync_while_another_frees(void *ctx, weir_event *event)
+{
+    if (retiring != NULL) {
+        struct world *w = retiring;
+        retiring = NULL;
+        run(&(struct errand){ .world = w, .count = 4, .expected = WEIR_OK, .quiet = true });
+    }
+    return fake_event_sync(ctx, event);
+}
+
+/* What is freed while the stream is being waited for is free for all afterwards, and can go back to the device. */
+static void test_retiring_takes_what_came_in_meanwhile(void **state)
+{
+    (void)state;
+    fake_device fake;
+    fake_init(&fake);
+    fake.ops.event_sync = sync_while_another_frees;
+    struct world w = { 0 };
+    ok(weir_device_create(&fake.ops, &fake, &w.device));
+    w.pool = pool_over(w.device, 0);
+    ok(weir_pool_stream(w.pool, &w.native[A], &w.stream[A]));
+    ok(weir_pool_stream(w.pool, &w.native[B], &w.stream[B]));
+    for (unsigned i = 0; i < 4; i++) {
+        ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &w.block[i]));
+    }
+    if (!stream_lock_owned(&w.stream[A]->lock)) {
+        skip();
+    }
+    retiring = &w;
+    ok(weir_stream_retire(w.pool, w.stream[A]));
+    assert_null(retiring);
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(weir_pool_stats(w.pool, &stats));
+    assert_int_equal(stats.frees, 4);
+    assert_int_equal(stats.cached_bytes, 0);
+    ok(weir_pool_trim(w.pool, 0, 0, NULL));
+    ok(weir_pool_stats(w.pool, &stats));
+    assert_int_equal(stats.reserved_bytes, 0);
+    ok(weir_pool_destroy(w.pool));
+    weir_device_destroy(w.device);
+}
+
+/* --- recording --- */
+
+struct ledger {
+    unsigned begun; /* p and a */
+    unsigned ended; /* f */
+};
+
+static bool enter(void *ctx, const char *text, size_t length)
+{
+    struct ledger *ledger = ctx;
+    for (const char *line = text; line < text + length; line = strchr(line, '\n') + 1) {
+        ledger->begun += *line == 'p' || *line == 'a';
+        ledger->ended += *line == 'f';
+    }
+    return true;
+}
+
+/* A recorder that starts while another thread frees: each block that is not known to be free is listed, and each that is
+ * listed ends once. More streams make the start longer. */
+static void test_a_recorder_misses_no_free(void **state)
+{
+    (void)state;
+    enum { rounds = 40, more_streams = 60, count = 3000 };
+    struct world w = open_world(free_of_charge(), 0);
+    weir_stream *other = NULL;
+    for (int i = 0; i < more_streams; i++) {
+        ok(weir_pool_stream(w.pool, new_stream(w.sim), &other));
+    }
+    for (unsigned round = 0; round < rounds; round++) {
+        struct ledger ledger = { 0, 0 };
+        weir_recorder_config asked = WEIR_RECORDER_CONFIG_INIT;
+        weir_recorder *recorder = NULL;
+        uint64_t lost = 0;
+        pthread_t thread;
+        for (unsigned i = 0; i < count; i++) {
+            ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &w.block[i]));
+        }
+        struct errand errand = { .world = &w, .count = count, .expected = WEIR_OK, .quiet = true };
+        asked.sink = enter;
+        asked.sink_ctx = &ledger;
+        assert_int_equal(pthread_create(&thread, NULL, free_them, &errand), 0);
+        while (inbox_is_empty(w.stream[A]) && state_of(w.block[count - 1]) == BLOCK_LIVE) {
+        }
+        const weir_status started = weir_recorder_start(w.pool, &asked, &recorder);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        ok(started);
+        assert_int_equal(errand.wrong, 0);
+        ok(weir_recorder_stop(recorder, &lost));
+        assert_int_equal(lost, 0);
+        assert_int_equal(ledger.ended, ledger.begun);
+        check(&w);
+    }
+    close_world(&w, rounds * count);
+}
+
+/* --- many at once --- */
+
+/* Two threads free the same blocks: each block is freed once. */
+static void test_of_two_frees_one_succeeds(void **state)
+{
+    (void)state;
+    enum { count = 2000 };
+    struct world w = open_world(free_of_charge(), 0);
+    get_some(&w, 0, count, 512);
+    struct errand errands[2];
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        errands[i] = (struct errand){ .world = &w, .count = count, .expected = WEIR_OK, .quiet = true };
+        assert_int_equal(pthread_create(&threads[i], NULL, free_them, &errands[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(errands[0].wrong + errands[1].wrong, count);
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(weir_pool_stats(w.pool, &stats));
+    assert_int_equal(stats.frees, count);
+    assert_int_equal(stats.live_bytes, 0);
+    const char *why = "";
+    ok(weir_pool_check(w.pool, &why));
+    ok(weir_pool_destroy(w.pool));
+    weir_sim_destroy(w.sim);
+}
+
+static void test_a_pool_goes_with_a_full_inbox(void **state)
+{
+    (void)state;
+    struct world w = open_world(free_of_charge(), 0);
+    uint64_t bytes = 0;
+    weir_sim_stats device = WEIR_SIM_STATS_INIT;
+    get_some(&w, 0, 10, 512);
+    writes(w.sim, w.native[A], weir_block_address(w.block[0]), 512, "kernel");
+    others_free(&w, 0, 10);
+    assert_int_equal(in_inbox(w.stream[A], &bytes), 10);
+    ok(weir_pool_destroy(w.pool));
+    is_clean(w.sim);
+    ok(weir_sim_get_stats(w.sim, &device));
+    assert_int_equal(device.held_bytes, 0);
+    weir_sim_destroy(w.sim);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks_come_back_without_the_strategy),
+        cmocka_unit_test(test_frees_do_not_keep_the_lock_shared),
+        cmocka_unit_test(test_other_sizes_go_on),
+        cmocka_unit_test(test_a_pile_does_not_outgrow_a_front_cache),
+        cmocka_unit_test(test_a_block_freed_by_another_thread_is_freed),
+        cmocka_unit_test(test_what_looks_empties_the_inbox),
+        cmocka_unit_test(test_another_stream_waits),
+        cmocka_unit_test(test_hints_cover_the_frees_before_them),
+        cmocka_unit_test(test_a_poll_finds_what_came_in),
+        cmocka_unit_test(test_a_poll_finds_what_was_left_over),
+        cmocka_unit_test(test_a_device_without_order),
+        cmocka_unit_test(test_retiring_takes_what_came_in_meanwhile),
+        cmocka_unit_test(test_a_recorder_misses_no_free),
+        cmocka_unit_test(test_of_two_frees_one_succeeds),
+        cmocka_unit_test(test_a_pool_goes_with_a_full_inbox),
+    };
+    return cmocka_run_group_tests_name("the inbox", tests, NULL, NULL);
+}
