@@ -2,7 +2,8 @@
  *
  * Idea: every free range is indexed by size, per lane and per kind of region (small requests are kept apart from
  * large ones, so that short-lived crumbs do not pin large regions). A request takes the low end of the best fit; the
- * rest stays where it was. A freed range joins its free neighbours of the same region and lane at once.
+ * rest stays where it was. A freed range joins its free neighbours of the same region and lane at once. Regions for
+ * requests of every size (virtual memory) know no kinds: there small requests take the high end (RUN_HIGH_BYTES).
  *
  * Guarantee: a request is refused by alloc only when no free range of its lane and kind holds it, and by gather as a last
  * resort only when no run of usable ranges of either kind does. Waste inside a block is below one

@@ -7,6 +7,9 @@
  * requests above the largest slot, alignments that a class does not have, and what is served from holes below two
  * slots.
  *
+ * Regions for requests of every size (virtual memory) know no kinds: there slabs and small requests are cut off the high
+ * end of a range (RUN_HIGH_BYTES), and a claim takes free slots out of whatever slab they belong to.
+ *
  * Classes: every multiple of the granule (512 bytes) up to 16, then eight per doubling:
  *
  *     granules   1 2 3 .. 16 | 18 20 22 .. 32 | 36 40 44 .. 64 | 72 80 .. up to 1/8 of a region for slabs
