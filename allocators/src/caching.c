@@ -2,7 +2,8 @@
  *
  * Idea: every free range is indexed by size, per lane and per kind of region (small requests are kept apart from
  * large ones, so that short-lived crumbs do not pin large regions). A request takes the low end of the best fit; the
- * rest stays where it was. A freed range joins its free neighbours of the same region and lane at once.
+ * rest stays where it was. A freed range joins its free neighbours of the same region and lane at once. Regions for
+ * requests of every size (virtual memory) know no kinds: there small requests take the high end (RUN_HIGH_BYTES).
  *
  * Guarantee: a request is refused by alloc only when no free range of its lane and kind holds it, and by gather as a last
  * resort only when no run of usable ranges of either kind does. Waste inside a block is below one
@@ -177,6 +178,12 @@ static void caching_walk(const void *state, weir_range_visitor visit, void *ctx)
     weir__runs_walk(&caching->runs, visit, ctx);
 }
 
+static void caching_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
+{
+    const struct caching *caching = state;
+    weir__runs_walk_holes(&caching->runs, visit, ctx);
+}
+
 static void caching_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats)
 {
     const struct caching *caching = state;
@@ -223,6 +230,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
         .stats = caching_stats,
         .lane_stats = caching_lane_stats,
         .claim = caching_claim,
+        .walk_holes = caching_walk_holes,
     };
     return &ops;
 }

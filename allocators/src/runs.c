@@ -766,22 +766,52 @@ weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size,
 
 /* --- looking --- */
 
+static bool show(const struct range_region *region, struct range *range, weir_range_visitor visit, void *ctx)
+{
+    const weir_range_info info = {
+        .region_address = region->address,
+        .region_size = region->size,
+        .address = range->address,
+        .size = range->size,
+        .taken = range->taken,
+        .lane = range->taken ? WEIR_LANE_OPEN : range->lane,
+        .tick = range->taken ? 0 : range->tick,
+        .token = range->taken ? range : NULL,
+        .set_apart = !range->taken && range->in_slab,
+    };
+    return visit(ctx, &info);
+}
+
 void weir__runs_walk(const struct runs *runs, weir_range_visitor visit, void *ctx)
 {
     for (const struct range_region *region = runs->first_region; region != NULL; region = region->next) {
         for (struct range *range = region->first; range != NULL; range = range->next) {
-            weir_range_info info = {
-                .region_address = region->address,
-                .region_size = region->size,
-                .address = range->address,
-                .size = range->size,
-                .taken = range->taken,
-                .lane = range->taken ? WEIR_LANE_OPEN : range->lane,
-                .tick = range->taken ? 0 : range->tick,
-                .token = range->taken ? range : NULL,
-                .set_apart = !range->taken && range->in_slab,
-            };
-            if (!visit(ctx, &info)) {
+            if (!show(region, range, visit, ctx)) {
+                return;
+            }
+        }
+    }
+}
+
+/* The lowest range of the hole's run; NULL when there is another hole below it in the run. */
+static struct range *run_from_first_hole(struct range *hole)
+{
+    struct range *first = hole;
+    while (first->prev != NULL && !first->prev->taken) {
+        first = first->prev;
+        if (first->lane == WEIR_LANE_UNMAPPED) {
+            return NULL;
+        }
+    }
+    return first;
+}
+
+void weir__runs_walk_holes(const struct runs *runs, weir_range_visitor visit, void *ctx)
+{
+    struct range *hole = runs->lane_count > 0 ? run_lane_of(runs, WEIR_LANE_UNMAPPED)->oldest : NULL;
+    for (; hole != NULL; hole = hole->newer) {
+        for (struct range *range = run_from_first_hole(hole); range != NULL && !range->taken; range = range->next) {
+            if (!show(range->region, range, visit, ctx)) {
                 return;
             }
         }

@@ -161,6 +161,8 @@ weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size,
 /* --- looking --- */
 
 void weir__runs_walk(const struct runs *runs, weir_range_visitor visit, void *ctx);
+/* A strategy's walk_holes: constant for each hole and each free range beside one. */
+void weir__runs_walk_holes(const struct runs *runs, weir_range_visitor visit, void *ctx);
 void weir__runs_stats(const struct runs *runs, weir_strategy_stats *stats);
 /* largest_bytes is that of ranges in the index: slots are the owner's to look at. */
 void weir__runs_lane_stats(const struct runs *runs, weir_lane lane, weir_lane_stats *stats);

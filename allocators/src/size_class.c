@@ -7,6 +7,9 @@
  * requests above the largest slot, alignments that a class does not have, and what is served from holes below two
  * slots.
  *
+ * Regions for requests of every size (virtual memory) know no kinds: there slabs and small requests are cut off the high
+ * end of a range (RUN_HIGH_BYTES), and a claim takes free slots out of whatever slab they belong to.
+ *
  * Classes: every multiple of the granule (512 bytes) up to 16, then eight per doubling:
  *
  *     granules   1 2 3 .. 16 | 18 20 22 .. 32 | 36 40 44 .. 64 | 72 80 .. up to 1/8 of a region for slabs
@@ -864,6 +867,12 @@ static void size_class_walk(const void *state, weir_range_visitor visit, void *c
     weir__runs_walk(&own->runs, visit, ctx);
 }
 
+static void size_class_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
+{
+    const struct size_class *own = state;
+    weir__runs_walk_holes(&own->runs, visit, ctx);
+}
+
 static uint64_t largest_slot_in(const struct size_class *own, size_t lane)
 {
     for (unsigned word = most_classes / 64; word-- > 0 && lane < own->lane_count && own->lanes[lane] != NULL;) {
@@ -1038,6 +1047,7 @@ const weir_strategy_ops *weir_size_class_strategy(void)
         .stats = size_class_stats,
         .lane_stats = size_class_lane_stats,
         .claim = size_class_claim,
+        .walk_holes = size_class_walk_holes,
     };
     return &ops;
 }

@@ -114,7 +114,7 @@ static void print_sweep_row(FILE *out, const struct sweep *sweep, const struct s
     if (!row->points[0].served) {
         (void)snprintf(oom, sizeof(oom), "event %llu", (unsigned long long)row->points[0].event);
     }
-    (void)fprintf(out, "  %-10s %11s %10s %14s  ", row->strategy->name, from, limit, oom);
+    (void)fprintf(out, "  %-13s %11s %10s %14s  ", row->strategy->name, from, limit, oom);
     print_bar(out, sweep, row);
 }
 
@@ -153,7 +153,7 @@ static void print_sweep(FILE *out, const struct sweep *sweep)
     (void)fprintf(out, "  limits of %s to %s times peak live, in pieces of %s: %zu from %s to %s\n", from, to,
                   format_size(size[0], sweep->granularity), sweep->limit_count, format_size(size[1], low->limit),
                   format_size(size[2], high->limit));
-    (void)fprintf(out, "  %-10s %11s %10s %9s %s  %s%*s%s\n", "strategy", "serves from", "limit", "out at", from, from,
+    (void)fprintf(out, "  %-13s %11s %10s %9s %s  %s%*s%s\n", "strategy", "serves from", "limit", "out at", from, from,
                   gap > 2 ? gap : 2, "", to);
     for (size_t i = 0; i < sweep->row_count; i++) {
         print_sweep_row(out, sweep, &sweep->rows[i]);

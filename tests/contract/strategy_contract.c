@@ -463,6 +463,54 @@ static void require_stats(const struct rig *rig)
     }
 }
 
+struct hole_walk {
+    const struct rig *rig;
+    size_t next;  /* index in `seen` that must come next; 0: a run begins */
+    size_t shown;
+};
+
+static bool is_free(const struct rig *rig, size_t i, size_t region)
+{
+    return i < rig->seen.count && rig->seen.at[i].region == region && !rig->seen.at[i].taken;
+}
+
+static bool note_hole(void *ctx, const weir_range_info *info)
+{
+    struct hole_walk *walk = ctx;
+    const struct rig *rig = walk->rig;
+    size_t i = 0;
+    while (i < rig->seen.count && rig->seen.at[i].address != info->address) {
+        i++;
+    }
+    REQUIRE(rig, i < rig->seen.count && rig->seen.at[i].size == info->size && !info->taken &&
+                     rig->seen.at[i].lane == info->lane && rig->seen.at[i].tick == info->tick,
+            "walk_holes shows a range that walk does not");
+    const size_t region = rig->seen.at[i].region;
+    const bool begins = i == 0 || !is_free(rig, i - 1, region);
+    REQUIRE(rig, walk->next == 0 ? begins : i == walk->next, "walk_holes shows a run in pieces");
+    walk->next = is_free(rig, i + 1, region) ? i + 1 : 0;
+    walk->shown++;
+    return true;
+}
+
+/* Every run of free neighbours with a hole in it, as walk shows it, and no other. */
+static void require_holes(const struct rig *rig)
+{
+    struct hole_walk walk = {.rig = rig};
+    size_t expected = 0;
+    for (size_t i = 0; i < rig->seen.count;) {
+        const size_t first = i;
+        bool hole = false;
+        while (is_free(rig, i, rig->seen.at[first].region)) {
+            hole |= rig->seen.at[i++].lane == WEIR_LANE_UNMAPPED;
+        }
+        expected += hole ? i - first : 0;
+        i += i == first ? 1 : 0;
+    }
+    rig->ops->walk_holes(rig->state, note_hole, &walk);
+    REQUIRE(rig, walk.next == 0 && walk.shown == expected, "walk_holes leaves something out, or shows it twice");
+}
+
 /* After every call. */
 static void compare(struct rig *rig)
 {
@@ -474,6 +522,9 @@ static void compare(struct rig *rig)
         require_same_ranges(rig);
     }
     require_stats(rig);
+    if (rig->ops->walk_holes != NULL) {
+        require_holes(rig);
+    }
     const char *why = "check failed without a reason";
     weir_status status = rig->ops->check(rig->state, &why);
     REQUIRE(rig, status == WEIR_OK, why);

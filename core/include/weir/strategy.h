@@ -176,6 +176,10 @@ typedef struct weir_strategy_ops {
      * records; nothing has changed then. May be NULL: such a strategy serves no pool with virtual memory. */
     weir_status (*claim)(void *state, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
                          weir_range *range);
+    /* Walks the unmapped ranges and what is free around them: of each run of neighbouring ranges that are free or
+     * unmapped, with an unmapped one among them, every range in address order; the runs in any order, but the same calls
+     * give the same. Its cost should depend on the number of holes, not of ranges: the pool grows by it. NULL: walk. */
+    void (*walk_holes)(const void *state, weir_range_visitor visit, void *ctx);
 } weir_strategy_ops;
 
 #ifdef __cplusplus
