@@ -33,12 +33,12 @@ struct caching {
     uint64_t small_bytes;
     uint64_t small_region_bytes;
     uint64_t large_region_bytes;
-    bool one_kind; /* all regions serve all sizes */
+    uint64_t high_bytes; /* up to this from the high end; 0 unless all regions serve all sizes */
 };
 
 static enum run_kind kind_of(const struct caching *caching, uint64_t size)
 {
-    return size <= caching->small_bytes || caching->one_kind ? RUN_SMALL : RUN_LARGE;
+    return size <= caching->small_bytes ? RUN_SMALL : RUN_LARGE;
 }
 
 /* --- life --- */
@@ -95,7 +95,10 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
                                       weir_tick tick, void **out)
 {
     struct caching *caching = state;
-    caching->one_kind |= size_hint == 0;
+    if (size_hint == 0) {
+        caching->small_bytes = UINT64_MAX;
+        caching->high_bytes = RUN_HIGH_BYTES;
+    }
     return weir__runs_region_add(&caching->runs, kind_of(caching, size_hint), address, size, lane, tick, out);
 }
 
@@ -124,7 +127,7 @@ static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, u
                                  weir_range *out)
 {
     struct caching *caching = state;
-    if (caching->one_kind && size <= RUN_HIGH_BYTES) {
+    if (size <= caching->high_bytes) {
         return weir__runs_alloc_high(&caching->runs, RUN_SMALL, lane, limit, run_round_up(size, RANGE_GRANULE), align,
                                      out);
     }
