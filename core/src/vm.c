@@ -17,7 +17,8 @@
  * cannot be destroyed is a *spare*, which counts as reserved, is used first by the next growth and tried again by trim and
  * destroy. Nothing is unmapped that the host has not seen idle.
  *
- * Cost: one or two walks over the strategy, and two device calls per granule. One thread at a time.
+ * Cost: a walk around the strategy's holes, one or two over all its ranges when memory moves, and two device calls per
+ * granule. One thread at a time.
  */
 #include "pool_internal.h"
 #include "vm_place.h"
@@ -577,7 +578,7 @@ static uint64_t budget(const struct request *request, uint64_t live)
     }
     const uint64_t peak = pool->peak_live > 0 ? (uint64_t)pool->peak_live : 0;
     const uint64_t most = live + request->size > peak ? live + request->size : peak;
-    const uint64_t spare = spare_granules << pool->vm->granule_shift;
+    const uint64_t spare = (uint64_t)spare_granules << pool->vm->granule_shift;
     return most + most / spare_share + (spare > SPARE_BYTES ? spare : SPARE_BYTES);
 }
 

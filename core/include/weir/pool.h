@@ -268,7 +268,7 @@ typedef struct weir_stats {
     uint64_t peak_reserved_bytes;   /* exact */
     uint64_t largest_free_bytes;
     double external_fragmentation;  /* 1 - largest free / free; 0 when nothing is free */
-    uint64_t regions;
+    uint64_t regions;               /* with virtual memory: reserved ranges of addresses */
     uint64_t streams;
     uint64_t served[WEIR_RUNG_COUNT]; /* requests by the rung that served them */
     uint64_t waits;                 /* stream waits that weir inserted */
