@@ -1021,6 +1021,10 @@ static void sizes_around_powers_of_two(void **state)
             REQUIRE(&rig, token != NULL, "a region is refused to a request of its own size");
             assert_null(alloc(&rig, 1, WEIR_TICK_MAX, size, 1, NULL));
             free_token(&rig, token, 1);
+            token = alloc(&rig, 1, WEIR_TICK_MAX, (size + 1) / 2, 1, NULL); /* judged when it is refused, too */
+            if (token != NULL) {
+                free_token(&rig, token, 1);
+            }
             alloc(&rig, 1, WEIR_TICK_MAX, size - granule / 2, 1, NULL);
         }
         stop(&rig);

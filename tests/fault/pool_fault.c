@@ -12,6 +12,8 @@
  *
  * The same for host memory: malloc and its relatives are replaced by ones that fail once, but only while the pool itself
  * is at work, not the simulator below it.
+ *
+ *     pool_fault [SEEDS [TESTS]]      TESTS: a pattern of names, "*host_allocation*"
  */
 #include <weir/adaptor.h>
 #include <weir/arena_strategy.h>
@@ -34,7 +36,9 @@
 
 #include "failing.h"
 
-enum { lanes = 3, most_blocks = 24, granule = 512, seeds = 12, random_calls = 60 };
+enum { lanes = 3, most_blocks = 24, granule = 512, random_calls = 60 };
+
+static uint64_t seeds = 12; /* random scenarios, for each kind of failure */
 
 #define KIB (UINT64_C(1) << 10)
 #define REGION (64 * KIB)
@@ -680,8 +684,10 @@ static void test_every_host_allocation_may_fail(void **state)
     assert_true(tried >= 20);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    seeds = argc > 1 ? strtoull(argv[1], NULL, 0) : seeds;
+    cmocka_set_test_filter(argc > 2 ? argv[2] : NULL);
     static int which[strategies] = { with_caching, with_size_class,  with_routing,
                                      with_arena,   with_caching_vm, with_size_class_vm };
 #define WITH_EACH(test)                                                                                              \

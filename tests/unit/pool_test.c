@@ -12,8 +12,10 @@
 #include <weir/trace.h>
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define REGION (64 * KIB)
@@ -133,7 +135,13 @@ static weir_stats figures(const struct world *w)
 static weir_block *get_aligned(struct world *w, int stream, uint64_t size, uint64_t align)
 {
     weir_block *block = NULL;
-    ok(weir_pool_alloc(w->pool, w->stream[stream], size, align, &block));
+    const weir_status status = weir_pool_alloc(w->pool, w->stream[stream], size, align, &block);
+    if (status != WEIR_OK) {
+        weir_oom_record record = WEIR_OOM_RECORD_INIT;
+        ok(weir_pool_oom(w->pool, &record));
+        print_error("refused: %s\n", record.text);
+    }
+    ok(status);
     weir_sim_block_alloc(w->sim, weir_block_address(block), weir_block_capacity(block), w->native[stream], "alloc");
     return block;
 }
@@ -148,6 +156,7 @@ static weir_block *get_by(struct world *w, int stream, uint64_t size, weir_rung 
 {
     const weir_stats before = figures(w);
     weir_block *block = get(w, stream, size);
+    is_clean(w->sim); /* what the auditor says weighs more than the wrong rung */
     const weir_stats after = figures(w);
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
         if (after.served[i] != before.served[i] && i != (int)rung) {
@@ -512,6 +521,31 @@ static void test_a_failure_is_explained_and_the_advice_helps(void **state)
     close_world(&w);
 }
 
+/* O6: what the advice counts is what is left when the last rung has failed, not what was there before it. */
+static void test_o6_the_advice_is_as_of_the_failure(void **state)
+{
+    (void)state;
+    const uint64_t limit = 4 * REGION;
+    uint64_t more = 0;
+    for (int turn = 0; turn < 3; turn++) { /* refused; with what the advice names; with a byte less */
+        struct world w = open_world((struct wish){ .limit = limit + more - (turn == 2), .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+        (void)get(&w, A, REGION);
+        weir_block *idle[2] = { get(&w, B, REGION), get(&w, B, REGION) };
+        put(&w, idle[0], B);
+        put(&w, idle[1], B);
+        if (turn == 1) {
+            (void)get(&w, C, 4 * REGION);
+        } else {
+            refused(&w, C, 4 * REGION); /* also after both idle regions have gone */
+            const weir_oom_record record = reason(&w);
+            assert_int_equal(record.reserved_bytes, figures(&w).reserved_bytes);
+            assert_int_equal(record.free_bytes, figures(&w).free_bytes);
+            more = turn == 0 ? promised(&record) : more;
+        }
+        close_world(&w);
+    }
+}
+
 static void test_a_device_that_refuses_is_named(void **state)
 {
     (void)state;
@@ -571,6 +605,64 @@ static void test_the_callback_may_free_what_is_needed(void **state)
     close_world(&w);
 }
 
+/* T5: the callback may do what it likes because nothing waits for it: neither its own thread nor another one. */
+struct bystander {
+    weir_pool *pool;
+    weir_stream *stream;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t done_now;
+    bool done;
+    bool done_in_time;
+};
+
+static void *use_the_pool(void *ctx)
+{
+    struct bystander *other = ctx;
+    weir_block *block = NULL;
+    if (weir_pool_alloc(other->pool, other->stream, 512, 0, &block) == WEIR_OK) {
+        (void)weir_pool_free(other->pool, block, other->stream);
+    }
+    (void)pthread_mutex_lock(&other->mutex);
+    other->done = true;
+    (void)pthread_cond_signal(&other->done_now);
+    (void)pthread_mutex_unlock(&other->mutex);
+    return NULL;
+}
+
+static bool wait_for_a_bystander(void *ctx, weir_pool *pool, const weir_oom_record *record)
+{
+    struct bystander *other = ctx;
+    struct timespec until;
+    (void)record;
+    other->pool = pool;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 5;
+    assert_int_equal(pthread_create(&other->thread, NULL, use_the_pool, other), 0);
+    (void)pthread_mutex_lock(&other->mutex);
+    while (!other->done && pthread_cond_timedwait(&other->done_now, &other->mutex, &until) == 0) {
+    }
+    other->done_in_time = other->done;
+    (void)pthread_mutex_unlock(&other->mutex);
+    return false;
+}
+
+static void test_t5_the_callback_holds_no_lock(void **state)
+{
+    (void)state;
+    struct bystander other = { .mutex = PTHREAD_MUTEX_INITIALIZER, .done_now = PTHREAD_COND_INITIALIZER };
+    struct world w = open_world((struct wish){ .capacity = REGION, .callback = wait_for_a_bystander, .ctx = &other });
+    other.stream = w.stream[B];
+    (void)get(&w, A, 512);
+    refused(&w, A, 2 * REGION);
+    assert_int_equal(pthread_join(other.thread, NULL), 0);
+    if (!other.done_in_time) {
+        print_error("while the callback ran another thread could not use the pool\n");
+        fail();
+    }
+    close_world(&w);
+}
+
 /* --- the front cache --- */
 
 static void test_the_front_cache_serves_its_own_stream_only(void **state)
@@ -613,6 +705,28 @@ static void test_the_front_cache_is_bounded(void **state)
     put(&w, get(&w, A, 512), A);
     assert_int_equal(figures(&w).cached_bytes, 0);
     (void)get_by(&w, A, 512, WEIR_RUNG_LANE);
+    close_world(&w);
+}
+
+/* P3: one block more than there is room for, of every size, so that each place for a size has neighbours in use. */
+static void test_p3_a_full_front_cache_takes_no_more(void **state)
+{
+    (void)state;
+    enum { sizes = 40, blocks_each = 10 };
+    struct world w = open_world((struct wish){ .capacity = 4096 * REGION });
+    weir_block *blocks[sizes][blocks_each];
+    (void)get(&w, A, 2048 * REGION); /* what is cached in all may be a share of what is reserved */
+    for (unsigned i = 0; i < sizes * blocks_each; i++) {
+        blocks[i / blocks_each][i % blocks_each] = get(&w, A, (i / blocks_each + 1) * 512);
+    }
+    for (unsigned i = 0; i < sizes * blocks_each; i++) {
+        put(&w, blocks[i / blocks_each][i % blocks_each], A);
+    }
+    assert_true(figures(&w).cached_bytes > 0 && figures(&w).cached_bytes < figures(&w).reserved_bytes / 32);
+    check(&w);
+    for (unsigned i = 0; i < sizes * blocks_each; i++) {
+        (void)get(&w, A, (i / blocks_each + 1) * 512);
+    }
     close_world(&w);
 }
 
@@ -676,6 +790,26 @@ static void test_an_older_event_teaches_only_what_was_before_it(void **state)
     tell_order(&w, B, C);
     tell_order(&w, A, B);
     (void)get_by(&w, C, REGION, WEIR_RUNG_GROWN);
+    close_world(&w);
+}
+
+/* The same from the other end: C waits late for an early event. */
+static void test_an_event_teaches_nothing_that_came_after_it(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_event *early = new_event(w.sim);
+    weir_block *block = get(&w, A, REGION);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    ok(weir_device_event_record(w.device, early, w.native[B]));
+    ok(weir_stream_recorded(w.pool, early, w.stream[B]));
+    tell_order(&w, A, B);
+    ok(weir_device_stream_wait_event(w.device, w.native[C], early));
+    ok(weir_stream_waited(w.pool, w.stream[C], early));
+    (void)get_by(&w, C, REGION, WEIR_RUNG_GROWN);
+    ok(weir_event_forgotten(w.pool, early));
+    ok(weir_device_event_destroy(w.device, early));
     close_world(&w);
 }
 
@@ -1043,6 +1177,22 @@ static void test_statistics(void **state)
     close_world(&w);
 }
 
+/* X3: a number one past the last name is no name. */
+static void test_every_rung_has_a_name(void **state)
+{
+    (void)state;
+    for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
+        const char *name = weir_rung_name((weir_rung)i);
+        assert_non_null(name);
+        assert_string_not_equal(name, "unknown rung");
+        for (int k = 0; k < i; k++) {
+            assert_string_not_equal(name, weir_rung_name((weir_rung)k));
+        }
+    }
+    assert_string_equal(weir_rung_name(WEIR_RUNG_COUNT), "unknown rung");
+    assert_string_equal(weir_rung_name((weir_rung)-1), "unknown rung");
+}
+
 struct seen {
     unsigned states[WEIR_WALK_PENDING + 1];
     unsigned visits;
@@ -1187,25 +1337,32 @@ static void test_s1_a_merge_keeps_the_later_tick(void **state)
     close_world(&w);
 }
 
-/* S1 again, where the taker joins ranges of two lanes. */
+/* S1 again, where the taker joins ranges of two lanes: its own and another's, or two others'. */
 static void test_s1_gathering_leaves_a_rest_as_of_now(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = REGION });
-    weir_block *x = get(&w, A, REGION / 2);
-    weir_block *y = get(&w, A, REGION / 2);
-    tell_order(&w, B, C);
-    run_on(&w, x, A);
-    run_on(&w, y, A);
-    put(&w, x, A);
-    tell_order(&w, A, B);
-    run_on(&w, y, B);
-    put(&w, y, B);
-    weir_block *taken = get(&w, B, REGION - 4096);
-    run_on(&w, taken, B);
-    weir_block *rest = get(&w, C, 4096);
-    run_on(&w, rest, C);
-    close_world(&w);
+    static const int others[] = { B, D };
+    for (int i = 0; i < 2; i++) {
+        struct world w = open_world((struct wish){ .capacity = REGION });
+        weir_block *x = get(&w, A, REGION / 2);
+        weir_block *y = get(&w, others[i], REGION / 2);
+        for (int events = 0; events < 5; events++) { /* the ticks of B run ahead of the donors' */
+            tell_order(&w, B, C);
+        }
+        run_on(&w, x, A);
+        put(&w, x, A);
+        tell_order(&w, A, B);
+        run_on(&w, y, others[i]);
+        put(&w, y, others[i]);
+        if (others[i] != B) {
+            tell_order(&w, others[i], B);
+        }
+        weir_block *taken = get_by(&w, B, REGION - 4096, WEIR_RUNG_GATHERED);
+        run_on(&w, taken, B);
+        weir_block *rest = get(&w, C, 4096);
+        run_on(&w, rest, C);
+        close_world(&w);
+    }
 }
 
 /* S2: the rest of a split keeps the donor's lane and tick. */
@@ -1504,14 +1661,18 @@ int main(void)
         cmocka_unit_test(test_find_knows_live_blocks_only),
         cmocka_unit_test(test_the_limit_is_exact),
         cmocka_unit_test(test_a_failure_is_explained_and_the_advice_helps),
+        cmocka_unit_test(test_o6_the_advice_is_as_of_the_failure),
         cmocka_unit_test(test_a_device_that_refuses_is_named),
         cmocka_unit_test(test_the_callback_may_free_what_is_needed),
+        cmocka_unit_test(test_t5_the_callback_holds_no_lock),
         cmocka_unit_test(test_the_front_cache_serves_its_own_stream_only),
         cmocka_unit_test(test_the_front_cache_is_bounded),
+        cmocka_unit_test(test_p3_a_full_front_cache_takes_no_more),
         cmocka_unit_test(test_own_lane),
         cmocka_unit_test(test_open_lane),
         cmocka_unit_test(test_ordered_through_a_third_stream),
         cmocka_unit_test(test_an_older_event_teaches_only_what_was_before_it),
+        cmocka_unit_test(test_an_event_teaches_nothing_that_came_after_it),
         cmocka_unit_test(test_polled),
         cmocka_unit_test(test_flushed),
         cmocka_unit_test(test_gathered),
@@ -1530,6 +1691,7 @@ int main(void)
         cmocka_unit_test(test_a_single_threaded_pool_does_the_same),
         cmocka_unit_test(test_a_synchronous_device),
         cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_every_rung_has_a_name),
         cmocka_unit_test(test_walk_shows_every_state),
         cmocka_unit_test(test_a_recording_pairs_allocs_with_frees),
         cmocka_unit_test(test_s1_a_merged_range_is_as_young_as_its_youngest_part),

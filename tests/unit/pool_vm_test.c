@@ -681,6 +681,43 @@ static void test_a_move_that_fails_leaves_everything_as_it_was(void **state)
     }
 }
 
+/* After the first attempt no other succeeds: what the failed move had taken away is back where it was, and what it had
+ * created is gone. Of the seven granules that are missing, some are created and the others moved. */
+static void test_a_move_that_fails_for_good_is_taken_back(void **state)
+{
+    (void)state;
+    enum { missing = 7, more_attempts = 40 };
+    for (uint64_t creates = 0; creates < missing; creates += 2) {
+        struct world w = open_world((struct wish){ .limit = (14 + creates) * PAGE });
+        weir_block *blocks[14];
+        checkerboard(&w, A, blocks, 14);
+        sync_stream(w.sim, w.native[A]);
+        ok(weir_pool_trim(w.pool, 14 * PAGE, 0, NULL));
+        const weir_stats before = figures(&w);
+        weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
+        fault.call = WEIR_CALL_VM_MAP;
+        fault.nth = 1;
+        fault.status = WEIR_ERR_DEVICE;
+        ok(weir_sim_fault_arm(w.sim, &fault));
+        fault.call = WEIR_CALL_VM_UNMAP;
+        for (uint64_t i = 1; i <= more_attempts; i++) {
+            fault.nth = missing - creates + i;
+            ok(weir_sim_fault_arm(w.sim, &fault));
+        }
+        weir_block *block = NULL;
+        fails(weir_pool_alloc(w.pool, w.stream[A], 7 * PAGE, 0, &block), WEIR_ERR_DEVICE);
+        weir_sim_fault_clear(w.sim);
+        const weir_stats after = figures(&w);
+        assert_int_equal(after.reserved_bytes, before.reserved_bytes);
+        assert_int_equal(after.free_bytes, before.free_bytes);
+        assert_int_equal(after.vm_creates - before.vm_creates, after.vm_destroys - before.vm_destroys);
+        assert_true(after.vm_unmaps > before.vm_unmaps && after.vm_maps > before.vm_maps);
+        assert_int_equal(after.vm_moved_bytes, 0);
+        (void)get_by(&w, A, PAGE, WEIR_RUNG_LANE);
+        close_world(&w);
+    }
+}
+
 /* Every unmap fails: a request that needs a move is refused, the free memory stays what it was and serves what it can. */
 static void test_a_device_that_never_unmaps(void **state)
 {
@@ -896,6 +933,7 @@ int main(void)
         cmocka_unit_test(test_the_record_speaks_of_granules),
         cmocka_unit_test(test_the_record_names_the_limit),
         cmocka_unit_test(test_a_move_that_fails_leaves_everything_as_it_was),
+        cmocka_unit_test(test_a_move_that_fails_for_good_is_taken_back),
         cmocka_unit_test(test_a_device_that_never_unmaps),
         cmocka_unit_test(test_a_spare_handle_is_used_first),
         cmocka_unit_test(test_destroy_tries_twice),

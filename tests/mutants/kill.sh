@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Whether a test finds a bug that has been built in.
+#
+#   kill.sh BIN_DIR RESULTS_DIR SEED            the seed's killer must fail, and say what the seed expects it to find
+#   kill.sh BIN_DIR RESULTS_DIR none KILLER     the same program must pass without the bug, or its failing means nothing
+#   kill.sh BIN_DIR RESULTS_DIR hunt SEED...    runs every test program there is and names those that find the bug
+#
+# A killer is the name of a test, and perhaps settings of its environment and arguments: "stress.pool_random WEIR_SEEDS=200".
+set -ufo pipefail # -f: killers hold patterns
+bin=$1 results=$2 what=$3
+shift 3
+seconds=100 # that a killer may take; running out of time is no finding
+mkdir -p "$results"
+
+value() { sed -nE "/^--- /q; s/^$1: *//p" "$2"; } # KEY SEED
+
+run() { # MUTANT LOG TEST [SETTING=... | ARGUMENT]...
+    local mutant=$1 log=$2 program=$bin/test_${3/./_} word settings=() arguments=()
+    shift 3
+    [ -x "$program" ] || { echo "there is no $program" >&2; return 126; }
+    for word in "$@"; do
+        case $word in
+        *=*) settings+=("$word") ;;
+        *) arguments+=("$word") ;;
+        esac
+    done
+    env WEIR_MUTANT="$mutant" "${settings[@]}" timeout "$seconds" "$program" "${arguments[@]}" >"$log" 2>&1
+}
+
+case $what in
+none)
+    log=$results/none.${1//[^A-Za-z0-9.=]/_}.log
+    if run none "$log" $1 && ! grep -qF '[  PASSED  ] 0 test(s)' "$log"; then
+        echo "$1 passes without a bug"
+        exit 0
+    fi
+    tail -n 40 "$log"
+    echo "$1 fails without any bug, or tests nothing"
+    exit 1
+    ;;
+hunt)
+    for seed in "$@"; do
+        name=$(basename "$seed" .diff)
+        while IFS= read -r program; do
+            test=${program##*/test_}
+            log=$results/hunt.$name.$test.log
+            WEIR_SEEDS=${WEIR_SEEDS:-500} run "$name" "$log" "${test/_/.}" && continue
+            status=$?
+            echo "$name: ${test/_/.} ($status): $(grep -m 1 -E 'finding: |check: |: memory |invariant|ERROR: |WARNING: |!=|error: ' "$log" |
+                cut -c1-160)"
+        done < <(find "$bin" -name 'test_*' | sort)
+    done
+    exit 0
+    ;;
+esac
+
+name=$(basename "$what" .diff)
+killer=$(value killer "$what")
+finding=$(value finding "$what")
+log=$results/$name.log
+start=$(date +%s%N)
+run "$name" "$log" $killer
+status=$?
+took=$((($(date +%s%N) - start) / 1000000))
+rm -f "$results/$name.killed"
+if [ $status = 0 ]; then
+    echo "$name SURVIVED: $killer passes although $(value bug "$what")"
+elif [ $status = 124 ] || [ $status = 126 ]; then
+    echo "$name: $killer came to no end"
+elif ! grep -qF -- "$finding" "$log"; then
+    tail -n 40 "$log"
+    echo "$name: $killer fails, but says nothing of \"$finding\""
+else
+    echo "$name: killed by $killer in $took ms: $(grep -m 1 -F -- "$finding" "$log" | cut -c1-200)"
+    printf '%s.%03d\n' $((took / 1000)) $((took % 1000)) >"$results/$name.killed"
+    exit 0
+fi
+exit 1

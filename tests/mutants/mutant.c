@@ -1,0 +1,33 @@
+/* tests/mutants/mutant.c: reads which bug this process has. */
+#include "mutant.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int weir__mutant = MUTANT_NONE;
+
+static const struct {
+    const char *name;
+    int number;
+} mutants[] = {
+    { "none", MUTANT_NONE },
+#define MUTANT_NAME(name) { #name, MUTANT_##name },
+    MUTANT_LIST(MUTANT_NAME)
+#undef MUTANT_NAME
+};
+
+/* A name that no seed has must not look like a bug that nothing finds, nor like one that something found. */
+__attribute__((constructor)) static void choose(void)
+{
+    const char *wanted = getenv("WEIR_MUTANT");
+    size_t i = 0;
+    while (wanted != NULL && i < sizeof(mutants) / sizeof(mutants[0]) && strcmp(mutants[i].name, wanted) != 0) {
+        i++;
+    }
+    if (i == sizeof(mutants) / sizeof(mutants[0])) {
+        (void)fprintf(stderr, "no such mutant: %s\n", wanted);
+        _Exit(77);
+    }
+    weir__mutant = mutants[i].number;
+}
