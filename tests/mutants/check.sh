@@ -42,7 +42,7 @@ done < <(for seed in "${seeds[@]}"; do sources "$seed"; done | sort -u)
 
 row() { # SEED SECONDS
     local files
-    files=$(sources "$1" | sed 's,.*/\(.*\),`\1`,' | paste -sd, | sed 's/,/, /g')
+    files=$(sources "$1" | sed 's,/src/,/,; s,.*,`&`,' | paste -sd, | sed 's/,/, /g')
     # A bar would end the cell.
     printf '| %s | %s | %s | `%s` | %s | %s |\n' "$(basename "$1" .diff)" "$(value bug "$1")" "$files" \
         "$(value killer "$1")" "$(value finding "$1" | sed 's/|/\\|/g')" "$2"
@@ -64,12 +64,17 @@ table() { # RESULTS_DIR...
     done
 }
 
-rows() { grep -E '^\| [STOVPXW][0-9]+[a-z]? \|' $readme; }
+row_begins='^| [STOVPXW][0-9]*[a-z]* | .* | `'
+rows() { grep "$row_begins" $readme; }
 without_seconds() { sed -E 's/ [0-9.]* \|$/ |/'; }
 
 if [ $# -gt 0 ]; then
     fresh=$(mktemp)
-    { sed '/^| [STOVPXW][0-9]/,$d' $readme; table "$@"; sed '1,/^| [STOVPXW][0-9]/d; /^| [STOVPXW][0-9]/d' $readme; } >"$fresh"
+    {
+        sed "/$row_begins/,\$d" $readme
+        table "$@"
+        sed "1,/$row_begins/d; /$row_begins/d" $readme
+    } >"$fresh"
     cat "$fresh" >$readme
     rm "$fresh"
 elif ! difference=$(diff <(rows | without_seconds) <(table | without_seconds)); then

@@ -5,12 +5,14 @@
 #   kill.sh BIN_DIR RESULTS_DIR none KILLER     the same program must pass without the bug, or its failing means nothing
 #   kill.sh BIN_DIR RESULTS_DIR hunt SEED...    runs every test program there is and names those that find the bug
 #
-# A killer is the name of a test, and perhaps settings of its environment and arguments: "stress.pool_random WEIR_SEEDS=200".
+# A killer is the name of a test, and perhaps settings of its environment and arguments: "stress.pool_random
+# WEIR_SEEDS=200".
 set -ufo pipefail # -f: killers hold patterns
 bin=$1 results=$2 what=$3
 shift 3
 seconds=100 # that a killer may take; running out of time is no finding
 mkdir -p "$results"
+usual_words='finding: |check: |: memory |invariant|ERROR: |WARNING: |!=|error: ' # of programs that have found something
 
 value() { sed -nE "/^--- /q; s/^$1: *//p" "$2"; } # KEY SEED
 
@@ -46,8 +48,7 @@ hunt)
             log=$results/hunt.$name.$test.log
             WEIR_SEEDS=${WEIR_SEEDS:-500} run "$name" "$log" "${test/_/.}" && continue
             status=$?
-            echo "$name: ${test/_/.} ($status): $(grep -m 1 -E 'finding: |check: |: memory |invariant|ERROR: |WARNING: |!=|error: ' "$log" |
-                cut -c1-160)"
+            echo "$name: ${test/_/.} ($status): $(grep -m 1 -E "$usual_words" "$log" | cut -c1-160)"
         done < <(find "$bin" -name 'test_*' | sort)
     done
     exit 0

@@ -27,7 +27,7 @@ __attribute__((constructor)) static void choose(void)
     }
     if (i == sizeof(mutants) / sizeof(mutants[0])) {
         (void)fprintf(stderr, "no such mutant: %s\n", wanted);
-        _Exit(77);
+        _Exit(99);
     }
     weir__mutant = mutants[i].number;
 }

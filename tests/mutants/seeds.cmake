@@ -9,7 +9,8 @@ find_program(awk awk REQUIRED)
 set(WEIR_SEEDED ${PROJECT_BINARY_DIR}/seeded)
 set(seeds_dir ${CMAKE_CURRENT_LIST_DIR})
 file(GLOB WEIR_MUTANT_SEEDS CONFIGURE_DEPENDS ${seeds_dir}/seeds/*.diff)
-set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${WEIR_MUTANT_SEEDS} ${seeds_dir}/seed.awk)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+    ${WEIR_MUTANT_SEEDS} ${seeds_dir}/seed.awk)
 
 set(list "#define MUTANT_LIST(X)")
 foreach(seed IN LISTS WEIR_MUTANT_SEEDS)

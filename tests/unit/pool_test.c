@@ -528,7 +528,8 @@ static void test_o6_the_advice_is_as_of_the_failure(void **state)
     const uint64_t limit = 4 * REGION;
     uint64_t more = 0;
     for (int turn = 0; turn < 3; turn++) { /* refused; with what the advice names; with a byte less */
-        struct world w = open_world((struct wish){ .limit = limit + more - (turn == 2), .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+        const uint64_t allowed = limit + more - (turn == 2);
+        struct world w = open_world((struct wish){ .limit = allowed, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
         (void)get(&w, A, REGION);
         weir_block *idle[2] = { get(&w, B, REGION), get(&w, B, REGION) };
         put(&w, idle[0], B);
