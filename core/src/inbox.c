@@ -25,9 +25,11 @@ static uint64_t pile_under(const weir_block *block)
 
 bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    uint32_t state = BLOCK_LIVE;
+    uint32_t state = state_word(block); /* with the tag, which is dropped when the block is taken out */
+    const uint32_t returned = (state & ~BLOCK_STATE_MASK) | BLOCK_RETURNED;
     if (block->size > front_block_bytes(stream) || stream_lock_owned(&stream->lock) ||
-        !atomic_compare_exchange_strong_explicit(&block->state, &state, BLOCK_RETURNED, memory_order_relaxed,
+        (state & BLOCK_STATE_MASK) != BLOCK_LIVE ||
+        !atomic_compare_exchange_strong_explicit(&block->state, &state, returned, memory_order_relaxed,
                                                  memory_order_relaxed)) {
         return false;
     }

@@ -153,7 +153,7 @@ static void tally_block(void *ctx, weir_block *block)
 {
     struct tally *tally = ctx;
     tally->blocks++;
-    switch ((weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed)) {
+    switch (state_of(block)) {
     case BLOCK_LIVE:
     case BLOCK_RETURNED: /* whoever has just freed it holds no lock */
         tally->requested += block->size;
@@ -183,7 +183,7 @@ static const char *check_front(const weir_stream *stream)
         for (uint64_t k = 0; k < slot->count; k++) {
             const weir_block *block = slot->blocks[k];
             bytes += block->capacity;
-            if (atomic_load_explicit(&block->state, memory_order_relaxed) != BLOCK_CACHED ||
+            if (state_word(block) != BLOCK_CACHED ||
                 (block->size - 1) >> stream->owner->granule_shift != slot->granules || block->uses != NULL) {
                 return "a front cache holds a block that does not belong there";
             }

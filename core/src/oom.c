@@ -516,8 +516,8 @@ static void add_to_tag(void *ctx, weir_block *block)
 {
     struct tag_search *search = ctx;
     if (block_address(block) - search->advice->address < search->advice->size &&
-        atomic_load_explicit(&block->state, memory_order_relaxed) == BLOCK_LIVE) {
-        search->bytes[block_tag(block)] += block->capacity;
+        state_of(block) == BLOCK_LIVE) {
+        search->bytes[tag_of(block)] += block->capacity;
     }
 }
 
@@ -595,7 +595,6 @@ void weir__oom_explain(const struct request *request)
         look_at_regions(&record, &survey);
     }
     pool_lock(pool);
-    record.failure = pool->oom.failure + 1;
     record.limit_bytes = pool->config.limit_bytes;
     record.reserved_bytes = pool->reserved_bytes;
     record.pending_bytes = pool->pending_bytes;
@@ -616,6 +615,7 @@ void weir__oom_explain(const struct request *request)
     }
     name_tag(pool, &record);
     write_sentence(&record, request, more);
+    record.failure = pool->oom.failure + 1;
     pool->oom = record;
     pool_unlock(pool);
     weir__survey_fini(&survey);

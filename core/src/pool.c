@@ -292,8 +292,8 @@ static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
 /* Stream lock held, let go on return; the arguments are good and the front cache has nothing for them, or `block` is what
  * it had. Out of line, so that a hit pays for nothing that only this needs. Whoever starts a recorder holds every stream's
  * lock, so the recorder read under it here either saw the block live or gets its alloc. */
-static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, weir_tag wanted,
-                                            weir_block *block, weir_block **out)
+static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
+                                            weir_block **out, weir_tag wanted)
 {
     weir_pool *pool = stream->owner;
     if (block == NULL && !inbox_is_empty(stream) && size <= pool->config.front_cache_block_bytes &&
@@ -339,7 +339,7 @@ static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, 
 
 /* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
 static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
-                                          weir_tag wanted, weir_block **out)
+                                          weir_block **out, weir_tag wanted)
 {
     if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 || size >= SIZE_LIMIT ||
         (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
@@ -350,13 +350,13 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
         block = front_pop(stream, granules_of(pool, size));
     }
-    return alloc_missed(stream, size, align, wanted, block, out);
+    return alloc_missed(stream, size, align, block, out, wanted);
 }
 
 /* The end of a hit that is counted under a tag; the stream's lock is held. */
-static OUT_OF_LINE weir_status finish_tagged(weir_stream *stream, weir_block *block, weir_tag tag, weir_block **out)
+static OUT_OF_LINE weir_status finish_tagged(weir_stream *stream, weir_block *block, weir_tag wanted, weir_block **out)
 {
-    weir__tag_take(stream, block, tag);
+    weir__tag_take(stream, block, tag_on(stream, wanted));
     stream_unlock(stream);
     *out = block;
     return WEIR_OK;
@@ -373,25 +373,24 @@ static inline weir_status alloc(weir_pool *pool, weir_stream *stream, uint64_t s
         /* size - 1 turns size 0 away as well. */
         if (UNLIKELY(size - 1 >= most)) {
             if (most != 0 && size - 1 < SIZE_LIMIT - 1) {
-                return alloc_missed(stream, size, align, wanted, NULL, out);
+                return alloc_missed(stream, size, align, NULL, out, wanted);
             }
             stream_unlock(stream);
-            return alloc_slow(pool, stream, size, align, wanted, out);
+            return alloc_slow(pool, stream, size, align, out, wanted);
         }
         weir_block *block = front_pop(stream, granules_of(pool, size));
         if (UNLIKELY(block == NULL)) {
-            return alloc_missed(stream, size, align, wanted, NULL, out);
+            return alloc_missed(stream, size, align, NULL, out, wanted);
         }
         hand_out(stream, block, size);
-        const weir_tag tag = tag_on(stream, wanted);
-        if (UNLIKELY(tag != 0)) {
-            return finish_tagged(stream, block, tag, out);
+        if (UNLIKELY(tag_on(stream, wanted) != 0)) {
+            return finish_tagged(stream, block, wanted, out);
         }
         stream_lock_release_tried(&stream->lock);
         *out = block;
         return WEIR_OK;
     }
-    return alloc_slow(pool, stream, size, align, wanted, out);
+    return alloc_slow(pool, stream, size, align, out, wanted);
 }
 
 weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
@@ -472,6 +471,22 @@ static OUT_OF_LINE weir_status free_missed(weir_pool *pool, weir_block *block, w
     return WEIR_OK;
 }
 
+/* Stream lock held, let go on return: a block with a tag, or none that is live. */
+static OUT_OF_LINE weir_status free_other(weir_pool *pool, weir_block *block, weir_stream *stream)
+{
+    if (state_of(block) != BLOCK_LIVE) {
+        stream_unlock(stream);
+        return WEIR_ERR_INVALID;
+    }
+    drop_tag(stream, block);
+    if (block->uses == NULL && block->size <= front_block_bytes(stream) && front_push(pool, stream, block)) {
+        count_free(stream, block);
+        stream_unlock(stream);
+        return WEIR_OK;
+    }
+    return free_missed(pool, block, stream);
+}
+
 /* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
@@ -487,36 +502,20 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
         }
         stream_lock(stream);
     }
-    if (state_of(block) != BLOCK_LIVE) {
-        stream_unlock(stream);
-        return WEIR_ERR_INVALID;
-    }
-    return free_missed(pool, block, stream);
-}
-
-/* The end of a free into the front cache of a block with a tag; the stream's lock is held. */
-static OUT_OF_LINE weir_status finish_tagged_free(weir_stream *stream, weir_block *block)
-{
-    weir__tag_drop(stream, block);
-    stream_unlock(stream);
-    return WEIR_OK;
+    return free_other(pool, block, stream);
 }
 
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool && block->uses == NULL &&
                stream_lock_try(&stream->lock))) {
-        if (UNLIKELY(state_of(block) != BLOCK_LIVE)) {
-            stream_unlock(stream);
-            return WEIR_ERR_INVALID;
+        if (UNLIKELY(state_word(block) != BLOCK_LIVE)) {
+            return free_other(pool, block, stream);
         }
         if (UNLIKELY(block->size > front_block_bytes(stream) || !front_push(pool, stream, block))) {
             return free_missed(pool, block, stream);
         }
         count_free(stream, block);
-        if (UNLIKELY(block_tag(block) != 0)) {
-            return finish_tagged_free(stream, block);
-        }
         stream_lock_release_tried(&stream->lock);
         return WEIR_OK;
     }

@@ -73,9 +73,8 @@ struct weir_block {
     weir_stream *stream; /* allocated on */
     struct weir_use *uses;
     void *token; /* the strategy's */
-    _Atomic uint32_t state;
-    _Atomic weir_tag tag; /* of a live block, written under the stream's lock like `state`; 0 in every other state, so
-                             that handing one out need not write it */
+    _Atomic uint32_t state; /* a weir_block_state, and above it the tag of a live block, so that one look tells a free
+                               that there is nothing to it */
 
     struct weir_use freed; /* the freeing stream's own pair, so that no free needs host memory */
     weir_block *next;      /* in the list of unused or of pending blocks, or of a group on its way to the caller */
@@ -336,14 +335,22 @@ static inline void count_free(weir_stream *stream, const weir_block *block)
     counters->live -= (int64_t)block->capacity;
 }
 
-static inline weir_tag block_tag(const weir_block *block)
+#define BLOCK_STATE_BITS 8u
+#define BLOCK_STATE_MASK ((UINT32_C(1) << BLOCK_STATE_BITS) - 1)
+
+static inline uint32_t state_word(const weir_block *block)
 {
-    return atomic_load_explicit(&block->tag, memory_order_relaxed);
+    return atomic_load_explicit(&block->state, memory_order_relaxed);
 }
 
 static inline weir_block_state state_of(const weir_block *block)
 {
-    return (weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed);
+    return (weir_block_state)(state_word(block) & BLOCK_STATE_MASK);
+}
+
+static inline weir_tag tag_of(const weir_block *block)
+{
+    return state_word(block) >> BLOCK_STATE_BITS;
 }
 
 static inline uint64_t front_block_bytes(const weir_stream *stream)
@@ -535,7 +542,7 @@ void weir__tag_drop(weir_stream *stream, weir_block *block);
 /* Stream lock held: what is counted under a tag no longer is. */
 static inline void drop_tag(weir_stream *stream, weir_block *block)
 {
-    if (UNLIKELY(block_tag(block) != 0)) {
+    if (UNLIKELY(tag_of(block) != 0)) {
         weir__tag_drop(stream, block);
     }
 }
