@@ -2,7 +2,8 @@
  *
  * Idea: every free range is indexed by size, per lane and per kind of region (small requests are kept apart from
  * large ones, so that short-lived crumbs do not pin large regions). A request takes the low end of the best fit; the
- * rest stays where it was. A freed range joins its free neighbours of the same region and lane at once.
+ * rest stays where it was. A freed range joins its free neighbours of the same region and lane at once. Regions for
+ * requests of every size (virtual memory) know no kinds: there small requests take the high end (RUN_HIGH_BYTES).
  *
  * Guarantee: a request is refused by alloc only when no free range of its lane and kind holds it, and by gather as a last
  * resort only when no run of usable ranges of either kind does. Waste inside a block is below one
@@ -32,12 +33,12 @@ struct caching {
     uint64_t small_bytes;
     uint64_t small_region_bytes;
     uint64_t large_region_bytes;
-    bool one_kind; /* all regions serve all sizes */
+    uint64_t high_bytes; /* up to this from the high end; 0 unless all regions serve all sizes */
 };
 
 static enum run_kind kind_of(const struct caching *caching, uint64_t size)
 {
-    return size <= caching->small_bytes || caching->one_kind ? RUN_SMALL : RUN_LARGE;
+    return size <= caching->small_bytes ? RUN_SMALL : RUN_LARGE;
 }
 
 /* --- life --- */
@@ -94,7 +95,10 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
                                       weir_tick tick, void **out)
 {
     struct caching *caching = state;
-    caching->one_kind |= size_hint == 0;
+    if (size_hint == 0) {
+        caching->small_bytes = UINT64_MAX;
+        caching->high_bytes = RUN_HIGH_BYTES;
+    }
     return weir__runs_region_add(&caching->runs, kind_of(caching, size_hint), address, size, lane, tick, out);
 }
 
@@ -123,7 +127,7 @@ static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, u
                                  weir_range *out)
 {
     struct caching *caching = state;
-    if (caching->one_kind && size <= RUN_HIGH_BYTES) {
+    if (size <= caching->high_bytes) {
         return weir__runs_alloc_high(&caching->runs, RUN_SMALL, lane, limit, run_round_up(size, RANGE_GRANULE), align,
                                      out);
     }
@@ -177,6 +181,12 @@ static void caching_walk(const void *state, weir_range_visitor visit, void *ctx)
     weir__runs_walk(&caching->runs, visit, ctx);
 }
 
+static void caching_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
+{
+    const struct caching *caching = state;
+    weir__runs_walk_holes(&caching->runs, visit, ctx);
+}
+
 static void caching_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats)
 {
     const struct caching *caching = state;
@@ -204,7 +214,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
         .name = "caching",
-        .flags = WEIR_STRATEGY_EVEN_TOKENS,
+        .flags = WEIR_STRATEGY_CUTS_ENDS | WEIR_STRATEGY_EVEN_TOKENS,
         .granule_bytes = RANGE_GRANULE,
         .state_size = caching_state_size,
         .init = caching_init,
@@ -223,6 +233,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
         .stats = caching_stats,
         .lane_stats = caching_lane_stats,
         .claim = caching_claim,
+        .walk_holes = caching_walk_holes,
     };
     return &ops;
 }

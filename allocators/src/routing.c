@@ -104,7 +104,7 @@ static bool is_complete(const weir_strategy_ops *ops)
 static bool can_be_routed_to(const weir_strategy_ops *ops)
 {
     return is_complete(ops) && ops->granule_bytes == GRANULE &&
-           ops->flags == WEIR_STRATEGY_EVEN_TOKENS;
+           (ops->flags & ~(uint32_t)WEIR_STRATEGY_CUTS_ENDS) == WEIR_STRATEGY_EVEN_TOKENS;
 }
 
 static weir_status read_config(weir_routing_config *own, const void *config)

@@ -13,25 +13,37 @@ void weir__runs_fini(struct runs *runs)
         free(runs->first_region);
         runs->first_region = next;
     }
-    for (size_t lane = 0; lane < runs->lane_count; lane++) {
-        free(runs->lanes[lane].index[RUN_SMALL]);
-        free(runs->lanes[lane].index[RUN_LARGE]);
+    if (runs->lanes != NULL) {
+        struct run_lane *lanes = run_lane_of(runs, WEIR_LANE_UNMAPPED);
+        for (size_t i = 0; i <= runs->lane_count; i++) {
+            free(lanes[i].index[RUN_SMALL]);
+            free(lanes[i].index[RUN_LARGE]);
+        }
+        free(lanes);
     }
-    free(runs->lanes);
     weir__range_store_fini(&runs->store);
+}
+
+/* Room for the lanes below `count`, and for the unmapped one. */
+static bool reserve_lanes(struct runs *runs, size_t count)
+{
+    const size_t held = runs->lanes != NULL ? runs->lane_count + 1 : 0;
+    struct run_lane *lanes = runs->lanes != NULL ? run_lane_of(runs, WEIR_LANE_UNMAPPED) : NULL;
+    lanes = realloc(lanes, (count + 1) * sizeof(*lanes));
+    if (lanes == NULL) {
+        return false;
+    }
+    memset(lanes + held, 0, (count + 1 - held) * sizeof(*lanes));
+    runs->lanes = lanes + 1;
+    runs->lane_count = count;
+    return true;
 }
 
 weir_status weir__runs_lane_add(struct runs *runs, weir_lane number)
 {
-    if (!run_has_lane(runs, number)) {
-        size_t count = run_lane_place(number) + 8;
-        struct run_lane *lanes = realloc(runs->lanes, count * sizeof(*lanes));
-        if (lanes == NULL) {
-            return WEIR_ERR_NO_MEMORY;
-        }
-        memset(lanes + runs->lane_count, 0, (count - runs->lane_count) * sizeof(*lanes));
-        runs->lanes = lanes;
-        runs->lane_count = count;
+    const size_t wanted = number == WEIR_LANE_UNMAPPED ? 1 : (size_t)number + 1;
+    if (wanted > runs->lane_count && !reserve_lanes(runs, wanted + 7)) {
+        return WEIR_ERR_NO_MEMORY;
     }
     struct run_lane *lane = run_lane_of(runs, number);
     for (int kind = 0; kind < RUN_KINDS; kind++) {
@@ -519,12 +531,12 @@ void weir__runs_hand_out(struct runs *runs, struct range *range, weir_range *out
 static inline struct range *find(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
                                  uint64_t align)
 {
-    if (!run_has_lane(runs, lane) || run_lane_of(runs, lane)->ranges == 0) {
+    if (lane >= runs->lane_count || runs->lanes[lane].ranges == 0) {
         return NULL;
     }
     struct range *range = runs->gathered;
     if (range == NULL) {
-        range = weir__range_index_find(run_lane_of(runs, lane)->index[kind], bytes, align, limit);
+        range = weir__range_index_find(runs->lanes[lane].index[kind], bytes, align, limit);
     }
     runs->gathered = NULL;
     return range;
@@ -574,10 +586,10 @@ uint64_t weir__runs_promote(struct runs *runs, weir_lane number, weir_tick limit
 {
     uint64_t moved = 0;
     runs->gathered = NULL;
-    if (number == WEIR_LANE_OPEN || number == WEIR_LANE_UNMAPPED || !run_has_lane(runs, number)) {
+    if (number == WEIR_LANE_OPEN || number >= runs->lane_count) {
         return 0;
     }
-    struct run_lane *lane = run_lane_of(runs, number);
+    struct run_lane *lane = &runs->lanes[number];
     while (lane->oldest != NULL && lane->oldest->tick <= limit) {
         struct range *range = lane->oldest;
         lane_remove(runs, range);
@@ -635,8 +647,8 @@ static bool best_run(const struct runs *runs, enum run_kind kind, const struct r
 
 bool weir__runs_others_hold_any(const struct runs *runs, weir_lane own)
 {
-    for (size_t place = run_lane_place(WEIR_LANE_OPEN); place < runs->lane_count; place++) {
-        if (place != run_lane_place(own) && runs->lanes[place].ranges != 0) {
+    for (size_t lane = 0; lane < runs->lane_count; lane++) {
+        if (lane != own && runs->lanes[lane].ranges != 0) {
             return true;
         }
     }
@@ -675,7 +687,7 @@ static struct range *free_range_at(const struct runs *runs, uint64_t address, bo
         return last->next->taken ? NULL : last->next;
     }
     if (unmapped) {
-        struct range *range = runs->lane_count > 0 ? run_lane_of(runs, WEIR_LANE_UNMAPPED)->oldest : NULL;
+        struct range *range = runs->lanes != NULL ? run_lane_of(runs, WEIR_LANE_UNMAPPED)->oldest : NULL;
         while (range != NULL && address - range->address >= range->size) {
             range = range->newer;
         }
@@ -766,22 +778,52 @@ weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size,
 
 /* --- looking --- */
 
+static bool show(const struct range_region *region, struct range *range, weir_range_visitor visit, void *ctx)
+{
+    const weir_range_info info = {
+        .region_address = region->address,
+        .region_size = region->size,
+        .address = range->address,
+        .size = range->size,
+        .taken = range->taken,
+        .lane = range->taken ? WEIR_LANE_OPEN : range->lane,
+        .tick = range->taken ? 0 : range->tick,
+        .token = range->taken ? range : NULL,
+        .set_apart = !range->taken && range->in_slab,
+    };
+    return visit(ctx, &info);
+}
+
 void weir__runs_walk(const struct runs *runs, weir_range_visitor visit, void *ctx)
 {
     for (const struct range_region *region = runs->first_region; region != NULL; region = region->next) {
         for (struct range *range = region->first; range != NULL; range = range->next) {
-            weir_range_info info = {
-                .region_address = region->address,
-                .region_size = region->size,
-                .address = range->address,
-                .size = range->size,
-                .taken = range->taken,
-                .lane = range->taken ? WEIR_LANE_OPEN : range->lane,
-                .tick = range->taken ? 0 : range->tick,
-                .token = range->taken ? range : NULL,
-                .set_apart = !range->taken && range->in_slab,
-            };
-            if (!visit(ctx, &info)) {
+            if (!show(region, range, visit, ctx)) {
+                return;
+            }
+        }
+    }
+}
+
+/* The lowest range of the hole's run; NULL when there is another hole below it in the run. */
+static struct range *run_from_first_hole(struct range *hole)
+{
+    struct range *first = hole;
+    while (first->prev != NULL && !first->prev->taken) {
+        first = first->prev;
+        if (first->lane == WEIR_LANE_UNMAPPED) {
+            return NULL;
+        }
+    }
+    return first;
+}
+
+void weir__runs_walk_holes(const struct runs *runs, weir_range_visitor visit, void *ctx)
+{
+    struct range *hole = runs->lanes != NULL ? run_lane_of(runs, WEIR_LANE_UNMAPPED)->oldest : NULL;
+    for (; hole != NULL; hole = hole->newer) {
+        for (struct range *range = run_from_first_hole(hole); range != NULL && !range->taken; range = range->next) {
+            if (!show(range->region, range, visit, ctx)) {
                 return;
             }
         }
@@ -801,7 +843,7 @@ static uint64_t largest_of_lane(const struct run_lane *lane)
 void weir__runs_lane_stats(const struct runs *runs, weir_lane number, weir_lane_stats *stats)
 {
     *stats = (weir_lane_stats)WEIR_LANE_STATS_INIT;
-    if (run_has_lane(runs, number)) {
+    if (number < runs->lane_count || (number == WEIR_LANE_UNMAPPED && runs->lanes != NULL)) {
         const struct run_lane *lane = run_lane_of(runs, number);
         stats->ranges = lane->ranges;
         stats->bytes = lane->bytes;
@@ -816,8 +858,8 @@ void weir__runs_stats(const struct runs *runs, weir_strategy_stats *stats)
     stats->region_bytes = runs->region_bytes;
     stats->taken_ranges = runs->taken_ranges;
     stats->taken_bytes = runs->taken_bytes;
-    for (size_t place = run_lane_place(WEIR_LANE_OPEN); place < runs->lane_count; place++) {
-        const struct run_lane *lane = &runs->lanes[place];
+    for (size_t number = 0; number < runs->lane_count; number++) {
+        const struct run_lane *lane = &runs->lanes[number];
         uint64_t largest = largest_of_lane(lane);
         stats->free_ranges += lane->ranges;
         stats->free_bytes += lane->bytes;
@@ -853,7 +895,8 @@ static const char *check_range(const struct runs *runs, const struct range *rang
     if (range->taken) {
         return NULL;
     }
-    REQUIRE(run_has_lane(runs, range->lane), "a free range is in a lane that does not exist");
+    REQUIRE(range->lane < runs->lane_count || range->lane == WEIR_LANE_UNMAPPED,
+            "a free range is in a lane that does not exist");
     REQUIRE(!range->in_slab || range->lane != WEIR_LANE_UNMAPPED, "a slot has no memory");
     if (range->in_slab) {
         return NULL;
@@ -919,10 +962,10 @@ const char *weir__runs_broken(const struct runs *runs)
         totals.idle--;
     }
     REQUIRE(totals.idle == 0, "an idle region is not listed");
-    for (size_t place = 0; place < runs->lane_count; place++) {
-        const char *broken = check_lane(runs, (weir_lane)(place - 1), &totals);
+    for (weir_lane lane = WEIR_LANE_UNMAPPED; runs->lanes != NULL && (weir_lane)(lane + 1) <= runs->lane_count; lane++) {
+        const char *broken = check_lane(runs, lane, &totals);
         REQUIRE(broken == NULL, broken);
-        lane_bytes += runs->lanes[place].bytes;
+        lane_bytes += run_lane_of(runs, lane)->bytes;
     }
     REQUIRE(lane_bytes == totals.free_bytes, "free ranges and lanes hold different sums");
     REQUIRE(totals.regions == runs->regions && totals.bytes == runs->region_bytes,

@@ -46,8 +46,8 @@ struct run_slots {
 struct runs {
     struct range_store store;
     const struct run_slots *slots;
-    struct run_lane *lanes; /* by number + 1, so that the unmapped lane is the first: see run_lane_of */
-    size_t lane_count;      /* of `lanes` */
+    struct run_lane *lanes; /* by number; lanes[-1] is the unmapped one */
+    size_t lane_count;      /* of those from 0 on */
     struct range_region *first_region;
     struct range_region *last_region;
     struct range_region *idle; /* wholly free regions, the last to become so first */
@@ -60,20 +60,10 @@ struct runs {
     struct range *claimed;  /* what the last claim took, where the next one looks first; its record may be another's now */
 };
 
-/* Place of a lane in `lanes`. */
-static inline size_t run_lane_place(weir_lane lane)
-{
-    return (weir_lane)(lane + 1);
-}
-
-static inline bool run_has_lane(const struct runs *runs, weir_lane lane)
-{
-    return run_lane_place(lane) < runs->lane_count;
-}
-
+/* The unmapped lane's number is -1 as a signed one. */
 static inline struct run_lane *run_lane_of(const struct runs *runs, weir_lane lane)
 {
-    return &runs->lanes[run_lane_place(lane)];
+    return &runs->lanes[(int32_t)lane];
 }
 
 static inline uint64_t run_round_up(uint64_t size, uint64_t unit)
@@ -161,6 +151,8 @@ weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size,
 /* --- looking --- */
 
 void weir__runs_walk(const struct runs *runs, weir_range_visitor visit, void *ctx);
+/* A strategy's walk_holes: constant for each hole and each free range beside one. */
+void weir__runs_walk_holes(const struct runs *runs, weir_range_visitor visit, void *ctx);
 void weir__runs_stats(const struct runs *runs, weir_strategy_stats *stats);
 /* largest_bytes is that of ranges in the index: slots are the owner's to look at. */
 void weir__runs_lane_stats(const struct runs *runs, weir_lane lane, weir_lane_stats *stats);

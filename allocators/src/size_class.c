@@ -7,6 +7,9 @@
  * requests above the largest slot, alignments that a class does not have, and what is served from holes below two
  * slots.
  *
+ * Regions for requests of every size (virtual memory) know no kinds: there slabs and small requests are cut off the high
+ * end of a range (RUN_HIGH_BYTES), and a claim takes free slots out of whatever slab they belong to.
+ *
  * Classes: every multiple of the granule (512 bytes) up to 16, then eight per doubling:
  *
  *     granules   1 2 3 .. 16 | 18 20 22 .. 32 | 36 40 44 .. 64 | 72 80 .. up to 1/8 of a region for slabs
@@ -124,7 +127,7 @@ struct size_class {
     struct slab *slabs;
     struct share *unused_shares;
     struct share_chunk *chunks;
-    bool one_kind; /* all regions serve all sizes */
+    bool one_kind; /* all regions serve all sizes; small_bytes is UINT64_MAX then */
     unsigned class_count;
     unsigned kept_slabs;
     struct slot_class classes[most_classes];
@@ -578,7 +581,7 @@ static weir_status size_class_lane_add(void *state, weir_lane lane)
 
 static enum run_kind kind_of(const struct size_class *own, uint64_t size)
 {
-    return size <= own->small_bytes || own->one_kind ? RUN_SMALL : RUN_LARGE;
+    return size <= own->small_bytes ? RUN_SMALL : RUN_LARGE;
 }
 
 static uint64_t size_class_region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
@@ -596,7 +599,10 @@ static weir_status size_class_region_add(void *state, uint64_t address, uint64_t
                                          weir_lane lane, weir_tick tick, void **region)
 {
     struct size_class *own = state;
-    own->one_kind |= size_hint == 0;
+    if (size_hint == 0) {
+        own->one_kind = true;
+        own->small_bytes = UINT64_MAX;
+    }
     return weir__runs_region_add(&own->runs, kind_of(own, size_hint), address, size, lane, tick, region);
 }
 
@@ -659,7 +665,7 @@ static bool slots_align(const struct slot_class *class, uint64_t align)
 /* A free range for a slab, else for the request alone, else one that an empty slab leaves. */
 static struct range *find_run(struct size_class *own, const struct want *want)
 {
-    const struct range_index *index = run_lane_of(&own->runs, want->lane)->index[want->kind];
+    const struct range_index *index = own->runs.lanes[want->lane].index[want->kind];
     struct range *range = NULL;
     if (want->class != NULL && slots_align(want->class, want->align)) {
         range = weir__range_index_find(index, want->class->slots * want->class->bytes, want->align, want->limit);
@@ -690,7 +696,7 @@ static weir_status size_class_alloc(void *state, weir_lane lane, weir_tick limit
     struct runs *runs = &own->runs;
     struct range *range = runs->gathered;
     runs->gathered = NULL;
-    if (!run_has_lane(runs, lane) || run_lane_of(runs, lane)->ranges == 0) {
+    if (lane >= runs->lane_count || runs->lanes[lane].ranges == 0) {
         return WEIR_ERR_NO_MEMORY;
     }
     const struct want want = {
@@ -762,10 +768,10 @@ static uint64_t size_class_promote(void *state, weir_lane number, weir_tick limi
     struct runs *runs = &own->runs;
     uint64_t moved = 0;
     runs->gathered = NULL;
-    if (number == WEIR_LANE_OPEN || number == WEIR_LANE_UNMAPPED || !run_has_lane(runs, number)) {
+    if (number == WEIR_LANE_OPEN || number >= runs->lane_count) {
         return 0;
     }
-    const struct run_lane *lane = run_lane_of(runs, number);
+    const struct run_lane *lane = &runs->lanes[number];
     for (struct range *range = lane->oldest; range != NULL && range->tick <= limit; range = lane->oldest) {
         struct slab *slab = range->in_slab ? range->slab : NULL;
         weir__runs_remove(runs, range);
@@ -862,6 +868,12 @@ static void size_class_walk(const void *state, weir_range_visitor visit, void *c
 {
     const struct size_class *own = state;
     weir__runs_walk(&own->runs, visit, ctx);
+}
+
+static void size_class_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
+{
+    const struct size_class *own = state;
+    weir__runs_walk_holes(&own->runs, visit, ctx);
 }
 
 static uint64_t largest_slot_in(const struct size_class *own, size_t lane)
@@ -1038,6 +1050,7 @@ const weir_strategy_ops *weir_size_class_strategy(void)
         .stats = size_class_stats,
         .lane_stats = size_class_lane_stats,
         .claim = size_class_claim,
+        .walk_holes = size_class_walk_holes,
     };
     return &ops;
 }

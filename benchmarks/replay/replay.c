@@ -19,6 +19,7 @@
 #include "models/pytorch.h"
 #include "replay/latency.h"
 #include "replay/series.h"
+#include "replay/tags.h"
 #include "replay/watch.h"
 
 enum { findings_read = 10000, findings_kept = 50, progress_steps = 200, largest_capacity_shift = 44, least_capacity = 2 << 20 };
@@ -54,6 +55,7 @@ struct run {
     struct machine *machines;
     struct lane *lanes;
     struct live_block *blocks;
+    struct replay_tags tags;
     weir_event **objects; /* device events of e, x and y lines */
     struct machine **object_machines;
     struct latency latency;
@@ -82,9 +84,14 @@ static bool fail_status(struct run *run, const char *what, weir_status status)
     return fail(run, "%s: %s: %s: %s", run->trace->path, run->result->strategy->name, what, weir_status_text(status));
 }
 
+static const char *tag_text(const struct run *run, uint32_t tag)
+{
+    return tag == WEIR_TRACE_NONE ? NULL : run->trace->tags[tag];
+}
+
 static const char *tag_of(const struct run *run, const weir_trace_event *event)
 {
-    return event->tag == WEIR_TRACE_NONE ? NULL : run->trace->tags[event->tag];
+    return tag_text(run, event->tag);
 }
 
 /* --- machines and streams --- */
@@ -126,6 +133,9 @@ static bool start_machine(struct run *run, uint32_t device, uint64_t pad_bytes)
         config.growth = run->options->growth;
         config.flags = run->result->strategy->pool_flags;
         status = weir_pool_create(&config, &machine->pool);
+    }
+    if (status == WEIR_OK) {
+        status = replay_tags_name(&run->tags, run->trace, machine->pool);
     }
     return status == WEIR_OK || fail_status(run, "cannot set up the device", status);
 }
@@ -194,13 +204,13 @@ static void count_live(struct run *run, uint64_t more, uint64_t less)
 
 static void note_oom(struct run *run, uint64_t event, uint64_t size, weir_pool *pool)
 {
-    weir_oom_record record = WEIR_OOM_RECORD_INIT;
     struct replay_oom *oom = &run->result->oom;
     oom->happened = true;
     oom->event = event;
     oom->size = size;
-    if (weir_pool_oom(pool, &record) == WEIR_OK) {
-        (void)snprintf(oom->why, sizeof(oom->why), "%s", record.text);
+    oom->record = (weir_oom_record)WEIR_OOM_RECORD_INIT;
+    if (weir_pool_oom(pool, &oom->record) == WEIR_OK) {
+        (void)snprintf(oom->why, sizeof(oom->why), "%s", oom->record.text);
     }
     run->stopped = true;
 }
@@ -221,7 +231,7 @@ static void note_absurd(struct run *run, uint64_t event, uint64_t size)
 }
 
 static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_t stream_number, uint64_t size,
-                        uint64_t align, const char *tag)
+                        uint64_t align, uint32_t tag)
 {
     struct lane *lane = lane_of(run, stream_number);
     if (lane == NULL) {
@@ -235,7 +245,8 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
         return true;
     }
     uint64_t began = run->options->no_timing ? 0 : latency_now();
-    weir_status status = weir_pool_alloc(lane->machine->pool, lane->stream, size, align, &block);
+    weir_status status = weir_pool_alloc_tagged(lane->machine->pool, lane->stream, size, align,
+                                                replay_tags_of(&run->tags, tag), &block);
     if (!run->options->no_timing) {
         latency_add(&run->latency, latency_now() - began);
     }
@@ -251,7 +262,8 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
     const uint64_t address = weir_block_address(block);
     const uint64_t capacity = weir_block_capacity(block);
     if (!run->options->no_audit) {
-        weir_sim_block_alloc(lane->machine->sim, address, capacity, lane->native, tag);
+        weir_sim_block_alloc(lane->machine->sim, address, capacity, lane->native,
+                             tag == REPLAY_TAG_PRIOR ? "before the window" : tag_text(run, tag));
     }
     if (run->options->history) {
         run->result->places[index] = (struct replay_place){ address, capacity };
@@ -451,7 +463,7 @@ static bool realloc_block(struct run *run, uint64_t number, const struct trace_e
     }
     struct lane *lane = old->lane;
     uint32_t stream = (uint32_t)(lane - run->lanes);
-    return alloc_block(run, number, event->index, stream, event->event.size, 0, tag_of(run, &event->event)) &&
+    return alloc_block(run, number, event->index, stream, event->event.size, 0, event->event.tag) &&
            free_block(run, event->old_index, lane, NULL);
 }
 
@@ -461,7 +473,7 @@ static bool play_event(struct run *run, uint64_t number, const struct trace_even
     switch (e->kind) {
     case WEIR_TRACE_ALLOC:
         run->result->allocs++;
-        return alloc_block(run, number, event->index, e->stream, e->size, e->extra, tag_of(run, e));
+        return alloc_block(run, number, event->index, e->stream, e->size, e->extra, e->tag);
     case WEIR_TRACE_FREE: {
         struct lane *lane = e->stream == WEIR_TRACE_NONE ? NULL : lane_of(run, e->stream);
         run->result->frees++;
@@ -545,7 +557,7 @@ static bool play_prior(struct run *run)
         const weir_trace_event *e = &prior[i]->event;
         uint64_t size = e->size > run->result->pad_bytes ? e->size - run->result->pad_bytes : e->size;
         played = alloc_block(run, (uint64_t)(prior[i] - trace->events), prior[i]->index, e->stream, size, 0,
-                             "before the window");
+                             REPLAY_TAG_PRIOR);
         struct live_block *live = &run->blocks[prior[i]->index];
         if (live->block != NULL) {
             count_live(run, e->size - size, 0);
@@ -656,6 +668,9 @@ static bool start(struct run *run, uint64_t pad_bytes)
         return fail(run, "no host memory");
     }
     latency_init(&run->latency);
+    if (!replay_tags_init(&run->tags, trace)) {
+        return fail(run, "no host memory");
+    }
     for (uint32_t d = 0; d < trace->device_count; d++) {
         if (!start_machine(run, d, pad_bytes)) {
             return false;
@@ -790,6 +805,7 @@ static void clean_up(struct run *run)
     for (uint32_t s = 0; run->lanes != NULL && s < run->trace->stream_count; s++) {
         free(run->lanes[s].used);
     }
+    replay_tags_fini(&run->tags);
     free(run->machines);
     free(run->lanes);
     free(run->blocks);

@@ -1,12 +1,14 @@
 /* replay.h: one trace through one strategy on the simulated device.
  *
  * Every strategy starts from the same state: an empty device, then the blocks that were live before the window, in
- * address order, then the events. Each device of a trace gets a simulator and a pool of its own. What is reported as
+ * address order, then the events. The tags of the trace become tags of the pools, so that a record of running out names
+ * who holds what: those that hold the most, and "other" for the rest (tags.h). Each device of a trace gets a simulator and a pool of its own. What is reported as
  * live is bytes as requested, and as reserved what the device gave.
  */
 #ifndef WEIR_BENCHMARKS_REPLAY_H
 #define WEIR_BENCHMARKS_REPLAY_H
 
+#include <weir/budget.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
 
@@ -34,7 +36,8 @@ struct replay_oom {
     bool happened;
     uint64_t event; /* index in the trace */
     uint64_t size;
-    char why[512];
+    char why[512];          /* one sentence */
+    weir_oom_record record; /* the pool's; failure 0: none, no pool was asked */
 };
 
 /* Where a block was put; address 0: nowhere. */

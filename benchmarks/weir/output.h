@@ -18,6 +18,9 @@ struct comparison {
     struct sweep sweep;              /* without rows: none was asked for */
 };
 
+/* Why memory ran out, in lines that begin with two blanks from the second on. From malloc; NULL without host memory. */
+char *output_oom(const struct replay_oom *oom);
+
 /* A table for people. */
 void output_table(FILE *out, const struct comparison *comparison);
 /* The object of `weir replay --json`. NULL without host memory. */

@@ -1,11 +1,104 @@
 /* output_json.c: the object of `weir replay --json`. Fields may be added, never renamed. */
 #include "output.h"
 
-#include <weir/pool.h>
+#include <weir/budget.h>
+
+#include <stdlib.h>
+#include <string.h>
 
 static json_t *number(uint64_t value)
 {
     return json_integer((json_int_t)value);
+}
+
+char *output_oom(const struct replay_oom *oom)
+{
+    if (oom->record.failure == 0) {
+        return strdup(oom->why);
+    }
+    /* The pool's first line says what the command has said. */
+    static const char known[] = "out of memory: ";
+    const size_t size = weir_oom_format(&oom->record, NULL, 0) + 1;
+    char *text = malloc(size);
+    if (text != NULL) {
+        (void)weir_oom_format(&oom->record, text, size);
+        memmove(text, text + sizeof(known) - 1, size - (sizeof(known) - 1));
+    }
+    return text;
+}
+
+/* Names come from traces, in which nobody has checked UTF-8; JSON has no place for anything else. */
+static json_t *text_json(const char *text)
+{
+    json_t *string = json_string(text);
+    char *plain = string == NULL ? strdup(text) : NULL;
+    for (char *c = plain; c != NULL && *c != '\0'; c++) {
+        *c = (unsigned char)*c < 0x80 ? *c : '?';
+    }
+    string = plain != NULL ? json_string(plain) : string;
+    free(plain);
+    return string;
+}
+
+static json_t *holders_json(const weir_oom_record *record)
+{
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < record->holder_count; i++) {
+        const weir_oom_holder *holder = &record->holders[i];
+        (void)json_array_append_new(all, json_pack("{s:o, s:o, s:o}", "tag", text_json(holder->name),
+                                                   "requested_bytes", number(holder->requested_bytes), "blocks",
+                                                   number(holder->blocks)));
+    }
+    return all;
+}
+
+static json_t *lanes_json(const weir_oom_record *record)
+{
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < record->lane_count; i++) {
+        const weir_oom_lane *lane = &record->lanes[i];
+        (void)json_array_append_new(all, json_pack("{s:o, s:o, s:o, s:b}", "stream", number(lane->stream), "free_bytes",
+                                                   number(lane->free_bytes), "largest_bytes",
+                                                   number(lane->largest_bytes), "waits", lane->waits_for != 0));
+    }
+    return all;
+}
+
+static json_t *regions_json(const weir_oom_record *record)
+{
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < record->region_count; i++) {
+        const weir_oom_region *region = &record->worst[i];
+        (void)json_array_append_new(all, json_pack("{s:o, s:o, s:o, s:o, s:o}", "address", number(region->address),
+                                                   "size", number(region->size), "free_bytes",
+                                                   number(region->free_bytes), "largest_bytes",
+                                                   number(region->largest_bytes), "blocks", number(region->blocks)));
+    }
+    return all;
+}
+
+/* What a kind of advice does not use is 0 and left out. */
+static json_t *advice_json(const weir_oom_record *record)
+{
+    static const char *const kinds[] = {
+#define ADVICE_TEXT(name) #name,
+        WEIR_ADVICE_LIST(ADVICE_TEXT)
+#undef ADVICE_TEXT
+    };
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < record->advice_count; i++) {
+        const weir_oom_advice *advice = &record->advice[i];
+        const uint64_t values[] = { advice->bytes, advice->blocks, advice->address, advice->size, advice->stream };
+        static const char *const names[] = { "bytes", "blocks", "address", "size", "stream" };
+        json_t *one = json_pack("{s:s}", "kind", kinds[advice->kind]);
+        for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
+            if (values[k] != 0) {
+                (void)json_object_set_new(one, names[k], number(values[k]));
+            }
+        }
+        (void)json_array_append_new(all, one);
+    }
+    return all;
 }
 
 static json_t *oom_json(const struct replay_oom *oom)
@@ -13,7 +106,14 @@ static json_t *oom_json(const struct replay_oom *oom)
     if (!oom->happened) {
         return json_null();
     }
-    return json_pack("{s:o, s:o, s:s}", "event", number(oom->event), "size", number(oom->size), "why", oom->why);
+    char *report = output_oom(oom);
+    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", number(oom->event), "size",
+                               number(oom->size), "why", text_json(oom->why), "report",
+                               text_json(report != NULL ? report : oom->why), "held_by", holders_json(&oom->record),
+                               "lanes", lanes_json(&oom->record), "regions", regions_json(&oom->record), "advice",
+                               advice_json(&oom->record));
+    free(report);
+    return object;
 }
 
 static json_t *recorded_json(const struct comparison *comparison, const struct replay_result *result)

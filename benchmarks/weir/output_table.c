@@ -3,6 +3,7 @@
 
 #include "units.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void print_heading(FILE *out, const struct comparison *comparison)
@@ -59,6 +60,23 @@ static void print_recorded(FILE *out, const struct recorded_report *recorded)
     }
 }
 
+/* The pool's own report, set in. */
+static void print_oom(FILE *out, const struct replay_result *result)
+{
+    char *report = output_oom(&result->oom);
+    (void)fprintf(out, "  %s ran out of memory at event %llu: ", result->strategy->name,
+                  (unsigned long long)result->oom.event);
+    for (const char *line = report; line != NULL && *line != '\0';) {
+        const int length = (int)strcspn(line, "\n");
+        (void)fprintf(out, "%s%.*s\n", line == report ? "" : "  ", length, line);
+        line += length + (line[length] == '\n');
+    }
+    if (report == NULL) {
+        (void)fprintf(out, "%s\n", result->oom.why);
+    }
+    free(report);
+}
+
 /* --- the sweep --- */
 
 #define FACTOR_TEXT 16
@@ -96,7 +114,7 @@ static void print_sweep_row(FILE *out, const struct sweep *sweep, const struct s
     if (!row->points[0].served) {
         (void)snprintf(oom, sizeof(oom), "event %llu", (unsigned long long)row->points[0].event);
     }
-    (void)fprintf(out, "  %-10s %11s %10s %14s  ", row->strategy->name, from, limit, oom);
+    (void)fprintf(out, "  %-13s %11s %10s %14s  ", row->strategy->name, from, limit, oom);
     print_bar(out, sweep, row);
 }
 
@@ -135,7 +153,7 @@ static void print_sweep(FILE *out, const struct sweep *sweep)
     (void)fprintf(out, "  limits of %s to %s times peak live, in pieces of %s: %zu from %s to %s\n", from, to,
                   format_size(size[0], sweep->granularity), sweep->limit_count, format_size(size[1], low->limit),
                   format_size(size[2], high->limit));
-    (void)fprintf(out, "  %-10s %11s %10s %9s %s  %s%*s%s\n", "strategy", "serves from", "limit", "out at", from, from,
+    (void)fprintf(out, "  %-13s %11s %10s %9s %s  %s%*s%s\n", "strategy", "serves from", "limit", "out at", from, from,
                   gap > 2 ? gap : 2, "", to);
     for (size_t i = 0; i < sweep->row_count; i++) {
         print_sweep_row(out, sweep, &sweep->rows[i]);
@@ -158,7 +176,7 @@ void output_table(FILE *out, const struct comparison *comparison)
     for (size_t i = 0; i < comparison->result_count; i++) {
         const struct replay_result *result = &comparison->results[i];
         if (result->oom.happened) {
-            (void)fprintf(out, "  %s ran out of memory: %s\n", result->strategy->name, result->oom.why);
+            print_oom(out, result);
         }
         for (size_t k = 0; k < result->finding_count && k < 5; k++) {
             (void)fprintf(out, "  %s hazard: %s\n", result->strategy->name, result->findings[k]);

@@ -71,7 +71,7 @@ static void print_help(void)
     (void)fputs(help_head, stdout);
     (void)fputs("Strategies:\n", stdout);
     for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
-        (void)printf("  %-10s %s\n", s->name, s->text);
+        (void)printf("  %-13s %s\n", s->name, s->text);
     }
     (void)fputs(help_tail, stdout);
 }

@@ -25,9 +25,11 @@ static uint64_t pile_under(const weir_block *block)
 
 bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    uint32_t state = BLOCK_LIVE;
+    uint32_t state = state_word(block); /* with the tag, which is dropped when the block is taken out */
+    const uint32_t returned = (state & ~BLOCK_STATE_MASK) | BLOCK_RETURNED;
     if (block->size > front_block_bytes(stream) || stream_lock_owned(&stream->lock) ||
-        !atomic_compare_exchange_strong_explicit(&block->state, &state, BLOCK_RETURNED, memory_order_relaxed,
+        (state & BLOCK_STATE_MASK) != BLOCK_LIVE ||
+        !atomic_compare_exchange_strong_explicit(&block->state, &state, returned, memory_order_relaxed,
                                                  memory_order_relaxed)) {
         return false;
     }
@@ -69,6 +71,7 @@ static weir_block *take_one(weir_pool *pool, weir_stream *stream, bool *fetched)
     }
     atomic_store_explicit(&stream->returned, block->next, memory_order_relaxed);
     count_free(stream, block);
+    drop_tag(stream, block);
     weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
     if (recorder != NULL) {
         weir__record_free(recorder, block->id, stream->lane);

@@ -1,14 +1,9 @@
-/* core/src/inspect.c: looking at a pool: walk, check, statistics, and why a request failed.
+/* core/src/inspect.c: looking at a pool: walk, check, statistics.
  *
  * Guarantee: what walk and check see is one moment: they hold every lock. Statistics take the locks one after the
  * other, so that reading them never stops the hot path for longer than one stream's few instructions.
  */
 #include "pool_internal.h"
-
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 /* --- sums --- */
 
@@ -47,6 +42,7 @@ uint64_t weir__inspect_sample(weir_pool *pool)
     /* An only stream has exact peaks of its own; they must outlive the arrival of a second one. */
     raise_peaks(pool, lanes == 2 ? &peaks : &sums);
     pool_unlock(pool);
+    weir__tag_sample(pool);
     return sums.live > 0 ? (uint64_t)sums.live : 0;
 }
 
@@ -157,7 +153,7 @@ static void tally_block(void *ctx, weir_block *block)
 {
     struct tally *tally = ctx;
     tally->blocks++;
-    switch ((weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed)) {
+    switch (state_of(block)) {
     case BLOCK_LIVE:
     case BLOCK_RETURNED: /* whoever has just freed it holds no lock */
         tally->requested += block->size;
@@ -187,7 +183,7 @@ static const char *check_front(const weir_stream *stream)
         for (uint64_t k = 0; k < slot->count; k++) {
             const weir_block *block = slot->blocks[k];
             bytes += block->capacity;
-            if (atomic_load_explicit(&block->state, memory_order_relaxed) != BLOCK_CACHED ||
+            if (state_word(block) != BLOCK_CACHED ||
                 (block->size - 1) >> stream->owner->granule_shift != slot->granules || block->uses != NULL) {
                 return "a front cache holds a block that does not belong there";
             }
@@ -258,11 +254,12 @@ static const char *first_broken_rule(weir_pool *pool)
     if (tally.pending != pool->pending_bytes) {
         return "pending bytes and pending blocks differ";
     }
-    const uint64_t limit = pool->config.limit_bytes;
-    if (limit != 0 && pool->reserved_bytes > limit) {
+    if (pool->reserved_bytes > weir__budget_limit_locked(pool, false) &&
+        pool->reserved_bytes > pool->over_limit_bytes) {
         return "more is reserved than the limit allows";
     }
     const char *broken = check_streams(pool, &tally);
+    broken = broken != NULL ? broken : weir__tag_broken_locked(pool);
     return broken != NULL ? broken : check_regions(pool, &tally);
 }
 
@@ -342,6 +339,11 @@ static void add_pool(weir_pool *pool, weir_stats *stats)
     stats->region_frees = pool->region_frees;
     stats->device_failures = pool->device_failures;
     stats->device_ns = pool->device_ns;
+    stats->limit_bytes = pool->config.limit_bytes;
+    stats->soft_limit_bytes = pool->config.soft_limit_bytes;
+    stats->soft_limit_growths = pool->soft_limit_growths;
+    stats->pressure_calls = pool->pressure_calls;
+    stats->tags = atomic_load_explicit(&pool->tag_count, memory_order_relaxed) - 1;
     if (pool->vm != NULL) {
         weir__vm_add_stats_locked(pool, stats);
     }
@@ -382,187 +384,4 @@ const char *weir_rung_name(weir_rung rung)
 #undef WEIR_RUNG_TEXT
     };
     return (unsigned)rung < WEIR_RUNG_COUNT ? names[rung] : "unknown rung";
-}
-
-/* --- why a request failed --- */
-
-struct text {
-    char *at;
-    size_t left;
-};
-
-__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(text->at, text->left, format, arguments);
-    va_end(arguments);
-    size_t wrote = length < 0 ? 0 : (size_t)length;
-    wrote = wrote >= text->left ? text->left - 1 : wrote;
-    text->at += wrote;
-    text->left -= wrote;
-}
-
-static const char *plain_size(uint64_t bytes, char *buffer, size_t size)
-{
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1024.0 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-        value /= 1024.0;
-        unit++;
-    }
-    (void)snprintf(buffer, size, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
-    return buffer;
-}
-
-struct idle_count {
-    uint64_t region;
-    uint64_t free_bytes;
-    uint64_t region_size;
-    uint64_t idle;
-};
-
-static bool count_idle(void *ctx, const weir_range_info *range)
-{
-    struct idle_count *count = ctx;
-    if (range->region_address != count->region) {
-        count->region = range->region_address;
-        count->free_bytes = 0;
-    }
-    count->free_bytes += range->taken ? 0 : range->size;
-    count->idle += count->free_bytes == range->region_size ? range->region_size : 0;
-    return true;
-}
-
-/* The pool takes regions: `wish` is the one that would serve. Returns the bytes that are missing. */
-static uint64_t explain_regions(struct text *text, const weir_oom_record *record, const struct request *request,
-                                uint64_t wish)
-{
-    char a[32];
-    /* A region of its own always serves. Loose free memory does not count: it may lie in many pieces. */
-    uint64_t more = record->region_asked_bytes;
-    if (request->limited) {
-        more = record->reserved_bytes + wish - record->limit_bytes;
-        say(text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a, sizeof(a)));
-    } else {
-        say(text, "; the device refused a region of %s (%s)", plain_size(record->region_asked_bytes, a, sizeof(a)),
-            weir_status_text(record->device_status));
-    }
-    if (record->free_bytes >= record->size) {
-        say(text, "; fragmentation: its free memory would do in one piece");
-    }
-    return more;
-}
-
-/* The pool maps granules, and whatever is wholly free can be moved to where it is needed: `wish` bytes of granules. */
-static uint64_t explain_mapping(struct text *text, const weir_oom_record *record, const struct request *request,
-                                uint64_t wish)
-{
-    char a[32];
-    char b[32];
-    const uint64_t pinned = record->reserved_bytes - record->idle_region_bytes;
-    const uint64_t most = request->limited ? record->limit_bytes : request->ceiling;
-    say(text, ", %s in granules of %s that are in use", plain_size(pinned, a, sizeof(a)),
-        plain_size(weir__vm_granule(request->pool), b, sizeof(b)));
-    if (request->limited) {
-        say(text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a, sizeof(a)));
-    } else {
-        say(text, "; the device refused to map %s (%s)", plain_size(record->region_asked_bytes, a, sizeof(a)),
-            weir_status_text(record->device_status));
-    }
-    /* Where it is not known how much the device has, or memory is free but could not be moved, all of it is missing. */
-    return most != 0 && pinned + wish > most ? pinned + wish - most : wish;
-}
-
-/* What stands in the way, most decisive first, and what would have helped. */
-static void explain(weir_oom_record *record, const struct request *request, uint64_t wish)
-{
-    char a[32];
-    char b[32];
-    struct text text = { record->text, sizeof(record->text) };
-    say(&text, "%s asked on stream %u", plain_size(record->size, a, sizeof(a)), record->stream);
-    say(&text, "; %s reserved, %s live", plain_size(record->reserved_bytes, a, sizeof(a)),
-        plain_size(record->live_bytes, b, sizeof(b)));
-    if (record->free_bytes > 0) {
-        say(&text, ", %s free in pieces of at most %s", plain_size(record->free_bytes, a, sizeof(a)),
-            plain_size(record->largest_free_bytes, b, sizeof(b)));
-    }
-    if (record->pending_bytes > 0) {
-        say(&text, ", %s freed but still in use by several streams", plain_size(record->pending_bytes, a, sizeof(a)));
-    }
-    if (request->broken != WEIR_OK) {
-        say(&text, "; no host memory for weir's own records");
-        return;
-    }
-    const bool maps = request->pool->vm != NULL;
-    const uint64_t more = maps ? explain_mapping(&text, record, request, wish)
-                               : explain_regions(&text, record, request, wish);
-    say(&text, "; it would fit with %" PRIu64 " more bytes %s, or with %s freed%s", more,
-        request->limited ? "under the limit" : "on the device", plain_size(record->size, b, sizeof(b)),
-        maps ? " in whole granules" : " in one piece");
-}
-
-static uint64_t wish_of(const struct request *request)
-{
-    const weir_pool *pool = request->pool;
-    if (pool->vm != NULL) {
-        const uint64_t granule = weir__vm_granule(pool);
-        return (request->size + granule - 1) & ~(granule - 1);
-    }
-    struct request asked = *request;
-    return weir__region_wish(&asked);
-}
-
-static uint64_t idle_bytes_locked(weir_pool *pool)
-{
-    if (pool->vm != NULL) {
-        return weir__vm_free_granule_bytes_locked(pool);
-    }
-    struct idle_count idle = { .region = 1 };
-    pool->strategy->walk(pool->state, count_idle, &idle);
-    return idle.idle;
-}
-
-void weir__inspect_oom(const struct request *request)
-{
-    weir_pool *pool = request->pool;
-    weir_stats stats = WEIR_STATS_INIT;
-    if (weir_pool_stats(pool, &stats) != WEIR_OK) {
-        return;
-    }
-    const uint64_t wish = wish_of(request);
-    pool_lock(pool);
-    weir_oom_record *record = &pool->oom;
-    *record = (weir_oom_record){
-        .struct_size = sizeof(*record),
-        .failure = record->failure + 1,
-        .size = request->size,
-        .align = request->align,
-        .stream = request->stream->lane,
-        .limit_bytes = pool->config.limit_bytes,
-        .reserved_bytes = pool->reserved_bytes,
-        .requested_bytes = stats.requested_bytes,
-        .live_bytes = stats.live_bytes,
-        .cached_bytes = stats.cached_bytes,
-        .pending_bytes = pool->pending_bytes,
-        .free_bytes = stats.free_bytes,
-        .largest_free_bytes = stats.largest_free_bytes,
-        .idle_region_bytes = idle_bytes_locked(pool),
-        .region_asked_bytes = request->limited ? 0 : request->region_asked,
-        .device_status = request->device_status,
-    };
-    explain(record, request, wish);
-    pool_unlock(pool);
-}
-
-weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *out)
-{
-    if (pool == NULL || out == NULL || out->struct_size < sizeof(size_t)) {
-        return WEIR_ERR_INVALID;
-    }
-    pool_lock(pool);
-    weir_oom_record record = pool->oom;
-    pool_unlock(pool);
-    return weir__config_report(out, &record, sizeof(record));
 }

@@ -6,6 +6,7 @@
 #ifndef WEIR_CORE_INTERNAL_H
 #define WEIR_CORE_INTERNAL_H
 
+#include <weir/budget.h>
 #include <weir/device.h>
 #include <weir/pool.h>
 #include <weir/strategy.h>
@@ -33,7 +34,7 @@ const weir_device_info *weir__device_info(const weir_device *device);
  * alloc before the caller gets the handle; free once it is sure to succeed but before the range can be handed out
  * again; use before the call returns. */
 void weir__record_alloc(weir_recorder *recorder, uint64_t block_id, uint64_t size, uint64_t align,
-                        uint32_t stream_number, uint64_t address);
+                        uint32_t stream_number, uint64_t address, weir_tag tag);
 void weir__record_free(weir_recorder *recorder, uint64_t block_id, uint32_t stream_number); /* WEIR_TRACE_NONE: idle */
 void weir__record_use(weir_recorder *recorder, uint64_t block_id, uint32_t stream_number);
 /* RECORD, WAIT or SYNC. A SYNC is of `event`, or, when that is NULL, of the stream; WEIR_TRACE_NONE: the device. */
@@ -50,5 +51,10 @@ weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
                                     void *ctx);
 /* The facts of the pool's device, without a call: for the trace's header. */
 const weir_device_info *weir__pool_device_info(const weir_pool *pool);
+
+/* --- tag.c, for record.c --- */
+
+/* The name of a tag that a block was counted under; valid as long as the pool. */
+const char *weir__tag_name(const weir_pool *pool, weir_tag tag);
 
 #endif

@@ -443,10 +443,8 @@ static bool prefers_waiting(weir_pool *pool)
 {
     pool_lock(pool);
     const uint64_t reserved = pool->reserved_bytes;
+    const uint64_t most = weir__budget_most_locked(pool, true);
     pool_unlock(pool);
-    uint64_t most = pool->config.limit_bytes;
-    uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
-    most = most == 0 || (capacity != 0 && capacity < most) ? capacity : most;
     switch (pool->config.growth) {
     case WEIR_GROWTH_GROW_FIRST:
         return false;
@@ -486,6 +484,14 @@ static uint64_t region_frees(weir_pool *pool)
     return frees;
 }
 
+/* Whether a region that holds the request may go back without making room for one that does: a new one would have to be
+ * larger for its alignment, or the pool is above its limit. */
+static bool may_lose(const struct request *request)
+{
+    return request->align > weir__device_info(request->pool->device)->region_alignment_bytes ||
+           weir__budget_over(request->pool, request->soft);
+}
+
 /* Returns regions that lie idle and are of no use to this request, then grows: reserved memory stays what it was. With
  * virtual memory, growing means that. */
 static bool exchange(struct request *request, uint64_t bytes)
@@ -494,6 +500,12 @@ static bool exchange(struct request *request, uint64_t bytes)
     (void)weir__order_poll(pool);
     if (pool->vm != NULL) {
         return weir__vm_grow(request);
+    }
+    if (may_lose(request)) {
+        request->last_resort = true;
+        if (search_joined(request, WEIR_RUNG_POLLED)) {
+            return true;
+        }
     }
     return weir__region_return_idle(pool, bytes, 0, NULL) != 0 && grow(request, WEIR_RUNG_EXCHANGED);
 }
@@ -546,8 +558,8 @@ static bool sync_and_search(struct request *request)
     }
 }
 
-/* Every way to serve a request, cheapest first. */
-static bool climb(struct request *request)
+/* Every way to serve a request, cheapest first, within the limit that holds for the time being. */
+static bool climb_within(struct request *request)
 {
     weir_pool *pool = request->pool;
     const bool keeps_idle = (pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 || private_lanes(pool) ||
@@ -594,6 +606,25 @@ static bool climb(struct request *request)
         return true;
     }
     return sync_and_search(request) || look_again(request, frees_before);
+}
+
+/* First below the soft limit, with the callback's help if need be, then up to the hard one. */
+static bool climb(struct request *request)
+{
+    request->soft = weir__budget_has_soft(request->pool);
+    if (climb_within(request)) {
+        return true;
+    }
+    if (!request->soft || !request->limited || request->broken != WEIR_OK) {
+        return false;
+    }
+    while (weir__budget_press(request)) {
+        if (climb_within(request)) {
+            return true;
+        }
+    }
+    request->soft = false;
+    return request->broken == WEIR_OK && climb_within(request);
 }
 
 /* Calls the callback and searches what it may have freed. *again: it did something, so climb once more. No lock is
@@ -645,7 +676,7 @@ weir_status weir__order_alloc(struct request *request)
     bool served = climb_among_others(request);
     bool again = !served;
     while (!served && again) {
-        weir__inspect_oom(request);
+        weir__oom_explain(request);
         again = false;
         if (pool->config.oom_callback != NULL && request->broken == WEIR_OK) {
             served = call_back(request, &again) || (again && climb_among_others(request));

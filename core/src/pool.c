@@ -119,7 +119,8 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
         return status;
     }
     if (own.device == NULL || own.strategy == NULL || (own.flags & ~(uint32_t)ALL_POOL_FLAGS) != 0 ||
-        (unsigned)own.growth > WEIR_GROWTH_WAIT_FIRST) {
+        (unsigned)own.growth > WEIR_GROWTH_WAIT_FIRST ||
+        (own.limit_bytes != 0 && own.soft_limit_bytes > own.limit_bytes)) {
         return WEIR_ERR_INVALID;
     }
     const bool regions = (own.flags & WEIR_POOL_VIRTUAL_MEMORY) == 0;
@@ -140,6 +141,7 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->lanes = 1;
     pool->oom.struct_size = sizeof(pool->oom);
     atomic_init(&pool->next_block_id, 1);
+    atomic_init(&pool->tag_count, 1);
     pool->streams = calloc(1, sizeof(weir_stream *));
     pool->limits = calloc(1, sizeof(*pool->limits));
     adopt_defaults(pool);
@@ -197,6 +199,7 @@ static void end_streams(weir_pool *pool, bool same_process, weir_status *first)
             keep_first(first, weir_device_event_destroy(pool->device, stream->probe.event));
         }
         free(stream->clock);
+        free(stream->tags);
         free(stream);
     }
 }
@@ -224,6 +227,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     }
     weir__vm_fini(pool);
     weir__block_fini(pool);
+    weir__tag_fini(pool);
     if (same_process) {
         (void)pthread_cond_destroy(&pool->grown);
         (void)pthread_mutex_destroy(&pool->grown_mutex);
@@ -276,11 +280,20 @@ static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t siz
     count_alloc(stream, size, capacity);
 }
 
+/* What a request is counted under: a tag of the pool, or whatever is the stream's when its lock is held. */
+#define TAG_OF_STREAM ((weir_tag)WEIR_TAGS)
+
+/* Stream lock held. */
+static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
+{
+    return wanted == TAG_OF_STREAM ? stream->tag : wanted;
+}
+
 /* Stream lock held, let go on return; the arguments are good and the front cache has nothing for them, or `block` is what
  * it had. Out of line, so that a hit pays for nothing that only this needs. Whoever starts a recorder holds every stream's
  * lock, so the recorder read under it here either saw the block live or gets its alloc. */
 static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
-                                            weir_block **out)
+                                            weir_block **out, weir_tag wanted)
 {
     weir_pool *pool = stream->owner;
     if (block == NULL && !inbox_is_empty(stream) && size <= pool->config.front_cache_block_bytes &&
@@ -293,6 +306,7 @@ static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, 
             .stream = stream,
             .size = size,
             .align = align != 0 ? align : pool->granule_mask + 1,
+            .tag = tag_on(stream, wanted),
         };
         if (!weir__order_alloc_own(&request)) {
             stream_unlock(stream);
@@ -309,10 +323,14 @@ static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, 
     if (recorder != NULL) {
         block->id = atomic_fetch_add_explicit(&pool->next_block_id, 1, memory_order_relaxed);
     }
+    const weir_tag tag = tag_on(stream, wanted);
     hand_out(stream, block, size);
+    if (tag != 0) {
+        weir__tag_take(stream, block, tag);
+    }
     stream_unlock(stream);
     if (recorder != NULL) {
-        weir__record_alloc(recorder, block->id, size, align, stream->lane, block_address(block));
+        weir__record_alloc(recorder, block->id, size, align, stream->lane, block_address(block), tag);
     }
     *out = block;
     prove(pool);
@@ -321,7 +339,7 @@ static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, 
 
 /* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
 static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
-                                          weir_block **out)
+                                          weir_block **out, weir_tag wanted)
 {
     if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 || size >= SIZE_LIMIT ||
         (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
@@ -332,12 +350,21 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
         block = front_pop(stream, granules_of(pool, size));
     }
-    return alloc_missed(stream, size, align, block, out);
+    return alloc_missed(stream, size, align, block, out, wanted);
+}
+
+/* The end of a hit that is counted under a tag; the stream's lock is held. */
+static OUT_OF_LINE weir_status finish_tagged(weir_stream *stream, weir_block *block, weir_tag wanted, weir_block **out)
+{
+    weir__tag_take(stream, block, tag_on(stream, wanted));
+    stream_unlock(stream);
+    *out = block;
+    return WEIR_OK;
 }
 
 /* While somebody records, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
-weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
-                            weir_block **out)
+static inline weir_status alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_tag wanted,
+                                weir_block **out)
 {
     /* What fails here is looked at again, in full, by alloc_slow. */
     if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
@@ -346,21 +373,38 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
         /* size - 1 turns size 0 away as well. */
         if (UNLIKELY(size - 1 >= most)) {
             if (most != 0 && size - 1 < SIZE_LIMIT - 1) {
-                return alloc_missed(stream, size, align, NULL, out);
+                return alloc_missed(stream, size, align, NULL, out, wanted);
             }
             stream_unlock(stream);
-            return alloc_slow(pool, stream, size, align, out);
+            return alloc_slow(pool, stream, size, align, out, wanted);
         }
         weir_block *block = front_pop(stream, granules_of(pool, size));
         if (UNLIKELY(block == NULL)) {
-            return alloc_missed(stream, size, align, NULL, out);
+            return alloc_missed(stream, size, align, NULL, out, wanted);
         }
         hand_out(stream, block, size);
+        if (UNLIKELY(tag_on(stream, wanted) != 0)) {
+            return finish_tagged(stream, block, wanted, out);
+        }
         stream_lock_release_tried(&stream->lock);
         *out = block;
         return WEIR_OK;
     }
-    return alloc_slow(pool, stream, size, align, out);
+    return alloc_slow(pool, stream, size, align, out, wanted);
+}
+
+weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
+{
+    return alloc(pool, stream, size, align, TAG_OF_STREAM, out);
+}
+
+weir_status weir_pool_alloc_tagged(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
+                                   weir_block **out)
+{
+    if (pool == NULL || tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
+        return WEIR_ERR_INVALID;
+    }
+    return alloc(pool, stream, size, align, tag, out);
 }
 
 /* A use lasts until the free: now is the moment to say up to which tick. The tick is read under that stream's lock,
@@ -412,6 +456,7 @@ static OUT_OF_LINE weir_status free_missed(weir_pool *pool, weir_block *block, w
     const uint64_t address = block_address(block);
     record_free(pool, block, stream->lane);
     count_free(stream, block);
+    drop_tag(stream, block);
     const bool cached = block->uses == NULL && front_keep(pool, stream, block);
     if (!cached) {
         weir__order_free(block, stream);
@@ -424,6 +469,22 @@ static OUT_OF_LINE weir_status free_missed(weir_pool *pool, weir_block *block, w
         prove(pool);
     }
     return WEIR_OK;
+}
+
+/* Stream lock held, let go on return: a block with a tag, or none that is live. */
+static OUT_OF_LINE weir_status free_other(weir_pool *pool, weir_block *block, weir_stream *stream)
+{
+    if (state_of(block) != BLOCK_LIVE) {
+        stream_unlock(stream);
+        return WEIR_ERR_INVALID;
+    }
+    drop_tag(stream, block);
+    if (block->uses == NULL && block->size <= front_block_bytes(stream) && front_push(pool, stream, block)) {
+        count_free(stream, block);
+        stream_unlock(stream);
+        return WEIR_OK;
+    }
+    return free_missed(pool, block, stream);
 }
 
 /* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
@@ -441,20 +502,15 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
         }
         stream_lock(stream);
     }
-    if (state_of(block) != BLOCK_LIVE) {
-        stream_unlock(stream);
-        return WEIR_ERR_INVALID;
-    }
-    return free_missed(pool, block, stream);
+    return free_other(pool, block, stream);
 }
 
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool && block->uses == NULL &&
                stream_lock_try(&stream->lock))) {
-        if (UNLIKELY(state_of(block) != BLOCK_LIVE)) {
-            stream_unlock(stream);
-            return WEIR_ERR_INVALID;
+        if (UNLIKELY(state_word(block) != BLOCK_LIVE)) {
+            return free_other(pool, block, stream);
         }
         if (UNLIKELY(block->size > front_block_bytes(stream) || !front_push(pool, stream, block))) {
             return free_missed(pool, block, stream);
@@ -478,6 +534,7 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
     if (live) {
         record_free(pool, block, WEIR_TRACE_NONE);
         count_free(owner, block);
+        drop_tag(owner, block);
         weir__order_free_idle(block);
     }
     stream_unlock(owner);

@@ -9,7 +9,12 @@
  *     vm_place.c where a request needs the least new memory (pure)
  *     block.c    descriptors and the table from address to block
  *     arena.c    arenas: a bump pointer over blocks of the pool
- *     inspect.c  walk, check, statistics, the out-of-memory record
+ *     inspect.c  walk, check, statistics
+ *     tag.c      who holds what
+ *     budget.c   the limits and the pressure callback
+ *     survey.c   what lies where at one moment, for whoever has to reason about it
+ *     oom.c      why a request failed and what would have helped
+ *     group.c    several blocks at once: all or none, and whether they would fit
  *
  * Locks: one per stream (stream_lock.h: held for a few instructions, or around a device call that does not block), one
  * per pool (of the same kind). Order: stream, then pool; never two streams at once, except in weir__pool_lock_all, which takes
@@ -68,10 +73,11 @@ struct weir_block {
     weir_stream *stream; /* allocated on */
     struct weir_use *uses;
     void *token; /* the strategy's */
-    _Atomic uint32_t state;
+    _Atomic uint32_t state; /* a weir_block_state, and above it the tag of a live block, so that one look tells a free
+                               that there is nothing to it */
 
     struct weir_use freed; /* the freeing stream's own pair, so that no free needs host memory */
-    weir_block *next;      /* in the list of unused or of pending blocks */
+    weir_block *next;      /* in the list of unused or of pending blocks, or of a group on its way to the caller */
     uint64_t id;           /* for the recorder; means nothing while nobody records */
     _Atomic(weir_block *) chain; /* in the index by address */
     _Atomic uint64_t pile;       /* bytes in the inbox from this block down */
@@ -119,6 +125,20 @@ struct stream_counters {
     uint64_t sizes[WEIR_SIZE_BUCKETS];
 };
 
+/* The same for the blocks of one tag. live blocks = allocs - frees, over all streams. */
+struct tag_counters {
+    uint64_t allocs;
+    uint64_t frees;
+    int64_t requested;
+    int64_t peak;
+};
+
+/* The tags of a pool, from the first on that gets a name. */
+struct pool_tags {
+    char *names[WEIR_TAGS];    /* by tag; written once, before the pool's tag_count covers them */
+    int64_t peaks[WEIR_TAGS]; /* under the pool's lock: sampled; of 0, untagged, always */
+};
+
 /* weir's own event on a stream. While `in_flight`, its completion means that the stream's ticks up to `tick` are done. */
 struct probe {
     weir_event *event;
@@ -134,12 +154,14 @@ struct weir_stream {
     uint64_t serial; /* never used twice in a pool */
     _Atomic uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody records */
     weir_lane lane; /* the stream's number, from 1 */
+    weir_tag tag;   /* of what weir_pool_alloc hands out; under the lock */
 
     /* From the lock's second line on, what is written under it: */
     _Alignas(64) struct stream_lock lock;
     _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
     uint64_t cached_bytes;
     struct stream_counters counters;
+    struct tag_counters *tags; /* by tag; NULL until the pool has one */
     struct probe probe;
     _Atomic(weir_block *) returned; /* taken out of the inbox and not looked at yet; others see whether there is any */
     _Alignas(64) struct front_slot front[FRONT_SLOTS];
@@ -190,6 +212,8 @@ struct weir_pool {
     _Atomic uint64_t front_limit; /* bytes a stream's front cache may hold now: a share of what is reserved */
     _Atomic(weir_recorder *) recorder;
     _Atomic uint64_t next_block_id;
+    _Atomic uint32_t tag_count; /* untagged included, so at least 1 */
+    struct pool_tags *tags;
 
     struct stream_lock lock;
     bool growing; /* one thread at a time takes memory from the device or gives it back: see region.c */
@@ -217,9 +241,14 @@ struct weir_pool {
 
     uint64_t wait_rounds; /* how many have begun: see weir__order_wait_round */
     uint64_t slow_frees; /* by callers: what another thread's failing request may not have seen */
-    uint64_t reserved_bytes;
+    uint64_t reserved_bytes; /* no limit, or reserved_bytes <= max(limit_bytes, over_limit_bytes) */
+    uint64_t over_limit_bytes; /* reserved since before the limit was set below it, and not yet given back; else 0 */
     uint64_t peak_reserved_bytes;
     uint64_t pending_bytes;
+    bool pressed;  /* the pressure callback has had nothing more to give at the present crossing of the soft limit */
+    bool pressing; /* it is being called */
+    uint64_t pressure_calls;
+    uint64_t soft_limit_growths;
     int64_t peak_requested; /* sampled at slow calls when there are several streams */
     int64_t peak_live;
     uint64_t served[WEIR_RUNG_COUNT];
@@ -306,9 +335,22 @@ static inline void count_free(weir_stream *stream, const weir_block *block)
     counters->live -= (int64_t)block->capacity;
 }
 
+#define BLOCK_STATE_BITS 8u
+#define BLOCK_STATE_MASK ((UINT32_C(1) << BLOCK_STATE_BITS) - 1)
+
+static inline uint32_t state_word(const weir_block *block)
+{
+    return atomic_load_explicit(&block->state, memory_order_relaxed);
+}
+
 static inline weir_block_state state_of(const weir_block *block)
 {
-    return (weir_block_state)atomic_load_explicit(&block->state, memory_order_relaxed);
+    return (weir_block_state)(state_word(block) & BLOCK_STATE_MASK);
+}
+
+static inline weir_tag tag_of(const weir_block *block)
+{
+    return state_word(block) >> BLOCK_STATE_BITS;
 }
 
 static inline uint64_t front_block_bytes(const weir_stream *stream)
@@ -333,7 +375,9 @@ struct request {
     uint64_t align;
     weir_block *block;         /* out */
     weir_status device_status; /* what the device last answered to a wish for memory */
+    weir_tag tag;
     uint64_t region_asked;     /* the smallest region asked for */
+    bool soft;                 /* the soft limit counts as the limit for the time being */
     bool limited;              /* the pool's own limit forbade growing */
     bool last_resort;          /* the device has refused: memory set apart for other kinds of requests will do */
     uint64_t ceiling;          /* with virtual memory: what may be reserved, as the device said; 0 = it has not */
@@ -406,6 +450,13 @@ weir_tick weir__clock_at(const weir_stream *stream, weir_lane lane);
 bool weir__region_grow(struct request *request, bool *again);
 /* Bytes that growing for the request would like to take. No lock is held. */
 uint64_t weir__region_wish(struct request *request);
+/* Pool lock held: the region the strategy would like for a request when so much is reserved, and the least that serves. */
+void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t align, uint64_t reserved, uint64_t *liked,
+                               uint64_t *least);
+/* What region sizes are multiples of. */
+uint64_t weir__region_granularity(const weir_pool *pool);
+/* weir_pool_trim for the pool's own ends: not a call that a recorder would see. */
+weir_status weir__region_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released);
 /* Gives back the region at `address` if it is idle; no lock is held. */
 weir_status weir__region_return_at(weir_pool *pool, uint64_t address);
 /* Gives back wholly free regions that nobody's work can touch, until `bytes` are returned or `keep` reserved remain.
@@ -480,9 +531,82 @@ struct live_sums {
     int64_t live;
 };
 
-/* Fills the pool's record of a failed request. No lock is held. */
-void weir__inspect_oom(const struct request *request);
 /* Remembers the peaks of live bytes when several streams share them out. No lock is held. Returns what is live. */
 uint64_t weir__inspect_sample(weir_pool *pool);
+
+/* --- tag.c --- */
+
+/* Stream lock held: the block, which is live, is counted under the tag, which is not 0; and no longer. */
+void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag);
+void weir__tag_drop(weir_stream *stream, weir_block *block);
+/* Stream lock held: what is counted under a tag no longer is. */
+static inline void drop_tag(weir_stream *stream, weir_block *block)
+{
+    if (UNLIKELY(tag_of(block) != 0)) {
+        weir__tag_drop(stream, block);
+    }
+}
+
+/* Pool lock held: room for counters on a stream that nobody knows yet; false without host memory. */
+bool weir__tag_prepare_locked(const weir_pool *pool, weir_stream *stream);
+/* Remembers peaks, as weir__inspect_sample does. No lock is held. */
+void weir__tag_sample(weir_pool *pool);
+/* Fills the record's holders. No lock is held. */
+void weir__tag_holders(weir_pool *pool, weir_oom_record *record);
+/* All locks held: the first broken rule of the counters; NULL. */
+const char *weir__tag_broken_locked(weir_pool *pool);
+void weir__tag_fini(weir_pool *pool);
+
+/* --- budget.c --- */
+
+/* Pool lock held: the most that may be reserved; with `soft` the lower limit counts. UINT64_MAX = no limit. */
+uint64_t weir__budget_limit_locked(const weir_pool *pool, bool soft);
+/* Pool lock held: what may be taken altogether, as far as anybody knows: the limit and the device's capacity. 0 = nobody
+ * knows. */
+uint64_t weir__budget_most_locked(const weir_pool *pool, bool soft);
+/* Pool lock held: reserved memory has changed. */
+void weir__budget_note_locked(weir_pool *pool, bool grown);
+bool weir__budget_has_soft(weir_pool *pool);
+/* Whether more is reserved than the limit, which can be when it was lowered, or the soft one. No lock is held. */
+bool weir__budget_over(weir_pool *pool, bool soft);
+/* The request can be served only above the soft limit: calls the callback, if it is its turn. True when it did something.
+ * No lock is held. */
+bool weir__budget_press(const struct request *request);
+
+/* --- survey.c --- */
+
+typedef enum survey_state {
+    SURVEY_FREE,  /* in the strategy */
+    SURVEY_LOOSE, /* a block that nobody holds: cached, in an inbox or pending */
+    SURVEY_TAKEN,
+    SURVEY_HOLE, /* addresses without memory */
+} survey_state;
+
+#define SURVEY_SEVERAL UINT32_MAX
+
+struct survey_piece {
+    uint64_t address;
+    uint64_t size;
+    uint64_t region;
+    uint64_t region_size;
+    uint32_t stuck; /* not taken: the stream whose unfinished work keeps the asking stream off; SURVEY_SEVERAL: more
+                       than one, or not known; 0 = none */
+    survey_state state;
+};
+
+/* Every range at one moment, by address; regions do not overlap, so each is a run of its own. */
+struct survey {
+    struct survey_piece *pieces;
+    size_t count;
+};
+
+/* As `stream` sees it. False without host memory. No lock is held. */
+bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey *survey);
+void weir__survey_fini(struct survey *survey);
+
+/* --- oom.c --- */
+
+/* Fills the pool's record of a failed request. No lock is held. */
+void weir__oom_explain(const struct request *request);
 
 #endif

@@ -17,7 +17,7 @@
  *   - Every number taken is published, so only the end of a recording has to tolerate a gap (a
  *     thread that was killed between the two).
  *
- * Cost of an event: a clock reading, one addition to a shared counter, 56 bytes written; no lock.
+ * Cost of an event: a clock reading, one addition to a shared counter, 64 bytes written; no lock.
  * A thread's first event for a recorder allocates its ring. The drain looks at every ring when the
  * next event comes from another thread.
  *
@@ -56,6 +56,7 @@ typedef struct entry {
     uint64_t address;
     uint32_t stream;
     weir_trace_kind kind;
+    weir_tag tag;
 } entry;
 
 /* Single producer (its thread), single consumer (the drain).
@@ -109,6 +110,7 @@ struct weir_recorder {
     weir__number_map live;    /* blocks that the trace has seen and not freed */
     weir__number_map streams; /* the pool's number -> ours + 1 */
     weir__number_map events;  /* address -> our number + 1 */
+    weir__number_map tags;    /* likewise, the pool's number -> ours; those in it have their @ line */
     size_t text_length;
     uint64_t text_events; /* events in `text`: lost when the sink refuses it */
     char text[TEXT_BYTES];
@@ -252,14 +254,15 @@ static void record(weir_recorder *recorder, entry event)
 }
 
 void weir__record_alloc(weir_recorder *recorder, uint64_t block_id, uint64_t size, uint64_t align,
-                        uint32_t stream_number, uint64_t address)
+                        uint32_t stream_number, uint64_t address, weir_tag tag)
 {
     record(recorder, (entry){.kind = WEIR_TRACE_ALLOC,
                              .id = block_id,
                              .size = size,
                              .align = align,
                              .address = address,
-                             .stream = stream_number});
+                             .stream = stream_number,
+                             .tag = tag});
 }
 
 void weir__record_free(weir_recorder *recorder, uint64_t block_id, uint32_t stream_number)
@@ -355,6 +358,21 @@ static bool renumber_stream(weir_recorder *recorder, uint32_t stream, uint32_t *
     return true;
 }
 
+/* A tag gets its line before the first event that has it. */
+static bool renumber_tag(weir_recorder *recorder, weir_tag tag, uint32_t *number)
+{
+    const size_t known = recorder->tags.count;
+    uint64_t found = WEIR_TRACE_NONE;
+    if (tag != 0 && !renumber(&recorder->tags, tag, &found)) {
+        return false;
+    }
+    if (recorder->tags.count > known) {
+        text_add(recorder, "@%" PRIu64 " %s\n", found, weir__tag_name(recorder->pool, tag));
+    }
+    *number = (uint32_t)found;
+    return true;
+}
+
 static bool is_live(const weir_recorder *recorder, uint64_t id)
 {
     return weir__number_map_get(&recorder->live, id) != 0;
@@ -405,7 +423,8 @@ static verdict translate(weir_recorder *recorder, const entry *event, uint32_t t
                                .size = event->size,
                                .extra = event->align,
                                .address = event->address};
-    if (!renumber_stream(recorder, event->stream, &line->stream)) {
+    if (!renumber_stream(recorder, event->stream, &line->stream) ||
+        !renumber_tag(recorder, event->tag, &line->tag)) {
         return DROP;
     }
     if (event->kind == WEIR_TRACE_SYNC) {
@@ -683,6 +702,7 @@ static void recorder_free(weir_recorder *recorder)
     weir__number_map_fini(&recorder->live);
     weir__number_map_fini(&recorder->streams);
     weir__number_map_fini(&recorder->events);
+    weir__number_map_fini(&recorder->tags);
     pthread_mutex_destroy(&recorder->lock);
     free(recorder->priors);
     free(recorder->source);

@@ -33,27 +33,42 @@ struct wish {
     uint64_t least;
 };
 
+uint64_t weir__region_granularity(const weir_pool *pool)
+{
+    const uint64_t granularity = weir__device_info(pool->device)->region_granularity_bytes;
+    /* Ranges tile their region in whole granules, so the region is made of them too. */
+    return granularity > pool->strategy->granule_bytes ? granularity : pool->strategy->granule_bytes;
+}
+
+void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t align, uint64_t reserved, uint64_t *liked,
+                               uint64_t *least)
+{
+    const uint64_t granule = pool->strategy->granule_bytes;
+    const uint64_t granularity = weir__region_granularity(pool);
+    /* A region starts at a multiple of the device's alignment: only what a larger one asks for has to be added. */
+    uint64_t aligned = weir__device_info(pool->device)->region_alignment_bytes;
+    aligned = aligned > granule ? aligned : granule;
+    const uint64_t over_align = align > aligned ? align - aligned : 0;
+    *liked = pool->strategy->region_size(pool->state, size, align, reserved, granularity);
+    *least = round_up(round_up(size, granule) + over_align, granularity);
+    if (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) {
+        *least = *liked; /* a model grows as its original does, or not at all */
+    }
+    /* A strategy whose wish does not fit into 64 bits has none. */
+    *liked = *liked < *least ? *least : *liked;
+}
+
+/* Above the soft limit no more is taken than is needed. */
 static bool make_wish(struct request *request, struct wish *wish)
 {
     weir_pool *pool = request->pool;
-    uint64_t granularity = weir__device_info(pool->device)->region_granularity_bytes;
-    /* Ranges tile their region in whole granules, so the region is made of them too. */
-    granularity = granularity > pool->strategy->granule_bytes ? granularity : pool->strategy->granule_bytes;
-    uint64_t room = pool->config.limit_bytes == 0 ? UINT64_MAX : pool->config.limit_bytes;
-    room = room > pool->reserved_bytes ? room - pool->reserved_bytes : 0;
-    /* A region starts at a multiple of the device's alignment: only what a larger one asks for has to be added. */
-    uint64_t aligned = weir__device_info(pool->device)->region_alignment_bytes;
-    aligned = aligned > pool->strategy->granule_bytes ? aligned : pool->strategy->granule_bytes;
-    uint64_t over_align = request->align > aligned ? request->align - aligned : 0;
-    wish->liked = pool->strategy->region_size(pool->state, request->size, request->align, pool->reserved_bytes,
-                                              granularity);
-    wish->least = round_up(round_up(request->size, pool->strategy->granule_bytes) + over_align, granularity);
-    if (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) {
-        wish->least = wish->liked; /* a model grows as its original does, or not at all */
-    }
-    /* A strategy whose wish does not fit into 64 bits has none. */
-    wish->liked = wish->liked < wish->least ? wish->least : wish->liked;
-    wish->liked = wish->liked > room ? wish->least : wish->liked;
+    const uint64_t reserved = pool->reserved_bytes;
+    const uint64_t limit = weir__budget_limit_locked(pool, request->soft);
+    const uint64_t soft = weir__budget_limit_locked(pool, true);
+    const uint64_t room = limit > reserved ? limit - reserved : 0;
+    const uint64_t soft_room = soft > reserved ? soft - reserved : 0;
+    weir__region_sizes_locked(pool, request->size, request->align, reserved, &wish->liked, &wish->least);
+    wish->liked = wish->liked > room || wish->liked > soft_room ? wish->least : wish->liked;
     request->limited = wish->least > room;
     return !request->limited;
 }
@@ -96,6 +111,7 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     if (pool->reserved_bytes > pool->peak_reserved_bytes) {
         pool->peak_reserved_bytes = pool->reserved_bytes;
     }
+    weir__budget_note_locked(pool, more > less);
     uint64_t share = pool->reserved_bytes / front_cache_share;
     uint64_t most = pool->config.front_cache_bytes;
     atomic_store_explicit(&pool->front_limit, share < most ? share : most, memory_order_relaxed);
@@ -322,15 +338,8 @@ static uint64_t return_down_to(weir_pool *pool, uint64_t keep, weir_status *stat
                             : weir__region_return_idle(pool, UINT64_MAX, keep, status);
 }
 
-weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released)
+weir_status weir__region_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released)
 {
-    if (pool == NULL || (flags & ~(uint32_t)WEIR_TRIM_WAIT) != 0) {
-        return WEIR_ERR_INVALID;
-    }
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL) {
-        weir__record_trim(recorder);
-    }
     weir_status status = WEIR_OK;
     (void)weir__order_flush(pool, NULL);
     (void)weir__order_poll(pool);
@@ -350,4 +359,16 @@ weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags,
         *released = bytes;
     }
     return status;
+}
+
+weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released)
+{
+    if (pool == NULL || (flags & ~(uint32_t)WEIR_TRIM_WAIT) != 0) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
+    if (recorder != NULL) {
+        weir__record_trim(recorder);
+    }
+    return weir__region_trim(pool, keep_bytes, flags, released);
 }

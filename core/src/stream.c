@@ -90,6 +90,10 @@ static weir_stream *new_place(weir_pool *pool)
         return NULL;
     }
     memset(stream, 0, sizeof(*stream));
+    if (!weir__tag_prepare_locked(pool, stream)) {
+        free(stream);
+        return NULL;
+    }
     weir__stream_lock_init(&stream->lock, (pool->config.flags & WEIR_POOL_SINGLE_THREADED) != 0);
     atomic_init(&stream->tick, 1);
     stream->owner = pool;
@@ -105,6 +109,7 @@ static void settle_in(weir_stream *place, void *native)
     place->native = native;
     place->serial = ++place->owner->next_serial;
     place->retired = false;
+    place->tag = 0;
     atomic_store_explicit(&place->front_block_bytes, weir__pool_front_block_bytes(place->owner), memory_order_relaxed);
     place->pool = place->owner;
 }

@@ -17,7 +17,8 @@
  * cannot be destroyed is a *spare*, which counts as reserved, is used first by the next growth and tried again by trim and
  * destroy. Nothing is unmapped that the host has not seen idle.
  *
- * Cost: one or two walks over the strategy, and two device calls per granule. One thread at a time.
+ * Cost: a walk around the strategy's holes, one or two over all its ranges when memory moves, and two device calls per
+ * granule. One thread at a time.
  */
 #include "pool_internal.h"
 #include "vm_place.h"
@@ -51,6 +52,7 @@ struct vm_span {
     uint64_t size;
     uint64_t reserved_address;
     uint64_t reserved_size;
+    uint64_t used; /* no granule from this one on has ever had memory */
     struct vm_granule granules[];
 };
 
@@ -88,6 +90,7 @@ struct vm_move {
 struct pool_vm {
     uint64_t granule; /* bytes */
     unsigned granule_shift;
+    bool walks_holes;      /* the strategy does */
     struct vm_span *spans; /* in the order in which they were reserved */
     size_t spares;         /* the first of move.handles, while nobody moves */
     size_t moving;         /* claimed granules that had memory */
@@ -138,6 +141,8 @@ weir_status weir__vm_init(weir_pool *pool)
     }
     pool->vm->granule = granule;
     pool->vm->granule_shift = (unsigned)__builtin_ctzll(granule);
+    pool->vm->walks_holes =
+        strategy->struct_size >= offsetof(weir_strategy_ops, walk_holes) + sizeof(strategy->walk_holes);
     return WEIR_OK;
 }
 
@@ -201,7 +206,8 @@ static bool see_hole(void *ctx, const weir_range_info *range)
     }
     struct vm_span *span = span_of(vm, range->address);
     check->broken = span == NULL || ((range->address | range->size) & (vm->granule - 1)) != 0;
-    for (uint64_t at = 0; !check->broken && at < range->size; at += vm->granule) {
+    const uint64_t used = check->broken ? 0 : span->address + (span->used << vm->granule_shift);
+    for (uint64_t at = 0; !check->broken && at < range->size && range->address + at < used; at += vm->granule) {
         const struct vm_granule *granule = granule_at(vm, span, range->address + at);
         check->broken = granule->handle != 0 || granule->token != NULL;
     }
@@ -216,7 +222,7 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
     uint64_t claimed = 0;
     for (const struct vm_span *span = vm->spans; span != NULL; span = span->next) {
         addresses += span->size;
-        for (uint64_t i = 0; i < span->size >> vm->granule_shift; i++) {
+        for (uint64_t i = 0; i < span->used; i++) {
             claimed += span->granules[i].token != NULL;
             mapped += span->granules[i].token == NULL && span->granules[i].handle != 0;
         }
@@ -249,6 +255,7 @@ static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
 {
     return (struct vm_view){
         .strategy = pool->strategy,
+        .walk_holes = pool->vm->walks_holes ? pool->strategy->walk_holes : NULL,
         .state = pool->state,
         .limits = limits,
         .lanes = pool->lanes,
@@ -429,7 +436,10 @@ static weir_status claim(weir_pool *pool, struct vm_move *move, uint64_t address
     const weir_status status =
         pool->strategy->claim(pool->state, address, vm->granule, limits, pool->lanes, &range);
     if (status == WEIR_OK) {
-        struct vm_granule *granule = granule_at(vm, span_of(vm, address), address);
+        struct vm_span *span = span_of(vm, address);
+        struct vm_granule *granule = granule_at(vm, span, address);
+        const uint64_t number = (uint64_t)(granule - span->granules);
+        span->used = number < span->used ? span->used : number + 1;
         granule->token = range.token;
         move->steps[move->holes + move->victims] =
             (struct vm_step){ .granule = granule, .address = address, .handle = granule->handle, .lane = lane };
@@ -568,49 +578,112 @@ static uint64_t budget(const struct request *request, uint64_t live)
     }
     const uint64_t peak = pool->peak_live > 0 ? (uint64_t)pool->peak_live : 0;
     const uint64_t most = live + request->size > peak ? live + request->size : peak;
-    const uint64_t spare = spare_granules << pool->vm->granule_shift;
+    const uint64_t spare = (uint64_t)spare_granules << pool->vm->granule_shift;
     return most + most / spare_share + (spare > SPARE_BYTES ? spare : SPARE_BYTES);
 }
 
-/* Pool lock held: decides where the granules of the window come from and claims all of them. False: refused. */
-static bool plan_move(struct request *request, const struct vm_window *window, uint64_t live)
+/* How the granules of a window would be had. */
+struct vm_plan {
+    struct vm_window window;
+    uint64_t creates;
+    uint64_t victims; /* idle granules that move */
+};
+
+/* Granules that may be created: at all, by the limit and by the device; and before idle ones move. */
+struct vm_room {
+    uint64_t by_limit;
+    uint64_t by_device;
+    uint64_t cheap;
+};
+
+static struct vm_room room_for(const struct request *request, uint64_t live)
+{
+    const weir_pool *pool = request->pool;
+    struct vm_room room = {
+        .by_limit = room_below(pool, weir__budget_limit_locked(pool, request->soft)),
+        .by_device = room_below(pool, request->ceiling),
+        .cheap = room_below(pool, budget(request, live)),
+    };
+    const uint64_t most = room.by_limit < room.by_device ? room.by_limit : room.by_device;
+    room.cheap = room.cheap < most ? room.cheap : most;
+    return room;
+}
+
+/* Pool lock held: spares first, then what is cheap, then idle granules, then more; false without host memory. */
+static bool weigh(struct request *request, const struct vm_room *room, struct vm_plan *plan)
 {
     weir_pool *pool = request->pool;
     struct pool_vm *vm = pool->vm;
-    const uint64_t by_limit = room_below(pool, pool->config.limit_bytes);
-    const uint64_t by_device = room_below(pool, request->ceiling);
-    const uint64_t room = by_limit < by_device ? by_limit : by_device;
-    const uint64_t cheap = room_below(pool, budget(request, live));
-    const uint64_t need = window->need > vm->spares ? window->need - vm->spares : 0;
-    uint64_t creates = need < room ? need : room;
-    creates = creates < cheap ? creates : cheap;
-    uint64_t victims = 0;
-    if (creates < need) {
+    const uint64_t need = plan->window.need > vm->spares ? plan->window.need - vm->spares : 0;
+    plan->creates = need < room->cheap ? need : room->cheap;
+    plan->victims = 0;
+    if (plan->creates < need) {
         const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, NULL));
         uint64_t idle = 0;
-        if (weir__vm_find_idle(&vm->scratch, &view, window, &idle) != WEIR_OK) {
+        if (weir__vm_find_idle(&vm->scratch, &view, &plan->window, &idle) != WEIR_OK) {
             request->broken = WEIR_ERR_NO_MEMORY;
             return false;
         }
-        victims = idle < need - creates ? idle : need - creates;
-        creates = need - victims;
+        plan->victims = idle < need - plan->creates ? idle : need - plan->creates;
+        plan->creates = need - plan->victims;
     }
-    request->region_asked = window->need << vm->granule_shift;
-    request->limited = creates > room && by_limit <= by_device;
-    if (creates > room) {
+    return true;
+}
+
+static weir_status find_window(struct request *request, bool frugal, struct vm_window *window)
+{
+    weir_pool *pool = request->pool;
+    const struct vm_wish wish = {
+        .size = round_up(request->size, pool->granule_mask + 1),
+        .align = request->align,
+        .last_resort = request->last_resort,
+        .frugal = frugal,
+    };
+    const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, request->stream));
+    const weir_status found = weir__vm_find_window(&pool->vm->scratch, &view, &wish, window);
+    request->broken = found == WEIR_ERR_NO_MEMORY ? found : request->broken;
+    return found;
+}
+
+/* Pool lock held: the best window; where idle granules are too few for it, the frugal one if that saves any. False:
+ * refused. */
+static bool make_plan(struct request *request, uint64_t live, struct vm_plan *plan)
+{
+    const struct vm_room room = room_for(request, live);
+    if (!weigh(request, &room, plan)) {
         return false;
     }
-    weir_status status = WEIR_ERR_NO_MEMORY;
-    if (prepare_move(vm, window->need, victims, creates)) {
-        status = claim_holes(pool, &vm->move, window, request->stream->lane);
-        status = status == WEIR_OK && victims > 0 ? claim_idle(pool, &vm->move, victims) : status;
+    if (plan->creates > room.cheap) {
+        struct vm_plan frugal = { .creates = 0 };
+        if (find_window(request, true, &frugal.window) != WEIR_OK || !weigh(request, &room, &frugal)) {
+            return false;
+        }
+        *plan = frugal.creates < plan->creates ? frugal : *plan;
     }
+    request->region_asked = plan->window.need << request->pool->vm->granule_shift;
+    request->limited = plan->creates > room.by_limit && room.by_limit <= room.by_device;
+    return plan->creates <= room.by_limit && plan->creates <= room.by_device;
+}
+
+/* Pool lock held: takes all granules of the plan from the strategy. False: no host memory. */
+static bool claim_plan(struct request *request, const struct vm_plan *plan)
+{
+    weir_pool *pool = request->pool;
+    struct pool_vm *vm = pool->vm;
+    const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, NULL));
+    uint64_t idle = 0;
+    weir_status status = plan->victims == 0 ? WEIR_OK : weir__vm_find_idle(&vm->scratch, &view, &plan->window, &idle);
+    if (!prepare_move(vm, plan->window.need, plan->victims, plan->creates)) {
+        status = WEIR_ERR_NO_MEMORY;
+    }
+    status = status == WEIR_OK ? claim_holes(pool, &vm->move, &plan->window, request->stream->lane) : status;
+    status = status == WEIR_OK && plan->victims > 0 ? claim_idle(pool, &vm->move, plan->victims) : status;
     if (status != WEIR_OK) {
         settle_move(pool, &vm->move);
         request->broken = status == WEIR_ERR_NO_MEMORY ? status : WEIR_ERR_INTERNAL;
         return false;
     }
-    vm->move.counts.moved = victims;
+    vm->move.counts.moved = plan->victims;
     return true;
 }
 
@@ -652,7 +725,7 @@ static bool is_hopeless(struct request *request)
     const weir_pool *pool = request->pool;
     const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
     const uint64_t least = round_up(request->size, pool->vm->granule);
-    request->limited = pool->config.limit_bytes != 0 && least > pool->config.limit_bytes;
+    request->limited = least > weir__budget_limit_locked(pool, request->soft);
     const bool too_large = capacity != 0 && least > capacity;
     if (request->limited || too_large) {
         request->region_asked = least;
@@ -662,20 +735,10 @@ static bool is_hopeless(struct request *request)
     return request->limited || too_large;
 }
 
-static weir_status find_window(struct request *request, const struct vm_wish *wish, struct vm_window *window)
-{
-    weir_pool *pool = request->pool;
-    const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, request->stream));
-    const weir_status found = weir__vm_find_window(&pool->vm->scratch, &view, wish, window);
-    request->broken = found == WEIR_ERR_NO_MEMORY ? found : request->broken;
-    return found;
-}
-
 /* Pool lock held on entry and exit; this thread is the one that grows. A device that refuses to create has said how much
  * it gives: the second plan moves idle memory instead. */
 static bool map_and_serve(struct request *request, uint64_t live)
 {
-    weir_pool *pool = request->pool;
     weir_rung rung = WEIR_RUNG_MAPPED;
     if (is_hopeless(request)) {
         return false;
@@ -684,27 +747,19 @@ static bool map_and_serve(struct request *request, uint64_t live)
         if (serve(request, rung)) {
             return true;
         }
-        struct vm_wish wish = {
-            .size = round_up(request->size, pool->granule_mask + 1),
-            .align = request->align,
-            .last_resort = request->last_resort,
-        };
-        struct vm_window window = { .need = 0 };
-        const weir_status found = find_window(request, &wish, &window);
+        struct vm_plan plan = { .creates = 0 };
+        const weir_status found = find_window(request, false, &plan.window);
         if (found == WEIR_ERR_LIMIT ? !add_span(request) : found != WEIR_OK) {
             return false;
         }
-        if (window.need == 0) {
+        if (plan.window.need == 0) {
             continue; /* a new span; or something has become free meanwhile */
         }
         const uint64_t before = request->ceiling;
-        wish.frugal = true;
-        if (!plan_move(request, &window, live) &&
-            (request->broken != WEIR_OK || find_window(request, &wish, &window) != WEIR_OK ||
-             !plan_move(request, &window, live))) {
+        if (!make_plan(request, live, &plan) || !claim_plan(request, &plan)) {
             return false;
         }
-        rung = pool->vm->move.victims > 0 ? WEIR_RUNG_REMAPPED : WEIR_RUNG_MAPPED;
+        rung = plan.victims > 0 ? WEIR_RUNG_REMAPPED : WEIR_RUNG_MAPPED;
         if (!carry_out(request) && request->ceiling == before) {
             return false;
         }
@@ -787,7 +842,7 @@ static void keep_first(weir_status *first, weir_status status)
 static void return_span(weir_pool *pool, struct vm_span *span, weir_status *first)
 {
     const struct pool_vm *vm = pool->vm;
-    for (uint64_t i = 0; i < span->size >> vm->granule_shift; i++) {
+    for (uint64_t i = 0; i < span->used; i++) {
         const uint64_t address = span->address + (i << vm->granule_shift);
         const weir_vm_handle handle = span->granules[i].handle;
         if (handle != 0) {

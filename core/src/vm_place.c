@@ -9,7 +9,8 @@
  * one more, which is not to be had anyway. (An alignment above a granule is a multiple of it; one below divides it.) The
  * fewest that could be moved are touched at the ends of a stretch, which are among these places.
  *
- * Cost: linear in the ranges, and per piece of a stretch in the pieces of a window.
+ * Cost: a window is linear in the holes and the free ranges around them, and per piece of a stretch in the pieces of a
+ * window; idle granules are linear in all ranges.
  */
 #include "vm_place.h"
 
@@ -67,6 +68,7 @@ struct window_search {
     const struct vm_wish *wish;
     bool failed; /* no host memory */
     size_t pieces;
+    uint64_t region; /* where the region of the pieces begins */
     struct vm_window best; /* end 0: none yet */
 };
 
@@ -108,7 +110,10 @@ static bool is_better(const struct window_search *search, const struct vm_window
     if (search->wish->frugal && window->own != best->own) {
         return window->own < best->own;
     }
-    return window->need != best->need ? window->need < best->need : window->run < best->run;
+    if (window->need != best->need || window->run != best->run) {
+        return window->need != best->need ? window->need < best->need : window->run < best->run;
+    }
+    return window->offset < best->offset;
 }
 
 /* A request at `address`, which lies in the stretch, would begin in piece `at` or before. */
@@ -130,6 +135,7 @@ static void consider(struct window_search *search, size_t at, uint64_t address, 
         .need = missing(search, at, address, address + size),
         .own = untouched(search, down(address, granule), up(address + size, granule)),
         .run = run,
+        .offset = address - search->region,
     };
     if (is_better(search, &window)) {
         search->best = window;
@@ -174,7 +180,8 @@ static bool see_window_range(void *ctx, const weir_range_info *range)
     const bool hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
     const bool free_memory = usable(search->view, range) && (search->wish->last_resort || !range->set_apart);
     struct vm_piece *last = search->pieces > 0 ? &scratch->pieces[search->pieces - 1] : NULL;
-    if (range->address == range->region_address || (!hole && !free_memory)) {
+    const bool follows = last != NULL && range->address == last->address + last->size;
+    if (!follows || range->address == range->region_address || (!hole && !free_memory)) {
         end_stretch(search);
         last = NULL;
     }
@@ -189,6 +196,7 @@ static bool see_window_range(void *ctx, const weir_range_info *range)
         search->failed = true;
         return false;
     }
+    search->region = range->region_address;
     scratch->pieces[search->pieces++] = (struct vm_piece){ range->address, range->size, hole };
     return true;
 }
@@ -197,7 +205,7 @@ weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_vie
                                  struct vm_window *window)
 {
     struct window_search search = { .scratch = scratch, .view = view, .wish = wish };
-    view->strategy->walk(view->state, see_window_range, &search);
+    (view->walk_holes != NULL ? view->walk_holes : view->strategy->walk)(view->state, see_window_range, &search);
     if (search.failed) {
         return WEIR_ERR_NO_MEMORY;
     }

@@ -3,7 +3,7 @@
  * Idea: with virtual memory a request that no free range holds can lie across holes: addresses of a region that have no
  * memory yet. A *window* is a place for it made of memory that is free and usable by the asking stream, and of holes. The
  * best window has the fewest granules to be mapped; of equals the one that extends the smallest free run, so that large
- * runs stay whole. The memory itself may come from *idle* granules elsewhere: wholly free ones that nobody's work touches.
+ * runs stay whole, and then the lowest. The memory itself may come from *idle* granules elsewhere: wholly free ones that nobody's work touches.
  * When these are too few for the best window, the *frugal* one is left: that in which the fewest granules lie that could
  * have been moved, because it makes most of granules that are in use in part.
  *
@@ -20,6 +20,7 @@
 /* What a walk is asked. Memory of lane l below `lanes` with a tick at or below limits[l] is usable. */
 struct vm_view {
     const weir_strategy_ops *strategy;
+    void (*walk_holes)(const void *state, weir_range_visitor visit, void *ctx); /* the strategy's, or NULL */
     const void *state;
     const weir_tick *limits;
     size_t lanes;
@@ -34,6 +35,7 @@ struct vm_window {
     uint64_t need; /* granules of it without memory */
     uint64_t own;  /* granules of it in which nothing lies that is in use: `need`, and those that might be moved */
     uint64_t run;  /* bytes of the free run that it extends; UINT64_MAX: it begins in a hole */
+    uint64_t offset; /* of `address` in its region */
 };
 
 /* Neighbouring idle granules. `lane` is theirs, or the open one when they are of several. */

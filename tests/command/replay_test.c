@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +83,70 @@ static void test_out_of_memory_is_a_result(void **state)
     assert_int_equal(result.peak_reserved_bytes, 8 * MIB);
     assert_int_equal(result.hazards, 0);
     replay_result_free(&result);
+}
+
+/* Who holds what is said in the words of the trace, whatever the strategy. */
+static void test_out_of_memory_names_the_holders(void **state)
+{
+    (void)state;
+    static const char text[] = "#wtr 1\n"
+                               "@3 weights\n"
+                               "@9 kv cache\n"
+                               "p 0 2097152 0 0x1000\n"
+                               "a 0 1 4194304 0 0 @3\n"
+                               "a 1 2 2097152 0 0 @9\n"
+                               "a 2 3 8388608 0 0 @9\n";
+    struct replay_options options = { .capacity = 12 * MIB };
+    for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
+        if (s->models_padding) {
+            continue; /* takes regions that this device does not have */
+        }
+        struct replay_result result = replay(text, s->name, options);
+        const weir_oom_record *record = &result.oom.record;
+        assert_true(result.oom.happened);
+        assert_int_equal(record->failure, 1);
+        assert_string_equal(record->tag_name, "kv cache");
+        assert_int_equal(record->holder_count, 3);
+        assert_string_equal(record->holders[0].name, "weights");
+        assert_int_equal(record->holders[0].requested_bytes, 4 * MIB);
+        const bool kv_first = strcmp(record->holders[1].name, "kv cache") == 0;
+        assert_string_equal(record->holders[kv_first ? 2 : 1].name, "before the window");
+        assert_true(record->advice_count > 0);
+        replay_result_free(&result);
+    }
+}
+
+/* A trace may have more tags than a pool: those that hold the least share one. */
+static void test_too_many_tags_share_one(void **state)
+{
+    (void)state;
+    enum { tags = 300 };
+    char *text = calloc(1, 64 * 1024);
+    assert_non_null(text);
+    char *at = text + sprintf(text, "#wtr 1\n");
+    for (int i = 0; i < tags; i++) {
+        at += sprintf(at, "@%d %s%d\n", i,
+                      i == 7 ? "a name that is rather longer than what a pool takes as a name, so it is cut " : "site ",
+                      i);
+    }
+    for (int i = 0; i < tags; i++) { /* the first ones are the largest */
+        at += sprintf(at, "a %d %d %d 0 0 @%d\n", i, i, 512 * (i == 7 ? 1000 : tags - i), i);
+    }
+    at += sprintf(at, "a %d %d %llu 0 0\n", tags, tags, 64ull << 20);
+    struct replay_options options = { .capacity = 64 * MIB };
+    struct replay_result result = replay(text, "caching", options);
+    const weir_oom_record *record = &result.oom.record;
+    assert_true(result.oom.happened);
+    assert_string_equal(record->tag_name, "untagged");
+    /* The 254th and later ones hold 47 x 48 / 2 x 512 bytes together. */
+    assert_string_equal(record->holders[0].name, "other");
+    assert_int_equal(record->holders[0].requested_bytes, 47 * 48 / 2 * 512);
+    assert_int_equal(record->holders[0].blocks, 47);
+    assert_int_equal(strlen(record->holders[1].name), WEIR_TAG_NAME_BYTES - 1);
+    assert_string_equal(record->holders[1].name + WEIR_TAG_NAME_BYTES - 4, "...");
+    assert_string_equal(record->holders[2].name, "site 0");
+    replay_result_free(&result);
+    free(text);
 }
 
 /* Block 0 is used by a long kernel on stream 1 and freed on stream 0 at once; block 1 then asks for the same size. */
@@ -180,7 +245,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_and_peaks),     cmocka_unit_test(test_size_zero_is_one),
-        cmocka_unit_test(test_out_of_memory_is_a_result), cmocka_unit_test(test_uses_are_honoured),
+        cmocka_unit_test(test_out_of_memory_is_a_result), cmocka_unit_test(test_out_of_memory_names_the_holders),
+        cmocka_unit_test(test_too_many_tags_share_one), cmocka_unit_test(test_uses_are_honoured),
         cmocka_unit_test(test_ignored_uses_are_found), cmocka_unit_test(test_events_carry_order),
         cmocka_unit_test(test_several_devices),      cmocka_unit_test(test_trim_and_capacity),
         cmocka_unit_test(test_repeats),

@@ -86,6 +86,19 @@ good '#wtr 1' import good.wtr.gz
 good 'event' replay "$small" --capacity 40MiB --strategy caching,pytorch,direct
 grep -q 'ran out of memory' out || complain 'an out-of-memory event is not explained'
 
+# Whoever runs out is told who holds the memory, by the trace's tags, and what would do, in all three forms. A tag that is
+# no UTF-8 spoils none of them.
+printf '#wtr 1\n@0 weights \377\n@1 pages\na 0 0 4194304 0 0 @0\na 1 1 4194304 0 0 @1\na 2 2 4194304 0 0 @1\n' >full.wtr
+good 'ran out of memory at event 2: 4.00 MiB asked on stream 1 for pages' replay full.wtr -s caching -c 8MiB
+grep -q 'held by   4.00 MiB in 1 block: ' out || complain 'the holders are not named'
+grep -q 'would do  have 4.00 MiB free on the device' out || complain 'there is no advice'
+grep -q 'or        free 1 block, 4.00 MiB, between 0x' out || complain 'there is no other advice'
+good '"kind": "FREE_BLOCKS"' replay full.wtr -s caching -c 8MiB --json
+grep -q '"tag": "weights ?"' out || complain 'the JSON does not name the holder'
+grep -q '"kind": "RAISE_LIMIT"' <("$weir" replay full.wtr -s caching -l 8MiB --json) || complain 'the limit is no advice'
+good 'report: ' replay full.wtr -s caching -c 8MiB --report full.html
+grep -q 'would do  have 4.00 MiB' full.html || complain 'the page has no report of running out'
+
 # More than any device has is out of memory, not a broken input; a device that cannot be simulated is one.
 printf '#wtr 1\na 0 0 18446744073709551615 0 0\n' >absurd.wtr
 good 'more than any device has' replay absurd.wtr --strategy caching,pytorch,direct

@@ -463,6 +463,54 @@ static void require_stats(const struct rig *rig)
     }
 }
 
+struct hole_walk {
+    const struct rig *rig;
+    size_t next;  /* index in `seen` that must come next; 0: a run begins */
+    size_t shown;
+};
+
+static bool is_free(const struct rig *rig, size_t i, size_t region)
+{
+    return i < rig->seen.count && rig->seen.at[i].region == region && !rig->seen.at[i].taken;
+}
+
+static bool note_hole(void *ctx, const weir_range_info *info)
+{
+    struct hole_walk *walk = ctx;
+    const struct rig *rig = walk->rig;
+    size_t i = 0;
+    while (i < rig->seen.count && rig->seen.at[i].address != info->address) {
+        i++;
+    }
+    REQUIRE(rig, i < rig->seen.count && rig->seen.at[i].size == info->size && !info->taken &&
+                     rig->seen.at[i].lane == info->lane && rig->seen.at[i].tick == info->tick,
+            "walk_holes shows a range that walk does not");
+    const size_t region = rig->seen.at[i].region;
+    const bool begins = i == 0 || !is_free(rig, i - 1, region);
+    REQUIRE(rig, walk->next == 0 ? begins : i == walk->next, "walk_holes shows a run in pieces");
+    walk->next = is_free(rig, i + 1, region) ? i + 1 : 0;
+    walk->shown++;
+    return true;
+}
+
+/* Every run of free neighbours with a hole in it, as walk shows it, and no other. */
+static void require_holes(const struct rig *rig)
+{
+    struct hole_walk walk = {.rig = rig};
+    size_t expected = 0;
+    for (size_t i = 0; i < rig->seen.count;) {
+        const size_t first = i;
+        bool hole = false;
+        while (is_free(rig, i, rig->seen.at[first].region)) {
+            hole |= rig->seen.at[i++].lane == WEIR_LANE_UNMAPPED;
+        }
+        expected += hole ? i - first : 0;
+        i += i == first ? 1 : 0;
+    }
+    rig->ops->walk_holes(rig->state, note_hole, &walk);
+    REQUIRE(rig, walk.next == 0 && walk.shown == expected, "walk_holes leaves something out, or shows it twice");
+}
+
 /* After every call. */
 static void compare(struct rig *rig)
 {
@@ -474,6 +522,9 @@ static void compare(struct rig *rig)
         require_same_ranges(rig);
     }
     require_stats(rig);
+    if (rig->ops->walk_holes != NULL) {
+        require_holes(rig);
+    }
     const char *why = "check failed without a reason";
     weir_status status = rig->ops->check(rig->state, &why);
     REQUIRE(rig, status == WEIR_OK, why);
@@ -1043,6 +1094,46 @@ static void tiny_regions_fill_and_refill(void **state)
         }
         stop(&rig);
     }
+}
+
+/* WEIR_STRATEGY_CUTS_ENDS: a region serves as many requests of the size it was added for as it is times as large, and what
+ * is left of it stays in one piece, also among other sizes. */
+static void ends_are_cut_if_promised(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, ASCENDING);
+    if ((rig.ops->flags & WEIR_STRATEGY_CUTS_ENDS) == 0) {
+        stop(&rig);
+        return;
+    }
+    const uint64_t granule = rig.ops->granule_bytes;
+    static const uint64_t sizes[] = {1, 511, 512, 513, 5000, 65536, 100000, 3 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const uint64_t whole = (sizes[i] + granule - 1) / granule * granule;
+        const size_t region = add_region(&rig, 9 * whole + (whole - granule), sizes[i], 1, granule, 0);
+        void *tokens[16] = {NULL};
+        unsigned served = 0;
+        while (served < 16 && (tokens[served] = alloc(&rig, 1, WEIR_TICK_MAX,
+                                                      served % 3 == 2 && whole > granule ? sizes[i] - granule + 1
+                                                                                         : sizes[i],
+                                                      1, NULL)) != NULL) {
+            unsigned pieces = 0;
+            for (size_t k = 0; k < rig.book.count; k++) {
+                pieces += rig.book.at[k].region == region && !rig.book.at[k].taken;
+            }
+            REQUIRE(&rig, pieces <= 1, "a request was cut out of the middle");
+            served++;
+        }
+        REQUIRE(&rig, served >= 9, "a region holds fewer requests than it is times as large");
+        while (served > 0) {
+            free_token(&rig, tokens[--served], 1);
+        }
+        weir_tick limits[LANES];
+        set_limits(limits, WEIR_TICK_MAX);
+        assert_true(remove_region(&rig, region, limits, LANES));
+    }
+    stop(&rig);
 }
 
 /* Adjacent regions are two: nothing is handed out across the border, and both can go. */
@@ -1883,6 +1974,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sizes_around_powers_of_two),
         cmocka_unit_test(one_fit_in_a_crowd),
         cmocka_unit_test(tiny_regions_fill_and_refill),
+        cmocka_unit_test(ends_are_cut_if_promised),
         cmocka_unit_test(regions_never_merge),
         cmocka_unit_test(free_merges_in_every_order),
         cmocka_unit_test(merging_keeps_the_later_tick),

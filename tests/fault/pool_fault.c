@@ -17,6 +17,7 @@
  */
 #include <weir/adaptor.h>
 #include <weir/arena_strategy.h>
+#include <weir/budget.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/routing.h>
@@ -67,6 +68,7 @@ struct world {
     weir_stream *stream[lanes];
     struct held held[most_blocks];
     unsigned blocks;
+    weir_tag tag; /* 0 while there was no memory to name one */
 };
 
 enum { with_caching, with_size_class, with_routing, with_arena, with_caching_vm, with_size_class_vm, strategies };
@@ -196,7 +198,8 @@ static struct held *take(struct world *w, unsigned lane, uint64_t size, uint64_t
     if (w->blocks == most_blocks) {
         return NULL;
     }
-    const weir_status status = POOL(weir_pool_alloc(w->pool, w->stream[lane], size, align, &block));
+    const weir_tag tag = size % 2048 == 0 ? w->tag : 0;
+    const weir_status status = POOL(weir_pool_alloc_tagged(w->pool, w->stream[lane], size, align, tag, &block));
     must(w, expected(status) && (status == WEIR_OK) == (block != NULL));
     if (status != WEIR_OK) {
         judge(w);
@@ -309,6 +312,58 @@ static void renew_lane(struct world *w, unsigned lane)
     open_lane(w, lane);
 }
 
+/* --- budgets --- */
+
+static void name_tag(struct world *w)
+{
+    const weir_status status = POOL(weir_pool_tag(w->pool, "pages", &w->tag));
+    must(w, status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
+    must(w, (status == WEIR_OK) == (w->tag == 1));
+    judge(w);
+}
+
+/* What would fit in a moment when nothing fails is what the answer says. */
+static void ask(struct world *w)
+{
+    const uint64_t sizes[] = { REGION, 3000, 2 * REGION };
+    bool fits = false;
+    const weir_status status =
+        POOL(weir_pool_would_fit(w->pool, w->stream[0], sizes, 1 + below(w, 3), &fits, NULL));
+    must(w, status == WEIR_OK || (status == WEIR_ERR_NO_MEMORY && !fits));
+    judge(w);
+}
+
+/* All of them or none, whatever fails on the way. */
+static void take_many(struct world *w, unsigned lane)
+{
+    const uint64_t sizes[] = { 4096, REGION, 1000 };
+    weir_block *blocks[3] = { NULL };
+    if (w->blocks + 3 > most_blocks) {
+        return;
+    }
+    const weir_status status = POOL(weir_pool_alloc_many(w->pool, w->stream[lane], sizes, 3, w->tag, blocks));
+    must(w, expected(status));
+    for (unsigned i = 0; i < 3; i++) {
+        must(w, (blocks[i] != NULL) == (status == WEIR_OK));
+        if (status == WEIR_OK) {
+            w->held[w->blocks++] = (struct held){ blocks[i], sizes[i], lane };
+            weir_sim_block_alloc(w->sim, weir_block_address(blocks[i]), weir_block_capacity(blocks[i]),
+                                 w->native[lane], "alloc_many");
+        }
+    }
+    judge(w);
+}
+
+static void set_limits(struct world *w, uint64_t soft, uint64_t hard)
+{
+    const weir_status status = POOL(weir_pool_set_limits(w->pool, soft, hard));
+    weir_stats stats = WEIR_STATS_INIT;
+    must(w, expected(status));
+    ok(w, weir_pool_stats(w->pool, &stats));
+    must(w, stats.limit_bytes == hard && stats.soft_limit_bytes == soft); /* whatever could not go back */
+    judge(w);
+}
+
 /* --- the scenario --- */
 
 /* Every rung of the ladder and every upkeep call at least once. */
@@ -348,6 +403,17 @@ static void script(struct world *w)
     trim(w, 0, WEIR_TRIM_WAIT);
     renew_lane(w, 2);
     scatter(w);
+    name_tag(w);
+    set_limits(w, 2 * REGION, 4 * REGION);
+    take_many(w, 0);
+    (void)take(w, 1, 2 * REGION, 0); /* above the soft limit */
+    ask(w);
+    set_limits(w, REGION, REGION); /* below what is held */
+    while (w->blocks > 0) {
+        give(w, 0);
+    }
+    take_many(w, 1);
+    set_limits(w, 0, 0);
 }
 
 /* Live blocks in every second granule; what is free between them is asked for in one piece, twice: with work pending on
@@ -397,8 +463,14 @@ static void random_call(struct world *w)
         hint(w, lane, (lane + 1) % lanes);
     } else if (dice < 92) {
         trim(w, below(w, CAPACITY), dice < 90 ? WEIR_TRIM_WAIT : 0);
-    } else if (dice < 95) {
+    } else if (dice < 94) {
         renew_lane(w, lane);
+    } else if (dice < 95) {
+        ask(w);
+    } else if (dice < 96) {
+        take_many(w, lane);
+    } else if (dice < 97) {
+        set_limits(w, below(w, 2) * REGION, below(w, 3) * 2 * REGION + REGION);
     } else {
         weir_sim_advance(w->sim, below(w, 300000));
     }
@@ -411,6 +483,7 @@ static void prove_health(struct world *w)
         give(w, 0);
     }
     struct held *all = NULL;
+    set_limits(w, 0, 0);
     for (int tries = 0; tries < 2 && all == NULL; tries++) {
         all = take(w, 0, CAPACITY, 0);
     }

@@ -2,8 +2,8 @@
  *
  * Each worker has streams of its own, allocates, works and frees on them, retires them now and then, and hands blocks
  * to other workers through a queue, with an event that orders the next user behind the last. Who gets one works on with
- * it, or frees it on the stream that it came from. One more thread walks, checks, trims, reads statistics and looks up
- * addresses all the while. Nothing may be found by the auditor, check must pass at every moment, and nothing may be lost.
+ * it, or frees it on the stream that it came from. One more thread walks, checks, trims, reads statistics, looks up
+ * addresses, names tags, changes limits and asks what would fit all the while. Nothing may be found by the auditor, check must pass at every moment, and nothing may be lost.
  * That there is no data race is for a thread sanitizer to say, with this as its program.
  *
  * In the second test all workers feed the same streams. In the third each feeds one and hands all its blocks to its
@@ -21,6 +21,7 @@
  *
  * and there: WEIR_THREADS (4) workers over WEIR_STREAMS (8) streams, for WEIR_SECONDS each test instead of so many rounds.
  */
+#include <weir/budget.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
@@ -34,7 +35,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { most_workers = 64, most_streams = 64, most_held = 12, queue_slots = 32, pass_slots = 1024, pass_at_once = 32, growths = 3 };
@@ -172,7 +175,8 @@ static void take(struct worker *w, uint64_t size)
 {
     struct fed_stream *stream = some_stream(w);
     weir_block *block = NULL;
-    const weir_status status = weir_pool_alloc(w->shared->pool, stream->stream, size, 0, &block);
+    const weir_tag tag = (weir_tag)below(w, 4); /* 0: none; the others have names from the start */
+    const weir_status status = weir_pool_alloc_tagged(w->shared->pool, stream->stream, size, 0, tag, &block);
     if (status != WEIR_OK) {
         w->refused++;
         expect(w, w->shared->may_fail && status == WEIR_ERR_NO_MEMORY);
@@ -180,6 +184,7 @@ static void take(struct worker *w, uint64_t size)
     }
     w->allocs++;
     expect(w, weir_block_size(block) == size && weir_block_capacity(block) >= size);
+    expect(w, weir_block_tag(block) == tag);
     weir_sim_block_alloc(w->shared->sim, weir_block_address(block), weir_block_capacity(block),
                          stream->native, "alloc");
     atomic_store(&w->shared->address, weir_block_address(block));
@@ -415,6 +420,24 @@ static bool count_bytes(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
+/* New names while others count under the old ones, new limits while others take memory, and questions. */
+static void look_at_budget(struct worker *w, weir_stream *stream, uint64_t turn)
+{
+    struct shared *shared = w->shared;
+    const uint64_t sizes[] = { 4 * KIB, 64 * KIB, 100 };
+    char name[16];
+    weir_tag tag = 0;
+    weir_tag_stats stats = WEIR_TAG_STATS_INIT;
+    bool fits = false;
+    (void)snprintf(name, sizeof(name), "tag %u", (unsigned)(turn % 200));
+    expect(w, weir_pool_tag(shared->pool, name, &tag) == WEIR_OK);
+    expect(w, strcmp(weir_pool_tag_name(shared->pool, tag), name) == 0);
+    expect(w, weir_pool_tag_stats(shared->pool, 1, &stats) == WEIR_OK);
+    expect(w, stats.peak_requested_bytes >= stats.requested_bytes);
+    expect(w, weir_pool_would_fit(shared->pool, stream, sizes, 3, &fits, NULL) == WEIR_OK);
+    expect(w, weir_pool_set_limits(shared->pool, below(w, 2) * 256 * KIB, (1 + below(w, 2)) * 512 * KIB) == WEIR_OK);
+}
+
 static void look(struct worker *w, uint64_t turn)
 {
     struct shared *shared = w->shared;
@@ -441,8 +464,11 @@ static void look(struct worker *w, uint64_t turn)
 static void *look_on(void *ctx)
 {
     struct worker *w = ctx;
+    struct fed_stream own = { 0 }; /* to ask for */
+    expect(w, open_stream(w->shared, &own));
     for (uint64_t turn = 0; !atomic_load(&w->shared->done); turn++) {
         look(w, turn);
+        look_at_budget(w, own.stream, turn);
         if (turn / 64 % 2 == 0) {
             (void)sched_yield();
         } else {
@@ -535,6 +561,13 @@ static void judge(struct shared *shared, struct worker *all)
     assert_int_equal(allocs, frees);
     assert_int_equal(stats.live_bytes, 0);
     assert_int_equal(stats.requested_bytes, 0);
+    for (weir_tag tag = 0; tag < 4; tag++) {
+        weir_tag_stats held = WEIR_TAG_STATS_INIT;
+        assert_int_equal(weir_pool_tag_stats(shared->pool, tag, &held), WEIR_OK);
+        assert_int_equal(held.blocks, 0);
+        assert_int_equal(held.requested_bytes, 0);
+        assert_int_equal(held.allocs, held.frees);
+    }
     if (weir_pool_check(shared->pool, &why) != WEIR_OK) {
         print_error("check: %s\n", why);
         fail();
@@ -577,6 +610,11 @@ static void start(struct shared *shared, uint64_t granularity, uint64_t capacity
     config.growth = growth;
     config.flags = shared->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0;
     assert_int_equal(weir_pool_create(&config, &shared->pool), WEIR_OK);
+    for (unsigned i = 1; i < 4; i++) {
+        const char name[2] = { (char)('a' + i), '\0' };
+        weir_tag tag = 0;
+        assert_int_equal(weir_pool_tag(shared->pool, name, &tag), WEIR_OK);
+    }
     assert_int_equal(pthread_mutex_init(&shared->mutex, NULL), 0);
     shared->deadline_ns = seconds != 0 ? now_ns() + seconds * 1000000000u / (2 * growths) : 0;
 }

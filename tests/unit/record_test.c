@@ -47,6 +47,12 @@ const weir_device_info *weir__pool_device_info(const weir_pool *pool)
     return &pool->info;
 }
 
+const char *weir__tag_name(const weir_pool *pool, weir_tag tag)
+{
+    (void)pool;
+    return tag == 7 ? "kv cache" : "weights";
+}
+
 weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
                                     void (*live)(void *ctx, uint64_t block_id, uint64_t size,
                                                  uint32_t stream_number, uint64_t address),
@@ -138,7 +144,7 @@ static size_t count_text(const output *out, const char *what)
     return count;
 }
 
-/* The body without its times, which differ from run to run: "a 5 1 ..." becomes "a 1 ...". */
+/* The body without its times, which differ from run to run: "a 5 1 ..." becomes "a 1 ...". Lines p and @ have none. */
 static void strip_times(const output *out, char *body, size_t size)
 {
     size_t length = 0;
@@ -148,7 +154,7 @@ static void strip_times(const output *out, char *body, size_t size)
         if (*line == '#') {
             continue;
         }
-        if (*line != 'p') {
+        if (*line != 'p' && *line != '@') {
             body[length++] = *line;
             from = line + 2 + strspn(line + 2, "0123456789");
         }
@@ -212,8 +218,8 @@ static void test_every_kind_of_line(void **state)
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
     int vendor_event = 0;
-    weir__record_alloc(recorder, 101, 4096, 0, 17, 0x5000);
-    weir__record_alloc(recorder, 102, 77, 64, 9, 0);
+    weir__record_alloc(recorder, 101, 4096, 0, 17, 0x5000, 0);
+    weir__record_alloc(recorder, 102, 77, 64, 9, 0, 0);
     weir__record_use(recorder, 101, 9);
     weir__record_event(recorder, WEIR_TRACE_RECORD, &pool, 17);
     weir__record_event(recorder, WEIR_TRACE_WAIT, &pool, 9);
@@ -241,6 +247,27 @@ static void test_every_kind_of_line(void **state)
     free(out.text);
 }
 
+/* Tags are numbered as they appear too, and have a line of their own before. */
+static void test_tags_are_named_once(void **state)
+{
+    (void)state;
+    weir_pool pool = pool_new();
+    output out = output_new();
+    weir_recorder *const recorder = start(&pool, &out, 0);
+    weir__record_alloc(recorder, 1, 512, 0, 0, 0, 0);
+    weir__record_alloc(recorder, 2, 512, 0, 0, 0, 9);
+    weir__record_alloc(recorder, 3, 512, 0, 0, 0, 7);
+    weir__record_alloc(recorder, 4, 512, 0, 0, 0, 9);
+    assert_int_equal(stop(recorder), 0);
+    assert_body(&out, "a 1 512 0 0\n"
+                      "@0 weights\n"
+                      "a 2 512 0 0 @0\n"
+                      "@1 kv cache\n"
+                      "a 3 512 0 0 @1\n"
+                      "a 4 512 0 0 @0\n");
+    free(out.text);
+}
+
 static uint64_t now_ns(void)
 {
     struct timespec now;
@@ -256,7 +283,7 @@ static void test_times_count_from_the_start(void **state)
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
     for (uint64_t id = 1; id <= 1000; id++) {
-        weir__record_alloc(recorder, id, 1, 0, 0, 0);
+        weir__record_alloc(recorder, id, 1, 0, 0, 0, 0);
     }
     const uint64_t elapsed = now_ns() - before;
     assert_int_equal(stop(recorder), 0);
@@ -289,7 +316,7 @@ static void test_prior_blocks_in_address_order(void **state)
     pool.live_count = 3;
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
-    weir__record_alloc(recorder, 1, 10, 0, 8, 0x1000); /* was under way: known already */
+    weir__record_alloc(recorder, 1, 10, 0, 8, 0x1000, 0); /* was under way: known already */
     weir__record_use(recorder, 2, 8);
     weir__record_free(recorder, 3, 7);
     assert_int_equal(stop(recorder), 0);
@@ -334,7 +361,7 @@ static void test_full_ring_drops_and_counts(void **state)
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 3); /* rounded up to 4 */
     for (uint64_t id = 1; id <= 6; id++) {
-        weir__record_alloc(recorder, id, id, 0, 0, 0);
+        weir__record_alloc(recorder, id, id, 0, 0, 0, 0);
     }
     drain(recorder, 2);
     /* 5 and 6 were lost, so what follows of them makes no sense and goes too. */
@@ -362,7 +389,7 @@ static void test_ring_is_used_again_and_again(void **state)
     weir_recorder *const recorder = start(&pool, &out, 4);
     for (uint64_t id = 1; id <= 999; id += 3) {
         for (uint64_t i = id; i < id + 3; i++) {
-            weir__record_alloc(recorder, i, 1, 0, 0, 0);
+            weir__record_alloc(recorder, i, 1, 0, 0, 0, 0);
         }
         drain(recorder, 0);
     }
@@ -379,10 +406,10 @@ static void test_sink_that_fails(void **state)
     output out = output_new();
     out.refuse_after = 1;
     weir_recorder *const recorder = start(&pool, &out, 0);
-    weir__record_alloc(recorder, 1, 1, 0, 0, 0);
+    weir__record_alloc(recorder, 1, 1, 0, 0, 0, 0);
     drain(recorder, 0);
-    weir__record_alloc(recorder, 2, 1, 0, 0, 0);
-    weir__record_alloc(recorder, 3, 1, 0, 0, 0);
+    weir__record_alloc(recorder, 2, 1, 0, 0, 0, 0);
+    weir__record_alloc(recorder, 3, 1, 0, 0, 0, 0);
     uint64_t lost = 0;
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_ERR_DEVICE);
     assert_int_equal(lost, 2); /* were in the text that it refused */
@@ -449,7 +476,7 @@ static void *record_one(void *ctx)
     if (event->free) {
         weir__record_free(event->recorder, event->id, 0);
     } else {
-        weir__record_alloc(event->recorder, event->id, 1, 0, 0, 0);
+        weir__record_alloc(event->recorder, event->id, 1, 0, 0, 0, 0);
     }
     return NULL;
 }
@@ -461,9 +488,9 @@ static void test_order_across_threads(void **state)
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
     /* The block changes hands: each event is on another thread than the one before. */
-    weir__record_alloc(recorder, 1, 1, 0, 0, 0);
+    weir__record_alloc(recorder, 1, 1, 0, 0, 0, 0);
     on_another_thread(record_one, &(one_event){.recorder = recorder, .id = 1, .free = true});
-    weir__record_alloc(recorder, 2, 1, 0, 0, 0);
+    weir__record_alloc(recorder, 2, 1, 0, 0, 0, 0);
     on_another_thread(record_one, &(one_event){.recorder = recorder, .id = 3});
     weir__record_free(recorder, 3, 0);
     on_another_thread(record_one, &(one_event){.recorder = recorder, .id = 2, .free = true});
@@ -526,7 +553,7 @@ static void *step(void *ctx)
     pthread_mutex_lock(&self->lock);
     while (!self->end) {
         if (self->recorder != NULL) {
-            weir__record_alloc(self->recorder, self->id, 1, 0, 0, 0);
+            weir__record_alloc(self->recorder, self->id, 1, 0, 0, 0, 0);
             self->recorder = NULL;
             pthread_cond_broadcast(&self->changed);
         }
@@ -596,7 +623,7 @@ static void test_ended_recorders_leave_nothing_behind(void **state)
     size_t before = 0;
     for (uint64_t round = 0; round < 3000; round++) {
         weir_recorder *const recorder = start(&pool, &out, 1);
-        weir__record_alloc(recorder, 1, 1, 0, 0, 0);
+        weir__record_alloc(recorder, 1, 1, 0, 0, 0, 0);
         assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_ERR_DEVICE);
         before = round == 10 ? bytes_in_use() : before;
     }
@@ -616,7 +643,7 @@ static void test_two_pools_at_once(void **state)
         recorders[i] = start(&pools[i], &outs[i], 64);
     }
     for (uint64_t id = 1; id <= 20; id++) {
-        weir__record_alloc(recorders[id % 2], id, 1, 0, 0, 0);
+        weir__record_alloc(recorders[id % 2], id, 1, 0, 0, 0, 0);
         make_step(&other, recorders[(id + 1) % 2], 100 + id);
     }
     for (int i = 0; i < 2; i++) {
@@ -653,7 +680,7 @@ static void *work_in_crowd(void *ctx)
     for (int i = 0; i < STEPS; i++) {
         seed = seed * 1664525u + 1013904223u;
         const uint64_t fresh = atomic_fetch_add(&self->next_id, 1) + 1;
-        weir__record_alloc(self->recorder, fresh, 1, 0, 0, 0);
+        weir__record_alloc(self->recorder, fresh, 1, 0, 0, 0, 0);
         weir__record_use(self->recorder, fresh, 1);
         const uint64_t old = atomic_exchange(&self->slots[(seed >> 16) % SLOTS], fresh);
         if (old != 0) {
@@ -751,6 +778,7 @@ int main(void)
         cmocka_unit_test(test_header_comes_first),
         cmocka_unit_test(test_source_stays_on_its_line),
         cmocka_unit_test(test_every_kind_of_line),
+        cmocka_unit_test(test_tags_are_named_once),
         cmocka_unit_test(test_times_count_from_the_start),
         cmocka_unit_test(test_prior_blocks_in_address_order),
         cmocka_unit_test(test_many_prior_blocks),

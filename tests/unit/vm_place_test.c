@@ -73,7 +73,7 @@ static const weir_tick first_limits[lanes] = { WEIR_TICK_MAX, WEIR_TICK_MAX, 6 }
 
 static struct vm_view view_of(const struct list *list, const weir_tick *limits)
 {
-    return (struct vm_view){ &list_ops, list, limits, lanes, GRANULE };
+    return (struct vm_view){ .strategy = &list_ops, .state = list, .limits = limits, .lanes = lanes, .granule = GRANULE };
 }
 
 #define LIST(...) list_of((const struct piece[]){ __VA_ARGS__ }, sizeof((const struct piece[]){ __VA_ARGS__ }) / sizeof(struct piece))

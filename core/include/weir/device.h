@@ -59,7 +59,7 @@ typedef struct weir_device_ops {
     weir_status (*region_free)(void *ctx, uint64_t address, uint64_t size);
 
     /* --- virtual memory (optional group) --- */
-    /* A range of addresses without memory behind it. */
+    /* A range of addresses without memory behind it, at a multiple of page_bytes. */
     weir_status (*vm_reserve)(void *ctx, uint64_t size, uint64_t *address);
     /* The whole reservation; nothing in it may be mapped. */
     weir_status (*vm_release)(void *ctx, uint64_t address, uint64_t size);

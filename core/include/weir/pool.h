@@ -62,12 +62,31 @@ typedef struct weir_oom_record weir_oom_record;
  * the request is worth another try. */
 typedef bool (*weir_oom_callback)(void *ctx, weir_pool *pool, const weir_oom_record *record);
 
+/* A request for which the pool would have to go above its soft limit. */
+typedef struct weir_pressure {
+    size_t struct_size;
+    uint64_t size; /* of the request */
+    uint32_t stream;
+    uint64_t reserved_bytes;
+    uint64_t over_bytes; /* how far above the soft limit serving it would lead */
+    uint64_t soft_limit_bytes;
+    uint64_t limit_bytes; /* 0 = none */
+} weir_pressure;
+
+/* Called, with no lock held, when a request can be served only by going above the soft limit. It may call anything but
+ * weir_pool_destroy: free blocks, trim, change the limits. It returns true when it did something that may keep the pool
+ * below: that is tried before more is taken, and it is called again if it was not enough. After it has returned false the
+ * pool goes above, and it is not called until the pool has come back to 15/16 of the soft limit or got new limits. Never
+ * while a call of it is under way, in whatever thread: others' requests go on without it, and so do its own. */
+typedef bool (*weir_pressure_callback)(void *ctx, weir_pool *pool, const weir_pressure *pressure);
+
 typedef struct weir_pool_config {
     size_t struct_size;
     weir_device *device;               /* required; borrowed, must outlive the pool */
     const weir_strategy_ops *strategy; /* required */
     const void *strategy_config;       /* the strategy's own struct; NULL = its defaults */
-    uint64_t limit_bytes;              /* most that may be reserved from the device; 0 = no limit */
+    uint64_t limit_bytes;              /* most that may be reserved from the device; 0 = no limit; can be changed:
+                                          weir_pool_set_limits in weir/budget.h */
     uint64_t front_cache_bytes;        /* most a stream's front cache holds, beside 1/32 of what is reserved;
                                           0 = 32 MiB */
     uint64_t front_cache_block_bytes;  /* largest block it holds; 0 = 1 MiB */
@@ -77,12 +96,16 @@ typedef struct weir_pool_config {
     void *oom_ctx;
     uint64_t vm_granule_bytes; /* with WEIR_POOL_VIRTUAL_MEMORY: what is mapped and moved as one; a power of two, at least
                                   the device's page_bytes; 0 = that */
+    uint64_t soft_limit_bytes; /* above it the pool waits, returns idle regions and calls the callback before it takes
+                                  more; 0 = none; at most limit_bytes if there is one */
+    weir_pressure_callback pressure_callback;
+    void *pressure_ctx;
 } weir_pool_config;
 
 #define WEIR_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_pool_config)
 
-/* WEIR_ERR_INVALID: no device or strategy, an unknown flag, a vm_granule_bytes that is none, or a strategy config it
- * refuses. WEIR_ERR_UNSUPPORTED: the device aligns its regions (or has pages) to less than the strategy's granule; virtual
+/* WEIR_ERR_INVALID: no device or strategy, an unknown flag, a soft limit above the hard one, a vm_granule_bytes that is
+ * none, or a strategy config it refuses. WEIR_ERR_UNSUPPORTED: the device aligns its regions (or has pages) to less than the strategy's granule; virtual
  * memory is asked for and the device or the strategy lacks it. WEIR_ERR_NO_MEMORY: no host memory. Takes nothing from the
  * device. */
 WEIR_API weir_status weir_pool_create(const weir_pool_config *config, weir_pool **pool);
@@ -245,7 +268,7 @@ typedef struct weir_stats {
     uint64_t peak_reserved_bytes;   /* exact */
     uint64_t largest_free_bytes;
     double external_fragmentation;  /* 1 - largest free / free; 0 when nothing is free */
-    uint64_t regions;
+    uint64_t regions;               /* with virtual memory: reserved ranges of addresses */
     uint64_t streams;
     uint64_t served[WEIR_RUNG_COUNT]; /* requests by the rung that served them */
     uint64_t waits;                 /* stream waits that weir inserted */
@@ -261,6 +284,11 @@ typedef struct weir_stats {
     uint64_t vm_maps;
     uint64_t vm_unmaps;
     uint64_t vm_moved_bytes;        /* of idle memory that was mapped elsewhere */
+    uint64_t limit_bytes;           /* as set now; 0 = none */
+    uint64_t soft_limit_bytes;
+    uint64_t soft_limit_growths;    /* regions taken above the soft limit */
+    uint64_t pressure_calls;        /* of the callback */
+    uint64_t tags;                  /* that have a name */
 } weir_stats;
 
 #define WEIR_STATS_INIT WEIR_STRUCT_INIT(weir_stats)
@@ -269,7 +297,70 @@ typedef struct weir_stats {
  * belong to slightly different moments. */
 WEIR_API weir_status weir_pool_stats(weir_pool *pool, weir_stats *stats);
 
-/* Why the last request failed. */
+/* Who holds a block, for people: a small integer with a name, see weir/budget.h. 0 = untagged. */
+typedef uint32_t weir_tag;
+
+#define WEIR_TAGS 256          /* of one pool, untagged included */
+#define WEIR_TAG_NAME_BYTES 64 /* of a name with its NUL */
+
+/* Live blocks of one tag. */
+typedef struct weir_oom_holder {
+    weir_tag tag;
+    char name[WEIR_TAG_NAME_BYTES];
+    uint64_t requested_bytes;
+    uint64_t blocks;
+} weir_oom_holder;
+
+/* Free memory of one lane, and why it did not serve. */
+typedef struct weir_oom_lane {
+    uint32_t stream; /* 0 = open to anyone */
+    uint64_t free_bytes;
+    uint64_t largest_bytes; /* one range */
+    weir_tick waits_for;    /* not 0: this tick of the stream is not known to be complete, and waiting for it failed */
+} weir_oom_lane;
+
+/* A region whose free memory lies between live blocks. */
+typedef struct weir_oom_region {
+    uint64_t address;
+    uint64_t size;
+    uint64_t free_bytes;
+    uint64_t largest_bytes; /* free neighbours taken together */
+    uint64_t blocks;        /* that are not free */
+} weir_oom_region;
+
+/* X(NAME): what would have made the request succeed. Each is true by itself, as of the record, for who is alone with the
+ * pool and with a device that gives what its capacity leaves: do it, repeat the call, and it succeeds. */
+#define WEIR_ADVICE_LIST(X)                                                                        \
+    X(RAISE_LIMIT) /* set the hard limit to `bytes` */                                             \
+    X(DEVICE_ROOM) /* have `bytes` free on the device, in one piece */                             \
+    X(FREE_BLOCKS) /* free the live blocks between `address` and `address` + `size`: `bytes` in `blocks` blocks */ \
+    X(FREE_TOGETHER) /* likewise, but for all entries of this kind together: each is a region that then goes back */ \
+    X(WAIT)        /* synchronise `stream` (0: every stream), which weir could not, and call               \
+                      weir_stream_synced for it, or retire it */                                   \
+    X(ASK_LESS)    /* ask for at most `bytes` at the strategy's alignment */
+
+typedef enum weir_advice_kind {
+#define WEIR_ADVICE_ENUM(name) WEIR_ADVICE_##name,
+    WEIR_ADVICE_LIST(WEIR_ADVICE_ENUM)
+#undef WEIR_ADVICE_ENUM
+    WEIR_ADVICE_COUNT
+} weir_advice_kind;
+
+typedef struct weir_oom_advice {
+    weir_advice_kind kind;
+    uint32_t stream;
+    uint64_t bytes;
+    uint64_t blocks;
+    uint64_t address;
+    uint64_t size;
+    weir_tag tag; /* FREE_BLOCKS: that holds the most of them */
+} weir_oom_advice;
+
+#define WEIR_OOM_ENTRIES 6 /* of each list in the record */
+#define WEIR_OOM_ADVICE 12
+
+/* Why the last request failed, as of after everything had been tried. weir_oom_format (weir/budget.h) makes a report of
+ * it. */
 struct weir_oom_record {
     size_t struct_size;
     uint64_t failure; /* how many-th failure of the pool; 0 = none yet */
@@ -287,7 +378,19 @@ struct weir_oom_record {
     uint64_t idle_region_bytes;  /* in regions (virtual memory: granules) that are wholly free */
     uint64_t region_asked_bytes; /* the smallest region, or how much to map, asked of the device; 0 = the limit forbade it */
     weir_status device_status;   /* what the device answered */
-    char text[512];              /* all of it in words: why each source could not serve, what would have helped */
+    char text[512];              /* the gist in one sentence, for a log */
+    uint64_t regions;
+    uint64_t usable_bytes;       /* the largest run of free neighbours that the stream may have */
+    weir_tag tag;                /* of the request */
+    char tag_name[WEIR_TAG_NAME_BYTES];
+    uint32_t holder_count;       /* entries of each list that are set */
+    uint32_t lane_count;
+    uint32_t region_count;
+    uint32_t advice_count;
+    weir_oom_holder holders[WEIR_OOM_ENTRIES]; /* the most bytes first; blocks without a tag are one of them */
+    weir_oom_lane lanes[WEIR_OOM_ENTRIES];     /* likewise */
+    weir_oom_region worst[WEIR_OOM_ENTRIES];   /* regions, the most free bytes first */
+    weir_oom_advice advice[WEIR_OOM_ADVICE];   /* none when host memory was missing, or when nothing known would do */
 };
 
 #define WEIR_OOM_RECORD_INIT WEIR_STRUCT_INIT(weir_oom_record)

@@ -50,6 +50,11 @@ enum {
     /* Tokens are addresses of records: their lowest bit is zero, so that a strategy over strategies may mark it and
      * needs no record of its own per range. The pool does not look at it. */
     WEIR_STRATEGY_EVEN_TOKENS = 1u << 3,
+    /* Nothing is lost to the order of requests: a request of the strategy's own alignment takes exactly its size in
+     * granules from one end of a free range, gather joins whole ranges, and as long as the lane's part of a region
+     * still holds a request of the size_hint that it was added for, alloc for that lane serves one.
+     * weir_pool_would_fit relies on it. */
+    WEIR_STRATEGY_CUTS_ENDS = 1u << 4,
 };
 
 /* What alloc hands out. `token` names the range until it is freed. */
@@ -171,6 +176,10 @@ typedef struct weir_strategy_ops {
      * records; nothing has changed then. May be NULL: such a strategy serves no pool with virtual memory. */
     weir_status (*claim)(void *state, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
                          weir_range *range);
+    /* Walks the unmapped ranges and what is free around them: of each run of neighbouring ranges that are free or
+     * unmapped, with an unmapped one among them, every range in address order; the runs in any order, but the same calls
+     * give the same. Its cost should depend on the number of holes, not of ranges: the pool grows by it. NULL: walk. */
+    void (*walk_holes)(const void *state, weir_range_visitor visit, void *ctx);
 } weir_strategy_ops;
 
 #ifdef __cplusplus

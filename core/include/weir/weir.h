@@ -5,6 +5,7 @@
 #include <weir/adaptor.h>
 #include <weir/arena.h>
 #include <weir/base.h>
+#include <weir/budget.h>
 #include <weir/device.h>
 #include <weir/pool.h>
 #include <weir/strategy.h>

@@ -1,0 +1,477 @@
+/* core/src/group.c: several blocks at once: all of them or none, and whether they would fit.
+ *
+ * weir_pool_would_fit answers without trying. What is known: where free memory lies (survey.c), how much more may be
+ * taken, and how large a region the strategy asks for. What is not known: which piece each request will get, since work
+ * completes meanwhile, and when the pool will grow. So the answer rests on sums that hold whatever the placement.
+ *
+ * Let g be the granule, a(i) the requests in granules, A their sum, L the sizes of free pieces that are one range each,
+ * R what may be taken in whole regions, least(i) the smallest region that holds request i. Suppose request i fails although
+ * each other one was served before. Then
+ *
+ *     each piece has been used up but for a rest below a(i)       L - a(i) + g bytes or more of it are taken
+ *     what may still be taken is less than least(i)               R - least(i) + granularity or more has become regions
+ *     each of these regions has been used up likewise             all of it is taken but for W, see waste_of
+ *
+ * and the others together are at least as large as what is taken. So when, for each i,
+ *
+ *     A - a(i) < sum of (L - a(i) + g) over the pieces of a(i) or more  +  max(0, X)
+ *     X = R - least(i) + granularity - W
+ *
+ * no request fails, in whatever order they come. A wholly free region may go back to the device on the way and become
+ * others: its bytes are then part of R. The piece L loses is made up for by that but for W, so while X < 0 what of W
+ * exceeds R is taken off. (Not so while the pool is above its limit: then such regions do not count at all.)
+ *
+ * Requests of one size need no such care: a piece holds L / a of them; where the strategy may cut anywhere, and pieces
+ * join meanwhile, a run of neighbours holds one. A single one is a plain question: is there a run that holds it, or room for a region when all idle ones have gone back?
+ * Several of different sizes from a strategy that cuts anywhere are granted a new region each. With virtual memory idle
+ * granules move, and what counts is how many a request may touch.
+ *
+ * That a request gets what is there is the ladder's promise (order.c); tests/stress tries both.
+ *
+ * Cost: a poll, a copy and a sort of the ranges, and the square of the number of distinct sizes.
+ */
+#include "pool_internal.h"
+
+#include <stdlib.h>
+
+#define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
+
+/* --- all or none --- */
+
+/* While it is on its way to the caller nobody else holds a live block, and `next` strings the group together. */
+static void give_up(weir_pool *pool, weir_stream *stream, weir_block *last)
+{
+    while (last != NULL) {
+        weir_block *next = last->next;
+        weir_status status = weir_pool_free(pool, last, stream);
+        (void)status; /* the arguments have been proved good by the allocs */
+        last = next;
+    }
+}
+
+weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, const uint64_t *sizes, size_t n, weir_tag tag,
+                                 weir_block **blocks)
+{
+    if (pool == NULL || stream == NULL || stream->pool != pool || (n > 0 && (sizes == NULL || blocks == NULL)) ||
+        tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_block *last = NULL;
+    for (size_t i = 0; i < n; i++) {
+        weir_block *block = NULL;
+        const weir_status status = weir_pool_alloc_tagged(pool, stream, sizes[i], 0, tag, &block);
+        if (status != WEIR_OK) {
+            give_up(pool, stream, last);
+            return status;
+        }
+        block->next = last;
+        last = block;
+    }
+    for (size_t i = n; i-- > 0; last = last->next) {
+        blocks[i] = last;
+    }
+    return WEIR_OK;
+}
+
+/* --- would they fit? --- */
+
+/* Requests of one size. Sizes are in bytes and multiples of the granule. */
+struct kind {
+    uint64_t size;
+    uint64_t count;
+    uint64_t least; /* region */
+    uint64_t liked; /* the largest region that the strategy would ask for */
+};
+
+struct question {
+    weir_pool *pool;
+    struct kind *kinds; /* by size, ascending */
+    size_t kind_count;
+    uint64_t count;
+    uint64_t total;
+    uint64_t granule;
+    uint64_t granularity;
+    /* What there is: */
+    uint64_t *pieces; /* sizes, ascending */
+    uint64_t *sums;   /* of the pieces from there on */
+    size_t piece_count;
+    uint64_t largest_run;
+    uint64_t idle_bytes; /* in wholly free regions */
+    uint64_t held;       /* requests of the first kind that the pieces hold, at the worst */
+    uint64_t reserved;
+    uint64_t room; /* that may be taken */
+    uint64_t over; /* or by how much the pool is above its limit */
+    uint64_t largest_region; /* that there may be room for, when the strategy likes large ones */
+};
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    return a + b < a ? UINT64_MAX : a + b;
+}
+
+static uint64_t multiply(uint64_t a, uint64_t b)
+{
+    return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int by_size(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left;
+    const uint64_t b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* The distinct sizes. WEIR_ERR_INVALID for one that no alloc would take. */
+static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (sizes[i] == 0 || sizes[i] >= SIZE_LIMIT) {
+            return WEIR_ERR_INVALID;
+        }
+    }
+    q->kinds = calloc(n, sizeof(*q->kinds));
+    if (q->kinds == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < n; i++) {
+        q->kinds[i] = (struct kind){ .size = (sizes[i] + q->granule - 1) & ~(q->granule - 1), .count = 1 };
+        q->total = add(q->total, q->kinds[i].size);
+    }
+    qsort(q->kinds, n, sizeof(*q->kinds), by_size);
+    q->count = n;
+    q->kind_count = 1;
+    for (size_t i = 1; i < n; i++) {
+        struct kind *last = &q->kinds[q->kind_count - 1];
+        if (q->kinds[i].size == last->size) {
+            last->count++;
+        } else {
+            q->kinds[q->kind_count++] = q->kinds[i];
+        }
+    }
+    return WEIR_OK;
+}
+
+/* A strategy may ask for more the more is reserved, up to a point. */
+static uint64_t liked_region(const weir_pool *pool, uint64_t size, uint64_t reserved, uint64_t *least)
+{
+    uint64_t now = 0;
+    uint64_t later = 0;
+    weir__region_sizes_locked(pool, size, pool->granule_mask + 1, reserved, &now, least);
+    weir__region_sizes_locked(pool, size, pool->granule_mask + 1, SIZE_LIMIT, &later, least);
+    return now > later ? now : later;
+}
+
+/* Pool lock held. With virtual memory, idle granules move: only those that live blocks touch count as reserved. */
+static void look_at_growth(struct question *q)
+{
+    const uint64_t most = weir__budget_most_locked(q->pool, false);
+    const uint64_t idle = q->pool->vm != NULL ? weir__vm_free_granule_bytes_locked(q->pool) : 0;
+    q->reserved = q->pool->reserved_bytes - idle;
+    q->room = most > q->reserved ? most - q->reserved : 0;
+    q->over = most != 0 && most < q->reserved ? q->reserved - most : 0;
+    for (size_t i = 0; i < q->kind_count; i++) {
+        q->kinds[i].liked = liked_region(q->pool, q->kinds[i].size, q->reserved, &q->kinds[i].least);
+    }
+    q->largest_region = UINT64_MAX;
+}
+
+/* Larger regions than what is left below the limits are not taken, unless idle ones go back. */
+static void bound_regions(struct question *q)
+{
+    const uint64_t soft = q->pool->config.soft_limit_bytes;
+    const uint64_t below_soft = soft == 0 ? UINT64_MAX : soft > q->reserved ? soft - q->reserved : 0;
+    q->largest_region = add(smaller(q->room, below_soft), q->idle_bytes);
+}
+
+/* The largest region that may be taken for one of the kind. */
+static uint64_t most_of(const struct question *q, const struct kind *kind)
+{
+    const uint64_t most = smaller(kind->liked, q->largest_region);
+    return most > kind->least ? most : kind->least;
+}
+
+static bool cuts_ends(const struct question *q)
+{
+    return (q->pool->strategy->flags & WEIR_STRATEGY_CUTS_ENDS) != 0;
+}
+
+static bool gathers(const struct question *q)
+{
+    return q->pool->strategy->gather != NULL;
+}
+
+/* The most bytes of new regions that a request of the first kind uses up: a region of G bytes holds G / size of them, and
+ * the worst G is the largest that holds no more than the least one does. */
+static uint64_t worst_share(const struct question *q)
+{
+    const struct kind *kind = &q->kinds[0];
+    if (!cuts_ends(q)) {
+        return most_of(q, kind);
+    }
+    const uint64_t held = kind->least / kind->size;
+    const uint64_t region = ((held + 1) * kind->size - q->granule) & ~(q->granularity - 1);
+    const uint64_t worst = smaller(most_of(q, kind), region > kind->least ? region : kind->least);
+    return (worst + held - 1) / held;
+}
+
+/* Requests of the first kind that regions made of so many bytes hold at least. */
+static uint64_t held_anew(const struct question *q, uint64_t bytes)
+{
+    const uint64_t least = q->kinds[0].least;
+    const uint64_t whole = bytes & ~(q->granularity - 1);
+    return whole < least ? 0 : (whole - least + q->granularity) / worst_share(q);
+}
+
+/* Sums over one region. */
+struct region_sums {
+    uint64_t run;
+    uint64_t free_bytes;
+    uint64_t held;
+    size_t pieces; /* of the question, before this region's */
+};
+
+/* Above the limit a region that goes back makes room for nothing: several requests cannot count on it. */
+static void end_region(struct question *q, const struct region_sums *sums, uint64_t size)
+{
+    const bool idle = sums->free_bytes == size;
+    q->idle_bytes += idle ? size : 0;
+    if (idle && q->over > 0) {
+        q->piece_count = sums->pieces;
+    } else {
+        q->held += idle ? smaller(sums->held, held_anew(q, size)) : sums->held;
+    }
+}
+
+/* Neighbours join when all else fails, so a single request may have all of a run; several count on ranges only. */
+static void look_at_pieces(struct question *q, const struct survey *survey)
+{
+    struct region_sums sums = { 0 };
+    for (size_t i = 0; i < survey->count; i++) {
+        const struct survey_piece *piece = &survey->pieces[i];
+        if (piece->state == SURVEY_TAKEN || piece->state == SURVEY_HOLE) {
+            sums.run = 0;
+        } else {
+            const uint64_t size = q->kinds[0].size;
+            const bool first_to_hold = sums.run < size && sums.run + piece->size >= size;
+            sums.run += piece->size;
+            sums.free_bytes += piece->size;
+            sums.held += cuts_ends(q) ? piece->size / size : (uint64_t)first_to_hold;
+            q->pieces[q->piece_count++] = piece->size;
+            q->largest_run = sums.run > q->largest_run ? sums.run : q->largest_run;
+        }
+        if (i + 1 == survey->count || survey->pieces[i + 1].region != piece->region) {
+            end_region(q, &sums, piece->region_size);
+            sums = (struct region_sums){ .pieces = q->piece_count };
+        }
+    }
+    qsort(q->pieces, q->piece_count, sizeof(*q->pieces), by_size);
+    for (size_t i = q->piece_count; i-- > 0;) {
+        q->sums[i] = q->sums[i + 1] + q->pieces[i];
+    }
+}
+
+static weir_status look(struct question *q, const weir_stream *stream)
+{
+    struct survey survey;
+    (void)weir__order_poll(q->pool);
+    if (!weir__survey_take(q->pool, stream, &survey)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    q->pieces = calloc(survey.count + 1, sizeof(*q->pieces));
+    q->sums = calloc(survey.count + 1, sizeof(*q->sums));
+    if (q->pieces != NULL && q->sums != NULL) {
+        pool_lock(q->pool);
+        look_at_growth(q);
+        pool_unlock(q->pool);
+        look_at_pieces(q, &survey);
+    }
+    weir__survey_fini(&survey);
+    return q->pieces != NULL && q->sums != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+}
+
+/* --- the sums; each answers with the bytes of room that are missing --- */
+
+static uint64_t missing_of(const struct question *q, uint64_t wanted)
+{
+    const uint64_t whole = add(wanted, q->granularity - 1) & ~(q->granularity - 1);
+    return whole > q->room ? whole - q->room + q->over : 0;
+}
+
+static uint64_t missing_for_one(const struct question *q)
+{
+    const struct kind *kind = &q->kinds[0];
+    if (gathers(q) && q->largest_run >= kind->size) {
+        return 0;
+    }
+    const uint64_t returned = gathers(q) ? q->idle_bytes : 0;
+    const uint64_t wanted = add(kind->least, q->over);
+    const uint64_t there = q->room + returned;
+    return wanted > there ? wanted - there : 0;
+}
+
+/* Pool lock held: bytes of the regions that the pool takes one after the other for so many of the first kind, when there
+ * is room for that much. */
+static uint64_t regions_for(const struct question *q, uint64_t count, uint64_t room)
+{
+    const uint64_t size = q->kinds[0].size;
+    const uint64_t limit = q->pool->config.soft_limit_bytes;
+    const uint64_t soft = limit != 0 ? limit : UINT64_MAX;
+    uint64_t taken = 0;
+    while (count > 0) {
+        uint64_t liked = 0;
+        uint64_t least = 0;
+        const uint64_t reserved = add(q->reserved, taken);
+        weir__region_sizes_locked(q->pool, size, q->granule, reserved, &liked, &least);
+        const bool has_room = room >= taken && liked <= room - taken && soft >= reserved && liked <= soft - reserved;
+        const uint64_t region = has_room ? liked : least;
+        count -= smaller(count, region / size);
+        taken = add(taken, region);
+    }
+    return taken;
+}
+
+/* Pool lock held. Where idle regions may turn into others, and where cuts leave rests, new regions count as the worst that
+ * there may be. */
+static uint64_t missing_for_equals(const struct question *q)
+{
+    const struct kind *kind = &q->kinds[0];
+    const uint64_t held = gathers(q) ? q->held : 0;
+    const uint64_t left = kind->count - smaller(kind->count, held);
+    if (left <= held_anew(q, q->room)) {
+        return 0;
+    }
+    if (cuts_ends(q) && q->idle_bytes == 0) {
+        return regions_for(q, left, q->room) <= q->room ? 0 : missing_of(q, regions_for(q, left, UINT64_MAX));
+    }
+    return missing_of(q, add(kind->least - q->granularity, multiply(left, worst_share(q))));
+}
+
+/* W: what regions taken for the group may leave unused when a request of `size` fails. All but the last region of each
+ * kind have no room left for one of their kind when the next is taken; so many they cannot be that together they hold more
+ * than the group. */
+static uint64_t waste_of(const struct question *q, uint64_t size)
+{
+    uint64_t waste = 0;
+    for (size_t i = 0; i < q->kind_count; i++) {
+        const struct kind *kind = &q->kinds[i];
+        const uint64_t rest = most_of(q, kind) - kind->size;
+        const uint64_t last = smaller(size - q->granule, rest);
+        const uint64_t each = smaller(last, kind->size - q->granule);
+        const uint64_t used = kind->least > 2 * kind->size ? kind->least - kind->size : kind->size;
+        const uint64_t full = smaller(kind->count - 1, q->total / used);
+        waste = add(waste, add(last, multiply(full, each)));
+    }
+    return waste;
+}
+
+/* What pieces have had taken from them when none has room for `size`. */
+static uint64_t spent_of(const struct question *q, uint64_t size)
+{
+    size_t low = 0;
+    size_t high = q->piece_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (q->pieces[middle] < size) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return q->sums[low] - (uint64_t)(q->piece_count - low) * (size - q->granule);
+}
+
+static uint64_t missing_for_mixed(const struct question *q)
+{
+    uint64_t missing = 0;
+    for (size_t i = 0; i < q->kind_count; i++) {
+        const struct kind *kind = &q->kinds[i];
+        const uint64_t others = q->total - kind->size;
+        const uint64_t spent = spent_of(q, kind->size);
+        const uint64_t waste = waste_of(q, kind->size);
+        const uint64_t lost = q->idle_bytes > 0 && waste > q->room ? waste - q->room : 0;
+        if (add(others, lost) < spent) {
+            continue;
+        }
+        /* X has to make up for what the pieces lack; it does so from 0 on only. */
+        const uint64_t lacking = others >= spent ? others - spent + q->granule : 0;
+        const uint64_t here = missing_of(q, add(add(lacking, waste), kind->least - q->granularity));
+        missing = here > missing ? here : missing;
+    }
+    return missing;
+}
+
+static uint64_t missing_for_any_cuts(const struct question *q)
+{
+    uint64_t wanted = 0;
+    for (size_t i = 0; i < q->kind_count; i++) {
+        wanted = add(wanted, multiply(q->kinds[i].count, most_of(q, &q->kinds[i])));
+    }
+    return missing_of(q, wanted);
+}
+
+/* With virtual memory: a request fails only for the granules that it and the live blocks touch; one that begins anywhere
+ * touches one more than it is long. The last one is given the best place there is. */
+static uint64_t missing_for_granules(const struct question *q)
+{
+    uint64_t wanted = 0;
+    for (size_t i = 0; i < q->kind_count; i++) {
+        const struct kind *kind = &q->kinds[i];
+        const uint64_t granules = (kind->size + q->granularity - 1) & ~(q->granularity - 1);
+        wanted = add(wanted, multiply(kind->count, granules + q->granularity));
+    }
+    const bool lies_ready = q->count == 1 && q->largest_run >= q->kinds[0].size;
+    return lies_ready ? 0 : missing_of(q, wanted - q->granularity);
+}
+
+/* Pool lock held: the strategy is asked for the sizes of regions. */
+static uint64_t missing_locked(const struct question *q)
+{
+    if (q->pool->vm != NULL) {
+        return missing_for_granules(q);
+    }
+    if (q->count == 1) {
+        return missing_for_one(q);
+    }
+    if (q->kind_count == 1) {
+        return missing_for_equals(q);
+    }
+    return cuts_ends(q) ? missing_for_mixed(q) : missing_for_any_cuts(q);
+}
+
+weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, const uint64_t *sizes, size_t n, bool *fits,
+                                uint64_t *missing_bytes)
+{
+    if (pool == NULL || stream == NULL || stream->pool != pool || fits == NULL || (n > 0 && sizes == NULL)) {
+        return WEIR_ERR_INVALID;
+    }
+    uint64_t missing = 0;
+    struct question q = { .pool = pool,
+                          .granule = pool->granule_mask + 1,
+                          .granularity = pool->vm != NULL ? weir__vm_granule(pool) : weir__region_granularity(pool) };
+    weir_status status = n > 0 ? sort_kinds(&q, sizes, n) : WEIR_OK;
+    if (status == WEIR_OK && n > 0) {
+        status = look(&q, stream);
+    }
+    if (status == WEIR_OK && n > 0) {
+        pool_lock(pool);
+        struct question bounded = q;
+        bound_regions(&bounded);
+        missing = missing_locked(&bounded) == 0 ? 0 : missing_locked(&q); /* with more room, regions may be larger */
+        pool_unlock(pool);
+    }
+    free(q.kinds);
+    free(q.pieces);
+    free(q.sums);
+    if (status == WEIR_OK) {
+        *fits = missing == 0;
+        if (missing_bytes != NULL) {
+            *missing_bytes = missing;
+        }
+    }
+    return status;
+}

@@ -1,0 +1,63 @@
+/* An engine with a budget: admits what would fit, gives up cache pages under pressure, says at the end what would help. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <weir/caching.h>
+#include <weir/sim.h>
+#include <weir/weir.h>
+
+enum { mib = 1 << 20, pages = 10 };
+static weir_stream *stream;
+static weir_block *cache[pages];
+
+static void check(weir_status status)
+{
+    if (status == WEIR_OK) return;
+    fprintf(stderr, "04_budget: %s\n", weir_status_text(status));
+    exit(1);
+}
+
+/* Called before the pool goes above its soft limit, and again while it returns true and that was not enough. */
+static bool evict(void *next, weir_pool *pool, const weir_pressure *pressure)
+{
+    int *page = next;
+    if (*page == pages) return false;
+    printf("  %d MiB too much: page %d goes\n", (int)(pressure->over_bytes / mib), *page);
+    check(weir_pool_free(pool, cache[(*page)++], stream));
+    return true;
+}
+
+int main(void)
+{
+    weir_sim_config device = WEIR_SIM_CONFIG_INIT;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    weir_sim *sim;
+    weir_pool *pool;
+    weir_tag kv;
+    weir_block *blocks[2];
+    int evicted = 0;
+    check(weir_sim_create(&device, &sim));
+    config.device = weir_sim_device(sim), config.strategy = weir_caching_strategy();
+    config.soft_limit_bytes = 72 * mib, config.limit_bytes = 96 * mib;
+    config.pressure_callback = evict, config.pressure_ctx = &evicted;
+    check(weir_pool_create(&config, &pool));
+    check(weir_pool_stream(pool, weir_sim_default_stream(sim), &stream));
+    check(weir_pool_tag(pool, "kv cache", &kv));
+    for (int i = 0; i < pages; i++) check(weir_pool_alloc_tagged(pool, stream, 4 * mib, 0, kv, &cache[i]));
+
+    for (int batch = 1; batch <= 64; batch *= 2) { /* its blocks stay, as those of a request that runs on would */
+        const uint64_t sizes[] = { (uint64_t)batch * mib, (uint64_t)batch * mib / 2 };
+        bool fits;
+        check(weir_pool_would_fit(pool, stream, sizes, 2, &fits, NULL));
+        printf("batch of %d: %s\n", batch, fits ? "admitted" : "would not fit now");
+        if (fits) check(weir_pool_alloc_many(pool, stream, sizes, 2, 0, blocks));
+    }
+    if (weir_pool_alloc(pool, stream, 80 * mib, 0, blocks) != WEIR_ERR_NO_MEMORY) return 1;
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    char report[2048];
+    check(weir_pool_oom(pool, &record));
+    (void)weir_oom_format(&record, report, sizeof(report));
+    puts(report);
+    check(weir_pool_destroy(pool));
+    weir_sim_destroy(sim);
+    return 0;
+}

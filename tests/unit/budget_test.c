@@ -1,0 +1,927 @@
+/* tests/unit/budget_test.c: the contract of weir/budget.h by example: tags, limits, pressure, groups, and advice.
+ *
+ * tests/stress/budget_random.c tries the promises on random programs; here are the edges. A region is 64 KiB.
+ */
+#include "sim_test.h"
+
+#include <weir/budget.h>
+#include <weir/caching.h>
+#include <weir/size_class.h>
+#include <weir/trace.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define REGION (64 * KIB)
+
+enum { A, B, streams };
+
+struct world {
+    weir_sim *sim;
+    weir_device *device;
+    weir_pool *pool;
+    weir_sim_stream *native[streams];
+    weir_stream *stream[streams];
+};
+
+static struct world open_world(uint64_t capacity, weir_pool_config config)
+{
+    struct world w = { NULL, NULL, NULL, { NULL }, { NULL } };
+    weir_sim_config sim = free_of_charge();
+    sim.capacity_bytes = capacity;
+    sim.region_granularity_bytes = REGION;
+    sim.page_bytes = REGION;
+    w.sim = new_sim(sim);
+    w.device = weir_sim_device(w.sim);
+    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
+    caching.small_region_bytes = REGION;
+    caching.small_bytes = UINT64_MAX;
+    config.device = w.device;
+    config.strategy = weir_caching_strategy();
+    config.strategy_config = &caching;
+    ok(weir_pool_create(&config, &w.pool));
+    for (int i = 0; i < streams; i++) {
+        w.native[i] = new_stream(w.sim);
+        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
+    }
+    return w;
+}
+
+static struct world plain_world(uint64_t capacity, uint64_t limit)
+{
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.limit_bytes = limit;
+    return open_world(capacity, config);
+}
+
+static void close_world(struct world *w)
+{
+    const char *why = "";
+    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
+        fail_msg("check: %s", why);
+    }
+    ok(weir_pool_destroy(w->pool));
+    weir_sim_destroy(w->sim);
+}
+
+static weir_block *get(struct world *w, int stream, uint64_t size, weir_tag tag)
+{
+    weir_block *block = NULL;
+    ok(weir_pool_alloc_tagged(w->pool, w->stream[stream], size, 0, tag, &block));
+    return block;
+}
+
+static void put(struct world *w, weir_block *block, int stream)
+{
+    ok(weir_pool_free(w->pool, block, w->stream[stream]));
+}
+
+static void refused(struct world *w, int stream, uint64_t size)
+{
+    weir_block *block = NULL;
+    fails(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &block), WEIR_ERR_NO_MEMORY);
+    assert_null(block);
+}
+
+static weir_tag tag(struct world *w, const char *name)
+{
+    weir_tag number = 0;
+    ok(weir_pool_tag(w->pool, name, &number));
+    return number;
+}
+
+static weir_tag_stats held(struct world *w, weir_tag number)
+{
+    weir_tag_stats stats = WEIR_TAG_STATS_INIT;
+    ok(weir_pool_tag_stats(w->pool, number, &stats));
+    return stats;
+}
+
+static weir_stats figures(struct world *w)
+{
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(weir_pool_stats(w->pool, &stats));
+    return stats;
+}
+
+/* --- tags --- */
+
+static void test_a_name_is_a_tag(void **state)
+{
+    (void)state;
+    struct world w = plain_world(16 * REGION, 0);
+    char name[WEIR_TAG_NAME_BYTES + 1];
+    weir_tag number = 77;
+    memset(name, 'n', sizeof(name));
+    name[WEIR_TAG_NAME_BYTES] = '\0';
+    fails(weir_pool_tag(NULL, "a", &number), WEIR_ERR_INVALID);
+    fails(weir_pool_tag(w.pool, NULL, &number), WEIR_ERR_INVALID);
+    fails(weir_pool_tag(w.pool, "a", NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_tag(w.pool, "", &number), WEIR_ERR_INVALID);
+    fails(weir_pool_tag(w.pool, "two\nlines", &number), WEIR_ERR_INVALID);
+    fails(weir_pool_tag(w.pool, name, &number), WEIR_ERR_INVALID);
+    assert_int_equal(number, 77);
+    name[WEIR_TAG_NAME_BYTES - 1] = '\0';
+    assert_int_equal(tag(&w, name), 1);
+    assert_int_equal(tag(&w, "kv cache"), 2);
+    assert_int_equal(tag(&w, name), 1);
+    assert_string_equal(weir_pool_tag_name(w.pool, 0), "untagged");
+    assert_string_equal(weir_pool_tag_name(w.pool, 2), "kv cache");
+    assert_null(weir_pool_tag_name(w.pool, 3));
+    assert_null(weir_pool_tag_name(NULL, 0));
+    for (uint32_t i = 3; i < WEIR_TAGS; i++) {
+        (void)snprintf(name, sizeof(name), "tag %u", i);
+        assert_int_equal(tag(&w, name), i);
+    }
+    fails(weir_pool_tag(w.pool, "one too many", &number), WEIR_ERR_LIMIT);
+    assert_int_equal(tag(&w, "tag 255"), 255); /* known ones are still found */
+    assert_int_equal(figures(&w).tags, 255);
+    close_world(&w);
+}
+
+static void test_tags_are_checked(void **state)
+{
+    (void)state;
+    struct world w = plain_world(16 * REGION, 0);
+    struct world other = plain_world(16 * REGION, 0);
+    weir_block *block = NULL;
+    weir_tag_stats stats = WEIR_TAG_STATS_INIT;
+    const weir_tag kv = tag(&w, "kv cache");
+    fails(weir_pool_alloc_tagged(w.pool, w.stream[A], 512, 0, kv + 1, &block), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc_tagged(w.pool, w.stream[A], 512, 0, UINT32_MAX, &block), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc_tagged(NULL, w.stream[A], 512, 0, kv, &block), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc_tagged(w.pool, NULL, 512, 0, kv, &block), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc_tagged(w.pool, other.stream[A], 512, 0, kv, &block), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc_tagged(w.pool, w.stream[A], 0, 0, kv, &block), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc_tagged(w.pool, w.stream[A], 512, 3, kv, &block), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc_tagged(w.pool, w.stream[A], 512, 0, kv, NULL), WEIR_ERR_INVALID);
+    fails(weir_stream_set_tag(w.pool, w.stream[A], kv + 1), WEIR_ERR_INVALID);
+    fails(weir_stream_set_tag(w.pool, other.stream[A], kv), WEIR_ERR_INVALID);
+    fails(weir_stream_set_tag(w.pool, NULL, kv), WEIR_ERR_INVALID);
+    fails(weir_stream_set_tag(NULL, w.stream[A], kv), WEIR_ERR_INVALID);
+    fails(weir_pool_tag_stats(NULL, 0, &stats), WEIR_ERR_INVALID);
+    fails(weir_pool_tag_stats(w.pool, kv + 1, &stats), WEIR_ERR_INVALID);
+    fails(weir_pool_tag_stats(w.pool, kv, NULL), WEIR_ERR_INVALID);
+    stats.struct_size = 4;
+    fails(weir_pool_tag_stats(w.pool, kv, &stats), WEIR_ERR_INVALID);
+    assert_null(block);
+    close_world(&other);
+    close_world(&w);
+}
+
+static void test_bytes_blocks_and_peaks(void **state)
+{
+    (void)state;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    struct world w = open_world(16 * REGION, config);
+    const weir_tag kv = tag(&w, "kv cache");
+    const weir_tag weights = tag(&w, "weights");
+    weir_block *first = get(&w, A, 1000, kv);
+    weir_block *second = get(&w, A, 5000, kv);
+    weir_block *third = get(&w, A, 300, weights);
+    weir_block *fourth = get(&w, A, 70, 0);
+    assert_int_equal(weir_block_tag(first), kv);
+    assert_int_equal(weir_block_tag(fourth), 0);
+    assert_int_equal(held(&w, kv).blocks, 2);
+    assert_int_equal(held(&w, kv).requested_bytes, 6000);
+    assert_int_equal(held(&w, 0).requested_bytes, 70);
+    put(&w, first, A);
+    put(&w, second, B); /* counted on the stream that frees: live is a difference */
+    assert_int_equal(held(&w, kv).blocks, 0);
+    assert_int_equal(held(&w, kv).requested_bytes, 0);
+    assert_int_equal(held(&w, kv).allocs, 2);
+    assert_int_equal(held(&w, kv).frees, 2);
+    assert_int_equal(held(&w, kv).peak_requested_bytes, 6000);
+    assert_int_equal(held(&w, weights).peak_requested_bytes, 300);
+    /* The block from the front cache carries the tag of who has it now. */
+    weir_block *again = get(&w, A, 1000, weights);
+    assert_ptr_equal(again, first);
+    assert_int_equal(weir_block_tag(again), weights);
+    assert_int_equal(held(&w, weights).requested_bytes, 1300);
+    put(&w, again, A);
+    again = get(&w, A, 1000, 0);
+    assert_ptr_equal(again, first);
+    assert_int_equal(weir_block_tag(again), 0);
+    put(&w, again, A);
+    ok(weir_pool_free_idle(w.pool, third));
+    put(&w, fourth, A);
+    assert_int_equal(held(&w, weights).blocks, 0);
+    assert_int_equal(held(&w, 0).blocks, 0);
+    close_world(&w);
+}
+
+static void test_one_stream_has_exact_peaks(void **state)
+{
+    (void)state;
+    weir_sim *sim = new_sim(free_of_charge());
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    weir_pool *pool = NULL;
+    weir_stream *stream[2] = { NULL, NULL };
+    weir_tag kv = 0;
+    config.device = weir_sim_device(sim);
+    config.strategy = weir_caching_strategy();
+    ok(weir_pool_create(&config, &pool));
+    ok(weir_pool_tag(pool, "kv cache", &kv)); /* before there is any stream */
+    ok(weir_pool_stream(pool, new_stream(sim), &stream[0]));
+    weir_block *block = NULL;
+    ok(weir_pool_alloc_tagged(pool, stream[0], 4 * MIB, 0, kv, &block));
+    ok(weir_pool_free(pool, block, stream[0]));
+    ok(weir_pool_alloc_tagged(pool, stream[0], MIB, 0, kv, &block)); /* nothing slow happened at the peak */
+    ok(weir_pool_stream(pool, new_stream(sim), &stream[1]));         /* and a second stream does not make it forget */
+    weir_tag_stats stats = WEIR_TAG_STATS_INIT;
+    ok(weir_pool_tag_stats(pool, kv, &stats));
+    assert_int_equal(stats.peak_requested_bytes, 4 * MIB);
+    assert_int_equal(stats.requested_bytes, MIB);
+    ok(weir_pool_destroy(pool));
+    weir_sim_destroy(sim);
+}
+
+static void test_a_stream_may_have_a_tag(void **state)
+{
+    (void)state;
+    struct world w = plain_world(16 * REGION, 0);
+    const weir_tag graph = tag(&w, "graph engine");
+    weir_block *block = NULL;
+    ok(weir_stream_set_tag(w.pool, w.stream[A], graph));
+    for (int round = 0; round < 3; round++) { /* the long way, then twice from the front cache */
+        ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &block));
+        assert_int_equal(weir_block_tag(block), graph);
+        put(&w, block, A);
+    }
+    block = get(&w, A, 512, 0); /* 0 says: under none */
+    assert_int_equal(weir_block_tag(block), 0);
+    put(&w, block, A);
+    ok(weir_pool_alloc(w.pool, w.stream[B], 512, 0, &block));
+    assert_int_equal(weir_block_tag(block), 0);
+    put(&w, block, B);
+    /* Who comes in the place of a retired stream begins without. */
+    ok(weir_stream_retire(w.pool, w.stream[A]));
+    ok(weir_pool_stream(w.pool, new_stream(w.sim), &w.stream[A]));
+    ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &block));
+    assert_int_equal(weir_block_tag(block), 0);
+    put(&w, block, A);
+    assert_int_equal(held(&w, graph).allocs, 3);
+    close_world(&w);
+}
+
+/* --- recording --- */
+
+struct recording {
+    char text[4096];
+    size_t length;
+};
+
+static bool keep(void *ctx, const char *text, size_t length)
+{
+    struct recording *recording = ctx;
+    assert_true(recording->length + length < sizeof(recording->text));
+    memcpy(recording->text + recording->length, text, length);
+    recording->length += length;
+    recording->text[recording->length] = '\0';
+    return true;
+}
+
+static void test_a_recording_names_tags(void **state)
+{
+    (void)state;
+    struct world w = plain_world(16 * REGION, 0);
+    struct recording recording = { .length = 0 };
+    weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+    weir_recorder *recorder = NULL;
+    config.sink = keep;
+    config.sink_ctx = &recording;
+    (void)tag(&w, "never used");
+    const weir_tag kv = tag(&w, "kv cache");
+    ok(weir_stream_set_tag(w.pool, w.stream[B], tag(&w, "graph engine")));
+    ok(weir_recorder_start(w.pool, &config, &recorder));
+    put(&w, get(&w, A, 512, 0), A);
+    put(&w, get(&w, A, 1024, kv), A);
+    put(&w, get(&w, A, 2048, kv), A);
+    weir_block *block = NULL;
+    ok(weir_pool_alloc(w.pool, w.stream[B], 4096, 0, &block));
+    put(&w, block, B);
+    ok(weir_recorder_stop(recorder, NULL));
+    /* Numbered as they appear, each named once, before its first use. */
+    const char *kv_line = strstr(recording.text, "\n@0 kv cache\n");
+    const char *graph_line = strstr(recording.text, "\n@1 graph engine\n");
+    assert_non_null(kv_line);
+    assert_non_null(graph_line);
+    assert_true(kv_line < strstr(recording.text, " 1024 0 0 "));
+    assert_true(graph_line < strstr(recording.text, " 4096 1 0 "));
+    assert_null(strstr(kv_line + 1, "\n@0"));
+    assert_null(strstr(recording.text, "never used"));
+    unsigned tagged = 0;
+    for (const char *line = recording.text; (line = strstr(line, "\na ")) != NULL; line++) {
+        const char *end = strchr(line + 1, '\n');
+        tagged += memcmp(end - 3, " @0", 3) == 0 || memcmp(end - 3, " @1", 3) == 0;
+    }
+    assert_int_equal(tagged, 3);
+    close_world(&w);
+}
+
+/* --- limits --- */
+
+static void test_limits_change(void **state)
+{
+    (void)state;
+    struct world w = plain_world(16 * REGION, 4 * REGION);
+    weir_block *blocks[4];
+    fails(weir_pool_set_limits(NULL, 0, 0), WEIR_ERR_INVALID);
+    fails(weir_pool_set_limits(w.pool, 5 * REGION, 4 * REGION), WEIR_ERR_INVALID);
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = get(&w, A, REGION, 0);
+    }
+    refused(&w, A, REGION);
+    ok(weir_pool_set_limits(w.pool, 0, 5 * REGION));
+    weir_block *fifth = get(&w, A, REGION, 0);
+    assert_int_equal(figures(&w).limit_bytes, 5 * REGION);
+    /* Below what is reserved: what lies idle goes back at once, and nothing is taken until enough has. */
+    put(&w, fifth, A);
+    ok(weir_pool_set_limits(w.pool, 0, 2 * REGION));
+    assert_int_equal(figures(&w).reserved_bytes, 4 * REGION);
+    ok(weir_pool_check(w.pool, NULL));
+    refused(&w, A, 512);
+    put(&w, blocks[0], A);
+    blocks[0] = get(&w, A, 512, 0); /* of what is held already */
+    refused(&w, A, REGION);
+    put(&w, blocks[1], A);
+    put(&w, blocks[2], A);
+    refused(&w, A, 2 * REGION);
+    assert_int_equal(figures(&w).reserved_bytes, 2 * REGION); /* given back on the way, in vain */
+    ok(weir_pool_check(w.pool, NULL));
+    put(&w, blocks[3], A);
+    blocks[3] = get(&w, A, REGION, 0);
+    ok(weir_pool_set_limits(w.pool, 0, 0));
+    (void)get(&w, A, 4 * REGION, 0);
+    close_world(&w);
+}
+
+static void test_configs_with_crossed_limits_are_turned_away(void **state)
+{
+    (void)state;
+    weir_sim *sim = new_sim(free_of_charge());
+    weir_pool *pool = NULL;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = weir_sim_device(sim);
+    config.strategy = weir_caching_strategy();
+    config.limit_bytes = MIB;
+    config.soft_limit_bytes = MIB + 1;
+    fails(weir_pool_create(&config, &pool), WEIR_ERR_INVALID);
+    assert_null(pool);
+    weir_sim_destroy(sim);
+}
+
+/* Below the soft limit the policy is to grow; above, another stream's memory is waited for first. */
+static void test_the_soft_limit_makes_streams_wait(void **state)
+{
+    (void)state;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.growth = WEIR_GROWTH_GROW_FIRST;
+    config.soft_limit_bytes = 2 * REGION;
+    config.limit_bytes = 4 * REGION;
+    struct world w = open_world(16 * REGION, config);
+    weir_block *first = get(&w, A, REGION, 0);
+    busy(w.sim, w.native[A], LONG_NS);
+    put(&w, first, A);
+    weir_block *second = get(&w, B, REGION, 0);
+    assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
+    assert_int_equal(figures(&w).waits + figures(&w).syncs, 0);
+    weir_block *third = get(&w, B, REGION, 0); /* would grow; there is A's, after a wait */
+    assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
+    assert_int_equal(figures(&w).waits, 1);
+    assert_int_equal(figures(&w).soft_limit_growths, 0);
+    (void)get(&w, B, 512, 0); /* nothing is left but to grow */
+    assert_int_equal(figures(&w).reserved_bytes, 3 * REGION);
+    assert_int_equal(figures(&w).soft_limit_growths, 1);
+    (void)get(&w, B, REGION, 0);
+    refused(&w, B, REGION);
+    assert_int_equal(figures(&w).reserved_bytes, 4 * REGION);
+    put(&w, second, B);
+    put(&w, third, B);
+    close_world(&w);
+}
+
+/* Above the soft limit a region is no larger than the request needs. */
+static void test_above_the_soft_limit_no_more_is_taken_than_needed(void **state)
+{
+    (void)state;
+    weir_sim_config sim_config = free_of_charge();
+    sim_config.capacity_bytes = 256 * MIB;
+    weir_sim *sim = new_sim(sim_config);
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    weir_pool *pool = NULL;
+    weir_stream *stream = NULL;
+    weir_block *block = NULL;
+    weir_stats stats = WEIR_STATS_INIT;
+    config.device = weir_sim_device(sim);
+    config.strategy = weir_caching_strategy();
+    config.soft_limit_bytes = 100 * MIB;
+    ok(weir_pool_create(&config, &pool));
+    ok(weir_pool_stream(pool, new_stream(sim), &stream));
+    ok(weir_pool_alloc(pool, stream, 99 * MIB, 0, &block));
+    ok(weir_pool_stats(pool, &stats));
+    const uint64_t before = stats.reserved_bytes;
+    ok(weir_pool_alloc(pool, stream, 3 * MIB, 0, &block)); /* the strategy would like an eighth of what is reserved */
+    ok(weir_pool_stats(pool, &stats));
+    assert_int_equal(stats.reserved_bytes - before, 4 * MIB);
+    ok(weir_pool_destroy(pool));
+    weir_sim_destroy(sim);
+}
+
+/* An idle region of the other kind holds the request, and what would take its place does not: it stays. */
+static void idle_region_serves(uint64_t align, uint64_t limit)
+{
+    weir_sim_config sim_config = free_of_charge();
+    sim_config.capacity_bytes = 2 * REGION;
+    sim_config.region_granularity_bytes = REGION;
+    sim_config.page_bytes = REGION;
+    weir_sim *sim = new_sim(sim_config);
+    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
+    caching.small_bytes = REGION / 4;
+    caching.small_region_bytes = REGION;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    weir_pool *pool = NULL;
+    weir_stream *stream = NULL;
+    weir_block *large[2] = { NULL, NULL };
+    weir_block *small = NULL;
+    config.device = weir_sim_device(sim);
+    config.strategy = weir_caching_strategy();
+    config.strategy_config = &caching;
+    ok(weir_pool_create(&config, &pool));
+    ok(weir_pool_stream(pool, new_stream(sim), &stream));
+    for (int i = 0; i < 2; i++) {
+        ok(weir_pool_alloc(pool, stream, REGION, 0, &large[i]));
+    }
+    ok(weir_pool_set_limits(pool, 0, limit));
+    ok(weir_pool_free_idle(pool, large[0]));
+    ok(weir_pool_alloc(pool, stream, 512, align, &small));
+    assert_int_equal(weir_block_address(small) % (align != 0 ? align : 512), 0);
+    ok(weir_pool_destroy(pool));
+    weir_sim_destroy(sim);
+}
+
+static void test_an_idle_region_is_not_returned_in_vain(void **state)
+{
+    (void)state;
+    idle_region_serves(2 * REGION, 0); /* a new region would have to be larger, for the alignment */
+    idle_region_serves(0, REGION / 2); /* there would be none: the pool is far above its limit */
+}
+
+/* --- pressure --- */
+
+struct relief {
+    struct world *w;
+    weir_block *victim; /* NULL: nothing to free */
+    unsigned calls;
+    weir_pressure last;
+    bool allocates;
+    bool gives_new_limits;
+};
+
+static bool relieve(void *ctx, weir_pool *pool, const weir_pressure *pressure)
+{
+    struct relief *relief = ctx;
+    relief->calls++;
+    relief->last = *pressure;
+    ok(weir_pool_check(pool, NULL)); /* no lock is held */
+    if (relief->allocates) {
+        (void)get(relief->w, B, REGION, 0); /* goes above the limit itself, without a call within the call */
+    }
+    if (relief->gives_new_limits) {
+        ok(weir_pool_set_limits(pool, 8 * REGION, 0));
+    }
+    if (relief->victim != NULL) {
+        put(relief->w, relief->victim, A);
+        relief->victim = NULL;
+        return true;
+    }
+    const bool again = relief->gives_new_limits;
+    relief->gives_new_limits = false;
+    return again;
+}
+
+static struct world pressed_world(struct relief *relief, uint64_t soft)
+{
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.soft_limit_bytes = soft;
+    config.pressure_callback = relieve;
+    config.pressure_ctx = relief;
+    return open_world(64 * REGION, config);
+}
+
+static void test_pressure_is_told_once_per_crossing(void **state)
+{
+    (void)state;
+    struct relief relief = { .calls = 0 };
+    struct world w = pressed_world(&relief, 2 * REGION);
+    relief.w = &w;
+    weir_block *blocks[5];
+    blocks[0] = get(&w, A, REGION, 0);
+    blocks[1] = get(&w, A, REGION, 0);
+    assert_int_equal(relief.calls, 0); /* up to the limit is not above */
+    blocks[2] = get(&w, A, REGION + 512, 0);
+    assert_int_equal(relief.calls, 1);
+    assert_int_equal(relief.last.size, REGION + 512);
+    assert_int_equal(relief.last.stream, 1);
+    assert_int_equal(relief.last.reserved_bytes, 2 * REGION);
+    assert_int_equal(relief.last.over_bytes, 2 * REGION);
+    assert_int_equal(relief.last.soft_limit_bytes, 2 * REGION);
+    assert_int_equal(relief.last.limit_bytes, 0);
+    blocks[3] = get(&w, A, REGION, 0);
+    assert_int_equal(relief.calls, 1); /* it is the same crossing */
+    put(&w, blocks[3], A);
+    put(&w, blocks[2], A);
+    ok(weir_pool_trim(w.pool, 2 * REGION, WEIR_TRIM_WAIT, NULL));
+    assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
+    blocks[2] = get(&w, A, REGION, 0);
+    assert_int_equal(relief.calls, 1); /* not far enough below in between */
+    put(&w, blocks[2], A);
+    put(&w, blocks[1], A);
+    ok(weir_pool_trim(w.pool, REGION, WEIR_TRIM_WAIT, NULL));
+    blocks[1] = get(&w, A, REGION, 0);
+    blocks[2] = get(&w, A, REGION, 0);
+    assert_int_equal(relief.calls, 2);
+    assert_int_equal(figures(&w).pressure_calls, 2);
+    close_world(&w);
+}
+
+static void test_pressure_may_be_relieved(void **state)
+{
+    (void)state;
+    struct relief relief = { .calls = 0 };
+    struct world w = pressed_world(&relief, 2 * REGION);
+    relief.w = &w;
+    relief.victim = get(&w, A, REGION, 0);
+    weir_block *other = get(&w, A, REGION, 0);
+    weir_block *block = get(&w, A, REGION, 0);
+    assert_int_equal(relief.calls, 1);
+    assert_int_equal(figures(&w).reserved_bytes, 2 * REGION); /* it has helped: no crossing at all */
+    assert_int_equal(figures(&w).soft_limit_growths, 0);
+    relief.victim = other;
+    (void)get(&w, B, REGION, 0);
+    assert_int_equal(relief.calls, 2); /* so the next one is told again */
+    assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
+    relief.victim = block; /* is not enough: asked once more, there is nothing more, and the pool goes above */
+    (void)get(&w, A, 2 * REGION, 0);
+    assert_int_equal(relief.calls, 4);
+    assert_int_equal(figures(&w).reserved_bytes, 3 * REGION);
+    close_world(&w);
+}
+
+static void test_pressure_may_call_the_pool(void **state)
+{
+    (void)state;
+    struct relief relief = { .allocates = true };
+    struct world w = pressed_world(&relief, REGION);
+    relief.w = &w;
+    (void)get(&w, A, REGION, 0);
+    (void)get(&w, A, REGION, 0);
+    assert_int_equal(relief.calls, 1);
+    assert_int_equal(figures(&w).reserved_bytes, 3 * REGION);
+    relief.allocates = false;
+    relief.gives_new_limits = true;
+    ok(weir_pool_set_limits(w.pool, 3 * REGION, 0)); /* new limits, new crossing */
+    (void)get(&w, A, REGION, 0);
+    assert_int_equal(relief.calls, 2);
+    assert_int_equal(figures(&w).soft_limit_bytes, 8 * REGION);
+    (void)get(&w, A, REGION, 0);
+    assert_int_equal(relief.calls, 2);
+    close_world(&w);
+}
+
+/* --- groups --- */
+
+static bool would_fit(struct world *w, const uint64_t *sizes, size_t n, uint64_t *missing)
+{
+    bool fits = false;
+    *missing = 77;
+    ok(weir_pool_would_fit(w->pool, w->stream[A], sizes, n, &fits, missing));
+    assert_true(fits == (*missing == 0));
+    return fits;
+}
+
+static void test_all_or_none(void **state)
+{
+    (void)state;
+    struct world w = plain_world(16 * REGION, 3 * REGION);
+    const weir_tag kv = tag(&w, "kv cache");
+    const uint64_t sizes[] = { REGION, 512, 2 * REGION };
+    weir_block *blocks[3] = { NULL, NULL, NULL };
+    fails(weir_pool_alloc_many(w.pool, w.stream[A], sizes, 3, kv, blocks), WEIR_ERR_NO_MEMORY);
+    assert_null(blocks[0]);
+    assert_int_equal(figures(&w).live_bytes, 0);
+    assert_int_equal(held(&w, kv).blocks, 0);
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    ok(weir_pool_oom(w.pool, &record));
+    assert_int_equal(record.size, 2 * REGION);
+    assert_int_equal(record.live_bytes, REGION + 512); /* while the others were held */
+    ok(weir_pool_alloc_many(w.pool, w.stream[A], sizes, 2, kv, blocks));
+    assert_int_equal(weir_block_size(blocks[0]), REGION);
+    assert_int_equal(weir_block_size(blocks[1]), 512);
+    assert_int_equal(held(&w, kv).requested_bytes, REGION + 512);
+    assert_null(blocks[2]);
+    put(&w, blocks[0], A);
+    put(&w, blocks[1], A);
+    ok(weir_pool_alloc_many(w.pool, w.stream[A], NULL, 0, 0, NULL));
+    const uint64_t bad[] = { 512, 0 };
+    fails(weir_pool_alloc_many(w.pool, w.stream[A], bad, 2, 0, blocks), WEIR_ERR_INVALID);
+    assert_int_equal(figures(&w).live_bytes, 0);
+    fails(weir_pool_alloc_many(NULL, w.stream[A], sizes, 1, 0, blocks), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc_many(w.pool, NULL, sizes, 1, 0, blocks), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc_many(w.pool, w.stream[A], NULL, 1, 0, blocks), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc_many(w.pool, w.stream[A], sizes, 1, 0, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_alloc_many(w.pool, w.stream[A], sizes, 1, kv + 1, blocks), WEIR_ERR_INVALID);
+    close_world(&w);
+}
+
+static void test_the_question_is_checked(void **state)
+{
+    (void)state;
+    struct world w = plain_world(16 * REGION, 0);
+    struct world other = plain_world(16 * REGION, 0);
+    const uint64_t sizes[] = { 512, 0, UINT64_MAX };
+    bool fits = true;
+    fails(weir_pool_would_fit(NULL, w.stream[A], sizes, 1, &fits, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_would_fit(w.pool, NULL, sizes, 1, &fits, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_would_fit(w.pool, other.stream[A], sizes, 1, &fits, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_would_fit(w.pool, w.stream[A], NULL, 1, &fits, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_would_fit(w.pool, w.stream[A], sizes, 1, NULL, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_would_fit(w.pool, w.stream[A], sizes, 2, &fits, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_would_fit(w.pool, w.stream[A], sizes + 2, 1, &fits, NULL), WEIR_ERR_INVALID);
+    fits = false;
+    ok(weir_pool_would_fit(w.pool, w.stream[A], NULL, 0, &fits, NULL));
+    assert_true(fits);
+    close_world(&other);
+    close_world(&w);
+}
+
+/* Pages of one size are counted exactly, new regions and half-used ones alike. */
+static void test_equal_pages_are_counted_exactly(void **state)
+{
+    (void)state;
+    uint64_t pages[64];
+    uint64_t missing = 0;
+    struct world w = plain_world(64 * REGION, 8 * REGION);
+    for (int i = 0; i < 64; i++) {
+        pages[i] = REGION / 4;
+    }
+    assert_true(would_fit(&w, pages, 32, &missing));
+    assert_false(would_fit(&w, pages, 33, &missing));
+    assert_int_equal(missing, REGION);
+    weir_block *live[4];
+    for (int i = 0; i < 4; i++) { /* a hole in each of two regions */
+        live[i] = get(&w, A, REGION / 2, 0);
+    }
+    put(&w, live[0], A);
+    put(&w, live[2], A);
+    assert_true(would_fit(&w, pages, 28, &missing));
+    assert_false(would_fit(&w, pages, 29, &missing));
+    weir_block *blocks[64];
+    ok(weir_pool_alloc_many(w.pool, w.stream[A], pages, 28, 0, blocks));
+    refused(&w, A, REGION / 4);
+    close_world(&w);
+}
+
+static void test_different_sizes_may_fill_half_and_more(void **state)
+{
+    (void)state;
+    uint64_t missing = 0;
+    struct world w = plain_world(64 * REGION, 16 * REGION);
+    const uint64_t sizes[] = { 6 * REGION, 4 * REGION, 3 * REGION, 700, 700, 9000, 700 };
+    assert_true(would_fit(&w, sizes, 7, &missing));
+    const uint64_t too_many[] = { 6 * REGION, 6 * REGION, 4 * REGION, 512 };
+    assert_false(would_fit(&w, too_many, 4, &missing));
+    assert_true(missing >= REGION);
+    ok(weir_pool_set_limits(w.pool, 0, 16 * REGION + missing));
+    assert_true(would_fit(&w, too_many, 4, &missing));
+    close_world(&w);
+}
+
+/* What others' work still touches counts: the request would wait for it. */
+static void test_memory_in_use_by_other_streams_counts(void **state)
+{
+    (void)state;
+    uint64_t missing = 0;
+    const uint64_t size = 2 * REGION;
+    struct world w = plain_world(2 * REGION, 0);
+    weir_block *block = get(&w, B, 2 * REGION, 0);
+    assert_false(would_fit(&w, &size, 1, &missing));
+    busy(w.sim, w.native[B], LONG_NS);
+    ok(weir_pool_use(w.pool, block, w.stream[A]));
+    put(&w, block, B);
+    assert_true(would_fit(&w, &size, 1, &missing));
+    assert_int_equal(figures(&w).syncs, 0); /* asking has not waited */
+    (void)get(&w, A, 2 * REGION, 0);
+    close_world(&w);
+}
+
+static void test_of_an_unknown_device_nothing_is_promised(void **state)
+{
+    (void)state;
+    uint64_t missing = 0;
+    const uint64_t size = REGION;
+    struct world w = plain_world(16 * REGION, REGION / 2); /* the limit leaves no room for a region */
+    assert_false(would_fit(&w, &size, 1, &missing));
+    assert_int_equal(missing, REGION / 2);
+    ok(weir_pool_set_limits(w.pool, 0, REGION));
+    assert_true(would_fit(&w, &size, 1, &missing));
+    ok(weir_pool_set_limits(w.pool, 0, 0)); /* then the device's capacity counts */
+    const uint64_t all = 16 * REGION;
+    assert_true(would_fit(&w, &all, 1, &missing));
+    const uint64_t more = 17 * REGION;
+    assert_false(would_fit(&w, &more, 1, &missing));
+    close_world(&w);
+}
+
+/* --- advice --- */
+
+static weir_oom_record reason(struct world *w)
+{
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    ok(weir_pool_oom(w->pool, &record));
+    return record;
+}
+
+static const weir_oom_advice *advice_of(const weir_oom_record *record, weir_advice_kind kind)
+{
+    for (uint32_t i = 0; i < record->advice_count; i++) {
+        if (record->advice[i].kind == kind) {
+            return &record->advice[i];
+        }
+    }
+    return NULL;
+}
+
+static void test_the_record_says_who_holds_what_and_where(void **state)
+{
+    (void)state;
+    struct world w = plain_world(16 * REGION, 2 * REGION);
+    const weir_tag kv = tag(&w, "kv cache");
+    const weir_tag weights = tag(&w, "weights");
+    (void)get(&w, A, REGION / 4 * 3, weights);
+    weir_block *small = get(&w, A, REGION / 4, kv);
+    weir_block *large = get(&w, A, REGION / 2 - 100, kv);
+    (void)get(&w, A, REGION / 4, 0);
+    weir_block *block = NULL;
+    fails(weir_pool_alloc_tagged(w.pool, w.stream[B], REGION / 2, 0, kv, &block), WEIR_ERR_NO_MEMORY);
+    const weir_oom_record record = reason(&w);
+    assert_int_equal(record.tag, kv);
+    assert_string_equal(record.tag_name, "kv cache");
+    assert_int_equal(record.holder_count, 3);
+    assert_string_equal(record.holders[0].name, "weights");
+    assert_string_equal(record.holders[1].name, "kv cache");
+    assert_int_equal(record.holders[1].requested_bytes, REGION / 4 * 3 - 100);
+    assert_int_equal(record.holders[1].blocks, 2);
+    assert_string_equal(record.holders[2].name, "untagged");
+    assert_int_equal(record.regions, 2);
+    assert_int_equal(record.region_count, 1); /* with anything free in it */
+    assert_int_equal(record.worst[0].free_bytes, REGION / 4);
+    assert_int_equal(record.worst[0].blocks, 2);
+    assert_int_equal(record.usable_bytes, REGION / 4);
+    assert_int_equal(record.lane_count, 1);
+    assert_int_equal(record.lanes[0].largest_bytes, REGION / 4);
+    assert_int_equal(record.lanes[0].waits_for, 0);
+    assert_non_null(strstr(record.text, "\"weights\" holds the most"));
+
+    /* The cheapest run: the quarter that is free, and the quarter beside it. */
+    const weir_oom_advice *advice = advice_of(&record, WEIR_ADVICE_FREE_BLOCKS);
+    assert_non_null(advice);
+    assert_int_equal(advice->bytes, REGION / 4);
+    assert_int_equal(advice->blocks, 1);
+    assert_null(advice_of(&record, WEIR_ADVICE_WAIT));
+    assert_null(advice_of(&record, WEIR_ADVICE_DEVICE_ROOM));
+    assert_int_equal(advice_of(&record, WEIR_ADVICE_RAISE_LIMIT)->bytes, 3 * REGION);
+    assert_int_equal(advice_of(&record, WEIR_ADVICE_ASK_LESS)->bytes, REGION / 4);
+
+    char report[2048];
+    const size_t length = weir_oom_format(&record, report, sizeof(report));
+    assert_int_equal(length, strlen(report));
+    assert_non_null(strstr(report, "out of memory: 32.00 KiB asked on stream 2 for kv cache\n"));
+    assert_non_null(strstr(report, "held by   48.00 KiB in 1 block: weights\n"));
+    assert_non_null(strstr(report, "raise the limit to 196608 bytes"));
+    char little[32];
+    assert_int_equal(weir_oom_format(&record, little, sizeof(little)), length);
+    assert_int_equal(strlen(little), sizeof(little) - 1);
+    assert_int_equal(weir_oom_format(&record, NULL, 0), length);
+    put(&w, small, A);
+    put(&w, large, A);
+    close_world(&w);
+}
+
+static void test_a_pool_that_never_failed_has_little_to_say(void **state)
+{
+    (void)state;
+    struct world w = plain_world(16 * REGION, 0);
+    char report[64];
+    weir_oom_record record = reason(&w);
+    (void)weir_oom_format(&record, report, sizeof(report));
+    assert_string_equal(report, "no request has failed\n");
+    record.struct_size = 1;
+    (void)weir_oom_format(&record, report, sizeof(report));
+    assert_string_equal(report, "no request has failed\n");
+    close_world(&w);
+}
+
+/* The device lets weir wait for nothing; the program itself can. */
+static void test_waiting_is_advised_when_weir_could_not(void **state)
+{
+    (void)state;
+    static const weir_device_call calls[] = { WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_SYNC, WEIR_CALL_STREAM_WAIT_EVENT };
+    struct world w = plain_world(2 * REGION, 0);
+    weir_block *block = get(&w, A, 2 * REGION, 0);
+    busy(w.sim, w.native[A], LONG_NS);
+    put(&w, block, A);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
+        fault.call = calls[i];
+        fault.status = WEIR_ERR_DEVICE;
+        fault.nth = 1;
+        fault.repeat = true;
+        ok(weir_sim_fault_arm(w.sim, &fault));
+    }
+    refused(&w, B, 2 * REGION);
+    const weir_oom_record record = reason(&w);
+    const weir_oom_advice *advice = advice_of(&record, WEIR_ADVICE_WAIT);
+    assert_non_null(advice);
+    assert_int_equal(advice->stream, 1);
+    assert_null(advice_of(&record, WEIR_ADVICE_FREE_BLOCKS)); /* nothing is live */
+    assert_int_equal(record.usable_bytes, 0);                 /* and nothing can be had without waiting */
+    assert_null(advice_of(&record, WEIR_ADVICE_ASK_LESS));
+    assert_int_equal(record.lane_count, 1);
+    assert_int_equal(record.lanes[0].stream, 1);
+    assert_true(record.lanes[0].waits_for > 0);
+    char report[2048];
+    (void)weir_oom_format(&record, report, sizeof(report));
+    assert_non_null(strstr(report, "synchronise stream 1 and say so, or retire it"));
+    assert_non_null(strstr(report, "waits for tick"));
+    weir_sim_fault_clear(w.sim);
+    sync_stream(w.sim, w.native[A]);
+    ok(weir_stream_synced(w.pool, w.stream[A]));
+    (void)get(&w, B, 2 * REGION, 0);
+    close_world(&w);
+}
+
+/* Two regions have to go back for the one that is asked for. */
+static void test_several_regions_may_have_to_go(void **state)
+{
+    (void)state;
+    struct world w = plain_world(4 * REGION, 0);
+    weir_block *blocks[4];
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = get(&w, A, i < 2 ? REGION : REGION - 512, 0);
+    }
+    refused(&w, A, 2 * REGION);
+    const weir_oom_record record = reason(&w);
+    assert_null(advice_of(&record, WEIR_ADVICE_FREE_BLOCKS));
+    uint64_t bytes = 0;
+    unsigned together = 0;
+    for (uint32_t i = 0; i < record.advice_count; i++) {
+        const weir_oom_advice *advice = &record.advice[i];
+        if (advice->kind != WEIR_ADVICE_FREE_TOGETHER) {
+            continue;
+        }
+        together++;
+        bytes += advice->bytes;
+        for (int k = 0; k < 4; k++) {
+            if (blocks[k] != NULL && weir_block_address(blocks[k]) - advice->address < advice->size) {
+                put(&w, blocks[k], A);
+                blocks[k] = NULL;
+            }
+        }
+    }
+    assert_int_equal(together, 2);
+    assert_int_equal(bytes, 2 * (REGION - 512)); /* the cheaper two */
+    (void)get(&w, A, 2 * REGION, 0);
+    close_world(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_name_is_a_tag),
+        cmocka_unit_test(test_tags_are_checked),
+        cmocka_unit_test(test_bytes_blocks_and_peaks),
+        cmocka_unit_test(test_one_stream_has_exact_peaks),
+        cmocka_unit_test(test_a_stream_may_have_a_tag),
+        cmocka_unit_test(test_a_recording_names_tags),
+        cmocka_unit_test(test_limits_change),
+        cmocka_unit_test(test_configs_with_crossed_limits_are_turned_away),
+        cmocka_unit_test(test_the_soft_limit_makes_streams_wait),
+        cmocka_unit_test(test_above_the_soft_limit_no_more_is_taken_than_needed),
+        cmocka_unit_test(test_an_idle_region_is_not_returned_in_vain),
+        cmocka_unit_test(test_pressure_is_told_once_per_crossing),
+        cmocka_unit_test(test_pressure_may_be_relieved),
+        cmocka_unit_test(test_pressure_may_call_the_pool),
+        cmocka_unit_test(test_all_or_none),
+        cmocka_unit_test(test_the_question_is_checked),
+        cmocka_unit_test(test_equal_pages_are_counted_exactly),
+        cmocka_unit_test(test_different_sizes_may_fill_half_and_more),
+        cmocka_unit_test(test_memory_in_use_by_other_streams_counts),
+        cmocka_unit_test(test_of_an_unknown_device_nothing_is_promised),
+        cmocka_unit_test(test_the_record_says_who_holds_what_and_where),
+        cmocka_unit_test(test_a_pool_that_never_failed_has_little_to_say),
+        cmocka_unit_test(test_waiting_is_advised_when_weir_could_not),
+        cmocka_unit_test(test_several_regions_may_have_to_go),
+    };
+    return cmocka_run_group_tests_name("budget", tests, NULL, NULL);
+}
