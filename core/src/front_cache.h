@@ -7,22 +7,22 @@
 
 #include "pool_internal.h"
 
-/* The size in granules, less one: what the front cache compares. */
-static inline uint64_t granules_of(const weir_pool *pool, uint64_t size)
+/* What the front cache compares: the size in granules, less one. */
+static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
 {
     return (size - 1) >> pool->granule_shift;
 }
 
-static inline struct front_slot *front_slot(weir_stream *stream, uint64_t granules)
+static inline struct front_slot *front_slot(weir_stream *stream, uint64_t key)
 {
-    return &stream->front[granules * UINT64_C(0x9E3779B97F4A7C15) >> (64 - FRONT_SLOTS_SHIFT)];
+    return &stream->front[key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - FRONT_SLOTS_SHIFT)];
 }
 
-/* Takes a cached block of exactly that many granules, NULL when there is none. */
-static inline weir_block *front_pop(weir_stream *stream, uint64_t granules)
+/* Takes a cached block of that key, NULL when there is none. */
+static inline weir_block *front_pop(weir_stream *stream, uint64_t key)
 {
-    struct front_slot *slot = front_slot(stream, granules);
-    if (UNLIKELY(slot->granules != granules || slot->count == 0)) {
+    struct front_slot *slot = front_slot(stream, key);
+    if (UNLIKELY(slot->key != key || slot->count == 0)) {
         return NULL;
     }
     weir_block *block = slot->blocks[--slot->count];
@@ -33,10 +33,10 @@ static inline weir_block *front_pop(weir_stream *stream, uint64_t granules)
 /* False when no slot has the block's size, or there is no room. */
 static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
-    const uint64_t granules = granules_of(pool, block->size);
-    struct front_slot *slot = front_slot(stream, granules);
+    const uint64_t key = front_key(pool, block->size);
+    struct front_slot *slot = front_slot(stream, key);
     const uint64_t bytes = stream->cached_bytes + block->capacity;
-    if (UNLIKELY(slot->granules != granules || slot->count >= FRONT_DEPTH ||
+    if (UNLIKELY(slot->key != key || slot->count >= FRONT_DEPTH ||
                  bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed))) {
         return false;
     }
@@ -49,12 +49,12 @@ static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *
 /* Gives an empty slot to the block's size, which is how sizes enter the cache. */
 static bool front_claim(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
-    const uint64_t granules = granules_of(pool, block->size);
-    struct front_slot *slot = front_slot(stream, granules);
+    const uint64_t key = front_key(pool, block->size);
+    struct front_slot *slot = front_slot(stream, key);
     if (slot->count > 0) {
         return false;
     }
-    slot->granules = granules;
+    slot->key = key;
     return front_push(pool, stream, block);
 }
 

@@ -88,11 +88,11 @@ static void give_back(weir_pool *pool, weir_stream *stream, weir_block *block)
     }
 }
 
-weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t granules)
+weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key)
 {
     bool fetched = false;
     weir_block *block;
-    while ((block = take_one(pool, stream, &fetched)) != NULL && granules_of(pool, block->size) != granules) {
+    while ((block = take_one(pool, stream, &fetched)) != NULL && front_key(pool, block->size) != key) {
         give_back(pool, stream, block);
     }
     return block;

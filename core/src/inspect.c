@@ -184,7 +184,7 @@ static const char *check_front(const weir_stream *stream)
             const weir_block *block = slot->blocks[k];
             bytes += block->capacity;
             if (state_word(block) != BLOCK_CACHED ||
-                (block->size - 1) >> stream->owner->granule_shift != slot->granules || block->uses != NULL) {
+                (block->size - 1) >> stream->owner->granule_shift != slot->key || block->uses != NULL) {
                 return "a front cache holds a block that does not belong there";
             }
         }

@@ -159,11 +159,6 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     return WEIR_OK;
 }
 
-static void keep_first(weir_status *first, weir_status status)
-{
-    *first = *first == WEIR_OK ? status : *first;
-}
-
 /* Waits for the streams that may still use what is about to be returned. A stream whose event cannot be recorded or
  * waited for gets a second chance through a plain wait for the stream. */
 static void quiesce(weir_pool *pool, weir_status *first)
@@ -179,12 +174,7 @@ static void quiesce(weir_pool *pool, weir_status *first)
 static void return_regions(weir_pool *pool, weir_status *first)
 {
     for (struct pool_region *region = pool->regions; region != NULL; region = region->next) {
-        weir_status status = weir_device_region_free(pool->device, region->address, region->size);
-        if (status != WEIR_OK) {
-            /* Once more: a failure that passes must not leak a region. */
-            status = weir_device_region_free(pool->device, region->address, region->size);
-        }
-        keep_first(first, status);
+        keep_first(first, TWICE(weir_device_region_free(pool->device, region->address, region->size)));
     }
     if (pool->vm != NULL) {
         weir__vm_return_all(pool, first);
@@ -298,7 +288,7 @@ static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, 
     weir_pool *pool = stream->owner;
     if (block == NULL && !inbox_is_empty(stream) && size <= pool->config.front_cache_block_bytes &&
         align <= pool->granule_mask + 1) {
-        block = weir__inbox_take(pool, stream, granules_of(pool, size));
+        block = weir__inbox_take(pool, stream, front_key(pool, size));
     }
     if (block == NULL) {
         struct request request = {
@@ -348,7 +338,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     weir_block *block = NULL;
     stream_lock(stream);
     if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
-        block = front_pop(stream, granules_of(pool, size));
+        block = front_pop(stream, front_key(pool, size));
     }
     return alloc_missed(stream, size, align, block, out, wanted);
 }
@@ -378,7 +368,7 @@ static inline weir_status alloc(weir_pool *pool, weir_stream *stream, uint64_t s
             stream_unlock(stream);
             return alloc_slow(pool, stream, size, align, out, wanted);
         }
-        weir_block *block = front_pop(stream, granules_of(pool, size));
+        weir_block *block = front_pop(stream, front_key(pool, size));
         if (UNLIKELY(block == NULL)) {
             return alloc_missed(stream, size, align, NULL, out, wanted);
         }

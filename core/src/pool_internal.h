@@ -7,7 +7,7 @@
  *     region.c   taking regions from the device and giving them back
  *     vm.c       the same with virtual memory: mapping, moving and unmapping granules
  *     vm_place.c where a request needs the least new memory (pure)
- *     block.c    descriptors and the table from address to block
+ *     block.c    descriptors, the index from address to block, tables by address
  *     arena.c    arenas: a bump pointer over blocks of the pool
  *     inspect.c  walk, check, statistics
  *     tag.c      who holds what
@@ -26,6 +26,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include <weir/arena.h>
 
@@ -104,9 +105,9 @@ struct address_table {
 #define FRONT_SLOTS (1u << FRONT_SLOTS_SHIFT)
 #define FRONT_DEPTH 6u
 
-/* Blocks of one exact size in granules, last in first out. One cache line. */
+/* Blocks of one exact size in granules, last in first out. One cache line. `key` is that number less one. */
 struct front_slot {
-    uint64_t granules;
+    uint64_t key;
     uint64_t count;
     weir_block *blocks[FRONT_DEPTH];
 };
@@ -311,6 +312,30 @@ static inline uint64_t block_address(const weir_block *block)
     return atomic_load_explicit(&block->address, memory_order_relaxed);
 }
 
+/* --- what several files need (inline) --- */
+
+static inline uint64_t wall_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* `unit` is a power of two. */
+static inline uint64_t round_up(uint64_t size, uint64_t unit)
+{
+    return (size + unit - 1) & ~(unit - 1);
+}
+
+/* Many calls are made whatever becomes of each; their caller hears of the first that failed. */
+static inline void keep_first(weir_status *first, weir_status status)
+{
+    *first = *first == WEIR_OK ? status : *first;
+}
+
+/* A failure that passes must not leak anything. */
+#define TWICE(call) ((call) == WEIR_OK ? WEIR_OK : (call))
+
 /* --- counters and states (inline) --- */
 
 static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capacity)
@@ -424,9 +449,9 @@ bool weir__order_join_locked(struct request *request);
 /* Frees a live block that no other stream uses, without the stream's lock, for a thread that does not feed the stream.
  * False: it must be freed the ordinary way, or is not live. */
 bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream);
-/* Stream lock held, the pool's is not: a block of exactly that many granules out of what came in, NULL when there is
+/* Stream lock held, the pool's is not: a block with that key of the front cache out of what came in, NULL when there is
  * none. What does not match goes where frees go. */
-weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t granules);
+weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key);
 /* Likewise: everything that is there now goes where frees go. True when there was something. */
 bool weir__inbox_clear(weir_pool *pool, weir_stream *stream);
 

@@ -11,21 +11,8 @@
 #include "pool_internal.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum { front_cache_share = 32 };
-
-static uint64_t wall_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static uint64_t round_up(uint64_t size, uint64_t unit)
-{
-    return (size + unit - 1) & ~(unit - 1);
-}
 
 /* The sizes to ask the device for, in order: what the strategy would like, and the least that serves the request. */
 struct wish {

@@ -24,7 +24,6 @@
 #include "vm_place.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* What may be reserved before idle memory is moved: 1/24 more than was ever live at once, and 6 MiB (but three granules). The
  * promise is 1/20 and 8 MiB. */
@@ -100,18 +99,6 @@ struct pool_vm {
     struct vm_scratch scratch;
     struct vm_counts counts;
 };
-
-static uint64_t wall_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static uint64_t round_up(uint64_t size, uint64_t unit)
-{
-    return (size + unit - 1) & ~(unit - 1);
-}
 
 /* --- life --- */
 
@@ -830,14 +817,6 @@ uint64_t weir__vm_return_idle(weir_pool *pool, uint64_t keep, weir_status *faile
 }
 
 /* --- the end --- */
-
-static void keep_first(weir_status *first, weir_status status)
-{
-    *first = *first == WEIR_OK ? status : *first;
-}
-
-/* A failure that passes must not leak anything. */
-#define TWICE(call) ((call) == WEIR_OK ? WEIR_OK : (call))
 
 static void return_span(weir_pool *pool, struct vm_span *span, weir_status *first)
 {
