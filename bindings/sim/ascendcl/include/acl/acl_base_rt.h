@@ -208,13 +208,7 @@ ACL_FUNC_VISIBILITY size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffe
 ACL_DEPRECATED_MESSAGE("32 bits only; use aclGetDataBufferSizeV2")
 ACL_FUNC_VISIBILITY uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer);
 
-/* ---- Log and device name ---- */
-
-typedef enum { ACL_DEBUG = 0, ACL_INFO = 1, ACL_WARNING = 2, ACL_ERROR = 3 } aclLogLevel;
-
-ACL_FUNC_VISIBILITY void aclAppLog(aclLogLevel logLevel, const char *func, const char *file,
-                                   uint32_t line, const char *fmt, ...);
-#define ACL_APP_LOG(level, ...) aclAppLog(level, __func__, __FILE__, __LINE__, __VA_ARGS__)
+/* ---- Device name ---- */
 
 ACL_FUNC_VISIBILITY const char *aclrtGetSocName(void); /* never NULL */
 
