@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #define ACL_EXPORT __attribute__((visibility("default")))
 
@@ -66,10 +67,13 @@ aclError acl__enter(acl__function function);
 /* What a function that is not simulated does. */
 aclError acl__not_simulated(acl__function function);
 const char *acl__function_name(acl__function function);
+/* How often it was called; ACL_FN_COUNT: all together. Needs no lock. */
+uint64_t acl__calls(acl__function function);
 
 void acl__lock(void);
 /* Lets go, and wakes whoever waits for something to change. */
 void acl__unlock(void);
+pthread_mutex_t *acl__mutex(void); /* for condition variables */
 
 enum { ACL__DEVICES = 16 };
 
@@ -208,6 +212,8 @@ aclError acl__queue(acl__stream *stream, acl__task *task);
 bool acl__has_arrived(const acl__stream *stream);
 /* Submits what can be, on all streams. */
 void acl__pump(void);
+/* Something may have changed that somebody waits for; acl__unlock calls it. */
+void acl__changed(void);
 
 /* When the host's waiting ends: a virtual time and a real one. */
 typedef struct acl__deadline {
@@ -248,6 +254,8 @@ aclError acl__engine_post(acl__job *job);
 /* Somebody may now wait for the device without calling the runtime: from here on time passes by itself when nobody
  * calls. */
 aclError acl__engine_need(void);
+/* Ends the thread; nothing runs on it afterwards. The lock is not held. */
+void acl__engine_stop(void);
 /* Tells the auditor that the host has seen the end of the stream's work. */
 void acl__host_saw(acl__stream *stream);
 
