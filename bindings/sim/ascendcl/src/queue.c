@@ -182,14 +182,17 @@ typedef struct kernel_task {
     acl__task task; /* first */
     acl__stream *stream;
     int32_t stream_id;
-    bool with_simulator; /* which ends it */
+    uint32_t holders; /* the queue, and the simulator */
     acl__kernel kernel;
     char tag[48];
     weir_sim_access accesses[];
 } kernel_task;
 
-static void kernel_end(kernel_task *k)
+static void kernel_release(kernel_task *k)
 {
+    if (--k->holders > 0) {
+        return;
+    }
     if (k->kernel.end != NULL) {
         k->kernel.end(k->kernel.ctx);
     }
@@ -198,10 +201,7 @@ static void kernel_end(kernel_task *k)
 
 static void task_end(acl__task *task)
 {
-    kernel_task *k = (kernel_task *)(void *)task;
-    if (!k->with_simulator) {
-        kernel_end(k);
-    }
+    kernel_release((kernel_task *)(void *)task);
 }
 
 /* Virtual time has come to its end. */
@@ -214,12 +214,12 @@ static void kernel_over(void *ctx)
             acl__stream_fail(k->stream, error);
         }
     }
-    kernel_end(k);
+    kernel_release(k);
 }
 
 static void kernel_dropped(void *ctx)
 {
-    kernel_end(ctx);
+    kernel_release(ctx);
 }
 
 static aclError kernel_submit(acl__stream *stream, acl__task *task)
@@ -235,14 +235,13 @@ static aclError kernel_submit(acl__stream *stream, acl__task *task)
         work.host_ctx = k;
         work.computes = true;
         work.dropped = kernel_dropped;
-        k->with_simulator = true; /* it may be over before the call returns */
+        k->holders++; /* it may be over before the call returns */
     }
     const weir_status status = weir_sim_launch(acl__rt.sim, stream->sim, &work);
-    if (status != WEIR_OK) {
-        k->with_simulator = false;
-        return acl__status(status, "a kernel's launch");
+    if (status != WEIR_OK && work.host_function != NULL) {
+        k->holders--;
     }
-    return ACL_SUCCESS;
+    return acl__status(status, "a kernel's launch");
 }
 
 static const acl__task_ops kernel_ops = {.submit = kernel_submit, .end = task_end};
@@ -260,6 +259,7 @@ aclError acl__launch(acl__stream *stream, const acl__kernel *kernel)
     k->task.ops = &kernel_ops;
     k->stream = stream;
     k->stream_id = stream->id;
+    k->holders = 1;
     k->kernel = *kernel;
     if (bytes > 0) {
         memcpy(k->accesses, kernel->accesses, bytes);
@@ -277,6 +277,7 @@ aclError acl__launch(acl__stream *stream, const acl__kernel *kernel)
 static struct {
     pthread_t thread;
     bool running;
+    bool busy; /* with a function of the user's */
     bool ends;
     pthread_cond_t wake;
     acl__job *first;
@@ -285,9 +286,11 @@ static struct {
 
 static void engine_run(acl__job *job)
 {
+    engine.busy = true;
     (void)pthread_mutex_unlock(acl__mutex());
     job->run(job);
     (void)pthread_mutex_lock(acl__mutex());
+    engine.busy = false;
     job->done(job);
     acl__changed();
 }
@@ -347,7 +350,8 @@ aclError acl__engine_post(acl__job *job)
 void acl__engine_stop(void)
 {
     acl__lock();
-    const bool join = engine.running && !pthread_equal(engine.thread, pthread_self());
+    /* A function of the user's may never return. */
+    const bool join = engine.running && !engine.busy && !pthread_equal(engine.thread, pthread_self());
     engine.ends = true;
     engine.running = false;
     (void)pthread_cond_signal(&engine.wake);
