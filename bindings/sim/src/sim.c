@@ -116,7 +116,7 @@ static weir_status start(weir_sim *sim)
         status = weir__sim_memory_init(sim);
     }
     if (status == WEIR_OK && !sim->config.no_audit) {
-        sim->audit = weir__sim_audit_create(sim->config.max_findings);
+        sim->audit = weir__sim_audit_create(sim->config.max_findings, sim->config.direct_access);
         status = sim->audit != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
     }
     if (status == WEIR_OK) {

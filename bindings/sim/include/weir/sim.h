@@ -65,6 +65,12 @@ typedef struct weir_sim_config {
     bool no_virtual_memory; /* leave the group out, as on the 200I/500 RC form */
     bool no_ordering;       /* a synchronous device */
     uint32_t max_findings;  /* kept in full; the rest is counted only; 0 = 1,000 */
+    /* Memory that the device gave and no live block covers may be touched as it is. Order is judged there as in a block
+     * (the work before a free counts as a write), a hand-out over it as one over a freed block; a direct write makes
+     * the auditor forget the freed blocks beneath. Where an access crosses the edge of a live block, in or out, or the end
+     * of the memory, that is one OUTSIDE_BLOCK, and each part is judged for order; one that begins where no memory is
+     * gets OUTSIDE_BLOCK and no more. false: what is touched outside live blocks is a finding. */
+    bool direct_access;
 } weir_sim_config;
 
 #define WEIR_SIM_CONFIG_INIT WEIR_STRUCT_INIT(weir_sim_config)
