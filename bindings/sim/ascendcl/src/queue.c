@@ -233,7 +233,7 @@ static aclError kernel_submit(acl__stream *stream, acl__task *task)
     if (k->kernel.compute != NULL || k->kernel.end != NULL) {
         work.host_function = kernel_over;
         work.host_ctx = k;
-        work.computes = true;
+        work.kernel = true;
         work.dropped = kernel_dropped;
         k->holders++; /* it may be over before the call returns */
     }
