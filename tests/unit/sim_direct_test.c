@@ -1,6 +1,5 @@
-/* tests/unit/sim_direct_test.c: memory that no live block covers, touched with direct_access: what is judged there, what
- * is not, and that without it each of these is a finding. The twin of every finding is ordered as it should be and must
- * be clean.
+/* tests/unit/sim_direct_test.c: memory that no live block covers, touched with direct_access: what is judged there
+ * and what is not. The twin of every finding is ordered as it should be and must be clean.
  */
 #include "sim_test.h"
 

@@ -4,8 +4,8 @@
  * before it. The auditor keeps vector clocks and forgets whatever it can. Both must find their first fault at the
  * same call of the same program, and of the same kinds; after that the program ends, because then they may differ in
  * what they forgive. Most calls that the judge would fault are left out, so that programs get long before they go
- * wrong. Programs are made of a seed, which a failure prints; WEIR_TEST_SEED runs that one alone. All of it is done with
- * direct access and without.
+ * wrong. Programs are made of a seed, which a failure prints; WEIR_TEST_SEED runs that one alone. All of it is done
+ * with direct access and without.
  */
 #include "sim_test.h"
 
