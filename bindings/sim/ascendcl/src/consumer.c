@@ -154,11 +154,11 @@ void acl__op_stream_ends(aclrtStream handle)
     (void)pthread_mutex_unlock(&table_lock);
 }
 
-void acl__consumer_registration_ends(aclrtStream stream)
+void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *next)
 {
     (void)pthread_mutex_lock(&table_lock);
     const entry *e = *link_of(stream);
-    if (e != NULL && e->wrapper != NULL) {
+    if (e != NULL && e->wrapper != NULL && (next == NULL || !same_allocator(&e->wrapper->allocator, next))) {
         acl__lock();
         if (e->wrapper->executing > 0 || has_unfinished(e->stream)) {
             acl__report_warning("an allocator was unregistered or replaced while its stream had unfinished work");

@@ -43,8 +43,8 @@ aclError acl__supply_launch(const acl__supply *supply, const acl__kernel *kernel
 /* Takes the lock; an error when the stream was destroyed meanwhile, and then the lock is not held. */
 aclError acl__supply_lock(const acl__supply *supply);
 
-/* The registration of a stream is about to be taken away or replaced. */
-void acl__consumer_registration_ends(aclrtStream stream);
+/* The registration of a stream is about to be replaced, or taken away when `next` is NULL. */
+void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *next);
 
 /* Whether all of [address, address + bytes) is device memory now. The lock is held. */
 bool acl__is_device_memory(const void *address, uint64_t bytes);
