@@ -345,7 +345,9 @@ static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[], ac
         if (error != ACL_SUCCESS) {
             return error;
         }
-        if (overlap(c->in[i], c->op.in_bytes[i], c->out, c->op.out_bytes)) {
+        /* Over an input of the same shape it may write, where each element needs its own place only. */
+        const bool in_place = c->in[i] == c->out && c->op.in_bytes[i] == c->op.out_bytes && c->op.macs == 0;
+        if (!in_place && overlap(c->in[i], c->op.in_bytes[i], c->out, c->op.out_bytes)) {
             acl__op_use_temporary(&c->op);
         }
     }
