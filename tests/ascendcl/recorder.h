@@ -35,13 +35,13 @@ typedef struct recorder {
     size_t sizes[RECORDER_BLOCKS]; /* of the requests, in order */
     size_t size_count;
     void *hint;
-    uint64_t refuse_at;   /* this request is refused: 1 is the first; 0: none */
-    uint64_t refuse_from; /* and these, and all that follow */
+    uint64_t refuse_at;           /* this request is refused: 1 is the first; 0: none */
+    uint64_t refuse_from;         /* and these, and all that follow */
     uint64_t refused_after_syncs; /* requests that come right behind a refusal */
     bool last_refused;
     bool gives_back; /* a freed block goes to the runtime at once, as no allocator may do */
     bool no_address;
-    bool waits; /* each request takes real time, so that another thread comes in between */
+    bool waits;  /* each request takes real time, so that another thread comes in between */
     bool shared; /* several threads call: the order of alloc and address is not checked */
     int inside, most_inside;
     aclrtAllocatorDesc desc;
@@ -52,7 +52,8 @@ static inline recorded *recorder_find(recorder *r, size_t size)
     for (size_t i = r->free_count; i-- > 0;) {
         recorded *block = &r->blocks[r->free_stack[i]];
         if (block->size == size) {
-            memmove(&r->free_stack[i], &r->free_stack[i + 1], (r->free_count - i - 1) * sizeof r->free_stack[0]);
+            memmove(&r->free_stack[i], &r->free_stack[i + 1],
+                    (r->free_count - i - 1) * sizeof r->free_stack[0]);
             r->free_count--;
             return block;
         }
@@ -91,7 +92,8 @@ static inline void *recorder_take(recorder *r, size_t size)
     const uint64_t request = r->allocs + r->advises;
     CHECK(r->expected == NULL || r->shared); /* the address of the one before was asked for */
     CHECK(size > 0);
-    const bool refused = request == r->refuse_at || (r->refuse_from > 0 && request >= r->refuse_from);
+    const bool refused =
+        request == r->refuse_at || (r->refuse_from > 0 && request >= r->refuse_from);
     r->refused_after_syncs += r->last_refused;
     r->last_refused = refused;
     if (refused) {

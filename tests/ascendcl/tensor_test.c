@@ -30,10 +30,11 @@ static void floats_round_to_the_nearest_half(void **state)
         float value;
         uint16_t half;
     } cases[] = {
-        {65519.996f, 0x7bff}, {65520, 0x7c00}, {1e30f, 0x7c00},       {-65520, 0xfc00},
-        {0x1p-25f, 0x0000},   {0x1.8p-25f, 0x0001}, {-0x1p-26f, 0x8000}, {0x1.000002p-25f, 0x0001},
-        {2049, 0x6800},       {2051, 0x6802},   {1.00048828125f, 0x3c00}, {1.00146484375f, 0x3c02},
-        {0x1.ffcp-15f, 0x03ff}, {0x1.ffep-15f, 0x0400},
+        {65519.996f, 0x7bff},   {65520, 0x7c00},           {1e30f, 0x7c00},
+        {-65520, 0xfc00},       {0x1p-25f, 0x0000},        {0x1.8p-25f, 0x0001},
+        {-0x1p-26f, 0x8000},    {0x1.000002p-25f, 0x0001}, {2049, 0x6800},
+        {2051, 0x6802},         {1.00048828125f, 0x3c00},  {1.00146484375f, 0x3c02},
+        {0x1.ffbp-15f, 0x03ff}, {0x1.ffcp-15f, 0x0400},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -80,7 +81,8 @@ static void descriptions_describe(void **state)
 
 static void odd_descriptions(void **state)
 {
-    const int64_t unknown[] = {-1, 3}, rank[] = {-2}, huge[] = {INT64_MAX, INT64_MAX}, empty[] = {0, 3};
+    const int64_t unknown[] = {-1, 3}, rank[] = {-2}, huge[] = {INT64_MAX, INT64_MAX},
+                  empty[] = {0, 3};
     (void)state;
     assert_null(aclCreateTensorDesc(ACL_FLOAT, -1, unknown, ACL_FORMAT_ND));
     assert_null(aclCreateTensorDesc(ACL_FLOAT, 1, NULL, ACL_FORMAT_ND));

@@ -28,7 +28,8 @@ struct acl__wrapper {
 typedef struct entry {
     struct entry *next;
     acl__stream *stream;
-    bool pinned; /* an operator ran before any allocator was registered: the runtime's memory from then on */
+    bool
+        pinned; /* an operator ran before any allocator was registered: the runtime's memory from then on */
     acl__wrapper *wrapper;
 } entry;
 
@@ -61,8 +62,8 @@ static acl__wrapper *wrapper_create(const acl__allocator *allocator)
 
 static bool same_allocator(const acl__allocator *a, const acl__allocator *b)
 {
-    return a->object == b->object && a->alloc == b->alloc && a->free == b->free && a->advise == b->advise &&
-           a->address == b->address;
+    return a->object == b->object && a->alloc == b->alloc && a->free == b->free &&
+           a->advise == b->advise && a->address == b->address;
 }
 
 /* --- the table --- */
@@ -122,8 +123,9 @@ static aclError choose(acl__supply *supply, acl__executor executor)
 
 static bool has_unfinished(const acl__stream *stream)
 {
-    return stream->live && (stream->held_first != NULL ||
-                            weir_sim_stream_tail(acl__rt.sim, stream->sim) > weir_sim_now(acl__rt.sim));
+    return stream->live &&
+           (stream->held_first != NULL ||
+            weir_sim_stream_tail(acl__rt.sim, stream->sim) > weir_sim_now(acl__rt.sim));
 }
 
 /* The vendor wants one stream to be synchronised before another one uses the same allocator object. */
@@ -137,7 +139,8 @@ static void watch_sharing(const acl__supply *supply)
         }
     }
     if (overlaps) {
-        acl__report_warning("one allocator object was asked for memory for two streams whose work overlaps");
+        acl__report_warning(
+            "one allocator object was asked for memory for two streams whose work overlaps");
     }
 }
 
@@ -158,10 +161,12 @@ void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *n
 {
     (void)pthread_mutex_lock(&table_lock);
     const entry *e = *link_of(stream);
-    if (e != NULL && e->wrapper != NULL && (next == NULL || !same_allocator(&e->wrapper->allocator, next))) {
+    if (e != NULL && e->wrapper != NULL &&
+        (next == NULL || !same_allocator(&e->wrapper->allocator, next))) {
         acl__lock();
         if (e->wrapper->executing > 0 || has_unfinished(e->stream)) {
-            acl__report_warning("an allocator was unregistered or replaced while its stream had unfinished work");
+            acl__report_warning(
+                "an allocator was unregistered or replaced while its stream had unfinished work");
         }
         acl__unlock();
     }
@@ -177,8 +182,8 @@ aclError acl__supply_lock(const acl__supply *supply)
         return ACL_SUCCESS;
     }
     acl__unlock();
-    return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d was destroyed while something executed on it",
-                     supply->stream_id);
+    return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT,
+                     "stream %d was destroyed while something executed on it", supply->stream_id);
 }
 
 static uint64_t page_of(acl__executor executor)
@@ -208,7 +213,9 @@ aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executo
         supply->wrapper->executing++;
     }
     (void)pthread_mutex_unlock(&table_lock);
-    return error == ACL_SUCCESS ? error : acl__fail(error, "no host memory for the wrapper of an allocator");
+    return error == ACL_SUCCESS
+               ? error
+               : acl__fail(error, "no host memory for the wrapper of an allocator");
 }
 
 void acl__supply_end(acl__supply *supply)
@@ -254,7 +261,8 @@ static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *p
 {
     const acl__allocator *a = &wrapper->allocator;
     (void)pthread_mutex_lock(&wrapper->mutex);
-    piece->block = hint != NULL && a->advise != NULL ? a->advise(a->object, bytes, hint) : a->alloc(a->object, bytes);
+    piece->block = hint != NULL && a->advise != NULL ? a->advise(a->object, bytes, hint)
+                                                     : a->alloc(a->object, bytes);
     if (piece->block != NULL) {
         piece->address = a->address(piece->block);
         wrapper->pieces++;
@@ -271,7 +279,8 @@ static void hand_back(acl__wrapper *wrapper, aclrtAllocatorBlock block)
     (void)pthread_mutex_unlock(&wrapper->mutex);
 }
 
-static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece)
+static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
+                                acl__piece *piece)
 {
     acl__piece taken = {NULL, NULL, bytes};
     if (!ask(supply->wrapper, bytes, hint, &taken)) {
@@ -282,16 +291,18 @@ static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint,
         }
         if (!ask(supply->wrapper, bytes, hint, &taken)) {
             return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                             "out of memory: the registered allocator has no %llu bytes for \"%s\", also after the stream "
+                             "out of memory: the registered allocator has no %llu bytes for "
+                             "\"%s\", also after the stream "
                              "was synchronised",
                              (unsigned long long)bytes, tag);
         }
     }
     if (taken.address == NULL) {
         hand_back(supply->wrapper, taken.block);
-        return acl__fail(ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED,
-                         "the registered allocator gave a block of %llu bytes for \"%s\" without an address",
-                         (unsigned long long)bytes, tag);
+        return acl__fail(
+            ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED,
+            "the registered allocator gave a block of %llu bytes for \"%s\" without an address",
+            (unsigned long long)bytes, tag);
     }
     *piece = taken;
     aclError error = acl__supply_lock(supply);
@@ -321,7 +332,8 @@ static aclError take_own(acl__supply *supply, uint64_t bytes, acl__piece *piece)
 {
     aclError error = acl__supply_lock(supply);
     if (error == ACL_SUCCESS) {
-        error = acl__malloc(supply->stream->context->device, bytes, ACL_MEM_MALLOC_HUGE_FIRST, &piece->address);
+        error = acl__malloc(supply->stream->context->device, bytes, ACL_MEM_MALLOC_HUGE_FIRST,
+                            &piece->address);
         acl__unlock();
         piece->bytes = bytes;
     }
@@ -341,13 +353,14 @@ static aclError give_own(acl__supply *supply, acl__piece *piece)
 
 /* --- both --- */
 
-aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece)
+aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
+                          acl__piece *piece)
 {
     piece->address = NULL;
     const uint64_t page = supply->page_bytes;
     if (bytes > UINT64_MAX / 2) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%llu bytes for \"%s\" cannot be had", (unsigned long long)bytes,
-                         tag);
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%llu bytes for \"%s\" cannot be had",
+                         (unsigned long long)bytes, tag);
     }
     const uint64_t rounded = (bytes + page - 1) / page * page;
     return supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)

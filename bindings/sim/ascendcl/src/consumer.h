@@ -35,7 +35,8 @@ aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executo
 void acl__supply_end(acl__supply *supply);
 /* ACL_ERROR_RT_MEMORY_ALLOCATION: there is none, also after the stream was synchronised. With a hint the allocator's
  * advise function is asked, when it has one. */
-aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece);
+aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
+                          acl__piece *piece);
 /* Nothing when nothing is held. */
 aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *tag);
 /* acl__launch on the supply's stream. */

@@ -44,7 +44,8 @@ static inline uint16_t acl__half_from_float(float value)
     if (magnitude >= 0x477ff000u) { /* 65520 and more */
         return (uint16_t)(sign | 0x7c00u);
     }
-    uint32_t kept, rest, half; /* what stays of the fraction, what is cut off, and half of one step */
+    uint32_t kept, rest,
+        half; /* what stays of the fraction, what is cut off, and half of one step */
     if (magnitude >= 0x38800000u) {
         kept = (magnitude - 0x38000000u) >> 13;
         rest = magnitude & 0x1fffu;
@@ -54,7 +55,8 @@ static inline uint16_t acl__half_from_float(float value)
         if (shift > 25) { /* less than half of the smallest */
             return sign;
         }
-        const uint32_t fraction = (magnitude & 0x7fffffu) | (magnitude >= 0x800000u ? 0x800000u : 0u);
+        const uint32_t fraction =
+            (magnitude & 0x7fffffu) | (magnitude >= 0x800000u ? 0x800000u : 0u);
         kept = shift > 24 ? 0 : fraction >> shift;
         rest = fraction & ((1u << shift) - 1);
         half = 1u << (shift - 1);

@@ -57,7 +57,8 @@ acl__model *acl__model_get(uint32_t id)
     }
     acl__unlock();
     if (model == NULL) {
-        (void)acl__fail((aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "no model has the id %u", (unsigned)id);
+        (void)acl__fail((aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "no model has the id %u",
+                        (unsigned)id);
     }
     return model;
 }
@@ -131,7 +132,8 @@ static aclError load(acl__network *network, const char *function, uint32_t *id)
     if (error == ACL_SUCCESS) {
         model->device = context->device;
         if (model->weight_bytes > 0) {
-            error = acl__malloc(model->device, model->weight_bytes, ACL_MEM_MALLOC_HUGE_FIRST, &model->weights);
+            error = acl__malloc(model->device, model->weight_bytes, ACL_MEM_MALLOC_HUGE_FIRST,
+                                &model->weights);
         }
     }
     if (error == ACL_SUCCESS) {
@@ -163,7 +165,8 @@ ACL_EXPORT aclError aclmdlLoadFromMem(const void *model, size_t modelSize, uint3
 {
     ACL_ENTER(aclmdlLoadFromMem);
     if (model == NULL || modelSize == 0 || modelId == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlLoadFromMem: an argument is NULL, or the size is 0");
+        return acl__fail(ACL_ERROR_INVALID_PARAM,
+                         "aclmdlLoadFromMem: an argument is NULL, or the size is 0");
     }
     acl__network *network = NULL;
     acl__model_error error;
@@ -185,8 +188,8 @@ ACL_EXPORT aclError aclmdlUnload(uint32_t modelId)
     }
     acl__unlock();
     return gone != NULL ? ACL_SUCCESS
-                        : acl__fail((aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "aclmdlUnload: no model has the id %u",
-                                    (unsigned)modelId);
+                        : acl__fail((aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID,
+                                    "aclmdlUnload: no model has the id %u", (unsigned)modelId);
 }
 
 /* The most that is live at once, at the sizes that the file gives. */
@@ -199,7 +202,9 @@ static uint64_t work_bytes(const acl__model *model)
         for (uint32_t i = 0; i < layer->top_count; i++) {
             const uint32_t blob = acl__layer_top(n, layer, i);
             const acl__storage *s = &model->plan->storages[model->plan->storage_of[blob]];
-            live += s->kind == ACL__STORAGE_INTERNAL && s->born == l ? acl__shape_bytes(&model->shapes[blob]) : 0;
+            live += s->kind == ACL__STORAGE_INTERNAL && s->born == l
+                        ? acl__shape_bytes(&model->shapes[blob])
+                        : 0;
         }
         most = live > most ? live : most;
         for (uint32_t i = model->plan->gone_first[l]; i < model->plan->gone_first[l + 1]; i++) {
@@ -207,7 +212,9 @@ static uint64_t work_bytes(const acl__model *model)
             const acl__layer *maker = &n->layers[model->plan->storages[storage].born];
             for (uint32_t k = 0; k < maker->top_count; k++) {
                 const uint32_t blob = acl__layer_top(n, maker, k);
-                live -= model->plan->storage_of[blob] == storage ? acl__shape_bytes(&model->shapes[blob]) : 0;
+                live -= model->plan->storage_of[blob] == storage
+                            ? acl__shape_bytes(&model->shapes[blob])
+                            : 0;
             }
         }
     }
@@ -310,7 +317,8 @@ static bool shapes_with(const acl__model *model, uint64_t more, acl__shape *shap
 }
 
 /* A dimension that another input size changes is not fixed: -1. */
-static void describe(end *out, const acl__blob *blob, const acl__shape *usual, const acl__shape *other)
+static void describe(end *out, const acl__blob *blob, const acl__shape *usual,
+                     const acl__shape *other)
 {
     int64_t dims[5], changed[5];
     (void)snprintf(out->dims.name, sizeof out->dims.name, "%s", blob->name);
@@ -340,9 +348,11 @@ static bool describe_all(aclmdlDesc *desc, const acl__model *model)
         desc->ends[i].name = strdup(n->blobs[blob].name);
         good = good && desc->ends[i].name != NULL;
         if (model->shapes != NULL) {
-            describe(&desc->ends[i], &n->blobs[blob], &model->shapes[blob], comparable ? &other[blob] : &model->shapes[blob]);
+            describe(&desc->ends[i], &n->blobs[blob], &model->shapes[blob],
+                     comparable ? &other[blob] : &model->shapes[blob]);
         } else { /* nothing is known: no dimensions */
-            (void)snprintf(desc->ends[i].dims.name, sizeof desc->ends[i].dims.name, "%s", n->blobs[blob].name);
+            (void)snprintf(desc->ends[i].dims.name, sizeof desc->ends[i].dims.name, "%s",
+                           n->blobs[blob].name);
         }
     }
     free(other);
@@ -404,23 +414,27 @@ ACL_EXPORT size_t aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index
     return found != NULL ? found->bytes : 0;
 }
 
-static aclError get_dims(const aclmdlDesc *desc, bool output, size_t index, aclmdlIODims *dims, const char *function)
+static aclError get_dims(const aclmdlDesc *desc, bool output, size_t index, aclmdlIODims *dims,
+                         const char *function)
 {
     const end *found = end_at(desc, output, index);
     if (found == NULL || dims == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: an argument is NULL, or there is no index %zu", function, index);
+        return acl__fail(ACL_ERROR_INVALID_PARAM,
+                         "%s: an argument is NULL, or there is no index %zu", function, index);
     }
     *dims = found->dims;
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+ACL_EXPORT aclError aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index,
+                                       aclmdlIODims *dims)
 {
     ACL_ENTER(aclmdlGetInputDims);
     return get_dims(modelDesc, false, index, dims, "aclmdlGetInputDims");
 }
 
-ACL_EXPORT aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+ACL_EXPORT aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index,
+                                        aclmdlIODims *dims)
 {
     ACL_ENTER(aclmdlGetOutputDims);
     return get_dims(modelDesc, true, index, dims, "aclmdlGetOutputDims");
@@ -440,7 +454,8 @@ ACL_EXPORT const char *aclmdlGetOutputNameByIndex(const aclmdlDesc *modelDesc, s
     return found != NULL ? found->name : "";
 }
 
-ACL_EXPORT aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const char *name, size_t *index)
+ACL_EXPORT aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const char *name,
+                                              size_t *index)
 {
     ACL_ENTER(aclmdlGetInputIndexByName);
     if (modelDesc == NULL || name == NULL || index == NULL) {
@@ -452,7 +467,8 @@ ACL_EXPORT aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const
             return ACL_SUCCESS;
         }
     }
-    return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlGetInputIndexByName: there is no input \"%.60s\"", name);
+    return acl__fail(ACL_ERROR_INVALID_PARAM,
+                     "aclmdlGetInputIndexByName: there is no input \"%.60s\"", name);
 }
 
 ACL_EXPORT aclDataType aclmdlGetInputDataType(const aclmdlDesc *modelDesc, size_t index)

@@ -75,10 +75,12 @@ static aclError no_memory(const char *function)
     return acl__fail(ACL_ERROR_BAD_ALLOC, "%s: no host memory", function);
 }
 
-static aclError check(const char *function, const aclopAttr *attr, const char *name, int count, const void *values)
+static aclError check(const char *function, const aclopAttr *attr, const char *name, int count,
+                      const void *values)
 {
     if (attr == NULL || name == NULL || count < 0 || (count > 0 && values == NULL)) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: an argument is NULL, or there are %d values", function, count);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: an argument is NULL, or there are %d values",
+                         function, count);
     }
     return ACL_SUCCESS;
 }
@@ -123,7 +125,8 @@ static void put(aclopAttr *attr, attribute *a)
     *link = a;
 }
 
-static aclError set_numbers(const char *function, aclopAttr *attr, const char *name, int count, const int64_t *numbers)
+static aclError set_numbers(const char *function, aclopAttr *attr, const char *name, int count,
+                            const int64_t *numbers)
 {
     const aclError error = check(function, attr, name, count, numbers);
     attribute *a = error == ACL_SUCCESS ? attribute_create(name, NUMBERS, count) : NULL;
@@ -137,7 +140,8 @@ static aclError set_numbers(const char *function, aclopAttr *attr, const char *n
     return ACL_SUCCESS;
 }
 
-static aclError set_reals(const char *function, aclopAttr *attr, const char *name, int count, const float *reals)
+static aclError set_reals(const char *function, aclopAttr *attr, const char *name, int count,
+                          const float *reals)
 {
     const aclError error = check(function, attr, name, count, reals);
     attribute *a = error == ACL_SUCCESS ? attribute_create(name, REALS, count) : NULL;
@@ -151,7 +155,8 @@ static aclError set_reals(const char *function, aclopAttr *attr, const char *nam
     return ACL_SUCCESS;
 }
 
-static aclError set_texts(const char *function, aclopAttr *attr, const char *name, int count, const char *const *texts)
+static aclError set_texts(const char *function, aclopAttr *attr, const char *name, int count,
+                          const char *const *texts)
 {
     aclError error = check(function, attr, name, count, texts);
     for (int i = 0; i < count && error == ACL_SUCCESS; i++) {
@@ -199,14 +204,16 @@ ACL_EXPORT aclError aclopSetAttrString(aclopAttr *attr, const char *attrName, co
     return set_texts("aclopSetAttrString", attr, attrName, 1, &attrValue);
 }
 
-ACL_EXPORT aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName, aclDataType attrValue)
+ACL_EXPORT aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName,
+                                         aclDataType attrValue)
 {
     ACL_ENTER(aclopSetAttrDataType);
     const int64_t number = attrValue;
     return set_numbers("aclopSetAttrDataType", attr, attrName, 1, &number);
 }
 
-ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues, const uint8_t *values)
+ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues,
+                                         const uint8_t *values)
 {
     ACL_ENTER(aclopSetAttrListBool);
     const aclError error = check("aclopSetAttrListBool", attr, attrName, numValues, values);
@@ -221,22 +228,26 @@ ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, 
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues, const int64_t *values)
+ACL_EXPORT aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues,
+                                        const int64_t *values)
 {
     ACL_ENTER(aclopSetAttrListInt);
     return set_numbers("aclopSetAttrListInt", attr, attrName, numValues, values);
 }
 
-ACL_EXPORT aclError aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues, const float *values)
+ACL_EXPORT aclError aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues,
+                                          const float *values)
 {
     ACL_ENTER(aclopSetAttrListFloat);
     return set_reals("aclopSetAttrListFloat", attr, attrName, numValues, values);
 }
 
-ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int numValues, const char **values)
+ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int numValues,
+                                           const char **values)
 {
     ACL_ENTER(aclopSetAttrListString);
-    return set_texts("aclopSetAttrListString", attr, attrName, numValues, (const char *const *)values);
+    return set_texts("aclopSetAttrListString", attr, attrName, numValues,
+                     (const char *const *)values);
 }
 
 /* The first number of an attribute; `fallback` when there is none of that name. */
@@ -280,34 +291,39 @@ static bool tensor_of(const aclTensorDesc *desc, acl__tensor *tensor)
     return true;
 }
 
-static aclError check_arrays(const char *name, int count, aclTensorDesc *const descs[], aclDataBuffer *const buffers[],
-                             const char *which)
+static aclError check_arrays(const char *name, int count, aclTensorDesc *const descs[],
+                             aclDataBuffer *const buffers[], const char *which)
 {
     if (count < 0 || (count > 0 && (descs == NULL || buffers == NULL))) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d %ss, or their array is NULL", name, count, which);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d %ss, or their array is NULL", name, count,
+                         which);
     }
     for (int i = 0; i < count; i++) {
-        if (descs[i] == NULL || buffers[i] == NULL || (buffers[i]->data == NULL && buffers[i]->size > 0)) {
-            return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s %d has no description, no buffer or no address", name,
-                             which, i);
+        if (descs[i] == NULL || buffers[i] == NULL ||
+            (buffers[i]->data == NULL && buffers[i]->size > 0)) {
+            return acl__fail(ACL_ERROR_INVALID_PARAM,
+                             "%s: %s %d has no description, no buffer or no address", name, which,
+                             i);
         }
     }
     return ACL_SUCCESS;
 }
 
-static aclError check_memory(const call *c, const void *address, uint64_t needed, const aclDataBuffer *buffer,
-                             const char *which, uint32_t index)
+static aclError check_memory(const call *c, const void *address, uint64_t needed,
+                             const aclDataBuffer *buffer, const char *which, uint32_t index)
 {
     if (buffer->size < needed) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s %u needs %" PRIu64 " bytes, its buffer has %zu", c->name,
-                         which, (unsigned)index, needed, buffer->size);
+        return acl__fail(ACL_ERROR_INVALID_PARAM,
+                         "%s: %s %u needs %" PRIu64 " bytes, its buffer has %zu", c->name, which,
+                         (unsigned)index, needed, buffer->size);
     }
     acl__lock();
     const bool there = needed == 0 || acl__is_device_memory(address, needed);
     acl__unlock();
     return there ? ACL_SUCCESS
-                 : acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s %u at %p is not %" PRIu64 " bytes of device memory",
-                             c->name, which, (unsigned)index, address, needed);
+                 : acl__fail(ACL_ERROR_INVALID_PARAM,
+                             "%s: %s %u at %p is not %" PRIu64 " bytes of device memory", c->name,
+                             which, (unsigned)index, address, needed);
 }
 
 static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
@@ -316,14 +332,15 @@ static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_b
     return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
 }
 
-static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
-                          aclTensorDesc *outputDesc, aclDataBuffer *output, const aclopAttr *attr)
+static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[],
+                          aclDataBuffer *inputs[], aclTensorDesc *outputDesc, aclDataBuffer *output,
+                          const aclopAttr *attr)
 {
     uint32_t least = 0, most = 0;
     acl__op_inputs(c->op.kind, &least, &most);
     if (numInputs < (int)least || numInputs > (int)most) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d inputs where %u to %u are expected", c->name, numInputs,
-                         (unsigned)least, (unsigned)most);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d inputs where %u to %u are expected",
+                         c->name, numInputs, (unsigned)least, (unsigned)most);
     }
     c->op.input_count = (uint32_t)numInputs;
     bool fits = tensor_of(outputDesc, &c->op.out);
@@ -333,7 +350,8 @@ static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[], ac
     }
     c->out = output->data;
     if (!fits) {
-        return acl__fail(ACL_ERROR_GE_SHAPE_INVALID, "%s: more than %d dimensions", c->name, (int)ACL__OP_RANK);
+        return acl__fail(ACL_ERROR_GE_SHAPE_INVALID, "%s: more than %d dimensions", c->name,
+                         (int)ACL__OP_RANK);
     }
     const acl__op_options options = options_of(attr);
     const char *wrong = acl__op_prepare(&c->op, &options);
@@ -346,7 +364,8 @@ static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[], ac
             return error;
         }
         /* Over an input of the same shape it may write, where each element needs its own place only. */
-        const bool in_place = c->in[i] == c->out && c->op.in_bytes[i] == c->op.out_bytes && c->op.macs == 0;
+        const bool in_place =
+            c->in[i] == c->out && c->op.in_bytes[i] == c->op.out_bytes && c->op.macs == 0;
         if (!in_place && overlap(c->in[i], c->op.in_bytes[i], c->out, c->op.out_bytes)) {
             acl__op_use_temporary(&c->op);
         }
@@ -368,11 +387,13 @@ typedef struct op_kernel {
 static aclError compute(void *ctx)
 {
     const op_kernel *k = ctx;
-    bool there = acl__is_device_memory(k->out, k->op.out_bytes) &&
-                 acl__is_device_memory(k->workspace, k->op.workspace_bytes) &&
-                 (k->op.temporary_bytes == 0 || acl__is_device_memory(k->temporary, k->op.temporary_bytes));
+    bool there =
+        acl__is_device_memory(k->out, k->op.out_bytes) &&
+        acl__is_device_memory(k->workspace, k->op.workspace_bytes) &&
+        (k->op.temporary_bytes == 0 || acl__is_device_memory(k->temporary, k->op.temporary_bytes));
     for (uint32_t i = 0; i < k->op.input_count; i++) {
-        there = there && (k->op.in_bytes[i] == 0 || acl__is_device_memory(k->in[i], k->op.in_bytes[i]));
+        there =
+            there && (k->op.in_bytes[i] == 0 || acl__is_device_memory(k->in[i], k->op.in_bytes[i]));
     }
     if (!there) {
         return ACL_ERROR_RT_AICORE_EXCEPTION;
@@ -383,7 +404,8 @@ static aclError compute(void *ctx)
 
 static weir_sim_access access_to(const void *address, uint64_t bytes, bool write)
 {
-    return (weir_sim_access){.address = (uint64_t)(uintptr_t)address, .size = bytes, .write = write};
+    return (weir_sim_access){
+        .address = (uint64_t)(uintptr_t)address, .size = bytes, .write = write};
 }
 
 static aclError launch(const acl__supply *supply, const call *c, const acl__piece *workspace,
@@ -445,9 +467,10 @@ static aclError execute(const call *c, aclrtStream stream)
     return error != ACL_SUCCESS ? error : first != ACL_SUCCESS ? first : second;
 }
 
-static aclError run(const char *function, const char *opType, int numInputs, aclTensorDesc *inputDesc[],
-                    aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
-                    const aclopAttr *attr, aclrtStream stream)
+static aclError run(const char *function, const char *opType, int numInputs,
+                    aclTensorDesc *inputDesc[], aclDataBuffer *inputs[], int numOutputs,
+                    aclTensorDesc *outputDesc[], aclDataBuffer *outputs[], const aclopAttr *attr,
+                    aclrtStream stream)
 {
     call c = {.name = opType};
     if (opType == NULL) {
@@ -461,11 +484,13 @@ static aclError run(const char *function, const char *opType, int numInputs, acl
         return error;
     }
     if (!acl__op_find(opType, &c.op.kind)) {
-        return acl__fail(ACL_ERROR_OP_NOT_FOUND, "%s: there is no operator \"%s\"", function, opType);
+        return acl__fail(ACL_ERROR_OP_NOT_FOUND, "%s: there is no operator \"%s\"", function,
+                         opType);
     }
     c.name = acl__op_name(c.op.kind); /* outlives the call */
     if (numOutputs != 1) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d outputs where 1 is expected", c.name, numOutputs);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d outputs where 1 is expected", c.name,
+                         numOutputs);
     }
     error = read_call(&c, numInputs, inputDesc, inputs, outputDesc[0], outputs[0], attr);
     if (error == ACL_SUCCESS && c.op.elements > 0) { /* of nothing nothing is to be computed */
@@ -479,23 +504,28 @@ static aclError run(const char *function, const char *opType, int numInputs, acl
 }
 
 ACL_EXPORT aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
-                                   aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
-                                   aclDataBuffer *outputs[], aclopAttr *attr, aclrtStream stream)
+                                   aclDataBuffer *inputs[], int numOutputs,
+                                   aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
+                                   aclopAttr *attr, aclrtStream stream)
 {
     ACL_ENTER(aclopExecuteV2);
-    return run("aclopExecuteV2", opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
+    return run("aclopExecuteV2", opType, numInputs, inputDesc, inputs, numOutputs, outputDesc,
+               outputs, attr, stream);
 }
 
 /* There is nothing to compile: every operator takes every shape. */
-ACL_EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
-                                             aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
-                                             aclDataBuffer *outputs[], aclopAttr *attr, aclopEngineType engineType,
-                                             aclopCompileType compileFlag, const char *opPath, aclrtStream stream)
+ACL_EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs,
+                                             aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
+                                             int numOutputs, aclTensorDesc *outputDesc[],
+                                             aclDataBuffer *outputs[], aclopAttr *attr,
+                                             aclopEngineType engineType,
+                                             aclopCompileType compileFlag, const char *opPath,
+                                             aclrtStream stream)
 {
     ACL_ENTER(aclopCompileAndExecuteV2);
     (void)engineType;
     (void)compileFlag;
     (void)opPath;
-    return run("aclopCompileAndExecuteV2", opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr,
-               stream);
+    return run("aclopCompileAndExecuteV2", opType, numInputs, inputDesc, inputs, numOutputs,
+               outputDesc, outputs, attr, stream);
 }

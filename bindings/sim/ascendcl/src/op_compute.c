@@ -53,14 +53,19 @@ size_t acl__op_type_bytes(aclDataType type)
     switch (type) {
     case ACL_BOOL:
     case ACL_INT8:
-    case ACL_UINT8: return 1;
+    case ACL_UINT8:
+        return 1;
     case ACL_FLOAT16:
-    case ACL_INT16: return 2;
+    case ACL_INT16:
+        return 2;
     case ACL_FLOAT:
-    case ACL_INT32: return 4;
+    case ACL_INT32:
+        return 4;
     case ACL_INT64:
-    case ACL_DOUBLE: return 8;
-    default: return 0;
+    case ACL_DOUBLE:
+        return 8;
+    default:
+        return 0;
     }
 }
 
@@ -108,13 +113,20 @@ static double load_any(aclDataType type, const void *at, int64_t i)
     const size_t bytes = acl__op_type_bytes(type);
     memcpy(&v, (const char *)at + (size_t)i * bytes, bytes);
     switch (type) {
-    case ACL_BOOL: return v.u8 != 0;
-    case ACL_INT8: return v.i8;
-    case ACL_UINT8: return v.u8;
-    case ACL_INT16: return v.i16;
-    case ACL_INT32: return v.i32;
-    case ACL_INT64: return (double)v.i64;
-    default: return v.f64;
+    case ACL_BOOL:
+        return v.u8 != 0;
+    case ACL_INT8:
+        return v.i8;
+    case ACL_UINT8:
+        return v.u8;
+    case ACL_INT16:
+        return v.i16;
+    case ACL_INT32:
+        return v.i32;
+    case ACL_INT64:
+        return (double)v.i64;
+    default:
+        return v.f64;
     }
 }
 
@@ -124,7 +136,8 @@ static int64_t whole(double value, double least, double most)
     if (!(value > least)) {
         return value <= least ? (int64_t)least : 0;
     }
-    return value >= most ? (most >= 9223372036854775807.0 ? INT64_MAX : (int64_t)most) : (int64_t)value;
+    return value >= most ? (most >= 9223372036854775807.0 ? INT64_MAX : (int64_t)most)
+                         : (int64_t)value;
 }
 
 static void store_any(aclDataType type, void *at, int64_t i, double value)
@@ -139,14 +152,30 @@ static void store_any(aclDataType type, void *at, int64_t i, double value)
     } v;
     switch (type) {
     case ACL_FLOAT:
-    case ACL_FLOAT16: store(type, at, i, (float)value); return;
-    case ACL_BOOL: v.u8 = value != 0; break;
-    case ACL_INT8: v.i8 = (int8_t)whole(value, INT8_MIN, INT8_MAX); break;
-    case ACL_UINT8: v.u8 = (uint8_t)whole(value, 0, UINT8_MAX); break;
-    case ACL_INT16: v.i16 = (int16_t)whole(value, INT16_MIN, INT16_MAX); break;
-    case ACL_INT32: v.i32 = (int32_t)whole(value, INT32_MIN, INT32_MAX); break;
-    case ACL_INT64: v.i64 = whole(value, -9223372036854775808.0, 9223372036854775807.0); break;
-    default: v.f64 = value; break;
+    case ACL_FLOAT16:
+        store(type, at, i, (float)value);
+        return;
+    case ACL_BOOL:
+        v.u8 = value != 0;
+        break;
+    case ACL_INT8:
+        v.i8 = (int8_t)whole(value, INT8_MIN, INT8_MAX);
+        break;
+    case ACL_UINT8:
+        v.u8 = (uint8_t)whole(value, 0, UINT8_MAX);
+        break;
+    case ACL_INT16:
+        v.i16 = (int16_t)whole(value, INT16_MIN, INT16_MAX);
+        break;
+    case ACL_INT32:
+        v.i32 = (int32_t)whole(value, INT32_MIN, INT32_MAX);
+        break;
+    case ACL_INT64:
+        v.i64 = whole(value, -9223372036854775808.0, 9223372036854775807.0);
+        break;
+    default:
+        v.f64 = value;
+        break;
     }
     const size_t bytes = acl__op_type_bytes(type);
     memcpy((char *)at + (size_t)i * bytes, &v, bytes);
@@ -236,8 +265,10 @@ static const char *prepare_cast(acl__op *op, const acl__op_options *options)
 static const char *prepare_matrix(acl__op *op, const acl__op_options *options)
 {
     const acl__tensor *a = &op->in[0], *b = &op->in[1];
-    if (!is_float(a->type) || b->type != a->type || (op->out.type != a->type && op->out.type != ACL_FLOAT)) {
-        return "a matrix product takes float32 or float16, both inputs alike, and gives that or float32";
+    if (!is_float(a->type) || b->type != a->type ||
+        (op->out.type != a->type && op->out.type != ACL_FLOAT)) {
+        return "a matrix product takes float32 or float16, both inputs alike, and gives that or "
+               "float32";
     }
     if (a->rank < 2 || b->rank != a->rank) {
         return "a matrix product takes two matrices, or two stacks of as many";
@@ -296,10 +327,14 @@ static const char *prepare_softmax(acl__op *op, const acl__op_options *options)
 static const char *prepare_form(acl__op *op, const acl__op_options *options)
 {
     switch (kinds[op->kind].form) {
-    case CAST: return prepare_cast(op, options);
-    case MATRIX: return prepare_matrix(op, options);
-    case SOFTMAX: return prepare_softmax(op, options);
-    default: return prepare_elementwise(op);
+    case CAST:
+        return prepare_cast(op, options);
+    case MATRIX:
+        return prepare_matrix(op, options);
+    case SOFTMAX:
+        return prepare_softmax(op, options);
+    default:
+        return prepare_elementwise(op);
     }
 }
 
@@ -355,13 +390,20 @@ void acl__op_use_temporary(acl__op *op)
 static float combine(acl__op_kind kind, float a, float b)
 {
     switch (kind) {
-    case ACL__OP_ADD: return a + b;
-    case ACL__OP_SUB: return a - b;
-    case ACL__OP_MUL: return a * b;
-    case ACL__OP_REAL_DIV: return a / b;
-    case ACL__OP_MAXIMUM: return a >= b || a != a ? a : b;
-    case ACL__OP_MINIMUM: return a <= b || a != a ? a : b;
-    default: return a >= 0 || a != a ? a : 0; /* Relu */
+    case ACL__OP_ADD:
+        return a + b;
+    case ACL__OP_SUB:
+        return a - b;
+    case ACL__OP_MUL:
+        return a * b;
+    case ACL__OP_REAL_DIV:
+        return a / b;
+    case ACL__OP_MAXIMUM:
+        return a >= b || a != a ? a : b;
+    case ACL__OP_MINIMUM:
+        return a <= b || a != a ? a : b;
+    default:
+        return a >= 0 || a != a ? a : 0; /* Relu */
     }
 }
 
@@ -370,13 +412,20 @@ static int32_t combine_int(acl__op_kind kind, int32_t a, int32_t b)
 {
     const uint32_t x = (uint32_t)a, y = (uint32_t)b;
     switch (kind) {
-    case ACL__OP_ADD: return (int32_t)(x + y);
-    case ACL__OP_SUB: return (int32_t)(x - y);
-    case ACL__OP_MUL: return (int32_t)(x * y);
-    case ACL__OP_REAL_DIV: return b == 0 ? 0 : b == -1 ? (int32_t)(0 - x) : a / b;
-    case ACL__OP_MAXIMUM: return a >= b ? a : b;
-    case ACL__OP_MINIMUM: return a <= b ? a : b;
-    default: return a >= 0 ? a : 0;
+    case ACL__OP_ADD:
+        return (int32_t)(x + y);
+    case ACL__OP_SUB:
+        return (int32_t)(x - y);
+    case ACL__OP_MUL:
+        return (int32_t)(x * y);
+    case ACL__OP_REAL_DIV:
+        return b == 0 ? 0 : b == -1 ? (int32_t)(0 - x) : a / b;
+    case ACL__OP_MAXIMUM:
+        return a >= b ? a : b;
+    case ACL__OP_MINIMUM:
+        return a <= b ? a : b;
+    default:
+        return a >= 0 ? a : 0;
     }
 }
 
@@ -414,7 +463,8 @@ static void compute_elementwise(const acl__op *op, const void *const in[], void 
             const int32_t c = combine_int(op->kind, a, (int32_t)load_any(type, second, at));
             memcpy((char *)out + 4 * i, &c, sizeof c);
         } else {
-            store(to, result, (int64_t)i, combine(op->kind, load(type, in[0], w.position[0]), load(type, second, at)));
+            store(to, result, (int64_t)i,
+                  combine(op->kind, load(type, in[0], w.position[0]), load(type, second, at)));
         }
     }
 }
@@ -453,7 +503,8 @@ static void compute_matrix(const acl__op *op, const void *const in[], void *resu
 
 /* Three passes: the greatest of each row, the sum of what it leaves, the quotients. `reductions` has two floats for
  * each row. */
-static void compute_softmax(const acl__op *op, const void *const in[], void *result, aclDataType to, void *reductions)
+static void compute_softmax(const acl__op *op, const void *const in[], void *result, aclDataType to,
+                            void *reductions)
 {
     const aclDataType type = op->in[0].type;
     for (int64_t row = 0; row < op->rows * op->columns && op->inner > 0; row++) {
@@ -472,13 +523,15 @@ static void compute_softmax(const acl__op *op, const void *const in[], void *res
         const int64_t first = row / op->columns * op->inner * op->columns + row % op->columns;
         for (int64_t k = 0; k < op->inner; k++) {
             const int64_t at = first + k * op->columns;
-            const float most = load(ACL_FLOAT, reductions, 2 * row), sum = load(ACL_FLOAT, reductions, 2 * row + 1);
+            const float most = load(ACL_FLOAT, reductions, 2 * row),
+                        sum = load(ACL_FLOAT, reductions, 2 * row + 1);
             store(to, result, at, expf(load(type, in[0], at) - most) / sum);
         }
     }
 }
 
-void acl__op_compute(const acl__op *given, const void *const in[], void *out, void *workspace, void *temporary)
+void acl__op_compute(const acl__op *given, const void *const in[], void *out, void *workspace,
+                     void *temporary)
 {
     acl__op op;
     memcpy(workspace, given, sizeof *given);
@@ -486,10 +539,18 @@ void acl__op_compute(const acl__op *given, const void *const in[], void *out, vo
     void *result = op.temporary_bytes > 0 ? temporary : out;
     const aclDataType to = op.temporary_bytes > 0 ? ACL_FLOAT : op.out.type;
     switch (kinds[op.kind].form) {
-    case CAST: compute_cast(&op, in, out); return;
-    case MATRIX: compute_matrix(&op, in, result, to); break;
-    case SOFTMAX: compute_softmax(&op, in, result, to, (char *)workspace + round_up(sizeof op)); break;
-    default: compute_elementwise(&op, in, out, result); break;
+    case CAST:
+        compute_cast(&op, in, out);
+        return;
+    case MATRIX:
+        compute_matrix(&op, in, result, to);
+        break;
+    case SOFTMAX:
+        compute_softmax(&op, in, result, to, (char *)workspace + round_up(sizeof op));
+        break;
+    default:
+        compute_elementwise(&op, in, out, result);
+        break;
     }
     if (result != out) { /* rounded once, at the end */
         for (uint64_t i = 0; i < op.elements; i++) {

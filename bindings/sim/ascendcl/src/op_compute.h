@@ -51,8 +51,9 @@ typedef struct acl__op {
     uint32_t input_count;
     acl__tensor in[ACL__OP_INPUTS];
     acl__tensor out;
-    int64_t strides[ACL__OP_INPUTS][ACL__OP_RANK]; /* of inputs along the output's dimensions; 0: repeated */
-    uint64_t elements;                             /* of the output */
+    int64_t strides[ACL__OP_INPUTS]
+                   [ACL__OP_RANK]; /* of inputs along the output's dimensions; 0: repeated */
+    uint64_t elements;             /* of the output */
     /* Matrices: rows, columns, inner; how often. Softmax: rows are before the axis, columns behind it, inner along it. */
     int64_t rows, columns, inner, batches;
     bool transpose_a, transpose_b;
@@ -74,7 +75,8 @@ const char *acl__op_prepare(acl__op *op, const acl__op_options *options);
 void acl__op_use_temporary(acl__op *op);
 /* Fills `workspace` with what the kernel reads there, computes, and leaves the result at `out`. `temporary` is used when
  * temporary_bytes > 0. */
-void acl__op_compute(const acl__op *op, const void *const in[], void *out, void *workspace, void *temporary);
+void acl__op_compute(const acl__op *op, const void *const in[], void *out, void *workspace,
+                     void *temporary);
 
 /* Bytes of one element of the types that operators take; 0 for the others. */
 size_t acl__op_type_bytes(aclDataType type);

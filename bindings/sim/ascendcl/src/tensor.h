@@ -35,7 +35,8 @@ struct aclmdlDataset {
 };
 
 /* A tensor description in host memory, NULL for want of it. */
-aclTensorDesc *acl__tensor_desc_create(aclDataType type, uint32_t rank, const int64_t *dims, aclFormat format);
+aclTensorDesc *acl__tensor_desc_create(aclDataType type, uint32_t rank, const int64_t *dims,
+                                       aclFormat format);
 void acl__tensor_desc_destroy(aclTensorDesc *desc);
 size_t acl__type_bytes(aclDataType type);
 
