@@ -225,6 +225,7 @@ static aclError hand_over(callback *c)
 static aclError blocking_submit(acl__stream *stream, acl__task *task)
 {
     callback *c = (callback *)(void *)task;
+    c->stream = stream;
     switch (c->stage) {
     case WAITING: {
         if (!acl__has_arrived(stream)) {
@@ -257,7 +258,22 @@ static void blocking_end(acl__task *task)
     }
 }
 
-static const acl__task_ops blocking_ops = {.submit = blocking_submit, .end = blocking_end};
+static acl__task *blocking_clone(const acl__task *task)
+{
+    const callback *c = (const callback *)(const void *)task;
+    callback *clone = calloc(1, sizeof *clone);
+    if (clone == NULL) {
+        return NULL;
+    }
+    clone->task.ops = c->task.ops;
+    clone->function = c->function;
+    clone->data = c->data;
+    clone->family = c->family;
+    clone->blocks = true;
+    return &clone->task;
+}
+
+static const acl__task_ops blocking_ops = {.submit = blocking_submit, .end = blocking_end, .clone = blocking_clone};
 
 /* Virtual time has come to a callback that does not block. */
 static aclError reached(void *ctx)

@@ -116,6 +116,7 @@ static struct {
     pthread_cond_t told;
     bool posted;
     acl__job job;
+    _Atomic uint32_t left; /* not told yet, or in the callback */
     aclError faults[ACL__DEVICES]; /* of the device's latest failed task */
 } exceptions = {.last = &exceptions.first, .told = PTHREAD_COND_INITIALIZER};
 
@@ -137,6 +138,7 @@ static void tell(void)
         }
         free(info);
         acl__lock();
+        (void)atomic_fetch_sub_explicit(&exceptions.left, 1, memory_order_relaxed);
     }
     exceptions.telling = false;
     (void)pthread_cond_broadcast(&exceptions.told);
@@ -155,6 +157,9 @@ static void settle(void)
 
 void acl__exceptions_settle(void)
 {
+    if (atomic_load_explicit(&exceptions.left, memory_order_relaxed) == 0) {
+        return;
+    }
     acl__lock();
     settle();
     acl__unlock();
@@ -193,6 +198,7 @@ void acl__exception(acl__stream *stream, const acl__task *task, aclError error)
     info->code = error;
     *exceptions.last = info;
     exceptions.last = &info->next;
+    (void)atomic_fetch_add_explicit(&exceptions.left, 1, memory_order_relaxed);
     if (!exceptions.posted) {
         exceptions.job = (acl__job){.run = job_run, .done = job_done};
         exceptions.posted = acl__engine_post(&exceptions.job) == ACL_SUCCESS;

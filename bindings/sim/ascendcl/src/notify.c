@@ -24,29 +24,29 @@ typedef struct mark {
 
 static mark *mark_new(void)
 {
-    mark *m = calloc(1, sizeof *s);
-    if (s != NULL) {
-        s->references = 1;
+    mark *m = calloc(1, sizeof *m);
+    if (m != NULL) {
+        m->references = 1;
     } else {
         (void)acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a mark");
     }
-    return s;
+    return m;
 }
 
-static void mark_release(mark *s)
+static void mark_release(mark *m)
 {
-    if (s != NULL && --s->references == 0) {
-        acl__record_release(s->record);
-        free(s);
+    if (m != NULL && --m->references == 0) {
+        acl__record_release(m->record);
+        free(m);
     }
 }
 
 /* Puts `s`, held once more, in the place of `*place`. */
-static void mark_give(mark **place, mark *s)
+static void mark_give(mark **place, mark *m)
 {
-    s->references++;
+    m->references++;
     mark_release(*place);
-    *place = s;
+    *place = m;
 }
 
 /* --- words --- */
@@ -158,22 +158,22 @@ static aclError write_locked(uint64_t address, uint64_t value, acl__stream *stre
 {
     value_write *w = calloc(1, sizeof *w);
     mark *m = mark_new();
-    if (w == NULL || s == NULL) {
+    if (w == NULL || m == NULL) {
         free(w);
-        mark_release(s);
+        mark_release(m);
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for writing a value");
     }
-    *w = (value_write){.address = address, .value = value, .mark = s};
-    s->references++; /* ours */
+    *w = (value_write){.address = address, .value = value, .mark = m};
+    m->references++; /* ours */
     const weir_sim_access access = {.address = address, .size = WORD_BYTES, .write = true};
     const acl__kernel kernel = {
         .tag = "value write", .accesses = &access, .access_count = 1, .compute = write_now, .end = write_end, .ctx = w};
     aclError error = acl__launch(stream, &kernel);
     if (error == ACL_SUCCESS) {
-        s->record = acl__record_queue(stream, &error);
+        m->record = acl__record_queue(stream, &error);
         error = ACL_SUCCESS; /* the value is written, with or without */
     }
-    mark_release(s);
+    mark_release(m);
     return error;
 }
 
@@ -436,19 +436,19 @@ static aclError notify_record_locked(aclrtNotify handle, aclrtStream stream_hand
     }
     notify_record *r = calloc(1, sizeof *r);
     mark *m = mark_new();
-    if (r == NULL || s == NULL) {
+    if (r == NULL || m == NULL) {
         free(r);
-        mark_release(s);
+        mark_release(m);
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for recording a notify");
     }
-    s->record = acl__record_queue(stream, &error);
+    m->record = acl__record_queue(stream, &error);
     if (error != ACL_SUCCESS) {
         free(r);
-        mark_release(s);
+        mark_release(m);
         return error;
     }
     n->references++;
-    *r = (notify_record){.notify = n, .mark = s};
+    *r = (notify_record){.notify = n, .mark = m};
     const acl__kernel kernel = {
         .tag = "notify record", .compute = notify_set_now, .end = notify_record_end, .ctx = r};
     return acl__launch(stream, &kernel);
