@@ -74,8 +74,13 @@ static void a_stream_belongs_to_its_context(void **unused)
     (void)unused;
     aclrtContext before, other, now;
     aclrtStream stream, elsewhere;
+    aclrtStreamStatus status;
+    aclrtEvent event;
+    void *memory = NULL;
     int32_t device = -1;
     acl_ok(aclrtGetCurrentContext(&before));
+    acl_ok(aclrtMalloc(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
     acl_ok(aclrtCreateStream(&stream));
     acl_ok(aclrtCreateContext(&other, 1));
     acl_ok(aclrtGetCurrentContext(&now));
@@ -83,9 +88,15 @@ static void a_stream_belongs_to_its_context(void **unused)
     acl_ok(aclrtGetDevice(&device));
     assert_int_equal(device, 1);
     acl_ok(aclrtCreateStream(&elsewhere));
-    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtSynchronizeStream(stream));
+    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtMemsetAsync(memory, 1, 0, 1, stream));
+    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtRecordEvent(event, stream));
+    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtStreamWaitEvent(stream, event));
+    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtDestroyStream(stream));
+    acl_ok(aclrtSynchronizeStream(stream)); /* who waits or asks may be of any context */
+    acl_ok(aclrtStreamQuery(stream, &status));
     acl_ok(aclrtSetCurrentContext(before));
-    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtSynchronizeStream(elsewhere));
+    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtRecordEvent(event, elsewhere));
+    acl_ok(aclrtSynchronizeStream(elsewhere));
     acl_ok(aclrtDestroyContext(other)); /* takes its streams along */
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtDestroyContext(other));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtSetCurrentContext(other));
@@ -93,6 +104,8 @@ static void a_stream_belongs_to_its_context(void **unused)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtDestroyContext(before));
     acl_ok(aclrtSynchronizeStream(stream));
     acl_ok(aclrtDestroyStream(stream));
+    acl_ok(aclrtDestroyEvent(event));
+    acl_ok(aclrtFree(memory));
 }
 
 static void a_context_that_ended_is_nobodys(void **unused)
