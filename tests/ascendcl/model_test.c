@@ -488,7 +488,10 @@ static void refusals_body(void)
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlLoadFromFile(NULL, &id));
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlLoadFromFile("x", NULL));
     GIVES(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID, aclmdlLoadFromFile("/no/such/file", &id));
+    CHECK(strstr(aclGetRecentErrMsg(), "/no/such/file: No such file") != NULL);
     GIVES(ACL_ERROR_GE_PARAM_INVALID, aclmdlLoadFromMem("7767517\n1 1\nFoo a 0 1 b\n", 23, &id));
+    CHECK(strstr(aclGetRecentErrMsg(),
+                 "(memory):3: layer \"a\": the type \"Foo\" is not simulated") != NULL);
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlLoadFromMem(SMALL, 0, &id));
     CHECK(id == 77);
     GIVES(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, aclmdlExecuteAsync(4711, m.in, m.out, stream));
