@@ -270,6 +270,80 @@ static void a_small_device_runs_out(void **state)
     report_is_clean();
 }
 
+/* --- a callback that does not return --- */
+
+/* As a C++ callback that throws: everything between it and the caller is unwound. */
+typedef struct leaver {
+    recorder *r;
+    uint64_t leave_at; /* this request */
+} leaver;
+
+static void *leaving_alloc(aclrtAllocator allocator, size_t size)
+{
+    leaver *l = allocator;
+    void *block = recorder_alloc(l->r, size);
+    if (l->r->allocs == l->leave_at) {
+        (void)recorder_address(block);
+        recorder_free(l->r, block);
+        pthread_exit(NULL);
+    }
+    return block;
+}
+
+static void leaving_free(aclrtAllocator allocator, aclrtAllocatorBlock block)
+{
+    recorder_free(((leaver *)allocator)->r, block);
+}
+
+typedef struct run {
+    small *m;
+    aclrtStream stream;
+    aclrtContext context;
+} run;
+
+static void *run_once(void *argument)
+{
+    run *r = argument;
+    OK(aclrtSetCurrentContext(r->context));
+    OK(aclmdlExecuteAsync(r->m->id, r->m->in, r->m->out, r->stream));
+    return r;
+}
+
+static void leaving_body(void)
+{
+    small m = small_create();
+    run running = {.m = &m};
+    OK(aclrtCreateStream(&running.stream));
+    OK(aclrtGetCurrentContext(&running.context));
+    for (uint64_t n = 1; n <= SMALL_PIECES + 1; n++) {
+        leaver l = {recorder_create(true), n};
+        pthread_t thread;
+        void *result = NULL;
+        OK(aclrtAllocatorSetObjToDesc(l.r->desc, &l));
+        OK(aclrtAllocatorSetAllocFuncToDesc(l.r->desc, leaving_alloc));
+        OK(aclrtAllocatorSetFreeFuncToDesc(l.r->desc, leaving_free));
+        OK(aclrtAllocatorRegister(running.stream, l.r->desc));
+        CHECK(pthread_create(&thread, NULL, run_once, &running) == 0);
+        CHECK(pthread_join(thread, &result) == 0);
+        CHECK((result == NULL) == (n <= SMALL_PIECES)); /* it left in the midst */
+        CHECK(l.r->live_bytes == 0);
+        l.leave_at = 0;
+        OK(aclmdlExecuteAsync(m.id, m.in, m.out, running.stream)); /* nothing stayed locked */
+        OK(aclrtSynchronizeStream(running.stream));
+        OK(aclrtAllocatorUnregister(running.stream));
+        recorder_destroy(l.r);
+    }
+    OK(aclrtDestroyStream(running.stream));
+    small_drop(&m);
+}
+
+static void a_callback_may_leave(void **state)
+{
+    (void)state;
+    scenario(leaving_body);
+    report_is_clean();
+}
+
 /* --- sizes --- */
 
 static const struct {
@@ -587,6 +661,7 @@ int main(void)
         cmocka_unit_test(an_early_unregister_is_noticed),
         cmocka_unit_test(refusals_are_survived),
         cmocka_unit_test(a_small_device_runs_out),
+        cmocka_unit_test(a_callback_may_leave),
         cmocka_unit_test(every_size_runs),
         cmocka_unit_test(advice_is_given_for_weights),
         cmocka_unit_test(two_streams_run_at_a_time),

@@ -21,7 +21,6 @@ struct acl__wrapper {
     pthread_mutex_t mutex; /* of the callbacks */
     uint32_t references;   /* the table's, and one for each execution; under the table's lock */
     uint32_t executing;
-    uint64_t pieces; /* held by executions; under the mutex */
 };
 
 /* What is kept for a stream. */
@@ -256,27 +255,32 @@ static aclError wait(const acl__supply *supply)
 
 /* --- pieces of a registered allocator --- */
 
+/* A callback in C++ may throw, and what it throws is the caller's affair: the mutex must not stay locked on its way. */
+static void unlock(pthread_mutex_t *const *mutex)
+{
+    (void)pthread_mutex_unlock(*mutex);
+}
+#define HOLD(wrapper)                                                                              \
+    (void)pthread_mutex_lock(&(wrapper)->mutex);                                                   \
+    pthread_mutex_t *const held_ __attribute__((cleanup(unlock), unused)) = &(wrapper)->mutex
+
 /* One request to the callbacks; the address follows the block at once. */
 static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *piece)
 {
     const acl__allocator *a = &wrapper->allocator;
-    (void)pthread_mutex_lock(&wrapper->mutex);
+    HOLD(wrapper);
     piece->block = hint != NULL && a->advise != NULL ? a->advise(a->object, bytes, hint)
                                                      : a->alloc(a->object, bytes);
     if (piece->block != NULL) {
         piece->address = a->address(piece->block);
-        wrapper->pieces++;
     }
-    (void)pthread_mutex_unlock(&wrapper->mutex);
     return piece->block != NULL;
 }
 
 static void hand_back(acl__wrapper *wrapper, aclrtAllocatorBlock block)
 {
-    (void)pthread_mutex_lock(&wrapper->mutex);
-    wrapper->pieces--;
+    HOLD(wrapper);
     wrapper->allocator.free(wrapper->allocator.object, block);
-    (void)pthread_mutex_unlock(&wrapper->mutex);
 }
 
 static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
@@ -322,8 +326,8 @@ static void give_registered(acl__supply *supply, acl__piece *piece, const char *
         acl__announce_free(piece->address, supply->stream, tag);
         acl__unlock();
     }
-    hand_back(supply->wrapper, piece->block);
     piece->address = NULL;
+    hand_back(supply->wrapper, piece->block);
 }
 
 /* --- pieces of the runtime's own memory --- */

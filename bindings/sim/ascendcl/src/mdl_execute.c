@@ -160,6 +160,7 @@ typedef struct execution {
     const aclmdlDataset *in;
     aclmdlDataset *out;
     acl__piece weights; /* refreshed ones */
+    acl__piece border;  /* of the layer at work */
 } execution;
 
 static aclError no_memory(void)
@@ -167,12 +168,23 @@ static aclError no_memory(void)
     return acl__fail(ACL_ERROR_BAD_ALLOC, "no host memory to execute a model");
 }
 
+/* Also on the way of something that a callback threw. */
 static void execution_fini(execution *e)
 {
+    if (e->model == NULL) {
+        return;
+    }
+    for (uint32_t s = 0; e->pieces != NULL && s < e->model->plan->storage_count; s++) {
+        (void)acl__supply_give(&e->supply, &e->pieces[s], "an execution that failed");
+    }
+    (void)acl__supply_give(&e->supply, &e->border, "an execution that failed");
+    (void)acl__supply_give(&e->supply, &e->weights, "an execution that failed");
+    acl__supply_end(&e->supply);
     free(e->inputs);
     free(e->shapes);
     free(e->bytes);
     free(e->pieces);
+    acl__model_release(e->model);
 }
 
 static aclError execution_init(execution *e)
@@ -380,7 +392,7 @@ static const char *weights_of(const execution *e)
     return e->weights.address != NULL ? e->weights.address : e->model->weights;
 }
 
-static aclError launch_layer(const execution *e, uint32_t l, const acl__piece *border)
+static aclError launch_layer(const execution *e, uint32_t l)
 {
     const acl__network *n = e->model->network;
     const acl__layer *layer = &n->layers[l];
@@ -396,8 +408,9 @@ static aclError launch_layer(const execution *e, uint32_t l, const acl__piece *b
         k->spans[k->read_count + k->write_count++] =
             span_of(e, e->model->plan->storage_of[acl__layer_top(n, layer, i)]);
     }
-    if (border->address != NULL) {
-        k->spans[k->read_count + k->write_count++] = (span){border->address, border->bytes, false};
+    if (e->border.address != NULL) {
+        k->spans[k->read_count + k->write_count++] =
+            (span){e->border.address, e->border.bytes, false};
     }
     const uint64_t at = e->model->weight_at[l];
     const char *weights = weights_of(e);
@@ -436,23 +449,22 @@ static aclError run_layer(execution *e, uint32_t l)
 {
     const acl__network *n = e->model->network;
     const acl__layer *layer = &n->layers[l];
-    acl__piece border = {NULL, NULL, 0};
     const acl__layer_class class = acl__layer_class_of(layer->kind);
     aclError error = ACL_SUCCESS;
     if (class == ACL__CLASS_FRESH || class == ACL__CLASS_INPLACE) {
         const acl__shape wide =
             acl__layer_bordered(n, layer, &e->shapes[acl__layer_bottom(n, layer, 0)]);
         if (wide.rank > 0) {
-            error =
-                acl__supply_take(&e->supply, acl__shape_bytes(&wide), NULL, layer->name, &border);
+            error = acl__supply_take(&e->supply, acl__shape_bytes(&wide), NULL, layer->name,
+                                     &e->border);
         }
         if (error == ACL_SUCCESS) {
             error = take_outputs(e, l);
         }
         if (error == ACL_SUCCESS) {
-            error = launch_layer(e, l, &border);
+            error = launch_layer(e, l);
         }
-        const aclError given = acl__supply_give(&e->supply, &border, layer->name);
+        const aclError given = acl__supply_give(&e->supply, &e->border, layer->name);
         error = error != ACL_SUCCESS ? error : given;
     }
     return error == ACL_SUCCESS ? give_gone(e, l) : error;
@@ -521,10 +533,6 @@ static aclError run_layers(execution *e)
     if (error == ACL_SUCCESS) {
         error = copy_shared_outputs(e);
     }
-    /* Only after a failure is there anything left but the weights. */
-    for (uint32_t s = 0; s < e->model->plan->storage_count; s++) {
-        (void)acl__supply_give(&e->supply, &e->pieces[s], "failed execution");
-    }
     const aclError given = acl__supply_give(&e->supply, &e->weights, "weights");
     return error != ACL_SUCCESS ? error : given;
 }
@@ -538,28 +546,22 @@ static aclError execute(execution *e, aclrtStream stream, acl__executor executor
     if (error == ACL_SUCCESS) {
         error = acl__supply_begin(&e->supply, stream, executor);
     }
-    if (error != ACL_SUCCESS) {
-        return error;
+    if (error == ACL_SUCCESS) {
+        error = run_layers(e);
     }
-    error = run_layers(e);
-    acl__supply_end(&e->supply);
     return error == ACL_SUCCESS ? describe_outputs(e) : error;
 }
 
 static aclError execute_id(uint32_t id, const aclmdlDataset *input, aclmdlDataset *output,
                            aclrtStream stream, acl__executor executor, const char *function)
 {
+    execution e __attribute__((cleanup(execution_fini))) = {.in = input, .out = output};
     if (input == NULL || output == NULL) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: a data set is NULL", function);
     }
-    execution e = {.in = input, .out = output, .model = acl__model_get(id)};
-    if (e.model == NULL) {
-        return (aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID;
-    }
-    const aclError error = execute(&e, stream, executor);
-    execution_fini(&e);
-    acl__model_release(e.model);
-    return error;
+    e.model = acl__model_get(id);
+    return e.model != NULL ? execute(&e, stream, executor)
+                           : (aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID;
 }
 
 ACL_EXPORT aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input,

@@ -446,24 +446,38 @@ static aclError launch(const acl__supply *supply, const call *c, const acl__piec
     return acl__supply_launch(supply, &kernel);
 }
 
+/* What an operator holds while it is queued. */
+typedef struct holding {
+    acl__supply supply;
+    acl__piece workspace;
+    acl__piece temporary;
+    const char *name;
+} holding;
+
+/* Also on the way of something that a callback threw. */
+static void holding_fini(holding *h)
+{
+    (void)acl__supply_give(&h->supply, &h->temporary, h->name);
+    (void)acl__supply_give(&h->supply, &h->workspace, h->name);
+    acl__supply_end(&h->supply);
+}
+
 static aclError execute(const call *c, aclrtStream stream)
 {
-    acl__supply supply;
-    acl__piece workspace = {NULL, NULL, 0}, temporary = {NULL, NULL, 0};
-    aclError error = acl__supply_begin(&supply, stream, ACL__OPERATOR);
+    holding h __attribute__((cleanup(holding_fini))) = {.name = c->name};
+    aclError error = acl__supply_begin(&h.supply, stream, ACL__OPERATOR);
     if (error != ACL_SUCCESS) {
         return error;
     }
-    error = acl__supply_take(&supply, c->op.workspace_bytes, NULL, c->name, &workspace);
+    error = acl__supply_take(&h.supply, c->op.workspace_bytes, NULL, c->name, &h.workspace);
     if (error == ACL_SUCCESS && c->op.temporary_bytes > 0) {
-        error = acl__supply_take(&supply, c->op.temporary_bytes, NULL, c->name, &temporary);
+        error = acl__supply_take(&h.supply, c->op.temporary_bytes, NULL, c->name, &h.temporary);
     }
     if (error == ACL_SUCCESS) {
-        error = launch(&supply, c, &workspace, &temporary);
+        error = launch(&h.supply, c, &h.workspace, &h.temporary);
     }
-    const aclError first = acl__supply_give(&supply, &temporary, c->name);
-    const aclError second = acl__supply_give(&supply, &workspace, c->name);
-    acl__supply_end(&supply);
+    const aclError first = acl__supply_give(&h.supply, &h.temporary, c->name);
+    const aclError second = acl__supply_give(&h.supply, &h.workspace, c->name);
     return error != ACL_SUCCESS ? error : first != ACL_SUCCESS ? first : second;
 }
 
