@@ -264,9 +264,16 @@ static void exhausted_body(void)
 static void a_small_device_runs_out(void **state)
 {
     (void)state;
+    const char *usual = getenv("WEIR_ASCENDCL_CAPACITY");
+    char *kept = usual != NULL ? strdup(usual) : NULL;
     acl_environment("CAPACITY", "48MiB");
     scenario(exhausted_body);
-    (void)unsetenv("WEIR_ASCENDCL_CAPACITY");
+    if (kept != NULL) {
+        acl_environment("CAPACITY", kept);
+        free(kept);
+    } else {
+        (void)unsetenv("WEIR_ASCENDCL_CAPACITY");
+    }
     report_is_clean();
 }
 
