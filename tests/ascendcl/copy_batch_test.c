@@ -67,6 +67,9 @@ static void an_asynchronous_rectangle_comes_in_its_streams_order(void **unused)
 {
     (void)unused;
     enum { WIDTH = 100, HEIGHT = 30 };
+    weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
+    kernel.duration_ns = 10000000;
+    acl_ok(weir_ascendcl_launch(stream, &kernel));
     acl_ok(aclrtMemcpy2dAsync(device, PITCH, pinned, WIDTH, WIDTH, HEIGHT, ACL_MEMCPY_HOST_TO_DEVICE, stream));
     acl_ok(aclrtMemcpy2dAsync(other, WIDTH, device, PITCH, WIDTH, HEIGHT, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     assert_int_equal(device[PITCH * (HEIGHT - 1)], 0xee); /* not yet */
@@ -80,23 +83,23 @@ static void an_asynchronous_rectangle_comes_in_its_streams_order(void **unused)
 static void rectangles_that_are_none(void **unused)
 {
     (void)unused;
-    enum { H2D = ACL_MEMCPY_HOST_TO_DEVICE };
+    const aclrtMemcpyKind kind = ACL_MEMCPY_HOST_TO_DEVICE;
     acl_ok(aclrtMemcpy2d(NULL, 0, NULL, 0, 0, 5, (aclrtMemcpyKind)99)); /* nothing: before any other check */
     acl_ok(aclrtMemcpy2dAsync(NULL, 0, NULL, 0, 5, 0, (aclrtMemcpyKind)99, stream));
-    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2d(NULL, PITCH, pageable, PITCH, 4, 4, H2D));
-    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2d(device, PITCH, NULL, PITCH, 4, 4, H2D));
-    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2d(device, 3, pageable, PITCH, 4, 4, H2D));
-    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2dAsync(device, PITCH, pageable, 3, 4, 4, H2D, stream));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2d(NULL, PITCH, pageable, PITCH, 4, 4, kind));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2d(device, PITCH, NULL, PITCH, 4, 4, kind));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2d(device, 3, pageable, PITCH, 4, 4, kind));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2dAsync(device, PITCH, pageable, 3, 4, 4, kind, stream));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2d(device, PITCH, pageable, PITCH, 4, 4, ACL_MEMCPY_HOST_TO_HOST));
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                aclrtMemcpy2d(device, PITCH, other, PITCH, 4, 4, ACL_MEMCPY_DEVICE_TO_DEVICE));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(device, PITCH, other, PITCH, 4, 4, ACL_MEMCPY_DEFAULT));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(pinned, PITCH, pageable, PITCH, 4, 4, ACL_MEMCPY_DEFAULT));
-    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(device, PITCH, pageable, PITCH, 4, (5 << 20) + 1, H2D));
-    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(device, SIZE_MAX / 2, pageable, SIZE_MAX / 2, 4, 4, H2D));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(device, PITCH, pageable, PITCH, 4, (5 << 20) + 1, kind));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(device, SIZE_MAX / 2, pageable, SIZE_MAX / 2, 4, 4, kind));
     /* A last row that is not there: nothing was copied. */
-    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(device, 4 << 20, pageable, 0x40, 4, 4, H2D));
-    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtMemcpy2dAsync(device, 4, pinned, 4, 4, 4, H2D, &device));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(device, 4 << 20, pageable, 0x40, 4, 4, kind));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtMemcpy2dAsync(device, 4, pinned, 4, 4, 4, kind, &device));
     acl_ok(aclrtSynchronizeStream(stream));
     assert_int_equal(device[0], 0xee);
 }
