@@ -100,7 +100,9 @@ static aclError record_submit(acl__stream *stream, acl__task *task)
     const weir_status status = weir_device_event_record(acl__rt.memory, record->sim, stream->sim);
     if (status == WEIR_OK) {
         record->submitted = true;
-        record->time_ns = weir_sim_stream_tail(acl__rt.sim, stream->sim);
+        const uint64_t tail = weir_sim_stream_tail(acl__rt.sim, stream->sim);
+        const uint64_t now = weir_sim_now(acl__rt.sim);
+        record->time_ns = tail > now ? tail : now; /* an idle stream records at once */
     }
     return acl__status(status, "recording an event");
 }
