@@ -685,6 +685,7 @@ static void later_work_comes_after_what_a_blocking_one_did(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
+    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(every_mistake_has_its_code),

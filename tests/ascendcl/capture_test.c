@@ -186,6 +186,7 @@ static void a_capture_ends_with_its_stream(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
+    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(every_mistake_has_its_code),

@@ -273,6 +273,7 @@ static void calls_and_bytes_are_counted(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
+    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(kernels_take_their_time_and_overlap_on_two_streams),

@@ -259,6 +259,7 @@ static void words_are_set(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
+    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(a_rectangle_goes_there_and_back),

@@ -349,6 +349,7 @@ static void another_thread_may_record(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
+    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(values_have_their_codes),
