@@ -263,6 +263,7 @@ ACL_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
                 context = context->next;
             }
         }
+        acl__notify_reset(deviceId);
         acl__soma_reset(deviceId);
         acl__virtual_reset(deviceId);
         acl__memory_reset(deviceId);

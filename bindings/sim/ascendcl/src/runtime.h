@@ -400,6 +400,11 @@ bool acl__allocator_is_registered(aclrtStream stream);
 
 void acl__callback_stream_ends(acl__stream *stream);
 
+/* --- notify.c --- */
+
+/* Ends all notifies of a device. */
+void acl__notify_reset(int32_t device);
+
 /* --- capture.c --- */
 
 /* A task is about to be queued on a stream that is being captured. */
