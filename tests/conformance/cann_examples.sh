@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # CANN's public example programs and allocator tests, unchanged, on the simulated runtime.
 #
-#   cann_examples.sh SOURCE_DIR CANN HEADERS LIBRARY CXX [FLAG...]
+#   cann_examples.sh SOURCE_DIR CANN HEADERS LIBRARY CXX [LINK_FLAG...]
 #
 # CANN is a checkout of CANN's runtime repository; without one it skips. HEADERS is the folder whose acl/ the programs
 # are compiled against: weir's, or CANN's own. A program passes when it exits with 0, prints what its README says it
@@ -24,13 +24,21 @@ conformance=$source_dir/tests/conformance
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# What a program leaks is its own affair; a sanitizer still sees its every access.
-export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+# What a program leaks is its own affair. The thread sanitizer leaves no addresses for two devices of ordinary size.
+export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS} WEIR_ASCENDCL_CAPACITY=1GiB
 ran=0 failed=0
 
-compile() { # SOURCES AND FLAGS -> $program
-    "$cxx" -std=c++17 -O2 -w "${flags[@]}" "-I$headers" "${include[@]}" "$@" "$scratch/kernels.o" "${objects[@]}" \
-        "$library" "-Wl,-rpath,$(dirname "$library")" -pthread -ldl -o "$program" >"$log" 2>&1
+# build FOLDER SOURCE...: objects and program in $made. The flags of a sanitizer come with the link only: it
+# judges the runtime, not the programs.
+build() {
+    local folder=$1 source
+    shift
+    for source in "$@"; do
+        (cd "$folder" && "$cxx" -std=c++17 -O2 -w $abi "-I$headers" "${include[@]}" -c "$source" \
+            -o "$made/$(basename "$source").o") || return
+    done
+    "$cxx" "${flags[@]}" "$made"/*.o "$scratch/kernels.o" "${objects[@]}" "$library" \
+        "-Wl,-rpath,$(dirname "$library")" "${libraries[@]}" -pthread -ldl -o "$made/program"
 }
 
 complain() { # TEXT, then the log
@@ -76,10 +84,11 @@ audited() { # REPORT
 
 # sample FOLDER [sources=...] [but=REGEX] [expect=REGEX]... [devices=N] [findings=N] [loader=yes] [run=no]: builds and
 # runs one.
-#   but: lines of the README that do not hold here; expect: lines that must be printed; findings: what the auditor finds;
-#   loader: with kernel_loader.cc; run=no: is only linked.
+#   but: lines of the README that do not hold here; expect: lines that must be printed; findings: how many the auditor
+#   has; loader: with kernel_loader.cc; run=no: is only linked.
 sample() {
-    local folder=$examples/$1 sources=main.cpp but='' expect=() devices=1 findings=0 run=yes argument status wrong readme
+    local folder=$examples/$1 sources=main.cpp but='' expect=() devices=1 findings=0 run=yes argument status wrong
+    local readme=$folder/README_en.md
     objects=()
     name=$1
     shift
@@ -97,10 +106,10 @@ sample() {
         esac
     done
     ran=$((ran + 1))
-    program=$scratch/$ran/program log=$scratch/$ran/log
-    mkdir -p "$scratch/$ran/file"
+    made=$scratch/$ran log=$made/log libraries=() abi=-D_GLIBCXX_USE_CXX11_ABI=0
+    mkdir -p "$made/file"
     include=("-I$folder" "-I$folder/.." "-I$examples" "-I$examples/kernel_func")
-    if ! (cd "$folder" && compile -D_GLIBCXX_USE_CXX11_ABI=0 $sources); then
+    if ! build "$folder" $sources >"$log" 2>&1; then
         complain "does not build"
         return
     fi
@@ -108,18 +117,17 @@ sample() {
         printf 'linked  %s\n' "$name"
         return
     fi
-    (cd "$scratch/$ran" && WEIR_ASCENDCL_DEVICES=$devices WEIR_ASCENDCL_REPORT=report timeout 60 ./program >"$log" 2>&1)
+    (cd "$made" && WEIR_ASCENDCL_DEVICES=$devices WEIR_ASCENDCL_REPORT=report timeout 60 ./program >"$log" 2>&1)
     status=$?
     [ $status = 0 ] || { complain "exit code $status"; return; }
-    readme=$folder/README_en.md
     [ -e "$readme" ] || readme=/dev/null
     wrong=$(differences "$log" "$readme" "$but" "$(IFS='|' && echo "${expect[*]}")")
     for argument in "${expect[@]}"; do
         grep -qE "$argument" "$log" || wrong+="${wrong:+$'\n'}not printed: $argument"
     done
-    if [ "$(audited "$scratch/$ran/report")" != "$findings" ]; then
-        wrong+="${wrong:+$'\n'}the auditor found $(audited "$scratch/$ran/report"), not $findings"
-        cat "$scratch/$ran/report" >>"$log"
+    if [ "$(audited "$made/report")" != "$findings" ]; then
+        wrong+="${wrong:+$'\n'}the auditor found $(audited "$made/report"), not $findings"
+        cat "$made/report" >>"$log"
     fi
     if [ -n "$wrong" ]; then
         complain "$wrong"
@@ -131,6 +139,7 @@ sample() {
 # The allocator's unit tests: one class and two tests, cut out of a file whose rest tests other things.
 unit_tests() {
     local from=$cann/tests/ut/acl/testcase/acl_runtime_unittest.cpp cut=$scratch/unit_tests.cc
+    made=$scratch/unit_tests log=$made/log include=() objects=() libraries=(-lgtest -lgtest_main) abi=
     name=tests/ut/acl/testcase/acl_runtime_unittest.cpp:allocator
     [[ $name =~ ${WEIR_PROGRAM:-.} ]] || return 0
     if ! echo '#include <gtest/gtest.h>' | "$cxx" -std=c++17 -fsyntax-only -x c++ - 2>/dev/null; then
@@ -138,7 +147,7 @@ unit_tests() {
         return
     fi
     ran=$((ran + 1))
-    program=$scratch/unit_tests log=$scratch/unit_tests.log include=() objects=()
+    mkdir "$made"
     {
         printf '#include "acl/acl.h"\n#include "acl/acl_rt_allocator.h"\n#include <gtest/gtest.h>\n'
         printf 'class UTEST_ACL_Runtime : public testing::Test {};\n'
@@ -152,17 +161,18 @@ unit_tests() {
         complain "the tests are not where they were"
         return
     fi
-    if ! compile "$cut" -lgtest -lgtest_main; then
+    if ! build / "$cut" >"$log" 2>&1; then
         complain "does not build"
         return
     fi
-    timeout 60 "$program" >"$log" 2>&1 || { complain "exit code $?"; return; }
+    (cd "$made" && WEIR_ASCENDCL_REPORT=report timeout 60 ./program >"$log" 2>&1) ||
+        { complain "exit code $?"; return; }
     grep -qF '[  PASSED  ] 2 tests.' "$log" || { complain "not two tests"; return; }
     printf 'passed  %s\n' "$name"
 }
 
 for object in kernels kernel_loader; do
-    "$cxx" -std=c++17 -O2 -Wall -Wextra -Werror -D_GLIBCXX_USE_CXX11_ABI=0 "${flags[@]}" "-I$headers" \
+    "$cxx" -std=c++17 -O2 -Wall -Wextra -Werror -D_GLIBCXX_USE_CXX11_ABI=0 "-I$headers" \
         "-I$source_dir/bindings/sim/ascendcl/include" "-I$source_dir/core/include" "-I$examples/kernel_func" \
         "-I$examples/0_quickstart/4_custom_kernel_launch" -c "$conformance/$object.cc" -o "$scratch/$object.o" ||
         { echo "FAILED  $object.cc does not build"; exit 1; }
