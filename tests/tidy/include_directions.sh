@@ -43,7 +43,7 @@ check_room allocators 'core/include allocators/include' '' \
     'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h|sys/mman\.h'
 for binding in bindings/*/; do
     binding=${binding%/}
-    check_room "$binding" "core/include $binding/include" core/src '.*' ''
+    check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" core/src '.*' ''
 done
 
 [ $failures = 0 ] && echo "include directions hold" || exit 1

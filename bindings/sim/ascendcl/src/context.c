@@ -306,6 +306,7 @@ static aclError synchronize_device(int32_t timeout)
         error = acl__device_wait(now->device, timeout);
     }
     acl__unlock();
+    acl__exceptions_settle();
     return error;
 }
 

@@ -73,7 +73,16 @@ static void end(acl__task *task)
     free(task);
 }
 
-static const acl__task_ops ops = {.submit = submit, .end = end};
+static acl__task *clone(const acl__task *task)
+{
+    copy_task *c = malloc(sizeof *c);
+    if (c != NULL) {
+        *c = *(const copy_task *)(const void *)task;
+    }
+    return c != NULL ? &c->task : NULL;
+}
+
+static const acl__task_ops ops = {.submit = submit, .end = end, .clone = clone};
 
 static aclError queue(acl__stream *stream, const copy_task *what)
 {

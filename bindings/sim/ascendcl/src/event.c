@@ -124,7 +124,7 @@ static void join_end(acl__task *task)
     free(task);
 }
 
-static const acl__task_ops record_ops = {.submit = record_submit, .end = record_end};
+static const acl__task_ops record_ops = {.submit = record_submit, .end = record_end, .is_mark = true};
 static const acl__task_ops join_ops = {.submit = join_submit, .end = join_end};
 
 static aclError queue_for(acl__stream *stream, const acl__task_ops *ops, acl__record *record)
@@ -517,6 +517,7 @@ static aclError synchronize(aclrtEvent handle, int64_t timeout_ms)
         acl__record_release(record);
     }
     acl__unlock();
+    acl__exceptions_settle();
     return error;
 }
 

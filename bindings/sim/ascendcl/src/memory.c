@@ -63,6 +63,8 @@ bool acl__capacity_take(int32_t number, uint64_t bytes, bool huge)
         return false;
     }
     *(huge ? &device->held_huge_bytes : &device->held_normal_bytes) += bytes;
+    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes;
+    device->peak_bytes = held > device->peak_bytes ? held : device->peak_bytes;
     return true;
 }
 

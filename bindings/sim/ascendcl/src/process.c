@@ -49,11 +49,17 @@ static void start(void)
     start_error = ACL_SUCCESS;
 }
 
-aclError acl__enter(acl__function function)
+aclError acl__start(void)
 {
     (void)pthread_once(&once, start);
-    if (start_error != ACL_SUCCESS) {
-        return start_error;
+    return start_error;
+}
+
+aclError acl__enter(acl__function function)
+{
+    const aclError error = acl__start();
+    if (error != ACL_SUCCESS) {
+        return error;
     }
     const uint64_t nth = atomic_fetch_add_explicit(&calls[function], 1, memory_order_relaxed) + 1;
     const uint64_t overall = atomic_fetch_add_explicit(&all_calls, 1, memory_order_relaxed) + 1;

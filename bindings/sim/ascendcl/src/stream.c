@@ -140,6 +140,7 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
 static void stream_delete(acl__stream *stream)
 {
     acl__callback_stream_ends(stream);
+    acl__capture_stream_ends(stream);
     acl__queue_drop(stream);
     (void)weir_sim_stream_destroy(acl__rt.sim, stream->sim);
     if (stream->previous != NULL) {
@@ -311,12 +312,12 @@ void acl__stream_drop(acl__stream *stream)
     }
 }
 
-void acl__stream_fail(acl__stream *stream, aclError error)
+void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error)
 {
     if (stream->error == ACL_SUCCESS) {
         stream->error = error;
     }
-    acl__exception(stream, error);
+    acl__exception(stream, task, error);
     if (!stream->stop_on_failure) {
         return;
     }
@@ -468,6 +469,7 @@ static aclError synchronize(aclrtStream handle, int32_t timeout)
         error = acl__stream_wait(stream, timeout);
     }
     acl__unlock();
+    acl__exceptions_settle();
     return error;
 }
 
