@@ -98,7 +98,7 @@ pthread_mutex_t *acl__mutex(void)
 
 aclError acl__fail(aclError code, const char *format, ...)
 {
-    char text[256];
+    char text[512];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
