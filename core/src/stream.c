@@ -179,18 +179,9 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
     }
 }
 
-weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
+/* The stream's work is complete: its event goes too. */
+static void retire(weir_pool *pool, weir_stream *stream)
 {
-    if (pool == NULL || stream == NULL || stream->pool != pool) {
-        return WEIR_ERR_INVALID;
-    }
-    (void)weir__order_flush(pool, stream);
-    if (pool->ordered) {
-        weir_status status = weir__order_sync(pool, stream);
-        if (status != WEIR_OK) {
-            return WEIR_ERR_DEVICE;
-        }
-    }
     stream_visit(stream);
     (void)weir__order_flush_locked(pool, stream); /* what other threads have freed meanwhile */
     weir_event *event = stream->probe.event;
@@ -204,6 +195,30 @@ weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
         pool->device_failures++;
         pool_unlock(pool);
     }
+}
+
+weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
+{
+    if (pool == NULL || stream == NULL || stream->pool != pool) {
+        return WEIR_ERR_INVALID;
+    }
+    (void)weir__order_flush(pool, stream);
+    if (pool->ordered) {
+        weir_status status = weir__order_sync(pool, stream);
+        if (status != WEIR_OK) {
+            return WEIR_ERR_DEVICE;
+        }
+    }
+    retire(pool, stream);
+    return WEIR_OK;
+}
+
+weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream)
+{
+    if (pool == NULL || stream == NULL || stream->pool != pool) {
+        return WEIR_ERR_INVALID;
+    }
+    retire(pool, stream);
     return WEIR_OK;
 }
 
