@@ -234,8 +234,8 @@ static aclError wait_for(aclrtStream stream, aclrtEvent event)
     return aclrtStreamWaitEvent(stream, event);
 }
 
-/* A call that must be made in the stream's own context. Which that is cannot be asked of ACL; it was noted when the stream
- * became known. */
+/* A call that must be made in the stream's own context. Which that is cannot be asked of ACL: it is the current one, or the
+ * one that was noted when the stream became known, or else the primary one. */
 static weir_status on_stream(acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent), void *native,
                              weir_event *event)
 {
@@ -249,13 +249,15 @@ static weir_status on_stream(acl_device *self, const char *name, aclError (*call
         return status;
     }
     aclError code = call(stream, event);
-    aclrtContext context = code == ACL_ERROR_RT_STREAM_CONTEXT ? weir__acl_context_of(stream) : NULL;
-    if (context != NULL) {
+    if (code == ACL_ERROR_RT_STREAM_CONTEXT) {
         const aclrtContext before = weir__acl_current();
-        if (aclrtSetCurrentContext(context) == ACL_SUCCESS) {
-            code = call(stream, event);
-            bound = bound.changed ? bound : (struct bound){ .before = before, .changed = true };
+        const aclrtContext contexts[] = { weir__acl_context_of(stream), self->home };
+        for (int i = 0; i < 2 && code == ACL_ERROR_RT_STREAM_CONTEXT; i++) {
+            if (contexts[i] != NULL && aclrtSetCurrentContext(contexts[i]) == ACL_SUCCESS) {
+                code = call(stream, event);
+            }
         }
+        bound = bound.changed ? bound : (struct bound){ .before = before, .changed = true };
     }
     unbind(&bound);
     return weir__acl_result(name, code);
