@@ -30,8 +30,8 @@ weir_status weir__acl_result(const char *call, aclError code);
 
 /* The calling thread's current context, NULL if it has none. */
 aclrtContext weir__acl_current(void);
-/* Waits for a stream, in `home` if the thread has no context. Not under a lock. */
-weir_status weir__acl_sync(void *native, aclrtContext home);
+/* Waits for a stream in its context, or in the current one if that is not known (NULL). Not under a lock. */
+weir_status weir__acl_sync(void *native, aclrtContext context);
 
 /* --- watch.c --- */
 

@@ -273,25 +273,31 @@ static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event 
     return on_stream(ctx, "aclrtStreamWaitEvent", wait_for, native_stream, event);
 }
 
-/* The runtime changes to the stream's context by itself, if any is current. */
-weir_status weir__acl_sync(void *native, aclrtContext home)
+/* In the stream's own context: not every version of the runtime changes to it by itself. */
+weir_status weir__acl_sync(void *native, aclrtContext context)
 {
     if (weir__acl_is_buried(native)) {
         return weir__acl_result("aclrtSynchronizeStream", ACL_ERROR_RT_INVALID_HANDLE);
     }
-    if (weir__acl_current() == NULL && home != NULL) {
-        const weir_status status = ACL(aclrtSetCurrentContext, home);
+    struct bound bound = { .before = weir__acl_current() };
+    if (context != NULL && context != bound.before) {
+        const weir_status status = ACL(aclrtSetCurrentContext, context);
         if (status != WEIR_OK) {
             return status;
         }
+        bound.changed = true;
     }
-    return ACL(aclrtSynchronizeStream, native);
+    const weir_status status = ACL(aclrtSynchronizeStream, native);
+    unbind(&bound);
+    return status;
 }
 
 static weir_status stream_sync(void *ctx, void *native_stream)
 {
     const acl_device *self = ctx;
-    return weir__acl_sync(native_stream != NULL ? native_stream : self->home_stream, self->home);
+    void *native = native_stream != NULL ? native_stream : self->home_stream;
+    const aclrtContext noted = weir__acl_context_of(native);
+    return weir__acl_sync(native, noted != NULL ? noted : self->home);
 }
 
 /* --- diagnosis and life --- */

@@ -128,7 +128,7 @@ weir_status weir_acl_sync_stream(weir_pool *pool, void *acl_stream)
     }
     const char mark = 0;
     told(weir_stream_recorded(pool, &mark, stream));
-    status = weir__acl_sync(native, NULL);
+    status = weir__acl_sync(native, weir__acl_context_of(native));
     if (status == WEIR_OK) {
         told(weir_event_synced(pool, &mark));
     }

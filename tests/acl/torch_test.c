@@ -1,0 +1,2 @@
+/* placeholder until the next step */
+int main(void) { return 77; }
