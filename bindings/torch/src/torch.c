@@ -73,11 +73,14 @@ static void fail_locked(const char *what, const char *why)
     }
 }
 
+/* A device that does not exist is the caller's mistake, and ACL says it best. */
 static void fail_with_status_locked(const char *what, weir_status status)
 {
+    int code = 0;
     const char *acl = "";
-    const weir_status asked = weir_acl_error(NULL, &acl);
-    const bool of_acl = status == WEIR_ERR_DEVICE && asked == WEIR_OK && acl[0] != '\0';
+    const weir_status asked = weir_acl_error(&code, &acl);
+    const bool of_acl = asked == WEIR_OK && code != 0 &&
+                        (status == WEIR_ERR_DEVICE || (status == WEIR_ERR_INVALID && code == ACL_ERROR_RT_INVALID_DEVICEID));
     fail_locked(what, of_acl ? acl : weir_status_text(status));
 }
 
