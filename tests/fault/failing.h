@@ -1,12 +1,12 @@
-/* tests/fault/failing.h: host memory that runs out at the n-th request, and a device whose every n-th call fails. What
- * a program needs that makes each of them fail in turn.
+/* tests/fault/failing.h: what a program needs that makes each of its requests for host memory and each of its device calls
+ * fail in turn: failing_host.h, and a device whose every n-th call fails.
  */
 #ifndef TESTS_FAULT_FAILING_H
 #define TESTS_FAULT_FAILING_H
 
-#include <weir/device.h>
+#include "failing_host.h"
 
-#include "failing_malloc.h"
+#include <weir/device.h>
 
 /* --- a device that does not count --- */
 

@@ -7,4 +7,3 @@ void acl__soma_recorded(const void *event, acl__stream *stream) { (void)event; (
 void acl__soma_waited(acl__stream *stream, const void *event) { (void)event; (void)stream; }
 void acl__soma_reset(int32_t device) { (void)device; }
 void acl__virtual_reset(int32_t device) { (void)device; }
-void acl__op_stream_ends(aclrtStream handle) { (void)handle; }

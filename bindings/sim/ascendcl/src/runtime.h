@@ -88,6 +88,7 @@ typedef struct acl__config {
     bool strict;               /* misuse that the vendor tolerates is an error */
     bool reuse_pools;          /* aclrtMemPool memory is reused before it is trimmed */
     bool pin_default;          /* an operator before any registration fixes the stream's allocator */
+    bool refresh_weights;      /* models take weights from the registered allocator, with advice */
     uint64_t model_page_bytes; /* what the model path rounds requests to */
     uint64_t pin_limit_bytes;  /* most that one host allocation or registration may have; 0 = no limit */
     uint64_t pin_page_bytes;   /* alignment that a registration needs */
@@ -118,6 +119,7 @@ typedef struct acl__runtime {
     acl__stream *first_stream;      /* of all contexts */
     uint64_t held_tasks;            /* on all streams */
     uint64_t initialised;           /* aclInit, less aclFinalize */
+    bool finalised;                 /* since the last aclInit */
 } acl__runtime;
 
 extern acl__runtime acl__rt;
@@ -169,7 +171,6 @@ struct acl__stream {
     uint32_t flags;
     bool live;
     bool ending; /* its destruction has begun */
-    bool failure_mode_set;
     bool stop_on_failure;
     bool stopped; /* takes no more tasks */
     aclError error;   /* of a task, to be reported by the next wait */

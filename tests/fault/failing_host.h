@@ -1,8 +1,8 @@
-/* tests/fault/failing_malloc.h: host memory that runs out at the n-th request. It is the whole program's malloc, so one
- * file includes it once.
+/* tests/fault/failing_host.h: host memory that runs out at the n-th request. It is the whole program's malloc, so one file
+ * includes it once.
  */
-#ifndef TESTS_FAULT_FAILING_MALLOC_H
-#define TESTS_FAULT_FAILING_MALLOC_H
+#ifndef TESTS_FAULT_FAILING_HOST_H
+#define TESTS_FAULT_FAILING_HOST_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,7 +41,7 @@ void *__libc_memalign(size_t align, size_t size);
 #define NEXT(name) __libc_##name
 #endif
 
-static _Thread_local bool counting; /* what is tested is at work, on this thread */
+static bool counting;     /* the pool is at work */
 static uint64_t fail_at;  /* 0 = never */
 static uint64_t requests; /* counted since fail_at was set */
 static bool host_struck;
