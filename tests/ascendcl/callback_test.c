@@ -632,6 +632,35 @@ static void unsubscribing_under_a_running_function(void **unused)
     expect_seen(2, (int[]){1, 2});
 }
 
+static void resetting_a_device_under_a_running_function(void **unused)
+{
+    (void)unused;
+    worker w;
+    aclrtContext before;
+    aclrtStream stream;
+    atomic_store(&inside, false);
+    atomic_store(&may_go, false);
+    start(&w, aclrtProcessReport);
+    acl_ok(aclrtGetCurrentContext(&before));
+    acl_ok(aclrtSetDevice(1));
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtSubscribeReport((uint64_t)w.thread, stream));
+    acl_ok(aclrtLaunchCallback(slow, NULL, ACL_CALLBACK_BLOCK, stream));
+    acl_ok(aclrtLaunchCallback(callback, named(2), ACL_CALLBACK_NO_BLOCK, stream));
+    acl_ok(aclrtSubscribeReport((uint64_t)w.thread, NULL));
+    while (!atomic_load(&inside)) {
+        sleep_ms(1);
+    }
+    acl_ok(aclrtResetDeviceForce(1));
+    atomic_store(&may_go, true);
+    while (atomic_load(&w.not_subscribed) < 2) { /* before it was, and now */
+        sleep_ms(1);
+    }
+    stop(&w);
+    expect_seen(1, (int[]){1});
+    acl_ok(aclrtSetCurrentContext(before));
+}
+
 /* --- what the auditor is told --- */
 
 static void free_memory(void *unused)
@@ -685,6 +714,7 @@ static void later_work_comes_after_what_a_blocking_one_did(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
+    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(every_mistake_has_its_code),
@@ -709,6 +739,7 @@ int main(void)
         ONE(an_aborted_stream_forgets_its_callbacks_and_keeps_its_thread),
         ONE(aborting_and_destroying_under_a_running_function),
         ONE(unsubscribing_under_a_running_function),
+        ONE(resetting_a_device_under_a_running_function),
         ONE(a_callback_comes_after_its_streams_work),
         ONE(later_work_comes_after_what_a_blocking_one_did),
     };

@@ -323,6 +323,24 @@ static void destroying_a_notify_that_is_waited_for_is_an_error_of_the_stream(voi
     acl_ok(aclrtSynchronizeStream(a));
 }
 
+static void a_forced_reset_ends_the_notifies_of_its_device(void **unused)
+{
+    (void)unused;
+    aclrtContext before;
+    aclrtNotify mine, elsewhere;
+    aclrtStream stream;
+    acl_ok(aclrtGetCurrentContext(&before));
+    acl_ok(aclrtCreateNotify(&mine, ACL_NOTIFY_DEFAULT));
+    acl_ok(aclrtSetDevice(1));
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtCreateNotify(&elsewhere, ACL_NOTIFY_DEFAULT));
+    acl_ok(aclrtWaitAndResetNotify(elsewhere, stream, 0));
+    acl_ok(aclrtResetDeviceForce(1));
+    acl_ok(aclrtSetCurrentContext(before));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtDestroyNotify(elsewhere));
+    acl_ok(aclrtDestroyNotify(mine));
+}
+
 static void *records(void *notify)
 {
     const struct timespec time = {.tv_nsec = 5000000};
@@ -349,6 +367,7 @@ static void another_thread_may_record(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
+    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(values_have_their_codes),
@@ -365,6 +384,7 @@ int main(void)
         ONE(a_notify_is_one_bit),
         ONE(a_wait_for_a_notify_may_time_out),
         ONE(destroying_a_notify_that_is_waited_for_is_an_error_of_the_stream),
+        ONE(a_forced_reset_ends_the_notifies_of_its_device),
         ONE(another_thread_may_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

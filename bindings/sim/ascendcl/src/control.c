@@ -12,17 +12,22 @@ weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src); /* 
 
 enum { FEW_RANGES = 16 };
 
-/* Which are checked. */
-static void accesses_of(const weir_ascendcl_kernel *kernel, weir_sim_access *accesses)
+/* The ranges that are judged: the auditor knows nothing of host memory, which a kernel may touch where it is pinned.
+ * Returns how many. */
+static size_t accesses_of(const weir_ascendcl_kernel *kernel, weir_sim_access *accesses)
 {
+    size_t count = 0;
     for (size_t i = 0; i < kernel->range_count; i++) {
         const weir_ascendcl_range *range = &kernel->ranges[i];
-        accesses[i] = (weir_sim_access){
-            .address = (uint64_t)(uintptr_t)range->address, .size = range->size, .write = range->write};
+        if (!acl__is_pinned(range->address, range->size)) {
+            accesses[count++] = (weir_sim_access){
+                .address = (uint64_t)(uintptr_t)range->address, .size = range->size, .write = range->write};
+        }
     }
+    return count;
 }
 
-static aclError launch_locked(aclrtStream handle, const weir_ascendcl_kernel *kernel, const weir_sim_access *accesses)
+static aclError launch_locked(aclrtStream handle, const weir_ascendcl_kernel *kernel, weir_sim_access *accesses)
 {
     acl__stream *stream = NULL;
     const aclError error = acl__stream_of(handle, &stream);
@@ -35,7 +40,7 @@ static aclError launch_locked(aclrtStream handle, const weir_ascendcl_kernel *ke
     const acl__kernel queued = {.tag = kernel->tag,
                                 .duration_ns = kernel->duration_ns,
                                 .accesses = accesses,
-                                .access_count = kernel->range_count,
+                                .access_count = accesses_of(kernel, accesses),
                                 .compute = kernel->compute,
                                 .end = kernel->end,
                                 .ctx = kernel->ctx};
@@ -73,7 +78,6 @@ ACL_EXPORT aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl
         }
     }
     weir_sim_access *accesses = many != NULL ? many : few;
-    accesses_of(&adopted, accesses);
     acl__lock();
     error = launch_locked(stream, &adopted, accesses);
     acl__unlock();

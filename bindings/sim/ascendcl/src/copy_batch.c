@@ -186,15 +186,15 @@ static aclError check_batch(const batch *b)
                              b->sizes[i], b->to_sizes[i]);
         }
     }
-    for (size_t i = 0; i < b->attribute_count; i++) {
-        if (!is_zero(b->attributes[i].rsv, sizeof b->attributes[i].rsv)) {
-            return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: the reserved bytes of attribute %zu are not 0", b->name, i);
-        }
-    }
     if (b->attribute_count == 0 || b->attribute_count > b->count || b->first_pieces[0] != 0) {
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: there must be 1 to %zu attributes, and the first must begin with piece 0", b->name,
                          b->count);
+    }
+    for (size_t i = 0; i < b->attribute_count; i++) {
+        if (!is_zero(b->attributes[i].rsv, sizeof b->attributes[i].rsv)) {
+            return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: the reserved bytes of attribute %zu are not 0", b->name, i);
+        }
     }
     for (size_t i = 1; i < b->attribute_count; i++) {
         if (b->first_pieces[i] <= b->first_pieces[i - 1] || b->first_pieces[i] >= b->count) {

@@ -120,6 +120,17 @@ static struct {
     aclError faults[ACL__DEVICES]; /* of the device's latest failed task */
 } exceptions = {.last = &exceptions.first, .told = PTHREAD_COND_INITIALIZER};
 
+/* What fails inside the callback is not what the thread that happens to run it asks for afterwards. */
+static void call(aclrtExceptionInfoCallback callback, struct rtExceptionInfo *info)
+{
+    const aclError code = mine.code;
+    char pending[TEXT_BYTES];
+    memcpy(pending, mine.pending, sizeof pending);
+    callback(info);
+    mine.code = code;
+    memcpy(mine.pending, pending, sizeof pending);
+}
+
 /* Calls the callback for everything that is not told yet. The lock is held, but not during the calls. */
 static void tell(void)
 {
@@ -134,7 +145,7 @@ static void tell(void)
         const aclrtExceptionInfoCallback callback = exceptions.callback;
         acl__unlock();
         if (callback != NULL) {
-            callback(info);
+            call(callback, info);
         }
         free(info);
         acl__lock();

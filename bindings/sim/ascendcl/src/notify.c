@@ -304,6 +304,8 @@ ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
 /* One bit that is set and taken away. */
 typedef struct notify {
     void *link;          /* the slab's */
+    struct notify *next; /* of the live ones */
+    struct notify *previous;
     uint32_t references; /* the handle's, and those of tasks */
     bool live;
     int32_t device;
@@ -315,6 +317,7 @@ enum { NOTIFIES = 8192 }; /* of one device */
 static weir__sim_slab notifies;
 static bool notifies_ready;
 static uint32_t notify_counts[ACL__DEVICES];
+static notify *first_notify;
 
 static void notify_release(notify *n)
 {
@@ -322,6 +325,29 @@ static void notify_release(notify *n)
         mark_release(n->set);
         n->set = NULL;
         weir__sim_slab_put(&notifies, n);
+    }
+}
+
+/* Streams that wait for it get an error, unless it is set already. */
+static void notify_end(notify *n)
+{
+    n->live = false;
+    notify_counts[n->device]--;
+    *(n->previous != NULL ? &n->previous->next : &first_notify) = n->next;
+    if (n->next != NULL) {
+        n->next->previous = n->previous;
+    }
+    notify_release(n);
+}
+
+void acl__notify_reset(int32_t device)
+{
+    for (notify *n = first_notify; n != NULL;) {
+        notify *next = n->next;
+        if (n->device == device) {
+            notify_end(n);
+        }
+        n = next;
     }
 }
 
@@ -353,7 +379,11 @@ static aclError notify_create_locked(notify **out)
     if (n == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a notify");
     }
-    *n = (notify){.references = 1, .live = true, .device = context->device};
+    *n = (notify){.next = first_notify, .references = 1, .live = true, .device = context->device};
+    if (n->next != NULL) {
+        n->next->previous = n;
+    }
+    first_notify = n;
     notify_counts[context->device]++;
     *out = n;
     return ACL_SUCCESS;
@@ -392,10 +422,8 @@ ACL_EXPORT aclError aclrtDestroyNotify(aclrtNotify handle)
     if (error == ACL_SUCCESS) {
         error = notify_of(handle, &n);
     }
-    if (error == ACL_SUCCESS) { /* streams that wait for it get an error, unless it is set already */
-        n->live = false;
-        notify_counts[n->device]--;
-        notify_release(n);
+    if (error == ACL_SUCCESS) {
+        notify_end(n);
     }
     acl__unlock();
     return error;

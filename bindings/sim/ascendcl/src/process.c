@@ -132,25 +132,30 @@ aclError acl__status(weir_status status, const char *what)
 ACL_EXPORT aclError aclInit(const char *configPath)
 {
     ACL_ENTER(aclInit);
-    if (configPath != NULL && *configPath != '\0' && access(configPath, R_OK) != 0) {
+    acl__lock();
+    const bool again = acl__rt.initialised > 0;
+    if (!again && configPath != NULL && *configPath != '\0' && access(configPath, R_OK) != 0) {
+        acl__unlock();
         return acl__fail(ACL_ERROR_INVALID_FILE, "aclInit: %s cannot be read", configPath);
     }
-    acl__lock();
-    const bool again = acl__rt.initialised++ > 0;
+    acl__rt.initialised++;
+    acl__rt.finalised = false;
     acl__unlock();
     return again ? acl__fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: called before") : ACL_SUCCESS;
 }
 
-/* Takes `count` references of aclInit away; the last one prints the report. */
+/* Takes a reference of aclInit away, or all; the last one prints the report. aclFinalize without any aclInit is right
+ * once, as the vendor has it. */
 static aclError finalize(bool all, uint64_t *left)
 {
     acl__lock();
     aclError error = ACL_SUCCESS;
-    if (acl__rt.initialised == 0) {
+    if (acl__rt.initialised == 0 && (!all || acl__rt.finalised)) {
         error = acl__fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize: there is no aclInit to end");
     } else {
         acl__rt.initialised = all ? 0 : acl__rt.initialised - 1;
         if (acl__rt.initialised == 0) {
+            acl__rt.finalised = true;
             acl__report_print();
         }
     }

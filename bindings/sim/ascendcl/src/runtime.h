@@ -119,6 +119,7 @@ typedef struct acl__runtime {
     acl__stream *first_stream;      /* of all contexts */
     uint64_t held_tasks;            /* on all streams */
     uint64_t initialised;           /* aclInit, less aclFinalize */
+    bool finalised;                 /* since the last aclInit */
 } acl__runtime;
 
 extern acl__runtime acl__rt;
@@ -170,7 +171,6 @@ struct acl__stream {
     uint32_t flags;
     bool live;
     bool ending; /* its destruction has begun */
-    bool failure_mode_set;
     bool stop_on_failure;
     bool stopped; /* takes no more tasks */
     aclError error;   /* of a task, to be reported by the next wait */
@@ -400,6 +400,11 @@ bool acl__allocator_is_registered(aclrtStream stream);
 /* --- callback.c --- */
 
 void acl__callback_stream_ends(acl__stream *stream);
+
+/* --- notify.c --- */
+
+/* Ends all notifies of a device. */
+void acl__notify_reset(int32_t device);
 
 /* --- capture.c --- */
 

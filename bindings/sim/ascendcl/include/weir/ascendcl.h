@@ -19,7 +19,7 @@ extern "C" {
 
 /* --- kernels --- */
 
-/* Device memory that a kernel touches. */
+/* Memory that a kernel touches. Of the device: it is judged; pinned or registered host memory is not. */
 typedef struct weir_ascendcl_range {
     const void *address;
     size_t size;
