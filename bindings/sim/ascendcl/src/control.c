@@ -203,6 +203,24 @@ ACL_EXPORT uint64_t weir_ascendcl_peak_bytes(int32_t device)
     return figure_of(device, true);
 }
 
+ACL_EXPORT uint64_t weir_ascendcl_memory_calls(void)
+{
+    static const weir_device_call calls[] = {WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE, WEIR_CALL_VM_CREATE,
+                                             WEIR_CALL_VM_DESTROY,   WEIR_CALL_VM_MAP,      WEIR_CALL_VM_UNMAP};
+    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+    if (acl__start() != ACL_SUCCESS) {
+        return 0;
+    }
+    acl__lock();
+    (void)weir_sim_get_stats(acl__rt.sim, &stats);
+    acl__unlock();
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        sum += stats.calls[calls[i]];
+    }
+    return sum;
+}
+
 ACL_EXPORT void weir_ascendcl_report(FILE *file)
 {
     if (file != NULL && acl__start() == ACL_SUCCESS) {
