@@ -1,5 +1,5 @@
 /* models.c: two networks with dynamic shapes on two streams at a time, on the simulated ACL runtime: once with the runtime's
- * own memory, once with one weir pool attached to both streams.
+ * own memory, then with one weir pool attached to both streams, in three settings.
  *
  *     models [ROUNDS]          each of twenty input sizes so often (2)
  *
@@ -24,6 +24,20 @@
 enum { SIZES = 20, STREAMS = 2, OUTPUTS = 1000 };
 
 static const char *const NETWORKS[STREAMS] = {"resnet50", "mobilenet_v2"};
+
+/* The rows of the table. */
+static const struct {
+    const char *name;
+    bool pooled;
+    uint32_t flags;
+    weir_growth growth;
+} SETTINGS[] = {
+    {"none", false, 0, WEIR_GROWTH_BALANCED},
+    {"weir pool", true, 0, WEIR_GROWTH_BALANCED},
+    {"weir, virtual memory", true, WEIR_POOL_VIRTUAL_MEMORY, WEIR_GROWTH_BALANCED},
+    {"weir, the same, waiting", true, WEIR_POOL_VIRTUAL_MEMORY, WEIR_GROWTH_WAIT_FIRST},
+};
+enum { SETTING_COUNT = sizeof SETTINGS / sizeof SETTINGS[0] };
 
 /* Of COCO's usual shapes, the long side 640 or less, all sides multiples of 32. */
 static const int64_t WIDTHS[SIZES] = {640, 640, 480, 640, 448, 640, 512, 640, 320, 640,
@@ -90,8 +104,9 @@ static void *run(void *argument)
 }
 
 /* One row of the table, in a process with a machine of its own. */
-static void measure(bool pooled, int rounds)
+static void measure(int setting, int rounds)
 {
+    const bool pooled = SETTINGS[setting].pooled;
     work works[STREAMS];
     pthread_t threads[STREAMS];
     weir_acl_attachment *attachments[STREAMS];
@@ -109,6 +124,8 @@ static void measure(bool pooled, int rounds)
         CHECK(weir_acl_device_create(NULL, &device));
         config.device = device;
         config.strategy = weir_caching_strategy();
+        config.flags = SETTINGS[setting].flags;
+        config.growth = SETTINGS[setting].growth;
         CHECK(weir_pool_create(&config, &pool));
         for (int s = 0; s < STREAMS; s++) {
             CHECK(weir_acl_attach(pool, works[s].stream, &attachments[s]));
@@ -127,9 +144,9 @@ static void measure(bool pooled, int rounds)
         CHECK(weir_pool_stats(pool, &stats));
         live = stats.peak_live_bytes;
     }
-    (void)printf("%-22s %12" PRIu64 " %13.1f %9.1f %12.2f %8" PRIu64 "\n",
-                 pooled ? "weir pool, attached" : "none", weir_ascendcl_memory_calls() - calls,
-                 (double)peak / 1048576, (double)live / 1048576, (double)(end - start) / 1e6,
+    (void)printf("%-24s %12" PRIu64 " %13.1f %9.1f %12.2f %8" PRIu64 "\n", SETTINGS[setting].name,
+                 weir_ascendcl_memory_calls() - calls, (double)peak / 1048576,
+                 (double)live / 1048576, (double)(end - start) / 1e6,
                  weir_ascendcl_finding_count(NULL));
     (void)fflush(stdout);
     if (pooled) {
@@ -151,14 +168,14 @@ int main(int argc, char **argv)
     }
     (void)printf("%s and %s at a time, %d executions each\n\n", NETWORKS[0], NETWORKS[1],
                  rounds * SIZES);
-    (void)printf("%-22s %12s %13s %9s %12s %8s\n", "registered allocator", "memory calls",
+    (void)printf("%-24s %12s %13s %9s %12s %8s\n", "registered allocator", "memory calls",
                  "reserved MiB", "live MiB", "simulated ms", "hazards");
     (void)fflush(stdout);
-    for (int pooled = 0; pooled < 2; pooled++) {
+    for (int setting = 0; setting < SETTING_COUNT; setting++) {
         int status = 0;
         const pid_t child = fork();
         if (child == 0) {
-            measure(pooled != 0, rounds);
+            measure(setting, rounds);
         }
         if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
             WEXITSTATUS(status) != 0) {
