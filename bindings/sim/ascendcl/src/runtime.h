@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #define ACL_EXPORT __attribute__((visibility("default")))
 
@@ -66,10 +67,13 @@ aclError acl__enter(acl__function function);
 /* What a function that is not simulated does. */
 aclError acl__not_simulated(acl__function function);
 const char *acl__function_name(acl__function function);
+/* How often it was called; ACL_FN_COUNT: all together. Needs no lock. */
+uint64_t acl__calls(acl__function function);
 
 void acl__lock(void);
 /* Lets go, and wakes whoever waits for something to change. */
 void acl__unlock(void);
+pthread_mutex_t *acl__mutex(void); /* for condition variables */
 
 enum { ACL__DEVICES = 16 };
 
@@ -124,6 +128,8 @@ aclError acl__status(weir_status status, const char *what);
 
 /* The calling thread's. Needs no lock. */
 void acl__error_note(aclError code, const char *text);
+/* A task of the stream failed on the device: for the exception callback. */
+void acl__exception(acl__stream *stream, aclError error);
 
 /* --- context.c: devices and contexts --- */
 
@@ -155,13 +161,13 @@ struct acl__stream {
     uint32_t priority;
     uint32_t flags;
     bool live;
+    bool ending; /* its destruction has begun */
     bool failure_mode_set;
     bool stop_on_failure;
     bool stopped; /* takes no more tasks */
     aclError error;   /* of a task, to be reported by the next wait */
     acl__task *held_first; /* tasks that wait for the host, in order */
     acl__task **held_last;
-    acl__task *flying; /* tasks with a function that the simulator has not called yet */
     struct acl__subscription *report; /* callback.c: who runs its callbacks; NULL: nobody */
     struct acl__subscription *host_func;
     void *consumer; /* what the executors keep for it */
@@ -175,7 +181,15 @@ aclError acl__stream_of(aclrtStream handle, acl__stream **stream);
 aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms);
 /* Drops everything on it that has not happened. */
 void acl__stream_drop(acl__stream *stream);
-void acl__streams_end_of(acl__context *context);
+/* A task failed. By the stream's failure mode the rest goes on or is dropped, and with it the context's other streams. */
+void acl__stream_fail(acl__stream *stream, aclError error);
+aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t flags, acl__stream **stream);
+/* aclrtCreateStreamWithConfig for a public function of that name. The lock is not held. */
+aclError acl__stream_create_with(aclrtStream *stream, uint32_t priority, uint32_t flags, const char *name);
+/* Calls the user's state callbacks. The lock is not held. */
+void acl__stream_announce_created(acl__stream *stream);
+/* Ends a stream that nobody else can reach any more, or with `force` drops what it has left. Lets go of the lock. */
+void acl__streams_end_of(acl__context *context, bool force);
 /* Waits for all streams of a device. */
 aclError acl__device_wait(int32_t device, int64_t timeout_ms);
 /* Called with each stream that is about to go, without the lock, before the user's own state callbacks; a fixed list,
@@ -204,10 +218,16 @@ struct acl__task {
 
 /* Queues a task, which belongs to the stream from now on, also after an error. */
 aclError acl__queue(acl__stream *stream, acl__task *task);
+enum { ACL__QUERY_NS = 1000 }; /* host time that a question about progress takes */
+
 /* Whether the stream has come to the task that is being submitted: everything before it has happened. */
 bool acl__has_arrived(const acl__stream *stream);
 /* Submits what can be, on all streams. */
 void acl__pump(void);
+/* Ends all held tasks of a stream. */
+void acl__queue_drop(acl__stream *stream);
+/* Something may have changed that somebody waits for; acl__unlock calls it. */
+void acl__changed(void);
 
 /* When the host's waiting ends: a virtual time and a real one. */
 typedef struct acl__deadline {
@@ -217,9 +237,9 @@ typedef struct acl__deadline {
 } acl__deadline;
 
 acl__deadline acl__deadline_in(int64_t timeout_ms);
-/* One step of waiting: lets virtual time pass to the next thing that ends (not beyond `least_ns` when that is not 0), or,
- * when nothing is under way, lets go of the lock until something changes. False: the deadline has come. */
-bool acl__wait_step(uint64_t least_ns, const acl__deadline *deadline);
+/* One step of waiting: lets virtual time pass to `target_ns` (0: to the next end of any stream's work), or, when nothing
+ * is under way, lets go of the lock until something changes. False: the deadline has come. */
+bool acl__wait_step(uint64_t target_ns, const acl__deadline *deadline);
 
 /* A kernel, or anything that takes time on a stream. `accesses` and `tag` are copied. `compute` is called when virtual
  * time reaches its end: it may read and write device memory by its addresses, must not call the runtime, and returns
@@ -248,6 +268,8 @@ aclError acl__engine_post(acl__job *job);
 /* Somebody may now wait for the device without calling the runtime: from here on time passes by itself when nobody
  * calls. */
 aclError acl__engine_need(void);
+/* Ends the thread; nothing runs on it afterwards. The lock is not held. */
+void acl__engine_stop(void);
 /* Tells the auditor that the host has seen the end of the stream's work. */
 void acl__host_saw(acl__stream *stream);
 
@@ -329,6 +351,9 @@ void acl__virtual_reset(int32_t device);
 bool acl__soma_free_now(void *pointer, aclError *error);
 /* A stream was synchronised, with its error: pools give back what their threshold asks. */
 void acl__soma_synced(acl__stream *stream);
+/* An event was recorded on a stream, or a stream was made to wait for the latest recording of one. */
+void acl__soma_recorded(const void *event, acl__stream *stream);
+void acl__soma_waited(acl__stream *stream, const void *event);
 void acl__soma_reset(int32_t device);
 
 /* --- copy.c --- */
@@ -352,13 +377,10 @@ typedef struct acl__allocator {
 
 /* The registration of a stream, copied; false when there is none. Takes no lock of the runtime's. */
 bool acl__allocator_of(aclrtStream stream, acl__allocator *allocator);
+bool acl__allocator_is_registered(aclrtStream stream);
 
 /* --- callback.c --- */
 
 void acl__callback_stream_ends(acl__stream *stream);
-
-/* --- notify.c --- */
-
-/* A device word was written by a task or a copy: whoever waits for it may look again (pumping does that). */
 
 #endif
