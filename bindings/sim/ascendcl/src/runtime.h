@@ -176,8 +176,10 @@ struct acl__stream {
     uint64_t capture; /* capture.c: depth */
 };
 
-/* The stream behind a handle, NULL standing for the current context's default stream. */
+/* The stream behind a handle, NULL standing for the current context's default stream: who queues something must have the
+ * stream's context current, who waits or asks only has to have one. */
 aclError acl__stream_of(aclrtStream handle, acl__stream **stream);
+aclError acl__stream_any(aclrtStream handle, acl__stream **stream);
 /* Waits until everything on it is complete, for at most `timeout_ms` (-1: for ever). Lets go of the lock meanwhile.
  * Reports and forgets the error of a task. */
 aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms);

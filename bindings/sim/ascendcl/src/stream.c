@@ -194,25 +194,27 @@ static bool is_stream(const void *handle)
     return slab_ready && weir__sim_slab_owns(&slab, handle) && ((const acl__stream *)handle)->live;
 }
 
-aclError acl__stream_of(aclrtStream handle, acl__stream **stream)
+aclError acl__stream_any(aclrtStream handle, acl__stream **stream)
 {
     acl__context *context = NULL;
     const aclError error = acl__context_need(&context);
     if (error != ACL_SUCCESS) {
         return error;
     }
-    if (handle == NULL) {
-        *stream = context->default_stream;
-        return ACL_SUCCESS;
-    }
-    if (!is_stream(handle)) {
+    if (handle != NULL && !is_stream(handle)) {
         return acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live stream", handle);
     }
-    *stream = handle;
-    return (*stream)->context == context
-               ? ACL_SUCCESS
-               : acl__fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d does not belong to this thread's context",
-                           (*stream)->id);
+    *stream = handle != NULL ? handle : context->default_stream;
+    return ACL_SUCCESS;
+}
+
+aclError acl__stream_of(aclrtStream handle, acl__stream **stream)
+{
+    const aclError error = acl__stream_any(handle, stream);
+    if (error != ACL_SUCCESS || (*stream)->context == acl__context_current()) {
+        return error;
+    }
+    return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d does not belong to this thread's context", (*stream)->id);
 }
 
 static aclError create(aclrtStream *handle, uint32_t priority, uint32_t flags, const char *name)
@@ -366,7 +368,7 @@ ACL_EXPORT aclError aclrtStreamAbort(aclrtStream handle)
     }
     acl__stream *stream = NULL;
     acl__lock();
-    const aclError error = acl__stream_of(handle, &stream);
+    const aclError error = acl__stream_any(handle, &stream);
     if (error == ACL_SUCCESS) {
         acl__stream_drop(stream);
         stream->error = ACL_ERROR_RT_STREAM_ABORT;
@@ -461,7 +463,7 @@ static aclError synchronize(aclrtStream handle, int32_t timeout)
 {
     acl__stream *stream = NULL;
     acl__lock();
-    aclError error = acl__stream_of(handle, &stream);
+    aclError error = acl__stream_any(handle, &stream);
     if (error == ACL_SUCCESS && !is_driven_elsewhere(stream)) {
         error = acl__stream_wait(stream, timeout);
     }
@@ -492,7 +494,7 @@ ACL_EXPORT aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *stat
     }
     acl__stream *stream = NULL;
     acl__lock();
-    aclError error = acl__stream_of(handle, &stream);
+    aclError error = acl__stream_any(handle, &stream);
     if (error == ACL_SUCCESS) {
         weir_sim_advance(acl__rt.sim, ACL__QUERY_NS);
         acl__pump();
@@ -514,7 +516,7 @@ static aclError get_fact(aclrtStream handle, const void *output, const char *nam
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: the output is NULL", name);
     }
     acl__lock();
-    const aclError error = acl__stream_of(handle, stream);
+    const aclError error = acl__stream_any(handle, stream);
     acl__unlock();
     return error;
 }
