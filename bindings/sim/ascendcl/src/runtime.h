@@ -352,6 +352,7 @@ void acl__host_reset(void);
 
 /* Where the memory of a mapping is. */
 aclrtMemLocation acl__virtual_location(const acl__range *range);
+bool acl__virtual_is_reserved(const void *pointer);
 void acl__virtual_reset(int32_t device);
 /* A pool's memory by its address, from aclrtFree: true when it was one. */
 bool acl__soma_free_now(void *pointer, aclError *error);

@@ -229,11 +229,6 @@ static page *page_at(const segment *s, uint64_t address)
     return &s->span->pages[(address - s->span->start) / PAGE];
 }
 
-static bool has_memory(const segment *s, uint64_t address)
-{
-    return page_at(s, address)->memory != 0;
-}
-
 static void count_reserved(pool *p)
 {
     p->reserved_high = p->reserved > p->reserved_high ? p->reserved : p->reserved_high;
@@ -394,39 +389,32 @@ static uint64_t release(pool *p, uint64_t bytes, const choice *c)
 
 /* --- reuse --- */
 
-/* Nobody's work but the stream's own, or work ordered before it, touches the segment. */
-static bool is_usable(const pool *p, const segment *s, const acl__line *line)
+/* Nobody's work touches the segment but the stream's own and, with `events`, work that waits ordered before it. */
+static bool is_for(const segment *s, const acl__line *line, bool events)
 {
-    if (!acl__rt.config.reuse_pools) {
-        return false;
-    }
     for (uint32_t i = 0; i < s->stamp_count; i++) {
         const acl__stamp *stamp = &s->stamps[i];
         if (stamp->serial != acl__line_serial(line) && !acl__stamp_is_seen(stamp) &&
-            !(p->follow_events != 0 && acl__stamp_is_before(stamp, line))) {
+            !(events && acl__stamp_is_before(stamp, line))) {
             return false;
         }
     }
     return true;
 }
 
-static bool is_own(const segment *s, const acl__line *line)
+/* What the stream may have without another look or wait. */
+static bool is_usable(const pool *p, const segment *s, const acl__line *line)
 {
-    for (uint32_t i = 0; i < s->stamp_count; i++) {
-        if (s->stamps[i].serial != acl__line_serial(line) && !acl__stamp_is_seen(&s->stamps[i])) {
-            return false;
-        }
-    }
-    return true;
+    return acl__rt.config.reuse_pools && is_for(s, line, p->follow_events != 0);
 }
 
 static bool fits_kind(const pool *p, segment *s, const acl__line *line, reuse kind)
 {
     switch (kind) {
     case OWN:
-        return is_own(s, line);
+        return is_for(s, line, false);
     case BY_EVENT:
-        return p->follow_events != 0 && is_usable(p, s, line);
+        return p->follow_events != 0 && is_for(s, line, true);
     case OPPORTUNISTIC:
         return p->opportunistic != 0 && is_over(s, LOOK);
     default:

@@ -86,6 +86,11 @@ static reservation *reservation_at(uint64_t address)
     return r != NULL && r->end > address ? (reservation *)(void *)r : NULL;
 }
 
+bool acl__virtual_is_reserved(const void *pointer)
+{
+    return reservation_at((uintptr_t)pointer) != NULL;
+}
+
 static void count_reserved(const reservation *r, bool more)
 {
     if (r->maker >= 0) {
