@@ -846,6 +846,7 @@ static aclError late_free_submit(acl__stream *stream, acl__task *task)
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     /* A pool may have got the address since, and may be in the middle of something that pumped this task. */
     if (range != NULL && range->kind != ACL__POOLED) {
+        acl__host_saw(stream);
         (void)acl__free(pointer); /* nobody is there to be told of an error */
     }
     return ACL_SUCCESS;
