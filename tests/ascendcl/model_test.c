@@ -5,6 +5,8 @@
 #include "network.h"
 #include "recorder.h"
 
+#include <weir/ascendcl.h>
+
 #include <pthread.h>
 
 /* Two convolutions with borders, a branch, an operator in place, an output that is a second name of another. */
@@ -564,6 +566,8 @@ static void threads_body(void)
         CHECK(pthread_join(threads[i], NULL) == 0);
     }
     CHECK(!sharing || r[0]->most_inside == 2); /* called concurrently */
+    CHECK(sharing || weir_ascendcl_warning_count(NULL) == 0);
+    CHECK((weir_ascendcl_warning_count("one allocator object") > 0) == sharing);
     CHECK(sharing || memcmp(wanted[0], workers[0].out, sizeof wanted[0]) == 0);
     CHECK(sharing || memcmp(wanted[1], workers[1].out, sizeof wanted[1]) == 0);
     for (int i = 0; i < 2; i++) {
