@@ -158,6 +158,8 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
         .pin_default = true,
         .model_page_bytes = UINT64_C(64) << 10,
         .pin_page_bytes = 4096,
+        .pin_ns_per_mib = 280000,
+        .unpin_ns_per_mib = 95000,
         .stream_limit = 1984,
         .event_limit = 65536,
         .report = "stderr",
@@ -177,6 +179,8 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
                       read_size("MODEL_PAGE", &config->model_page_bytes) &&
                       read_size("PIN_LIMIT", &config->pin_limit_bytes) &&
                       read_size("PIN_PAGE", &config->pin_page_bytes) &&
+                      read_number("PIN_NS_PER_MIB", 0, UINT32_MAX, &config->pin_ns_per_mib) &&
+                      read_number("UNPIN_NS_PER_MIB", 0, UINT32_MAX, &config->unpin_ns_per_mib) &&
                       read_u32("STREAMS", 1, UINT32_MAX, &config->stream_limit) &&
                       read_u32("EVENTS", 1, UINT32_MAX, &config->event_limit) &&
                       read_number("NUMA_NODES", 0, 1024, &nodes) && read_number("EXIT_CODE", 0, 255, &exit_code) &&
@@ -188,6 +192,10 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
     }
     if (config->capacity_bytes < ACL__HUGE_PAGE || config->capacity_bytes > UINT64_C(1) << 40) {
         (void)fprintf(stderr, "weir ascendcl: " PREFIX "CAPACITY: between 2 MiB and 1 TiB is expected\n");
+        return false;
+    }
+    if (config->pin_page_bytes < 4096 || (config->pin_page_bytes & (config->pin_page_bytes - 1)) != 0) {
+        (void)fprintf(stderr, "weir ascendcl: " PREFIX "PIN_PAGE: a power of two from 4 KiB is expected\n");
         return false;
     }
     sim->mode = WEIR_SIM_BACKED;

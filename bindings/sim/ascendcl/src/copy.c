@@ -18,7 +18,8 @@ static uint64_t address_of(const void *pointer)
 
 static side side_of(const void *pointer, uint64_t size)
 {
-    if (acl__range_at(&acl__rt.device_memory, pointer) != NULL) {
+    /* Reserved addresses are the device's, also where nothing is mapped. */
+    if (acl__range_at(&acl__rt.device_memory, pointer) != NULL || acl__virtual_is_reserved(pointer)) {
         return DEVICE_SIDE;
     }
     return acl__is_pinned(pointer, size) ? PINNED_SIDE : PAGEABLE_SIDE;

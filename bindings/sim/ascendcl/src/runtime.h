@@ -92,6 +92,8 @@ typedef struct acl__config {
     uint64_t model_page_bytes; /* what the model path rounds requests to */
     uint64_t pin_limit_bytes;  /* most that one host allocation or registration may have; 0 = no limit */
     uint64_t pin_page_bytes;   /* alignment that a registration needs */
+    uint64_t pin_ns_per_mib;   /* host time of page-locking, and of undoing it */
+    uint64_t unpin_ns_per_mib;
     uint32_t stream_limit;
     uint32_t event_limit;
     int32_t numa_nodes;               /* of the simulated machine; 0: leave host memory where it falls */
@@ -316,7 +318,7 @@ aclError acl__record_join(acl__stream *stream, acl__record *record);
 typedef enum acl__range_kind {
     ACL__ALLOCATED, /* aclrtMalloc and its relatives */
     ACL__MAPPED,    /* aclrtMapMem */
-    ACL__POOLED,    /* a block of an aclrtMemPool */
+    ACL__POOLED,    /* addresses of an aclrtMemPool: what of them has memory and is in use, the pool knows */
     ACL__PINNED,    /* aclrtMallocHost */
     ACL__REGISTERED
 } acl__range_kind;
@@ -364,9 +366,14 @@ void acl__host_reset(void);
 
 /* --- virtual.c, soma.c --- */
 
+/* Where the memory of a mapping is. */
+aclrtMemLocation acl__virtual_location(const acl__range *range);
+bool acl__virtual_is_reserved(const void *pointer);
 void acl__virtual_reset(int32_t device);
 /* A pool's memory by its address, from aclrtFree: true when it was one. */
 bool acl__soma_free_now(void *pointer, aclError *error);
+/* The live block around an address; false: there is none. */
+bool acl__soma_block_at(const void *pointer, uint64_t *start, uint64_t *size);
 /* A stream was synchronised, with its error: pools give back what their threshold asks. */
 void acl__soma_synced(acl__stream *stream);
 /* An event was recorded on a stream, or a stream was made to wait for the latest recording of one. */
