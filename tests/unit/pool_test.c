@@ -1031,6 +1031,7 @@ static void test_an_ended_stream_is_not_asked(void **state)
     weir_block *block = get(&w, A, 4 * REGION);
     assert_ptr_equal(weir_block_stream(block), w.stream[A]);
     run_on(&w, block, A);
+    put(&w, block, A);
     ok(weir_device_stream_sync(w.device, w.native[A]));
     ok(weir_stream_ended(w.pool, w.stream[A]));
     fails(weir_stream_ended(w.pool, w.stream[A]), WEIR_ERR_INVALID);
