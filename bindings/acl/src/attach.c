@@ -398,13 +398,13 @@ static void empty(weir_acl_attachment *self, void *native)
 {
     atomic_store(&self->closed, true);
     (void)atomic_fetch_add(&epoch, 1);
-    /* A registration that remains leads to an attachment that hands out nothing; detach tries again. */
-    bool left = self->registers && unregister(native, self) != WEIR_OK;
-    left = left && unregister(native, self) != WEIR_OK;
     weir_status status = weir__acl_sync(native, self->context);
     if (status != WEIR_OK) {
         status = weir__acl_sync(native, self->context);
     }
+    /* A registration that remains leads to an attachment that hands out nothing; detach tries again. */
+    bool left = self->registers && unregister(native, self) != WEIR_OK;
+    left = left && unregister(native, self) != WEIR_OK;
     atomic_store(&self->stream, NULL);
     if (status == WEIR_OK) {
         end_stream(atomic_load(&self->pool), native);

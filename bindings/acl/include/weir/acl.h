@@ -89,7 +89,7 @@ typedef struct weir_acl_attachment weir_acl_attachment;
  * WEIR_ERR_BUSY.
  *
  * When the stream is destroyed while attached (aclrtDestroyStream, aclrtDestroyStreamForce, or with its context or device),
- * weir hears of it before it happens, takes the registration away, waits for the stream and forgets it. Blocks that are
+ * weir hears of it before it happens, waits for the stream, takes the registration away and forgets the stream. Blocks that are
  * still held stay valid and may still be freed. The attachment remains, empty, until weir_acl_detach. So nobody else
  * may retire the stream in the pool while it is attached.
  *
