@@ -47,7 +47,8 @@ typedef struct weir_ascendcl_kernel {
 
 /* Queues a kernel on a stream, NULL being the default one. 100000: no kernel, ranges without an address, or members that
  * this library does not know; else what any call on a stream returns. */
-ACL_FUNC_VISIBILITY aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl_kernel *kernel);
+ACL_FUNC_VISIBILITY aclError weir_ascendcl_launch(aclrtStream stream,
+                                                  const weir_ascendcl_kernel *kernel);
 
 /* --- virtual time --- */
 
@@ -62,9 +63,10 @@ ACL_FUNC_VISIBILITY void weir_ascendcl_advance(uint64_t ns);
 /* What an allocator of the program's does with device memory: it hands out a block, in the order of a stream (NULL: the
  * default one), or gets one back, named by its first address. The executors announce what they get from a registered
  * allocator themselves. */
-ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_alloc(const void *address, size_t size, aclrtStream stream,
-                                                       const char *tag);
-ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_free(const void *address, aclrtStream stream, const char *tag);
+ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_alloc(const void *address, size_t size,
+                                                       aclrtStream stream, const char *tag);
+ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_free(const void *address, aclrtStream stream,
+                                                      const char *tag);
 
 /* How many findings of one kind, "early_reuse" for example (the names are in the simulator's sim.h), there are; NULL =
  * of all kinds; 0 for a kind that there is not. */
