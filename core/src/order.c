@@ -289,7 +289,7 @@ static void put_probe_back(weir_stream *stream, weir_event *event)
         stream->probe.event = event;
     }
     stream_unlock(stream);
-    if (!wanted && weir_device_event_destroy(pool->device, event) != WEIR_OK) {
+    if (!wanted && TWICE(weir_device_event_destroy(pool->device, event)) != WEIR_OK) {
         pool_lock(pool);
         pool->device_failures++;
         pool_unlock(pool);

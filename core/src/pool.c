@@ -186,7 +186,7 @@ static void end_streams(weir_pool *pool, bool same_process, weir_status *first)
     for (size_t lane = 1; lane < pool->lanes; lane++) {
         weir_stream *stream = pool->streams[lane];
         if (stream->probe.event != NULL && same_process) {
-            keep_first(first, weir_device_event_destroy(pool->device, stream->probe.event));
+            keep_first(first, TWICE(weir_device_event_destroy(pool->device, stream->probe.event)));
         }
         free(stream->clock);
         free(stream->tags);
@@ -202,6 +202,9 @@ weir_status weir_pool_destroy(weir_pool *pool)
     }
     /* A child after fork has no use of the parent's device handles: it frees host memory only. */
     const bool same_process = pool->process == getpid();
+    if (same_process && atomic_load_explicit(&pool->holds, memory_order_acquire) != 0) {
+        return WEIR_ERR_BUSY;
+    }
     weir__arena_orphan_all(pool);
     if (same_process) {
         quiesce(pool, &first);
@@ -227,6 +230,30 @@ weir_status weir_pool_destroy(weir_pool *pool)
     free(pool->state);
     free(pool);
     return first;
+}
+
+weir_status weir_pool_hold(weir_pool *pool)
+{
+    if (pool == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    (void)atomic_fetch_add_explicit(&pool->holds, 1, memory_order_relaxed);
+    return WEIR_OK;
+}
+
+weir_status weir_pool_release(weir_pool *pool)
+{
+    if (pool == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    unsigned holds = atomic_load_explicit(&pool->holds, memory_order_relaxed);
+    do {
+        if (holds == 0) {
+            return WEIR_ERR_INVALID;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&pool->holds, &holds, holds - 1, memory_order_release,
+                                                    memory_order_relaxed));
+    return WEIR_OK;
 }
 
 /* --- checked builds --- */
@@ -614,6 +641,11 @@ uint64_t weir_block_capacity(const weir_block *block)
 weir_pool *weir_block_pool(const weir_block *block)
 {
     return block->pool;
+}
+
+weir_stream *weir_block_stream(const weir_block *block)
+{
+    return block->stream;
 }
 
 weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)

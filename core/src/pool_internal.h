@@ -210,6 +210,7 @@ struct weir_pool {
     unsigned granule_shift;
     bool ordered; /* the device has streams and events */
     pid_t process;
+    atomic_uint holds; /* while there are any the pool is not destroyed */
     _Atomic uint64_t front_limit; /* bytes a stream's front cache may hold now: a share of what is reserved */
     _Atomic(weir_recorder *) recorder;
     _Atomic uint64_t next_block_id;

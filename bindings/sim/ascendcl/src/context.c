@@ -139,7 +139,7 @@ ACL_EXPORT aclError aclrtDestroyContext(aclrtContext context)
     if (!acl__context_is(context)) {
         error = acl__fail(ACL_ERROR_RT_CONTEXT_NULL, "aclrtDestroyContext: not a live context");
     } else if (is_default(context)) {
-        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID,
+        error = acl__fail(ACL_ERROR_RT_CONTEXT_NULL,
                           "aclrtDestroyContext: a device's default context ends with aclrtResetDevice");
     } else {
         context_end(context, false);
@@ -159,7 +159,7 @@ ACL_EXPORT aclError aclrtSetCurrentContext(aclrtContext context)
     if (acl__context_is(context)) {
         make_current(context);
     } else {
-        error = acl__fail(ACL_ERROR_RT_CONTEXT_NULL, "aclrtSetCurrentContext: not a live context");
+        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSetCurrentContext: not a live context");
     }
     acl__unlock();
     return error;
@@ -221,6 +221,11 @@ ACL_EXPORT aclError aclrtSetDevice(int32_t deviceId)
     return error;
 }
 
+static aclError never_set(int32_t device)
+{
+    return acl__fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "device %d is not set, or was reset already", device);
+}
+
 static void end_default_context(acl__device *device, bool force)
 {
     acl__context *context = device->default_context;
@@ -238,7 +243,9 @@ ACL_EXPORT aclError aclrtResetDevice(int32_t deviceId)
     aclError error = device_is_good(deviceId);
     if (error == ACL_SUCCESS) {
         acl__device *device = &acl__rt.devices[deviceId];
-        if (device->references > 1) {
+        if (device->references == 0) {
+            error = never_set(deviceId);
+        } else if (device->references > 1) {
             device->references--;
         } else {
             end_default_context(device, false);
@@ -253,6 +260,9 @@ ACL_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
     ACL_ENTER(aclrtResetDeviceForce);
     acl__lock();
     aclError error = device_is_good(deviceId);
+    if (error == ACL_SUCCESS && acl__rt.devices[deviceId].references == 0) {
+        error = never_set(deviceId);
+    }
     if (error == ACL_SUCCESS) {
         end_default_context(&acl__rt.devices[deviceId], true);
         for (acl__context *context = first_context; context != NULL;) {
@@ -263,6 +273,7 @@ ACL_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
                 context = context->next;
             }
         }
+        acl__notify_reset(deviceId);
         acl__soma_reset(deviceId);
         acl__virtual_reset(deviceId);
         acl__memory_reset(deviceId);
@@ -306,6 +317,7 @@ static aclError synchronize_device(int32_t timeout)
         error = acl__device_wait(now->device, timeout);
     }
     acl__unlock();
+    acl__exceptions_settle();
     return error;
 }
 
@@ -318,7 +330,7 @@ ACL_EXPORT aclError aclrtSynchronizeDevice(void)
 ACL_EXPORT aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
 {
     ACL_ENTER(aclrtSynchronizeDeviceWithTimeout);
-    if (timeout < -1) {
+    if (timeout < -1 || timeout == 0) {
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSynchronizeDeviceWithTimeout: %d ms is no timeout", timeout);
     }
     return synchronize_device(timeout);

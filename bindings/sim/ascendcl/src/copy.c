@@ -74,7 +74,16 @@ static void end(acl__task *task)
     free(task);
 }
 
-static const acl__task_ops ops = {.submit = submit, .end = end};
+static acl__task *clone(const acl__task *task)
+{
+    copy_task *c = malloc(sizeof *c);
+    if (c != NULL) {
+        *c = *(const copy_task *)(const void *)task;
+    }
+    return c != NULL ? &c->task : NULL;
+}
+
+static const acl__task_ops ops = {.submit = submit, .end = end, .clone = clone};
 
 static aclError queue(acl__stream *stream, const copy_task *what)
 {
@@ -172,6 +181,57 @@ aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream 
     return queue(stream, &c);
 }
 
+/* A copy whose bytes are taken at once: the host's memory is the caller's again when this returns. */
+typedef struct kept {
+    bool launching;
+    bool over;
+    unsigned char bytes[];
+} kept;
+
+static void kept_end(void *ctx)
+{
+    kept *k = ctx;
+    k->over = true;
+    if (!k->launching) {
+        free(k);
+    }
+}
+
+static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
+{
+    if (side_of(to, size) != DEVICE_SIDE || side_of(from, size) == DEVICE_SIDE) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: this kind copies from host to device memory", name);
+    }
+    if (!is_there(to, size, DEVICE_SIDE)) {
+        return not_there(name, to, size);
+    }
+    kept *k = size <= SIZE_MAX - sizeof *k ? malloc(sizeof *k + size) : NULL;
+    if (k == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory to keep %llu bytes", name,
+                         (unsigned long long)size);
+    }
+    k->over = false;
+    k->launching = true;
+    memcpy(k->bytes, from, size);
+    const copy_task c = {.to = to, .from = k->bytes, .size = size, .to_side = DEVICE_SIDE, .from_side = PINNED_SIDE,
+                         .name = name};
+    const acl__kernel after = {.tag = "end of a copy's buffer", .end = kept_end, .ctx = k};
+    aclError error = queue(stream, &c);
+    if (error != ACL_SUCCESS) {
+        free(k);
+        return error;
+    }
+    error = acl__launch(stream, &after);
+    k->launching = false;
+    if (error != ACL_SUCCESS) { /* nobody tells when the copy is over: wait */
+        error = acl__stream_wait(stream, -1);
+    }
+    if (k->over) {
+        free(k);
+    }
+    return error;
+}
+
 aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *stream, const char *name)
 {
     const copy_task c = {.to = to, .size = size, .value = value, .to_side = side_of(to, size), .name = name};
@@ -187,9 +247,24 @@ aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *str
 
 /* --- the public functions --- */
 
+/* Where a side is pageable host memory, the kind is believed and has to fit the other side; elsewhere the addresses tell. */
+static aclError check_direction(const void *to, const void *from, uint64_t size, aclrtMemcpyKind kind, const char *name)
+{
+    const side to_side = side_of(to, size);
+    const side from_side = side_of(from, size);
+    bool fits = true;
+    if (from_side == PAGEABLE_SIDE && to_side == DEVICE_SIDE) {
+        fits = kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE || kind == ACL_MEMCPY_DEFAULT;
+    } else if (from_side == DEVICE_SIDE && to_side == PAGEABLE_SIDE) {
+        fits = kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE || kind == ACL_MEMCPY_DEFAULT;
+    }
+    return fits ? ACL_SUCCESS
+                : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: kind %d does not fit where the memory lies", name, (int)kind);
+}
+
 /* The checks that come before anything else; *nothing: there is nothing to do. */
-static aclError check_copy(const void *dst, size_t destMax, const void *src, size_t count, const char *name,
-                           bool *nothing)
+static aclError check_copy(const void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+                           const char *name, bool *nothing)
 {
     *nothing = count == 0;
     if (*nothing) {
@@ -198,14 +273,21 @@ static aclError check_copy(const void *dst, size_t destMax, const void *src, siz
     if (dst == NULL || src == NULL) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", name, dst == NULL ? "dst" : "src");
     }
+    if ((int)kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: kind %d is not for this call", name, (int)kind);
+    }
     if (count > destMax) {
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes into a destination of %zu", name, count, destMax);
     }
     return ACL_SUCCESS;
 }
 
-static aclError check_set(const void *dst, size_t destMax, size_t count, const char *name)
+static aclError check_set(const void *dst, size_t destMax, size_t count, const char *name, bool *nothing)
 {
+    *nothing = count == 0;
+    if (*nothing) {
+        return ACL_SUCCESS;
+    }
     if (dst == NULL) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: devPtr is NULL", name);
     }
@@ -219,12 +301,9 @@ ACL_EXPORT aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size
 {
     ACL_ENTER(aclrtMemcpy);
     bool nothing = false;
-    aclError error = check_copy(dst, destMax, src, count, "aclrtMemcpy", &nothing);
+    aclError error = check_copy(dst, destMax, src, count, kind, "aclrtMemcpy", &nothing);
     if (nothing || error != ACL_SUCCESS) {
         return error;
-    }
-    if (kind == ACL_MEMCPY_INNER_DEVICE_TO_DEVICE || kind == ACL_MEMCPY_INTER_DEVICE_TO_DEVICE) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemcpy: kind %d is for asynchronous copies", (int)kind);
     }
     acl__context *context = NULL;
     acl__lock();
@@ -241,18 +320,18 @@ ACL_EXPORT aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src,
 {
     ACL_ENTER(aclrtMemcpyAsync);
     bool nothing = false;
-    aclError error = check_copy(dst, destMax, src, count, "aclrtMemcpyAsync", &nothing);
+    aclError error = check_copy(dst, destMax, src, count, kind, "aclrtMemcpyAsync", &nothing);
     if (nothing || error != ACL_SUCCESS) {
         return error;
-    }
-    if (kind == ACL_MEMCPY_HOST_TO_HOST) {
-        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMemcpyAsync: not from host to host");
     }
     acl__stream *stream = NULL;
     acl__lock();
     error = acl__stream_of(stream_handle, &stream);
-    if (error == ACL_SUCCESS) {
-        error = acl__copy_async(dst, src, count, stream, "aclrtMemcpyAsync");
+    if (error == ACL_SUCCESS && kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
+        error = copy_kept(dst, src, count, stream, "aclrtMemcpyAsync");
+    } else if (error == ACL_SUCCESS) {
+        error = check_direction(dst, src, count, kind, "aclrtMemcpyAsync");
+        error = error == ACL_SUCCESS ? acl__copy_async(dst, src, count, stream, "aclrtMemcpyAsync") : error;
     }
     acl__unlock();
     return error;
@@ -261,8 +340,9 @@ ACL_EXPORT aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src,
 ACL_EXPORT aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 {
     ACL_ENTER(aclrtMemset);
-    aclError error = check_set(devPtr, maxCount, count, "aclrtMemset");
-    if (error != ACL_SUCCESS) {
+    bool nothing = false;
+    aclError error = check_set(devPtr, maxCount, count, "aclrtMemset", &nothing);
+    if (nothing || error != ACL_SUCCESS) {
         return error;
     }
     acl__context *context = NULL;
@@ -279,8 +359,9 @@ ACL_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t valu
                                      aclrtStream stream_handle)
 {
     ACL_ENTER(aclrtMemsetAsync);
-    aclError error = check_set(devPtr, maxCount, count, "aclrtMemsetAsync");
-    if (error != ACL_SUCCESS) {
+    bool nothing = false;
+    aclError error = check_set(devPtr, maxCount, count, "aclrtMemsetAsync", &nothing);
+    if (nothing || error != ACL_SUCCESS) {
         return error;
     }
     acl__stream *stream = NULL;

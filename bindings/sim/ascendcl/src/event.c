@@ -15,6 +15,9 @@
 
 typedef enum event_kind { PLAIN, FLAG, EX } event_kind;
 
+/* The driver's own flag for what aclrtCreateEvent makes; it may be asked for. */
+enum { DRIVER_SYNC = 4, WAITABLE = ACL_EVENT_SYNC | DRIVER_SYNC | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC };
+
 struct acl__event {
     void *link; /* the slab's */
     event_kind kind;
@@ -22,8 +25,9 @@ struct acl__event {
     uint32_t references; /* the handle, and waits that are held for it */
     bool live;
     acl__record *latest;
-    int32_t stream_id; /* of the latest recording */
-    bool waited;       /* a stream has passed a wait for it */
+    int32_t stream_id;       /* of the latest recording */
+    uint32_t queued_waits;   /* of streams, not given to the simulator yet */
+    uint64_t waits_until_ns; /* when those that were given are over */
 };
 
 static weir__sim_slab events;
@@ -100,7 +104,9 @@ static aclError record_submit(acl__stream *stream, acl__task *task)
     const weir_status status = weir_device_event_record(acl__rt.memory, record->sim, stream->sim);
     if (status == WEIR_OK) {
         record->submitted = true;
-        record->time_ns = weir_sim_stream_tail(acl__rt.sim, stream->sim);
+        const uint64_t tail = weir_sim_stream_tail(acl__rt.sim, stream->sim);
+        const uint64_t now = weir_sim_now(acl__rt.sim);
+        record->time_ns = tail > now ? tail : now; /* an idle stream records at once */
     }
     return acl__status(status, "recording an event");
 }
@@ -124,7 +130,7 @@ static void join_end(acl__task *task)
     free(task);
 }
 
-static const acl__task_ops record_ops = {.submit = record_submit, .end = record_end};
+static const acl__task_ops record_ops = {.submit = record_submit, .end = record_end, .is_mark = true};
 static const acl__task_ops join_ops = {.submit = join_submit, .end = join_end};
 
 static aclError queue_for(acl__stream *stream, const acl__task_ops *ops, acl__record *record)
@@ -188,6 +194,22 @@ static aclError event_of(aclrtEvent handle, acl__event **event)
     return ACL_SUCCESS;
 }
 
+/* Whether a stream may record it, reset it, or wait for it. */
+static aclError is_for_streams(const acl__event *event)
+{
+    return event->flags != ACL_EVENT_DEVICE_USE_ONLY
+               ? ACL_SUCCESS
+               : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for the device's own use");
+}
+
+/* Whether its state and times can be asked for. */
+static aclError is_for_host(const acl__event *event, bool ipc_too)
+{
+    return event->flags != ACL_EVENT_EXTERNAL && (ipc_too || event->flags != ACL_EVENT_IPC)
+               ? ACL_SUCCESS
+               : acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not for an event with the flags 0x%x", event->flags);
+}
+
 static aclError create_locked(event_kind kind, uint32_t flags, acl__event **out)
 {
     acl__context *context = NULL;
@@ -214,16 +236,22 @@ static aclError create_locked(event_kind kind, uint32_t flags, acl__event **out)
     return ACL_SUCCESS;
 }
 
+/* Flags that may be combined, or one of those that stand alone. */
+static bool are_flags(event_kind kind, uint32_t flags)
+{
+    enum { COMBINED = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | DRIVER_SYNC | ACL_EVENT_TIME_LINE };
+    if (flags != 0 && (flags & ~(uint32_t)COMBINED) == 0) {
+        return true;
+    }
+    return kind == EX ? flags == ACL_EVENT_IPC : flags == ACL_EVENT_DEVICE_USE_ONLY || flags == ACL_EVENT_EXTERNAL;
+}
+
 static aclError create(aclrtEvent *handle, event_kind kind, uint32_t flags, const char *name)
 {
-    enum {
-        ALL_FLAGS = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
-                    ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC
-    };
     if (handle == NULL) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: event is NULL", name);
     }
-    if (flags == 0 || (flags & ~(uint32_t)ALL_FLAGS) != 0) {
+    if (!are_flags(kind, flags)) {
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: 0x%x are no flags of an event", name, flags);
     }
     acl__event *event = NULL;
@@ -239,14 +267,13 @@ static aclError create(aclrtEvent *handle, event_kind kind, uint32_t flags, cons
 ACL_EXPORT aclError aclrtCreateEvent(aclrtEvent *event)
 {
     ACL_ENTER(aclrtCreateEvent);
-    return create(event, PLAIN, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE,
-                  "aclrtCreateEvent");
+    return create(event, PLAIN, DRIVER_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE, "aclrtCreateEvent");
 }
 
 ACL_EXPORT aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 {
     ACL_ENTER(aclrtCreateEventWithFlag);
-    return create(event, (flag & ACL_EVENT_SYNC) != 0 ? FLAG : PLAIN, flag, "aclrtCreateEventWithFlag");
+    return create(event, (flag & (ACL_EVENT_SYNC | ACL_EVENT_EXTERNAL)) != 0 ? FLAG : PLAIN, flag, "aclrtCreateEventWithFlag");
 }
 
 ACL_EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
@@ -276,6 +303,9 @@ static aclError record_locked(aclrtEvent handle, aclrtStream stream_handle)
     acl__stream *stream = NULL;
     aclError error = event_of(handle, &event);
     if (error == ACL_SUCCESS) {
+        error = is_for_streams(event);
+    }
+    if (error == ACL_SUCCESS) {
         error = acl__stream_of(stream_handle, &stream);
     }
     if (error != ACL_SUCCESS) {
@@ -286,7 +316,6 @@ static aclError record_locked(aclrtEvent handle, aclrtStream stream_handle)
         acl__record_release(event->latest);
         event->latest = record;
         event->stream_id = stream->id;
-        event->waited = false;
         acl__soma_recorded(event, stream);
     }
     return error;
@@ -301,56 +330,68 @@ ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
     return error;
 }
 
-/* --- bare flags: a wait and a reset are tasks that look at the event itself --- */
+/* --- waits and resets of streams, as tasks --- */
 
-typedef struct flag_task {
+typedef struct event_task {
     acl__task task; /* first */
     acl__event *event;
-} flag_task;
+    acl__record *record; /* to be waited for; NULL: the event's latest when the stream has come to it */
+} event_task;
 
-static aclError flag_wait_submit(acl__stream *stream, acl__task *task)
+static aclError wait_submit(acl__stream *stream, acl__task *task)
 {
-    acl__event *event = ((flag_task *)(void *)task)->event;
-    if (event->latest == NULL) {
-        return event->live ? ACL__HELD : ACL_SUCCESS;
+    const event_task *w = (event_task *)(void *)task;
+    acl__record *record = w->record != NULL ? w->record : w->event->latest;
+    if (record == NULL) {
+        return w->event->live ? ACL__HELD : ACL_SUCCESS;
     }
-    const aclError error = acl__record_join(stream, event->latest);
-    event->waited = event->waited || error == ACL_SUCCESS;
+    const aclError error = acl__record_join(stream, record);
+    const uint64_t tail = weir_sim_stream_tail(acl__rt.sim, stream->sim);
+    if (error == ACL_SUCCESS && tail > w->event->waits_until_ns) {
+        w->event->waits_until_ns = tail;
+    }
     return error;
 }
 
-static aclError flag_reset_submit(acl__stream *stream, acl__task *task)
+static void event_end(acl__task *task)
 {
-    acl__event *event = ((flag_task *)(void *)task)->event;
+    event_task *t = (event_task *)(void *)task;
+    acl__record_release(t->record);
+    event_release(t->event);
+    free(t);
+}
+
+static void wait_end(acl__task *task)
+{
+    ((event_task *)(void *)task)->event->queued_waits--;
+    event_end(task);
+}
+
+static aclError reset_submit(acl__stream *stream, acl__task *task)
+{
+    acl__event *event = ((event_task *)(void *)task)->event;
     (void)stream;
     acl__record_release(event->latest);
     event->latest = NULL;
-    event->waited = false;
     return ACL_SUCCESS;
 }
 
-static void flag_end(acl__task *task)
-{
-    event_release(((flag_task *)(void *)task)->event);
-    free(task);
-}
+static const acl__task_ops wait_ops = {.submit = wait_submit, .end = wait_end};
+static const acl__task_ops reset_ops = {.submit = reset_submit, .end = event_end};
 
-static const acl__task_ops flag_wait_ops = {.submit = flag_wait_submit, .end = flag_end};
-static const acl__task_ops flag_reset_ops = {.submit = flag_reset_submit, .end = flag_end};
-
-static aclError queue_flag(acl__stream *stream, const acl__task_ops *ops, acl__event *event)
+static aclError queue_task(acl__stream *stream, const acl__task_ops *ops, acl__event *event, acl__record *record)
 {
-    flag_task *task = calloc(1, sizeof *task);
+    event_task *task = calloc(1, sizeof *task);
     if (task == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
     }
     task->task.ops = ops;
     task->event = event;
+    task->record = record != NULL ? record_hold(record) : NULL;
     event->references++;
+    event->queued_waits += ops == &wait_ops ? 1 : 0;
     return acl__queue(stream, &task->task);
 }
-
-/* --- waits of streams --- */
 
 static aclError wait_locked(aclrtStream stream_handle, aclrtEvent handle)
 {
@@ -363,12 +404,16 @@ static aclError wait_locked(aclrtStream stream_handle, aclrtEvent handle)
     if (error != ACL_SUCCESS) {
         return error;
     }
-    if ((event->flags & (ACL_EVENT_SYNC | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC)) == 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "the event cannot be waited for: it was made without ACL_EVENT_SYNC");
+    error = is_for_streams(event);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    if ((event->flags & WAITABLE) == 0) {
+        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                         "the event cannot be waited for: it was made without ACL_EVENT_SYNC");
     }
     if (event->latest != NULL) {
-        error = acl__record_wait_queue(stream, event->latest);
-        event->waited = error == ACL_SUCCESS;
+        error = queue_task(stream, &wait_ops, event, event->latest);
         if (error == ACL_SUCCESS) {
             acl__soma_waited(stream, event);
         }
@@ -379,7 +424,7 @@ static aclError wait_locked(aclrtStream stream_handle, aclrtEvent handle)
         return ACL_SUCCESS;
     case FLAG:
         error = acl__engine_need();
-        return error == ACL_SUCCESS ? queue_flag(stream, &flag_wait_ops, event) : error;
+        return error == ACL_SUCCESS ? queue_task(stream, &wait_ops, event, NULL) : error;
     default:
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "the event has not been recorded");
     }
@@ -409,13 +454,19 @@ ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle
     acl__lock();
     aclError error = event_of(handle, &event);
     if (error == ACL_SUCCESS) {
+        error = is_for_streams(event);
+    }
+    if (error == ACL_SUCCESS) {
         error = not_for_ex(event, "aclrtResetEvent");
+    }
+    if (error == ACL_SUCCESS && (event->flags & WAITABLE) == 0) {
+        error = acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtResetEvent: nobody waits for such an event");
     }
     if (error == ACL_SUCCESS) {
         error = acl__stream_of(stream_handle, &stream);
     }
     if (error == ACL_SUCCESS && event->kind == FLAG) {
-        error = queue_flag(stream, &flag_reset_ops, event);
+        error = queue_task(stream, &reset_ops, event, NULL);
     }
     acl__unlock();
     return error;
@@ -448,6 +499,9 @@ ACL_EXPORT aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
         error = not_for_ex(event, "aclrtQueryEvent");
     }
     if (error == ACL_SUCCESS) {
+        error = is_for_host(event, false);
+    }
+    if (error == ACL_SUCCESS) {
         *status = poll(event) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     }
     acl__unlock();
@@ -462,7 +516,10 @@ ACL_EXPORT aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedS
     }
     acl__event *event = NULL;
     acl__lock();
-    const aclError error = event_of(handle, &event);
+    aclError error = event_of(handle, &event);
+    if (error == ACL_SUCCESS) {
+        error = is_for_host(event, true);
+    }
     if (error == ACL_SUCCESS) {
         *status = poll(event) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     }
@@ -470,7 +527,7 @@ ACL_EXPORT aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedS
     return error;
 }
 
-/* Whether a wait for the event has been passed: what it waited for is complete. */
+/* Whether the waits of streams for it are over; no wait counts as over. */
 ACL_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status)
 {
     ACL_ENTER(aclrtQueryEventWaitStatus);
@@ -484,7 +541,13 @@ ACL_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitS
         error = not_for_ex(event, "aclrtQueryEventWaitStatus");
     }
     if (error == ACL_SUCCESS) {
-        *status = poll(event) && event->waited ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
+        error = is_for_host(event, false);
+    }
+    if (error == ACL_SUCCESS) {
+        (void)poll(event);
+        *status = event->queued_waits == 0 && event->waits_until_ns <= weir_sim_now(acl__rt.sim)
+                      ? ACL_EVENT_WAIT_STATUS_COMPLETE
+                      : ACL_EVENT_WAIT_STATUS_NOT_READY;
     }
     acl__unlock();
     return error;
@@ -511,12 +574,16 @@ static aclError synchronize(aclrtEvent handle, int64_t timeout_ms)
     acl__event *event = NULL;
     acl__lock();
     aclError error = event_of(handle, &event);
+    if (error == ACL_SUCCESS) {
+        error = is_for_host(event, true);
+    }
     if (error == ACL_SUCCESS && event->latest != NULL) { /* nothing recorded: nothing to wait for */
         acl__record *record = record_hold(event->latest);
         error = wait_for(record, timeout_ms);
         acl__record_release(record);
     }
     acl__unlock();
+    acl__exceptions_settle();
     return error;
 }
 
@@ -530,7 +597,8 @@ ACL_EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t t
 {
     ACL_ENTER(aclrtSynchronizeEventWithTimeout);
     if (timeout == 0 || timeout < -1) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeEventWithTimeout: %d ms is no timeout", timeout);
+        return acl__fail(event == NULL && timeout == 0 ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtSynchronizeEventWithTimeout: %d ms is no timeout", timeout);
     }
     return synchronize(event, timeout);
 }
@@ -540,11 +608,14 @@ ACL_EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t t
 static aclError time_of(aclrtEvent handle, uint64_t *time_ns)
 {
     acl__event *event = NULL;
-    const aclError error = event_of(handle, &event);
+    aclError error = event_of(handle, &event);
+    if (error == ACL_SUCCESS) {
+        error = is_for_host(event, false);
+    }
     if (error != ACL_SUCCESS) {
         return error;
     }
-    if ((event->flags & ACL_EVENT_TIME_LINE) == 0) {
+    if ((event->flags & ACL_EVENT_TIME_LINE) == 0 && acl__rt.config.strict) { /* the vendor's all keep it */
         return acl__fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event keeps no time: it was made without "
                                                                "ACL_EVENT_TIME_LINE");
     }

@@ -63,6 +63,8 @@ bool acl__capacity_take(int32_t number, uint64_t bytes, bool huge)
         return false;
     }
     *(huge ? &device->held_huge_bytes : &device->held_normal_bytes) += bytes;
+    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes;
+    device->peak_bytes = held > device->peak_bytes ? held : device->peak_bytes;
     return true;
 }
 
@@ -80,41 +82,27 @@ typedef struct pages {
     uint64_t second; /* 0: none */
 } pages;
 
-/* The low byte is the policy, what is above says which memory; a memory alone is the default policy. */
-static bool pages_for(aclrtMemMallocPolicy policy, uint64_t size, pages *out)
+/* What is no policy, a bare memory type such as 0x1000 included, means the default one. */
+static pages pages_for(aclrtMemMallocPolicy policy, uint64_t size)
 {
-    const uint32_t memories = ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH |
-                              ACL_MEM_ACCESS_USER_SPACE_READONLY;
-    if (((uint32_t)policy & ~(memories | 0xffu)) != 0) {
-        return false;
-    }
-    const bool is_large = size > ACL__HUGE_THRESHOLD;
-    switch ((uint32_t)policy & 0xffu) {
-    case ACL_MEM_MALLOC_HUGE_FIRST:
-    case ACL_MEM_MALLOC_HUGE_FIRST_P2P:
-        *out = is_large ? (pages){ACL__HUGE_PAGE, ACL__NORMAL_PAGE} : (pages){ACL__NORMAL_PAGE, 0};
-        return true;
+    switch ((uint32_t)policy) {
     case ACL_MEM_MALLOC_HUGE_ONLY:
     case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
-        *out = (pages){ACL__HUGE_PAGE, 0};
-        return true;
+        return (pages){ACL__HUGE_PAGE, 0};
     case ACL_MEM_MALLOC_NORMAL_ONLY:
     case ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
-        *out = (pages){ACL__NORMAL_PAGE, 0};
-        return true;
+        return (pages){ACL__NORMAL_PAGE, 0};
     case ACL_MEM_MALLOC_HUGE1G_ONLY:
     case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
-        *out = (pages){HUGE1G, 0};
-        return true;
+        return (pages){HUGE1G, 0};
     default:
-        return false;
+        return size > ACL__HUGE_THRESHOLD ? (pages){ACL__HUGE_PAGE, ACL__NORMAL_PAGE} : (pages){ACL__NORMAL_PAGE, 0};
     }
 }
 
 static bool is_huge1g(aclrtMemMallocPolicy policy)
 {
-    const uint32_t kind = (uint32_t)policy & 0xffu;
-    return kind == ACL_MEM_MALLOC_HUGE1G_ONLY || kind == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
+    return policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
 }
 
 static weir_status take(int32_t device, uint64_t size, uint64_t page, void **pointer)
@@ -147,10 +135,7 @@ static weir_status take(int32_t device, uint64_t size, uint64_t page, void **poi
 
 aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy, void **pointer)
 {
-    pages try;
-    if (!pages_for(policy, size, &try)) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "0x%x is no policy of device memory", (unsigned)policy);
-    }
+    const pages try = pages_for(policy, size);
     weir_status status = take(device, size, try.first, pointer);
     if (status != WEIR_OK && try.second != 0) {
         status = take(device, size, try.second, pointer);
@@ -163,23 +148,35 @@ aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy,
                      (unsigned long long)acl__rt.config.capacity_bytes);
 }
 
-/* aclrtMalloc in all its forms; device -1: the current one. */
+static aclError check(void **pointer, size_t size, const char *name)
+{
+    return pointer != NULL && size != 0
+               ? ACL_SUCCESS
+               : acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name, pointer == NULL ? "the output is NULL" : "size 0");
+}
+
+/* aclrtMalloc in all its forms; device -1: the current one, which any other has to be. */
 static aclError allocate(void **pointer, size_t size, size_t padding, aclrtMemMallocPolicy policy, int32_t device,
                          const char *name)
 {
-    if (pointer == NULL || size == 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name, size == 0 ? "size 0" : "the output is NULL");
+    const aclError bad = check(pointer, size, name);
+    if (bad != ACL_SUCCESS) {
+        return bad;
     }
-    if (size > SIZE_MAX - 2 * PADDING) {
+    const size_t more = PADDING + (is_huge1g(policy) ? 0 : padding);
+    if (size > SIZE_MAX - more) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: the size overflows when padded", name);
     }
-    const uint64_t padded = (size + PADDING - 1) / PADDING * PADDING + (is_huge1g(policy) ? 0 : padding);
+    const uint64_t padded = (size + more - 1) / PADDING * PADDING;
     acl__context *context = NULL;
     void *address = NULL;
     acl__lock();
     aclError error = acl__context_need(&context);
+    if (error == ACL_SUCCESS && device >= 0 && device != context->device) {
+        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: device %d is not the current one", name, device);
+    }
     if (error == ACL_SUCCESS) {
-        error = acl__malloc(device < 0 ? context->device : device, padded, policy, &address);
+        error = acl__malloc(context->device, padded, policy, &address);
     }
     acl__unlock();
     if (error == ACL_SUCCESS) {
@@ -203,7 +200,11 @@ ACL_EXPORT aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallo
 ACL_EXPORT aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
     ACL_ENTER(aclrtMallocCached);
-    if (((uint32_t)policy & 0xffu) != ACL_MEM_MALLOC_NORMAL_ONLY) {
+    const aclError error = check(devPtr, size, "aclrtMallocCached");
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    if (policy != ACL_MEM_MALLOC_NORMAL_ONLY) {
         return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMallocCached: only with ACL_MEM_MALLOC_NORMAL_ONLY");
     }
     return allocate(devPtr, size, PADDING, policy, -1, "aclrtMallocCached");
@@ -212,40 +213,40 @@ ACL_EXPORT aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMalloc
 /* The device that the attributes name, -1 for none. */
 static aclError read_attributes(const aclrtMallocConfig *cfg, int32_t *device)
 {
-    *device = -1;
-    if (cfg == NULL) {
-        return ACL_SUCCESS;
-    }
-    if (cfg->attrs == NULL && cfg->numAttrs > 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMallocWithCfg: %zu attributes at NULL", cfg->numAttrs);
-    }
-    for (size_t i = 0; i < cfg->numAttrs; i++) {
+    for (size_t i = 0; cfg != NULL && i < cfg->numAttrs; i++) {
         const aclrtMallocAttribute *a = &cfg->attrs[i];
         switch (a->attr) {
         case ACL_RT_MEM_ATTR_RSV:
         case ACL_RT_MEM_ATTR_MODULE_ID:
-        case ACL_RT_MEM_ATTR_VA_FLAG:
             break;
         case ACL_RT_MEM_ATTR_DEVICE_ID:
-            if (a->value.deviceId >= acl__rt.config.devices) {
-                return acl__fail(ACL_ERROR_RT_INVALID_DEVICEID, "aclrtMallocWithCfg: there is no device %u",
-                                 a->value.deviceId);
-            }
-            *device = (int32_t)a->value.deviceId;
+            *device = (int32_t)(a->value.deviceId & INT32_MAX);
             break;
-        default:
-            return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMallocWithCfg: there is no attribute %d", (int)a->attr);
+        default: /* an address flag is for host memory */
+            return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMallocWithCfg: attribute %d is none of device memory",
+                             (int)a->attr);
         }
     }
     return ACL_SUCCESS;
 }
 
+/* The policy may be combined with memory types here, and there is no padding but to 32 bytes. */
 ACL_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
 {
     ACL_ENTER(aclrtMallocWithCfg);
+    const uint32_t types = ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH | ACL_MEM_ACCESS_USER_SPACE_READONLY;
     int32_t device = -1;
-    const aclError error = read_attributes(cfg, &device);
-    return error == ACL_SUCCESS ? allocate(devPtr, size, PADDING, policy, device, "aclrtMallocWithCfg") : error;
+    aclError error = check(devPtr, size, "aclrtMallocWithCfg");
+    if (error == ACL_SUCCESS && cfg != NULL && cfg->attrs == NULL) {
+        error = acl__fail(cfg->numAttrs > 0 ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_PARAM_INVALID,
+                          "aclrtMallocWithCfg: the attributes are NULL");
+    }
+    if (error == ACL_SUCCESS) {
+        error = read_attributes(cfg, &device);
+    }
+    return error == ACL_SUCCESS ? allocate(devPtr, size, 0, (aclrtMemMallocPolicy)((uint32_t)policy & ~types), device,
+                                           "aclrtMallocWithCfg")
+                                : error;
 }
 
 /* --- giving back --- */
@@ -357,9 +358,11 @@ ACL_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *tot
 {
     ACL_ENTER(aclrtGetMemInfo);
     const share part = share_of(attr);
-    if (free == NULL || total == NULL || part == NO_SUCH) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetMemInfo: an output is NULL, or there is no attribute %d",
-                         (int)attr);
+    if (free == NULL || total == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetMemInfo: an output is NULL");
+    }
+    if (part == NO_SUCH) {
+        return acl__fail(ACL_ERROR_RT_INVALID_MEMORY_TYPE, "aclrtGetMemInfo: there is no attribute %d", (int)attr);
     }
     acl__context *context = NULL;
     acl__lock();

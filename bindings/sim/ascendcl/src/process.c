@@ -49,11 +49,17 @@ static void start(void)
     start_error = ACL_SUCCESS;
 }
 
-aclError acl__enter(acl__function function)
+aclError acl__start(void)
 {
     (void)pthread_once(&once, start);
-    if (start_error != ACL_SUCCESS) {
-        return start_error;
+    return start_error;
+}
+
+aclError acl__enter(acl__function function)
+{
+    const aclError error = acl__start();
+    if (error != ACL_SUCCESS) {
+        return error;
     }
     const uint64_t nth = atomic_fetch_add_explicit(&calls[function], 1, memory_order_relaxed) + 1;
     const uint64_t overall = atomic_fetch_add_explicit(&all_calls, 1, memory_order_relaxed) + 1;
@@ -92,7 +98,7 @@ pthread_mutex_t *acl__mutex(void)
 
 aclError acl__fail(aclError code, const char *format, ...)
 {
-    char text[256];
+    char text[512];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
@@ -126,25 +132,30 @@ aclError acl__status(weir_status status, const char *what)
 ACL_EXPORT aclError aclInit(const char *configPath)
 {
     ACL_ENTER(aclInit);
-    if (configPath != NULL && *configPath != '\0' && access(configPath, R_OK) != 0) {
+    acl__lock();
+    const bool again = acl__rt.initialised > 0;
+    if (!again && configPath != NULL && *configPath != '\0' && access(configPath, R_OK) != 0) {
+        acl__unlock();
         return acl__fail(ACL_ERROR_INVALID_FILE, "aclInit: %s cannot be read", configPath);
     }
-    acl__lock();
-    const bool again = acl__rt.initialised++ > 0;
+    acl__rt.initialised++;
+    acl__rt.finalised = false;
     acl__unlock();
     return again ? acl__fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: called before") : ACL_SUCCESS;
 }
 
-/* Takes `count` references of aclInit away; the last one prints the report. */
+/* Takes a reference of aclInit away, or all; the last one prints the report. aclFinalize without any aclInit is right
+ * once, as the vendor has it. */
 static aclError finalize(bool all, uint64_t *left)
 {
     acl__lock();
     aclError error = ACL_SUCCESS;
-    if (acl__rt.initialised == 0) {
+    if (acl__rt.initialised == 0 && (!all || acl__rt.finalised)) {
         error = acl__fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize: there is no aclInit to end");
     } else {
         acl__rt.initialised = all ? 0 : acl__rt.initialised - 1;
         if (acl__rt.initialised == 0) {
+            acl__rt.finalised = true;
             acl__report_print();
         }
     }

@@ -33,6 +33,10 @@ static void hold(acl__stream *stream, acl__task *task)
 aclError acl__queue(acl__stream *stream, acl__task *task)
 {
     aclError error = ACL_SUCCESS;
+    acl__task_name(task);
+    if (stream->capture != NULL) {
+        acl__capture_add(stream, task);
+    }
     if (stream->stopped) {
         error = acl__fail(stream->error != ACL_SUCCESS ? stream->error : ACL_ERROR_RT_STREAM_ABORT,
                           "the stream takes no more tasks since one failed");
@@ -59,7 +63,7 @@ static bool pump_stream(acl__stream *stream)
             break;
         }
         if (error != ACL_SUCCESS) {
-            acl__stream_fail(stream, error);
+            acl__stream_fail(stream, task, error);
         }
         if (stream->held_first != task) { /* the failure dropped it */
             return true;
@@ -138,8 +142,7 @@ acl__deadline acl__deadline_in(int64_t timeout_ms)
     return deadline;
 }
 
-/* When the next stream's work ends after `now`; UINT64_MAX: none is under way. */
-static uint64_t next_end(uint64_t now)
+uint64_t acl__next_end(uint64_t now)
 {
     uint64_t next = UINT64_MAX;
     for (const acl__stream *stream = acl__rt.first_stream; stream != NULL; stream = stream->next) {
@@ -158,7 +161,7 @@ bool acl__wait_step(uint64_t target_ns, const acl__deadline *deadline)
     if (deadline->is_set && now >= deadline->virtual_ns) {
         return false;
     }
-    uint64_t next = target_ns > now ? target_ns : next_end(now);
+    uint64_t next = target_ns > now ? target_ns : acl__next_end(now);
     if (next != UINT64_MAX) {
         weir_sim_advance_to(acl__rt.sim, next < deadline->virtual_ns ? next : deadline->virtual_ns);
         acl__changed();
@@ -211,7 +214,7 @@ static void kernel_over(void *ctx)
     if (k->kernel.compute != NULL) {
         const aclError error = k->kernel.compute(k->kernel.ctx);
         if (error != ACL_SUCCESS && k->stream->live && k->stream->id == k->stream_id) {
-            acl__stream_fail(k->stream, error);
+            acl__stream_fail(k->stream, &k->task, error);
         }
     }
     kernel_release(k);
@@ -225,6 +228,8 @@ static void kernel_dropped(void *ctx)
 static aclError kernel_submit(acl__stream *stream, acl__task *task)
 {
     kernel_task *k = (kernel_task *)(void *)task;
+    k->stream = stream;
+    k->stream_id = stream->id;
     weir_sim_work work = WEIR_SIM_WORK_INIT;
     work.duration_ns = k->kernel.duration_ns;
     work.accesses = k->kernel.accesses;
@@ -244,7 +249,23 @@ static aclError kernel_submit(acl__stream *stream, acl__task *task)
     return acl__status(status, "a kernel's launch");
 }
 
-static const acl__task_ops kernel_ops = {.submit = kernel_submit, .end = task_end};
+/* One whose owner has to know the end of is had once. */
+static acl__task *kernel_clone(const acl__task *task)
+{
+    const kernel_task *k = (const kernel_task *)(const void *)task;
+    const size_t bytes = sizeof *k + k->kernel.access_count * sizeof(weir_sim_access);
+    kernel_task *clone = k->kernel.end == NULL ? malloc(bytes) : NULL;
+    if (clone == NULL) {
+        return NULL;
+    }
+    memcpy(clone, k, bytes);
+    clone->holders = 1;
+    clone->kernel.accesses = clone->accesses;
+    clone->kernel.tag = k->kernel.tag != NULL ? clone->tag : NULL;
+    return &clone->task;
+}
+
+static const acl__task_ops kernel_ops = {.submit = kernel_submit, .end = task_end, .clone = kernel_clone};
 
 aclError acl__launch(acl__stream *stream, const acl__kernel *kernel)
 {
@@ -257,8 +278,6 @@ aclError acl__launch(acl__stream *stream, const acl__kernel *kernel)
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a kernel's launch");
     }
     k->task.ops = &kernel_ops;
-    k->stream = stream;
-    k->stream_id = stream->id;
     k->holders = 1;
     k->kernel = *kernel;
     if (bytes > 0) {
@@ -313,8 +332,11 @@ static void *engine_main(void *unused)
         const struct timespec soon = real_time_in(1);
         (void)pthread_cond_timedwait(&engine.wake, acl__mutex(), &soon);
         const uint64_t calls = acl__calls(ACL_FN_COUNT);
+        if (acl__rt.held_tasks > 0) {
+            acl__changed(); /* one may wait for real time to pass */
+        }
         if (engine.first == NULL && calls == seen) {
-            const uint64_t next = next_end(weir_sim_now(acl__rt.sim));
+            const uint64_t next = acl__next_end(weir_sim_now(acl__rt.sim));
             if (next != UINT64_MAX) {
                 weir_sim_advance_to(acl__rt.sim, next);
                 acl__changed();

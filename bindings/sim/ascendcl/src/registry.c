@@ -4,7 +4,7 @@
  * them; any stream value but NULL is a key, and no callback is called or looked at. A registration outlives its stream,
  * as the vendor's does. The table has a lock of its own, the innermost of all.
  */
-#include "runtime.h"
+#include "consumer.h"
 
 #include <stdlib.h>
 
@@ -133,6 +133,7 @@ ACL_EXPORT aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDes
         return acl__fail(ACL_ERROR_INVALID_PARAM,
                          "aclrtAllocatorRegister: the description lacks its object, alloc, free or address function");
     }
+    acl__consumer_registration_ends(stream, a);
     (void)pthread_mutex_lock(&lock);
     const aclError error = put(stream, allocatorDesc);
     (void)pthread_mutex_unlock(&lock);
@@ -145,6 +146,7 @@ ACL_EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
     if (stream == NULL) {
         return null_argument("aclrtAllocatorUnregister");
     }
+    acl__consumer_registration_ends(stream, NULL);
     (void)pthread_mutex_lock(&lock);
     registration **link = link_of(stream);
     registration *gone = *link;

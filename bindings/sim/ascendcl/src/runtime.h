@@ -64,6 +64,8 @@ typedef enum acl__function {
     } while (0)
 /* No lock is held. */
 aclError acl__enter(acl__function function);
+/* Starts the runtime when nothing has yet. */
+aclError acl__start(void);
 /* What a function that is not simulated does. */
 aclError acl__not_simulated(acl__function function);
 const char *acl__function_name(acl__function function);
@@ -86,6 +88,7 @@ typedef struct acl__config {
     bool strict;               /* misuse that the vendor tolerates is an error */
     bool reuse_pools;          /* aclrtMemPool memory is reused before it is trimmed */
     bool pin_default;          /* an operator before any registration fixes the stream's allocator */
+    bool refresh_weights;      /* models take weights from the registered allocator, with advice */
     uint64_t model_page_bytes; /* what the model path rounds requests to */
     uint64_t pin_limit_bytes;  /* most that one host allocation or registration may have; 0 = no limit */
     uint64_t pin_page_bytes;   /* alignment that a registration needs */
@@ -101,6 +104,7 @@ typedef struct acl__config {
 typedef struct acl__device {
     uint64_t held_huge_bytes; /* of its capacity, by the pages they lie on */
     uint64_t held_normal_bytes;
+    uint64_t peak_bytes; /* most of both */
     uint64_t reserved_bytes; /* addresses */
     uint32_t references;     /* of aclrtSetDevice */
     acl__context *default_context;
@@ -117,6 +121,7 @@ typedef struct acl__runtime {
     acl__stream *first_stream;      /* of all contexts */
     uint64_t held_tasks;            /* on all streams */
     uint64_t initialised;           /* aclInit, less aclFinalize */
+    bool finalised;                 /* since the last aclInit */
 } acl__runtime;
 
 extern acl__runtime acl__rt;
@@ -130,8 +135,12 @@ aclError acl__status(weir_status status, const char *what);
 
 /* The calling thread's. Needs no lock. */
 void acl__error_note(aclError code, const char *text);
-/* A task of the stream failed on the device: for the exception callback. */
-void acl__exception(acl__stream *stream, aclError error);
+/* Gives a task that is being queued its number and the number of the thread that queues it. */
+void acl__task_name(acl__task *task);
+/* A task of the stream failed on the device (NULL: it is not known which): for the exception callback. */
+void acl__exception(acl__stream *stream, const acl__task *task, aclError error);
+/* Waits until the exception callback was called for all that failed so far. The lock is not held. */
+void acl__exceptions_settle(void);
 
 /* --- context.c: devices and contexts --- */
 
@@ -164,7 +173,6 @@ struct acl__stream {
     uint32_t flags;
     bool live;
     bool ending; /* its destruction has begun */
-    bool failure_mode_set;
     bool stop_on_failure;
     bool stopped; /* takes no more tasks */
     aclError error;   /* of a task, to be reported by the next wait */
@@ -173,7 +181,7 @@ struct acl__stream {
     struct acl__subscription *report; /* callback.c: who runs its callbacks; NULL: nobody */
     struct acl__subscription *host_func;
     void *consumer; /* what the executors keep for it */
-    uint64_t capture; /* capture.c: depth */
+    struct acl__capture *capture; /* capture.c: what is being captured; NULL: nothing */
 };
 
 /* The stream behind a handle, NULL standing for the current context's default stream: who queues something must have the
@@ -186,7 +194,7 @@ aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms);
 /* Drops everything on it that has not happened. */
 void acl__stream_drop(acl__stream *stream);
 /* A task failed. By the stream's failure mode the rest goes on or is dropped, and with it the context's other streams. */
-void acl__stream_fail(acl__stream *stream, aclError error);
+void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error);
 aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t flags, acl__stream **stream);
 /* aclrtCreateStreamWithConfig for a public function of that name. The lock is not held. */
 aclError acl__stream_create_with(aclrtStream *stream, uint32_t priority, uint32_t flags, const char *name);
@@ -213,11 +221,17 @@ typedef struct acl__task_ops {
     aclError (*submit)(acl__stream *stream, acl__task *task);
     /* Ends the task: called once, after it was submitted or dropped. */
     void (*end)(acl__task *task);
+    /* Another such task, which does the same when it is queued; NULL: out of memory, or this one cannot be had twice.
+     * The slot may be NULL: then none can. */
+    acl__task *(*clone)(const acl__task *task);
+    bool is_mark; /* does nothing by itself: what repeats a stream's tasks may leave it out */
 } acl__task_ops;
 
 struct acl__task {
     acl__task *next;
     const acl__task_ops *ops;
+    uint32_t number; /* in the order of queuing, in the process */
+    uint32_t thread; /* that queued it */
 };
 
 /* Queues a task, which belongs to the stream from now on, also after an error. */
@@ -240,6 +254,8 @@ typedef struct acl__deadline {
     bool is_set;
 } acl__deadline;
 
+/* When the next stream's work ends after `now`; UINT64_MAX: none is under way. */
+uint64_t acl__next_end(uint64_t now);
 acl__deadline acl__deadline_in(int64_t timeout_ms);
 /* One step of waiting: lets virtual time pass to `target_ns` (0: to the next end of any stream's work), or, when nothing
  * is under way, lets go of the lock until something changes. False: the deadline has come. */
@@ -391,5 +407,16 @@ bool acl__allocator_is_registered(aclrtStream stream);
 /* --- callback.c --- */
 
 void acl__callback_stream_ends(acl__stream *stream);
+
+/* --- notify.c --- */
+
+/* Ends all notifies of a device. */
+void acl__notify_reset(int32_t device);
+
+/* --- capture.c --- */
+
+/* A task is about to be queued on a stream that is being captured. */
+void acl__capture_add(acl__stream *stream, const acl__task *task);
+void acl__capture_stream_ends(acl__stream *stream);
 
 #endif

@@ -85,8 +85,8 @@ static aclError register_callback(const char *name, aclrtStreamStateCallback fun
 ACL_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallback callback, void *args)
 {
     ACL_ENTER(aclrtRegStreamStateCallback);
-    if (regName == NULL || *regName == '\0') {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtRegStreamStateCallback: a name is needed");
+    if (regName == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtRegStreamStateCallback: the name is NULL");
     }
     acl__lock();
     const aclError error = register_callback(regName, callback, args);
@@ -140,6 +140,7 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
 static void stream_delete(acl__stream *stream)
 {
     acl__callback_stream_ends(stream);
+    acl__capture_stream_ends(stream);
     acl__queue_drop(stream);
     (void)weir_sim_stream_destroy(acl__rt.sim, stream->sim);
     if (stream->previous != NULL) {
@@ -197,12 +198,12 @@ static bool is_stream(const void *handle)
 aclError acl__stream_any(aclrtStream handle, acl__stream **stream)
 {
     acl__context *context = NULL;
+    if (handle != NULL && !is_stream(handle)) {
+        return acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live stream", handle);
+    }
     const aclError error = acl__context_need(&context);
     if (error != ACL_SUCCESS) {
         return error;
-    }
-    if (handle != NULL && !is_stream(handle)) {
-        return acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live stream", handle);
     }
     *stream = handle != NULL ? handle : context->default_stream;
     return ACL_SUCCESS;
@@ -243,6 +244,7 @@ ACL_EXPORT aclError aclrtCreateStream(aclrtStream *stream)
     return create(stream, 0, 0, "aclrtCreateStream");
 }
 
+/* A priority beyond the range is brought into it, and unknown flags are ignored. */
 aclError acl__stream_create_with(aclrtStream *stream, uint32_t priority, uint32_t flags, const char *name)
 {
     enum {
@@ -250,10 +252,12 @@ aclError acl__stream_create_with(aclrtStream *stream, uint32_t priority, uint32_
         ALL_FLAGS = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE |
                     ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY
     };
-    if (priority > LEAST_PRIORITY || (flags & ~(uint32_t)ALL_FLAGS) != 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: no such priority (%u) or flag (0x%x)", name, priority, flags);
+    const uint32_t known = flags & (uint32_t)ALL_FLAGS;
+    const uint32_t in_range = priority <= LEAST_PRIORITY ? priority : priority <= INT32_MAX ? LEAST_PRIORITY : 0;
+    if (stream != NULL && (known & ACL_STREAM_DEVICE_USE_ONLY) != 0 && known != ACL_STREAM_DEVICE_USE_ONLY) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag", name);
     }
-    return create(stream, priority, flags, name);
+    return create(stream, in_range, known, name);
 }
 
 ACL_EXPORT aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
@@ -311,12 +315,12 @@ void acl__stream_drop(acl__stream *stream)
     }
 }
 
-void acl__stream_fail(acl__stream *stream, aclError error)
+void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error)
 {
     if (stream->error == ACL_SUCCESS) {
         stream->error = error;
     }
-    acl__exception(stream, error);
+    acl__exception(stream, task, error);
     if (!stream->stop_on_failure) {
         return;
     }
@@ -342,19 +346,16 @@ static aclError take_error(acl__stream *stream)
 ACL_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode)
 {
     ACL_ENTER(aclrtSetStreamFailureMode);
-    if (mode != ACL_CONTINUE_ON_FAILURE && mode != ACL_STOP_ON_FAILURE) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSetStreamFailureMode: there is no mode %llu",
-                         (unsigned long long)mode);
-    }
+    const bool stop = (mode & ACL_STOP_ON_FAILURE) != 0; /* the vendor looks at no other bit */
     acl__stream *stream = NULL;
     acl__lock();
     aclError error = acl__stream_of(handle, &stream);
-    if (error == ACL_SUCCESS && stream->failure_mode_set) {
-        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSetStreamFailureMode: it may be set once for a stream");
+    if (error == ACL_SUCCESS && stream->stop_on_failure && !stop) {
+        error = acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                          "aclrtSetStreamFailureMode: a stream that stops on failure stays so");
     }
     if (error == ACL_SUCCESS) {
-        stream->failure_mode_set = true;
-        stream->stop_on_failure = mode == ACL_STOP_ON_FAILURE;
+        stream->stop_on_failure = stop;
     }
     acl__unlock();
     return error;
@@ -363,12 +364,9 @@ ACL_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode)
 ACL_EXPORT aclError aclrtStreamAbort(aclrtStream handle)
 {
     ACL_ENTER(aclrtStreamAbort);
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtStreamAbort: stream is NULL");
-    }
     acl__stream *stream = NULL;
     acl__lock();
-    const aclError error = acl__stream_any(handle, &stream);
+    const aclError error = acl__stream_of(handle, &stream);
     if (error == ACL_SUCCESS) {
         acl__stream_drop(stream);
         stream->error = ACL_ERROR_RT_STREAM_ABORT;
@@ -468,6 +466,7 @@ static aclError synchronize(aclrtStream handle, int32_t timeout)
         error = acl__stream_wait(stream, timeout);
     }
     acl__unlock();
+    acl__exceptions_settle();
     return error;
 }
 
@@ -480,7 +479,7 @@ ACL_EXPORT aclError aclrtSynchronizeStream(aclrtStream stream)
 ACL_EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
 {
     ACL_ENTER(aclrtSynchronizeStreamWithTimeout);
-    if (timeout < -1) {
+    if (timeout < -1 || timeout == 0) {
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSynchronizeStreamWithTimeout: %d ms is no timeout", timeout);
     }
     return synchronize(stream, timeout);
@@ -498,7 +497,7 @@ ACL_EXPORT aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *stat
     if (error == ACL_SUCCESS) {
         weir_sim_advance(acl__rt.sim, ACL__QUERY_NS);
         acl__pump();
-        *status = is_idle(stream) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+        *status = is_idle(stream) || is_driven_elsewhere(stream) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
         if (*status == ACL_STREAM_STATUS_COMPLETE) {
             acl__host_saw(stream);
         }
@@ -524,11 +523,19 @@ static aclError get_fact(aclrtStream handle, const void *output, const char *nam
 ACL_EXPORT aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId)
 {
     ACL_ENTER(aclrtStreamGetId);
-    acl__stream *stream = NULL;
-    const aclError error = get_fact(handle, streamId, "aclrtStreamGetId", &stream);
+    if (streamId == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtStreamGetId: the output is NULL");
+    }
+    acl__stream *stream = handle;
+    aclError error = ACL_SUCCESS;
+    acl__lock();
+    if (!is_stream(handle)) { /* a stream's number needs no context */
+        error = acl__stream_any(handle, &stream);
+    }
     if (error == ACL_SUCCESS) {
         *streamId = stream->id;
     }
+    acl__unlock();
     return error;
 }
 
