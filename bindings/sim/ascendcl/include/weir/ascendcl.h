@@ -45,10 +45,9 @@ typedef struct weir_ascendcl_kernel {
 
 #define WEIR_ASCENDCL_KERNEL_INIT WEIR_STRUCT_INIT(weir_ascendcl_kernel)
 
-/* Queues a kernel on a stream, NULL being the default one. 100000: no kernel, ranges without an address, or members that
- * this library does not know; else what any call on a stream returns. */
-ACL_FUNC_VISIBILITY aclError weir_ascendcl_launch(aclrtStream stream,
-                                                  const weir_ascendcl_kernel *kernel);
+/* Queues a kernel on a stream, NULL being the default one. 100000: no kernel, a count of ranges without ranges, or
+ * members that this library does not know (then `end` is not called); else what any call on a stream returns. */
+ACL_FUNC_VISIBILITY aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl_kernel *kernel);
 
 /* --- virtual time --- */
 
@@ -71,7 +70,8 @@ ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_free(const void *address, aclrt
 /* How many findings of one kind, "early_reuse" for example (the names are in the simulator's sim.h), there are; NULL =
  * of all kinds; 0 for a kind that there is not. */
 ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_finding_count(const char *kind);
-/* The sentence of the i-th finding, cut to fit `size` bytes with its final 0; false past the end, and then *text is "". */
+/* The sentence of the i-th finding that was kept, cut to fit `size` bytes with its final 0; false past the end, and
+ * then *text is "". `text` may be NULL when `size` is 0. */
 ACL_FUNC_VISIBILITY bool weir_ascendcl_finding(size_t index, char *text, size_t size);
 /* Its kind, "early_reuse" for example; "" past the end. Never NULL. */
 ACL_FUNC_VISIBILITY const char *weir_ascendcl_finding_kind(size_t index);
