@@ -490,6 +490,23 @@ static aclError give_own(acl__supply *supply, acl__piece *piece)
 
 /* --- both --- */
 
+/* What executions hold, whoever gave it: how good an allocator packs is seen against the most of it. */
+static _Atomic uint64_t held_bytes;
+static _Atomic uint64_t peak_bytes;
+
+static void count_taken(uint64_t bytes)
+{
+    const uint64_t held = atomic_fetch_add(&held_bytes, bytes) + bytes;
+    uint64_t peak = atomic_load(&peak_bytes);
+    while (held > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, held)) {
+    }
+}
+
+uint64_t acl__consumer_peak_bytes(void)
+{
+    return atomic_load(&peak_bytes);
+}
+
 aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
                           acl__piece *piece)
 {
@@ -500,8 +517,12 @@ aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const
                          (unsigned long long)bytes, tag);
     }
     const uint64_t rounded = (bytes + page - 1) / page * page;
-    return supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)
-                                   : take_own(supply, rounded, piece);
+    const aclError error = supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)
+                                                   : take_own(supply, rounded, piece);
+    if (error == ACL_SUCCESS) {
+        count_taken(rounded);
+    }
+    return error;
 }
 
 aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *tag)
@@ -509,6 +530,7 @@ aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *ta
     if (piece->address == NULL) {
         return ACL_SUCCESS;
     }
+    (void)atomic_fetch_sub(&held_bytes, piece->bytes);
     if (supply->wrapper == NULL) {
         return give_own(supply, piece);
     }

@@ -1,6 +1,7 @@
 /* control.c: weir/ascendcl.h: what is asked of the runtime beyond ACL. */
 #include <weir/ascendcl.h>
 
+#include "consumer.h"
 #include "report.h"
 
 #include <stdlib.h>
@@ -178,7 +179,29 @@ ACL_EXPORT uint64_t weir_ascendcl_warning_count(const char *part)
     return count;
 }
 
+ACL_EXPORT const char *weir_ascendcl_finding_kind(size_t index)
+{
+    weir_sim_finding finding;
+    const bool found = acl__start() == ACL_SUCCESS && weir_sim_finding_at(acl__rt.sim, index, &finding);
+    return found ? weir_sim_finding_name(finding.kind) : "";
+}
+
 /* --- figures --- */
+
+ACL_EXPORT uint64_t weir_ascendcl_memory_calls(void)
+{
+    static const weir_device_call counted[] = {WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE, WEIR_CALL_VM_RESERVE,
+                                               WEIR_CALL_VM_RELEASE,   WEIR_CALL_VM_CREATE,   WEIR_CALL_VM_DESTROY,
+                                               WEIR_CALL_VM_MAP,       WEIR_CALL_VM_UNMAP};
+    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+    uint64_t calls = 0;
+    if (acl__start() == ACL_SUCCESS && weir_sim_get_stats(acl__rt.sim, &stats) == WEIR_OK) {
+        for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++) {
+            calls += stats.calls[counted[i]];
+        }
+    }
+    return calls;
+}
 
 ACL_EXPORT uint64_t weir_ascendcl_calls(const char *function)
 {
@@ -214,22 +237,9 @@ ACL_EXPORT uint64_t weir_ascendcl_peak_bytes(int32_t device)
     return figure_of(device, true);
 }
 
-ACL_EXPORT uint64_t weir_ascendcl_memory_calls(void)
+ACL_EXPORT uint64_t weir_ascendcl_tensor_peak_bytes(void)
 {
-    static const weir_device_call calls[] = {WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE, WEIR_CALL_VM_CREATE,
-                                             WEIR_CALL_VM_DESTROY,   WEIR_CALL_VM_MAP,      WEIR_CALL_VM_UNMAP};
-    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
-    if (acl__start() != ACL_SUCCESS) {
-        return 0;
-    }
-    acl__lock();
-    (void)weir_sim_get_stats(acl__rt.sim, &stats);
-    acl__unlock();
-    uint64_t sum = 0;
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        sum += stats.calls[calls[i]];
-    }
-    return sum;
+    return acl__consumer_peak_bytes();
 }
 
 ACL_EXPORT void weir_ascendcl_report(FILE *file)
