@@ -332,6 +332,7 @@ static void spans_body(void)
     CHECK(r->live_bytes > 0);
     small_drop(&m); /* and a model's */
     CHECK(r->live_bytes == 0);
+    CHECK(weir_ascendcl_tensor_peak_bytes() <= 2 * r->peak_bytes);
     OK(aclrtDestroyStream(stream));
     recorder_destroy(r);
 }
