@@ -175,6 +175,33 @@ static void a_mapping_is_whole_and_alone(void **unused)
     acl_ok(aclrtReleaseMemAddress(p));
 }
 
+/* One handle at two addresses shows the same bytes, and stays until both are undone. */
+static void one_handle_may_be_mapped_twice(void **unused)
+{
+    (void)unused;
+    char *p = reserve(2 * PAGE), *q = reserve(PAGE);
+    char got[4] = {0};
+    const size_t before = left();
+    const aclrtDrvMemHandle one = physical(PAGE);
+    acl_ok(aclrtMapMem(p + PAGE, PAGE, 0, one, 0));
+    acl_ok(aclrtMemset(p + PAGE, PAGE, 7, PAGE));
+    acl_ok(aclrtMapMem(q, PAGE, 0, one, 0)); /* and loses nothing by it */
+    assert_int_equal(before - left(), PAGE);
+    acl_ok(aclrtMemcpy(got, 4, q + PAGE - 4, 4, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_memory_equal(got, "\7\7\7\7", 4);
+    acl_ok(aclrtMemset(q, 4, 9, 4));
+    acl_ok(aclrtMemcpy(got, 4, p + PAGE, 4, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_memory_equal(got, "\11\11\11\11", 4);
+    acl_ok(aclrtFreePhysical(one));
+    acl_ok(aclrtUnmapMem(p + PAGE));
+    assert_int_equal(before - left(), PAGE);
+    acl_ok(aclrtMemset(q, 4, 1, 4));
+    acl_ok(aclrtUnmapMem(q));
+    assert_int_equal(before, left());
+    acl_ok(aclrtReleaseMemAddress(p));
+    acl_ok(aclrtReleaseMemAddress(q));
+}
+
 /* Bytes written through one mapping, and copied into and out of the middle of two neighbouring ones. */
 static void mapped_memory_is_device_memory(void **unused)
 {
@@ -391,8 +418,9 @@ typedef struct model {
     aclrtDrvMemHandle handle[HANDLES]; /* NULL: none */
     size_t pages[HANDLES];
     int references[HANDLES];
-    int mapped_at[HANDLES]; /* page; -1: nowhere */
+    int mappings[HANDLES];
     int owner[SLOTS];       /* handle that a page shows; -1: none */
+    int first[SLOTS];       /* page with which its mapping begins */
 } model;
 
 static uint64_t random_state;
@@ -424,7 +452,7 @@ static bool room_at(const model *m, int page, size_t pages)
 
 static void drop_if_unused(model *m, int h)
 {
-    if (m->references[h] == 0 && m->mapped_at[h] < 0) {
+    if (m->references[h] == 0 && m->mappings[h] == 0) {
         m->handle[h] = NULL;
     }
 }
@@ -440,7 +468,7 @@ static void random_malloc(model *m, int h)
                aclrtMallocPhysical(&m->handle[h], pages * PAGE - draw(PAGE), &on_device, 0));
     m->pages[h] = pages;
     m->references[h] = fits;
-    m->mapped_at[h] = -1;
+    m->mappings[h] = 0;
 }
 
 static void random_map(model *m, int h)
@@ -451,14 +479,13 @@ static void random_map(model *m, int h)
     const int page = (int)draw(SLOTS);
     const size_t pages = draw(4) == 0 ? 1 + draw(8) : m->pages[h];
     const aclError expected = m->references[h] == 0 ? ACL_ERROR_RT_INVALID_HANDLE
-                              : pages == m->pages[h] && m->mapped_at[h] < 0 && room_at(m, page, pages)
-                                  ? ACL_SUCCESS
-                                  : ACL_ERROR_RT_PARAM_INVALID;
+                              : pages == m->pages[h] && room_at(m, page, pages) ? ACL_SUCCESS : ACL_ERROR_RT_PARAM_INVALID;
     acl_expect(expected, aclrtMapMem(m->base + (size_t)page * PAGE, pages * PAGE, 0, m->handle[h], 0));
     if (expected == ACL_SUCCESS) {
-        m->mapped_at[h] = page;
+        m->mappings[h]++;
         for (size_t i = 0; i < pages; i++) {
             m->owner[page + (int)i] = h;
+            m->first[page + (int)i] = page;
         }
     }
 }
@@ -467,13 +494,13 @@ static void random_unmap(model *m)
 {
     const int page = (int)draw(SLOTS);
     const int h = m->owner[page];
-    const bool is_start = h >= 0 && m->mapped_at[h] == page;
+    const bool is_start = h >= 0 && m->first[page] == page;
     acl_expect(is_start ? ACL_SUCCESS : ACL_ERROR_RT_PARAM_INVALID, aclrtUnmapMem(m->base + (size_t)page * PAGE));
     if (is_start) {
         for (size_t i = 0; i < m->pages[h]; i++) {
             m->owner[page + (int)i] = -1;
         }
-        m->mapped_at[h] = -1;
+        m->mappings[h]--;
         drop_if_unused(m, h);
     }
 }
@@ -482,7 +509,7 @@ static void random_retain(model *m)
 {
     const int page = (int)draw(SLOTS);
     const int h = m->owner[page];
-    const bool is_start = h >= 0 && m->mapped_at[h] == page;
+    const bool is_start = h >= 0 && m->first[page] == page;
     aclrtDrvMemHandle got = NULL;
     acl_expect(is_start ? ACL_SUCCESS : ACL_ERROR_RT_PARAM_INVALID,
                aclrtMemRetainAllocationHandle(m->base + (size_t)page * PAGE, &got));
@@ -561,6 +588,7 @@ int main(void)
         cmocka_unit_test(physical_memory_checks_its_properties),
         cmocka_unit_test(granularity_is_2_mib_or_1_gib),
         cmocka_unit_test(a_mapping_is_whole_and_alone),
+        cmocka_unit_test(one_handle_may_be_mapped_twice),
         cmocka_unit_test(mapped_memory_is_device_memory),
         cmocka_unit_test(the_same_address_again_and_again),
         cmocka_unit_test(contents_move_with_the_handle),

@@ -328,6 +328,29 @@ static void test_across_two_regions(void **state)
     tear_down(&t);
 }
 
+static void test_one_memory_at_two_addresses(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    uint64_t base = 0;
+    weir_vm_handle handle = 0;
+    ok(weir_device_vm_reserve(t.device, 8 * MIB, &base));
+    ok(weir_device_vm_create(t.device, 2 * MIB, &handle));
+    ok(weir_device_vm_map(t.device, base, 2 * MIB, handle));
+    ok(weir_device_vm_map(t.device, base + 4 * MIB, 2 * MIB, handle));
+    writes(t.sim, t.a, base, 2 * MIB, "here");
+    writes(t.sim, t.a, base + 4 * MIB, 2 * MIB, "there");
+    is_clean(t.sim);
+    sync_stream(t.sim, t.a);
+    ok(weir_device_vm_unmap(t.device, base, 2 * MIB));
+    assert_int_equal(weir_device_vm_destroy(t.device, handle), WEIR_ERR_BUSY);
+    ok(weir_device_vm_unmap(t.device, base + 4 * MIB, 2 * MIB));
+    ok(weir_device_vm_destroy(t.device, handle));
+    ok(weir_device_vm_release(t.device, base, 8 * MIB));
+    is_clean(t.sim);
+    tear_down(&t);
+}
+
 static void test_across_mappings(void **state)
 {
     (void)state;
@@ -550,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_just_past_the_memory),
         cmocka_unit_test(test_over_the_end_of_the_memory),
         cmocka_unit_test(test_across_two_regions),
+        cmocka_unit_test(test_one_memory_at_two_addresses),
         cmocka_unit_test(test_across_mappings),
         cmocka_unit_test(test_out_of_a_block),
         cmocka_unit_test(test_into_a_block),

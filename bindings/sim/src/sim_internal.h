@@ -51,7 +51,7 @@ void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint
 typedef struct weir__sim_physical {
     uint64_t size;   /* 0: free */
     uint64_t offset; /* in the physical file; of a free one: the next free, as physical_free */
-    bool mapped;
+    uint32_t mappings;
     uint32_t generation;
 } weir__sim_physical;
 

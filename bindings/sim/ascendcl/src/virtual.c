@@ -36,7 +36,7 @@ typedef struct physical {
     aclrtMemLocation location;
     int32_t maker;
     uint32_t references;  /* the maker's and the retained ones; 0: the user cannot name it any more */
-    acl__range *mapping;  /* NULL: none */
+    uint32_t mappings;    /* one handle may be mapped at several addresses */
     uint64_t shareable;   /* 0: not exported */
 } physical;
 
@@ -328,7 +328,7 @@ static void end_orphans(void)
 {
     for (physical *p = first_physical; p != NULL;) {
         physical *next = p->next;
-        if (p->references == 0 && p->mapping == NULL) {
+        if (p->references == 0 && p->mappings == 0) {
             (void)physical_end(p);
         }
         p = next;
@@ -427,7 +427,7 @@ static aclError free_physical(aclrtDrvMemHandle handle)
     if (p == NULL) {
         return no_handle("aclrtFreePhysical", handle);
     }
-    if (p->references > 1 || p->mapping != NULL) {
+    if (p->references > 1 || p->mappings > 0) {
         p->references--;
         return ACL_SUCCESS;
     }
@@ -487,10 +487,6 @@ static aclError map_locked(uint64_t address, uint64_t size, aclrtDrvMemHandle ha
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %llu bytes are not the whole of the handle's %llu",
                          (unsigned long long)size, (unsigned long long)p->size);
     }
-    if (p->mapping != NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: the physical memory is mapped at %#llx",
-                         (unsigned long long)p->mapping->range.start);
-    }
     reservation *r = NULL;
     aclError error = check_place(address, p->size, p, &r);
     if (error != ACL_SUCCESS) {
@@ -509,7 +505,7 @@ static aclError map_locked(uint64_t address, uint64_t size, aclrtDrvMemHandle ha
     range->huge = true;
     range->asked_bytes = size;
     range->owner = p;
-    p->mapping = range;
+    p->mappings++;
     r->mappings++;
     if (is_on_device(p)) {
         r->of_device++;
@@ -555,9 +551,9 @@ static aclError unmap(acl__range *range)
     reservation *r = reservation_at(range->range.start);
     r->mappings--;
     r->of_device -= is_on_device(p);
-    p->mapping = NULL;
+    p->mappings--;
     acl__range_remove(&acl__rt.device_memory, range);
-    if (p->references == 0) {
+    if (p->references == 0 && p->mappings == 0) {
         (void)physical_end(p); /* else it is an orphan */
     }
     return ACL_SUCCESS;
@@ -801,14 +797,27 @@ static bool goes_with(const physical *p, int32_t device)
     return is_on_device(p) ? (int32_t)p->location.id == device : p->maker == device;
 }
 
+/* Undoes the mappings of what nobody may use any more. */
+static void unmap_all_of(const physical *p)
+{
+    for (weir__sim_range *at = weir__sim_ranges_first(&acl__rt.device_memory); at != NULL && p->mappings > 0;) {
+        acl__range *range = (acl__range *)(void *)at;
+        const bool last = p->mappings == 1;
+        at = weir__sim_ranges_next(at);
+        if (range->kind == ACL__MAPPED && range->owner == p && (unmap(range) != ACL_SUCCESS || last)) {
+            return; /* with the last one p may be gone */
+        }
+    }
+}
+
 void acl__virtual_reset(int32_t device)
 {
     for (physical *p = first_physical; p != NULL;) {
         physical *next = p->next;
         if (goes_with(p, device)) {
             p->references = 0;
-            if (p->mapping != NULL) {
-                (void)unmap(p->mapping);
+            if (p->mappings > 0) {
+                unmap_all_of(p);
             } else {
                 (void)physical_end(p);
             }

@@ -69,7 +69,10 @@ typedef struct weir_sim_config {
      * (the work before a free counts as a write), a hand-out over it as one over a freed block; a direct write makes
      * the auditor forget the freed blocks beneath. Where an access crosses the edge of a live block, in or out, or the
      * end of the memory, that is one OUTSIDE_BLOCK, and each part is judged for order; one that begins where no memory
-     * is gets OUTSIDE_BLOCK and no more. false: what is touched outside live blocks is a finding. */
+     * is gets OUTSIDE_BLOCK and no more. false: what is touched outside live blocks is a finding.
+     *
+     * With true, physical memory may also be mapped at several addresses at a time; who touches it through one of them
+     * is not judged against who does through another. */
     bool direct_access;
 } weir_sim_config;
 
