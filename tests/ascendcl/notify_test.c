@@ -316,7 +316,7 @@ static void a_wait_for_a_notify_may_time_out(void **unused)
     acl_expect(ACL_ERROR_RT_TASK_TIMEOUT, aclrtSynchronizeStream(a));
     (void)clock_gettime(CLOCK_MONOTONIC, &after);
     assert_in_range(after.tv_sec - before.tv_sec, 0, 10);
-    acl_ok(aclrtWaitAndResetNotify(notify, a, 1));
+    acl_ok(aclrtWaitAndResetNotify(notify, a, 1000));
     acl_ok(aclrtRecordNotify(notify, b)); /* in time */
     acl_ok(aclrtSynchronizeStream(a));
     acl_ok(aclrtDestroyNotify(notify));
