@@ -5,6 +5,8 @@
 #include "network.h"
 #include "recorder.h"
 
+#include <weir/ascendcl.h>
+
 #include <pthread.h>
 
 /* Two convolutions with borders, a branch, an operator in place, an output that is a second name of another. */
@@ -330,6 +332,7 @@ static void spans_body(void)
     CHECK(r->live_bytes > 0);
     small_drop(&m); /* and a model's */
     CHECK(r->live_bytes == 0);
+    CHECK(weir_ascendcl_tensor_peak_bytes() <= 2 * r->peak_bytes);
     OK(aclrtDestroyStream(stream));
     recorder_destroy(r);
 }
@@ -564,6 +567,8 @@ static void threads_body(void)
         CHECK(pthread_join(threads[i], NULL) == 0);
     }
     CHECK(!sharing || r[0]->most_inside == 2); /* called concurrently */
+    CHECK(sharing || weir_ascendcl_warning_count(NULL) == 0);
+    CHECK((weir_ascendcl_warning_count("one allocator object") > 0) == sharing);
     CHECK(sharing || memcmp(wanted[0], workers[0].out, sizeof wanted[0]) == 0);
     CHECK(sharing || memcmp(wanted[1], workers[1].out, sizeof wanted[1]) == 0);
     for (int i = 0; i < 2; i++) {

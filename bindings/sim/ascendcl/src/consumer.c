@@ -520,7 +520,7 @@ aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const
     const aclError error = supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)
                                                    : take_own(supply, rounded, piece);
     if (error == ACL_SUCCESS) {
-        count_taken(rounded);
+        count_taken(piece->bytes); /* a span that was kept may be larger */
     }
     return error;
 }

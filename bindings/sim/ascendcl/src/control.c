@@ -168,6 +168,17 @@ ACL_EXPORT bool weir_ascendcl_finding(size_t index, char *text, size_t size)
     return found;
 }
 
+ACL_EXPORT uint64_t weir_ascendcl_warning_count(const char *part)
+{
+    if (acl__start() != ACL_SUCCESS) {
+        return 0;
+    }
+    acl__lock();
+    const uint64_t count = acl__report_warnings(part);
+    acl__unlock();
+    return count;
+}
+
 ACL_EXPORT const char *weir_ascendcl_finding_kind(size_t index)
 {
     weir_sim_finding finding;

@@ -39,6 +39,15 @@ void acl__report_warning(const char *sentence)
     warnings[i].count++;
 }
 
+uint64_t acl__report_warnings(const char *part)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < warning_count; i++) {
+        count += part == NULL || strstr(warnings[i].sentence, part) != NULL ? warnings[i].count : 0;
+    }
+    return count;
+}
+
 bool acl__report_has_findings(void)
 {
     return weir_sim_finding_count(acl__rt.sim, WEIR_SIM_FINDING_KINDS) > 0;

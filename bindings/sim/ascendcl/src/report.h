@@ -15,5 +15,7 @@ bool acl__report_has_findings(void);
 void acl__report_left_behind(int32_t device, uint64_t bytes, uint64_t pieces);
 /* Things that the vendor tolerates and that go wrong one day; counted by kind, a constant sentence. */
 void acl__report_warning(const char *sentence);
+/* How many contain a text; NULL: all. */
+uint64_t acl__report_warnings(const char *part);
 
 #endif

@@ -76,6 +76,10 @@ ACL_FUNC_VISIBILITY bool weir_ascendcl_finding(size_t index, char *text, size_t 
 /* Its kind, "early_reuse" for example; "" past the end. Never NULL. */
 ACL_FUNC_VISIBILITY const char *weir_ascendcl_finding_kind(size_t index);
 
+/* How often the runtime warned of something that the vendor tolerates and that goes wrong one day: warnings whose sentence
+ * (as the report has it) contains `part`; NULL = all. */
+ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_warning_count(const char *part);
+
 /* --- figures --- */
 
 /* How often a function was called, failures included; NULL = all together; 0 for a name that is none. */
