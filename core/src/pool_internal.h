@@ -422,6 +422,8 @@ void weir__order_free_idle(weir_block *block);
 bool weir__order_poll(weir_pool *pool);
 /* Waits until the host has seen everything queued on the stream so far complete. No lock is held. */
 weir_status weir__order_sync(weir_pool *pool, weir_stream *stream);
+/* Destroys an event of weir's. No lock is held. */
+void weir__order_drop_event(weir_pool *pool, weir_event *event);
 /* Pool lock held: the stream's ticks up to `tick` are complete. */
 void weir__order_done_locked(weir_stream *stream, weir_tick tick);
 /* Pool lock held: moves pending blocks to lanes as far as what is known allows. `taker` may be NULL. */

@@ -190,10 +190,8 @@ static void retire(weir_pool *pool, weir_stream *stream)
     retire_locked(pool, stream);
     pool_unlock(pool);
     stream_unlock(stream);
-    if (event != NULL && TWICE(weir_device_event_destroy(pool->device, event)) != WEIR_OK) {
-        pool_lock(pool);
-        pool->device_failures++;
-        pool_unlock(pool);
+    if (event != NULL) {
+        weir__order_drop_event(pool, event);
     }
 }
 

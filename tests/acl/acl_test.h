@@ -1,7 +1,7 @@
 /* acl_test.h: what the programs of this folder share. Include it first; call acl_test_begin first in main.
  *
- * A process has one simulated runtime, whose auditor looks at every copy and fill for memory that two streams touch without
- * an order. What it finds makes the process end with FOUND, whatever the tests say.
+ * A process has one simulated runtime, whose auditor looks at every copy and fill for memory that two streams touch
+ * without an order. What it finds makes the process end with FOUND, whatever the tests say.
  */
 #ifndef WEIR_ACL_TEST_H
 #define WEIR_ACL_TEST_H

@@ -1,4 +1,5 @@
-/* attach_test.c: a pool as the allocator of ACL streams: the callbacks, and attach, run, detach and destroy in every order. */
+/* attach_test.c: a pool as the allocator of ACL streams: the callbacks, and attach, run, detach and destroy in every
+ * order. */
 #include "acl_test.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* fault_test.c: every ACL call fails once, in turn, and then each function for good.
  *
- * The program runs itself. Given a number it is a scenario that goes through all of weir::acl with as many calls, under whatever
- * WEIR_ASCENDCL_FAULTS says; it tries a call again that failed, insists on results that weir may give, and at the end on
- * all memory being back. Without arguments it runs the scenario for each call that the scenario makes.
+ * The program runs itself. Given a number it is a scenario that goes through all of weir::acl with as many calls, under
+ * whatever WEIR_ASCENDCL_FAULTS says; it tries a call again that failed, insists on results that weir may give, and at
+ * the end on all memory being back. Without arguments it runs the scenario for each call that the scenario makes.
  */
 #include "acl_test.h"
 

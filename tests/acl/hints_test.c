@@ -1,5 +1,5 @@
-/* hints_test.c: what a pool learns from the caller's own events, and that it believes no more than is true. The auditor looks at
- * every fill. */
+/* hints_test.c: what a pool learns from the caller's own events, and that it believes no more than is true. The auditor
+ * looks at every fill. */
 #include "acl_test.h"
 
 #include <pthread.h>

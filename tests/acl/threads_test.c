@@ -1,7 +1,7 @@
 /* threads_test.c: threads that execute on streams of one pool, attach, detach, create and destroy at the same time.
  *
- * Each thread owns its streams, as ACL wants it; the pool and the registry are everybody's. The auditor judges what the fills
- * touch, the thread sanitizer the rest. WEIR_ROUNDS makes it longer.
+ * Each thread owns its streams, as ACL wants it; the pool and the registry are everybody's. The auditor judges what the
+ * fills touch, the thread sanitizer the rest. WEIR_ROUNDS makes it longer.
  */
 #include "acl_test.h"
 

@@ -2,8 +2,8 @@
  *
  * Each stream has a position: the number of the last kernel that has run on it. A blocking callback that was launched
  * between two kernels must run at the one's position, before the other; one that does not block, at that position or
- * later. Callbacks of one family and stream start in order, none runs twice, and unless its stream was aborted, ended or
- * left by its thread before, each has run once the stream was synchronised and its thread had the time. */
+ * later. Callbacks of one family and stream start in order, none runs twice, and unless its stream was aborted, ended
+ * or left by its thread before, each has run once the stream was synchronised and its thread had the time. */
 #include "acl_check.h"
 
 #include <weir/ascendcl.h>
@@ -22,7 +22,7 @@ typedef struct callback {
     uint64_t life; /* of the stream */
     int number;
     int family;
-    int position;  /* of its stream, where it was launched */
+    int position; /* of its stream, where it was launched */
     bool blocks;
     bool may_be_lost;
     atomic_int runs;

@@ -303,6 +303,24 @@ static void processing_lets_time_pass_to_the_callback_and_runs_all_that_wait(voi
     expect_seen(5, (int[]){1, 2, 3, 4, 5});
 }
 
+static void launch_another(void *unused)
+{
+    (void)unused;
+    note(1);
+    acl_ok(aclrtLaunchCallback(launch_another, NULL, ACL_CALLBACK_NO_BLOCK, a));
+}
+
+static void processing_ends_although_callbacks_launch_others(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtSubscribeReport(me(), a));
+    acl_ok(aclrtLaunchCallback(launch_another, NULL, ACL_CALLBACK_NO_BLOCK, a));
+    for (int i = 1; i <= 5; i++) {
+        acl_ok(aclrtProcessReport(-1));
+        assert_int_equal(seen_count(), i);
+    }
+}
+
 static void a_timeout_is_the_devices_time_while_it_works(void **unused)
 {
     (void)unused;
@@ -684,7 +702,6 @@ static void a_callback_comes_after_its_streams_work(void **unused)
         acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
     }
     acl_ok(aclrtMemsetAsync(memory, SIZE, 1, SIZE, b));
-    acl_ok(aclrtSynchronizeStream(b));
     acl_ok(aclrtLaunchHostFunc(b, free_memory, NULL));
     acl_ok(aclrtSynchronizeStream(b));
     assert_null(memory);
@@ -724,6 +741,7 @@ int main(void)
         ONE(a_blocking_one_stalls_its_stream_until_it_has_returned),
         ONE(a_non_blocking_one_stalls_nothing),
         ONE(processing_lets_time_pass_to_the_callback_and_runs_all_that_wait),
+        ONE(processing_ends_although_callbacks_launch_others),
         ONE(a_timeout_is_the_devices_time_while_it_works),
         ONE(the_default_stream_has_callbacks_too),
         ONE(a_loop_may_start_before_it_is_subscribed_and_runs_all_in_order),

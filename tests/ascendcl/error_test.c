@@ -260,6 +260,51 @@ static void the_callback_may_be_replaced_and_may_call(void **unused)
     assert_int_equal(atomic_load(&told_count), 2);
 }
 
+static atomic_bool inside, may_go;
+
+static void wait_inside(aclrtExceptionInfo *info)
+{
+    const struct timespec time = {.tv_nsec = 1000000};
+    (void)info;
+    atomic_store(&inside, true);
+    while (!atomic_load(&may_go)) {
+        (void)nanosleep(&time, NULL);
+    }
+    atomic_fetch_add(&told_count, 1);
+}
+
+static void *fails_and_waits(void *context)
+{
+    acl_ok(aclrtSetCurrentContext(context));
+    launch(b, fail_kernel);
+    acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(b));
+    assert_int_equal(atomic_load(&told_count), 2);
+    return NULL;
+}
+
+static void a_synchronisation_waits_for_a_callback_that_runs_elsewhere(void **unused)
+{
+    (void)unused;
+    pthread_t thread;
+    aclrtContext context;
+    const struct timespec time = {.tv_nsec = 5000000};
+    atomic_store(&told_count, 0);
+    atomic_store(&inside, false);
+    atomic_store(&may_go, false);
+    acl_ok(aclrtGetCurrentContext(&context));
+    acl_ok(aclrtSetExceptionInfoCallback(wait_inside));
+    launch(a, fail_kernel);
+    weir_ascendcl_advance(10000000);
+    while (!atomic_load(&inside)) { /* on the runtime's thread */
+        (void)nanosleep(&time, NULL);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, fails_and_waits, context), 0);
+    (void)nanosleep(&time, NULL);
+    atomic_store(&may_go, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(a));
+}
+
 static void no_exception_has_no_facts(void **unused)
 {
     (void)unused;
@@ -317,6 +362,7 @@ int main(void)
         ONE(the_exception_callback_is_told_before_the_synchronisation_returns),
         ONE(the_exception_callback_comes_without_a_synchronisation),
         ONE(the_callback_may_be_replaced_and_may_call),
+        ONE(a_synchronisation_waits_for_a_callback_that_runs_elsewhere),
         ONE(no_exception_has_no_facts),
         ONE(a_device_tells_of_its_memory_faults),
     };

@@ -26,12 +26,18 @@ static void a_device_has_facts(void **unused)
         aclrtDevAttr attribute;
         int64_t value;
     } facts[] = {
-        {ACL_DEV_ATTR_AICPU_CORE_NUM, 6},       {ACL_DEV_ATTR_AICORE_CORE_NUM, 20},
-        {ACL_DEV_ATTR_CUBE_CORE_NUM, 20},       {ACL_DEV_ATTR_VECTOR_CORE_NUM, 40},
-        {ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE, 196608}, {ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, 3 << 20},
-        {ACL_DEV_ATTR_L2_CACHE_SIZE, 201326592}, {ACL_DEV_ATTR_PHY_CHIP_ID, 1},
-        {ACL_DEV_ATTR_SMP_ID, 0},               {ACL_DEV_ATTR_CUST_OP_PRIVILEGE, 0},
-        {ACL_DEV_ATTR_IS_VIRTUAL, 0},           {ACL_DEV_ATTR_NPU_ARCH, 2201},
+        {ACL_DEV_ATTR_AICPU_CORE_NUM, 6},
+        {ACL_DEV_ATTR_AICORE_CORE_NUM, 20},
+        {ACL_DEV_ATTR_CUBE_CORE_NUM, 20},
+        {ACL_DEV_ATTR_VECTOR_CORE_NUM, 40},
+        {ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE, 196608},
+        {ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, 3 << 20},
+        {ACL_DEV_ATTR_L2_CACHE_SIZE, 201326592},
+        {ACL_DEV_ATTR_PHY_CHIP_ID, 1},
+        {ACL_DEV_ATTR_SMP_ID, 0},
+        {ACL_DEV_ATTR_CUST_OP_PRIVILEGE, 0},
+        {ACL_DEV_ATTR_IS_VIRTUAL, 0},
+        {ACL_DEV_ATTR_NPU_ARCH, 2201},
     };
     int64_t value = -7;
     for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {

@@ -149,6 +149,24 @@ static void a_wait_orders_two_streams(void **unused)
     }
 }
 
+/* What the word was before the stream came to its wait does not matter. */
+static void a_wait_looks_when_its_stream_has_come_to_it(void **unused)
+{
+    (void)unused;
+    weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
+    acl_ok(aclrtValueWrite(word, 1, 0, b));
+    acl_ok(aclrtSynchronizeStream(b));
+    kernel.duration_ns = 10 * KERNEL_NS;
+    acl_ok(weir_ascendcl_launch(a, &kernel));
+    acl_ok(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, a));
+    kernel.duration_ns = KERNEL_NS;
+    acl_ok(weir_ascendcl_launch(b, &kernel));
+    acl_ok(aclrtValueWrite(word, 0, 0, b));
+    acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(a, 3));
+    acl_ok(aclrtValueWrite(word, 1, 0, b));
+    acl_ok(aclrtSynchronizeStream(a));
+}
+
 static void many_words_and_their_memory_come_and_go(void **unused)
 {
     (void)unused;
@@ -285,20 +303,20 @@ static void a_wait_for_a_notify_may_time_out(void **unused)
     (void)unused;
     aclrtNotify notify;
     acl_ok(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT));
-    acl_ok(aclrtWaitAndResetNotify(notify, a, 2));
-    weir_ascendcl_advance(1900000000);
+    struct timespec before, after;
+    acl_ok(aclrtWaitAndResetNotify(notify, a, 1000));
+    weir_ascendcl_advance(999000000000);
     assert_false(is_complete(a));
-    weir_ascendcl_advance(200000000);
+    weir_ascendcl_advance(2000000000);
     acl_expect(ACL_ERROR_RT_TASK_TIMEOUT, aclrtSynchronizeStream(a));
     acl_ok(aclrtSynchronizeStream(a));
 
-    struct timespec before, after;
     acl_ok(aclrtWaitAndResetNotify(notify, a, 1)); /* in real time, since the device has nothing to do */
     (void)clock_gettime(CLOCK_MONOTONIC, &before);
     acl_expect(ACL_ERROR_RT_TASK_TIMEOUT, aclrtSynchronizeStream(a));
     (void)clock_gettime(CLOCK_MONOTONIC, &after);
     assert_in_range(after.tv_sec - before.tv_sec, 0, 10);
-    acl_ok(aclrtWaitAndResetNotify(notify, a, 1));
+    acl_ok(aclrtWaitAndResetNotify(notify, a, 1000));
     acl_ok(aclrtRecordNotify(notify, b)); /* in time */
     acl_ok(aclrtSynchronizeStream(a));
     acl_ok(aclrtDestroyNotify(notify));
@@ -374,6 +392,7 @@ int main(void)
         ONE(a_value_is_written_in_the_order_of_its_stream),
         ONE(a_wait_compares_in_four_ways),
         ONE(a_wait_orders_two_streams),
+        ONE(a_wait_looks_when_its_stream_has_come_to_it),
         ONE(many_words_and_their_memory_come_and_go),
         ONE(a_copy_ends_a_wait_as_well),
         ONE(a_word_whose_memory_is_gone_is_the_streams_error),

@@ -81,10 +81,6 @@ static void compare(void)
             differing++;
         }
     }
-    if (all == 0) {
-        fprintf(stderr, "interpose: nothing was called\n");
-        differing++;
-    }
     if (calls_from_inside > 0) {
         fprintf(stderr, "interpose: %" PRIu64 " calls came from inside the runtime\n",
                 calls_from_inside);

@@ -21,16 +21,25 @@ for file in include/weir/weir.h include/weir/caching.h include/weir/sim.h "$libd
     "$libdir/cmake/weir/weirConfig.cmake"; do
     [ -e "$prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
 done
+acl=OFF
+if [ -e "$prefix/$libdir/weir/libascendcl.so" ]; then # weir::acl was built against the simulated runtime
+    acl=ON
+    for file in include/weir/acl.h include/weir/torch.h "$libdir/libweir_torch.so"; do
+        [ -e "$prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
+    done
+fi
 if grep -rIl "$build_dir\|$scratch/first" "$prefix" >&2; then
     echo "these installed files name the build tree or the first prefix" >&2
     exit 1
 fi
 
 echo "find_package"
-quietly "$CMAKE" -G "$GENERATOR" -S "$here/user" -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DWITH_CXX=$cxx
+quietly "$CMAKE" -G "$GENERATOR" -S "$here/user" -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DWITH_CXX=$cxx \
+    -DWITH_ACL="$acl"
 quietly "$CMAKE" --build "$scratch/cmake"
 run "$scratch/cmake/user_c"
 [ $cxx = OFF ] || run "$scratch/cmake/user_cxx"
+[ $acl = OFF ] || run "$scratch/cmake/user_acl"
 
 echo "pkg-config"
 export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig

@@ -6,8 +6,8 @@
  *     attach.c  pools as allocators of streams
  *     hints.c   ACL calls that also tell a pool
  *
- * One lock, watch.c's, for everything that is process-wide. Under it only calls of ACL's registries are made, which call
- * nobody back.
+ * One lock, watch.c's, for everything that is process-wide. Under it only calls of ACL's registries are made, which
+ * call nobody back.
  */
 #ifndef WEIR_ACL_INTERNAL_H
 #define WEIR_ACL_INTERNAL_H
@@ -42,13 +42,14 @@ void weir__acl_wait_locked(void);
 void weir__acl_changed_locked(void);
 
 /* Remembers the stream's context and watches for its end. With `attached` that lasts until as many calls of
- * weir__acl_unwatch_locked, otherwise until the stream is destroyed. WEIR_ERR_NO_MEMORY, or what the runtime says to being watched. */
+ * weir__acl_unwatch_locked, otherwise until the stream is destroyed. WEIR_ERR_NO_MEMORY, or what the runtime says to
+ * being watched. */
 weir_status weir__acl_watch(void *native, aclrtContext context, bool attached);
 void weir__acl_unwatch_locked(void *native);
 /* The context that was noted; NULL if none was. */
 aclrtContext weir__acl_context_of(void *native);
-/* Until a stream with this handle is created the handle must not be given to ACL: it may be that of a stream that is gone,
- * whose memory a pool still has to keep aside. */
+/* Until a stream with this handle is created the handle must not be given to ACL: it may be that of a stream that is
+ * gone, whose memory a pool still has to keep aside. */
 void weir__acl_bury_locked(void *native);
 bool weir__acl_is_buried(void *native);
 

@@ -1,12 +1,12 @@
 /* bindings/acl/src/attach.c: a pool as the allocator of ACL streams.
  *
- * Idea: ACL's rule that one allocator must not serve two streams at once is about the object it was given. So each stream
- * gets an object of its own, an attachment, and the pool behind them is safe. A block, to ACL, is the weir_block itself:
- * its address is one load and its free needs no lookup.
+ * Idea: ACL's rule that one allocator must not serve two streams at once is about the object it was given. So each
+ * stream gets an object of its own, an attachment, and the pool behind them is safe. A block, to ACL, is the weir_block
+ * itself: its address is one load and its free needs no lookup.
  *
- * Guarantees. A registration never outlives its stream or its attachment, whichever goes first. An attachment's memory is never
- * freed but used again, after 64 others: an executor that kept the object calls into valid memory and gets NULL, and a
- * handle that is detached twice is recognised. While live > 0 the pool is held and neither goes.
+ * Guarantees. A registration never outlives its stream or its attachment, whichever goes first. An attachment's memory
+ * is never freed but used again, after 64 others: an executor that kept the object calls into valid memory and gets
+ * NULL, and a handle that is detached twice is recognised. While live > 0 the pool is held and neither goes.
  *
  *     live = blocks that ACL holds + callbacks that are under way; `closed` forbids new ones:
  *     alloc raises live, then reads closed; detach sets closed, then reads live. One of the two sees the other.
@@ -110,8 +110,8 @@ static void *on_alloc_advise(aclrtAllocator allocator, size_t size, aclrtAllocat
     return on_alloc(allocator, size);
 }
 
-/* The stream is gone and its work over: the block goes back in the order of the default stream, which always is there and
- * which, unlike weir_pool_free_idle, respects that other streams may have been named for the block. */
+/* The stream is gone and its work over: the block goes back in the order of the default stream, which always is there
+ * and which, unlike weir_pool_free_idle, respects that other streams may have been named for the block. */
 static weir_status free_orphan(weir_pool *pool, weir_block *block)
 {
     weir_stream *any = NULL;
@@ -379,8 +379,8 @@ weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl_attachme
 
 /* --- the end of a stream --- */
 
-/* The stream's work is over and the pool forgets it. Looked up anew: had the caller retired it against the rules, another
- * stream might have its place. */
+/* The stream's work is over and the pool forgets it. Looked up anew: had the caller retired it against the rules,
+ * another stream might have its place. */
 static void end_stream(weir_pool *pool, void *native)
 {
     weir_stream *stream = NULL;
@@ -391,20 +391,20 @@ static void end_stream(weir_pool *pool, void *native)
     (void)status; /* what the pool has no memory to look up it does not know */
 }
 
-/* The runtime is about to destroy the stream; its handle is still good, and no call that it might wait for is under way.
- * If the stream cannot be waited for, its work may go on until the destroy is over: then the pool is told only when the
- * attachment is detached, and no ACL call is made with the handle until then. */
+/* The runtime is about to destroy the stream; its handle is still good, and no call that it might wait for is under
+ * way. If the stream cannot be waited for, its work may go on until the destroy is over: then the pool is told only
+ * when the attachment is detached, and no ACL call is made with the handle until then. */
 static void empty(weir_acl_attachment *self, void *native)
 {
     atomic_store(&self->closed, true);
     (void)atomic_fetch_add(&epoch, 1);
-    /* A registration that remains leads to an attachment that hands out nothing; detach tries again. */
-    bool left = self->registers && unregister(native, self) != WEIR_OK;
-    left = left && unregister(native, self) != WEIR_OK;
     weir_status status = weir__acl_sync(native, self->context);
     if (status != WEIR_OK) {
         status = weir__acl_sync(native, self->context);
     }
+    /* A registration that remains leads to an attachment that hands out nothing; detach tries again. */
+    bool left = self->registers && unregister(native, self) != WEIR_OK;
+    left = left && unregister(native, self) != WEIR_OK;
     atomic_store(&self->stream, NULL);
     if (status == WEIR_OK) {
         end_stream(atomic_load(&self->pool), native);
@@ -464,8 +464,8 @@ static weir_status disconnect(weir_acl_attachment *self)
     return status == WEIR_OK && self->registers ? unregister(self->native, self) : status;
 }
 
-/* What a stream leaves behind that could not be waited for is over now, with its destroy, unless a new stream with the same
- * handle has taken it on. */
+/* What a stream leaves behind that could not be waited for is over now, with its destroy, unless a new stream with the
+ * same handle has taken it on. */
 static void end_grave(weir_acl_attachment *self)
 {
     weir__acl_lock();

@@ -2,13 +2,14 @@
  *
  * Idea: each slot is one ACL call. What has to be added is the current context. ACL's calls act on the context that is
  * current in the calling thread: allocation and events need one of the right device, recording and waiting the very
- * context of the stream (107003 otherwise). Freeing memory, asking an event, waiting for it and destroying it need none.
+ * context of the stream (107003 otherwise). Freeing memory, asking an event, waiting for it and destroying it need
+ * none.
  *
  * Guarantee: a slot acts on its own device whatever is current in the calling thread, and leaves that as it was; only a
  * thread that had no context keeps the device's. A stream that is known to be gone is not given to ACL any more.
  *
- * Cost: one aclrtGetDevice for each slot that needs a context, which reads thread-local state; two changes of context more
- * where another device's is current.
+ * Cost: one aclrtGetDevice for each slot that needs a context, which reads thread-local state; two changes of context
+ * more where another device's is current.
  */
 #include "acl_internal.h"
 
@@ -17,7 +18,8 @@
 #include <string.h>
 
 #define HUGE_PAGE_BYTES (UINT64_C(2) << 20)
-/* What the runtime asks of the driver (spec of aclrtMalloc: at least 64); strategies want 512. Checked on each region. */
+/* What the runtime asks of the driver (spec of aclrtMalloc: at least 64); strategies want 512. Checked on each region.
+ * */
 #define REGION_ALIGNMENT_BYTES 512u
 
 typedef struct acl_device {
@@ -234,8 +236,8 @@ static aclError wait_for(aclrtStream stream, aclrtEvent event)
     return aclrtStreamWaitEvent(stream, event);
 }
 
-/* A call that must be made in the stream's own context. Which that is cannot be asked of ACL: it is the current one, or the
- * one that was noted when the stream became known, or else the primary one. */
+/* A call that must be made in the stream's own context. Which that is cannot be asked of ACL: it is the current one, or
+ * the one that was noted when the stream became known, or else the primary one. */
 static weir_status on_stream(acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent), void *native,
                              weir_event *event)
 {

@@ -1,8 +1,8 @@
 /* bindings/acl/src/hints.c: ACL calls that also tell a pool what they order.
  *
- * Guarantee: the pool never believes more than ACL has been told. So a record is announced before it is made, which covers
- * less than it will, and taken back if it fails; a wait is announced after it has been queued; a synchronisation covers
- * what had been freed when it began.
+ * Guarantee: the pool never believes more than ACL has been told. So a record is announced before it is made, which
+ * covers less than it will, and taken back if it fails; a wait is announced after it has been queued; a synchronisation
+ * covers what had been freed when it began.
  *
  * Cost: the ACL call, and two short locks of the pool.
  */
@@ -116,8 +116,8 @@ weir_status weir_acl_sync_event(weir_pool *pool, void *acl_event)
     return status;
 }
 
-/* A mark in the place of an event says up to where the stream had come when the wait began: other threads may free on it
- * meanwhile. */
+/* A mark in the place of an event says up to where the stream had come when the wait began: other threads may free on
+ * it meanwhile. */
 weir_status weir_acl_sync_stream(weir_pool *pool, void *acl_stream)
 {
     void *native = NULL;

@@ -1,11 +1,12 @@
 /* bindings/acl/src/watch.c: what is known of streams by their handle: their context, and that one is being destroyed.
  *
- * Idea: the runtime calls back before it destroys a stream (aclrtRegStreamStateCallback). One callback serves the process;
- * it is registered while any stream is noted. Its name sorts after those of the vendor's executors ("ACL_MODULE_..."), which
- * are called in the order of names, so they have given back their blocks before the attachment is emptied.
+ * Idea: the runtime calls back before it destroys a stream (aclrtRegStreamStateCallback). One callback serves the
+ * process; it is registered while any stream is noted. Its name sorts after those of the vendor's executors
+ * ("ACL_MODULE_..."), which are called in the order of names, so they have given back their blocks before the
+ * attachment is emptied.
  *
- * Guarantee: the callback may still come while or after it is unregistered (the runtime copies its table first), so it uses
- * nothing but this file's data, which lives as long as the code. An atexit handler takes it away when the code is
+ * Guarantee: the callback may still come while or after it is unregistered (the runtime copies its table first), so it
+ * uses nothing but this file's data, which lives as long as the code. An atexit handler takes it away when the code is
  * unloaded, or before the runtime ends its own data.
  *
  * Cost: nothing per allocation. Notes are a list; a look at it comes only with a stream of another context.

@@ -15,8 +15,8 @@ struct torch_settings {
     bool report;
 };
 
-/* NULL or "" = the defaults. False, and in `why` (of `size` bytes) a sentence that names the part, if it cannot be read;
- * *settings is untouched then. */
+/* NULL or "" = the defaults. False, and in `why` (of `size` bytes) a sentence that names the part, if it cannot be
+ * read; *settings is untouched then. */
 bool weir__torch_settings_read(const char *text, struct torch_settings *settings, char *why, size_t size);
 
 #endif

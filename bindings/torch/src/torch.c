@@ -7,8 +7,8 @@
  * Guarantee: nothing here runs at exit, so no order of static destruction can hurt. A block that is freed on another
  * stream than it was allocated on, or on a stream that is gone, waits for all that are known to have used it.
  *
- * Cost: beyond the pool's, a look at this thread's last stream; when that is another one, a lock and a list of the device's
- * streams.
+ * Cost: beyond the pool's, a look at this thread's last stream; when that is another one, a lock and a list of the
+ * device's streams.
  */
 #include <weir/torch.h>
 
@@ -274,8 +274,8 @@ void *weir_torch_alloc(size_t size, int device, void *stream)
     return (void *)(uintptr_t)weir_block_address(block);
 }
 
-/* The allocating stream may still work on the block: who frees it elsewhere does not wait for that one. If it is retired its
- * work is over. */
+/* The allocating stream may still work on the block: who frees it elsewhere does not wait for that one. If it is
+ * retired its work is over. */
 static void wait_for_owner(weir_pool *pool, weir_block *block, const weir_stream *on)
 {
     weir_stream *owner = weir_block_stream(block);

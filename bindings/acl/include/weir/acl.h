@@ -8,17 +8,17 @@
  *     ... aclopExecuteV2, aclmdlExecuteAsync ...
  *     weir_acl_detach(attachment);
  *
- * What ACL asks of a user's allocator, and who sees to it: all four callbacks are set (without the advising one the graph
- * engine deadlocks); each stream gets an object of its own over the shared pool, so streams may run at the same time; memory
- * goes back to the device only after its streams have been waited for (the pool's rule); blocks carry the padding
- * that kernels may read (weir_acl_block_bytes) and start at multiples of 512.
+ * What ACL asks of a user's allocator, and who sees to it: all four callbacks are set (without the advising one the
+ * graph engine deadlocks); each stream gets an object of its own over the shared pool, so streams may run at the same
+ * time; memory goes back to the device only after its streams have been waited for (the pool's rule); blocks carry the
+ * padding that kernels may read (weir_acl_block_bytes) and start at multiples of 512.
  *
  * Streams and events are ACL's handles, aclrtStream and aclrtEvent, which are `void *`; codes are aclError, an int. So
  * this header needs none of ACL's.
  *
- * Thread safety: every function may be called from any thread. Where ACL needs a current context the calling thread's own
- * is used if it is of the right device; otherwise the device's is set for the length of the call. A thread that had none
- * keeps the device's, since ACL cannot take a context away.
+ * Thread safety: every function may be called from any thread. Where ACL needs a current context the calling thread's
+ * own is used if it is of the right device; otherwise the device's is set for the length of the call. A thread that had
+ * none keeps the device's, since ACL cannot take a context away.
  *
  * Results: WEIR_ERR_DEVICE means that an ACL call failed; weir_acl_error says which and why.
  */
@@ -61,13 +61,13 @@ typedef struct weir_acl_device_config {
 
 #define WEIR_ACL_DEVICE_CONFIG_INIT WEIR_STRUCT_INIT(weir_acl_device_config)
 
-/* A device over ACL device `device_id`; NULL = the defaults. Regions come from aclrtMallocAlign32 in units of 2 MiB, the
- * size of a huge page: aclrtMalloc would add 32 bytes to each, and so a page. Virtual memory (where
+/* A device over ACL device `device_id`; NULL = the defaults. Regions come from aclrtMallocAlign32 in units of 2 MiB,
+ * the size of a huge page: aclrtMalloc would add 32 bytes to each, and so a page. Virtual memory (where
  * aclrtMemGetAllocationGranularity does not answer "not supported") is reserved, mapped and unmapped with the calls of
  * chapter 11-04 of the API reference; order between streams is made of events of aclrtCreateEventExWithFlag.
  *
- * It calls aclrtSetDevice once and, when it is destroyed, aclrtResetDevice once, which ACL counts: the program's own pair
- * stays the program's. Call it before or after aclInit, before aclFinalize. The calling thread keeps its current
+ * It calls aclrtSetDevice once and, when it is destroyed, aclrtResetDevice once, which ACL counts: the program's own
+ * pair stays the program's. Call it before or after aclInit, before aclFinalize. The calling thread keeps its current
  * context if it has one. weir's native stream NULL is the default stream of the device's primary context, in whatever
  * thread; use weir_acl_stream where NULL shall mean the calling thread's.
  *
@@ -80,39 +80,40 @@ WEIR_API weir_status weir_acl_device_create(const weir_acl_device_config *config
 typedef struct weir_acl_attachment weir_acl_attachment;
 
 /* Registers the pool as the allocator of an ACL stream. From then on whatever consults the registration, operators
- * (aclopExecuteV2, aclopCompileAndExecuteV2) and models of dynamic shape (aclmdlExecuteAsync), allocates from the pool in
- * the order of that stream. Attach before the first operator on the stream: the vendor's executor keeps the allocator it
- * first used. The pool's device must be of weir_acl_device_create and of the stream's device. Any number of streams may
- * share a pool and run at once.
+ * (aclopExecuteV2, aclopCompileAndExecuteV2) and models of dynamic shape (aclmdlExecuteAsync), allocates from the pool
+ * in the order of that stream. Attach before the first operator on the stream: the vendor's executor keeps the
+ * allocator it first used. The pool's device must be of weir_acl_device_create and of the stream's device. Any number
+ * of streams may share a pool and run at once.
  *
- * The stream's context must be the calling thread's current one. While attached the pool is held: weir_pool_destroy returns
- * WEIR_ERR_BUSY.
+ * The stream's context must be the calling thread's current one. While attached the pool is held: weir_pool_destroy
+ * returns WEIR_ERR_BUSY.
  *
- * When the stream is destroyed while attached (aclrtDestroyStream, aclrtDestroyStreamForce, or with its context or device),
- * weir hears of it before it happens, takes the registration away, waits for the stream and forgets it. Blocks that are
- * still held stay valid and may still be freed. The attachment remains, empty, until weir_acl_detach. So nobody else
- * may retire the stream in the pool while it is attached.
+ * When the stream is destroyed while attached (aclrtDestroyStream, aclrtDestroyStreamForce, or with its context or
+ * device), weir hears of it before it happens, waits for the stream, takes the registration away and forgets the
+ * stream. Blocks that are still held stay valid and may still be freed. The attachment remains, empty, until
+ * weir_acl_detach. So nobody else may retire the stream in the pool while it is attached.
  *
  * WEIR_ERR_INVALID: NULL; the default stream has a handle too, see aclrtCtxGetCurrentDefaultStream. WEIR_ERR_BUSY:
  * the stream has an allocator already, weir's or another (if another was left behind by a stream that is gone,
- * aclrtAllocatorUnregister removes it). WEIR_ERR_NO_MEMORY, WEIR_ERR_UNSUPPORTED (this chip), WEIR_ERR_DEVICE. After a failure
- * nothing is registered. */
+ * aclrtAllocatorUnregister removes it). WEIR_ERR_NO_MEMORY, WEIR_ERR_UNSUPPORTED (this chip), WEIR_ERR_DEVICE. After a
+ * failure nothing is registered. */
 WEIR_API weir_status weir_acl_attach(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment);
 
 /* Waits for the stream, takes the registration away and lets go of the pool, which forgets the stream: handles from
- * weir_pool_stream for it end here, as with weir_stream_retire. A registration that somebody else has put in the place of weir's
- * is left alone. NULL is allowed. No executor may be running on the stream.
+ * weir_pool_stream for it end here, as with weir_stream_retire. A registration that somebody else has put in the place
+ * of weir's is left alone. NULL is allowed. No executor may be running on the stream.
  *
- * WEIR_ERR_BUSY: blocks that ACL got are not freed yet, or another thread is detaching or destroying the stream; nothing
- * has changed. (The graph engine keeps spans cached; it gives them back when the model is unloaded or the stream is
- * destroyed.) WEIR_ERR_DEVICE: the wait, or taking the registration away, failed; still attached, call again.
- * WEIR_ERR_INVALID: not an attachment. One that has been detached is recognised until 64 others have been.
- * A stream that is being destroyed must be gone before its attachment is detached. */
+ * WEIR_ERR_BUSY: blocks that ACL got are not freed yet, or another thread is detaching or destroying the stream;
+ * nothing has changed. (The graph engine keeps spans cached; it gives them back when the model is unloaded or the
+ * stream is destroyed.) WEIR_ERR_DEVICE: the wait, or taking the registration away, failed; still attached, call again.
+ * WEIR_ERR_INVALID: not an attachment. One that has been detached is recognised until 64 others have been. A stream
+ * that is being destroyed must be gone before its attachment is detached. */
 WEIR_API weir_status weir_acl_detach(weir_acl_attachment *attachment);
 
 /* An attachment without a registration, for who calls the pool instead of having ACL call it: the pool knows the
  * stream's context and hears of its end. Several pools may follow a stream, and another pool may be its allocator;
- * WEIR_ERR_BUSY: this pool is attached to it, or follows it, already. The rest is as with weir_acl_attach; weir_acl_detach ends it. */
+ * WEIR_ERR_BUSY: this pool is attached to it, or follows it, already. The rest is as with weir_acl_attach;
+ * weir_acl_detach ends it. */
 WEIR_API weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment);
 
 /* Changes before a stream of an attachment ends, so that a weir_stream that was looked up earlier may be of no use. */
@@ -134,17 +135,17 @@ typedef struct weir_acl_attachment_info {
 /* Copies figures of the moment. WEIR_ERR_INVALID: not an attachment. */
 WEIR_API weir_status weir_acl_attachment_get_info(weir_acl_attachment *attachment, weir_acl_attachment_info *info);
 
-/* How much to ask of a pool for `size` bytes that a kernel works on: rounded up to 32 and 32 more, because kernels may read
- * that far (aclrtMalloc and the reference's rule for programs that divide memory themselves, chapter 11-01); on
+/* How much to ask of a pool for `size` bytes that a kernel works on: rounded up to 32 and 32 more, because kernels may
+ * read that far (aclrtMalloc and the reference's rule for programs that divide memory themselves, chapter 11-01); on
  * Ascend950 rounded up only. Attachments do it by themselves. 0 for a size too large to round. */
 WEIR_API uint64_t weir_acl_block_bytes(uint64_t size);
 
 /* --- streams and hints --- */
 
-/* weir_pool_stream for an ACL stream whose end the caller announces with weir_stream_retire. NULL is the default stream of the calling thread's current context, so that two
- * threads with contexts of their own get two streams. Also remembers the stream's context, which has to be the
- * current one: with it the pool can record and wait on the stream from threads of another context.
- * WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE (no current context). */
+/* weir_pool_stream for an ACL stream whose end the caller announces with weir_stream_retire. NULL is the default stream
+ * of the calling thread's current context, so that two threads with contexts of their own get two streams. Also
+ * remembers the stream's context, which has to be the current one: with it the pool can record and wait on the stream
+ * from threads of another context. WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE (no current context). */
 WEIR_API weir_status weir_acl_stream(weir_pool *pool, void *acl_stream, weir_stream **stream);
 
 /* ACL calls that also tell the pool what they order (weir_stream_recorded and so on in weir/pool.h), so that memory is
@@ -164,8 +165,8 @@ WEIR_API weir_status weir_acl_destroy_event(weir_pool *pool, void *acl_event); /
 /* --- errors --- */
 
 /* The last ACL call by the calling thread, inside weir, that failed: its code, and a sentence such as
- * "aclrtMallocAlign32: 207001 ACL_ERROR_RT_MEMORY_ALLOCATION, out of memory"; 0 and "" if none has. The text stays until
- * the thread's next failure. weir_device_error of an ACL device gives the same. Either pointer may be NULL. */
+ * "aclrtMallocAlign32: 207001 ACL_ERROR_RT_MEMORY_ALLOCATION, out of memory"; 0 and "" if none has. The text stays
+ * until the thread's next failure. weir_device_error of an ACL device gives the same. Either pointer may be NULL. */
 WEIR_API weir_status weir_acl_error(int *acl_error, const char **text);
 
 /* "ACL_ERROR_RT_CONTEXT_NULL" for 107002, "ACL_ERROR_UNKNOWN" for a code that is not in the table. Never NULL. */

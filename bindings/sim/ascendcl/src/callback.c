@@ -4,13 +4,14 @@
  * function always blocks; it is run by the thread that calls aclrtProcessHostFunc when one is subscribed to the stream,
  * else by the runtime's own.
  *
- * A blocking one is a task that is held: once its stream has come to it, it goes to whoever runs it, and the stream goes
- * on when the function has returned. One that does not block is a kernel of no duration, which hands the function over
- * when virtual time reaches it; a recording in front of it says what it comes after.
+ * A blocking one is a task that is held: once its stream has come to it, it goes to whoever runs it, and the stream
+ * goes on when the function has returned. One that does not block is a kernel of no duration, which hands the function
+ * over when virtual time reaches it; a recording in front of it says what it comes after.
  *
- * Guarantee: functions of one family start in the order of their launches on the stream. What a function does is after everything
- * that was before it on its stream, and what follows a blocking one on its stream is after what it did; the auditor is
- * told so. None is lost silently: when there is nobody left to run it, the stream gets ACL_ERROR_RT_STREAM_NO_CB_REG.
+ * Guarantee: functions of one family start in the order of their launches on the stream. What a function does is after
+ * everything that was before it on its stream, and what follows a blocking one on its stream is after what it did; the
+ * auditor is told so. None is lost silently: when there is nobody left to run it, the stream gets
+ * ACL_ERROR_RT_STREAM_NO_CB_REG.
  */
 #include "report.h"
 
@@ -536,10 +537,11 @@ static aclError launch_host_func(aclrtStream handle, aclrtHostFunc fn, void *dat
     }
     if (stream->host_func == NULL) { /* the runtime's thread runs it */
         if (stream->report != NULL && stream->report != &by_runtime) {
-            return acl__fail(ACL_ERROR_RT_STREAM_SUBSCRIBE,
-                             "aclrtLaunchHostFunc: a thread of aclrtSubscribeReport is subscribed to stream %d; the two "
-                             "do not mix",
-                             stream->id);
+            return acl__fail(
+                ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                "aclrtLaunchHostFunc: a thread of aclrtSubscribeReport is subscribed to stream %d; the two "
+                "do not mix",
+                stream->id);
         }
         error = acl__engine_need();
         if (error != ACL_SUCCESS) {

@@ -2,9 +2,9 @@
  *
  * What is queued between begin and end runs as always, and a copy of each task is kept; executing the instance queues
  * copies of those. The vendor's capture only keeps them: there, what was captured has not run before the first
- * execution. Copies, sets, kernels without a hook for their end, blocking callbacks and host functions can be had again;
- * recordings of events may be left out. When anything else was captured, the order between streams for example, the
- * instance says so when it is executed, rather than leave it out.
+ * execution. Copies, sets, kernels without a hook for their end, blocking callbacks and host functions can be had
+ * again; recordings of events may be left out. When anything else was captured, the order between streams for example,
+ * the instance says so when it is executed, rather than leave it out.
  */
 #include "runtime.h"
 
@@ -225,9 +225,9 @@ ACL_EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
     }
     acl__lock();
     acl__capture **link = link_to(modelRI);
-    const aclError error =
-        link != NULL ? execute_locked(*link, stream)
-                     : acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "aclmdlRIExecuteAsync: %p is not a live instance", modelRI);
+    const aclError error = link != NULL ? execute_locked(*link, stream)
+                                        : acl__fail(ACL_ERROR_RT_INVALID_HANDLE,
+                                                    "aclmdlRIExecuteAsync: %p is not a live instance", modelRI);
     acl__unlock();
     return error;
 }

@@ -175,6 +175,7 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
                       read_number("SEED", 0, UINT64_MAX, &config->seed) && read_switch("AUDIT", &config->audit) &&
                       read_switch("STRICT", &config->strict) && read_switch("POOL_REUSE", &config->reuse_pools) &&
                       read_switch("PIN_DEFAULT_ALLOCATOR", &config->pin_default) &&
+                      read_switch("SPAN_CACHE", &config->span_cache) &&
                       read_switch("REFRESH_WEIGHTS", &config->refresh_weights) &&
                       read_size("MODEL_PAGE", &config->model_page_bytes) &&
                       read_size("PIN_LIMIT", &config->pin_limit_bytes) &&

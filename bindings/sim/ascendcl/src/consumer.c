@@ -6,7 +6,12 @@
  * found changed or gone, or when the stream is destroyed; who executes meanwhile keeps it until he is done.
  *
  * Of one piece: alloc, and at once the address, once; then free, once. A NULL from alloc makes the consumer synchronise
- * the stream and ask once more. The block means nothing here. The auditor hears of a piece behind alloc and before free.
+ * the stream, give back what it keeps, and ask once more. The block means nothing here. The auditor hears of a piece
+ * behind alloc and before free.
+ *
+ * With span_cache, models keep pieces that nobody needs any more for later requests of the same stream, as the vendor's
+ * engine does: the allocator then sees few requests, and its blocks come back when it has nothing left, when a model is
+ * unloaded, when its registration ends or its stream does.
  *
  * Locks: the table's, then the runtime's. A wrapper's mutex is taken with neither held, for the callbacks take both.
  */
@@ -16,10 +21,19 @@
 
 #include <stdlib.h>
 
+/* A piece that is kept. */
+typedef struct span {
+    struct span *next;
+    acl__piece piece;
+} span;
+
 struct acl__wrapper {
     acl__allocator allocator;
-    pthread_mutex_t mutex; /* of the callbacks */
-    uint32_t references;   /* the table's, and one for each execution; under the table's lock */
+    acl__stream *stream;
+    int32_t stream_id;
+    pthread_mutex_t mutex; /* of the callbacks and the spans */
+    span *spans;
+    uint32_t references; /* the table's, and one for each execution; under the table's lock */
     uint32_t executing;
 };
 
@@ -28,7 +42,7 @@ typedef struct entry {
     struct entry *next;
     acl__stream *stream;
     bool
-        pinned; /* an operator ran before any allocator was registered: the runtime's memory from then on */
+        pinned; /* an operator ran before there was a registration: the runtime's memory for good */
     acl__wrapper *wrapper;
 } entry;
 
@@ -37,15 +51,81 @@ static entry *entries;
 
 /* --- wrappers --- */
 
+static aclError lock_stream(const acl__stream *stream, int32_t id)
+{
+    acl__lock();
+    if (stream->live && stream->id == id) {
+        return ACL_SUCCESS;
+    }
+    acl__unlock();
+    return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT,
+                     "stream %d was destroyed while something executed on it", id);
+}
+
+/* A callback in C++ may throw, and what it throws is the caller's affair: the mutex must not stay locked on its way. */
+static void unlock(pthread_mutex_t *const *mutex)
+{
+    (void)pthread_mutex_unlock(*mutex);
+}
+#define HOLD(wrapper)                                                                              \
+    (void)pthread_mutex_lock(&(wrapper)->mutex);                                                   \
+    pthread_mutex_t *const held_ __attribute__((cleanup(unlock), unused)) = &(wrapper)->mutex
+
+static void hand_back(acl__wrapper *wrapper, aclrtAllocatorBlock block)
+{
+    HOLD(wrapper);
+    wrapper->allocator.free(wrapper->allocator.object, block);
+}
+
+/* The auditor hears of it first. */
+static void give_back(acl__wrapper *wrapper, acl__piece *piece, const char *tag)
+{
+    if (lock_stream(wrapper->stream, wrapper->stream_id) == ACL_SUCCESS) {
+        acl__announce_free(piece->address, wrapper->stream, tag);
+        acl__unlock();
+    }
+    piece->address = NULL;
+    hand_back(wrapper, piece->block);
+}
+
+static span *take_span(acl__wrapper *wrapper)
+{
+    (void)pthread_mutex_lock(&wrapper->mutex);
+    span *taken = wrapper->spans;
+    if (taken != NULL) {
+        wrapper->spans = taken->next;
+    }
+    (void)pthread_mutex_unlock(&wrapper->mutex);
+    return taken;
+}
+
+/* Gives back all that is kept. */
+static void recycle(acl__wrapper *wrapper)
+{
+    for (span *s = take_span(wrapper); s != NULL; s = take_span(wrapper)) {
+        acl__piece piece = s->piece;
+        free(s);
+        give_back(wrapper, &piece, "recycled");
+    }
+}
+
+/* Lets go of a reference that was taken under the table's lock, which is not held now. NULL is allowed. */
 static void wrapper_release(acl__wrapper *wrapper)
 {
-    if (wrapper != NULL && --wrapper->references == 0) {
+    if (wrapper == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&table_lock);
+    const bool last = --wrapper->references == 0;
+    (void)pthread_mutex_unlock(&table_lock);
+    if (last) {
+        recycle(wrapper);
         (void)pthread_mutex_destroy(&wrapper->mutex);
         free(wrapper);
     }
 }
 
-static acl__wrapper *wrapper_create(const acl__allocator *allocator)
+static acl__wrapper *wrapper_create(const acl__allocator *allocator, acl__stream *stream)
 {
     acl__wrapper *wrapper = calloc(1, sizeof *wrapper);
     if (wrapper != NULL && pthread_mutex_init(&wrapper->mutex, NULL) != 0) {
@@ -54,6 +134,8 @@ static acl__wrapper *wrapper_create(const acl__allocator *allocator)
     }
     if (wrapper != NULL) {
         wrapper->allocator = *allocator;
+        wrapper->stream = stream;
+        wrapper->stream_id = stream->id;
         wrapper->references = 1;
     }
     return wrapper;
@@ -88,26 +170,26 @@ static entry *entry_of(acl__stream *stream)
     return *link;
 }
 
-/* Makes the entry's wrapper that of the registration as it is now. */
-static aclError refresh(entry *e)
+/* Makes the entry's wrapper that of the registration as it is now; *old is the one that it was, to be released. */
+static aclError refresh(entry *e, acl__wrapper **old)
 {
     acl__allocator now;
     const bool registered = acl__allocator_of(e->stream, &now);
     if (e->wrapper != NULL && registered && same_allocator(&e->wrapper->allocator, &now)) {
         return ACL_SUCCESS;
     }
-    wrapper_release(e->wrapper);
-    e->wrapper = registered ? wrapper_create(&now) : NULL;
+    *old = e->wrapper;
+    e->wrapper = registered ? wrapper_create(&now, e->stream) : NULL;
     return registered && e->wrapper == NULL ? ACL_ERROR_BAD_ALLOC : ACL_SUCCESS;
 }
 
-static aclError choose(acl__supply *supply, acl__executor executor)
+static aclError choose(acl__supply *supply, acl__executor executor, acl__wrapper **old)
 {
     entry *e = entry_of(supply->stream);
     if (e == NULL) {
         return ACL_ERROR_BAD_ALLOC;
     }
-    const aclError error = e->pinned ? ACL_SUCCESS : refresh(e);
+    const aclError error = e->pinned ? ACL_SUCCESS : refresh(e, old);
     if (error != ACL_SUCCESS) {
         return error;
     }
@@ -145,44 +227,77 @@ static void watch_sharing(const acl__supply *supply)
 
 void acl__op_stream_ends(aclrtStream handle)
 {
+    acl__wrapper *wrapper = NULL;
     (void)pthread_mutex_lock(&table_lock);
     entry **link = link_of(handle);
     entry *gone = *link;
     if (gone != NULL) {
         *link = gone->next;
-        wrapper_release(gone->wrapper);
+        wrapper = gone->wrapper;
         free(gone);
     }
     (void)pthread_mutex_unlock(&table_lock);
+    if (wrapper != NULL) {
+        recycle(wrapper); /* now, also when an execution still holds it */
+        wrapper_release(wrapper);
+    }
 }
 
 void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *next)
 {
+    acl__wrapper *wrapper = NULL;
     (void)pthread_mutex_lock(&table_lock);
     const entry *e = *link_of(stream);
     if (e != NULL && e->wrapper != NULL &&
         (next == NULL || !same_allocator(&e->wrapper->allocator, next))) {
+        wrapper = e->wrapper;
+        wrapper->references++;
         acl__lock();
-        if (e->wrapper->executing > 0 || has_unfinished(e->stream)) {
+        if (wrapper->executing > 0 || has_unfinished(e->stream)) {
             acl__report_warning(
                 "an allocator was unregistered or replaced while its stream had unfinished work");
         }
         acl__unlock();
     }
     (void)pthread_mutex_unlock(&table_lock);
+    if (wrapper != NULL) {
+        recycle(wrapper);
+        wrapper_release(wrapper);
+    }
+}
+
+/* The next one after `last`, referenced; NULL at the end. */
+static acl__wrapper *next_with_spans(const acl__wrapper *last)
+{
+    acl__wrapper *found = NULL;
+    (void)pthread_mutex_lock(&table_lock);
+    bool behind = last == NULL;
+    for (const entry *e = entries; e != NULL && found == NULL; e = e->next) {
+        if (behind && e->wrapper != NULL) {
+            found = e->wrapper;
+            found->references++;
+        }
+        behind = behind || e->wrapper == last;
+    }
+    (void)pthread_mutex_unlock(&table_lock);
+    return found;
+}
+
+void acl__consumer_model_ends(void)
+{
+    for (acl__wrapper *w = next_with_spans(NULL); w != NULL;) {
+        recycle(w);
+        acl__wrapper *next = next_with_spans(w);
+        wrapper_release(w);
+        w = next;
+    }
 }
 
 /* --- supplies --- */
 
 aclError acl__supply_lock(const acl__supply *supply)
 {
-    acl__lock();
-    if (supply->stream->live && supply->stream->id == supply->stream_id) {
-        return ACL_SUCCESS;
-    }
-    acl__unlock();
-    return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT,
-                     "stream %d was destroyed while something executed on it", supply->stream_id);
+    return lock_stream(supply->stream, supply->stream_id);
 }
 
 static uint64_t page_of(acl__executor executor)
@@ -193,7 +308,8 @@ static uint64_t page_of(acl__executor executor)
 
 aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executor executor)
 {
-    *supply = (acl__supply){.page_bytes = page_of(executor)};
+    *supply = (acl__supply){.page_bytes = page_of(executor),
+                            .keeps = executor == ACL__MODEL && acl__rt.config.span_cache};
     acl__lock();
     aclError error = acl__stream_of(stream, &supply->stream);
     if (error == ACL_SUCCESS) {
@@ -203,8 +319,9 @@ aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executo
     if (error != ACL_SUCCESS || executor == ACL__MODEL_ONLY) {
         return error;
     }
+    acl__wrapper *old = NULL;
     (void)pthread_mutex_lock(&table_lock);
-    error = choose(supply, executor);
+    error = choose(supply, executor, &old);
     if (supply->wrapper != NULL) {
         acl__lock();
         watch_sharing(supply);
@@ -212,6 +329,7 @@ aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executo
         supply->wrapper->executing++;
     }
     (void)pthread_mutex_unlock(&table_lock);
+    wrapper_release(old);
     return error == ACL_SUCCESS
                ? error
                : acl__fail(error, "no host memory for the wrapper of an allocator");
@@ -224,8 +342,8 @@ void acl__supply_end(acl__supply *supply)
     }
     (void)pthread_mutex_lock(&table_lock);
     supply->wrapper->executing--;
-    wrapper_release(supply->wrapper);
     (void)pthread_mutex_unlock(&table_lock);
+    wrapper_release(supply->wrapper);
     supply->wrapper = NULL;
 }
 
@@ -255,15 +373,6 @@ static aclError wait(const acl__supply *supply)
 
 /* --- pieces of a registered allocator --- */
 
-/* A callback in C++ may throw, and what it throws is the caller's affair: the mutex must not stay locked on its way. */
-static void unlock(pthread_mutex_t *const *mutex)
-{
-    (void)pthread_mutex_unlock(*mutex);
-}
-#define HOLD(wrapper)                                                                              \
-    (void)pthread_mutex_lock(&(wrapper)->mutex);                                                   \
-    pthread_mutex_t *const held_ __attribute__((cleanup(unlock), unused)) = &(wrapper)->mutex
-
 /* One request to the callbacks; the address follows the block at once. */
 static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *piece)
 {
@@ -277,22 +386,56 @@ static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *p
     return piece->block != NULL;
 }
 
-static void hand_back(acl__wrapper *wrapper, aclrtAllocatorBlock block)
+/* The smallest span that serves, if it is no more than twice as large. */
+static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
 {
-    HOLD(wrapper);
-    wrapper->allocator.free(wrapper->allocator.object, block);
+    (void)pthread_mutex_lock(&wrapper->mutex);
+    span **best = NULL;
+    for (span **link = &wrapper->spans; *link != NULL; link = &(*link)->next) {
+        const uint64_t has = (*link)->piece.bytes;
+        if (has >= bytes && has / 2 <= bytes && (best == NULL || has < (*best)->piece.bytes)) {
+            best = link;
+        }
+    }
+    span *taken = best != NULL ? *best : NULL;
+    if (taken != NULL) {
+        *best = taken->next;
+        *piece = taken->piece;
+    }
+    (void)pthread_mutex_unlock(&wrapper->mutex);
+    free(taken);
+    return taken != NULL;
+}
+
+/* false: it cannot be kept. */
+static bool keep(const acl__supply *supply, acl__piece *piece)
+{
+    span *kept = supply->keeps ? malloc(sizeof *kept) : NULL;
+    if (kept == NULL) {
+        return false;
+    }
+    kept->piece = *piece;
+    piece->address = NULL;
+    (void)pthread_mutex_lock(&supply->wrapper->mutex);
+    kept->next = supply->wrapper->spans;
+    supply->wrapper->spans = kept;
+    (void)pthread_mutex_unlock(&supply->wrapper->mutex);
+    return true;
 }
 
 static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
                                 acl__piece *piece)
 {
     acl__piece taken = {NULL, NULL, bytes};
+    if (supply->keeps && hint == NULL && reuse(supply->wrapper, bytes, piece)) {
+        return ACL_SUCCESS;
+    }
     if (!ask(supply->wrapper, bytes, hint, &taken)) {
-        /* Nothing is cached here that could be recycled; the allocator may have blocks that wait for the stream. */
         const aclError waited = wait(supply);
         if (waited != ACL_SUCCESS) {
             return waited;
         }
+        recycle(supply->wrapper);
         if (!ask(supply->wrapper, bytes, hint, &taken)) {
             return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
                              "out of memory: the registered allocator has no %llu bytes for "
@@ -318,16 +461,6 @@ static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint,
         piece->address = NULL;
     }
     return error;
-}
-
-static void give_registered(acl__supply *supply, acl__piece *piece, const char *tag)
-{
-    if (acl__supply_lock(supply) == ACL_SUCCESS) {
-        acl__announce_free(piece->address, supply->stream, tag);
-        acl__unlock();
-    }
-    piece->address = NULL;
-    hand_back(supply->wrapper, piece->block);
 }
 
 /* --- pieces of the runtime's own memory --- */
@@ -357,6 +490,23 @@ static aclError give_own(acl__supply *supply, acl__piece *piece)
 
 /* --- both --- */
 
+/* What executions hold, whoever gave it: how good an allocator packs is seen against the most of it. */
+static _Atomic uint64_t held_bytes;
+static _Atomic uint64_t peak_bytes;
+
+static void count_taken(uint64_t bytes)
+{
+    const uint64_t held = atomic_fetch_add(&held_bytes, bytes) + bytes;
+    uint64_t peak = atomic_load(&peak_bytes);
+    while (held > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, held)) {
+    }
+}
+
+uint64_t acl__consumer_peak_bytes(void)
+{
+    return atomic_load(&peak_bytes);
+}
+
 aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
                           acl__piece *piece)
 {
@@ -367,8 +517,12 @@ aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const
                          (unsigned long long)bytes, tag);
     }
     const uint64_t rounded = (bytes + page - 1) / page * page;
-    return supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)
-                                   : take_own(supply, rounded, piece);
+    const aclError error = supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)
+                                                   : take_own(supply, rounded, piece);
+    if (error == ACL_SUCCESS) {
+        count_taken(rounded);
+    }
+    return error;
 }
 
 aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *tag)
@@ -376,10 +530,13 @@ aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *ta
     if (piece->address == NULL) {
         return ACL_SUCCESS;
     }
+    (void)atomic_fetch_sub(&held_bytes, piece->bytes);
     if (supply->wrapper == NULL) {
         return give_own(supply, piece);
     }
-    give_registered(supply, piece, tag);
+    if (!keep(supply, piece)) {
+        give_back(supply->wrapper, piece, tag);
+    }
     return ACL_SUCCESS;
 }
 

@@ -16,6 +16,7 @@ typedef struct acl__supply {
     int32_t stream_id;
     acl__wrapper *wrapper; /* NULL: the runtime's own memory */
     uint64_t page_bytes;   /* requests are rounded up to it; 1: exact */
+    bool keeps;            /* pieces that are given are kept for later requests */
 } acl__supply;
 
 typedef struct acl__piece {
@@ -44,6 +45,11 @@ aclError acl__supply_launch(const acl__supply *supply, const acl__kernel *kernel
 /* Takes the lock; an error when the stream was destroyed meanwhile, and then the lock is not held. */
 aclError acl__supply_lock(const acl__supply *supply);
 
+/* The most that all executions together have held at once. Needs no lock. */
+uint64_t acl__consumer_peak_bytes(void);
+
+/* A model is gone: what is kept for executions goes back. */
+void acl__consumer_model_ends(void);
 /* The registration of a stream is about to be replaced, or taken away when `next` is NULL. */
 void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *next);
 

@@ -1,6 +1,7 @@
 /* control.c: weir/ascendcl.h: what is asked of the runtime beyond ACL. */
 #include <weir/ascendcl.h>
 
+#include "consumer.h"
 #include "report.h"
 
 #include <stdlib.h>
@@ -167,7 +168,29 @@ ACL_EXPORT bool weir_ascendcl_finding(size_t index, char *text, size_t size)
     return found;
 }
 
+ACL_EXPORT const char *weir_ascendcl_finding_kind(size_t index)
+{
+    weir_sim_finding finding;
+    const bool found = acl__start() == ACL_SUCCESS && weir_sim_finding_at(acl__rt.sim, index, &finding);
+    return found ? weir_sim_finding_name(finding.kind) : "";
+}
+
 /* --- figures --- */
+
+ACL_EXPORT uint64_t weir_ascendcl_memory_calls(void)
+{
+    static const weir_device_call counted[] = {WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE, WEIR_CALL_VM_RESERVE,
+                                               WEIR_CALL_VM_RELEASE,   WEIR_CALL_VM_CREATE,   WEIR_CALL_VM_DESTROY,
+                                               WEIR_CALL_VM_MAP,       WEIR_CALL_VM_UNMAP};
+    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
+    uint64_t calls = 0;
+    if (acl__start() == ACL_SUCCESS && weir_sim_get_stats(acl__rt.sim, &stats) == WEIR_OK) {
+        for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++) {
+            calls += stats.calls[counted[i]];
+        }
+    }
+    return calls;
+}
 
 ACL_EXPORT uint64_t weir_ascendcl_calls(const char *function)
 {
@@ -201,6 +224,11 @@ ACL_EXPORT uint64_t weir_ascendcl_held_bytes(int32_t device)
 ACL_EXPORT uint64_t weir_ascendcl_peak_bytes(int32_t device)
 {
     return figure_of(device, true);
+}
+
+ACL_EXPORT uint64_t weir_ascendcl_tensor_peak_bytes(void)
+{
+    return acl__consumer_peak_bytes();
 }
 
 ACL_EXPORT void weir_ascendcl_report(FILE *file)

@@ -42,7 +42,8 @@ static aclError check_rectangle(const rectangle *r, aclrtMemcpyKind kind, const 
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: not for kind %d", name, (int)kind);
     }
     if (r->to_pitch > MOST_PITCH || r->from_pitch > MOST_PITCH) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: pitches of %zu and %zu bytes", name, r->to_pitch, r->from_pitch);
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: pitches of %zu and %zu bytes", name, r->to_pitch,
+                         r->from_pitch);
     }
     if (r->height > MOST_ROWS || r->width > MOST_WIDTH) {
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu rows of %zu bytes are more than %d by %d", name,
@@ -54,8 +55,8 @@ static aclError check_rectangle(const rectangle *r, aclrtMemcpyKind kind, const 
 /* Whether the device's side of a rectangle is there from its first byte to its last. */
 static bool is_there(const void *start, size_t pitch, const rectangle *r)
 {
-    return !is_device(start) || weir_sim_bytes(acl__rt.sim, (uint64_t)(uintptr_t)start,
-                                               pitch * (r->height - 1) + r->width) != NULL;
+    return !is_device(start) ||
+           weir_sim_bytes(acl__rt.sim, (uint64_t)(uintptr_t)start, pitch * (r->height - 1) + r->width) != NULL;
 }
 
 static aclError check_sides(const rectangle *r, const char *name)
@@ -85,8 +86,8 @@ static aclError rectangle_now(const rectangle *r, const char *name)
     return error;
 }
 
-ACL_EXPORT aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
-                                  size_t height, aclrtMemcpyKind kind)
+ACL_EXPORT aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+                                  aclrtMemcpyKind kind)
 {
     static const char name[] = "aclrtMemcpy2d";
     ACL_ENTER(aclrtMemcpy2d);
@@ -182,8 +183,8 @@ static aclError check_batch(const batch *b)
     }
     for (size_t i = 0; i < b->count; i++) {
         if (b->to_sizes[i] < b->sizes[i]) {
-            return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: piece %zu has %zu bytes for a destination of %zu", b->name, i,
-                             b->sizes[i], b->to_sizes[i]);
+            return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: piece %zu has %zu bytes for a destination of %zu", b->name,
+                             i, b->sizes[i], b->to_sizes[i]);
         }
     }
     if (b->attribute_count == 0 || b->attribute_count > b->count || b->first_pieces[0] != 0) {
@@ -198,9 +199,10 @@ static aclError check_batch(const batch *b)
     }
     for (size_t i = 1; i < b->attribute_count; i++) {
         if (b->first_pieces[i] <= b->first_pieces[i - 1] || b->first_pieces[i] >= b->count) {
-            return acl__fail(ACL_ERROR_RT_PARAM_INVALID,
-                             "%s: attribute %zu begins with piece %zu, which is not after the one before or not a piece",
-                             b->name, i, b->first_pieces[i]);
+            return acl__fail(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "%s: attribute %zu begins with piece %zu, which is not after the one before or not a piece", b->name, i,
+                b->first_pieces[i]);
         }
     }
     return ACL_SUCCESS;
@@ -283,8 +285,8 @@ ACL_EXPORT aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs,
                                      size_t *failIndex)
 {
     ACL_ENTER(aclrtMemcpyBatch);
-    const batch b = {dsts,         destMaxs, srcs,      sizes,             numBatches, attrs,
-                     attrsIndexes, numAttrs, failIndex, "aclrtMemcpyBatch"};
+    const batch b = {dsts,  destMaxs,     srcs,     sizes,     numBatches,
+                     attrs, attrsIndexes, numAttrs, failIndex, "aclrtMemcpyBatch"};
     bool nothing = false;
     aclError error = begin_batch(&b, &nothing);
     if (nothing || error != ACL_SUCCESS) {
@@ -304,13 +306,13 @@ ACL_EXPORT aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs,
     return error;
 }
 
-ACL_EXPORT aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
-                                          size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
-                                          size_t numAttrs, size_t *failIndex, aclrtStream stream_handle)
+ACL_EXPORT aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
+                                          aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs,
+                                          size_t *failIndex, aclrtStream stream_handle)
 {
     ACL_ENTER(aclrtMemcpyBatchAsync);
-    const batch b = {dsts,         destMaxs, srcs,      sizes,                  numBatches, attrs,
-                     attrsIndexes, numAttrs, failIndex, "aclrtMemcpyBatchAsync"};
+    const batch b = {dsts,  destMaxs,     srcs,     sizes,     numBatches,
+                     attrs, attrsIndexes, numAttrs, failIndex, "aclrtMemcpyBatchAsync"};
     bool nothing = false;
     aclError error = begin_batch(&b, &nothing);
     if (nothing || error != ACL_SUCCESS) {
@@ -354,13 +356,13 @@ static aclError check_words(const void *to, size_t bytes)
     if (is_device(to)) {
         return weir_sim_bytes(acl__rt.sim, (uint64_t)(uintptr_t)to, bytes) != NULL
                    ? ACL_SUCCESS
-                   : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemsetD32: %zu bytes from %p are not all device memory",
-                               bytes, to);
+                   : acl__fail(ACL_ERROR_RT_PARAM_INVALID,
+                               "aclrtMemsetD32: %zu bytes from %p are not all device memory", bytes, to);
     }
     return acl__is_pinned(to, bytes)
                ? ACL_SUCCESS
-               : acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemsetD32: %p is neither device memory nor pinned host memory",
-                           to);
+               : acl__fail(ACL_ERROR_INVALID_PARAM,
+                           "aclrtMemsetD32: %p is neither device memory nor pinned host memory", to);
 }
 
 ACL_EXPORT aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)

@@ -1,8 +1,8 @@
 /* error.c: what went wrong: a thread's last error, sentences about it, and tasks that failed on the device.
  *
  * Every failing call notes its code and a sentence for its thread. A task that fails on a device is kept until the
- * user's exception callback has been told of it: on the runtime's thread, or before the synchronisation that reports the
- * error returns, whichever comes first. Nothing is kept while there is no such callback.
+ * user's exception callback has been told of it: on the runtime's thread, or before the synchronisation that reports
+ * the error returns, whichever comes first. Nothing is kept while there is no such callback.
  */
 #include "runtime.h"
 
@@ -116,7 +116,7 @@ static struct {
     pthread_cond_t told;
     bool posted;
     acl__job job;
-    _Atomic uint32_t left; /* not told yet, or in the callback */
+    _Atomic uint32_t left;         /* not told yet, or in the callback */
     aclError faults[ACL__DEVICES]; /* of the device's latest failed task */
 } exceptions = {.last = &exceptions.first, .told = PTHREAD_COND_INITIALIZER};
 

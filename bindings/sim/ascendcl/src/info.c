@@ -106,8 +106,8 @@ ACL_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int
     case ACL_DEV_ATTR_MAINBOARD_ID:
     case ACL_DEV_ATTR_HD_CONNECT_TYPE:
     case ACL_DEV_ATTR_DEVICE_FORM_FACTOR:
-        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtGetDeviceInfo: the simulated device has no attribute %d",
-                         (int)attr);
+        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                         "aclrtGetDeviceInfo: the simulated device has no attribute %d", (int)attr);
     default:
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtGetDeviceInfo: there is no attribute %d", (int)attr);
     }

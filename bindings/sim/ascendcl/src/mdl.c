@@ -1,6 +1,7 @@
 /* mdl.c: models: a file that is a network in ncnn's text form, loaded, described, unloaded. */
 #include "mdl.h"
 
+#include "consumer.h"
 #include "tensor.h"
 
 #include <stdio.h>
@@ -187,6 +188,9 @@ ACL_EXPORT aclError aclmdlUnload(uint32_t modelId)
         release_locked(gone);
     }
     acl__unlock();
+    if (gone != NULL) {
+        acl__consumer_model_ends();
+    }
     return gone != NULL ? ACL_SUCCESS
                         : acl__fail((aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID,
                                     "aclmdlUnload: no model has the id %u", (unsigned)modelId);

@@ -4,9 +4,9 @@
  * until it finds what it waits for. A mark goes with each write and each record: a recording on the stream of whoever
  * gave it. The stream that waited joins the recording, which gives it the right time, and the auditor the order.
  *
- * Guarantee: a wait ends at the virtual time of the write or record that ends it, or when its stream gets there, if that
- * is later. A word that something else has written, a copy for example, ends a wait as well, but says nothing about
- * order. Cost: a wait that is held is asked again after each change anywhere; a written word keeps a few words of host
+ * Guarantee: a wait ends at the virtual time of the write or record that ends it, or when its stream gets there, if
+ * that is later. A word that something else has written, a copy for example, ends a wait as well, but says nothing
+ * about order. Cost: a wait that is held is asked again after each change anywhere; a written word keeps a few words of host
  * memory until its device memory is gone.
  */
 #include "runtime.h"
@@ -477,8 +477,7 @@ static aclError notify_record_locked(aclrtNotify handle, aclrtStream stream_hand
     }
     n->references++;
     *r = (notify_record){.notify = n, .mark = m};
-    const acl__kernel kernel = {
-        .tag = "notify record", .compute = notify_set_now, .end = notify_record_end, .ctx = r};
+    const acl__kernel kernel = {.tag = "notify record", .compute = notify_set_now, .end = notify_record_end, .ctx = r};
     return acl__launch(stream, &kernel);
 }
 

@@ -106,7 +106,7 @@ static double load_any(aclDataType type, const void *at, int64_t i)
         int32_t i32;
         int64_t i64;
         double f64;
-    } v;
+    } v = {.i64 = 0};
     if (is_float(type)) {
         return load(type, at, i);
     }

@@ -573,12 +573,18 @@ static bool cut_out(pool *p, uint64_t start, uint64_t end)
     return s->range.end == end || split(p, s, end) != NULL;
 }
 
-static void give_up_window(pool *p, uint64_t start, uint64_t end)
+static void empty_window(pool *p, uint64_t start, uint64_t end)
 {
     for (segment *s = segment_at(p, start); s != NULL && s->range.start < end; s = next_segment(s)) {
         if (s->state == FREE) {
             (void)pages_empty(p, s, s->range.start, s->range.end);
         }
+    }
+}
+
+static void join_window(pool *p, uint64_t start, uint64_t end)
+{
+    for (segment *s = segment_at(p, start); s != NULL && s->range.start < end; s = next_segment(s)) {
         s = coalesce(p, s);
     }
 }
@@ -598,7 +604,7 @@ static segment *take_window(pool *p, uint64_t start, uint64_t size, weir_status 
         }
     }
     if (*status != WEIR_OK) {
-        give_up_window(p, start, end);
+        empty_window(p, start, end);
         return NULL;
     }
     segment *first = segment_at(p, start);
@@ -614,14 +620,17 @@ static segment *take_window(pool *p, uint64_t start, uint64_t size, weir_status 
     return first;
 }
 
-/* Idle memory that lies elsewhere makes room, so that what the pool holds does not grow by `missing`. */
+/* Idle memory that lies elsewhere makes room, so that what the pool holds does not grow by what is missing. What is not
+ * over yet is waited for only when the pool would hold more than ever. */
 static void move_idle(pool *p, const window *w, uint64_t size, const acl__line *line)
 {
     choice c = {w->start, w->start + size, line, LOOK};
-    uint64_t left = w->missing - release(p, w->missing, &c);
-    if (left > 0 && p->reserved + left > p->reserved_ever) {
+    const uint64_t left = w->missing - release(p, w->missing, &c);
+    const uint64_t then = p->reserved + w->missing;
+    if (left > 0 && then > p->reserved_ever) {
+        const uint64_t above = then - p->reserved_ever;
         c.how = WAIT;
-        (void)release(p, left, &c);
+        (void)release(p, left < above ? left : above, &c);
     }
 }
 
@@ -638,23 +647,35 @@ static bool make_room(pool *p, const window *w, uint64_t size, uint64_t bytes)
     return acl__rt.config.reuse_pools && release(p, bytes, &c) > 0;
 }
 
-static segment *grow(pool *p, uint64_t size, const acl__line *line, weir_status *status)
+/* The window made a segment, with idle memory moved and room made as it takes. NULL: it cannot be had. */
+static segment *grow_into(pool *p, const window *w, uint64_t size, const acl__line *line, weir_status *status)
 {
+    move_idle(p, w, size, line);
+    if (lacking(p, w->missing) > 0) {
+        (void)make_room(p, w, size, lacking(p, w->missing));
+    }
+    segment *s = lacking(p, w->missing) == 0 ? take_window(p, w->start, size, status) : NULL;
+    if (s == NULL && *status == WEIR_ERR_NO_MEMORY && make_room(p, w, size, w->missing) &&
+        lacking(p, w->missing) == 0) {
+        s = take_window(p, w->start, size, status);
+    }
+    return s;
+}
+
+static segment *grow(pool *p, uint64_t size, const acl__line *line)
+{
+    weir_status status = WEIR_ERR_NO_MEMORY;
     window w = find_window(p, size, line);
-    *status = WEIR_ERR_NO_MEMORY;
-    if (w.span == NULL && p->used + size <= p->most && span_add(p, size > p->most ? size : p->most) == WEIR_OK) {
+    if (w.span == NULL && p->used + size <= p->most && span_add(p, p->most) == WEIR_OK) {
         w = find_window(p, size, line);
     }
     if (w.span == NULL) {
         return NULL;
     }
-    move_idle(p, &w, size, line);
-    if (lacking(p, w.missing) > 0) {
-        (void)make_room(p, &w, size, lacking(p, w.missing));
-    }
-    segment *s = lacking(p, w.missing) == 0 ? take_window(p, w.start, size, status) : NULL;
-    if (s == NULL && *status == WEIR_ERR_NO_MEMORY && make_room(p, &w, size, w.missing)) {
-        s = lacking(p, w.missing) == 0 ? take_window(p, w.start, size, status) : NULL;
+    /* What sticks out of the window is idle memory like any other. */
+    segment *s = cut_out(p, w.start, w.start + size) ? grow_into(p, &w, size, line, &status) : NULL;
+    if (s == NULL) {
+        join_window(p, w.start, w.start + size);
     }
     count_reserved(p);
     return s;
@@ -730,10 +751,9 @@ static aclError exhausted(const pool *p, uint64_t size)
 /* A CACHED segment of at least `size` that the stream may have from now on. */
 static segment *obtain(pool *p, uint64_t size, acl__line *line)
 {
-    weir_status status = WEIR_OK;
     segment *s = find_cached(p, size, line);
     if (s == NULL) {
-        return grow(p, size, line, &status);
+        return grow(p, size, line);
     }
     return size_of(s) == size || split(p, s, s->range.start + size) != NULL ? s : NULL;
 }

@@ -18,8 +18,8 @@
  *     pages           huge_first (default), huge, small
  *     report          0: do not print why memory ran out; 1 (default): on stderr, once for each device
  *
- * Pools live as long as the process: blocks may be freed by whatever static object goes last. Streams are ACL's handles;
- * NULL is the default stream of the calling thread's context. A stream that is destroyed is noticed.
+ * Pools live as long as the process: blocks may be freed by whatever static object goes last. Streams are ACL's
+ * handles; NULL is the default stream of the calling thread's context. A stream that is destroyed is noticed.
  *
  * Thread safety: every function may be called from any thread, except weir_torch_shutdown.
  */
@@ -33,12 +33,13 @@
 extern "C" {
 #endif
 
-/* A block of `size` bytes for work on `stream` of `device`, at a multiple of 512. NULL: size 0, no such device, settings
- * that cannot be read, or out of memory; weir_torch_report has the reason. */
+/* A block of `size` bytes for work on `stream` of `device`, at a multiple of 512. NULL: size 0, no such device,
+ * settings that cannot be read, or out of memory; weir_torch_report has the reason. */
 WEIR_API void *weir_torch_alloc(size_t size, int device, void *stream);
 
-/* Gives a block back in the order of `stream`, which need not be the one it was allocated on: that stream is then waited for as
- * well. NULL is allowed. An address that is not a block of the device is reported on stderr and otherwise ignored. */
+/* Gives a block back in the order of `stream`, which need not be the one it was allocated on: that stream is then
+ * waited for as well. NULL is allowed. An address that is not a block of the device is reported on stderr and otherwise
+ * ignored. */
 WEIR_API void weir_torch_free(void *ptr, size_t size, int device, void *stream);
 
 /* `stream` also uses the block, until it is freed (Tensor.record_stream). */
@@ -50,8 +51,8 @@ WEIR_API void weir_torch_erase_stream(void *ptr, void *stream);
  * WEIR_ERR_BUSY: a pool exists already. */
 WEIR_API weir_status weir_torch_configure(const char *settings);
 
-/* Returns idle memory until no more than `keep_bytes` are reserved, waiting for streams (torch.npu.empty_cache). device -1:
- * all. *released may be NULL. */
+/* Returns idle memory until no more than `keep_bytes` are reserved, waiting for streams (torch.npu.empty_cache). device
+ * -1: all. *released may be NULL. */
 WEIR_API weir_status weir_torch_trim(int device, uint64_t keep_bytes, uint64_t *released);
 
 /* Most that the device's pool may reserve, as a fraction of the device's memory; 0 = no limit. */
@@ -64,9 +65,9 @@ WEIR_API weir_status weir_torch_stats(int device, weir_stats *stats);
  * length it takes. Empty if nothing has failed. */
 WEIR_API size_t weir_torch_report(int device, char *text, size_t size);
 
-/* Ends every pool, with whatever blocks are live; the next alloc makes new ones. For programs that end ACL themselves and
- * want nothing left. No other call may be under way. WEIR_ERR_DEVICE: a stream could not be waited for, and its device's
- * pool is still there; call again. */
+/* Ends every pool, with whatever blocks are live; the next alloc makes new ones. For programs that end ACL themselves
+ * and want nothing left. No other call may be under way. WEIR_ERR_DEVICE: a stream could not be waited for, and its
+ * device's pool is still there; call again. */
 WEIR_API weir_status weir_torch_shutdown(void);
 
 #ifdef __cplusplus

@@ -45,8 +45,8 @@ typedef struct weir_ascendcl_kernel {
 
 #define WEIR_ASCENDCL_KERNEL_INIT WEIR_STRUCT_INIT(weir_ascendcl_kernel)
 
-/* Queues a kernel on a stream, NULL being the default one. 100000: no kernel, ranges without an address, or members that
- * this library does not know; else what any call on a stream returns. */
+/* Queues a kernel on a stream, NULL being the default one. 100000: no kernel, a count of ranges without ranges, or
+ * members that this library does not know (then `end` is not called); else what any call on a stream returns. */
 ACL_FUNC_VISIBILITY aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl_kernel *kernel);
 
 /* --- virtual time --- */
@@ -62,24 +62,34 @@ ACL_FUNC_VISIBILITY void weir_ascendcl_advance(uint64_t ns);
 /* What an allocator of the program's does with device memory: it hands out a block, in the order of a stream (NULL: the
  * default one), or gets one back, named by its first address. The executors announce what they get from a registered
  * allocator themselves. */
-ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_alloc(const void *address, size_t size, aclrtStream stream,
-                                                       const char *tag);
-ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_free(const void *address, aclrtStream stream, const char *tag);
+ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_alloc(const void *address, size_t size,
+                                                       aclrtStream stream, const char *tag);
+ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_free(const void *address, aclrtStream stream,
+                                                      const char *tag);
 
 /* How many findings of one kind, "early_reuse" for example (the names are in the simulator's sim.h), there are; NULL =
  * of all kinds; 0 for a kind that there is not. */
 ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_finding_count(const char *kind);
-/* The sentence of the i-th finding, cut to fit `size` bytes with its final 0; false past the end, and then *text is "". */
+/* The sentence of the i-th finding that was kept, cut to fit `size` bytes with its final 0; false past the end, and
+ * then *text is "". `text` may be NULL when `size` is 0. */
 ACL_FUNC_VISIBILITY bool weir_ascendcl_finding(size_t index, char *text, size_t size);
+/* Its kind, "early_reuse" for example; "" past the end. Never NULL. */
+ACL_FUNC_VISIBILITY const char *weir_ascendcl_finding_kind(size_t index);
 
 /* --- figures --- */
 
 /* How often a function was called, failures included; NULL = all together; 0 for a name that is none. */
 ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_calls(const char *function);
+/* How often device memory or addresses for it were taken, given back, mapped or unmapped, by the program or inside the
+ * runtime; failures included. */
+ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_memory_calls(void);
 /* Memory of a device that is allocated now, and the most that was, in bytes of whole pages; 0 for a device that there is
  * not. */
 ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_held_bytes(int32_t device);
 ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_peak_bytes(int32_t device);
+/* The most that operators and models have held at once in workspaces and intermediate tensors, whoever gave it to them: what
+ * an allocator's peak is to be compared with. */
+ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_tensor_peak_bytes(void);
 /* Writes what aclFinalize would print. NULL is allowed and writes nothing. */
 ACL_FUNC_VISIBILITY void weir_ascendcl_report(FILE *file);
 
