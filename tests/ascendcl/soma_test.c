@@ -202,7 +202,7 @@ static void requests_are_checked(void **unused)
     acl_ok(aclrtMemPoolMallocAsync(&p, 0, pool, a));
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&p, 1, &p, a));
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&p, 8 * MIB + 1, pool, a));
-    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&p, SIZE_MAX, pool, a));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolMallocAsync(&p, SIZE_MAX, pool, a));
     assert_ptr_equal(p, (void *)1);
     assert_int_equal(reserved(pool), 0);
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolFreeAsync(NULL, a));
