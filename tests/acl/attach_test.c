@@ -462,6 +462,35 @@ static void test_context_destroyed_first(void **state)
     end_world(&w);
 }
 
+/* The runtime takes everything away; weir finds out, and says so, and touches nothing that is gone. */
+static void test_device_reset_by_force_first(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment[2] = { NULL, NULL };
+    struct registration r[2];
+    void *held[2];
+    for (int i = 0; i < 2; i++) {
+        ok(weir_acl_attach(w.pool, w.stream[i], &attachment[i]));
+        r[i] = registration_of(w.stream[i]);
+        held[i] = r[i].alloc(r[i].object, 3 * MIB);
+        acl_ok(aclrtMemsetAsync(r[i].address(held[i]), 3 * MIB, 1, 3 * MIB, w.stream[i]));
+    }
+    acl_ok(aclrtResetDeviceForce(0));
+    struct registration none;
+    for (int i = 0; i < 2; i++) {
+        assert_false(read_registration(w.stream[i], &none));
+        assert_null(r[i].alloc(r[i].object, 1000));
+        r[i].free(r[i].object, held[i]);
+        assert_int_equal(live_of(attachment[i]), 0);
+        ok(weir_acl_detach(attachment[i]));
+    }
+    const weir_status status = weir_pool_destroy(w.pool);
+    assert_true(status == WEIR_OK || status == WEIR_ERR_DEVICE); /* the memory it had is gone already */
+    weir_device_destroy(w.device);
+    (void)aclrtResetDevice(0);
+}
+
 static void test_followers(void **state)
 {
     (void)state;
@@ -553,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_a_handle_that_comes_again_is_a_new_stream),
         cmocka_unit_test(test_a_foreign_registration_is_left_alone),
         cmocka_unit_test(test_context_destroyed_first),
+        cmocka_unit_test(test_device_reset_by_force_first),
         cmocka_unit_test(test_followers),
         cmocka_unit_test(test_two_devices),
     };

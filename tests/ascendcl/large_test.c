@@ -69,6 +69,8 @@ static void every_kind_of_memory_is_64_bits_wide(void **unused)
 
 int main(void)
 {
+    acl_environment("CAPACITY", "16GiB"); /* the simulator takes twenty times as many addresses */
+    acl_environment("DEVICES", "1");
     acl_environment("EXIT_CODE", "3");
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_of_memory_is_64_bits_wide)};
     return cmocka_run_group_tests(tests, NULL, NULL);

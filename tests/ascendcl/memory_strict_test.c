@@ -66,6 +66,25 @@ static void one_call_pins_so_much_and_no_more(void **unused)
     assert_int_equal(munmap(large, 32 * MIB), 0);
 }
 
+/* 20 MiB in all: see main. */
+static void the_host_has_so_much_and_no_more(void **unused)
+{
+    (void)unused;
+    const aclrtPhysicalMemProp prop = {.memAttr = ACL_DDR_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_HOST}};
+    aclrtDrvMemHandle handle = NULL, more = NULL;
+    void *p = NULL, *q = NULL;
+    acl_ok(aclrtMallocHost(&p, 8 * MIB));
+    acl_ok(aclrtMallocHost(&q, 8 * MIB));
+    acl_ok(aclrtMallocPhysical(&handle, 4 * MIB, &prop, 0));
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocPhysical(&more, 2 * MIB, &prop, 0));
+    acl_ok(aclrtFreeHost(q));
+    acl_ok(aclrtMallocPhysical(&more, 8 * MIB, &prop, 0));
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocHost(&q, 1));
+    acl_ok(aclrtFreePhysical(more));
+    acl_ok(aclrtFreePhysical(handle));
+    acl_ok(aclrtFreeHost(p));
+}
+
 static void set_aside_options_are_refused(void **unused)
 {
     (void)unused;
@@ -137,12 +156,14 @@ int main(void)
     acl_environment("STRICT", "1");
     acl_environment("PIN_PAGE", "64KiB");
     acl_environment("PIN_LIMIT", "8MiB");
+    acl_environment("HOST_CAPACITY", "20MiB");
     acl_environment("POOL_REUSE", "0");
     acl_environment("EXIT_CODE", "3");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_multiples_of_the_granularity),
         cmocka_unit_test(a_page_is_64_kib),
         cmocka_unit_test(one_call_pins_so_much_and_no_more),
+        cmocka_unit_test(the_host_has_so_much_and_no_more),
         cmocka_unit_test(set_aside_options_are_refused),
         cmocka_unit_test(pools_are_strict_too),
         cmocka_unit_test(without_reuse_memory_waits_to_be_trimmed),

@@ -202,7 +202,7 @@ static void requests_are_checked(void **unused)
     acl_ok(aclrtMemPoolMallocAsync(&p, 0, pool, a));
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&p, 1, &p, a));
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&p, 8 * MIB + 1, pool, a));
-    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&p, SIZE_MAX, pool, a));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolMallocAsync(&p, SIZE_MAX, pool, a));
     assert_ptr_equal(p, (void *)1);
     assert_int_equal(reserved(pool), 0);
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolFreeAsync(NULL, a));
@@ -450,6 +450,30 @@ static void the_freeing_stream_decides(void **unused)
     give(r, b);
     finish();
     acl_ok(aclrtDestroyEvent(event));
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+/* Allocated on one stream and freed, unused, on another that knows nothing of it: what the first did there before may not
+ * be over when the second is. */
+static void an_unordered_free_waits_for_both(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    void *q = NULL;
+    keep_busy(a);
+    char *p = take(pool, 2 * MIB, a);
+    give(p, a);
+    acl_ok(aclrtMemPoolMallocAsync(&q, 2 * MIB, pool, a));
+    assert_ptr_equal(p, q);
+    acl_ok(aclrtMemPoolFreeAsync(q, b));
+    char *r = take(pool, 2 * MIB, b);
+    assert_ptr_not_equal(r, q);
+    char *s = take(pool, 2 * MIB, a); /* nor is it the first's again: the second was last */
+    assert_ptr_not_equal(s, q);
+    give(r, b);
+    give(s, a);
+    finish();
+    assert_int_equal(reserved(pool), 0);
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
@@ -732,6 +756,7 @@ int main(void)
         cmocka_unit_test(completed_work_is_an_opportunity),
         cmocka_unit_test(a_wait_is_put_in),
         cmocka_unit_test(the_freeing_stream_decides),
+        cmocka_unit_test(an_unordered_free_waits_for_both),
         cmocka_unit_test(the_threshold_decides_at_a_synchronisation),
         cmocka_unit_test(a_synchronisation_releases_only_what_is_complete),
         cmocka_unit_test(trimming_outranks_the_threshold),

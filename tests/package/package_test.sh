@@ -17,8 +17,8 @@ quietly "$CMAKE" --install "$build_dir" --prefix "$scratch/first"
 prefix=$scratch/moved/here
 mkdir "$scratch/moved"
 mv "$scratch/first" "$prefix"
-for file in include/weir/weir.h include/weir/caching.h include/weir/sim.h "$libdir/pkgconfig/weir.pc" \
-    "$libdir/cmake/weir/weirConfig.cmake"; do
+for file in include/weir/weir.h include/weir/caching.h include/weir/sim.h include/weir/mstx.h "$libdir/pkgconfig/weir.pc" \
+    "$libdir/cmake/weir/weirConfig.cmake" "$libdir/weir/libweir_mstx_check.so" "$libdir/weir/libms_tools_ext.so"; do
     [ -e "$prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
 done
 acl=OFF
@@ -40,6 +40,10 @@ quietly "$CMAKE" --build "$scratch/cmake"
 run "$scratch/cmake/user_c"
 [ $cxx = OFF ] || run "$scratch/cmake/user_cxx"
 [ $acl = OFF ] || run "$scratch/cmake/user_acl"
+
+echo "a tool"
+MSTX_INJECTION_PATH=$prefix/$libdir/weir/libweir_mstx_check.so WEIR_MSTX_CHECK_EXIT=1 run "$scratch/cmake/user_c"
+grep -q 'heaps and 1 regions announced, 0 findings' "$scratch/log" || { cat "$scratch/log" >&2; exit 1; }
 
 echo "pkg-config"
 export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig

@@ -500,6 +500,9 @@ static aclError launch_report(aclrtStream handle, aclrtCallback fn, void *data, 
     if (error != ACL_SUCCESS) {
         return error;
     }
+    if (fn == NULL) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtLaunchCallback: fn is NULL");
+    }
     if (stream->report == &by_runtime) {
         return acl__fail(ACL_ERROR_RT_STREAM_SUBSCRIBE,
                          "aclrtLaunchCallback: stream %d has host functions of aclrtLaunchHostFunc; the two do not mix",
@@ -518,9 +521,6 @@ ACL_EXPORT aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtC
     ACL_ENTER(aclrtLaunchCallback);
     if (blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtLaunchCallback: %d is no block type", (int)blockType);
-    }
-    if (fn == NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtLaunchCallback: fn is NULL");
     }
     acl__lock();
     const aclError error = launch_report(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);

@@ -32,6 +32,7 @@ typedef struct pinned {
 } pinned;
 
 static pinned *given_back;
+static uint64_t taken_bytes;
 
 static uint64_t address_of(const void *pointer)
 {
@@ -42,6 +43,21 @@ static void pay(uint64_t bytes, uint64_t ns_per_mib)
 {
     const uint64_t mib = (bytes + (1 << 20) - 1) >> 20;
     weir_sim_advance(acl__rt.sim, ns_per_mib == 0 || mib < UINT64_MAX / ns_per_mib ? mib * ns_per_mib : UINT64_MAX);
+}
+
+bool acl__host_take(uint64_t bytes)
+{
+    const uint64_t most = acl__rt.config.host_bytes != 0 ? acl__rt.config.host_bytes : UINT64_MAX / 2;
+    if (taken_bytes > most || bytes > most - taken_bytes) {
+        return false;
+    }
+    taken_bytes += bytes;
+    return true;
+}
+
+void acl__host_give(uint64_t bytes)
+{
+    taken_bytes -= bytes;
 }
 
 /* --- real memory --- */
@@ -191,8 +207,9 @@ static aclError pin(uint64_t size, int32_t device, const char *name, void **poin
     if (is_above_limit(size)) {
         return too_much(name, size);
     }
-    pinned *p = size <= SIZE_MAX / 2 ? calloc(1, sizeof *p) : NULL;
-    const uint64_t bytes = (size + page - 1) / page * page;
+    const uint64_t bytes = size <= SIZE_MAX / 2 ? (size + page - 1) / page * page : UINT64_MAX;
+    const bool fits = acl__host_take(bytes);
+    pinned *p = fits ? calloc(1, sizeof *p) : NULL;
     void *start = p != NULL ? map_pages(bytes, alignment()) : NULL;
     acl__range *range =
         start != NULL ? acl__range_add(&acl__rt.host_memory, ACL__PINNED, address_of(start), bytes) : NULL;
@@ -201,6 +218,7 @@ static aclError pin(uint64_t size, int32_t device, const char *name, void **poin
             (void)munmap(start, bytes);
         }
         free(p);
+        acl__host_give(fits ? bytes : 0);
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: the host has no %llu bytes", name,
                          (unsigned long long)size);
     }
@@ -271,7 +289,7 @@ static acl__range *registered_in(uint64_t start, uint64_t size)
     return r != NULL && r->start < start + size ? (acl__range *)(void *)r : NULL;
 }
 
-aclError acl__free_host(void *pointer)
+static aclError free_host(void *pointer)
 {
     acl__range *range = acl__range_at(&acl__rt.host_memory, pointer);
     if (range == NULL || range->range.start != address_of(pointer)) {
@@ -285,6 +303,7 @@ aclError acl__free_host(void *pointer)
     }
     pinned *p = range->owner;
     acl__range_remove(&acl__rt.host_memory, range);
+    acl__host_give(size);
     give_back(p);
     sweep();
     pay(size, acl__rt.config.unpin_ns_per_mib);
@@ -298,7 +317,7 @@ ACL_EXPORT aclError aclrtFreeHost(void *hostPtr)
         return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtFreeHost: NULL");
     }
     acl__lock();
-    const aclError error = acl__free_host(hostPtr);
+    const aclError error = free_host(hostPtr);
     acl__unlock();
     return error;
 }
@@ -312,7 +331,7 @@ ACL_EXPORT aclError aclrtFreeHostWithDevSync(void *hostPtr)
     acl__lock();
     const acl__range *range = acl__range_at(&acl__rt.host_memory, hostPtr);
     aclError error = range != NULL ? acl__device_wait(range->device, -1) : ACL_SUCCESS;
-    const aclError freed = acl__free_host(hostPtr);
+    const aclError freed = free_host(hostPtr);
     error = error == ACL_SUCCESS ? freed : error;
     acl__unlock();
     return error;
@@ -478,23 +497,6 @@ bool acl__is_pinned(const void *pointer, uint64_t size)
     const uint64_t start = address_of(pointer);
     return contains(acl__range_at(&acl__rt.host_memory, pointer), start, size) ||
            contains(acl__range_at(&acl__rt.registered, pointer), start, size);
-}
-
-void acl__host_reset(void)
-{
-    for (weir__sim_range *r = weir__sim_ranges_first(&acl__rt.registered); r != NULL;) {
-        acl__range *range = (acl__range *)(void *)r;
-        r = weir__sim_ranges_next(r);
-        acl__range_remove(&acl__rt.registered, range);
-    }
-    for (weir__sim_range *r = weir__sim_ranges_first(&acl__rt.host_memory); r != NULL;) {
-        acl__range *range = (acl__range *)(void *)r;
-        r = weir__sim_ranges_next(r);
-        pinned *p = range->owner;
-        acl__range_remove(&acl__rt.host_memory, range);
-        give_back(p);
-    }
-    sweep();
 }
 
 /* --- what a pointer is --- */

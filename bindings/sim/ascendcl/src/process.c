@@ -180,17 +180,26 @@ ACL_EXPORT aclError aclFinalizeReference(uint64_t *refCount)
 
 /* --- the end of the process --- */
 
+static bool lock_within_a_second(void)
+{
+    struct timespec patience;
+    (void)clock_gettime(CLOCK_REALTIME, &patience);
+    patience.tv_sec += 1;
+    return pthread_mutex_timedlock(&lock, &patience) == 0;
+}
+
 __attribute__((destructor)) static void end(void)
 {
     if (acl__rt.sim == NULL) {
         return;
     }
-    acl__engine_stop();
     /* A thread that died or hangs with the lock must not keep the process from ending. */
-    struct timespec patience;
-    (void)clock_gettime(CLOCK_REALTIME, &patience);
-    patience.tv_sec += 1;
-    if (pthread_mutex_timedlock(&lock, &patience) != 0) {
+    if (!lock_within_a_second()) {
+        return;
+    }
+    acl__unlock();
+    acl__engine_stop();
+    if (!lock_within_a_second()) {
         return;
     }
     acl__report_print();

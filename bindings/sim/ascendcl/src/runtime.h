@@ -91,6 +91,7 @@ typedef struct acl__config {
     bool span_cache;           /* models keep what they took from a registered allocator */
     bool refresh_weights;      /* models take weights from the registered allocator, with advice */
     uint64_t model_page_bytes; /* what the model path rounds requests to */
+    uint64_t host_bytes;       /* most that is pinned or physical memory of the host's; 0 = no limit */
     uint64_t pin_limit_bytes;  /* most that one host allocation or registration may have; 0 = no limit */
     uint64_t pin_page_bytes;   /* alignment that a registration needs */
     uint64_t pin_ns_per_mib;   /* host time of page-locking, and of undoing it */
@@ -106,7 +107,6 @@ typedef struct acl__device {
     uint64_t held_huge_bytes; /* of its capacity, by the pages they lie on */
     uint64_t held_normal_bytes;
     uint64_t peak_bytes; /* most of both */
-    uint64_t reserved_bytes; /* addresses */
     uint32_t references;     /* of aclrtSetDevice */
     acl__context *default_context;
 } acl__device;
@@ -362,8 +362,9 @@ void acl__announce_free(const void *pointer, acl__stream *stream, const char *ta
 
 /* Host memory that an asynchronous copy may touch later: pinned or registered. */
 bool acl__is_pinned(const void *pointer, uint64_t size);
-aclError acl__free_host(void *pointer);
-void acl__host_reset(void);
+/* Counts bytes against what the host has; false when they do not fit. */
+bool acl__host_take(uint64_t bytes);
+void acl__host_give(uint64_t bytes);
 
 /* --- virtual.c, soma.c --- */
 

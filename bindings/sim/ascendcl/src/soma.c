@@ -761,8 +761,12 @@ static segment *obtain(pool *p, uint64_t size, acl__line *line)
 static aclError malloc_locked(pool *p, uint64_t asked, acl__stream *stream, void **pointer)
 {
     const uint64_t size = in_pages(asked);
+    if (size == 0) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolMallocAsync: %llu bytes overflow when rounded up",
+                         (unsigned long long)asked);
+    }
     acl__line *line = acl__line_of(stream);
-    segment *s = line != NULL && size != 0 && size <= p->most ? obtain(p, size, line) : NULL;
+    segment *s = line != NULL && size <= p->most ? obtain(p, size, line) : NULL;
     if (s == NULL) {
         return exhausted(p, asked);
     }

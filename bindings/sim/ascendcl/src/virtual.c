@@ -14,7 +14,6 @@
 #include "runtime.h"
 
 #include <string.h>
-#include <unistd.h>
 
 enum { PAGE = ACL__HUGE_PAGE, GIB = 1 << 30 };
 
@@ -91,15 +90,6 @@ bool acl__virtual_is_reserved(const void *pointer)
     return reservation_at((uintptr_t)pointer) != NULL;
 }
 
-static void count_reserved(const reservation *r, bool more)
-{
-    if (r->maker >= 0) {
-        uint64_t *bytes = &acl__rt.devices[r->maker].reserved_bytes;
-        const uint64_t size = r->range.end - r->range.start;
-        *bytes = more ? *bytes + size : *bytes - size;
-    }
-}
-
 static aclError reserve_locked(uint64_t size, void **pointer)
 {
     make_ready();
@@ -116,7 +106,6 @@ static aclError reserve_locked(uint64_t size, void **pointer)
     }
     *r = (reservation){.range = {.start = address, .end = address + size}, .maker = current_device(), .device = -1};
     weir__sim_ranges_insert(&reservations, &r->range);
-    count_reserved(r, true);
     *pointer = (void *)(uintptr_t)address;
     return ACL_SUCCESS;
 }
@@ -178,7 +167,6 @@ static aclError release_locked(const void *pointer)
     const aclError error =
         acl__status(weir_device_vm_release(acl__rt.memory, r->range.start, size), "aclrtReleaseMemAddress");
     if (error == ACL_SUCCESS) {
-        count_reserved(r, false);
         weir__sim_ranges_remove(&reservations, &r->range);
         weir__sim_slab_put(&reservations_slab, r);
     }
@@ -279,9 +267,8 @@ ACL_EXPORT aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
 /* --- physical memory --- */
 
 /* What lies on the host's side must not use up what the simulator has for the devices. */
-static void give_host_room(int64_t bytes)
+static void give_host_room(void)
 {
-    host_side_bytes += (uint64_t)bytes;
     weir_sim_set_capacity(acl__rt.sim, acl__rt.config.capacity_bytes * acl__rt.config.devices + host_side_bytes);
 }
 
@@ -290,11 +277,11 @@ static bool room_take(const aclrtMemLocation *location, uint64_t size)
     if (location->type == ACL_MEM_LOCATION_TYPE_DEVICE) {
         return acl__capacity_take((int32_t)location->id, size, true);
     }
-    const uint64_t most = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    if (size > most || host_side_bytes > most - size) {
+    if (!acl__host_take(size)) {
         return false;
     }
-    give_host_room((int64_t)size);
+    host_side_bytes += size;
+    give_host_room();
     return true;
 }
 
@@ -303,7 +290,9 @@ static void room_give(const aclrtMemLocation *location, uint64_t size)
     if (location->type == ACL_MEM_LOCATION_TYPE_DEVICE) {
         acl__capacity_give((int32_t)location->id, size, true);
     } else {
-        give_host_room(-(int64_t)size);
+        acl__host_give(size);
+        host_side_bytes -= size;
+        give_host_room();
     }
 }
 
