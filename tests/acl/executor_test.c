@@ -205,7 +205,7 @@ static void test_a_model_allocates_from_the_pool(void **state)
     acl_ok(aclmdlLoadFromFile(WEIR_NETWORKS_DIR "/mobilenet_v2.param", &model));
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
-    static const int64_t sides[] = { 64, 96, 64, 128, 96 };
+    static const int64_t sides[] = { 32, 64, 32, 96, 64 };
     for (size_t i = 0; i < sizeof(sides) / sizeof(sides[0]); i++) {
         struct picture p = make_picture(sides[i]);
         acl_ok(aclmdlExecuteAsync(model, p.in, p.out, w.stream[0]));
@@ -229,7 +229,7 @@ static void test_a_stream_is_destroyed_under_a_model(void **state)
     struct world w = make_world();
     uint32_t model = 0;
     acl_ok(aclmdlLoadFromFile(WEIR_NETWORKS_DIR "/mobilenet_v2.param", &model));
-    struct picture p = make_picture(64);
+    struct picture p = make_picture(32);
     for (int i = 0; i < 3; i++) {
         weir_acl_attachment *attachment = NULL;
         ok(weir_acl_attach(w.pool, w.stream[0], &attachment));

@@ -20,6 +20,7 @@ extern char **environ;
 /* --- the scenario --- */
 
 #define TRIES 3
+#define TOUCHED 4096u /* of each block: the pages are real, and this runs some hundred times */
 
 static bool given_up; /* something failed as often as it was tried */
 
@@ -78,7 +79,7 @@ static void execute(aclrtStream stream, int rounds)
         const size_t size = (size_t)(1 + i % 3) * 3700 * 1024;
         void *block = alloc_by(&r, size);
         if (block != NULL) {
-            TRY_ACL(aclrtMemsetAsync(r.address(block), size, i, size, stream));
+            TRY_ACL(aclrtMemsetAsync(r.address(block), size, i, TOUCHED, stream));
             r.free(r.object, block);
         }
     }
