@@ -138,12 +138,13 @@ static void a_stream_is_made_by_a_configuration(void **unused)
     assert_non_null(handle);
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtSetStreamConfigOpt(NULL, ACL_RT_STREAM_FLAG, &flags, sizeof flags));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, NULL, sizeof flags));
-    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, &flags, 4));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, &flags, 2));
     acl_expect(ACL_ERROR_INVALID_PARAM,
                aclrtSetStreamConfigOpt(handle, (aclrtStreamConfigAttr)4, &flags, sizeof flags));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_PRIORITY, &priority, 4));
     priority = 3;
     acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_PRIORITY, &priority, sizeof priority));
+    acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, &(uint32_t){ACL_STREAM_HUGE}, 4));
     acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, &flags, sizeof flags));
     acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_WORK_ADDR_PTR, &area, sizeof area));
     acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_WORK_SIZE, &flags, sizeof flags));
@@ -181,7 +182,9 @@ static void what_is_not_simulated_says_so(void **unused)
     acl_expect(NO, aclrtKernelArgsFinalize(arguments));
     acl_expect(NO, aclrtLaunchKernelWithConfig(function, 1, NULL, NULL, arguments, NULL));
     acl_ok(aclrtCreateStream(&stream));
-    acl_expect(NO, aclrtStreamStop(stream));
+    acl_ok(aclrtStreamStop(stream));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtSynchronizeStream(stream));
+    acl_ok(aclrtSynchronizeStream(stream));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtStreamStop(NULL));
     acl_ok(aclrtDestroyStream(stream));
 }

@@ -223,16 +223,14 @@ for process in server client; do
 done
 
 sample 1_basic_features/stream/0_simple_stream
-# Stopping a stream is not simulated, so memory is freed under the kernel that was to be stopped. The README's device
-# answers the wait after the abort with the error of a kernel before.
-sample 1_basic_features/stream/1_stream_with_failure_mode findings=1 but='aclrtStreamStop returned|after (stop|abort)' \
-    expect='aclrtStreamStop returned 207000\.$' expect='after abort\) returned 107023 after stream abort'
+# The README's device answers the wait after the stop, and that after the abort, with the error of a kernel before; and the
+# vendor's documentation says that waiting for a stream of device use only does nothing.
+sample 1_basic_features/stream/1_stream_with_failure_mode but='aclrtStreamStop returned|after (stop|abort)' \
+    expect='aclrtStreamStop returned 0' expect='after abort\) returned 107023 after stream abort'
 # Twice the program frees memory although its wait for the kernel that uses it has just timed out.
 sample 1_basic_features/stream/2_multi_stream findings=2 \
     expect='aclrtSynchronizeEventWithTimeout\(event, kWaitTimeMs\) returned error code 507047$'
-# The program gives the flags in four bytes; CANN's current source takes a size_t, and so does the runtime.
-sample 1_basic_features/stream/3_stream_config_query exit=255 but='^\[(INFO|WARN)\] ' \
-    expect='aclrtSetStreamConfigOpt\(ACL_RT_STREAM_FLAG\) returned error code 100000$'
+sample 1_basic_features/stream/3_stream_config_query but='is not exported'
 
 sample 2_advanced_features/callback/0_simple_callback sources='main.cpp callback_sample.cpp ../callback_utils.cpp' \
     expect='the current int is: 1\.$'

@@ -10,6 +10,18 @@
 
 #define PREFIX "WEIR_ASCENDCL_"
 
+/* Each byte takes twenty of addresses, of which the thread sanitizer leaves a program few. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FEW_ADDRESSES 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(FEW_ADDRESSES)
+#define DEFAULT_CAPACITY (UINT64_C(4) << 30)
+#else
+#define DEFAULT_CAPACITY (UINT64_C(32) << 30)
+#endif
+
 static bool refuse(const char *name, const char *text, const char *wanted)
 {
     (void)fprintf(stderr, "weir ascendcl: %s%s=%s: %s is expected\n", PREFIX, name, text, wanted);
@@ -151,7 +163,7 @@ static bool read_costs(weir_sim_costs *costs)
 bool acl__config_read(acl__config *config, weir_sim_config *sim)
 {
     *config = (acl__config){
-        .capacity_bytes = UINT64_C(32) << 30,
+        .capacity_bytes = DEFAULT_CAPACITY,
         .devices = 2,
         .audit = true,
         .reuse_pools = true,

@@ -319,7 +319,9 @@ ACL_EXPORT aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, acl
     }
     size_t bytes = 0;
     void *kept = attribute(handle, attr, &bytes);
-    if (kept == NULL || valueSize != bytes) {
+    /* The vendor's code wants eight bytes for flags, its example gives the four that flags have everywhere else. */
+    const bool is_short = attr == ACL_RT_STREAM_FLAG && valueSize == sizeof(uint32_t);
+    if (kept == NULL || (valueSize != bytes && !is_short)) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamConfigOpt: there is no attribute %d of %zu bytes",
                          (int)attr, valueSize);
     }
@@ -331,7 +333,8 @@ ACL_EXPORT aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, acl
         return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamConfigOpt: priority %u is not in 0 to %d", priority,
                          (int)LEAST_PRIORITY);
     }
-    memcpy(kept, attrValue, bytes);
+    memset(kept, 0, bytes);
+    memcpy(kept, attrValue, valueSize); /* the low bytes come first */
     return ACL_SUCCESS;
 }
 
@@ -347,12 +350,21 @@ ACL_EXPORT aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamCo
                                    "aclrtCreateStreamV2");
 }
 
-/* Stops what runs and keeps the rest, for a clean-up that is not among these functions. */
-ACL_EXPORT aclError aclrtStreamStop(aclrtStream stream)
+/* What runs is stopped, and the next wait says so. The vendor's keeps what is queued behind it, for a clean-up that is not
+ * among these functions; here that is dropped as well. */
+ACL_EXPORT aclError aclrtStreamStop(aclrtStream handle)
 {
     ACL_ENTER(aclrtStreamStop);
-    if (stream == NULL) {
+    if (handle == NULL) {
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtStreamStop: the default stream cannot be stopped");
     }
-    return acl__not_simulated(ACL_FN_aclrtStreamStop);
+    acl__stream *stream = NULL;
+    acl__lock();
+    const aclError error = acl__stream_any(handle, &stream);
+    if (error == ACL_SUCCESS) {
+        acl__stream_drop(stream);
+        stream->error = ACL_ERROR_RT_INTERNAL_ERROR;
+    }
+    acl__unlock();
+    return error;
 }
