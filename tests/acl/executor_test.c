@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#define COUNT (1 << 18)
+#define COUNT (1 << 14)
 
 /* One tensor of COUNT numbers, doubled again and again. */
 struct tensor {
