@@ -363,9 +363,11 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    (void)printf("ResNet-50 and MobileNetV2 on two streams, %d input sizes, %d passes. Device calls are those that take or\n"
-                 "give back device memory; live and reserved are of intermediate tensors, in MiB; time is the simulator's.\n\n"
-                 "          calls, 1st      later  peak live   reserved    time ms  hazards\n",
+    (void)printf("ResNet-50 and MobileNetV2 on two ACL streams at once, %d input sizes, %d passes. Calls take or give back device\n"
+                 "memory, in the first pass and in later ones. Live: intermediate tensors, reserved: what the device gave for them,\n"
+                 "both in MiB at their peak. Time is the simulated device's. Hazards are the auditor's findings; the last two\n"
+                 "allocators are wrong on purpose.\n\n"
+                 "allocator first calls      later       live   reserved    time ms  hazards\n",
                  (int)SIZES, (int)PASSES);
     bool good = true;
     for (int i = 2; i < argc || (argc == 2 && i - 2 < MODES); i++) {
