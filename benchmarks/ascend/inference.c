@@ -212,6 +212,7 @@ static void plug_in(setting *set, mode m, const server *servers)
         MUST_WEIR(weir_acl_device_create(NULL, &set->device));
         config.device = set->device;
         config.strategy = weir_caching_strategy();
+        config.growth = WEIR_GROWTH_WAIT_FIRST; /* one stream's wait for the other costs less than memory for both peaks */
         config.flags = m == WEIR_VM ? WEIR_POOL_VIRTUAL_MEMORY : 0;
         MUST_WEIR(weir_pool_create(&config, &set->pool));
     }
