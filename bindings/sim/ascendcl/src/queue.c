@@ -34,6 +34,7 @@ aclError acl__queue(acl__stream *stream, acl__task *task)
 {
     aclError error = ACL_SUCCESS;
     acl__task_name(task);
+    acl__stream_forget_abort(stream);
     if (stream->capture != NULL) {
         acl__capture_add(stream, task);
     }
