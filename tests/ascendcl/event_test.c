@@ -215,6 +215,51 @@ static void events_run_out(void **unused)
     }
 }
 
+/* A program that sleeps between its questions has few of them to ask, however long the work takes. */
+static void patience_is_enough(void **unused)
+{
+    (void)unused;
+    enum { COPIES = 400, QUESTIONS = 2000 };
+    void *pinned = NULL;
+    uint64_t begun = 0;
+    uint64_t over = 0;
+    aclrtEvent before, after;
+    acl_ok(aclrtMallocHost(&pinned, SIZE));
+    acl_ok(aclrtCreateEventExWithFlag(&before, FLAGS));
+    acl_ok(aclrtCreateEventExWithFlag(&after, FLAGS));
+    acl_ok(aclrtRecordEvent(before, a));
+    for (int i = 0; i < COPIES; i++) { /* 134 ms */
+        acl_ok(aclrtMemcpyAsync(memory, SIZE, pinned, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, a));
+    }
+    acl_ok(aclrtRecordEvent(after, a));
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    int asked = 0;
+    for (; status == ACL_EVENT_RECORDED_STATUS_NOT_READY && asked < QUESTIONS; asked++) {
+        acl_ok(aclrtQueryEventStatus(after, &status));
+    }
+    assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_COMPLETE);
+    acl_ok(aclrtEventGetTimestamp(before, &begun));
+    acl_ok(aclrtEventGetTimestamp(after, &over));
+    assert_true(over - begun > 100000);
+
+    /* Who queues something in between is not made to wait: its questions take 1 us each. */
+    queue_work(a);
+    acl_ok(aclrtSynchronizeStream(a));
+    for (int i = 0; i < 8; i++) {
+        acl_ok(aclrtMemcpyAsync(memory, SIZE, pinned, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, a));
+    }
+    acl_ok(aclrtRecordEvent(after, a));
+    for (int i = 0; i < 200; i++) {
+        acl_ok(aclrtQueryEventStatus(after, &status));
+        assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+        acl_ok(aclrtRecordEvent(before, b));
+    }
+    acl_ok(aclrtSynchronizeStream(a));
+    acl_ok(aclrtDestroyEvent(before));
+    acl_ok(aclrtDestroyEvent(after));
+    acl_ok(aclrtFreeHost(pinned));
+}
+
 int main(void)
 {
     acl_environment("EVENTS", "64");
@@ -226,6 +271,7 @@ int main(void)
         cmocka_unit_test(an_event_may_go_before_it_is_complete),
         cmocka_unit_test(a_recording_behind_a_stopped_stream_stops_who_waits_for_it),
         cmocka_unit_test(the_codes_are_those_of_the_table),
+        cmocka_unit_test(patience_is_enough),
         cmocka_unit_test(events_run_out),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -508,8 +508,7 @@ ACL_EXPORT aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *stat
     acl__lock();
     aclError error = acl__stream_any(handle, &stream);
     if (error == ACL_SUCCESS) {
-        weir_sim_advance(acl__rt.sim, ACL__QUERY_NS);
-        acl__pump();
+        acl__ask();
         *status = is_idle(stream) || is_driven_elsewhere(stream) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
         if (*status == ACL_STREAM_STATUS_COMPLETE) {
             acl__host_saw(stream);
