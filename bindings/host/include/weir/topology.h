@@ -21,15 +21,16 @@ typedef struct weir_topology weir_topology;
 
 typedef struct weir_topology_config {
     size_t struct_size;
-    const char *xml;       /* of lstopo; NULL: the machine itself */
-    const char *synthetic; /* of hwloc, such as "pack:2 [numa] core:4"; NULL likewise */
+    const char *xml;       /* path of a file that lstopo wrote; NULL: the machine itself */
+    const char *synthetic; /* of hwloc, such as "pack:2 [numa] core:4 pu:1"; NULL likewise */
 } weir_topology_config;
 
 #define WEIR_TOPOLOGY_CONFIG_INIT WEIR_STRUCT_INIT(weir_topology_config)
 
 /* Looks at the machine, in 3 to 60 ms; no device's runtime is started. NULL for the config: the machine itself, whatever
  * HWLOC_... says in the environment. WEIR_ERR_INVALID: both members set, or what they describe cannot be read.
- * WEIR_ERR_UNSUPPORTED: weir was built without hwloc and the system tells nothing. WEIR_ERR_NO_MEMORY. */
+ * WEIR_ERR_UNSUPPORTED: another machine, and weir was built without hwloc; or the system tells nothing of its memory.
+ * WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_topology_create(const weir_topology_config *config, weir_topology **topology);
 WEIR_API void weir_topology_destroy(weir_topology *topology);
 
@@ -41,9 +42,10 @@ typedef struct weir_node_info {
     size_t struct_size;
     int32_t node;
     bool is_allowed;       /* cpusets let this process take memory there */
-    bool is_host_memory;   /* ordinary memory: not a device's, not high-bandwidth or far memory that is a node of its own */
-    uint32_t cpus;         /* of this process; 0: a node without processors */
-    uint64_t memory_bytes;
+    bool is_host_memory;   /* ordinary memory: not a device's, not high-bandwidth or far memory that is a node of its own
+                              (which shows in that such a node has no processors), and not none at all */
+    uint32_t cpus;         /* that lie here and that this process may run on; 0 also where it may on none of them */
+    uint64_t memory_bytes; /* in all */
     uint64_t free_bytes;       /* at the moment of the call; 0 where it cannot be read */
     uint64_t huge_pages;       /* of 2 MiB, in all and free; 0 where it cannot be read */
     uint64_t free_huge_pages;
@@ -54,7 +56,7 @@ typedef struct weir_node_info {
 WEIR_API size_t weir_topology_node_count(const weir_topology *topology);
 /* The i-th in the order of their numbers. WEIR_ERR_INVALID: past the end. */
 WEIR_API weir_status weir_topology_node(const weir_topology *topology, size_t index, weir_node_info *info);
-/* Relative cost as the firmware tells it (10 = the same node); 0 when it is not known. */
+/* Relative cost as the firmware tells it (10 = the same node); 0 when it is not known, or one of them is no node. */
 WEIR_API uint32_t weir_topology_distance(const weir_topology *topology, int32_t from, int32_t to);
 
 typedef struct weir_topology_device {
@@ -72,16 +74,19 @@ typedef struct weir_topology_device {
 WEIR_API size_t weir_topology_device_count(const weir_topology *topology);
 WEIR_API weir_status weir_topology_device_at(const weir_topology *topology, size_t index, weir_topology_device *device);
 
-/* The node nearest to the device with a PCI bus id ("0000:c1:00.0", or without the domain). Several equally near: the one
- * with the least distance from `from` (WEIR_NODE_NONE: from the calling thread), then the lowest. *node is WEIR_NODE_NONE
- * when the machine tells of no affinity; then weir_topology_slice gives each device a node of its own. WEIR_ERR_INVALID: no
- * such device, or no bus id. */
+/* The node of host memory nearest to the device with a PCI bus id ("0000:c1:00.0", or without the domain): any PCI device,
+ * accelerator or not. Several equally near: the one with the least distance from `from` (WEIR_NODE_NONE: from the calling
+ * thread), then the lowest. Where this process may use none of them, the allowed one that is the least far from them. *node
+ * is WEIR_NODE_NONE when the machine tells of no affinity and there is more than one node to choose from; then
+ * weir_topology_slice gives each device a node of its own. WEIR_ERR_INVALID: no such device, or no bus id. */
 WEIR_API weir_status weir_topology_nearest(const weir_topology *topology, const char *bus_id, int32_t from, int32_t *node);
 /* For devices that are as near to all nodes: spreads `of` devices over the allowed nodes in order, so that neighbours share
- * a node. `index` is the device's place among them by bus id. */
+ * a node. `index` is the device's place among them by bus id. WEIR_NODE_NONE: `index` is not below `of`, or no node is
+ * allowed. */
 WEIR_API int32_t weir_topology_slice(const weir_topology *topology, uint32_t index, uint32_t of);
 
-/* The node that the calling thread runs on now; WEIR_NODE_NONE when it cannot be told. */
+/* The node that the calling thread runs on now or, where that has no host memory for this process, the one that has with
+ * the least distance; WEIR_NODE_NONE when it cannot be told. A look at the processor's number and into a table. */
 WEIR_API int32_t weir_topology_thread_node(const weir_topology *topology);
 
 #ifdef __cplusplus
