@@ -41,8 +41,11 @@ check_room core core/include '' '.*' ''
 check_room allocators 'core/include allocators/include' '' \
     "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
     'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h|sys/mman\.h'
+# host is no device for others but an allocator with one inside: where a device and a strategy meet.
+check_room bindings/host 'core/include allocators/include bindings/host/include' core/src '.*' ''
 for binding in bindings/*/; do
     binding=${binding%/}
+    [ "$binding" != bindings/host ] || continue
     check_room "$binding" "core/include $binding/include" core/src '.*' ''
 done
 

@@ -32,7 +32,8 @@ struct weir__host_node {
     weir_stream *mapped_host; /* the host as a stream of each */
     weir_stream *given_host;
     weir__host_engine *engine;
-    weir__host_chunk *chunks; /* under chunk_lock */
+    weir__host_chunk *chunks; /* under chunk_lock, as the next */
+    weir__host_chunk *unused_chunks;
     pthread_mutex_t chunk_lock;
     _Atomic uint64_t pending_bytes;
     /* Of threads that ended or have no cache; under thread_cache.c's lock. */
@@ -68,6 +69,8 @@ weir_status weir__host_device_create(weir__host_node *node, weir_device **device
  * (address 0: kind RUNTIME only). On success the chunk is in the node's list and in the registry. */
 weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got);
 weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint64_t size);
+/* Frees descriptions; the memory has gone back. */
+void weir__host_ladder_fini(weir__host_node *node);
 
 /* --- thread_cache.c: what a thread keeps --- */
 
@@ -142,7 +145,8 @@ struct weir_host_pool {
     uint64_t serial; /* of all pools of the process */
     long process;
     weir__host_registry registry;
-    pthread_mutex_t lock; /* of the next three */
+    pthread_mutex_t runtime_lock; /* one call of the runtime's, and one chunk made, at a time */
+    pthread_mutex_t lock;         /* of the next two */
     weir__host_run *unused_runs;
     weir__host_run *all_runs; /* blocks of descriptions, linked by their first */
     struct weir__host_cache *caches; /* under thread_cache.c's lock */

@@ -139,6 +139,7 @@ static weir_status end(weir_host_pool *pool)
     }
     weir_topology_destroy(pool->own_topology);
     (void)pthread_mutex_destroy(&pool->lock);
+    (void)pthread_mutex_destroy(&pool->runtime_lock);
     free(pool->nodes);
     free(pool);
     return first;
@@ -165,6 +166,7 @@ weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host
         return status;
     }
     (void)pthread_mutex_init(&pool->lock, NULL);
+    (void)pthread_mutex_init(&pool->runtime_lock, NULL);
     status = weir__host_pending_create(&pool->pending);
     if (status == WEIR_OK) {
         status = look_at_machine(pool);
