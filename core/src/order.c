@@ -345,6 +345,52 @@ uint64_t weir__order_wait_round(weir_pool *pool)
     return round;
 }
 
+/* --- marks --- */
+
+weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *mark)
+{
+    if (pool == NULL || stream == NULL || mark == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    stream_visit(stream);
+    const bool ours = stream->pool == pool;
+    if (ours) {
+        *mark = atomic_load_explicit(&stream->tick, memory_order_relaxed);
+        /* As if something had been freed: a poll records an event that covers it. */
+        pool_lock(pool);
+        stream->last_free = *mark > stream->last_free ? *mark : stream->last_free;
+        pool_unlock(pool);
+    }
+    stream_unlock(stream);
+    return ours ? WEIR_OK : WEIR_ERR_INVALID;
+}
+
+static bool has_reached(weir_pool *pool, const weir_stream *stream, weir_tick mark)
+{
+    pool_lock(pool);
+    const bool reached = !pool->ordered || stream->retired || stream->done >= mark;
+    pool_unlock(pool);
+    return reached;
+}
+
+weir_status weir_stream_reached(weir_pool *pool, weir_stream *stream, weir_tick mark, bool wait, bool *reached)
+{
+    if (pool == NULL || stream == NULL || reached == NULL || stream->owner != pool) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_status status = WEIR_OK;
+    *reached = has_reached(pool, stream, mark);
+    if (!*reached) {
+        if (wait) {
+            status = weir__order_sync(pool, stream);
+        } else {
+            (void)weir__order_poll(pool);
+        }
+        *reached = has_reached(pool, stream, mark);
+    }
+    return status;
+}
+
 weir_status weir__order_sync_in(weir_pool *pool, weir_stream *stream, uint64_t round)
 {
     weir_status status = weir__order_sync(pool, stream);
