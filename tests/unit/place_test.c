@@ -64,6 +64,18 @@ static void all_on(const weir__place_found *found, int32_t node, uint64_t size)
     assert_int_equal(found->unknown_bytes, 0);
 }
 
+/* How much of a range has pages. */
+static uint64_t present(void *memory, uint64_t size)
+{
+    uint64_t bytes = 0;
+    for (uint64_t at = 0; at < size; at += page) {
+        unsigned char there = 0;
+        assert_int_equal(mincore((char *)memory + at, page, &there), 0);
+        bytes += (there & 1) != 0 ? page : 0;
+    }
+    return bytes;
+}
+
 /* --- mapping --- */
 
 static void test_reserve(void **state)
@@ -152,7 +164,7 @@ static void test_populate(void **state)
     weir__place_error error;
     memory[5 * page] = 42;
     assert_int_equal(weir__place_verify(memory, MIB, 0, &found, NULL), WEIR_OK);
-    assert_int_equal(found.absent_bytes, MIB - page);
+    assert_int_equal(found.absent_bytes + found.unknown_bytes, MIB - page);
     assert_int_equal(weir__place_populate(memory, MIB, NULL), WEIR_OK);
     assert_int_equal(memory[5 * page], 42);
     assert_int_equal(weir__place_verify(memory, MIB, 0, &found, NULL), WEIR_OK);
@@ -236,8 +248,7 @@ static void test_thread_keeps_its_processors(void **state)
                      WEIR_ERR_UNSUPPORTED);
     assert_int_equal(weir__place_populate_near(NULL, memory, 2 * MIB, node, &error),
                      WEIR_ERR_UNSUPPORTED);
-    assert_int_equal(weir__place_verify(memory, 2 * MIB, 0, &found, NULL), WEIR_OK);
-    assert_int_equal(found.absent_bytes, 2 * MIB);
+    assert_int_equal(present(memory, 2 * MIB), 0);
     weir__place_unmap(memory, 2 * MIB, false);
     weir_topology_destroy(t);
 }
@@ -446,7 +457,6 @@ static void test_no_room(void **state)
     weir__place_error error;
     char text[512];
     uint64_t room = 0;
-    weir__place_found found;
     assert_int_equal(weir__place_room(node, WEIR__PAGES_SMALL, &room), WEIR_OK);
     assert_int_equal(weir__place_room(900, WEIR__PAGES_SMALL, &room), WEIR_ERR_UNSUPPORTED);
     assert_int_equal(weir__place_room(-1, WEIR__PAGES_SMALL, &room), WEIR_ERR_UNSUPPORTED);
@@ -459,8 +469,7 @@ static void test_no_room(void **state)
     assert_int_equal(error.step, WEIR__PLACE_ROOM);
     (void)weir__place_error_text(&error, text, sizeof text);
     assert_non_null(strstr(text, "to give"));
-    assert_int_equal(weir__place_verify(request.memory, 16 * page, 0, &found, NULL), WEIR_OK);
-    assert_int_equal(found.absent_bytes, 16 * page);
+    assert_int_equal(present(request.memory, MIB), 0);
     weir__place_unmap(request.memory, request.size, false);
     weir_topology_destroy(t);
 }

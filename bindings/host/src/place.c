@@ -547,10 +547,15 @@ weir_status weir__place_verify(const void *memory, uint64_t size, uint64_t step,
         return WEIR_OK;
     }
     const int number = errno;
-    if (weir__place_verify_by_maps("", memory, size, found) == WEIR_OK) {
-        return WEIR_OK;
+    /* Neighbours that are alike are one mapping to the kernel, and numa_maps would tell of all of them. Advice that means
+     * nothing for such memory sets the range apart for as long as it takes. */
+    const bool is_apart = madvise((void *)(uintptr_t)memory, size, MADV_RANDOM) == 0;
+    const weir_status status = weir__place_verify_by_maps("", memory, size, found);
+    if (is_apart) {
+        (void)madvise((void *)(uintptr_t)memory, size, MADV_NORMAL);
     }
-    return fail(error, WEIR__PLACE_VERIFY, number, size, WEIR_ERR_UNSUPPORTED);
+    return status == WEIR_OK ? WEIR_OK
+                             : fail(error, WEIR__PLACE_VERIFY, number, size, WEIR_ERR_UNSUPPORTED);
 }
 
 weir_status weir__place_transparent_bytes(const char *root, const void *memory, uint64_t size,

@@ -104,16 +104,17 @@ typedef struct weir__place_found {
     weir__place_source source;
     uint64_t node_bytes[WEIR__PLACE_NODES];
     uint64_t absent_bytes; /* no page there yet */
-    uint64_t
-        unknown_bytes; /* the kernel does not say: a device's memory, or others share the mapping */
+    /* The kernel does not say: a device's memory, others share the mapping, or (older kernels) a long stretch without pages. */
+    uint64_t unknown_bytes;
 } weir__place_found;
 
 /* Where the pages of a range are; the sum of all bytes is `size`. `step`: one page in so many bytes is asked about and
  * stands for all of them; 0 = every page. WEIR_ERR_UNSUPPORTED: the kernel says nothing of any page. */
 weir_status weir__place_verify(const void *memory, uint64_t size, uint64_t step,
                                weir__place_found *found, weir__place_error *error);
-/* The slower way alone, which containers do not forbid; `root` as in topology_internal.h. Counts only what is sure: where a
- * mapping is larger than the range, either all of its pages are on one node or nothing is known. */
+/* The other way alone, which containers do not forbid; `root` as in topology_internal.h. Counts only what is sure: where a
+ * mapping is larger than the range, either all of its pages are on one node or nothing is known. (weir__place_verify makes
+ * the range a mapping of its own for the question.) */
 weir_status weir__place_verify_by_maps(const char *root, const void *memory, uint64_t size,
                                        weir__place_found *found);
 /* How much of the range is in transparent huge pages. WEIR_ERR_UNSUPPORTED: it cannot be told. */
