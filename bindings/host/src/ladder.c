@@ -16,6 +16,8 @@
 
 /* One page in so many bytes is asked where it is; a policy puts neighbours together. */
 #define VERIFY_STEP (UINT64_C(64) << 10)
+/* For so long the ladder is not tried again after it has given nothing. */
+#define REFUSED_NS UINT64_C(10000000)
 
 typedef struct attempt {
     weir__host_node *node;
@@ -25,7 +27,7 @@ typedef struct attempt {
     weir__placed placed;
 } attempt;
 
-static uint64_t now_ns(void)
+uint64_t weir__host_now_ns(void)
 {
     struct timespec time;
     (void)clock_gettime(CLOCK_MONOTONIC, &time);
@@ -237,7 +239,7 @@ static void enter(const attempt *a, weir__host_chunk *chunk, uint64_t began)
     chunk->next = node->chunks;
     node->chunks = chunk;
     count_chunk(&node->held, chunk, &a->placed, true);
-    node->held.pin_ns += now_ns() - began;
+    node->held.pin_ns += weir__host_now_ns() - began;
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
@@ -258,6 +260,13 @@ static weir_status undo(const attempt *a)
     return status;
 }
 
+/* runtime_lock is held. A ladder that has just given nothing gives nothing now: making and locking a chunk to no avail costs
+ * milliseconds, and requests that other nodes then serve would pay them each time. */
+static bool is_refused(const weir__host_node *node, const weir__host_refusal *last, uint64_t size, uint64_t now)
+{
+    return last->bytes != 0 && size >= last->bytes && last->gives == node->pool->gives && now - last->when_ns < REFUSED_NS;
+}
+
 static bool is_allowed(const weir__host_node *node, weir_host_kind kind)
 {
     return (node->pool->config.kinds >> kind & 1) != 0;
@@ -265,7 +274,7 @@ static bool is_allowed(const weir__host_node *node, weir_host_kind kind)
 
 weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got)
 {
-    const uint64_t began = now_ns();
+    const uint64_t began = weir__host_now_ns();
     weir__host_chunk *chunk = description(node);
     if (chunk == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -273,15 +282,19 @@ weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint
     attempt a = {.node = node, .size = size};
     weir_status status = WEIR_ERR_NO_MEMORY;
     (void)pthread_mutex_lock(&node->pool->runtime_lock);
-    if (address == 0) {
-        a.kind = WEIR_HOST_RUNTIME;
-        status = try_runtime(&a);
-    } else {
-        for (int kind = WEIR_HOST_REGISTERED; kind < WEIR_HOST_KIND_COUNT && status != WEIR_OK; kind++) {
+    weir__host_refusal *refusal = &node->refusals[address != 0];
+    const int first = address != 0 ? WEIR_HOST_REGISTERED : WEIR_HOST_RUNTIME;
+    const int end = address != 0 ? WEIR_HOST_KIND_COUNT : WEIR_HOST_REGISTERED;
+    if (!is_refused(node, refusal, size, began)) {
+        for (int kind = first; kind < end && status != WEIR_OK; kind++) {
             if (is_allowed(node, (weir_host_kind)kind)) {
                 a = (attempt){.node = node, .kind = (weir_host_kind)kind, .size = size};
-                status = try_mapped(&a, address);
+                status = kind == WEIR_HOST_RUNTIME ? try_runtime(&a) : try_mapped(&a, address);
             }
+        }
+        *refusal = (weir__host_refusal){0};
+        if (status != WEIR_OK) {
+            *refusal = (weir__host_refusal){.bytes = size, .when_ns = weir__host_now_ns(), .gives = node->pool->gives};
         }
     }
     if (status == WEIR_OK &&
@@ -318,7 +331,7 @@ static weir__host_chunk *leave(weir__host_node *node, uint64_t address)
 
 weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint64_t size)
 {
-    const uint64_t began = now_ns();
+    const uint64_t began = weir__host_now_ns();
     weir__host_chunk *chunk = leave(node, address);
     if (chunk == NULL) {
         return WEIR_ERR_INVALID;
@@ -327,11 +340,12 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
                        .placed = {.is_verified = chunk->is_verified, .misplaced_bytes = chunk->misplaced_bytes}};
     (void)pthread_mutex_lock(&node->pool->runtime_lock);
     const weir_status status = undo(&a);
+    node->pool->gives++;
     (void)pthread_mutex_unlock(&node->pool->runtime_lock);
     (void)pthread_mutex_lock(&node->chunk_lock);
     if (status == WEIR_OK) {
         count_chunk(&node->held, chunk, &a.placed, false);
-        node->held.unpin_ns += now_ns() - began;
+        node->held.unpin_ns += weir__host_now_ns() - began;
         chunk->next = node->unused_chunks;
         node->unused_chunks = chunk;
     } else { /* it stays with the pool */
