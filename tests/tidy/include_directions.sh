@@ -41,9 +41,12 @@ check_room core core/include '' '.*' ''
 check_room allocators 'core/include allocators/include' '' \
     "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
     'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h|sys/mman\.h'
+# torch is no binding but an allocator that is ready to be loaded: where a binding and a strategy meet.
+check_room bindings/torch 'core/include allocators/include bindings/acl/include bindings/torch/include' '' '.*' ''
 for binding in bindings/*/; do
     binding=${binding%/}
-    check_room "$binding" "core/include $binding/include" core/src '.*' ''
+    [ "$binding" != bindings/torch ] || continue
+    check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" core/src '.*' ''
 done
 
 [ $failures = 0 ] && echo "include directions hold" || exit 1
