@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 static weir_device *make_device(int32_t id)
 {
@@ -201,9 +202,114 @@ static void test_copies_read_what_was_written(void **state)
     weir_device_destroy(device);
 }
 
-int main(void)
+/* --- every ACL call of it failing, in a process of its own, since faults are the environment's --- */
+
+#define TRY(condition)                                                                             \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static const char *self;
+
+static int pool_under_faults(weir_host_pool *pool, aclrtStream stream)
+{
+    uint64_t live = 0;
+    for (int round = 0; round < 2; round++) {
+        void *blocks[12] = { 0 };
+        for (int i = 0; i < 12; i++) {
+            const weir_status status = weir_host_alloc(pool, (uint64_t)1000 << i, WEIR_HOST_THREAD_NODE, &blocks[i]);
+            TRY(status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
+            TRY((status == WEIR_OK) == (blocks[i] != NULL));
+            live += status == WEIR_OK;
+        }
+        for (int i = 0; i < 12; i++) {
+            if (blocks[i] != NULL) {
+                memset(blocks[i], i, (size_t)1000 << i);
+                const weir_status status = weir_host_free_after(pool, blocks[i], stream);
+                TRY(status == WEIR_OK);
+                live--;
+            }
+        }
+        const weir_status status = weir_host_trim(pool, 0, NULL);
+        TRY(status == WEIR_OK || status == WEIR_ERR_DEVICE);
+    }
+    const char *why = "";
+    weir_host_stats stats = WEIR_HOST_STATS_INIT;
+    TRY(weir_host_check(pool, &why) == WEIR_OK);
+    TRY(weir_host_get_stats(pool, WEIR_HOST_ANY_NODE, &stats) == WEIR_OK);
+    TRY(live == 0 && stats.live_bytes == 0);
+    for (int i = 0; i < 5; i++) { /* a call that fails once has done so by then */
+        (void)!weir_host_stream_retire(pool, stream);
+        (void)!weir_host_trim(pool, 0, NULL);
+    }
+    const weir_status status = weir_host_pool_destroy(pool);
+    TRY(status == WEIR_OK || status == WEIR_ERR_DEVICE);
+    return 0;
+}
+
+static int errand_main(const char *kind)
+{
+    weir_device *device = NULL;
+    aclrtStream stream = NULL;
+    weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
+    weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
+    weir_host_pool *pool = NULL;
+    TRY(aclrtSetDevice(0) == ACL_SUCCESS && aclrtCreateStream(&stream) == ACL_SUCCESS);
+    TRY(weir_acl_device_create(NULL, &device) == WEIR_OK);
+    TRY(weir_acl_host_runtime(device, &runtime) == WEIR_OK);
+    config.runtime = &runtime;
+    config.kinds = strcmp(kind, "given") == 0 ? (uint32_t)GIVEN : (uint32_t)REGISTERED;
+    config.chunk_bytes = 4 * MIB;
+    TRY(weir_host_pool_create(&config, &pool) == WEIR_OK);
+    const int failed = pool_under_faults(pool, stream);
+    weir_device_destroy(device);
+    return failed;
+}
+
+/* Its exit status; FOUND: something was never given back, which is what happens when giving back always fails. */
+static int run_errand(const char *faults, const char *kind)
+{
+    char command[512];
+    (void)snprintf(command, sizeof command, "WEIR_ASCENDCL_FAULTS='%s' '%s' %s 2>/dev/null", faults, self, kind);
+    const int status = system(command);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_every_acl_call_fails(void **state)
+{
+    (void)state;
+    static const char *const calls[] = {"aclrtMallocHost",       "aclrtFreeHost",         "aclrtHostRegisterV2",
+                                        "aclrtHostUnregister",   "aclrtRecordEvent",      "aclrtQueryEventStatus",
+                                        "aclrtSynchronizeEvent", "aclrtCreateEventExWithFlag", "aclrtDestroyEvent"};
+    assert_int_equal(run_errand("", "given"), 0);
+    assert_int_equal(run_errand("", "registered"), 0);
+    /* A runtime that does not know the flags has the older call. */
+    assert_int_equal(run_errand("aclrtHostRegisterV2:1+=207000", "registered"), 0);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        static const char *const times[] = {":1", ":2", ":3", ":1+"};
+        for (size_t t = 0; t < sizeof times / sizeof *times; t++) {
+            char faults[64];
+            (void)snprintf(faults, sizeof faults, "%s%s", calls[i], times[t]);
+            const int given = run_errand(faults, "given");
+            const int registered = run_errand(faults, "registered");
+            const bool for_good = t == 3;
+            if ((given != 0 && !(for_good && given == FOUND)) || (registered != 0 && !(for_good && registered == FOUND))) {
+                fail_msg("%s: %d %d", faults, given, registered);
+            }
+        }
+    }
+}
+
+int main(int count, char **arguments)
 {
     acl_test_begin();
+    self = arguments[0];
+    if (count > 1) {
+        return errand_main(arguments[1]);
+    }
     (void)setenv("WEIR_ASCENDCL_PIN_LIMIT", "8MiB", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_ways),
@@ -211,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_limit_of_one_call),
         cmocka_unit_test(test_threads_without_context),
         cmocka_unit_test(test_copies_read_what_was_written),
+        cmocka_unit_test(test_every_acl_call_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,12 @@ static weir_status place(attempt *a, void *at)
 {
     weir_host_pool *pool = a->node->pool;
     weir__place_error error = {0};
-    weir_status status = weir__place_map(at, a->size, pages_of(a->kind), &a->memory, &error);
+    weir__place_pages pages = pages_of(a->kind);
+    weir_status status = weir__place_map(at, a->size, pages, &a->memory, &error);
+    if (status == WEIR_ERR_UNSUPPORTED && a->kind != WEIR_HOST_TRANSPARENT && pages == WEIR__PAGES_TRANSPARENT) {
+        pages = WEIR__PAGES_SMALL; /* they are a matter of speed only, where another step does not follow */
+        status = weir__place_map(at, a->size, pages, &a->memory, &error);
+    }
     if (status != WEIR_OK) {
         note_place_error(a, &error);
         return status;
@@ -89,7 +94,7 @@ static weir_status place(attempt *a, void *at)
         .topology = pool->topology,
         .memory = a->memory,
         .size = a->size,
-        .pages = pages_of(a->kind),
+        .pages = pages,
         .node = a->node->number,
         .is_strict = (pool->config.flags & WEIR_HOST_STRICT) != 0,
         .verify_step = VERIFY_STEP,
