@@ -124,7 +124,7 @@ static void try_pages(enum machine_trial kind, struct trial *trial)
         /* Linux before 5.14 does not know it; locking makes the pages too. */
         !said_no(trial, "madvise",
                  madvise(memory, TRIAL_BYTES, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) &&
-        !said_no(trial, "mlock", mlock(memory, TRIAL_BYTES) != 0)) {
+        !said_no(trial, "mlock", syscall(SYS_mlock, memory, TRIAL_BYTES) != 0)) {
         trial->pinned = true;
         trial->node = node_of(memory);
         trial->huge_bytes = kind == TRIAL_HUGE          ? TRIAL_BYTES
