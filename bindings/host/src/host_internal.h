@@ -40,7 +40,6 @@ struct weir__host_node {
     uint64_t gone_allocs;
     uint64_t gone_frees;
     int64_t gone_live_bytes;
-    int64_t gone_pad_bytes;
     _Atomic uint64_t failures;
     _Atomic uint64_t peak_live_bytes;
     weir_host_stats held; /* under chunk_lock: the members about chunks */
@@ -76,10 +75,12 @@ void weir__host_ladder_fini(weir__host_node *node);
 
 enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 64 };
 
-/* Of a thread, by node. Bins are of weir's classes; an engine with caches of its own has no use for them. */
+/* Blocks of one bin of the engine. The thread writes, others read what is atomic. */
 typedef struct weir__host_bin {
-    uint32_t count;
-    uint32_t most;
+    _Atomic uint32_t count;
+    uint32_t most; /* for which the cache has set bytes aside */
+    _Atomic uint64_t allocs;
+    _Atomic uint64_t frees;
     void *blocks[WEIR__HOST_BIN_DEPTH];
 } weir__host_bin;
 
@@ -89,35 +90,52 @@ typedef struct weir__host_large_slot {
     weir__host_run *runs[WEIR__HOST_LARGE_DEPTH];
 } weir__host_large_slot;
 
-/* Counters have one writer, the thread; others read them. */
+/* Of a thread, by node. Counters have one writer, the thread; others read them. What is counted by bin is added up when
+ * somebody asks. */
 typedef struct weir__host_cache {
+    _Atomic(weir__host_node *) node; /* NULL once the pool is gone, as the next */
+    _Atomic(weir_host_pool *) pool;
     struct weir__host_cache *next_of_thread;
-    struct weir__host_cache *next_of_pool; /* under the list's lock, as the next two */
+    struct weir__host_cache *next_of_pool; /* under the list's lock, as the next */
     struct weir__host_cache *previous_of_pool;
-    _Atomic(weir_host_pool *) pool; /* NULL once the pool is gone */
-    uint64_t serial;                /* of the pool */
-    weir__host_node *node;
+    void *engine_thread;     /* what the engine keeps for the thread */
     uint64_t most_bytes;
-    _Atomic uint64_t bytes; /* kept */
-    _Atomic uint64_t allocs;
-    _Atomic uint64_t frees;
-    _Atomic int64_t live_bytes; /* handed out less taken back by this thread */
-    _Atomic int64_t pad_bytes;
-    weir__host_bin small[WEIR__HOST_CLASSES];
+    uint64_t bin_most_bytes; /* set aside for bins, of most_bytes */
+    _Atomic uint64_t large_bytes; /* kept in slots */
+    _Atomic uint64_t large_allocs;
+    _Atomic uint64_t large_frees;
+    _Atomic int64_t large_live_bytes; /* handed out less taken back by this thread */
+    weir__host_bin small[WEIR__HOST_BINS];
     weir__host_large_slot large[WEIR__HOST_LARGE_SLOTS];
 } weir__host_cache;
 
-/* The calling thread's cache for a node; NULL: no memory, or the pool has none. */
-weir__host_cache *weir__host_cache_of(weir__host_node *node);
+/* The calling thread's caches, the one used last in front; what it begins with is nobody's. */
+extern _Thread_local weir__host_cache *weir__host_mine __attribute__((tls_model("initial-exec")));
+extern weir__host_cache weir__host_no_cache;
+
+/* The calling thread's cache for a node that is not in front; NULL: no memory, or the pool has none. */
+weir__host_cache *weir__host_cache_find(weir__host_node *node);
+
+static inline weir__host_cache *weir__host_cache_of(weir__host_node *node)
+{
+    weir__host_cache *cache = weir__host_mine;
+    if (WEIR__HOST_LIKELY(atomic_load_explicit(&cache->node, memory_order_relaxed) == node)) {
+        return cache;
+    }
+    return weir__host_cache_find(node);
+}
+
+/* Lets a bin that is full hold more; false: it holds what it may. */
+bool weir__host_cache_widen(weir__host_cache *cache, uint32_t bin);
 /* Gives all that a cache keeps back to the node. Its thread's, or nobody's. */
 void weir__host_cache_flush(weir__host_cache *cache);
 /* Half of a bin, or all of a slot, goes back to the node. */
-void weir__host_cache_halve(weir__host_cache *cache, uint32_t class);
+void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin);
 void weir__host_cache_empty_slot(weir__host_cache *cache, weir__host_large_slot *slot);
 /* The calling thread gives back all that it keeps of a pool. */
 void weir__host_cache_flush_mine(weir_host_pool *pool);
 /* Counts for a thread without a cache. */
-void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes, uint64_t pad);
+void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes);
 /* Adds what the threads have counted: of a node, NULL: of all. */
 void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, weir_host_stats *stats);
 /* The pool ends: its caches are left to their threads, empty. */
@@ -136,19 +154,30 @@ weir_status weir__host_pending_collect(weir_host_pool *pool, bool wait, const vo
 
 /* --- the pool --- */
 
+/* A block's place in its slab is offset * reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT: exact below WEIR__HOST_SLAB_BYTES. */
+enum { WEIR__HOST_RECIPROCAL_SHIFT = 42 };
+
+typedef struct weir__host_bin_shape {
+    uint64_t bytes;
+    uint64_t reciprocal;
+} weir__host_bin_shape;
+
 struct weir_host_pool {
     weir_host_pool_config config; /* defaults filled in; topology and runtime are the next two */
     weir_topology *own_topology;
     const weir_topology *topology;
     weir_host_runtime runtime;
     uint64_t pad;
-    uint64_t serial; /* of all pools of the process */
+    uint64_t serial; /* of all pools of the process: what a thread notes about its node is of one pool */
     long process;
     weir__host_registry registry;
     pthread_mutex_t runtime_lock; /* one call of the runtime's, and one chunk made, at a time */
     pthread_mutex_t lock;         /* of the next two */
     weir__host_run *unused_runs;
     weir__host_run *all_runs; /* blocks of descriptions, linked by their first */
+    uint32_t bin_count;
+    weir__host_bin_shape bins[WEIR__HOST_BINS];
+    uint8_t bin_of[WEIR__HOST_SMALL_BYTES / WEIR__HOST_ALIGNMENT]; /* by the size in units of 64, less one */
     struct weir__host_cache *caches; /* under thread_cache.c's lock */
     weir__host_pending *pending;
     _Atomic uint64_t held_bytes; /* of all nodes, against the limit */

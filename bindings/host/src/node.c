@@ -82,8 +82,7 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     run->node = node;
     run->start = weir_block_address(run->block);
     run->size = size;
-    run->owner = NULL;
-    run->bin = UINT32_MAX;
+    atomic_store_explicit(&run->slab, NULL, memory_order_relaxed);
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
     weir__host_registry_set(&pool->registry, run->start, size, run); /* its chunk made the leaves */
     return run;
@@ -106,34 +105,37 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
 
 /* --- what the engine gets --- */
 
-static void *slab_get(void *ctx, uint64_t size, uint64_t align, void *owner, uint32_t bin)
+static void *slab_get(void *ctx, uint64_t size, uint64_t align, weir__host_slab *slab)
 {
     weir_status status = WEIR_OK;
     weir__host_run *run = weir__host_node_take(ctx, size, align, &status);
     if (run == NULL) {
         return NULL;
     }
-    run->owner = owner;
-    run->bin = bin;
+    atomic_store_explicit(&run->slab, slab, memory_order_relaxed);
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_SLAB, memory_order_release);
     return (void *)(uintptr_t)run->start;
 }
 
-static void slab_put(void *ctx, void *slab)
+static void slab_put(void *ctx, void *memory)
 {
     weir__host_node *node = ctx;
-    weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)slab);
+    weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)memory);
     const weir_status status = weir__host_node_give(run, NULL);
     (void)status; /* a block that is live can be freed */
 }
 
-static void *owner_of(void *ctx, const void *address)
+static weir__host_slab *slab_of(void *ctx, const void *address, uint64_t *start)
 {
     weir__host_node *node = ctx;
     const weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)address);
     const bool ours = run != NULL && run->node == node &&
                       atomic_load_explicit(&run->state, memory_order_acquire) == WEIR__HOST_RUN_SLAB;
-    return ours ? run->owner : NULL;
+    if (!ours) {
+        return NULL;
+    }
+    *start = run->start;
+    return atomic_load_explicit(&run->slab, memory_order_relaxed);
 }
 
 /* --- life --- */
@@ -175,8 +177,8 @@ weir_status weir__host_node_init(weir__host_node *node, weir_host_pool *pool, in
         status = open_pools(node);
     }
     if (status == WEIR_OK) {
-        const weir__host_slabs slabs = {.ctx = node, .slab_get = slab_get, .slab_put = slab_put, .owner_of = owner_of};
-        status = pool->config.engine->create(&slabs, pool->config.thread_cache_bytes, &node->engine);
+        const weir__host_slabs slabs = {.ctx = node, .slab_get = slab_get, .slab_put = slab_put, .slab_of = slab_of};
+        status = pool->config.engine->create(&slabs, &node->engine);
     }
     return status;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 64, PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, DEFAULT_CHUNK = 64 << 20, DEFAULT_CACHE = 8 << 20 };
+enum { ALIGNMENT = WEIR__HOST_ALIGNMENT, PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, DEFAULT_CHUNK = 64 << 20, DEFAULT_CACHE = 8 << 20 };
 #define SIZE_LIMIT (UINT64_C(1) << 46)
 #define OUT_OF_LINE __attribute__((noinline))
 
@@ -108,6 +108,23 @@ static bool is_usable(const weir_topology *topology, size_t i, weir_node_info *i
     return weir_topology_node(topology, i, info) == WEIR_OK && info->is_allowed && info->is_host_memory;
 }
 
+/* The engines of all nodes have the same bins. */
+static void list_bins(weir_host_pool *pool)
+{
+    const weir_host_engine_ops *engine = pool->config.engine;
+    uint32_t bin = 0;
+    for (uint64_t unit = 0; unit < sizeof pool->bin_of; unit++) {
+        uint64_t bytes = engine->bin_bytes(pool->nodes[0].engine, bin);
+        while (bytes < (unit + 1) * ALIGNMENT) {
+            bytes = engine->bin_bytes(pool->nodes[0].engine, ++bin);
+        }
+        pool->bin_of[unit] = (uint8_t)bin;
+        pool->bins[bin] = (weir__host_bin_shape){
+            .bytes = bytes, .reciprocal = (UINT64_C(1) << WEIR__HOST_RECIPROCAL_SHIFT) / bytes + 1};
+    }
+    pool->bin_count = bin + 1;
+}
+
 static weir_status make_nodes(weir_host_pool *pool)
 {
     const size_t count = weir_topology_node_count(pool->topology);
@@ -119,7 +136,13 @@ static weir_status make_nodes(weir_host_pool *pool)
             status = weir__host_node_init(&pool->nodes[pool->node_count++], pool, info.node);
         }
     }
-    return status == WEIR_OK && pool->node_count == 0 ? WEIR_ERR_UNSUPPORTED : status;
+    if (status == WEIR_OK && pool->node_count == 0) {
+        status = WEIR_ERR_UNSUPPORTED;
+    }
+    if (status == WEIR_OK) {
+        list_bins(pool);
+    }
+    return status;
 }
 
 /* Frees what there is of a pool. */
@@ -280,16 +303,33 @@ static inline void add_signed(_Atomic int64_t *counter, int64_t value)
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value, memory_order_relaxed);
 }
 
-static inline void count_alloc(weir__host_cache *cache, uint64_t bytes)
+static inline void bump(_Atomic uint32_t *counter, uint32_t value)
 {
-    add(&cache->allocs, 1);
-    add_signed(&cache->live_bytes, (int64_t)bytes);
+    atomic_store_explicit(counter, value, memory_order_relaxed);
 }
 
-static inline void count_free(weir__host_cache *cache, uint64_t bytes)
+static inline uint32_t bin_for(const weir_host_pool *pool, uint64_t bytes)
 {
-    add(&cache->frees, 1);
-    add_signed(&cache->live_bytes, -(int64_t)bytes);
+    return pool->bin_of[(bytes - 1) / ALIGNMENT];
+}
+
+static void count_small(weir__host_node *node, weir__host_cache *cache, uint32_t bin, bool alloc)
+{
+    if (cache != NULL) {
+        add(alloc ? &cache->small[bin].allocs : &cache->small[bin].frees, 1);
+    } else {
+        weir__host_count(node, alloc, node->pool->bins[bin].bytes);
+    }
+}
+
+static inline void count_large(weir__host_node *node, weir__host_cache *cache, uint64_t bytes, bool alloc)
+{
+    if (cache != NULL) {
+        add(alloc ? &cache->large_allocs : &cache->large_frees, 1);
+        add_signed(&cache->large_live_bytes, alloc ? (int64_t)bytes : -(int64_t)bytes);
+    } else {
+        weir__host_count(node, alloc, bytes);
+    }
 }
 
 static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t pages)
@@ -297,42 +337,43 @@ static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t 
     return &cache->large[pages * UINT64_C(0x9e3779b97f4a7c15) >> 58];
 }
 
-/* Of a node's own, without its cache. */
-static weir_status take_small(weir__host_node *node, weir__host_cache *cache, uint64_t size, void **ptr)
+/* Of the node's engine; what else comes goes to the bin, which is empty. */
+static weir_status take_small(weir__host_node *node, weir__host_cache *cache, uint32_t number, void **ptr)
 {
     const weir_host_engine_ops *engine = node->pool->config.engine;
     void *blocks[BATCH];
     size_t wanted = 1;
     weir__host_bin *bin = NULL;
-    if (cache != NULL && !engine->caches_threads) {
-        bin = &cache->small[weir__host_class_of(size)];
-        wanted = bin->most / 2 < BATCH ? bin->most / 2 : BATCH;
+    if (cache != NULL) {
+        bin = &cache->small[number];
+        (void)weir__host_cache_widen(cache, number);
+        wanted = bin->most / 2 < BATCH ? bin->most / 2 + 1 : BATCH;
     }
-    const size_t got = engine->alloc(node->engine, size, blocks, wanted);
+    const size_t got = engine->alloc(node->engine, cache != NULL ? cache->engine_thread : NULL, number, blocks, wanted);
     if (got == 0) {
         return WEIR_ERR_NO_MEMORY;
     }
     for (size_t i = 1; i < got; i++) {
-        bin->blocks[bin->count++] = blocks[i];
+        bin->blocks[i - 1] = blocks[i];
     }
     if (got > 1) {
-        add(&cache->bytes, (got - 1) * engine->block_bytes(node->engine, size));
+        bump(&bin->count, (uint32_t)got - 1);
     }
     *ptr = blocks[0];
+    count_small(node, cache, number, true);
     return WEIR_OK;
 }
 
-static weir_status take_from(weir__host_node *node, weir__host_cache *cache, uint64_t bytes, uint64_t asked, uint64_t align,
-                             void **ptr, uint64_t *taken)
+static weir_status take_from(weir__host_node *node, uint64_t bytes, uint64_t asked, uint64_t align, void **ptr)
 {
+    weir__host_cache *cache = weir__host_cache_of(node);
     if (bytes < WEIR__HOST_SMALL_BYTES && align <= ALIGNMENT) {
-        *taken = node->pool->config.engine->block_bytes(node->engine, bytes);
-        return take_small(node, cache, bytes, ptr);
+        return take_small(node, cache, bin_for(node->pool, bytes), ptr);
     }
     weir_status status = WEIR_OK;
-    *taken = pages_of(bytes) * WEIR__HOST_PAGE;
-    weir__host_run *run = weir__host_node_take(node, *taken, align, &status);
+    weir__host_run *run = weir__host_node_take(node, pages_of(bytes) * WEIR__HOST_PAGE, align, &status);
     if (run != NULL) {
+        count_large(node, cache, run->size, true);
         atomic_store_explicit(&run->asked, asked, memory_order_relaxed);
         *ptr = (void *)(uintptr_t)run->start;
     }
@@ -340,8 +381,7 @@ static weir_status take_from(weir__host_node *node, weir__host_cache *cache, uin
 }
 
 /* The other nodes, where the one that was asked for has nothing: nearest first. */
-static weir_status take_elsewhere(weir__host_node *node, uint64_t bytes, uint64_t asked, uint64_t align, void **ptr,
-                                  uint64_t *taken, weir__host_node **from)
+static weir_status take_elsewhere(weir__host_node *node, uint64_t bytes, uint64_t asked, uint64_t align, void **ptr)
 {
     weir_host_pool *pool = node->pool;
     uint64_t tried = 0;
@@ -357,8 +397,7 @@ static weir_status take_elsewhere(weir__host_node *node, uint64_t bytes, uint64_
             }
         }
         tried |= UINT64_C(1) << best;
-        *from = &pool->nodes[best];
-        status = take_from(*from, weir__host_cache_of(*from), bytes, asked, align, ptr, taken);
+        status = take_from(&pool->nodes[best], bytes, asked, align, ptr);
     }
     return status;
 }
@@ -367,27 +406,46 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, weir__host_node 
                                           int32_t number, void **ptr)
 {
     const uint64_t bytes = padded(pool, size);
-    weir__host_node *from = node;
-    uint64_t taken = 0;
     weir_status status = weir__host_pending_collect(pool, false, NULL, false);
     (void)status; /* what is not over yet stays */
-    status = take_from(node, weir__host_cache_of(node), bytes, size, align, ptr, &taken);
+    status = take_from(node, bytes, size, align, ptr);
     const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0 && number != WEIR_HOST_ANY_NODE;
     if (status == WEIR_ERR_NO_MEMORY && !strict) {
-        status = take_elsewhere(node, bytes, size, align, ptr, &taken, &from);
+        status = take_elsewhere(node, bytes, size, align, ptr);
     }
     if (status != WEIR_OK) {
         (void)atomic_fetch_add(&node->failures, 1);
-        return status;
     }
-    weir__host_cache *cache = weir__host_cache_of(from);
-    if (cache != NULL) {
-        count_alloc(cache, taken);
-        add_signed(&cache->pad_bytes, (int64_t)pool->pad);
-    } else {
-        weir__host_count(from, true, taken, pool->pad);
+    return status;
+}
+
+/* From what the thread keeps; false: it has none. */
+static inline bool take_kept_small(weir__host_cache *cache, uint32_t number, void **ptr)
+{
+    weir__host_bin *bin = &cache->small[number];
+    const uint32_t count = atomic_load_explicit(&bin->count, memory_order_relaxed);
+    if (WEIR__HOST_LIKELY(count > 0)) {
+        *ptr = bin->blocks[count - 1];
+        bump(&bin->count, count - 1);
+        add(&bin->allocs, 1);
+        return true;
     }
-    return WEIR_OK;
+    return false;
+}
+
+static inline bool take_kept_large(weir__host_node *node, weir__host_cache *cache, uint64_t pages, uint64_t size, void **ptr)
+{
+    weir__host_large_slot *slot = slot_for(cache, pages);
+    if (WEIR__HOST_LIKELY(slot->pages == pages && slot->count > 0)) {
+        weir__host_run *run = slot->runs[--slot->count];
+        atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
+        atomic_store_explicit(&run->asked, size, memory_order_relaxed);
+        add(&cache->large_bytes, 0 - pages * WEIR__HOST_PAGE);
+        count_large(node, cache, pages * WEIR__HOST_PAGE, true);
+        *ptr = (void *)(uintptr_t)run->start;
+        return true;
+    }
+    return false;
 }
 
 static inline weir_status alloc(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr)
@@ -402,30 +460,9 @@ static inline weir_status alloc(weir_host_pool *pool, uint64_t size, uint64_t al
     weir__host_cache *cache = weir__host_cache_of(node);
     if (WEIR__HOST_LIKELY(cache != NULL && align <= ALIGNMENT)) {
         const uint64_t bytes = padded(pool, size);
-        if (bytes < WEIR__HOST_SMALL_BYTES) {
-            const uint32_t class = weir__host_class_of(bytes);
-            weir__host_bin *bin = &cache->small[class];
-            if (WEIR__HOST_LIKELY(bin->count > 0)) {
-                const uint64_t taken = weir__host_class_bytes(class);
-                *ptr = bin->blocks[--bin->count];
-                add(&cache->bytes, 0 - taken);
-                count_alloc(cache, taken);
-                add_signed(&cache->pad_bytes, (int64_t)pool->pad);
-                return WEIR_OK;
-            }
-        } else {
-            const uint64_t pages = pages_of(bytes);
-            weir__host_large_slot *slot = slot_for(cache, pages);
-            if (WEIR__HOST_LIKELY(slot->pages == pages && slot->count > 0)) {
-                weir__host_run *run = slot->runs[--slot->count];
-                atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
-                atomic_store_explicit(&run->asked, size, memory_order_relaxed);
-                add(&cache->bytes, 0 - pages * WEIR__HOST_PAGE);
-                count_alloc(cache, pages * WEIR__HOST_PAGE);
-                add_signed(&cache->pad_bytes, (int64_t)pool->pad);
-                *ptr = (void *)(uintptr_t)run->start;
-                return WEIR_OK;
-            }
+        if (bytes < WEIR__HOST_SMALL_BYTES ? take_kept_small(cache, bin_for(pool, bytes), ptr)
+                                           : take_kept_large(node, cache, pages_of(bytes), size, ptr)) {
+            return WEIR_OK;
         }
     }
     return alloc_slow(pool, node, size, align, number, ptr);
@@ -443,15 +480,24 @@ weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_
 
 /* --- free --- */
 
-static bool is_full(weir__host_cache *cache, uint64_t bytes)
+/* Where the block begins that an address in a slab lies in; 0: it is not out of the engine, or none. */
+static inline uint64_t block_around(const weir_host_pool *pool, const weir__host_run *run, const weir__host_slab *slab,
+                                    uint64_t address, uint32_t bin)
 {
-    return atomic_load_explicit(&cache->bytes, memory_order_relaxed) + bytes > cache->most_bytes;
+    const weir__host_bin_shape *shape = &pool->bins[bin];
+    const uint64_t offset = address - run->start;
+    const uint64_t place = offset * shape->reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT;
+    if (place >= WEIR__HOST_SLAB_BLOCKS ||
+        (atomic_load_explicit(&slab->taken[place / 64], memory_order_relaxed) >> (place % 64) & 1) == 0) {
+        return 0;
+    }
+    return run->start + place * shape->bytes;
 }
 
 /* In checked builds a bin is searched for a block that is freed twice. */
 static bool is_kept(const weir__host_bin *bin, const void *block)
 {
-    for (uint32_t i = 0; WEIR_CHECKS >= 1 && i < bin->count; i++) {
+    for (uint32_t i = 0; WEIR_CHECKS >= 1 && i < atomic_load_explicit(&bin->count, memory_order_relaxed); i++) {
         if (bin->blocks[i] == block) {
             return true;
         }
@@ -459,50 +505,58 @@ static bool is_kept(const weir__host_bin *bin, const void *block)
     return false;
 }
 
-static weir_status free_small(weir__host_run *run, void *ptr)
+/* The bin is full, or there is none. */
+static OUT_OF_LINE weir_status free_small_slow(weir__host_node *node, weir__host_cache *cache, uint32_t number, void *ptr)
 {
-    weir__host_node *node = run->node;
     const weir_host_engine_ops *engine = node->pool->config.engine;
-    weir__host_cache *cache = weir__host_cache_of(node);
-    uint64_t bytes = 0;
-    if (engine->block_of(node->engine, ptr, run->owner, &bytes) != ptr) {
+    weir__host_bin *bin = cache != NULL ? &cache->small[number] : NULL;
+    if (bin != NULL && !weir__host_cache_widen(cache, number)) {
+        weir__host_cache_halve(cache, number);
+    }
+    if (bin != NULL && bin->count < bin->most) {
+        bin->blocks[bin->count] = ptr;
+        bump(&bin->count, bin->count + 1);
+    } else if (!engine->release(node->engine, cache != NULL ? cache->engine_thread : NULL, &ptr, 1)) {
         return WEIR_ERR_INVALID;
     }
-    if (cache == NULL || engine->caches_threads) {
-        if (!engine->release(node->engine, &ptr, 1)) {
-            return WEIR_ERR_INVALID;
-        }
-    } else {
-        weir__host_bin *bin = &cache->small[run->bin];
-        if (is_kept(bin, ptr)) {
-            return WEIR_ERR_INVALID;
-        }
-        if (bin->count == bin->most || is_full(cache, bytes)) {
-            weir__host_cache_halve(cache, run->bin);
-        }
-        if (bin->count < bin->most && !is_full(cache, bytes)) {
-            bin->blocks[bin->count++] = ptr;
-            add(&cache->bytes, bytes);
-        } else if (!engine->release(node->engine, &ptr, 1)) {
-            return WEIR_ERR_INVALID;
-        }
-    }
-    if (cache != NULL) {
-        count_free(cache, bytes);
-        add_signed(&cache->pad_bytes, -(int64_t)node->pool->pad);
-    } else {
-        weir__host_count(node, false, bytes, node->pool->pad);
-    }
+    count_small(node, cache, number, false);
     return WEIR_OK;
 }
 
-/* Keeps a run in the thread's cache, or not. */
-static bool keep(weir__host_cache *cache, weir__host_run *run)
+static inline weir_status free_small(const weir_host_pool *pool, weir__host_run *run, void *ptr)
 {
-    const uint64_t pages = run->size / WEIR__HOST_PAGE;
+    weir__host_node *node = run->node;
+    const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
+    const uint32_t number = atomic_load_explicit(&slab->bin, memory_order_relaxed);
+    weir__host_cache *cache = weir__host_cache_of(node);
+    if (block_around(pool, run, slab, (uint64_t)(uintptr_t)ptr, number) != (uint64_t)(uintptr_t)ptr) {
+        return WEIR_ERR_INVALID;
+    }
+    if (WEIR__HOST_LIKELY(cache != NULL)) {
+        weir__host_bin *bin = &cache->small[number];
+        const uint32_t count = atomic_load_explicit(&bin->count, memory_order_relaxed);
+        if (is_kept(bin, ptr)) {
+            return WEIR_ERR_INVALID;
+        }
+        if (WEIR__HOST_LIKELY(count < bin->most)) {
+            bin->blocks[count] = ptr;
+            bump(&bin->count, count + 1);
+            add(&bin->frees, 1);
+            return WEIR_OK;
+        }
+    }
+    return free_small_slow(node, cache, number, ptr);
+}
+
+/* Keeps a run in the thread's cache, or not. */
+static inline bool keep(weir__host_cache *cache, weir__host_run *run)
+{
+    const uint64_t size = run->size;
+    const uint64_t pages = size / WEIR__HOST_PAGE;
     /* A block that is large beside the bound: a thread may keep four of them all the same. */
-    const uint64_t most = cache->most_bytes > 4 * run->size ? cache->most_bytes : 4 * run->size;
-    if (atomic_load_explicit(&cache->bytes, memory_order_relaxed) + run->size > most) {
+    const uint64_t most = cache->most_bytes > 4 * size ? cache->most_bytes : 4 * size;
+    const uint64_t kept = atomic_load_explicit(&cache->large_bytes, memory_order_relaxed);
+    if (cache->bin_most_bytes + kept + size > most) {
         return false;
     }
     weir__host_large_slot *slot = slot_for(cache, pages);
@@ -515,11 +569,11 @@ static bool keep(weir__host_cache *cache, weir__host_run *run)
     }
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_CACHED, memory_order_relaxed);
     slot->runs[slot->count++] = run;
-    add(&cache->bytes, run->size);
+    add(&cache->large_bytes, size);
     return true;
 }
 
-static weir_status free_large(weir__host_run *run, const void *ptr)
+static inline weir_status free_large(weir__host_run *run, const void *ptr)
 {
     weir__host_node *node = run->node;
     const uint64_t bytes = run->size;
@@ -533,12 +587,7 @@ static weir_status free_large(weir__host_run *run, const void *ptr)
             return status;
         }
     }
-    if (cache != NULL) {
-        count_free(cache, bytes);
-        add_signed(&cache->pad_bytes, -(int64_t)node->pool->pad);
-    } else {
-        weir__host_count(node, false, bytes, node->pool->pad);
-    }
+    count_large(node, cache, bytes, false);
     return WEIR_OK;
 }
 
@@ -553,7 +602,7 @@ weir_status weir_host_free(weir_host_pool *pool, void *ptr)
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
     if (state == WEIR__HOST_RUN_SLAB) {
-        return free_small(run, ptr);
+        return free_small(pool, run, ptr);
     }
     return state == WEIR__HOST_RUN_LIVE ? free_large(run, ptr) : WEIR_ERR_INVALID;
 }
@@ -570,17 +619,6 @@ weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
     return weir_host_free(pool, ptr);
 }
 
-static void count_freed(weir__host_node *node, uint64_t bytes)
-{
-    weir__host_cache *cache = weir__host_cache_of(node);
-    if (cache != NULL) {
-        count_free(cache, bytes);
-        add_signed(&cache->pad_bytes, -(int64_t)node->pool->pad);
-    } else {
-        weir__host_count(node, false, bytes, node->pool->pad);
-    }
-}
-
 static weir_status free_large_after(weir__host_run *run, const void *ptr, void *native)
 {
     weir__host_node *node = run->node;
@@ -594,7 +632,7 @@ static weir_status free_large_after(weir__host_run *run, const void *ptr, void *
         status = weir__host_node_give(run, stream);
     }
     if (status == WEIR_OK) {
-        count_freed(node, bytes);
+        count_large(node, weir__host_cache_of(node), bytes, false);
     }
     return status;
 }
@@ -602,13 +640,14 @@ static weir_status free_large_after(weir__host_run *run, const void *ptr, void *
 static weir_status free_small_after(weir__host_run *run, void *ptr, void *native)
 {
     weir__host_node *node = run->node;
-    uint64_t bytes = 0;
-    if (node->pool->config.engine->block_of(node->engine, ptr, run->owner, &bytes) != ptr) {
+    const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
+    const uint32_t bin = atomic_load_explicit(&slab->bin, memory_order_relaxed);
+    if (block_around(node->pool, run, slab, (uint64_t)(uintptr_t)ptr, bin) != (uint64_t)(uintptr_t)ptr) {
         return WEIR_ERR_INVALID;
     }
-    const weir_status status = weir__host_pending_add(node, ptr, bytes, native);
+    const weir_status status = weir__host_pending_add(node, ptr, node->pool->bins[bin].bytes, native);
     if (status == WEIR_OK) {
-        count_freed(node, bytes);
+        count_small(node, weir__host_cache_of(node), bin, false);
     }
     return status;
 }
@@ -670,8 +709,10 @@ weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_inf
         found.block = (void *)(uintptr_t)run->start;
         found.size = run->size - pool->pad;
     } else if (state == WEIR__HOST_RUN_SLAB) {
-        found.block = pool->config.engine->block_of(run->node->engine, ptr, run->owner, &found.size);
-        found.size -= pool->pad;
+        const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
+        const uint32_t bin = atomic_load_explicit(&slab->bin, memory_order_relaxed);
+        found.block = (void *)(uintptr_t)block_around(pool, run, slab, address, bin);
+        found.size = pool->bins[bin].bytes - pool->pad;
     }
     if (found.block == NULL) {
         return WEIR_ERR_INVALID;
@@ -763,7 +804,8 @@ weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, uint64_t *
     for (size_t i = 0; i < pool->node_count; i++) {
         weir__host_node *node = &pool->nodes[i];
         weir_pool *pages[] = {node->given, node->mapped};
-        pool->config.engine->trim(node->engine);
+        weir__host_cache *cache = weir__host_cache_of(node);
+        pool->config.engine->trim(node->engine, cache != NULL ? cache->engine_thread : NULL);
         for (size_t j = 0; j < 2; j++) {
             weir_stats stats = WEIR_STATS_INIT;
             const uint64_t held = atomic_load(&pool->held_bytes);

@@ -32,8 +32,7 @@ typedef struct weir__host_run {
     weir__host_node *node;
     weir_pool *pages;   /* the node's pool that it is a block of */
     weir_block *block;
-    void *owner;        /* of a slab */
-    uint32_t bin;       /* of a slab */
+    _Atomic(weir__host_slab *) slab;
     _Atomic uint32_t state;
     _Atomic uint64_t asked; /* of a large block */
 } weir__host_run;

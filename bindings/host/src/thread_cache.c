@@ -1,8 +1,10 @@
 /* thread_cache.c: what a thread keeps of what it freed, by node.
  *
- * Idea: a bin for each size class and a few slots for page runs of one exact size, last in first out; a hit touches the
- * thread's own memory and nothing else. What a cache keeps is bounded in bytes; above that the bin that a block was to go
- * to gives half of itself back. A thread's end gives all back; a pool's end leaves the caches to their threads, empty.
+ * Idea: a bin for each of the engine's sizes and a few slots for page runs of one exact size, last in first out; a hit
+ * touches the thread's own memory and nothing else. What a cache keeps is bounded in bytes: a bin may hold as many blocks
+ * as bytes have been set aside for it, at most half of the bound for all bins, so that a hit counts no bytes; runs get
+ * what is left. A bin that is full and gets no more gives half of itself back. A thread's end gives all back; a pool's end
+ * leaves the caches to their threads, empty.
  *
  * A cache belongs to its thread; only its pool pointer and its place in the pool's list are changed by others, under one
  * lock of the process, which also keeps a thread from ending while a pool does.
@@ -16,29 +18,32 @@ static pthread_key_t end_key;
 static bool end_key_known;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The one used last is in front. */
-static _Thread_local weir__host_cache *mine;
+weir__host_cache weir__host_no_cache;
+_Thread_local weir__host_cache *weir__host_mine __attribute__((tls_model("initial-exec"))) = &weir__host_no_cache;
+
+static weir__host_node *node_of(const weir__host_cache *cache)
+{
+    return atomic_load_explicit(&cache->node, memory_order_relaxed);
+}
 
 /* --- giving back --- */
 
-static void flush_bin(weir__host_cache *cache, uint32_t class, uint32_t keep)
+static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
 {
-    weir__host_bin *bin = &cache->small[class];
-    if (bin->count <= keep) {
+    weir__host_bin *bin = &cache->small[number];
+    const uint32_t held = atomic_load_explicit(&bin->count, memory_order_relaxed);
+    if (held <= keep) {
         return;
     }
     /* The oldest are at the bottom. */
-    const uint32_t count = bin->count - keep;
-    const bool all = cache->node->pool->config.engine->release(cache->node->engine, bin->blocks, count);
+    const uint32_t count = held - keep;
+    const weir__host_node *node = node_of(cache);
+    const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, bin->blocks, count);
     (void)all; /* what a bin holds was looked up when it came */
     for (uint32_t i = 0; i < keep; i++) {
         bin->blocks[i] = bin->blocks[count + i];
     }
-    bin->count = keep;
-    atomic_store_explicit(&cache->bytes,
-                          atomic_load_explicit(&cache->bytes, memory_order_relaxed) -
-                              count * weir__host_class_bytes(class),
-                          memory_order_relaxed);
+    atomic_store_explicit(&bin->count, keep, memory_order_relaxed);
 }
 
 static void flush_slot(weir__host_cache *cache, weir__host_large_slot *slot, uint32_t keep)
@@ -47,25 +52,29 @@ static void flush_slot(weir__host_cache *cache, weir__host_large_slot *slot, uin
         weir__host_run *run = slot->runs[--slot->count];
         const weir_status status = weir__host_node_give(run, NULL);
         (void)status;
-        atomic_store_explicit(&cache->bytes,
-                              atomic_load_explicit(&cache->bytes, memory_order_relaxed) - slot->pages * WEIR__HOST_PAGE,
-                              memory_order_relaxed);
+        const uint64_t kept = atomic_load_explicit(&cache->large_bytes, memory_order_relaxed);
+        atomic_store_explicit(&cache->large_bytes, kept - slot->pages * WEIR__HOST_PAGE, memory_order_relaxed);
     }
 }
 
-void weir__host_cache_flush(weir__host_cache *cache)
+static void flush_slots(weir__host_cache *cache)
 {
-    for (uint32_t class = 0; class < WEIR__HOST_CLASSES; class++) {
-        flush_bin(cache, class, 0);
-    }
     for (size_t i = 0; i < WEIR__HOST_LARGE_SLOTS; i++) {
         flush_slot(cache, &cache->large[i], 0);
     }
 }
 
-void weir__host_cache_halve(weir__host_cache *cache, uint32_t class)
+void weir__host_cache_flush(weir__host_cache *cache)
 {
-    flush_bin(cache, class, cache->small[class].count / 2);
+    for (uint32_t bin = 0; bin < node_of(cache)->pool->bin_count; bin++) {
+        flush_bin(cache, bin, 0);
+    }
+    flush_slots(cache);
+}
+
+void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin)
+{
+    flush_bin(cache, bin, atomic_load_explicit(&cache->small[bin].count, memory_order_relaxed) / 2);
 }
 
 void weir__host_cache_empty_slot(weir__host_cache *cache, weir__host_large_slot *slot)
@@ -73,12 +82,57 @@ void weir__host_cache_empty_slot(weir__host_cache *cache, weir__host_large_slot 
     flush_slot(cache, slot, 0);
 }
 
+/* --- bounds --- */
+
+static uint32_t depth_of(uint64_t bytes)
+{
+    const uint64_t depth = (UINT64_C(256) << 10) / bytes;
+    return depth < 4 ? 4 : depth > WEIR__HOST_BIN_DEPTH ? WEIR__HOST_BIN_DEPTH : (uint32_t)depth;
+}
+
+bool weir__host_cache_widen(weir__host_cache *cache, uint32_t number)
+{
+    weir__host_bin *bin = &cache->small[number];
+    const uint64_t bytes = node_of(cache)->pool->bins[number].bytes;
+    const uint32_t depth = depth_of(bytes);
+    const uint32_t more = bin->most < depth ? depth / 4 : 0;
+    const uint64_t claimed = cache->bin_most_bytes + more * bytes;
+    if (more == 0 || claimed > cache->most_bytes / 2) {
+        return false;
+    }
+    if (claimed + atomic_load_explicit(&cache->large_bytes, memory_order_relaxed) > cache->most_bytes) {
+        flush_slots(cache);
+    }
+    bin->most += more;
+    cache->bin_most_bytes = claimed;
+    return true;
+}
+
 /* --- life --- */
 
-/* The lists' lock is held. Its counts become the pool's. */
+/* Adds what a cache has counted. */
+static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool, weir_host_stats *stats, int64_t *live)
+{
+    for (uint32_t i = 0; i < pool->bin_count; i++) {
+        const weir__host_bin *bin = &cache->small[i];
+        const uint64_t allocs = atomic_load_explicit(&bin->allocs, memory_order_relaxed);
+        const uint64_t frees = atomic_load_explicit(&bin->frees, memory_order_relaxed);
+        stats->allocs += allocs;
+        stats->frees += frees;
+        stats->cached_bytes += atomic_load_explicit(&bin->count, memory_order_relaxed) * pool->bins[i].bytes;
+        *live += (int64_t)((allocs - frees) * pool->bins[i].bytes);
+    }
+    stats->allocs += atomic_load_explicit(&cache->large_allocs, memory_order_relaxed);
+    stats->frees += atomic_load_explicit(&cache->large_frees, memory_order_relaxed);
+    stats->cached_bytes += atomic_load_explicit(&cache->large_bytes, memory_order_relaxed);
+    *live += atomic_load_explicit(&cache->large_live_bytes, memory_order_relaxed);
+}
+
+/* The lists' lock is held. Its counts become the pool's; what the engine keeps for the thread is closed. */
 static void leave_pool(weir__host_cache *cache)
 {
     weir_host_pool *pool = atomic_load_explicit(&cache->pool, memory_order_relaxed);
+    weir__host_node *node = node_of(cache);
     if (cache->previous_of_pool != NULL) {
         cache->previous_of_pool->next_of_pool = cache->next_of_pool;
     } else {
@@ -87,11 +141,14 @@ static void leave_pool(weir__host_cache *cache)
     if (cache->next_of_pool != NULL) {
         cache->next_of_pool->previous_of_pool = cache->previous_of_pool;
     }
-    weir__host_node *node = cache->node;
-    node->gone_allocs += atomic_load_explicit(&cache->allocs, memory_order_relaxed);
-    node->gone_frees += atomic_load_explicit(&cache->frees, memory_order_relaxed);
-    node->gone_live_bytes += atomic_load_explicit(&cache->live_bytes, memory_order_relaxed);
-    node->gone_pad_bytes += atomic_load_explicit(&cache->pad_bytes, memory_order_relaxed);
+    weir_host_stats counted = WEIR_HOST_STATS_INIT;
+    add_counts(cache, pool, &counted, &node->gone_live_bytes);
+    node->gone_allocs += counted.allocs;
+    node->gone_frees += counted.frees;
+    if (cache->engine_thread != NULL) {
+        pool->config.engine->thread_close(node->engine, cache->engine_thread);
+    }
+    atomic_store_explicit(&cache->node, NULL, memory_order_relaxed);
     atomic_store_explicit(&cache->pool, NULL, memory_order_release);
 }
 
@@ -99,9 +156,9 @@ static void leave_pool(weir__host_cache *cache)
 static void end_of_thread(void *unused)
 {
     (void)unused;
-    while (mine != NULL) {
-        weir__host_cache *cache = mine;
-        mine = cache->next_of_thread;
+    while (weir__host_mine != &weir__host_no_cache) {
+        weir__host_cache *cache = weir__host_mine;
+        weir__host_mine = cache->next_of_thread;
         (void)pthread_mutex_lock(&lists);
         if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != NULL) {
             weir__host_cache_flush(cache); /* the pool cannot end meanwhile */
@@ -134,17 +191,11 @@ void weir__host_cache_orphan_all(weir_host_pool *pool)
     (void)pthread_mutex_unlock(&lists);
 }
 
-static uint32_t depth_of(uint32_t class)
-{
-    const uint64_t depth = (UINT64_C(64) << 10) / weir__host_class_bytes(class);
-    return depth < 4 ? 4 : depth > WEIR__HOST_BIN_DEPTH ? WEIR__HOST_BIN_DEPTH : (uint32_t)depth;
-}
-
 static weir__host_cache *cache_new(weir__host_node *node)
 {
     weir_host_pool *pool = node->pool;
     (void)pthread_once(&once, make_key);
-    if (!end_key_known || pthread_setspecific(end_key, &mine) != 0) {
+    if (!end_key_known || pthread_setspecific(end_key, &weir__host_no_cache) != 0) {
         return NULL; /* nobody would learn of the thread's end */
     }
     weir__host_cache *cache = calloc(1, sizeof *cache);
@@ -152,11 +203,10 @@ static weir__host_cache *cache_new(weir__host_node *node)
         return NULL;
     }
     atomic_init(&cache->pool, pool);
-    cache->serial = pool->serial;
-    cache->node = node;
+    atomic_init(&cache->node, node);
     cache->most_bytes = pool->config.thread_cache_bytes;
-    for (uint32_t class = 0; class < WEIR__HOST_CLASSES; class++) {
-        cache->small[class].most = depth_of(class);
+    if (pool->config.engine->thread_open != NULL) {
+        cache->engine_thread = pool->config.engine->thread_open(node->engine);
     }
     (void)pthread_mutex_lock(&lists);
     cache->next_of_pool = pool->caches;
@@ -165,15 +215,15 @@ static weir__host_cache *cache_new(weir__host_node *node)
     }
     pool->caches = cache;
     (void)pthread_mutex_unlock(&lists);
-    cache->next_of_thread = mine;
-    mine = cache;
+    cache->next_of_thread = weir__host_mine;
+    weir__host_mine = cache;
     return cache;
 }
 
 /* Drops caches of pools that are gone. */
 static void sweep(void)
 {
-    for (weir__host_cache **link = &mine; *link != NULL;) {
+    for (weir__host_cache **link = &weir__host_mine; *link != &weir__host_no_cache;) {
         weir__host_cache *cache = *link;
         if (atomic_load_explicit(&cache->pool, memory_order_acquire) == NULL) {
             *link = cache->next_of_thread;
@@ -184,54 +234,46 @@ static void sweep(void)
     }
 }
 
-static __attribute__((noinline)) weir__host_cache *find_or_make(weir__host_node *node)
+weir__host_cache *weir__host_cache_find(weir__host_node *node)
 {
-    for (weir__host_cache **link = &mine; *link != NULL; link = &(*link)->next_of_thread) {
+    if ((node->pool->config.flags & WEIR_HOST_NO_THREAD_CACHE) != 0) {
+        return NULL;
+    }
+    for (weir__host_cache **link = &weir__host_mine; *link != &weir__host_no_cache; link = &(*link)->next_of_thread) {
         weir__host_cache *cache = *link;
-        if (cache->node == node && cache->serial == node->pool->serial) {
+        if (node_of(cache) == node) {
             *link = cache->next_of_thread;
-            cache->next_of_thread = mine;
-            mine = cache;
+            cache->next_of_thread = weir__host_mine;
+            weir__host_mine = cache;
             return cache;
         }
     }
     sweep();
-    return (node->pool->config.flags & WEIR_HOST_NO_THREAD_CACHE) != 0 ? NULL : cache_new(node);
-}
-
-weir__host_cache *weir__host_cache_of(weir__host_node *node)
-{
-    weir__host_cache *cache = mine;
-    if (WEIR__HOST_LIKELY(cache != NULL && cache->node == node && cache->serial == node->pool->serial)) {
-        return cache;
-    }
-    return find_or_make(node);
+    return cache_new(node);
 }
 
 /* The calling thread gives back all that it keeps of a pool. */
 void weir__host_cache_flush_mine(weir_host_pool *pool)
 {
-    for (weir__host_cache *cache = mine; cache != NULL; cache = cache->next_of_thread) {
-        if (cache->serial == pool->serial) {
+    for (weir__host_cache *cache = weir__host_mine; cache != &weir__host_no_cache; cache = cache->next_of_thread) {
+        if (atomic_load_explicit(&cache->pool, memory_order_relaxed) == pool) {
             weir__host_cache_flush(cache);
         }
     }
 }
 
-void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes, uint64_t pad)
+void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes)
 {
     (void)pthread_mutex_lock(&lists);
     node->gone_allocs += alloc;
     node->gone_frees += !alloc;
     node->gone_live_bytes += alloc ? (int64_t)bytes : -(int64_t)bytes;
-    node->gone_pad_bytes += alloc ? (int64_t)pad : -(int64_t)pad;
     (void)pthread_mutex_unlock(&lists);
 }
 
 void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, weir_host_stats *stats)
 {
     int64_t live = 0;
-    int64_t pad = 0;
     (void)pthread_mutex_lock(&lists);
     for (size_t i = 0; i < pool->node_count; i++) {
         const weir__host_node *gone = &pool->nodes[i];
@@ -239,20 +281,14 @@ void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, 
             stats->allocs += gone->gone_allocs;
             stats->frees += gone->gone_frees;
             live += gone->gone_live_bytes;
-            pad += gone->gone_pad_bytes;
         }
     }
-    for (weir__host_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
-        if (node != NULL && cache->node != node) {
-            continue;
+    for (const weir__host_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
+        if (node == NULL || node_of(cache) == node) {
+            add_counts(cache, pool, stats, &live);
         }
-        stats->allocs += atomic_load_explicit(&cache->allocs, memory_order_relaxed);
-        stats->frees += atomic_load_explicit(&cache->frees, memory_order_relaxed);
-        stats->cached_bytes += atomic_load_explicit(&cache->bytes, memory_order_relaxed);
-        live += atomic_load_explicit(&cache->live_bytes, memory_order_relaxed);
-        pad += atomic_load_explicit(&cache->pad_bytes, memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(&lists);
     stats->live_bytes += (uint64_t)live;
-    stats->pad_bytes += (uint64_t)pad;
+    stats->pad_bytes += pool->pad * (stats->allocs - stats->frees);
 }
