@@ -73,9 +73,9 @@ void weir__host_ladder_fini(weir__host_node *node);
 
 /* --- thread_cache.c: what a thread keeps --- */
 
-enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 64 };
+enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 61 };
 
-/* Blocks of one bin of the engine. The thread writes, others read what is atomic. */
+/* Blocks of one bin of the engine. The thread writes, others read what is atomic. 512 bytes. */
 typedef struct weir__host_bin {
     _Atomic uint32_t count;
     uint32_t most; /* for which the cache has set bytes aside */
@@ -84,25 +84,31 @@ typedef struct weir__host_bin {
     void *blocks[WEIR__HOST_BIN_DEPTH];
 } weir__host_bin;
 
+/* The same of page runs of one size. */
 typedef struct weir__host_large_slot {
-    uint64_t pages; /* 0: nobody's yet */
-    uint32_t count;
+    _Atomic uint64_t pages; /* 0: nobody's yet */
+    _Atomic uint32_t count;
+    uint32_t most;
+    _Atomic uint64_t allocs;
+    _Atomic uint64_t frees;
     weir__host_run *runs[WEIR__HOST_LARGE_DEPTH];
 } weir__host_large_slot;
 
-/* Of a thread, by node. Counters have one writer, the thread; others read them. What is counted by bin is added up when
- * somebody asks. */
+/* Of a thread, by node. What is counted by bin and slot is added up when somebody asks. */
 typedef struct weir__host_cache {
-    _Atomic(weir__host_node *) node; /* NULL once the pool is gone, as the next */
-    _Atomic(weir_host_pool *) pool;
+    _Atomic(weir_host_pool *) pool;  /* NULL once the pool is gone, as the next */
+    _Atomic(weir__host_node *) node;
+    int32_t number;                  /* the node's */
+    uint32_t home_left;              /* how often still it is taken for the node that the thread runs on */
     struct weir__host_cache *next_of_thread;
     struct weir__host_cache *next_of_pool; /* under the list's lock, as the next */
     struct weir__host_cache *previous_of_pool;
-    void *engine_thread;     /* what the engine keeps for the thread */
+    void *engine_thread;       /* what the engine keeps for the thread */
     uint64_t most_bytes;
-    uint64_t bin_most_bytes; /* set aside for bins, of most_bytes */
-    _Atomic uint64_t large_bytes; /* kept in slots */
-    _Atomic uint64_t large_allocs;
+    uint64_t bin_most_bytes;   /* set aside for bins, of most_bytes */
+    uint64_t large_most_bytes; /* likewise for slots */
+    uint32_t hand;             /* the slot that gives way next */
+    _Atomic uint64_t large_allocs; /* of runs that were in no slot; as the next two */
     _Atomic uint64_t large_frees;
     _Atomic int64_t large_live_bytes; /* handed out less taken back by this thread */
     weir__host_bin small[WEIR__HOST_BINS];
@@ -127,11 +133,12 @@ static inline weir__host_cache *weir__host_cache_of(weir__host_node *node)
 
 /* Lets a bin that is full hold more; false: it holds what it may. */
 bool weir__host_cache_widen(weir__host_cache *cache, uint32_t bin);
+/* The same of the slot that runs of so many pages belong in, which another size may have had. */
+bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot *slot, uint64_t pages);
 /* Gives all that a cache keeps back to the node. Its thread's, or nobody's. */
 void weir__host_cache_flush(weir__host_cache *cache);
-/* Half of a bin, or all of a slot, goes back to the node. */
+/* Half of a bin goes back to the node. */
 void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin);
-void weir__host_cache_empty_slot(weir__host_cache *cache, weir__host_large_slot *slot);
 /* The calling thread gives back all that it keeps of a pool. */
 void weir__host_cache_flush_mine(weir_host_pool *pool);
 /* Counts for a thread without a cache. */
@@ -177,7 +184,8 @@ struct weir_host_pool {
     weir__host_run *all_runs; /* blocks of descriptions, linked by their first */
     uint32_t bin_count;
     weir__host_bin_shape bins[WEIR__HOST_BINS];
-    uint8_t bin_of[WEIR__HOST_SMALL_BYTES / WEIR__HOST_ALIGNMENT]; /* by the size in units of 64, less one */
+    uint64_t small_most; /* what is asked for and still comes from the engine, at most */
+    uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 32]; /* the bin for what is asked for, in units of 32, less one */
     struct weir__host_cache *caches; /* under thread_cache.c's lock */
     weir__host_pending *pending;
     _Atomic uint64_t held_bytes; /* of all nodes, against the limit */

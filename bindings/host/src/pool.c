@@ -34,6 +34,19 @@ const char *weir_host_kind_text(weir_host_kind kind)
     return (unsigned)kind < WEIR_HOST_KIND_COUNT ? texts[kind] : "unknown";
 }
 
+/* --- sizes --- */
+
+/* What a request of a good size takes, before it is rounded to a class or to pages. */
+static inline uint64_t padded(const weir_host_pool *pool, uint64_t size)
+{
+    return (((size + 31) & ~UINT64_C(31)) + pool->pad + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+}
+
+static inline uint64_t pages_of(uint64_t bytes)
+{
+    return (bytes + WEIR__HOST_PAGE - 1) / WEIR__HOST_PAGE;
+}
+
 /* --- life --- */
 
 static bool is_sound(const weir_host_pool_config *config)
@@ -113,16 +126,20 @@ static void list_bins(weir_host_pool *pool)
 {
     const weir_host_engine_ops *engine = pool->config.engine;
     uint32_t bin = 0;
-    for (uint64_t unit = 0; unit < sizeof pool->bin_of; unit++) {
+    for (uint64_t unit = 0; padded(pool, (unit + 1) * 32) < WEIR__HOST_SMALL_BYTES; unit++) {
         uint64_t bytes = engine->bin_bytes(pool->nodes[0].engine, bin);
-        while (bytes < (unit + 1) * ALIGNMENT) {
+        while (bytes < padded(pool, (unit + 1) * 32)) {
             bytes = engine->bin_bytes(pool->nodes[0].engine, ++bin);
         }
         pool->bin_of[unit] = (uint8_t)bin;
+        pool->small_most = (unit + 1) * 32;
+    }
+    pool->bin_count = bin + 1;
+    for (bin = 0; bin < pool->bin_count; bin++) {
+        const uint64_t bytes = engine->bin_bytes(pool->nodes[0].engine, bin);
         pool->bins[bin] = (weir__host_bin_shape){
             .bytes = bytes, .reciprocal = (UINT64_C(1) << WEIR__HOST_RECIPROCAL_SHIFT) / bytes + 1};
     }
-    pool->bin_count = bin + 1;
 }
 
 static weir_status make_nodes(weir_host_pool *pool)
@@ -250,10 +267,11 @@ weir__host_node *weir__host_node_numbered(weir_host_pool *pool, int32_t number)
     return NULL;
 }
 
+enum { HOME_EVERY = 256 };
+
 /* The calling thread's node, looked at now and then: a thread seldom moves, and asking costs as much as an allocation. */
 static weir__host_node *home_node(weir_host_pool *pool)
 {
-    enum { EVERY = 256 };
     static _Thread_local struct {
         uint64_t serial;
         weir__host_node *node;
@@ -266,7 +284,7 @@ static weir__host_node *home_node(weir_host_pool *pool)
         weir__host_node *node = weir__host_node_numbered(pool, weir_topology_thread_node(pool->topology));
         home.serial = pool->serial;
         home.node = node != NULL ? node : &pool->nodes[0];
-        home.left = EVERY;
+        home.left = HOME_EVERY;
     }
     home.left--;
     return home.node;
@@ -281,17 +299,6 @@ static inline weir__host_node *node_for(weir_host_pool *pool, int32_t number)
 }
 
 /* --- alloc --- */
-
-/* What a request of a good size takes, before it is rounded to a class or to pages. */
-static inline uint64_t padded(const weir_host_pool *pool, uint64_t size)
-{
-    return (((size + 31) & ~UINT64_C(31)) + pool->pad + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
-}
-
-static inline uint64_t pages_of(uint64_t bytes)
-{
-    return (bytes + WEIR__HOST_PAGE - 1) / WEIR__HOST_PAGE;
-}
 
 static inline void add(_Atomic uint64_t *counter, uint64_t value)
 {
@@ -308,9 +315,9 @@ static inline void bump(_Atomic uint32_t *counter, uint32_t value)
     atomic_store_explicit(counter, value, memory_order_relaxed);
 }
 
-static inline uint32_t bin_for(const weir_host_pool *pool, uint64_t bytes)
+static inline uint32_t bin_for(const weir_host_pool *pool, uint64_t size)
 {
-    return pool->bin_of[(bytes - 1) / ALIGNMENT];
+    return pool->bin_of[(size - 1) / 32];
 }
 
 static void count_small(weir__host_node *node, weir__host_cache *cache, uint32_t bin, bool alloc)
@@ -364,24 +371,24 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
     return WEIR_OK;
 }
 
-static weir_status take_from(weir__host_node *node, uint64_t bytes, uint64_t asked, uint64_t align, void **ptr)
+static weir_status take_from(weir__host_node *node, uint64_t size, uint64_t align, void **ptr)
 {
+    weir_host_pool *pool = node->pool;
     weir__host_cache *cache = weir__host_cache_of(node);
-    if (bytes < WEIR__HOST_SMALL_BYTES && align <= ALIGNMENT) {
-        return take_small(node, cache, bin_for(node->pool, bytes), ptr);
+    if (size <= pool->small_most && align <= ALIGNMENT) {
+        return take_small(node, cache, bin_for(pool, size), ptr);
     }
     weir_status status = WEIR_OK;
-    weir__host_run *run = weir__host_node_take(node, pages_of(bytes) * WEIR__HOST_PAGE, align, &status);
+    weir__host_run *run = weir__host_node_take(node, pages_of(padded(pool, size)) * WEIR__HOST_PAGE, align, &status);
     if (run != NULL) {
         count_large(node, cache, run->size, true);
-        atomic_store_explicit(&run->asked, asked, memory_order_relaxed);
         *ptr = (void *)(uintptr_t)run->start;
     }
     return status;
 }
 
 /* The other nodes, where the one that was asked for has nothing: nearest first. */
-static weir_status take_elsewhere(weir__host_node *node, uint64_t bytes, uint64_t asked, uint64_t align, void **ptr)
+static weir_status take_elsewhere(weir__host_node *node, uint64_t size, uint64_t align, void **ptr)
 {
     weir_host_pool *pool = node->pool;
     uint64_t tried = 0;
@@ -397,32 +404,15 @@ static weir_status take_elsewhere(weir__host_node *node, uint64_t bytes, uint64_
             }
         }
         tried |= UINT64_C(1) << best;
-        status = take_from(&pool->nodes[best], bytes, asked, align, ptr);
+        status = take_from(&pool->nodes[best], size, align, ptr);
     }
     return status;
 }
 
-static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, weir__host_node *node, uint64_t size, uint64_t align,
-                                          int32_t number, void **ptr)
+/* Of the thread's cache for a node; false: it has none. */
+static inline bool take_kept_small(const weir_host_pool *pool, weir__host_cache *cache, uint64_t size, void **ptr)
 {
-    const uint64_t bytes = padded(pool, size);
-    weir_status status = weir__host_pending_collect(pool, false, NULL, false);
-    (void)status; /* what is not over yet stays */
-    status = take_from(node, bytes, size, align, ptr);
-    const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0 && number != WEIR_HOST_ANY_NODE;
-    if (status == WEIR_ERR_NO_MEMORY && !strict) {
-        status = take_elsewhere(node, bytes, size, align, ptr);
-    }
-    if (status != WEIR_OK) {
-        (void)atomic_fetch_add(&node->failures, 1);
-    }
-    return status;
-}
-
-/* From what the thread keeps; false: it has none. */
-static inline bool take_kept_small(weir__host_cache *cache, uint32_t number, void **ptr)
-{
-    weir__host_bin *bin = &cache->small[number];
+    weir__host_bin *bin = &cache->small[bin_for(pool, size)];
     const uint32_t count = atomic_load_explicit(&bin->count, memory_order_relaxed);
     if (WEIR__HOST_LIKELY(count > 0)) {
         *ptr = bin->blocks[count - 1];
@@ -433,22 +423,29 @@ static inline bool take_kept_small(weir__host_cache *cache, uint32_t number, voi
     return false;
 }
 
-static inline bool take_kept_large(weir__host_node *node, weir__host_cache *cache, uint64_t pages, uint64_t size, void **ptr)
+static inline bool take_kept_large(const weir_host_pool *pool, weir__host_cache *cache, uint64_t size, void **ptr)
 {
+    const uint64_t pages = pages_of(padded(pool, size));
     weir__host_large_slot *slot = slot_for(cache, pages);
-    if (WEIR__HOST_LIKELY(slot->pages == pages && slot->count > 0)) {
-        weir__host_run *run = slot->runs[--slot->count];
+    const uint32_t count = atomic_load_explicit(&slot->count, memory_order_relaxed);
+    if (WEIR__HOST_LIKELY(atomic_load_explicit(&slot->pages, memory_order_relaxed) == pages && count > 0)) {
+        weir__host_run *run = slot->runs[count - 1];
+        bump(&slot->count, count - 1);
+        add(&slot->allocs, 1);
         atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
-        atomic_store_explicit(&run->asked, size, memory_order_relaxed);
-        add(&cache->large_bytes, 0 - pages * WEIR__HOST_PAGE);
-        count_large(node, cache, pages * WEIR__HOST_PAGE, true);
         *ptr = (void *)(uintptr_t)run->start;
         return true;
     }
     return false;
 }
 
-static inline weir_status alloc(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr)
+static inline bool take_kept(const weir_host_pool *pool, weir__host_cache *cache, uint64_t size, void **ptr)
+{
+    return size <= pool->small_most ? take_kept_small(pool, cache, size, ptr) : take_kept_large(pool, cache, size, ptr);
+}
+
+/* Anything: bad arguments, another node than last time, or an empty cache. */
+static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr)
 {
     if (pool == NULL || ptr == NULL || size == 0 || size >= SIZE_LIMIT || align > MOST_ALIGN || (align & (align - 1)) != 0) {
         return WEIR_ERR_INVALID;
@@ -458,24 +455,50 @@ static inline weir_status alloc(weir_host_pool *pool, uint64_t size, uint64_t al
         return WEIR_ERR_INVALID;
     }
     weir__host_cache *cache = weir__host_cache_of(node);
-    if (WEIR__HOST_LIKELY(cache != NULL && align <= ALIGNMENT)) {
-        const uint64_t bytes = padded(pool, size);
-        if (bytes < WEIR__HOST_SMALL_BYTES ? take_kept_small(cache, bin_for(pool, bytes), ptr)
-                                           : take_kept_large(node, cache, pages_of(bytes), size, ptr)) {
-            return WEIR_OK;
-        }
+    if (cache != NULL && number < 0) {
+        cache->home_left = pool->node_count == 1 ? UINT32_MAX : HOME_EVERY;
     }
-    return alloc_slow(pool, node, size, align, number, ptr);
+    if (cache != NULL && align <= ALIGNMENT && take_kept(pool, cache, size, ptr)) {
+        return WEIR_OK;
+    }
+    weir_status status = weir__host_pending_collect(pool, false, NULL, false);
+    (void)status; /* what is not over yet stays */
+    status = take_from(node, size, align, ptr);
+    const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0 && number != WEIR_HOST_ANY_NODE;
+    if (status == WEIR_ERR_NO_MEMORY && !strict) {
+        status = take_elsewhere(node, size, align, ptr);
+    }
+    if (status != WEIR_OK) {
+        (void)atomic_fetch_add(&node->failures, 1);
+    }
+    return status;
+}
+
+/* Whether the cache in front is that of the node that is meant. */
+static inline bool is_meant(weir__host_cache *cache, const weir_host_pool *pool, int32_t number)
+{
+    if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
+        return false;
+    }
+    if (number < 0) {
+        return number >= WEIR_HOST_ANY_NODE && cache->home_left != 0 && cache->home_left-- != 0;
+    }
+    return number == cache->number;
 }
 
 weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr)
 {
-    return alloc(pool, size, 0, node, ptr);
+    weir__host_cache *cache = weir__host_mine;
+    if (WEIR__HOST_LIKELY(pool != NULL && ptr != NULL && size - 1 < SIZE_LIMIT - 1 && is_meant(cache, pool, node) &&
+                          take_kept(pool, cache, size, ptr))) {
+        return WEIR_OK;
+    }
+    return alloc_slow(pool, size, 0, node, ptr);
 }
 
 weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node, void **ptr)
 {
-    return alloc(pool, size, align, node, ptr);
+    return alloc_slow(pool, size, align, node, ptr);
 }
 
 /* --- free --- */
@@ -505,93 +528,87 @@ static bool is_kept(const weir__host_bin *bin, const void *block)
     return false;
 }
 
-/* The bin is full, or there is none. */
-static OUT_OF_LINE weir_status free_small_slow(weir__host_node *node, weir__host_cache *cache, uint32_t number, void *ptr)
+/* Whether the address is where a block begins that is out of the engine and not in this bin. */
+static inline bool may_free_small(const weir_host_pool *pool, const weir__host_run *run, const weir__host_slab *slab,
+                                  const void *ptr, uint32_t number, const weir__host_bin *bin)
 {
-    const weir_host_engine_ops *engine = node->pool->config.engine;
+    const uint64_t address = (uint64_t)(uintptr_t)ptr;
+    return block_around(pool, run, slab, address, number) == address && (bin == NULL || !is_kept(bin, ptr));
+}
+
+static inline bool keep_small(weir__host_bin *bin, void *ptr)
+{
+    const uint32_t count = atomic_load_explicit(&bin->count, memory_order_relaxed);
+    if (WEIR__HOST_LIKELY(count < bin->most)) {
+        bin->blocks[count] = ptr;
+        bump(&bin->count, count + 1);
+        add(&bin->frees, 1);
+        return true;
+    }
+    return false;
+}
+
+static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run)
+{
+    const uint32_t count = atomic_load_explicit(&slot->count, memory_order_relaxed);
+    if (WEIR__HOST_LIKELY(atomic_load_explicit(&slot->pages, memory_order_relaxed) == run->size / WEIR__HOST_PAGE &&
+                          count < slot->most)) {
+        atomic_store_explicit(&run->state, WEIR__HOST_RUN_CACHED, memory_order_relaxed);
+        slot->runs[count] = run;
+        bump(&slot->count, count + 1);
+        add(&slot->frees, 1);
+        return true;
+    }
+    return false;
+}
+
+static weir_status free_small_slow(weir_host_pool *pool, weir__host_run *run, void *ptr)
+{
+    weir__host_node *node = run->node;
+    const weir_host_engine_ops *engine = pool->config.engine;
+    const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
+    const uint32_t number = slab != NULL ? atomic_load_explicit(&slab->bin, memory_order_relaxed) : 0;
+    weir__host_cache *cache = weir__host_cache_of(node);
     weir__host_bin *bin = cache != NULL ? &cache->small[number] : NULL;
-    if (bin != NULL && !weir__host_cache_widen(cache, number)) {
+    if (slab == NULL || !may_free_small(pool, run, slab, ptr, number, bin)) {
+        return WEIR_ERR_INVALID;
+    }
+    if (bin != NULL && bin->count == bin->most && !weir__host_cache_widen(cache, number)) {
         weir__host_cache_halve(cache, number);
     }
-    if (bin != NULL && bin->count < bin->most) {
-        bin->blocks[bin->count] = ptr;
-        bump(&bin->count, bin->count + 1);
-    } else if (!engine->release(node->engine, cache != NULL ? cache->engine_thread : NULL, &ptr, 1)) {
+    if (bin != NULL && keep_small(bin, ptr)) {
+        return WEIR_OK;
+    }
+    if (!engine->release(node->engine, cache != NULL ? cache->engine_thread : NULL, &ptr, 1)) {
         return WEIR_ERR_INVALID;
     }
     count_small(node, cache, number, false);
     return WEIR_OK;
 }
 
-static inline weir_status free_small(const weir_host_pool *pool, weir__host_run *run, void *ptr)
-{
-    weir__host_node *node = run->node;
-    const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
-    const uint32_t number = atomic_load_explicit(&slab->bin, memory_order_relaxed);
-    weir__host_cache *cache = weir__host_cache_of(node);
-    if (block_around(pool, run, slab, (uint64_t)(uintptr_t)ptr, number) != (uint64_t)(uintptr_t)ptr) {
-        return WEIR_ERR_INVALID;
-    }
-    if (WEIR__HOST_LIKELY(cache != NULL)) {
-        weir__host_bin *bin = &cache->small[number];
-        const uint32_t count = atomic_load_explicit(&bin->count, memory_order_relaxed);
-        if (is_kept(bin, ptr)) {
-            return WEIR_ERR_INVALID;
-        }
-        if (WEIR__HOST_LIKELY(count < bin->most)) {
-            bin->blocks[count] = ptr;
-            bump(&bin->count, count + 1);
-            add(&bin->frees, 1);
-            return WEIR_OK;
-        }
-    }
-    return free_small_slow(node, cache, number, ptr);
-}
-
-/* Keeps a run in the thread's cache, or not. */
-static inline bool keep(weir__host_cache *cache, weir__host_run *run)
-{
-    const uint64_t size = run->size;
-    const uint64_t pages = size / WEIR__HOST_PAGE;
-    /* A block that is large beside the bound: a thread may keep four of them all the same. */
-    const uint64_t most = cache->most_bytes > 4 * size ? cache->most_bytes : 4 * size;
-    const uint64_t kept = atomic_load_explicit(&cache->large_bytes, memory_order_relaxed);
-    if (cache->bin_most_bytes + kept + size > most) {
-        return false;
-    }
-    weir__host_large_slot *slot = slot_for(cache, pages);
-    if (slot->pages != pages) {
-        weir__host_cache_empty_slot(cache, slot);
-        slot->pages = pages;
-    }
-    if (slot->count == WEIR__HOST_LARGE_DEPTH) {
-        return false;
-    }
-    atomic_store_explicit(&run->state, WEIR__HOST_RUN_CACHED, memory_order_relaxed);
-    slot->runs[slot->count++] = run;
-    add(&cache->large_bytes, size);
-    return true;
-}
-
-static inline weir_status free_large(weir__host_run *run, const void *ptr)
+static weir_status free_large_slow(weir__host_run *run, const void *ptr)
 {
     weir__host_node *node = run->node;
     const uint64_t bytes = run->size;
+    weir__host_cache *cache = weir__host_cache_of(node);
     if (run->start != (uint64_t)(uintptr_t)ptr) {
         return WEIR_ERR_INVALID;
     }
-    weir__host_cache *cache = weir__host_cache_of(node);
-    if (cache == NULL || !keep(cache, run)) {
-        const weir_status status = weir__host_node_give(run, NULL);
-        if (status != WEIR_OK) {
-            return status;
+    if (cache != NULL) {
+        const uint64_t pages = bytes / WEIR__HOST_PAGE;
+        weir__host_large_slot *slot = slot_for(cache, pages);
+        if (keep_large(slot, run) || (weir__host_cache_widen_slot(cache, slot, pages) && keep_large(slot, run))) {
+            return WEIR_OK;
         }
     }
-    count_large(node, cache, bytes, false);
-    return WEIR_OK;
+    const weir_status status = weir__host_node_give(run, NULL);
+    if (status == WEIR_OK) {
+        count_large(node, cache, bytes, false);
+    }
+    return status;
 }
 
-weir_status weir_host_free(weir_host_pool *pool, void *ptr)
+static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr)
 {
     if (pool == NULL) {
         return WEIR_ERR_INVALID;
@@ -602,9 +619,30 @@ weir_status weir_host_free(weir_host_pool *pool, void *ptr)
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
     if (state == WEIR__HOST_RUN_SLAB) {
-        return free_small(pool, run, ptr);
+        return free_small_slow(pool, run, ptr);
     }
-    return state == WEIR__HOST_RUN_LIVE ? free_large(run, ptr) : WEIR_ERR_INVALID;
+    return state == WEIR__HOST_RUN_LIVE ? free_large_slow(run, ptr) : WEIR_ERR_INVALID;
+}
+
+weir_status weir_host_free(weir_host_pool *pool, void *ptr)
+{
+    weir__host_cache *cache = weir__host_mine;
+    weir__host_run *run = pool != NULL ? weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr) : NULL;
+    if (WEIR__HOST_LIKELY(run != NULL && run->node == atomic_load_explicit(&cache->node, memory_order_relaxed))) {
+        const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
+        if (slab != NULL) {
+            const uint32_t number = atomic_load_explicit(&slab->bin, memory_order_relaxed);
+            weir__host_bin *bin = &cache->small[number];
+            if (WEIR__HOST_LIKELY(may_free_small(pool, run, slab, ptr, number, bin) && keep_small(bin, ptr))) {
+                return WEIR_OK;
+            }
+        } else if (WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
+                                     run->start == (uint64_t)(uintptr_t)ptr &&
+                                     keep_large(slot_for(cache, run->size / WEIR__HOST_PAGE), run))) {
+            return WEIR_OK;
+        }
+    }
+    return free_slow(pool, ptr);
 }
 
 weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)

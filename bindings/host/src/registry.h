@@ -1,6 +1,7 @@
 /* registry.h: from any address to the page run that it lies in, without a lock.
  *
- * Idea: a hash table from 2 MiB of addresses to a leaf with an entry for each 4 KiB page. A table that grows is replaced by
+ * Idea: a hash table from 2 MiB of addresses to a leaf with an entry for each 4 KiB page; neighbours hash to neighbours, so
+ * that what the pool maps, which lies side by side, has no collisions. A table that grows is replaced by
  * a larger copy; tables, leaves and runs are never freed while the pool lives, so whoever looks while another changes
  * something reads the old or the new state and always valid memory. Cost: two dependent loads behind the table's
  * pointer; 8 bytes for each page.
@@ -34,7 +35,6 @@ typedef struct weir__host_run {
     weir_block *block;
     _Atomic(weir__host_slab *) slab;
     _Atomic uint32_t state;
-    _Atomic uint64_t asked; /* of a large block */
 } weir__host_run;
 
 /* A piece of pinned memory. */
@@ -60,7 +60,6 @@ typedef struct weir__host_entry {
 
 typedef struct weir__host_table {
     struct weir__host_table *older;
-    unsigned shift; /* 64 less the bits of a slot's number */
     size_t mask;
     size_t count;
     weir__host_entry entries[];
@@ -83,7 +82,7 @@ static inline weir__host_leaf *weir__host_leaf_at(const weir__host_registry *reg
 {
     const weir__host_table *table = atomic_load_explicit(&registry->table, memory_order_acquire);
     const uint64_t key = (address >> WEIR__HOST_LEAF_SHIFT) + 1;
-    for (size_t i = (key * UINT64_C(0x9e3779b97f4a7c15)) >> table->shift;; i = (i + 1) & table->mask) {
+    for (size_t i = key & table->mask;; i = (i + 1) & table->mask) {
         const uint64_t found = atomic_load_explicit(&table->entries[i].key, memory_order_acquire);
         if (found == key) {
             return atomic_load_explicit(&table->entries[i].leaf, memory_order_relaxed);

@@ -2,8 +2,8 @@
  *
  * Idea: a bin for each of the engine's sizes and a few slots for page runs of one exact size, last in first out; a hit
  * touches the thread's own memory and nothing else. What a cache keeps is bounded in bytes: a bin may hold as many blocks
- * as bytes have been set aside for it, at most half of the bound for all bins, so that a hit counts no bytes; runs get
- * what is left. A bin that is full and gets no more gives half of itself back. A thread's end gives all back; a pool's end
+ * as bytes have been set aside for it, at most half of the bound for all bins, so that a hit counts no bytes; slots of
+ * runs get the rest in the same way and give way to each other. A bin that is full and gets no more gives half of itself back. A thread's end gives all back; a pool's end
  * leaves the caches to their threads, empty.
  *
  * A cache belongs to its thread; only its pool pointer and its place in the pool's list are changed by others, under one
@@ -18,7 +18,7 @@ static pthread_key_t end_key;
 static bool end_key_known;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-weir__host_cache weir__host_no_cache;
+weir__host_cache weir__host_no_cache = {.number = INT32_MIN};
 _Thread_local weir__host_cache *weir__host_mine __attribute__((tls_model("initial-exec"))) = &weir__host_no_cache;
 
 static weir__host_node *node_of(const weir__host_cache *cache)
@@ -46,21 +46,25 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
     atomic_store_explicit(&bin->count, keep, memory_order_relaxed);
 }
 
-static void flush_slot(weir__host_cache *cache, weir__host_large_slot *slot, uint32_t keep)
+static uint64_t slot_bytes(const weir__host_large_slot *slot)
 {
-    while (slot->count > keep) {
-        weir__host_run *run = slot->runs[--slot->count];
-        const weir_status status = weir__host_node_give(run, NULL);
+    return atomic_load_explicit(&slot->pages, memory_order_relaxed) * WEIR__HOST_PAGE;
+}
+
+static void flush_slot(weir__host_large_slot *slot)
+{
+    while (slot->count > 0) {
+        const uint32_t last = atomic_load_explicit(&slot->count, memory_order_relaxed) - 1;
+        const weir_status status = weir__host_node_give(slot->runs[last], NULL);
         (void)status;
-        const uint64_t kept = atomic_load_explicit(&cache->large_bytes, memory_order_relaxed);
-        atomic_store_explicit(&cache->large_bytes, kept - slot->pages * WEIR__HOST_PAGE, memory_order_relaxed);
+        atomic_store_explicit(&slot->count, last, memory_order_relaxed);
     }
 }
 
 static void flush_slots(weir__host_cache *cache)
 {
     for (size_t i = 0; i < WEIR__HOST_LARGE_SLOTS; i++) {
-        flush_slot(cache, &cache->large[i], 0);
+        flush_slot(&cache->large[i]);
     }
 }
 
@@ -77,17 +81,50 @@ void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin)
     flush_bin(cache, bin, atomic_load_explicit(&cache->small[bin].count, memory_order_relaxed) / 2);
 }
 
-void weir__host_cache_empty_slot(weir__host_cache *cache, weir__host_large_slot *slot)
-{
-    flush_slot(cache, slot, 0);
-}
-
 /* --- bounds --- */
 
 static uint32_t depth_of(uint64_t bytes)
 {
     const uint64_t depth = (UINT64_C(256) << 10) / bytes;
     return depth < 4 ? 4 : depth > WEIR__HOST_BIN_DEPTH ? WEIR__HOST_BIN_DEPTH : (uint32_t)depth;
+}
+
+static void add_signed(_Atomic int64_t *counter, uint64_t value)
+{
+    const int64_t sum = atomic_load_explicit(counter, memory_order_relaxed) + (int64_t)value;
+    atomic_store_explicit(counter, sum, memory_order_relaxed);
+}
+
+static void move(_Atomic uint64_t *from, _Atomic uint64_t *to)
+{
+    const uint64_t sum = atomic_load_explicit(to, memory_order_relaxed) + atomic_load_explicit(from, memory_order_relaxed);
+    atomic_store_explicit(to, sum, memory_order_relaxed);
+    atomic_store_explicit(from, 0, memory_order_relaxed);
+}
+
+/* Empties a slot; its bytes are free for others, its counts go to the cache. */
+static void vacate(weir__host_cache *cache, weir__host_large_slot *slot)
+{
+    const uint64_t size = slot_bytes(slot);
+    flush_slot(slot);
+    cache->large_most_bytes -= slot->most * size;
+    slot->most = 0;
+    add_signed(&cache->large_live_bytes, (atomic_load_explicit(&slot->allocs, memory_order_relaxed) -
+                                          atomic_load_explicit(&slot->frees, memory_order_relaxed)) * size);
+    move(&slot->allocs, &cache->large_allocs);
+    move(&slot->frees, &cache->large_frees);
+    atomic_store_explicit(&slot->pages, 0, memory_order_relaxed);
+}
+
+static void give_way(weir__host_cache *cache)
+{
+    for (uint32_t i = 0; i < WEIR__HOST_LARGE_SLOTS; i++) {
+        weir__host_large_slot *slot = &cache->large[cache->hand++ % WEIR__HOST_LARGE_SLOTS];
+        if (slot->most > 0) {
+            vacate(cache, slot);
+            return;
+        }
+    }
 }
 
 bool weir__host_cache_widen(weir__host_cache *cache, uint32_t number)
@@ -100,11 +137,35 @@ bool weir__host_cache_widen(weir__host_cache *cache, uint32_t number)
     if (more == 0 || claimed > cache->most_bytes / 2) {
         return false;
     }
-    if (claimed + atomic_load_explicit(&cache->large_bytes, memory_order_relaxed) > cache->most_bytes) {
-        flush_slots(cache);
+    while (cache->large_most_bytes > 0 && claimed + cache->large_most_bytes > cache->most_bytes) {
+        give_way(cache);
     }
     bin->most += more;
     cache->bin_most_bytes = claimed;
+    return true;
+}
+
+bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot *slot, uint64_t pages)
+{
+    const uint64_t size = pages * WEIR__HOST_PAGE;
+    if (atomic_load_explicit(&slot->pages, memory_order_relaxed) != pages) {
+        vacate(cache, slot);
+        atomic_store_explicit(&slot->pages, pages, memory_order_relaxed);
+    }
+    if (slot->most == WEIR__HOST_LARGE_DEPTH) {
+        return false;
+    }
+    /* A block that is large beside the bound: a thread may keep four of them all the same. */
+    const uint64_t most = cache->most_bytes > 4 * size ? cache->most_bytes : 4 * size;
+    if (cache->bin_most_bytes + cache->large_most_bytes + size > most) {
+        give_way(cache); /* one at a time: what is used is back soon */
+    }
+    if (cache->bin_most_bytes + cache->large_most_bytes + size > most ||
+        atomic_load_explicit(&slot->pages, memory_order_relaxed) != pages) {
+        return false;
+    }
+    slot->most++;
+    cache->large_most_bytes += size;
     return true;
 }
 
@@ -122,9 +183,17 @@ static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool
         stats->cached_bytes += atomic_load_explicit(&bin->count, memory_order_relaxed) * pool->bins[i].bytes;
         *live += (int64_t)((allocs - frees) * pool->bins[i].bytes);
     }
+    for (size_t i = 0; i < WEIR__HOST_LARGE_SLOTS; i++) {
+        const weir__host_large_slot *slot = &cache->large[i];
+        const uint64_t allocs = atomic_load_explicit(&slot->allocs, memory_order_relaxed);
+        const uint64_t frees = atomic_load_explicit(&slot->frees, memory_order_relaxed);
+        stats->allocs += allocs;
+        stats->frees += frees;
+        stats->cached_bytes += atomic_load_explicit(&slot->count, memory_order_relaxed) * slot_bytes(slot);
+        *live += (int64_t)((allocs - frees) * slot_bytes(slot));
+    }
     stats->allocs += atomic_load_explicit(&cache->large_allocs, memory_order_relaxed);
     stats->frees += atomic_load_explicit(&cache->large_frees, memory_order_relaxed);
-    stats->cached_bytes += atomic_load_explicit(&cache->large_bytes, memory_order_relaxed);
     *live += atomic_load_explicit(&cache->large_live_bytes, memory_order_relaxed);
 }
 
@@ -204,6 +273,7 @@ static weir__host_cache *cache_new(weir__host_node *node)
     }
     atomic_init(&cache->pool, pool);
     atomic_init(&cache->node, node);
+    cache->number = node->number;
     cache->most_bytes = pool->config.thread_cache_bytes;
     if (pool->config.engine->thread_open != NULL) {
         cache->engine_thread = pool->config.engine->thread_open(node->engine);
