@@ -7,11 +7,13 @@
  * leaves the caches to their threads, empty.
  *
  * A cache belongs to its thread; only its pool pointer and its place in the pool's list are changed by others, under one
- * lock of the process, which also keeps a thread from ending while a pool does.
+ * lock of the process, which also keeps a thread from ending while a pool does. It is held across fork, so that the child
+ * finds it in order.
  */
 #include "host_internal.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static pthread_mutex_t lists = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t end_key;
@@ -46,9 +48,9 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
     atomic_store_explicit(&bin->count, keep, memory_order_relaxed);
 }
 
-static uint64_t slot_bytes(const weir__host_large_slot *slot)
+static uint64_t size_of(const weir__host_large_slot *slot)
 {
-    return atomic_load_explicit(&slot->pages, memory_order_relaxed) * WEIR__HOST_PAGE;
+    return atomic_load_explicit(&slot->size, memory_order_relaxed);
 }
 
 static void flush_slot(weir__host_large_slot *slot)
@@ -89,9 +91,9 @@ static uint32_t depth_of(uint64_t bytes)
     return depth < 4 ? 4 : depth > WEIR__HOST_BIN_DEPTH ? WEIR__HOST_BIN_DEPTH : (uint32_t)depth;
 }
 
-static void add_signed(_Atomic int64_t *counter, uint64_t value)
+static void add(_Atomic uint64_t *counter, uint64_t value)
 {
-    const int64_t sum = atomic_load_explicit(counter, memory_order_relaxed) + (int64_t)value;
+    const uint64_t sum = atomic_load_explicit(counter, memory_order_relaxed) + value;
     atomic_store_explicit(counter, sum, memory_order_relaxed);
 }
 
@@ -105,15 +107,15 @@ static void move(_Atomic uint64_t *from, _Atomic uint64_t *to)
 /* Empties a slot; its bytes are free for others, its counts go to the cache. */
 static void vacate(weir__host_cache *cache, weir__host_large_slot *slot)
 {
-    const uint64_t size = slot_bytes(slot);
+    const uint64_t size = size_of(slot);
     flush_slot(slot);
     cache->large_most_bytes -= slot->most * size;
     slot->most = 0;
-    add_signed(&cache->large_live_bytes, (atomic_load_explicit(&slot->allocs, memory_order_relaxed) -
+    add(&cache->large_live_bytes, (atomic_load_explicit(&slot->allocs, memory_order_relaxed) -
                                           atomic_load_explicit(&slot->frees, memory_order_relaxed)) * size);
     move(&slot->allocs, &cache->large_allocs);
     move(&slot->frees, &cache->large_frees);
-    atomic_store_explicit(&slot->pages, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->size, 0, memory_order_relaxed);
 }
 
 static void give_way(weir__host_cache *cache)
@@ -145,12 +147,11 @@ bool weir__host_cache_widen(weir__host_cache *cache, uint32_t number)
     return true;
 }
 
-bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot *slot, uint64_t pages)
+bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot *slot, uint64_t size)
 {
-    const uint64_t size = pages * WEIR__HOST_PAGE;
-    if (atomic_load_explicit(&slot->pages, memory_order_relaxed) != pages) {
+    if (size_of(slot) != size) {
         vacate(cache, slot);
-        atomic_store_explicit(&slot->pages, pages, memory_order_relaxed);
+        atomic_store_explicit(&slot->size, size, memory_order_relaxed);
     }
     if (slot->most == WEIR__HOST_LARGE_DEPTH) {
         return false;
@@ -161,7 +162,7 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
         give_way(cache); /* one at a time: what is used is back soon */
     }
     if (cache->bin_most_bytes + cache->large_most_bytes + size > most ||
-        atomic_load_explicit(&slot->pages, memory_order_relaxed) != pages) {
+        size_of(slot) != size) {
         return false;
     }
     slot->most++;
@@ -172,7 +173,7 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
 /* --- life --- */
 
 /* Adds what a cache has counted. */
-static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool, weir_host_stats *stats, int64_t *live)
+static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool, weir_host_stats *stats)
 {
     for (uint32_t i = 0; i < pool->bin_count; i++) {
         const weir__host_bin *bin = &cache->small[i];
@@ -181,7 +182,7 @@ static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool
         stats->allocs += allocs;
         stats->frees += frees;
         stats->cached_bytes += atomic_load_explicit(&bin->count, memory_order_relaxed) * pool->bins[i].bytes;
-        *live += (int64_t)((allocs - frees) * pool->bins[i].bytes);
+        stats->live_bytes += (allocs - frees) * pool->bins[i].bytes;
     }
     for (size_t i = 0; i < WEIR__HOST_LARGE_SLOTS; i++) {
         const weir__host_large_slot *slot = &cache->large[i];
@@ -189,12 +190,12 @@ static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool
         const uint64_t frees = atomic_load_explicit(&slot->frees, memory_order_relaxed);
         stats->allocs += allocs;
         stats->frees += frees;
-        stats->cached_bytes += atomic_load_explicit(&slot->count, memory_order_relaxed) * slot_bytes(slot);
-        *live += (int64_t)((allocs - frees) * slot_bytes(slot));
+        stats->cached_bytes += atomic_load_explicit(&slot->count, memory_order_relaxed) * size_of(slot);
+        stats->live_bytes += (allocs - frees) * size_of(slot);
     }
     stats->allocs += atomic_load_explicit(&cache->large_allocs, memory_order_relaxed);
     stats->frees += atomic_load_explicit(&cache->large_frees, memory_order_relaxed);
-    *live += atomic_load_explicit(&cache->large_live_bytes, memory_order_relaxed);
+    stats->live_bytes += atomic_load_explicit(&cache->large_live_bytes, memory_order_relaxed);
 }
 
 /* The lists' lock is held. Its counts become the pool's; what the engine keeps for the thread is closed. */
@@ -211,10 +212,11 @@ static void leave_pool(weir__host_cache *cache)
         cache->next_of_pool->previous_of_pool = cache->previous_of_pool;
     }
     weir_host_stats counted = WEIR_HOST_STATS_INIT;
-    add_counts(cache, pool, &counted, &node->gone_live_bytes);
+    add_counts(cache, pool, &counted);
     node->gone_allocs += counted.allocs;
     node->gone_frees += counted.frees;
-    if (cache->engine_thread != NULL) {
+    node->gone_live_bytes += counted.live_bytes;
+    if (cache->engine_thread != NULL && pool->process == (long)getpid()) {
         pool->config.engine->thread_close(node->engine, cache->engine_thread);
     }
     atomic_store_explicit(&cache->node, NULL, memory_order_relaxed);
@@ -229,8 +231,11 @@ static void end_of_thread(void *unused)
         weir__host_cache *cache = weir__host_mine;
         weir__host_mine = cache->next_of_thread;
         (void)pthread_mutex_lock(&lists);
-        if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != NULL) {
-            weir__host_cache_flush(cache); /* the pool cannot end meanwhile */
+        weir_host_pool *pool = atomic_load_explicit(&cache->pool, memory_order_relaxed);
+        if (pool != NULL) {
+            if (pool->process == (long)getpid()) {
+                weir__host_cache_flush(cache); /* the pool cannot end meanwhile */
+            }
             leave_pool(cache);
         }
         (void)pthread_mutex_unlock(&lists);
@@ -238,9 +243,20 @@ static void end_of_thread(void *unused)
     }
 }
 
+static void lock_lists(void)
+{
+    (void)pthread_mutex_lock(&lists);
+}
+
+static void unlock_lists(void)
+{
+    (void)pthread_mutex_unlock(&lists);
+}
+
 static void make_key(void)
 {
-    end_key_known = pthread_key_create(&end_key, end_of_thread) == 0;
+    end_key_known = pthread_atfork(lock_lists, unlock_lists, unlock_lists) == 0 &&
+                    pthread_key_create(&end_key, end_of_thread) == 0;
 }
 
 /* The library may be unloaded while threads live on: their ends must not call into it. */
@@ -251,11 +267,25 @@ __attribute__((destructor)) static void forget_key(void)
     }
 }
 
+static bool is_mine(const weir__host_cache *cache)
+{
+    const weir__host_cache *own = weir__host_mine;
+    while (own != &weir__host_no_cache && own != cache) {
+        own = own->next_of_thread;
+    }
+    return own == cache;
+}
+
 void weir__host_cache_orphan_all(weir_host_pool *pool)
 {
+    const bool is_child = pool->process != (long)getpid();
     (void)pthread_mutex_lock(&lists);
     while (pool->caches != NULL) {
-        leave_pool(pool->caches);
+        weir__host_cache *cache = pool->caches;
+        leave_pool(cache);
+        if (is_child && !is_mine(cache)) {
+            free(cache); /* of a thread that is the parent's */
+        }
     }
     (void)pthread_mutex_unlock(&lists);
 }
@@ -275,6 +305,7 @@ static weir__host_cache *cache_new(weir__host_node *node)
     atomic_init(&cache->node, node);
     cache->number = node->number;
     cache->most_bytes = pool->config.thread_cache_bytes;
+    cache->trims_seen = atomic_load_explicit(&pool->trims, memory_order_relaxed);
     if (pool->config.engine->thread_open != NULL) {
         cache->engine_thread = pool->config.engine->thread_open(node->engine);
     }
@@ -322,12 +353,13 @@ weir__host_cache *weir__host_cache_find(weir__host_node *node)
     return cache_new(node);
 }
 
-/* The calling thread gives back all that it keeps of a pool. */
-void weir__host_cache_flush_mine(weir_host_pool *pool)
+void weir__host_cache_obey(weir_host_pool *pool)
 {
+    const uint64_t trims = atomic_load_explicit(&pool->trims, memory_order_relaxed);
     for (weir__host_cache *cache = weir__host_mine; cache != &weir__host_no_cache; cache = cache->next_of_thread) {
-        if (atomic_load_explicit(&cache->pool, memory_order_relaxed) == pool) {
+        if (atomic_load_explicit(&cache->pool, memory_order_relaxed) == pool && cache->trims_seen != trims) {
             weir__host_cache_flush(cache);
+            cache->trims_seen = trims;
         }
     }
 }
@@ -337,28 +369,26 @@ void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes)
     (void)pthread_mutex_lock(&lists);
     node->gone_allocs += alloc;
     node->gone_frees += !alloc;
-    node->gone_live_bytes += alloc ? (int64_t)bytes : -(int64_t)bytes;
+    node->gone_live_bytes += alloc ? bytes : 0 - bytes;
     (void)pthread_mutex_unlock(&lists);
 }
 
 void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, weir_host_stats *stats)
 {
-    int64_t live = 0;
     (void)pthread_mutex_lock(&lists);
     for (size_t i = 0; i < pool->node_count; i++) {
         const weir__host_node *gone = &pool->nodes[i];
         if (node == NULL || gone == node) {
             stats->allocs += gone->gone_allocs;
             stats->frees += gone->gone_frees;
-            live += gone->gone_live_bytes;
+            stats->live_bytes += gone->gone_live_bytes;
         }
     }
     for (const weir__host_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
         if (node == NULL || node_of(cache) == node) {
-            add_counts(cache, pool, stats, &live);
+            add_counts(cache, pool, stats);
         }
     }
     (void)pthread_mutex_unlock(&lists);
-    stats->live_bytes += (uint64_t)live;
     stats->pad_bytes += pool->pad * (stats->allocs - stats->frees);
 }
