@@ -117,6 +117,12 @@ typedef struct weir__host_cache {
     weir__host_large_slot large[WEIR__HOST_LARGE_SLOTS];
 } weir__host_cache;
 
+/* The slot for runs of a size. */
+static inline uint32_t weir__host_slot_of(uint64_t size)
+{
+    return (uint32_t)(size / WEIR__HOST_PAGE * UINT64_C(0x9e3779b97f4a7c15) >> 58);
+}
+
 /* The calling thread's caches, the one used last in front; what it begins with is nobody's. */
 extern _Thread_local weir__host_cache *weir__host_mine __attribute__((tls_model("initial-exec")));
 extern weir__host_cache weir__host_no_cache;

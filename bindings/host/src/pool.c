@@ -437,7 +437,7 @@ static inline uint32_t bin_for(const weir_host_pool *pool, uint64_t size)
 
 static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t size)
 {
-    return &cache->large[size / WEIR__HOST_PAGE * UINT64_C(0x9e3779b97f4a7c15) >> 58];
+    return &cache->large[weir__host_slot_of(size)];
 }
 
 /* What the thread keeps that fits; NULL: nothing. */
@@ -692,9 +692,8 @@ static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *bl
     return true;
 }
 
-static inline bool keep_large(weir__host_cache *cache, weir__host_run *run, uint64_t size)
+static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, uint64_t size)
 {
-    weir__host_large_slot *slot = slot_for(cache, size);
     const uint32_t count = count_of(&slot->count);
     if (!WEIR__HOST_LIKELY(atomic_load_explicit(&slot->size, memory_order_relaxed) == size && count < slot->most)) {
         return false;
@@ -752,10 +751,12 @@ static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t siz
         return WEIR_ERR_INVALID;
     }
     weir__host_cache *cache = weir__host_cache_of(node);
-    if (cache != NULL && stream == NULL && bytes >= WEIR__HOST_SMALL_BYTES &&
-        (keep_large(cache, run, bytes) ||
-         (weir__host_cache_widen_slot(cache, slot_for(cache, bytes), bytes) && keep_large(cache, run, bytes)))) {
-        return WEIR_OK;
+    if (cache != NULL && stream == NULL && bytes >= WEIR__HOST_SMALL_BYTES) {
+        weir__host_large_slot *slot = slot_for(cache, bytes);
+        if (keep_large(slot, run, bytes) ||
+            (weir__host_cache_widen_slot(cache, slot, bytes) && keep_large(slot, run, bytes))) {
+            return WEIR_OK;
+        }
     }
     const weir_status status = weir__host_node_give(run, stream);
     if (status != WEIR_OK) {
@@ -783,25 +784,28 @@ static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64
     return state == WEIR__HOST_RUN_LIVE ? free_large(run, ptr, size, NULL) : WEIR_ERR_INVALID;
 }
 
-/* Into the cache in front, if the block is of its node and there is room. Checked builds look closer. */
+/* Into the cache in front, if the block is of its node and there is room. What the next request waits for is only the
+ * page's entry: it says where the block goes; whether it may is found out beside that. */
 static inline bool keep_in_front(weir_host_pool *pool, void *ptr)
 {
     const uint64_t address = (uint64_t)(uintptr_t)ptr;
     weir__host_cache *cache = weir__host_mine;
-    weir__host_run *run = weir__host_run_at(&pool->registry, address);
-    if (!WEIR__HOST_LIKELY(run != NULL) || atomic_load_explicit(&run->node, memory_order_relaxed) !=
-                                               atomic_load_explicit(&cache->node, memory_order_relaxed)) {
+    const uintptr_t page = weir__host_page_at(&pool->registry, address);
+    weir__host_run *run = weir__host_run_of(page);
+    const uint32_t tag = weir__host_tag_of(page);
+    if (!WEIR__HOST_LIKELY(page != 0) || atomic_load_explicit(&run->node, memory_order_relaxed) !=
+                                             atomic_load_explicit(&cache->node, memory_order_relaxed)) {
         return false;
     }
-    const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_acquire);
-    if (slab != NULL) {
-        const uint32_t number = count_of(&slab->bin);
-        return WEIR__HOST_LIKELY(block_around(pool, run, slab, address, number) == address) &&
-               keep_small(cache, number, ptr);
+    if (tag < WEIR__HOST_LARGE_TAG) {
+        const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
+        return WEIR__HOST_LIKELY(slab != NULL && block_around(pool, run, slab, address, tag - 1) == address) &&
+               keep_small(cache, tag - 1, ptr);
     }
     return WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
                              atomic_load_explicit(&run->start, memory_order_relaxed) == address) &&
-           keep_large(cache, run, atomic_load_explicit(&run->size, memory_order_relaxed));
+           keep_large(&cache->large[tag - WEIR__HOST_LARGE_TAG], run,
+                      atomic_load_explicit(&run->size, memory_order_relaxed));
 }
 
 weir_status weir_host_free(weir_host_pool *pool, void *ptr)

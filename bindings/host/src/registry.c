@@ -93,14 +93,16 @@ weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t 
     return status;
 }
 
-void weir__host_registry_set(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_run *run)
+void weir__host_registry_set(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_run *run,
+                             uint32_t tag)
 {
+    const uintptr_t page_entry = (uintptr_t)run | tag;
     const uint64_t end = start + size;
     for (uint64_t at = start; at < end;) {
         weir__host_leaf *leaf = weir__host_leaf_at(registry, at);
         size_t page = (at >> WEIR__HOST_PAGE_SHIFT) & (WEIR__HOST_LEAF_PAGES - 1);
         for (; page < WEIR__HOST_LEAF_PAGES && at < end; page++, at += WEIR__HOST_PAGE) {
-            atomic_store_explicit(&leaf->pages[page], run, memory_order_release);
+            atomic_store_explicit(&leaf->pages[page], page_entry, memory_order_release);
         }
     }
 }
