@@ -101,6 +101,8 @@ typedef struct weir__host_cache {
     _Atomic(weir__host_node *) node;
     int32_t number;                  /* the node's */
     uint32_t home_left;              /* how often still it is taken for the node that the thread runs on */
+    uint64_t leaf_key;               /* address >> WEIR__HOST_LEAF_SHIFT of what was freed last */
+    weir__host_leaf *leaf;           /* the registry's for that; leaves stay as long as the pool */
     struct weir__host_cache *next_of_thread;
     struct weir__host_cache *next_of_pool; /* under the list's lock, as the next */
     struct weir__host_cache *previous_of_pool;

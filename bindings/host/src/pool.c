@@ -785,12 +785,24 @@ static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64
 }
 
 /* Into the cache in front, if the block is of its node and there is room. What the next request waits for is only the
- * page's entry: it says where the block goes; whether it may is found out beside that. */
+ * page's entry, mostly in the leaf of the last free: it says where the block goes; whether it may is found out beside that. */
 static inline bool keep_in_front(weir_host_pool *pool, void *ptr)
 {
     const uint64_t address = (uint64_t)(uintptr_t)ptr;
     weir__host_cache *cache = weir__host_mine;
-    const uintptr_t page = weir__host_page_at(&pool->registry, address);
+    weir__host_leaf *leaf = cache->leaf;
+    if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
+        return false;
+    }
+    if (address >> WEIR__HOST_LEAF_SHIFT != cache->leaf_key) {
+        leaf = weir__host_leaf_at(&pool->registry, address);
+        if (leaf == NULL) {
+            return false;
+        }
+        cache->leaf = leaf;
+        cache->leaf_key = address >> WEIR__HOST_LEAF_SHIFT;
+    }
+    const uintptr_t page = weir__host_page_in(leaf, address);
     weir__host_run *run = weir__host_run_of(page);
     const uint32_t tag = weir__host_tag_of(page);
     if (!WEIR__HOST_LIKELY(page != 0) || atomic_load_explicit(&run->node, memory_order_relaxed) !=
@@ -810,7 +822,7 @@ static inline bool keep_in_front(weir_host_pool *pool, void *ptr)
 
 weir_status weir_host_free(weir_host_pool *pool, void *ptr)
 {
-    if (WEIR_CHECKS < 1 && WEIR__HOST_LIKELY(pool != NULL) && WEIR__HOST_LIKELY(keep_in_front(pool, ptr))) {
+    if (WEIR_CHECKS < 1 && WEIR__HOST_LIKELY(pool != NULL && keep_in_front(pool, ptr))) {
         return WEIR_OK;
     }
     return free_slow(pool, ptr, 0);

@@ -113,6 +113,12 @@ static inline weir__host_leaf *weir__host_leaf_at(const weir__host_registry *reg
     }
 }
 
+static inline uintptr_t weir__host_page_in(const weir__host_leaf *leaf, uint64_t address)
+{
+    return atomic_load_explicit(&leaf->pages[(address >> WEIR__HOST_PAGE_SHIFT) & (WEIR__HOST_LEAF_PAGES - 1)],
+                                memory_order_acquire);
+}
+
 /* The entry of a page; 0: nobody's. */
 static inline uintptr_t weir__host_page_at(const weir__host_registry *registry, uint64_t address)
 {
@@ -120,8 +126,7 @@ static inline uintptr_t weir__host_page_at(const weir__host_registry *registry, 
     if (leaf == NULL) {
         return 0;
     }
-    return atomic_load_explicit(&leaf->pages[(address >> WEIR__HOST_PAGE_SHIFT) & (WEIR__HOST_LEAF_PAGES - 1)],
-                                memory_order_acquire);
+    return weir__host_page_in(leaf, address);
 }
 
 static inline weir__host_run *weir__host_run_of(uintptr_t page)

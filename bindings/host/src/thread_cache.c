@@ -304,6 +304,7 @@ static weir__host_cache *cache_new(weir__host_node *node)
     atomic_init(&cache->pool, pool);
     atomic_init(&cache->node, node);
     cache->number = node->number;
+    cache->leaf_key = UINT64_MAX; /* of no address */
     cache->most_bytes = pool->config.thread_cache_bytes;
     cache->trims_seen = atomic_load_explicit(&pool->trims, memory_order_relaxed);
     if (pool->config.engine->thread_open != NULL) {
