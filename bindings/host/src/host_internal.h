@@ -43,7 +43,7 @@ struct weir__host_node {
     uint64_t gone_live_bytes; /* handed out less taken back, modulo 2^64 */
     _Atomic uint64_t failures;
     weir_host_stats held; /* under chunk_lock: the members about chunks */
-    char reasons[WEIR_HOST_KIND_COUNT][160]; /* under chunk_lock: why a step gave nothing the last time */
+    char reasons[WEIR_HOST_KIND_COUNT][400]; /* under chunk_lock: why a step gave nothing the last time */
 };
 
 weir_status weir__host_node_init(weir__host_node *node, weir_host_pool *pool, int32_t number);

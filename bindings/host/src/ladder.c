@@ -167,7 +167,8 @@ static weir_status try_runtime(attempt *a)
     (void)madvise(a->memory, (size_t)a->size, MADV_DONTFORK);
     a->placed = (weir__placed){.unknown_bytes = a->size};
     weir__place_found found;
-    if (weir__place_verify(a->memory, a->size, VERIFY_STEP, &found, NULL) == WEIR_OK) {
+    if (weir_topology_is_this_machine(a->node->pool->topology) &&
+        weir__place_verify(a->memory, a->size, VERIFY_STEP, &found, NULL) == WEIR_OK) {
         const int32_t node = a->node->number;
         const uint64_t right = node >= 0 && node < WEIR__PLACE_NODES ? found.node_bytes[node] : 0;
         a->placed.unknown_bytes = found.unknown_bytes + found.absent_bytes;

@@ -901,10 +901,31 @@ weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
 
 /* --- questions --- */
 
-static const weir__host_chunk *chunk_of(weir_host_pool *pool, weir__host_run *run, uint64_t address)
+/* What is true of all of a block: the worst step of its chunks, and what of them lies elsewhere. */
+static bool ask_chunks(weir_host_pool *pool, weir__host_run *run, weir_host_info *found)
 {
-    const weir__host_chunk *chunk = run->chunk;
-    return chunk != NULL ? chunk : atomic_load(&weir__host_leaf_at(&pool->registry, address)->chunk);
+    const uint64_t step = UINT64_C(1) << WEIR__HOST_LEAF_SHIFT;
+    const weir__host_chunk *last = NULL;
+    const uint64_t start = (uint64_t)(uintptr_t)found->block;
+    found->is_verified = true;
+    for (uint64_t at = start; at < start + found->size; at = (at & ~(step - 1)) + step) {
+        const weir__host_leaf *leaf = weir__host_leaf_at(&pool->registry, at);
+        const weir__host_chunk *chunk = run->chunk;
+        if (chunk == NULL && leaf != NULL) {
+            chunk = atomic_load(&leaf->chunk);
+        }
+        if (chunk == NULL) {
+            return false;
+        }
+        if (chunk != last) {
+            found->kind = chunk->kind > (uint32_t)found->kind ? (weir_host_kind)chunk->kind : found->kind;
+            found->is_verified = found->is_verified && chunk->is_verified;
+            found->misplaced_bytes += chunk->misplaced_bytes;
+            last = chunk;
+        }
+    }
+    found->is_pinned = found->kind != WEIR_HOST_UNPINNED;
+    return last != NULL;
 }
 
 weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_info *info)
@@ -926,16 +947,11 @@ weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_inf
         found.size = pool->bins[bin].bytes;
         found.block = found.block != NULL && is_out(run, found.block) ? found.block : NULL;
     }
-    const weir__host_chunk *chunk = found.block != NULL ? chunk_of(pool, run, address) : NULL;
-    if (chunk == NULL) {
+    if (found.block == NULL || !ask_chunks(pool, run, &found)) {
         return WEIR_ERR_INVALID;
     }
     found.size -= pool->pad;
     found.node = run->node->number;
-    found.kind = (weir_host_kind)chunk->kind;
-    found.is_pinned = found.kind != WEIR_HOST_UNPINNED;
-    found.is_verified = chunk->is_verified;
-    found.misplaced_bytes = chunk->misplaced_bytes;
     return weir__config_report(info, &found, sizeof found);
 }
 

@@ -158,10 +158,10 @@ typedef struct weir_host_info {
     void *block;       /* where the block starts that the address lies in */
     uint64_t size;     /* that it can hold: at least as asked for */
     int32_t node;      /* whose pages it was made for */
-    bool is_pinned;
-    bool is_verified;  /* the kernel was asked where the chunk's pages are */
-    uint64_t misplaced_bytes; /* of the chunk, on other nodes */
-    weir_host_kind kind;
+    bool is_pinned;    /* all of it */
+    bool is_verified;  /* the kernel said of all pages where they are */
+    uint64_t misplaced_bytes; /* of the chunks that it lies in, on other nodes */
+    weir_host_kind kind; /* the last step of the ladder of those chunks */
 } weir_host_info;
 
 #define WEIR_HOST_INFO_INIT WEIR_STRUCT_INIT(weir_host_info)
