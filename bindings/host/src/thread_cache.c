@@ -134,7 +134,7 @@ bool weir__host_cache_widen(weir__host_cache *cache, uint32_t number)
     weir__host_bin *bin = &cache->small[number];
     const uint64_t bytes = node_of(cache)->pool->bins[number].bytes;
     const uint32_t depth = depth_of(bytes);
-    const uint32_t more = bin->most < depth ? depth / 4 : 0;
+    const uint32_t more = depth - bin->most < depth / 4 ? depth - bin->most : depth / 4;
     const uint64_t claimed = cache->bin_most_bytes + more * bytes;
     if (more == 0 || claimed > cache->most_bytes / 2) {
         return false;
