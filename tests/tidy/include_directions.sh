@@ -42,7 +42,8 @@ check_room allocators 'core/include allocators/include' '' \
     "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
     'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h|sys/mman\.h'
 # host is no device for others but an allocator with one inside: where a device and a strategy meet.
-check_room bindings/host 'core/include allocators/include bindings/host/include' core/src '.*' ''
+check_room bindings/host 'core/include allocators/include bindings/host/include
+    bindings/host/jemalloc/include' 'core/src bindings/host/src' '.*' ''
 for binding in bindings/*/; do
     binding=${binding%/}
     [ "$binding" != bindings/host ] || continue

@@ -37,8 +37,8 @@ typedef struct weir__host_slabs {
      * address in the memory finds. NULL: no memory. */
     void *(*slab_get)(void *ctx, uint64_t size, uint64_t align, weir__host_slab *slab);
     void (*slab_put)(void *ctx, void *memory);
-    /* The slab that an address lies in has another bin than when it was got; no block of it is out. */
-    void (*slab_changed)(void *ctx, const void *address);
+    /* The slab that an address lies in gets another bin than it was got with; no block of it is out. */
+    void (*slab_changed)(void *ctx, const void *address, uint32_t bin);
     /* The slab that an address lies in and where its memory begins; NULL: none of this node's. Wait-free. */
     weir__host_slab *(*slab_of)(void *ctx, const void *address, uint64_t *start);
 } weir__host_slabs;

@@ -190,11 +190,11 @@ static void slab_put(void *ctx, void *memory)
     (void)status; /* a block that is live can be freed */
 }
 
-static void slab_changed(void *ctx, const void *address)
+static void slab_changed(void *ctx, const void *address, uint32_t bin)
 {
     weir__host_node *node = ctx;
     weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)address);
-    weir__host_registry_set(&node->pool->registry, run->start, run->size, run, run_tag(run));
+    weir__host_registry_set(&node->pool->registry, run->start, run->size, run, bin + 1);
 }
 
 static weir__host_slab *slab_of(void *ctx, const void *address, uint64_t *start)
