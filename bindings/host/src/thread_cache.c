@@ -152,6 +152,7 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
     if (size_of(slot) != size) {
         vacate(cache, slot);
         atomic_store_explicit(&slot->size, size, memory_order_relaxed);
+        return false; /* a size that is freed once may never be asked for again: it is kept when it comes a second time */
     }
     if (slot->most == WEIR__HOST_LARGE_DEPTH) {
         return false;
