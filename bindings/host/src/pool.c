@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, DEFAULT_CHUNK = 64 << 20, DEFAULT_CACHE = 8 << 20 };
+enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
 #define SIZE_LIMIT (UINT64_C(1) << 46)
 #define OUT_OF_LINE __attribute__((noinline))
 
