@@ -42,6 +42,7 @@ struct weir__host_node {
     weir__host_engine *engine;
     weir__host_chunk *chunks; /* under chunk_lock, as the next */
     weir__host_chunk *unused_chunks;
+    struct weir__host_event *events; /* of the device */
     pthread_mutex_t chunk_lock;
     _Atomic uint64_t pending_bytes; /* of small blocks */
     /* Of threads that ended or have no cache; under thread_cache.c's lock. */
@@ -72,6 +73,8 @@ void weir__host_runs_fini(weir_host_pool *pool);
 /* The native stream that stands for the host on such a device. */
 extern char weir__host_stream;
 weir_status weir__host_device_create(weir__host_node *node, weir_device **device);
+/* The device is gone: frees what it could not. */
+void weir__host_device_fini(weir__host_node *node);
 
 /* --- ladder.c: where pinned memory comes from --- */
 
