@@ -44,10 +44,14 @@ check_room allocators 'core/include allocators/include' '' \
 # host is no device for others but an allocator with one inside: where a device and a strategy meet.
 check_room bindings/host 'core/include allocators/include bindings/host/include
     bindings/host/jemalloc/include' 'core/src bindings/host/src' '.*' ''
+# torch is no binding but an allocator that is ready to be loaded: where a binding and a strategy meet.
+check_room bindings/torch 'core/include allocators/include bindings/acl/include bindings/torch/include' '' '.*' ''
+# acl also makes a runtime for the host pool.
+check_room bindings/acl 'core/include bindings/acl/include bindings/host/include' core/src '.*' ''
 for binding in bindings/*/; do
     binding=${binding%/}
-    [ "$binding" != bindings/host ] || continue
-    check_room "$binding" "core/include $binding/include" core/src '.*' ''
+    case $binding in bindings/host | bindings/torch | bindings/acl) continue ;; esac
+    check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" core/src '.*' ''
 done
 
 [ $failures = 0 ] && echo "include directions hold" || exit 1

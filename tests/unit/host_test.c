@@ -286,7 +286,7 @@ static void test_ladder(void **state)
     assert_int_equal(stats.kind_bytes[WEIR_HOST_REGISTERED], 4 * MIB);
     assert_int_equal(stats.held_bytes, 12 * MIB);
     assert_int_equal(stats.unpinned_bytes, 0);
-    assert_true(stats.kind_failures[WEIR_HOST_RUNTIME] >= 2);
+    assert_true(stats.kind_failures[WEIR_HOST_RUNTIME] >= 1);
     assert_int_equal(stats.kind_failures[WEIR_HOST_REGISTERED], 1);
     char text[4096];
     const size_t length = weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof text);

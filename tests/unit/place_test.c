@@ -118,8 +118,9 @@ static void test_bad_mappings(void **state)
     assert_int_equal(weir__place_map(NULL, 0, WEIR__PAGES_SMALL, &memory, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir__place_map(NULL, page, WEIR__PAGES_TRANSPARENT, &memory, NULL),
                      WEIR_ERR_INVALID);
-    assert_int_equal(weir__place_map((char *)0 + page, 2 * MIB, WEIR__PAGES_HUGE, &memory, NULL),
-                     WEIR_ERR_INVALID);
+    assert_int_equal(
+        weir__place_map((void *)(uintptr_t)page, 2 * MIB, WEIR__PAGES_HUGE, &memory, NULL),
+        WEIR_ERR_INVALID);
     assert_int_equal(weir__place_map(NULL, UINT64_C(1) << 60, WEIR__PAGES_SMALL, &memory, &error),
                      WEIR_ERR_NO_MEMORY);
     assert_ptr_equal(memory, (void *)7);
@@ -371,18 +372,21 @@ static void test_numa_maps(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put("maps", cases[i].maps);
         put("numa_maps", cases[i].numa_maps);
-        assert_int_equal(weir__place_verify_by_maps(root, (char *)0 + 0x10000, 16 * K, &found),
-                         cases[i].status);
+        assert_int_equal(
+            weir__place_verify_by_maps(root, (void *)(uintptr_t)0x10000, 16 * K, &found),
+            cases[i].status);
         assert_int_equal(found.node_bytes[0], cases[i].on_0);
         assert_int_equal(found.node_bytes[3], cases[i].on_3);
         assert_int_equal(found.absent_bytes, cases[i].absent);
         assert_int_equal(found.unknown_bytes, cases[i].unknown);
     }
-    assert_int_equal(weir__place_verify_by_maps("/nowhere", (char *)0 + 0x10000, 16 * K, &found),
-                     WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(
+        weir__place_verify_by_maps("/nowhere", (void *)(uintptr_t)0x10000, 16 * K, &found),
+        WEIR_ERR_UNSUPPORTED);
     uint64_t bytes = 0;
-    assert_int_equal(weir__place_transparent_bytes("/nowhere", (char *)0 + 0x10000, 16 * K, &bytes),
-                     WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(
+        weir__place_transparent_bytes("/nowhere", (void *)(uintptr_t)0x10000, 16 * K, &bytes),
+        WEIR_ERR_UNSUPPORTED);
 }
 
 /* --- all of it --- */

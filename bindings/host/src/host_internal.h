@@ -24,6 +24,13 @@ weir_status weir__config_report(void *dst, const void *src, size_t src_size);
 
 /* --- node.c: the page runs of one node --- */
 
+/* What the ladder has not given last. */
+typedef struct weir__host_refusal {
+    uint64_t bytes; /* 0: it gave */
+    uint64_t when_ns;
+    uint64_t gives; /* the pool's then */
+} weir__host_refusal;
+
 struct weir__host_node {
     weir_host_pool *pool;
     int32_t number;      /* of the operating system */
@@ -35,6 +42,7 @@ struct weir__host_node {
     weir__host_engine *engine;
     weir__host_chunk *chunks; /* under chunk_lock, as the next */
     weir__host_chunk *unused_chunks;
+    struct weir__host_event *events; /* of the device */
     pthread_mutex_t chunk_lock;
     _Atomic uint64_t pending_bytes; /* of small blocks */
     /* Of threads that ended or have no cache; under thread_cache.c's lock. */
@@ -42,7 +50,10 @@ struct weir__host_node {
     uint64_t gone_frees;
     uint64_t gone_live_bytes; /* handed out less taken back, modulo 2^64 */
     _Atomic uint64_t failures;
+    _Atomic uint64_t dry_bytes; /* what it could not give last; 0: nothing */
+    _Atomic uint64_t dry_ns;    /* and when */
     weir_host_stats held; /* under chunk_lock: the members about chunks */
+    weir__host_refusal refusals[2]; /* under runtime_lock: of the runtime's step, of the others */
     char reasons[WEIR_HOST_KIND_COUNT][400]; /* under chunk_lock: why a step gave nothing the last time */
 };
 
@@ -62,6 +73,8 @@ void weir__host_runs_fini(weir_host_pool *pool);
 /* The native stream that stands for the host on such a device. */
 extern char weir__host_stream;
 weir_status weir__host_device_create(weir__host_node *node, weir_device **device);
+/* The device is gone: frees what it could not. */
+void weir__host_device_fini(weir__host_node *node);
 
 /* --- ladder.c: where pinned memory comes from --- */
 
@@ -69,6 +82,7 @@ weir_status weir__host_device_create(weir__host_node *node, weir_device **device
  * (address 0: kind RUNTIME only). On success the chunk is in the node's list and in the registry. */
 weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got);
 weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint64_t size);
+uint64_t weir__host_now_ns(void);
 /* Frees descriptions; the memory has gone back. */
 void weir__host_ladder_fini(weir__host_node *node);
 
@@ -204,6 +218,7 @@ struct weir_host_pool {
     struct weir__host_cache *caches; /* under thread_cache.c's lock */
     weir__host_pending *pending;
     _Atomic uint64_t held_bytes; /* of all nodes, against the limit */
+    uint64_t gives;              /* chunks given back; under runtime_lock */
     _Atomic uint64_t trims;      /* how often threads were asked to give back what they keep */
     size_t node_count;
     weir__host_node *nodes;

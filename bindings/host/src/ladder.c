@@ -16,6 +16,8 @@
 
 /* One page in so many bytes is asked where it is; a policy puts neighbours together. */
 #define VERIFY_STEP (UINT64_C(64) << 10)
+/* For so long the ladder is not tried again after it has given nothing. */
+#define REFUSED_NS UINT64_C(10000000)
 
 typedef struct attempt {
     weir__host_node *node;
@@ -25,7 +27,7 @@ typedef struct attempt {
     weir__placed placed;
 } attempt;
 
-static uint64_t now_ns(void)
+uint64_t weir__host_now_ns(void)
 {
     struct timespec time;
     (void)clock_gettime(CLOCK_MONOTONIC, &time);
@@ -77,7 +79,12 @@ static weir_status place(attempt *a, void *at)
 {
     weir_host_pool *pool = a->node->pool;
     weir__place_error error = {0};
-    weir_status status = weir__place_map(at, a->size, pages_of(a->kind), &a->memory, &error);
+    weir__place_pages pages = pages_of(a->kind);
+    weir_status status = weir__place_map(at, a->size, pages, &a->memory, &error);
+    if (status == WEIR_ERR_UNSUPPORTED && a->kind != WEIR_HOST_TRANSPARENT && pages == WEIR__PAGES_TRANSPARENT) {
+        pages = WEIR__PAGES_SMALL; /* they are a matter of speed only, where another step does not follow */
+        status = weir__place_map(at, a->size, pages, &a->memory, &error);
+    }
     if (status != WEIR_OK) {
         note_place_error(a, &error);
         return status;
@@ -87,7 +94,7 @@ static weir_status place(attempt *a, void *at)
         .topology = pool->topology,
         .memory = a->memory,
         .size = a->size,
-        .pages = pages_of(a->kind),
+        .pages = pages,
         .node = a->node->number,
         .is_strict = (pool->config.flags & WEIR_HOST_STRICT) != 0,
         .verify_step = VERIFY_STEP,
@@ -149,12 +156,25 @@ static weir_status give_to_runtime(const attempt *a)
     return status;
 }
 
-/* The runtime puts it where it likes; whether that is the node is asked of the kernel. */
+static weir_status ask_runtime(attempt *a)
+{
+    const weir_host_runtime *runtime = &a->node->pool->runtime;
+    weir__place_wish before;
+    if (a->size > runtime->most_bytes) {
+        return WEIR_ERR_LIMIT;
+    }
+    weir__place_thread_prefer(a->node->pool->topology, a->node->number, &before);
+    const weir_status status = runtime->ops->pinned_alloc(runtime->ctx, a->size, &a->memory);
+    weir__place_thread_restore(&before);
+    return status;
+}
+
+/* The runtime puts it where it likes, which the thread's policy may move it to; whether that is the node is asked of the
+ * kernel. */
 static weir_status try_runtime(attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
-    weir_status status =
-        a->size <= runtime->most_bytes ? runtime->ops->pinned_alloc(runtime->ctx, a->size, &a->memory) : WEIR_ERR_LIMIT;
+    weir_status status = ask_runtime(a);
     if (status != WEIR_OK) {
         note_runtime_error(a, "allocation", status);
         return status;
@@ -237,7 +257,7 @@ static void enter(const attempt *a, weir__host_chunk *chunk, uint64_t began)
     chunk->next = node->chunks;
     node->chunks = chunk;
     count_chunk(&node->held, chunk, &a->placed, true);
-    node->held.pin_ns += now_ns() - began;
+    node->held.pin_ns += weir__host_now_ns() - began;
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
@@ -258,6 +278,13 @@ static weir_status undo(const attempt *a)
     return status;
 }
 
+/* runtime_lock is held. A ladder that has just given nothing gives nothing now: making and locking a chunk to no avail costs
+ * milliseconds, and requests that other nodes then serve would pay them each time. */
+static bool is_refused(const weir__host_node *node, const weir__host_refusal *last, uint64_t size, uint64_t now)
+{
+    return last->bytes != 0 && size >= last->bytes && last->gives == node->pool->gives && now - last->when_ns < REFUSED_NS;
+}
+
 static bool is_allowed(const weir__host_node *node, weir_host_kind kind)
 {
     return (node->pool->config.kinds >> kind & 1) != 0;
@@ -265,7 +292,7 @@ static bool is_allowed(const weir__host_node *node, weir_host_kind kind)
 
 weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got)
 {
-    const uint64_t began = now_ns();
+    const uint64_t began = weir__host_now_ns();
     weir__host_chunk *chunk = description(node);
     if (chunk == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -273,15 +300,19 @@ weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint
     attempt a = {.node = node, .size = size};
     weir_status status = WEIR_ERR_NO_MEMORY;
     (void)pthread_mutex_lock(&node->pool->runtime_lock);
-    if (address == 0) {
-        a.kind = WEIR_HOST_RUNTIME;
-        status = try_runtime(&a);
-    } else {
-        for (int kind = WEIR_HOST_REGISTERED; kind < WEIR_HOST_KIND_COUNT && status != WEIR_OK; kind++) {
+    weir__host_refusal *refusal = &node->refusals[address != 0];
+    const int first = address != 0 ? WEIR_HOST_REGISTERED : WEIR_HOST_RUNTIME;
+    const int end = address != 0 ? WEIR_HOST_KIND_COUNT : WEIR_HOST_REGISTERED;
+    if (!is_refused(node, refusal, size, began)) {
+        for (int kind = first; kind < end && status != WEIR_OK; kind++) {
             if (is_allowed(node, (weir_host_kind)kind)) {
                 a = (attempt){.node = node, .kind = (weir_host_kind)kind, .size = size};
-                status = try_mapped(&a, address);
+                status = kind == WEIR_HOST_RUNTIME ? try_runtime(&a) : try_mapped(&a, address);
             }
+        }
+        *refusal = (weir__host_refusal){0};
+        if (status != WEIR_OK) {
+            *refusal = (weir__host_refusal){.bytes = size, .when_ns = weir__host_now_ns(), .gives = node->pool->gives};
         }
     }
     if (status == WEIR_OK &&
@@ -318,7 +349,7 @@ static weir__host_chunk *leave(weir__host_node *node, uint64_t address)
 
 weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint64_t size)
 {
-    const uint64_t began = now_ns();
+    const uint64_t began = weir__host_now_ns();
     weir__host_chunk *chunk = leave(node, address);
     if (chunk == NULL) {
         return WEIR_ERR_INVALID;
@@ -327,11 +358,12 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
                        .placed = {.is_verified = chunk->is_verified, .misplaced_bytes = chunk->misplaced_bytes}};
     (void)pthread_mutex_lock(&node->pool->runtime_lock);
     const weir_status status = undo(&a);
+    node->pool->gives++;
     (void)pthread_mutex_unlock(&node->pool->runtime_lock);
     (void)pthread_mutex_lock(&node->chunk_lock);
     if (status == WEIR_OK) {
         count_chunk(&node->held, chunk, &a.placed, false);
-        node->held.unpin_ns += now_ns() - began;
+        node->held.unpin_ns += weir__host_now_ns() - began;
         chunk->next = node->unused_chunks;
         node->unused_chunks = chunk;
     } else { /* it stays with the pool */

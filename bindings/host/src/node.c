@@ -274,6 +274,7 @@ weir_status weir__host_node_fini(weir__host_node *node)
     keep_first(&first, weir_pool_destroy(node->given));
     keep_first(&first, weir_pool_destroy(node->mapped));
     weir_device_destroy(node->device);
+    weir__host_device_fini(node);
     weir__host_ladder_fini(node);
     (void)pthread_mutex_destroy(&node->chunk_lock);
     return first;

@@ -183,7 +183,7 @@ void weir__place_unmap(void *memory, uint64_t size, bool stays_reserved)
         (void)munmap(memory, size);
     } else if (map_nothing(memory, size) ==
                MAP_FAILED) { /* no room for the bookkeeping: no pages then, at least */
-        (void)munlock(memory, size);
+        (void)syscall(SYS_munlock, memory, size);
         (void)madvise(memory, size, MADV_DONTNEED);
         (void)mprotect(memory, size, PROT_NONE);
     }
@@ -295,6 +295,25 @@ weir_status weir__place_populate_near(const weir_topology *topology, void *memor
         return fail(error, WEIR__PLACE_THREAD, errno, size, WEIR_ERR_INTERNAL);
     }
     return status;
+}
+
+void weir__place_thread_prefer(const weir_topology *topology, int32_t node, weir__place_wish *before)
+{
+    unsigned long mask[WEIR__PLACE_NODES / WORD_BITS] = {0};
+    *before = (weir__place_wish){0};
+    if (node < 0 || node >= WEIR__PLACE_NODES || !weir_topology_is_this_machine(topology)) {
+        return;
+    }
+    mask[(unsigned)node / WORD_BITS] = 1ul << ((unsigned)node % WORD_BITS);
+    before->is_set = syscall(SYS_get_mempolicy, &before->mode, before->nodes, WEIR__PLACE_NODES + 1ul, NULL, 0ul) == 0 &&
+                     syscall(SYS_set_mempolicy, MPOL_PREFERRED, mask, WEIR__PLACE_NODES + 1ul) == 0;
+}
+
+void weir__place_thread_restore(const weir__place_wish *before)
+{
+    if (before->is_set) {
+        (void)syscall(SYS_set_mempolicy, before->mode, before->nodes, WEIR__PLACE_NODES + 1ul);
+    }
 }
 
 weir_status weir__place_room(int32_t node, weir__place_pages pages, uint64_t *bytes)
@@ -619,12 +638,12 @@ void weir__place_get_lock_limits(weir__place_lock_limits *limits)
 
 weir_status weir__place_lock(void *memory, uint64_t size, weir__place_error *error)
 {
-    if (mlock(memory, size) == 0) {
+    if (syscall(SYS_mlock, memory, size) == 0) { /* the sanitizers' mlock does nothing */
         return WEIR_OK;
     }
     const int number = errno;
     weir__place_lock_limits limits;
-    (void)munlock(memory, size); /* a failed mlock may leave its mark */
+    (void)syscall(SYS_munlock, memory, size); /* a failed mlock may leave its mark */
     weir__place_get_lock_limits(&limits);
     if (error != NULL) {
         error->limit_bytes = limits.soft_bytes;
@@ -645,7 +664,7 @@ weir_status weir__place_lock(void *memory, uint64_t size, weir__place_error *err
 
 void weir__place_unlock(void *memory, uint64_t size)
 {
-    (void)munlock(memory, size);
+    (void)syscall(SYS_munlock, memory, size);
 }
 
 /* --- all of it --- */

@@ -13,6 +13,7 @@
 
 enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
 #define SIZE_LIMIT (UINT64_C(1) << 46)
+#define DRY_NS UINT64_C(1000000)
 #define OUT_OF_LINE __attribute__((noinline))
 
 /* --- names --- */
@@ -504,7 +505,7 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
 typedef struct request {
     uint64_t size;
     uint64_t align;
-    bool is_bound; /* to its node */
+    bool is_bound; /* to its node, which may be the only one */
 } request;
 
 static weir_status take_from(weir__host_node *node, const request *r, void **ptr)
@@ -557,13 +558,36 @@ static weir__host_node *in_turn(weir__host_node *node, size_t round)
     return node;
 }
 
-static weir_status take(weir__host_node *node, const request *r, void **ptr)
+/* A node that has just failed is asked last for a while: it would fail again, which takes longer than being served. */
+static bool is_dry(const weir__host_node *node, uint64_t bytes)
 {
-    weir_status status = take_from(node, r, ptr);
-    for (size_t round = 1; status == WEIR_ERR_NO_MEMORY && !r->is_bound && round < node->pool->node_count; round++) {
-        status = take_from(in_turn(node, round), r, ptr);
+    const uint64_t dry = atomic_load_explicit(&node->dry_bytes, memory_order_relaxed);
+    return dry != 0 && bytes >= dry &&
+           weir__host_now_ns() - atomic_load_explicit(&node->dry_ns, memory_order_relaxed) < DRY_NS;
+}
+
+static weir_status take_in_turn(weir__host_node *node, const request *r, bool from_dry, void **ptr)
+{
+    const size_t count = r->is_bound ? 1 : node->pool->node_count;
+    weir_status status = WEIR_ERR_NO_MEMORY;
+    for (size_t round = 0; status == WEIR_ERR_NO_MEMORY && round < count; round++) {
+        weir__host_node *from = round == 0 ? node : in_turn(node, round);
+        if (!from_dry && is_dry(from, r->size)) {
+            continue;
+        }
+        status = take_from(from, r, ptr);
+        if (status == WEIR_ERR_NO_MEMORY) {
+            from->dry_bytes = r->size;
+            from->dry_ns = weir__host_now_ns();
+        }
     }
     return status;
+}
+
+static weir_status take(weir__host_node *node, const request *r, void **ptr)
+{
+    const weir_status status = take_in_turn(node, r, r->is_bound, ptr);
+    return status == WEIR_ERR_NO_MEMORY && !r->is_bound ? take_in_turn(node, r, true, ptr) : status;
 }
 
 /* Whether the limit stood in the way of the calling thread's request. */
@@ -629,7 +653,8 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
         return WEIR_OK;
     }
     const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0;
-    const request r = {.size = size, .align = align, .is_bound = strict && number != WEIR_HOST_ANY_NODE};
+    const bool is_bound = pool->node_count == 1 || (strict && number != WEIR_HOST_ANY_NODE);
+    const request r = {.size = size, .align = align, .is_bound = is_bound};
     return take_or_trim(node, &r, ptr);
 }
 

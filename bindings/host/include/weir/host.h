@@ -133,7 +133,7 @@ WEIR_API weir_status weir_host_pool_destroy(weir_host_pool *pool);
  * back and returned what lies idle on other nodes. *ptr is untouched on failure.
  * WEIR_ERR_INVALID: NULL, size 0 or too large to pad, no such node, or one that cpusets forbid. WEIR_ERR_LIMIT:
  * limit_bytes stood in the way. WEIR_ERR_NO_MEMORY: no step of the ladder gave memory; weir_host_explain says why each did
- * not. */
+ * not. A step that has given nothing is tried again after 10 ms, or when chunks have gone back. */
 WEIR_API weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr);
 /* The same at a multiple of `align`, a power of two up to 2 MiB; 0 = 64. Above 64 even a small block takes whole pages. */
 WEIR_API weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node, void **ptr);
@@ -208,7 +208,8 @@ WEIR_API weir_status weir_host_get_stats(weir_host_pool *pool, int32_t node, wei
 WEIR_API size_t weir_host_explain(weir_host_pool *pool, int32_t node, char *text, size_t size);
 
 /* Proves the invariants: of the engines and the pools of pages, and that chunks and statistics account for each other. Other
- * threads may go on working. WEIR_ERR_INTERNAL, and in *why (when not NULL) a sentence that stays valid, if one is broken. */
+ * threads may go on working. WEIR_ERR_INTERNAL, and in *why (when not NULL) a sentence that stays valid, if one is broken.
+ * WEIR_ERR_NO_MEMORY: none to check with. */
 WEIR_API weir_status weir_host_check(weir_host_pool *pool, const char **why);
 
 #ifdef __cplusplus
