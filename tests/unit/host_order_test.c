@@ -23,10 +23,13 @@ typedef struct machine {
     weir_host_pool *pool;
 } machine;
 
+static weir_sim_mode sim_mode = WEIR_SIM_ACCOUNTING;
+
 /* `limit_bytes`: so little that waiting is all that is left. */
 static void open_machine(machine *m, uint32_t flags, uint64_t limit_bytes)
 {
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
+    sim.mode = sim_mode;
     *m = (machine){0};
     assert_int_equal(weir_sim_create(&sim, &m->sim), WEIR_OK);
     for (size_t i = 0; i < STREAMS; i++) {
@@ -277,58 +280,41 @@ static void test_a_broken_stream(void **state)
 
 /* --- threads --- */
 
+enum { ROUNDS = 400, ROOM = 80 << 10 };
+
 typedef struct worker {
     machine *m;
     uint64_t seed;
+    uint64_t device; /* room for each round's copy */
+    uint64_t sizes[ROUNDS];
+    unsigned char values[ROUNDS];
     const char *failure;
 } worker;
 
-/* Every thread checks what it had written into its own blocks when their copies are over: a host function of the stream,
- * queued behind the copy, compares. */
-typedef struct reading {
-    const unsigned char *ptr;
-    uint64_t size;
-    unsigned char value;
-} reading;
-
-static _Atomic uint64_t torn;
-
-static void compare(void *ctx)
-{
-    reading *r = ctx;
-    for (uint64_t i = 0; i < r->size; i += 61) {
-        torn += r->ptr[i] != r->value;
-    }
-    free(r);
-}
-
+/* Every round writes a block, has it copied to a place of its own on the device, and frees it behind the copy. */
 static void *work(void *ctx)
 {
     worker *w = ctx;
     machine *m = w->m;
-    for (int i = 0; i < 400 && w->failure == NULL; i++) {
+    for (int i = 0; i < ROUNDS && w->failure == NULL; i++) {
         w->seed = w->seed * 6364136223846793005u + 1442695040888963407u;
         const uint64_t size = sizes[(w->seed >> 40) % 5];
         weir_sim_stream *stream = m->streams[(w->seed >> 50) % STREAMS];
         void *ptr = NULL;
-        reading *r = malloc(sizeof *r);
-        if (r == NULL || weir_host_alloc(m->pool, size, WEIR_HOST_THREAD_NODE, &ptr) != WEIR_OK) {
+        if (weir_host_alloc(m->pool, size, WEIR_HOST_THREAD_NODE, &ptr) != WEIR_OK) {
             w->failure = "alloc failed";
             break;
         }
-        *r = (reading){.ptr = ptr, .size = size, .value = (unsigned char)(w->seed >> 33)};
-        memset(ptr, r->value, size);
-        weir_sim_work copy = WEIR_SIM_WORK_INIT;
-        copy.duration_ns = COPY_NS;
-        copy.host_function = compare;
-        copy.host_ctx = r;
-        if (weir_sim_launch(m->sim, stream, &copy) != WEIR_OK) {
-            w->failure = "launch failed";
+        w->sizes[i] = size;
+        w->values[i] = (unsigned char)(w->seed >> 33);
+        memset(ptr, w->values[i], size);
+        if (weir_sim_copy_from_host(m->sim, stream, w->device + (uint64_t)i * ROOM, ptr, size, "copy") != WEIR_OK) {
+            w->failure = "copy failed";
         } else if (weir_host_free_after(m->pool, ptr, stream) != WEIR_OK) {
             w->failure = "free failed";
         }
         if (i % 7 == 0) {
-            weir_sim_advance(m->sim, COPY_NS / 3);
+            weir_sim_advance(m->sim, 5000);
         }
         if (i % 100 == 99 && weir_host_trim(m->pool, 0, NULL) != WEIR_OK) {
             w->failure = "trim failed";
@@ -337,17 +323,33 @@ static void *work(void *ctx)
     return NULL;
 }
 
+static uint64_t torn_bytes(const worker *w)
+{
+    uint64_t torn = 0;
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        const unsigned char *bytes = weir_sim_bytes(w->m->sim, w->device + i * ROOM, w->sizes[i]);
+        assert_non_null(bytes);
+        for (uint64_t at = 0; at < w->sizes[i]; at++) {
+            torn += bytes[at] != w->values[i];
+        }
+    }
+    return torn;
+}
+
 static void test_threads(void **state)
 {
     (void)state;
     enum { THREADS = 4 };
+    static worker workers[THREADS];
     machine m;
-    open_machine(&m, 0, 8 * MIB);
     pthread_t threads[THREADS];
-    worker workers[THREADS];
-    torn = 0;
+    sim_mode = WEIR_SIM_BACKED;
+    open_machine(&m, 0, 8 * MIB);
+    sim_mode = WEIR_SIM_ACCOUNTING;
     for (size_t i = 0; i < THREADS; i++) {
         workers[i] = (worker){.m = &m, .seed = 11 + i};
+        assert_int_equal(weir_device_region_alloc(weir_sim_device(m.sim), 32 * MIB, &workers[i].device), WEIR_OK);
+        weir_sim_block_alloc(m.sim, workers[i].device, 32 * MIB, NULL, "target");
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (size_t i = 0; i < THREADS; i++) {
@@ -357,9 +359,11 @@ static void test_threads(void **state)
         }
     }
     assert_int_equal(weir_sim_sync(m.sim), WEIR_OK);
-    assert_int_equal(torn, 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        assert_int_equal(torn_bytes(&workers[i]), 0);
+    }
     assert_int_equal(stats_of(&m).live_bytes, 0);
-    assert_int_equal(stats_of(&m).allocs, THREADS * 400);
+    assert_int_equal(stats_of(&m).allocs, THREADS * ROUNDS);
     close_machine(&m);
 }
 

@@ -14,18 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SLOTS = 512, WORDS = MOST_SLOTS / 64, LEAST_PAGES = 4, MOST_PAGES = 160, LEAST_SLOTS = 4 };
+enum {
+    MOST_SLOTS = WEIR__HOST_SLAB_BLOCKS,
+    WORDS = MOST_SLOTS / 64,
+    LEAST_PAGES = 4,
+    MOST_PAGES = 160,
+    LEAST_SLOTS = 4
+};
 
 typedef struct slab {
+    weir__host_slab shown; /* bin: the class */
     struct slab *next; /* of its class, those with a free slot; or unused ones */
     struct slab *previous;
     struct slab *next_of_all;
-    _Atomic uint64_t start; /* 0: unused. Atomic, as the next two: see registry.h */
-    _Atomic uint32_t class;
-    _Atomic uint32_t slots;
+    uint64_t start; /* 0: unused */
+    uint32_t slots;
     uint32_t taken;
     bool is_listed;
-    _Atomic uint64_t bits[WORDS]; /* of taken slots */
 } slab;
 
 typedef struct size_class {
@@ -69,9 +74,8 @@ static void shape(size_class *c)
     }
 }
 
-static weir_status create(const weir__host_slabs *slabs, uint64_t thread_cache_bytes, weir__host_engine **engine)
+static weir_status create(const weir__host_slabs *slabs, weir__host_engine **engine)
 {
-    (void)thread_cache_bytes; /* the pool's */
     weir__host_engine *made = calloc(1, sizeof *made);
     if (made == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -102,9 +106,9 @@ static void destroy(weir__host_engine *engine)
     free(engine);
 }
 
-static uint64_t block_bytes(const weir__host_engine *engine, uint64_t size)
+static uint64_t bin_bytes(const weir__host_engine *engine, uint32_t bin)
 {
-    return engine->classes[weir__host_class_of(size)].bytes;
+    return bin < WEIR__HOST_CLASSES ? engine->classes[bin].bytes : 0;
 }
 
 /* --- slabs (the class's lock is held) --- */
@@ -166,14 +170,14 @@ static slab *slab_new(weir__host_engine *engine, size_class *c, uint32_t class)
     if (s == NULL) {
         return NULL;
     }
-    s->class = class;
+    atomic_store_explicit(&s->shown.bin, class, memory_order_relaxed);
     s->slots = c->slots;
     s->taken = 0;
     for (size_t i = 0; i < WORDS; i++) {
-        atomic_store_explicit(&s->bits[i], 0, memory_order_relaxed);
+        atomic_store_explicit(&s->shown.taken[i], 0, memory_order_relaxed);
     }
     void *memory =
-        engine->from.slab_get(engine->from.ctx, (uint64_t)c->pages * WEIR__HOST_PAGE, WEIR__HOST_PAGE, s, class);
+        engine->from.slab_get(engine->from.ctx, (uint64_t)c->pages * WEIR__HOST_PAGE, WEIR__HOST_PAGE, &s->shown);
     if (memory == NULL) {
         put_back(engine, s);
         return NULL;
@@ -199,13 +203,13 @@ static size_t take(size_class *c, slab *s, void **blocks, size_t count)
     for (uint32_t word = 0; word * 64 < s->slots && got < count; word++) {
         const uint32_t left = s->slots - word * 64;
         const uint64_t valid = left >= 64 ? UINT64_MAX : (UINT64_C(1) << left) - 1;
-        uint64_t bits = atomic_load_explicit(&s->bits[word], memory_order_relaxed);
+        uint64_t bits = atomic_load_explicit(&s->shown.taken[word], memory_order_relaxed);
         while ((~bits & valid) != 0 && got < count) {
             const unsigned bit = (unsigned)__builtin_ctzll(~bits & valid);
             bits |= UINT64_C(1) << bit;
             blocks[got++] = (void *)(uintptr_t)(s->start + (uint64_t)(word * 64 + bit) * c->bytes);
         }
-        atomic_store_explicit(&s->bits[word], bits, memory_order_relaxed);
+        atomic_store_explicit(&s->shown.taken[word], bits, memory_order_relaxed);
     }
     c->empty -= s->taken == 0 && got > 0;
     s->taken += (uint32_t)got;
@@ -215,9 +219,9 @@ static size_t take(size_class *c, slab *s, void **blocks, size_t count)
     return got;
 }
 
-static size_t alloc(weir__host_engine *engine, uint64_t size, void **blocks, size_t count)
+static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, void **blocks, size_t count)
 {
-    const uint32_t class = weir__host_class_of(size);
+    (void)thread;
     size_class *c = &engine->classes[class];
     size_t got = 0;
     (void)pthread_mutex_lock(&c->lock);
@@ -252,11 +256,11 @@ static bool release_one(weir__host_engine *engine, size_class *c, slab *s, const
         return false;
     }
     const uint64_t mask = UINT64_C(1) << (slot % 64);
-    const uint64_t bits = atomic_load_explicit(&s->bits[slot / 64], memory_order_relaxed);
+    const uint64_t bits = atomic_load_explicit(&s->shown.taken[slot / 64], memory_order_relaxed);
     if ((bits & mask) == 0) {
         return false;
     }
-    atomic_store_explicit(&s->bits[slot / 64], bits & ~mask, memory_order_relaxed);
+    atomic_store_explicit(&s->shown.taken[slot / 64], bits & ~mask, memory_order_relaxed);
     s->taken--;
     if (!s->is_listed) {
         list(c, s);
@@ -270,22 +274,34 @@ static bool release_one(weir__host_engine *engine, size_class *c, slab *s, const
     return true;
 }
 
-static bool release(weir__host_engine *engine, void *const *blocks, size_t count)
+static uint32_t class_of(const slab *s)
 {
+    return atomic_load_explicit(&s->shown.bin, memory_order_relaxed);
+}
+
+static slab *slab_at(weir__host_engine *engine, const void *block)
+{
+    uint64_t start = 0;
+    return (slab *)(void *)engine->from.slab_of(engine->from.ctx, block, &start); /* its first member */
+}
+
+static bool release(weir__host_engine *engine, void *thread, void *const *blocks, size_t count)
+{
+    (void)thread;
     bool all = true;
     for (size_t i = 0; i < count;) {
-        slab *s = engine->from.owner_of(engine->from.ctx, blocks[i]);
+        slab *s = slab_at(engine, blocks[i]);
         if (s == NULL) {
             all = false;
             i++;
             continue;
         }
         /* A batch is of one class. */
-        size_class *c = &engine->classes[s->class];
+        size_class *c = &engine->classes[class_of(s)];
         (void)pthread_mutex_lock(&c->lock);
         do {
-            s = engine->from.owner_of(engine->from.ctx, blocks[i]);
-            if (s == NULL || &engine->classes[s->class] != c) {
+            s = slab_at(engine, blocks[i]);
+            if (s == NULL || &engine->classes[class_of(s)] != c) {
                 break;
             }
             all = release_one(engine, c, s, blocks[i]) && all;
@@ -296,22 +312,9 @@ static bool release(weir__host_engine *engine, void *const *blocks, size_t count
     return all;
 }
 
-static void *block_of(const weir__host_engine *engine, const void *address, void *owner, uint64_t *size)
+static void trim(weir__host_engine *engine, void *thread)
 {
-    const slab *s = owner;
-    const uint64_t offset = (uint64_t)(uintptr_t)address - s->start;
-    const uint64_t bytes = engine->classes[s->class].bytes;
-    const uint64_t slot = offset / bytes;
-    if (slot >= s->slots ||
-        (atomic_load_explicit(&s->bits[slot / 64], memory_order_relaxed) >> (slot % 64) & 1) == 0) {
-        return NULL;
-    }
-    *size = bytes;
-    return (void *)(uintptr_t)(s->start + slot * bytes);
-}
-
-static void trim(weir__host_engine *engine)
-{
+    (void)thread;
     for (uint32_t i = 0; i < WEIR__HOST_CLASSES; i++) {
         size_class *c = &engine->classes[i];
         (void)pthread_mutex_lock(&c->lock);
@@ -332,7 +335,7 @@ static uint32_t count_bits(const slab *s)
 {
     uint32_t count = 0;
     for (size_t i = 0; i < WORDS; i++) {
-        count += (uint32_t)__builtin_popcountll(atomic_load_explicit(&s->bits[i], memory_order_relaxed));
+        count += (uint32_t)__builtin_popcountll(atomic_load_explicit(&s->shown.taken[i], memory_order_relaxed));
     }
     return count;
 }
@@ -341,7 +344,7 @@ static const char *check_class(const size_class *c, uint32_t class)
 {
     uint32_t empty = 0;
     for (const slab *s = c->first; s != NULL; s = s->next) {
-        if (s->class != class || !s->is_listed || s->start == 0) {
+        if (class_of(s) != class || !s->is_listed || s->start == 0) {
             return "a slab is in the list of a class that it does not belong to";
         }
         if (s->taken >= s->slots) {
@@ -376,10 +379,9 @@ static const weir_host_engine_ops ops = {
     .name = "classes",
     .create = create,
     .destroy = destroy,
-    .block_bytes = block_bytes,
+    .bin_bytes = bin_bytes,
     .alloc = alloc,
     .release = release,
-    .block_of = block_of,
     .trim = trim,
     .check = check,
 };

@@ -17,7 +17,8 @@
 char weir__host_stream;
 
 /* An event as this device has them. */
-typedef struct host_event {
+typedef struct weir__host_event {
+    struct weir__host_event *next; /* of the node; under its chunk_lock */
     weir_event *event;
     bool of_host; /* recorded on the host's stream: complete */
 } host_event;
@@ -130,8 +131,34 @@ static weir_status event_create(void *ctx, weir_event **out)
         free(event);
         return status;
     }
+    weir__host_node *node = ctx;
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    event->next = node->events;
+    node->events = event;
+    (void)pthread_mutex_unlock(&node->chunk_lock);
     *out = (weir_event *)(void *)event;
     return WEIR_OK;
+}
+
+static void forget_event(weir__host_node *node, const host_event *event)
+{
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    host_event **link = &node->events;
+    while (*link != event) {
+        link = &(*link)->next;
+    }
+    *link = event->next;
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+}
+
+/* Those that the runtime's device has not let go of, and, in a child, all. */
+void weir__host_device_fini(weir__host_node *node)
+{
+    while (node->events != NULL) {
+        host_event *event = node->events;
+        node->events = event->next;
+        free(event);
+    }
 }
 
 static weir_status event_destroy(void *ctx, weir_event *handle)
@@ -139,6 +166,7 @@ static weir_status event_destroy(void *ctx, weir_event *handle)
     host_event *event = (host_event *)(void *)handle;
     const weir_status status = weir_device_event_destroy(streams_of(ctx), event->event);
     if (status == WEIR_OK) {
+        forget_event(ctx, event);
         free(event);
     }
     return status;

@@ -42,6 +42,7 @@ struct weir__host_node {
     weir__host_engine *engine;
     weir__host_chunk *chunks; /* under chunk_lock, as the next */
     weir__host_chunk *unused_chunks;
+    struct weir__host_event *events; /* of the device */
     pthread_mutex_t chunk_lock;
     _Atomic uint64_t pending_bytes; /* of small blocks */
     /* Of threads that ended or have no cache; under thread_cache.c's lock. */
@@ -72,6 +73,8 @@ void weir__host_runs_fini(weir_host_pool *pool);
 /* The native stream that stands for the host on such a device. */
 extern char weir__host_stream;
 weir_status weir__host_device_create(weir__host_node *node, weir_device **device);
+/* The device is gone: frees what it could not. */
+void weir__host_device_fini(weir__host_node *node);
 
 /* --- ladder.c: where pinned memory comes from --- */
 
@@ -85,46 +88,81 @@ void weir__host_ladder_fini(weir__host_node *node);
 
 /* --- thread_cache.c: what a thread keeps --- */
 
-enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 64 };
+enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 61 };
 
-/* Of a thread, by node. Bins are of weir's classes; an engine with caches of its own has no use for them. */
+/* Blocks of one bin of the engine. The thread writes, others read what is atomic. 512 bytes. */
 typedef struct weir__host_bin {
-    uint32_t count;
-    uint32_t most;
+    _Atomic uint32_t count;
+    uint32_t most; /* for which the cache has set bytes aside */
+    _Atomic uint64_t allocs;
+    _Atomic uint64_t frees;
     void *blocks[WEIR__HOST_BIN_DEPTH];
 } weir__host_bin;
 
+/* The same of page runs of one size. */
 typedef struct weir__host_large_slot {
-    uint64_t size; /* 0: nobody's yet */
-    uint32_t count;
+    _Atomic uint64_t size; /* 0: nobody's yet */
+    _Atomic uint32_t count;
+    uint32_t most;
+    _Atomic uint64_t allocs;
+    _Atomic uint64_t frees;
     weir__host_run *runs[WEIR__HOST_LARGE_DEPTH];
 } weir__host_large_slot;
 
-/* Counters have one writer, the thread; others read them. */
+/* Of a thread, by node. What is counted by bin and slot is added up when somebody asks. */
 typedef struct weir__host_cache {
+    _Atomic(weir_host_pool *) pool;  /* NULL once the pool is gone, as the next */
+    _Atomic(weir__host_node *) node;
+    int32_t number;                  /* the node's */
+    uint32_t home_left;              /* how often still it is taken for the node that the thread runs on */
+    uint64_t leaf_key;               /* address >> WEIR__HOST_LEAF_SHIFT of what was freed last */
+    weir__host_leaf *leaf;           /* the registry's for that; leaves stay as long as the pool */
     struct weir__host_cache *next_of_thread;
-    struct weir__host_cache *next_of_pool; /* under the list's lock, as the next two */
+    struct weir__host_cache *next_of_pool; /* under the list's lock, as the next */
     struct weir__host_cache *previous_of_pool;
-    _Atomic(weir_host_pool *) pool; /* NULL once the pool is gone */
-    uint64_t serial;                /* of the pool */
-    weir__host_node *node;
+    void *engine_thread;       /* what the engine keeps for the thread */
     uint64_t most_bytes;
-    _Atomic uint64_t bytes; /* kept */
-    _Atomic uint64_t allocs;
-    _Atomic uint64_t frees;
-    _Atomic uint64_t live_bytes; /* handed out less taken back by this thread, modulo 2^64 */
-    uint64_t trims_seen;         /* of the pool's */
-    weir__host_bin small[WEIR__HOST_CLASSES];
+    uint64_t bin_most_bytes;   /* set aside for bins, of most_bytes */
+    uint64_t large_most_bytes; /* likewise for slots */
+    uint32_t hand;             /* the slot that gives way next */
+    _Atomic uint64_t large_allocs; /* of runs that were in no slot; as the next two */
+    _Atomic uint64_t large_frees;
+    _Atomic uint64_t large_live_bytes; /* handed out less taken back by this thread, modulo 2^64 */
+    uint64_t trims_seen;               /* of the pool's */
+    weir__host_bin small[WEIR__HOST_BINS];
     weir__host_large_slot large[WEIR__HOST_LARGE_SLOTS];
 } weir__host_cache;
 
-/* The calling thread's cache for a node; NULL: no memory, or the pool has none. */
-weir__host_cache *weir__host_cache_of(weir__host_node *node);
+/* The slot for runs of a size. */
+static inline uint32_t weir__host_slot_of(uint64_t size)
+{
+    return (uint32_t)(size / WEIR__HOST_PAGE * UINT64_C(0x9e3779b97f4a7c15) >> 58);
+}
+
+/* The calling thread's caches, the one used last in front; what it begins with is nobody's. */
+extern _Thread_local weir__host_cache *weir__host_mine __attribute__((tls_model("initial-exec")));
+extern weir__host_cache weir__host_no_cache;
+
+/* The calling thread's cache for a node that is not in front; NULL: no memory, or the pool has none. */
+weir__host_cache *weir__host_cache_find(weir__host_node *node);
+
+static inline weir__host_cache *weir__host_cache_of(weir__host_node *node)
+{
+    weir__host_cache *cache = weir__host_mine;
+    if (WEIR__HOST_LIKELY(atomic_load_explicit(&cache->node, memory_order_relaxed) == node)) {
+        return cache;
+    }
+    return weir__host_cache_find(node);
+}
+
+/* Lets a bin that is full hold more; false: it holds what it may. */
+bool weir__host_cache_widen(weir__host_cache *cache, uint32_t bin);
+/* The same of the slot that runs of a size belong in, which another size may have had. */
+bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot *slot, uint64_t size);
 /* Gives all that a cache keeps back to the node. Its thread's, or nobody's. */
 void weir__host_cache_flush(weir__host_cache *cache);
-/* Half of a bin, or all of a slot, goes back to the node. */
-void weir__host_cache_halve(weir__host_cache *cache, uint32_t class);
-void weir__host_cache_empty_slot(weir__host_cache *cache, weir__host_large_slot *slot);
+/* Half of a bin goes back to the node. */
+void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin);
 /* The calling thread gives back all that it keeps of a pool if the pool has been trimmed since it last did. */
 void weir__host_cache_obey(weir_host_pool *pool);
 /* Counts for a thread without a cache. */
@@ -151,6 +189,14 @@ weir_status weir__host_pending_retire(weir_host_pool *pool, const void *native_s
 
 /* --- the pool --- */
 
+/* A block's place in its slab is offset * reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT: exact below WEIR__HOST_SLAB_BYTES. */
+enum { WEIR__HOST_RECIPROCAL_SHIFT = 42 };
+
+typedef struct weir__host_bin_shape {
+    uint64_t bytes;
+    uint64_t reciprocal;
+} weir__host_bin_shape;
+
 struct weir_host_pool {
     weir_host_pool_config config; /* defaults filled in; topology and runtime are the next two */
     weir_topology *own_topology;
@@ -165,6 +211,10 @@ struct weir_host_pool {
     pthread_mutex_t lock;         /* of the next two */
     weir__host_run *unused_runs;
     weir__host_run *all_runs; /* blocks of descriptions, linked by their first */
+    uint32_t bin_count;
+    weir__host_bin_shape bins[WEIR__HOST_BINS];
+    uint64_t small_most; /* what is asked for and still comes from the engine, at most */
+    uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 32]; /* the bin for what is asked for, in units of 32, less one */
     struct weir__host_cache *caches; /* under thread_cache.c's lock */
     weir__host_pending *pending;
     _Atomic uint64_t held_bytes; /* of all nodes, against the limit */

@@ -156,12 +156,25 @@ static weir_status give_to_runtime(const attempt *a)
     return status;
 }
 
-/* The runtime puts it where it likes; whether that is the node is asked of the kernel. */
+static weir_status ask_runtime(attempt *a)
+{
+    const weir_host_runtime *runtime = &a->node->pool->runtime;
+    weir__place_wish before;
+    if (a->size > runtime->most_bytes) {
+        return WEIR_ERR_LIMIT;
+    }
+    weir__place_thread_prefer(a->node->pool->topology, a->node->number, &before);
+    const weir_status status = runtime->ops->pinned_alloc(runtime->ctx, a->size, &a->memory);
+    weir__place_thread_restore(&before);
+    return status;
+}
+
+/* The runtime puts it where it likes, which the thread's policy may move it to; whether that is the node is asked of the
+ * kernel. */
 static weir_status try_runtime(attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
-    weir_status status =
-        a->size <= runtime->most_bytes ? runtime->ops->pinned_alloc(runtime->ctx, a->size, &a->memory) : WEIR_ERR_LIMIT;
+    weir_status status = ask_runtime(a);
     if (status != WEIR_OK) {
         note_runtime_error(a, "allocation", status);
         return status;

@@ -17,10 +17,11 @@ enum { RUNS_AT_ONCE = 64 };
 /* The first of a block of descriptions links the blocks. */
 static bool more_runs(weir_host_pool *pool)
 {
-    weir__host_run *runs = calloc(RUNS_AT_ONCE, sizeof *runs);
+    weir__host_run *runs = aligned_alloc(WEIR__HOST_RUN_ALIGN, RUNS_AT_ONCE * sizeof *runs);
     if (runs == NULL) {
         return false;
     }
+    memset(runs, 0, RUNS_AT_ONCE * sizeof *runs);
     runs[0].next = pool->all_runs;
     pool->all_runs = runs;
     for (size_t i = 1; i < RUNS_AT_ONCE; i++) {
@@ -96,6 +97,14 @@ static weir__host_chunk *chunk_around(weir__host_node *node, uint64_t address)
     return chunk;
 }
 
+/* Where its blocks go in a thread's cache. */
+static uint32_t run_tag(weir__host_run *run)
+{
+    const weir__host_slab *slab = run->slab;
+    return slab != NULL ? atomic_load_explicit(&slab->bin, memory_order_relaxed) + 1
+                        : WEIR__HOST_LARGE_TAG + weir__host_slot_of(run->size);
+}
+
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status)
 {
     weir_host_pool *pool = node->pool;
@@ -113,10 +122,9 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     run->start = start;
     run->size = size;
     run->chunk = run->pages == node->given ? chunk_around(node, start) : NULL;
-    run->owner = NULL;
-    run->bin = UINT32_MAX;
+    run->slab = NULL;
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
-    weir__host_registry_set(&pool->registry, start, size, run); /* its chunk made the leaves */
+    weir__host_registry_set(&pool->registry, start, size, run, run_tag(run)); /* its chunk made the leaves */
     return run;
 }
 
@@ -124,13 +132,13 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
 {
     weir_host_pool *pool = run->node->pool;
     /* Out of the registry before anybody else can have the pages. */
-    weir__host_registry_set(&pool->registry, run->start, run->size, NULL);
+    weir__host_registry_set(&pool->registry, run->start, run->size, NULL, 0);
     const weir_status status =
         stream != NULL ? weir_pool_free(run->pages, run->block, stream) : weir_pool_free_idle(run->pages, run->block);
     if (status == WEIR_OK) {
         weir__host_run_unused(pool, run);
     } else {
-        weir__host_registry_set(&pool->registry, run->start, run->size, run);
+        weir__host_registry_set(&pool->registry, run->start, run->size, run, run_tag(run));
     }
     return status;
 }
@@ -157,7 +165,7 @@ static bool mark_none(weir__host_run *run)
     return true;
 }
 
-static void *slab_get(void *ctx, uint64_t size, uint64_t align, void *owner, uint32_t bin)
+static void *slab_get(void *ctx, uint64_t size, uint64_t align, weir__host_slab *slab)
 {
     weir_status status = WEIR_OK;
     weir__host_run *run = weir__host_node_take(ctx, size, align, &status);
@@ -168,27 +176,36 @@ static void *slab_get(void *ctx, uint64_t size, uint64_t align, void *owner, uin
         status = weir__host_node_give(run, NULL);
         return NULL;
     }
-    run->owner = owner;
-    run->bin = bin;
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_SLAB, memory_order_release);
+    run->slab = slab;
+    weir__host_registry_set(&run->node->pool->registry, run->start, run->size, run, run_tag(run));
     return (void *)(uintptr_t)run->start;
 }
 
-static void slab_put(void *ctx, void *slab)
+static void slab_put(void *ctx, void *memory)
 {
     weir__host_node *node = ctx;
-    weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)slab);
+    weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)memory);
     const weir_status status = weir__host_node_give(run, NULL);
     (void)status; /* a block that is live can be freed */
 }
 
-static void *owner_of(void *ctx, const void *address)
+static void slab_changed(void *ctx, const void *address, uint32_t bin)
 {
     weir__host_node *node = ctx;
-    const weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)address);
-    const bool ours = run != NULL && run->node == node &&
-                      atomic_load_explicit(&run->state, memory_order_acquire) == WEIR__HOST_RUN_SLAB;
-    return ours ? run->owner : NULL;
+    weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)address);
+    weir__host_registry_set(&node->pool->registry, run->start, run->size, run, bin + 1);
+}
+
+static weir__host_slab *slab_of(void *ctx, const void *address, uint64_t *start)
+{
+    weir__host_node *node = ctx;
+    weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)address);
+    weir__host_slab *slab = run != NULL && run->node == node ? run->slab : NULL;
+    if (slab != NULL) {
+        *start = run->start;
+    }
+    return slab;
 }
 
 /* --- life --- */
@@ -230,8 +247,12 @@ weir_status weir__host_node_init(weir__host_node *node, weir_host_pool *pool, in
         status = open_pools(node);
     }
     if (status == WEIR_OK) {
-        const weir__host_slabs slabs = {.ctx = node, .slab_get = slab_get, .slab_put = slab_put, .owner_of = owner_of};
-        status = pool->config.engine->create(&slabs, pool->config.thread_cache_bytes, &node->engine);
+        const weir__host_slabs slabs = {.ctx = node,
+                                        .slab_get = slab_get,
+                                        .slab_put = slab_put,
+                                        .slab_changed = slab_changed,
+                                        .slab_of = slab_of};
+        status = pool->config.engine->create(&slabs, &node->engine);
     }
     return status;
 }
@@ -253,6 +274,7 @@ weir_status weir__host_node_fini(weir__host_node *node)
     keep_first(&first, weir_pool_destroy(node->given));
     keep_first(&first, weir_pool_destroy(node->mapped));
     weir_device_destroy(node->device);
+    weir__host_device_fini(node);
     weir__host_ladder_fini(node);
     (void)pthread_mutex_destroy(&node->chunk_lock);
     return first;

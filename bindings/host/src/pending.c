@@ -136,7 +136,7 @@ static weir_status collect_queue(weir__host_pending *pending, queue *q)
         q->last = q->first != NULL ? q->last : &q->first;
         (void)atomic_fetch_sub(&pending->count, 1);
         (void)atomic_fetch_sub(&q->node->pending_bytes, w->size);
-        const bool taken = engine->release(q->node->engine, &w->block, 1);
+        const bool taken = engine->release(q->node->engine, NULL, &w->block, 1);
         (void)taken; /* it was looked up when it was freed */
         free(w);
     }

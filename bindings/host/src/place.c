@@ -297,6 +297,25 @@ weir_status weir__place_populate_near(const weir_topology *topology, void *memor
     return status;
 }
 
+void weir__place_thread_prefer(const weir_topology *topology, int32_t node, weir__place_wish *before)
+{
+    unsigned long mask[WEIR__PLACE_NODES / WORD_BITS] = {0};
+    *before = (weir__place_wish){0};
+    if (node < 0 || node >= WEIR__PLACE_NODES || !weir_topology_is_this_machine(topology)) {
+        return;
+    }
+    mask[(unsigned)node / WORD_BITS] = 1ul << ((unsigned)node % WORD_BITS);
+    before->is_set = syscall(SYS_get_mempolicy, &before->mode, before->nodes, WEIR__PLACE_NODES + 1ul, NULL, 0ul) == 0 &&
+                     syscall(SYS_set_mempolicy, MPOL_PREFERRED, mask, WEIR__PLACE_NODES + 1ul) == 0;
+}
+
+void weir__place_thread_restore(const weir__place_wish *before)
+{
+    if (before->is_set) {
+        (void)syscall(SYS_set_mempolicy, before->mode, before->nodes, WEIR__PLACE_NODES + 1ul);
+    }
+}
+
 weir_status weir__place_room(int32_t node, weir__place_pages pages, uint64_t *bytes)
 {
     const uint64_t all = weir__sysfs_node_memory("", node, "MemTotal");

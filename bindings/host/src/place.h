@@ -88,6 +88,18 @@ weir_status weir__place_populate(void *memory, uint64_t size, weir__place_error 
 weir_status weir__place_populate_near(const weir_topology *topology, void *memory, uint64_t size,
                                       int32_t node, weir__place_error *error);
 
+/* What the calling thread preferred before. */
+typedef struct weir__place_wish {
+    int mode;
+    unsigned long nodes[WEIR__PLACE_NODES / (8 * sizeof(unsigned long))];
+    bool is_set;
+} weir__place_wish;
+
+/* Whatever memory the thread makes from now on, whoever asks for it, comes from the node if there is some: for a runtime that
+ * allocates by itself. Silent where policies are forbidden; restore in any case. */
+void weir__place_thread_prefer(const weir_topology *topology, int32_t node, weir__place_wish *before);
+void weir__place_thread_restore(const weir__place_wish *before);
+
 /* What can be taken from a node, a margin left alone in which it would run full: its free memory less 1/64 of all (at least
  * 16 MiB, at most 1 GiB); for huge pages, its free ones. WEIR_ERR_UNSUPPORTED: it cannot be read. */
 weir_status weir__place_room(int32_t node, weir__place_pages pages, uint64_t *bytes);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, DEFAULT_CHUNK = 64 << 20, DEFAULT_CACHE = 8 << 20 };
+enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
 #define SIZE_LIMIT (UINT64_C(1) << 46)
 #define DRY_NS UINT64_C(1000000)
 #define OUT_OF_LINE __attribute__((noinline))
@@ -33,6 +33,20 @@ const char *weir_host_kind_text(weir_host_kind kind)
 #undef WEIR_HOST_KIND_TEXT
     };
     return (unsigned)kind < WEIR_HOST_KIND_COUNT ? texts[kind] : "unknown";
+}
+
+/* --- what a request takes --- */
+
+/* What a request of a good size takes, before it is rounded to a class or to pages. */
+static inline uint64_t padded(const weir_host_pool *pool, uint64_t size)
+{
+    const uint64_t least = WEIR__HOST_ALIGNMENT - 1;
+    return (((size + 31) & ~UINT64_C(31)) + pool->pad + least) & ~least;
+}
+
+static inline uint64_t whole_pages(uint64_t bytes)
+{
+    return (bytes + WEIR__HOST_PAGE - 1) & ~(uint64_t)(WEIR__HOST_PAGE - 1);
 }
 
 /* --- life --- */
@@ -126,6 +140,27 @@ static bool is_usable(const weir_topology *topology, size_t i, weir_node_info *i
     return weir_topology_node(topology, i, info) == WEIR_OK && info->is_allowed && info->is_host_memory;
 }
 
+/* The engines of all nodes have the same bins. */
+static void list_bins(weir_host_pool *pool)
+{
+    const weir_host_engine_ops *engine = pool->config.engine;
+    uint32_t bin = 0;
+    for (uint64_t unit = 0; padded(pool, (unit + 1) * 32) < WEIR__HOST_SMALL_BYTES; unit++) {
+        uint64_t bytes = engine->bin_bytes(pool->nodes[0].engine, bin);
+        while (bytes < padded(pool, (unit + 1) * 32)) {
+            bytes = engine->bin_bytes(pool->nodes[0].engine, ++bin);
+        }
+        pool->bin_of[unit] = (uint8_t)bin;
+        pool->small_most = (unit + 1) * 32;
+    }
+    pool->bin_count = bin + 1;
+    for (bin = 0; bin < pool->bin_count; bin++) {
+        const uint64_t bytes = engine->bin_bytes(pool->nodes[0].engine, bin);
+        pool->bins[bin] = (weir__host_bin_shape){
+            .bytes = bytes, .reciprocal = (UINT64_C(1) << WEIR__HOST_RECIPROCAL_SHIFT) / bytes + 1};
+    }
+}
+
 static weir_status make_nodes(weir_host_pool *pool)
 {
     const size_t count = weir_topology_node_count(pool->topology);
@@ -137,7 +172,13 @@ static weir_status make_nodes(weir_host_pool *pool)
             status = weir__host_node_init(&pool->nodes[pool->node_count++], pool, info.node);
         }
     }
-    return status == WEIR_OK && pool->node_count == 0 ? WEIR_ERR_UNSUPPORTED : status;
+    if (status == WEIR_OK && pool->node_count == 0) {
+        status = WEIR_ERR_UNSUPPORTED;
+    }
+    if (status == WEIR_OK) {
+        list_bins(pool);
+    }
+    return status;
 }
 
 /* Frees what there is of a pool. */
@@ -224,10 +265,11 @@ weir__host_node *weir__host_node_numbered(weir_host_pool *pool, int32_t number)
     return NULL;
 }
 
+enum { HOME_EVERY = 256 };
+
 /* The calling thread's node, looked at now and then: a thread seldom moves, and asking costs as much as an allocation. */
 static weir__host_node *home_node(weir_host_pool *pool)
 {
-    enum { EVERY = 256 };
     static _Thread_local struct {
         uint64_t serial;
         weir__host_node *node;
@@ -240,7 +282,7 @@ static weir__host_node *home_node(weir_host_pool *pool)
         weir__host_node *node = weir__host_node_numbered(pool, weir_topology_thread_node(pool->topology));
         home.serial = pool->serial;
         home.node = node != NULL ? node : &pool->nodes[0];
-        home.left = EVERY;
+        home.left = HOME_EVERY;
     }
     home.left--;
     return home.node;
@@ -270,7 +312,8 @@ static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flag
     for (size_t i = 0; i < pool->node_count; i++) {
         weir__host_node *node = &pool->nodes[i];
         weir_pool *pages[] = {node->given, node->mapped};
-        pool->config.engine->trim(node->engine);
+        weir__host_cache *cache = weir__host_cache_of(node);
+        pool->config.engine->trim(node->engine, cache != NULL ? cache->engine_thread : NULL);
         for (size_t j = 0; j < 2; j++) {
             weir_stats stats = WEIR_STATS_INIT;
             const uint64_t held = atomic_load(&pool->held_bytes);
@@ -285,25 +328,6 @@ static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flag
     return first;
 }
 
-/* --- what a request takes --- */
-
-/* What a request of a good size takes, before it is rounded to a class or to pages. */
-static inline uint64_t padded(const weir_host_pool *pool, uint64_t size)
-{
-    const uint64_t least = WEIR__HOST_ALIGNMENT - 1;
-    return (((size + 31) & ~UINT64_C(31)) + pool->pad + least) & ~least;
-}
-
-static inline uint64_t whole_pages(uint64_t bytes)
-{
-    return (bytes + WEIR__HOST_PAGE - 1) & ~(uint64_t)(WEIR__HOST_PAGE - 1);
-}
-
-static inline bool is_small(uint64_t bytes, uint64_t align)
-{
-    return bytes < WEIR__HOST_SMALL_BYTES && align <= WEIR__HOST_ALIGNMENT;
-}
-
 /* --- counting: by the thread that does it, in its own cache --- */
 
 static inline void add(_Atomic uint64_t *counter, uint64_t value)
@@ -311,20 +335,33 @@ static inline void add(_Atomic uint64_t *counter, uint64_t value)
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value, memory_order_relaxed);
 }
 
-static inline void count_alloc(weir__host_cache *cache, uint64_t bytes)
+static inline void set(_Atomic uint32_t *counter, uint32_t value)
 {
-    add(&cache->allocs, 1);
-    add(&cache->live_bytes, bytes);
+    atomic_store_explicit(counter, value, memory_order_relaxed);
 }
 
-static inline void count_free(weir__host_node *node, weir__host_cache *cache, uint64_t bytes)
+static inline uint32_t count_of(const _Atomic uint32_t *counter)
 {
-    if (cache == NULL) {
-        weir__host_count(node, false, bytes);
-        return;
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void count_small(weir__host_node *node, weir__host_cache *cache, uint32_t bin, bool alloc)
+{
+    if (cache != NULL) {
+        add(alloc ? &cache->small[bin].allocs : &cache->small[bin].frees, 1);
+    } else {
+        weir__host_count(node, alloc, node->pool->bins[bin].bytes);
     }
-    add(&cache->frees, 1);
-    add(&cache->live_bytes, 0 - bytes);
+}
+
+static void count_large(weir__host_node *node, weir__host_cache *cache, uint64_t size, bool alloc)
+{
+    if (cache != NULL) {
+        add(alloc ? &cache->large_allocs : &cache->large_frees, 1);
+        add(&cache->large_live_bytes, alloc ? size : 0 - size);
+    } else {
+        weir__host_count(node, alloc, size);
+    }
 }
 
 /* --- proof, in checked builds: whether a small block is out --- */
@@ -394,89 +431,100 @@ static void unclaim(weir__host_run *run)
 
 /* --- alloc --- */
 
+static inline uint32_t bin_for(const weir_host_pool *pool, uint64_t size)
+{
+    return pool->bin_of[(size - 1) / 32];
+}
+
 static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t size)
 {
-    return &cache->large[size / WEIR__HOST_PAGE * UINT64_C(0x9e3779b97f4a7c15) >> 58];
+    return &cache->large[weir__host_slot_of(size)];
 }
 
 /* What the thread keeps that fits; NULL: nothing. */
-static inline void *take_kept(weir__host_cache *cache, uint64_t bytes, uint64_t align)
+static inline void *take_kept_small(weir__host_cache *cache, uint32_t number)
 {
-    if (WEIR__HOST_LIKELY(is_small(bytes, align))) {
-        const uint32_t class = weir__host_class_of(bytes);
-        weir__host_bin *bin = &cache->small[class];
-        if (bin->count == 0) {
-            return NULL;
-        }
-        const uint64_t taken = weir__host_class_bytes(class);
-        add(&cache->bytes, 0 - taken);
-        count_alloc(cache, taken);
-        return bin->blocks[--bin->count];
-    }
-    const uint64_t size = whole_pages(bytes);
-    weir__host_large_slot *slot = slot_for(cache, size);
-    if (slot->size != size || slot->count == 0 || align > WEIR__HOST_PAGE) {
+    weir__host_bin *bin = &cache->small[number];
+    const uint32_t count = count_of(&bin->count);
+    if (!WEIR__HOST_LIKELY(count > 0)) {
         return NULL;
     }
-    weir__host_run *run = slot->runs[--slot->count];
+    set(&bin->count, count - 1);
+    add(&bin->allocs, 1);
+    return bin->blocks[count - 1];
+}
+
+static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
+{
+    weir__host_large_slot *slot = slot_for(cache, size);
+    const uint32_t count = count_of(&slot->count);
+    if (!WEIR__HOST_LIKELY(atomic_load_explicit(&slot->size, memory_order_relaxed) == size && count > 0)) {
+        return NULL;
+    }
+    weir__host_run *run = slot->runs[count - 1];
+    set(&slot->count, count - 1);
+    add(&slot->allocs, 1);
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
-    add(&cache->bytes, 0 - size);
-    count_alloc(cache, size);
     return (void *)(uintptr_t)atomic_load_explicit(&run->start, memory_order_relaxed);
 }
 
+static inline void *take_kept(const weir_host_pool *pool, weir__host_cache *cache, uint64_t size)
+{
+    return size <= pool->small_most ? take_kept_small(cache, bin_for(pool, size))
+                                    : take_kept_large(cache, whole_pages(padded(pool, size)));
+}
+
 /* From the engine: one block, and what fills half of the thread's empty bin. */
-static weir_status take_small(weir__host_node *node, weir__host_cache *cache, uint64_t size, void **ptr)
+static weir_status take_small(weir__host_node *node, weir__host_cache *cache, uint32_t number, void **ptr)
 {
     const weir_host_engine_ops *engine = node->pool->config.engine;
     void *blocks[BATCH];
-    weir__host_bin *bin = cache != NULL && !engine->caches_threads ? &cache->small[weir__host_class_of(size)] : NULL;
+    weir__host_bin *bin = NULL;
     size_t wanted = 1;
-    if (bin != NULL) {
-        wanted = bin->most / 2 < BATCH ? bin->most / 2 : BATCH;
+    if (cache != NULL) {
+        bin = &cache->small[number];
+        (void)weir__host_cache_widen(cache, number);
+        wanted = bin->most / 2 < BATCH ? bin->most / 2 + 1 : BATCH;
     }
-    const size_t got = engine->alloc(node->engine, size, blocks, wanted);
+    const size_t got = engine->alloc(node->engine, cache != NULL ? cache->engine_thread : NULL, number, blocks, wanted);
     if (got == 0) {
         return WEIR_ERR_NO_MEMORY;
     }
     for (size_t i = 1; i < got; i++) {
-        bin->blocks[bin->count++] = blocks[i];
+        bin->blocks[i - 1] = blocks[i];
     }
     if (got > 1) {
-        add(&cache->bytes, (got - 1) * engine->block_bytes(node->engine, size));
+        set(&bin->count, (uint32_t)got - 1);
     }
     *ptr = blocks[0];
+    count_small(node, cache, number, true);
     return WEIR_OK;
 }
 
 /* What a request comes to. */
 typedef struct request {
-    uint64_t bytes; /* padded */
+    uint64_t size;
     uint64_t align;
     bool is_bound; /* to its node, which may be the only one */
 } request;
 
 static weir_status take_from(weir__host_node *node, const request *r, void **ptr)
 {
+    weir_host_pool *pool = node->pool;
     weir__host_cache *cache = weir__host_cache_of(node);
-    void *kept = cache != NULL ? take_kept(cache, r->bytes, r->align) : NULL;
+    void *kept = cache != NULL && r->align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, r->size) : NULL;
     if (kept != NULL) {
         *ptr = kept;
         return WEIR_OK;
     }
-    weir_status status = WEIR_OK;
-    uint64_t taken = whole_pages(r->bytes);
-    if (is_small(r->bytes, r->align)) {
-        taken = node->pool->config.engine->block_bytes(node->engine, r->bytes);
-        status = take_small(node, cache, r->bytes, ptr);
-    } else {
-        weir__host_run *run = weir__host_node_take(node, taken, r->align, &status);
-        *ptr = run != NULL ? (void *)(uintptr_t)run->start : *ptr;
+    if (r->size <= pool->small_most && r->align <= WEIR__HOST_ALIGNMENT) {
+        return take_small(node, cache, bin_for(pool, r->size), ptr);
     }
-    if (status == WEIR_OK && cache != NULL) {
-        count_alloc(cache, taken);
-    } else if (status == WEIR_OK) {
-        weir__host_count(node, true, taken);
+    weir_status status = WEIR_OK;
+    weir__host_run *run = weir__host_node_take(node, whole_pages(padded(pool, r->size)), r->align, &status);
+    if (run != NULL) {
+        count_large(node, cache, run->size, true);
+        *ptr = (void *)(uintptr_t)run->start;
     }
     return status;
 }
@@ -524,12 +572,12 @@ static weir_status take_in_turn(weir__host_node *node, const request *r, bool fr
     weir_status status = WEIR_ERR_NO_MEMORY;
     for (size_t round = 0; status == WEIR_ERR_NO_MEMORY && round < count; round++) {
         weir__host_node *from = round == 0 ? node : in_turn(node, round);
-        if (!from_dry && is_dry(from, r->bytes)) {
+        if (!from_dry && is_dry(from, r->size)) {
             continue;
         }
         status = take_from(from, r, ptr);
         if (status == WEIR_ERR_NO_MEMORY) {
-            from->dry_bytes = r->bytes;
+            from->dry_bytes = r->size;
             from->dry_ns = weir__host_now_ns();
         }
     }
@@ -563,8 +611,9 @@ void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes)
     (void)atomic_fetch_sub(&pool->held_bytes, bytes);
 }
 
-static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, weir__host_node *node, const request *r, void **ptr)
+static weir_status take_or_trim(weir__host_node *node, const request *r, void **ptr)
 {
+    weir_host_pool *pool = node->pool;
     void *block = NULL;
     limit_refused = false;
     weir__host_cache_obey(pool);
@@ -584,7 +633,8 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, weir__host_node 
     return status == WEIR_ERR_NO_MEMORY && limit_refused ? WEIR_ERR_LIMIT : status;
 }
 
-static inline weir_status alloc(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr)
+/* Anything: bad arguments, another node than last time, a cache that is empty or not there. */
+static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr)
 {
     if (pool == NULL || ptr == NULL || size == 0 || size >= SIZE_LIMIT || align > MOST_ALIGN || (align & (align - 1)) != 0) {
         return WEIR_ERR_INVALID;
@@ -593,101 +643,127 @@ static inline weir_status alloc(weir_host_pool *pool, uint64_t size, uint64_t al
     if (node == NULL) {
         return WEIR_ERR_INVALID;
     }
-    const uint64_t bytes = padded(pool, size);
     weir__host_cache *cache = weir__host_cache_of(node);
-    if (WEIR__HOST_LIKELY(cache != NULL)) {
-        void *kept = take_kept(cache, bytes, align);
+    if (cache != NULL && number < 0) {
+        cache->home_left = pool->node_count == 1 ? UINT32_MAX : HOME_EVERY;
+    }
+    void *kept = cache != NULL && align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, size) : NULL;
+    if (kept != NULL) {
+        *ptr = hand_out(pool, kept);
+        return WEIR_OK;
+    }
+    const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0;
+    const bool is_bound = pool->node_count == 1 || (strict && number != WEIR_HOST_ANY_NODE);
+    const request r = {.size = size, .align = align, .is_bound = is_bound};
+    return take_or_trim(node, &r, ptr);
+}
+
+/* Whether the cache in front is that of the node that is meant. */
+static inline bool is_meant(weir__host_cache *cache, const weir_host_pool *pool, int32_t number)
+{
+    if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
+        return false;
+    }
+    if (WEIR__HOST_LIKELY(number < 0)) {
+        return number >= WEIR_HOST_ANY_NODE && cache->home_left != 0 && cache->home_left-- != 0;
+    }
+    return number == cache->number;
+}
+
+weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr)
+{
+    weir__host_cache *cache = weir__host_mine;
+    if (WEIR__HOST_LIKELY(pool != NULL && ptr != NULL && size - 1 < SIZE_LIMIT - 1 && is_meant(cache, pool, node))) {
+        void *kept = take_kept(pool, cache, size);
         if (WEIR__HOST_LIKELY(kept != NULL)) {
             *ptr = hand_out(pool, kept);
             return WEIR_OK;
         }
     }
-    const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0;
-    const bool is_bound = pool->node_count == 1 || (strict && number != WEIR_HOST_ANY_NODE);
-    const request r = {.bytes = bytes, .align = align, .is_bound = is_bound};
-    return alloc_slow(pool, node, &r, ptr);
-}
-
-weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr)
-{
-    return alloc(pool, size, 0, node, ptr);
+    return alloc_slow(pool, size, 0, node, ptr);
 }
 
 weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node, void **ptr)
 {
-    return alloc(pool, size, align, node, ptr);
+    return alloc_slow(pool, size, align, node, ptr);
 }
 
 /* --- free --- */
 
-static inline bool is_full(weir__host_cache *cache, uint64_t bytes)
+/* Where the block begins that an address in a slab lies in; 0: it is not out of the engine, or none. */
+static inline uint64_t block_around(const weir_host_pool *pool, weir__host_run *run, const weir__host_slab *slab,
+                                    uint64_t address, uint32_t bin)
 {
-    return atomic_load_explicit(&cache->bytes, memory_order_relaxed) + bytes > cache->most_bytes;
+    const weir__host_bin_shape *shape = &pool->bins[bin];
+    const uint64_t start = atomic_load_explicit(&run->start, memory_order_relaxed);
+    const uint64_t place = (address - start) * shape->reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT;
+    if (!WEIR__HOST_LIKELY(place < WEIR__HOST_SLAB_BLOCKS) ||
+        !WEIR__HOST_LIKELY(atomic_load_explicit(&slab->taken[place / 64], memory_order_relaxed) >> (place % 64) & 1)) {
+        return 0;
+    }
+    return start + place * shape->bytes;
 }
 
-/* Keeps a small block in the thread's cache, or not. */
-static inline bool keep_small(weir__host_cache *cache, uint32_t class, void *block, uint64_t bytes)
+static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *block)
 {
-    weir__host_bin *bin = &cache->small[class];
-    if (!WEIR__HOST_LIKELY(bin->count < bin->most && !is_full(cache, bytes))) {
-        weir__host_cache_halve(cache, class);
-        if (bin->count >= bin->most || is_full(cache, bytes)) {
-            return false;
-        }
+    weir__host_bin *bin = &cache->small[number];
+    const uint32_t count = count_of(&bin->count);
+    if (!WEIR__HOST_LIKELY(count < bin->most)) {
+        return false;
     }
-    bin->blocks[bin->count++] = block;
-    add(&cache->bytes, bytes);
+    bin->blocks[count] = block;
+    set(&bin->count, count + 1);
+    add(&bin->frees, 1);
     return true;
 }
 
-/* `size`: as it was asked for; 0: not known. */
-static weir_status free_small(weir__host_run *run, void *ptr, uint64_t size)
+static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, uint64_t size)
 {
-    weir__host_node *node = run->node;
-    const weir_host_engine_ops *engine = node->pool->config.engine;
-    weir__host_cache *cache = weir__host_cache_of(node);
-    uint64_t bytes = 0;
-    if (engine->block_of(node->engine, ptr, run->owner, &bytes) != ptr) {
-        return WEIR_ERR_INVALID;
-    }
-    if (size != 0) {
-        const uint64_t asked = padded(node->pool, size);
-        if (!is_small(asked, 0) || engine->block_bytes(node->engine, asked) != bytes) {
-            return WEIR_ERR_INVALID;
-        }
-    }
-    if (!take_back(run, ptr)) {
-        return WEIR_ERR_INVALID;
-    }
-    if (cache == NULL || engine->caches_threads || !keep_small(cache, run->bin, ptr, bytes)) {
-        if (!engine->release(node->engine, &ptr, 1)) {
-            return WEIR_ERR_INVALID;
-        }
-    }
-    count_free(node, cache, bytes);
-    return WEIR_OK;
-}
-
-/* Keeps a run in the thread's cache, or not. */
-static bool keep_run(weir__host_cache *cache, weir__host_run *run, uint64_t size)
-{
-    /* A block that is large beside the bound: a thread may keep four of them all the same. */
-    const uint64_t most = cache->most_bytes > 4 * size ? cache->most_bytes : 4 * size;
-    if (size < WEIR__HOST_SMALL_BYTES || atomic_load_explicit(&cache->bytes, memory_order_relaxed) + size > most) {
-        return false;
-    }
-    weir__host_large_slot *slot = slot_for(cache, size);
-    if (slot->size != size) {
-        weir__host_cache_empty_slot(cache, slot);
-        slot->size = size;
-    }
-    if (slot->count == WEIR__HOST_LARGE_DEPTH) {
+    const uint32_t count = count_of(&slot->count);
+    if (!WEIR__HOST_LIKELY(atomic_load_explicit(&slot->size, memory_order_relaxed) == size && count < slot->most)) {
         return false;
     }
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_CACHED, memory_order_relaxed);
-    slot->runs[slot->count++] = run;
-    add(&cache->bytes, size);
+    slot->runs[count] = run;
+    set(&slot->count, count + 1);
+    add(&slot->frees, 1);
     return true;
+}
+
+/* The slab's bin, if a block that is out begins at `ptr`; UINT32_MAX: none does. */
+static uint32_t bin_at(const weir_host_pool *pool, weir__host_run *run, const void *ptr)
+{
+    const weir__host_slab *slab = run->slab;
+    const uint64_t address = (uint64_t)(uintptr_t)ptr;
+    const uint32_t number = slab != NULL ? count_of(&slab->bin) : 0;
+    return slab != NULL && block_around(pool, run, slab, address, number) == address ? number : UINT32_MAX;
+}
+
+/* `size`: as it was asked for; 0: not known. */
+static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *ptr, uint64_t size)
+{
+    weir__host_node *node = run->node;
+    weir__host_cache *cache = weir__host_cache_of(node);
+    const uint32_t number = bin_at(pool, run, ptr);
+    if (number == UINT32_MAX || (size != 0 && (size > pool->small_most || bin_for(pool, size) != number)) ||
+        !take_back(run, ptr)) {
+        return WEIR_ERR_INVALID;
+    }
+    if (cache != NULL) {
+        const weir__host_bin *bin = &cache->small[number];
+        if (count_of(&bin->count) == bin->most && !weir__host_cache_widen(cache, number)) {
+            weir__host_cache_halve(cache, number);
+        }
+        if (keep_small(cache, number, ptr)) {
+            return WEIR_OK;
+        }
+    }
+    void *const block = ptr;
+    if (!pool->config.engine->release(node->engine, cache != NULL ? cache->engine_thread : NULL, &block, 1)) {
+        return WEIR_ERR_INVALID;
+    }
+    count_small(node, cache, number, false);
+    return WEIR_OK;
 }
 
 /* `stream`, of the run's pool: in its order; NULL: idle. */
@@ -700,18 +776,24 @@ static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t siz
         return WEIR_ERR_INVALID;
     }
     weir__host_cache *cache = weir__host_cache_of(node);
-    if (stream != NULL || cache == NULL || !keep_run(cache, run, bytes)) {
-        const weir_status status = weir__host_node_give(run, stream);
-        if (status != WEIR_OK) {
-            unclaim(run);
-            return status;
+    if (cache != NULL && stream == NULL && bytes >= WEIR__HOST_SMALL_BYTES) {
+        weir__host_large_slot *slot = slot_for(cache, bytes);
+        if (keep_large(slot, run, bytes) ||
+            (weir__host_cache_widen_slot(cache, slot, bytes) && keep_large(slot, run, bytes))) {
+            return WEIR_OK;
         }
     }
-    count_free(node, cache, bytes);
+    const weir_status status = weir__host_node_give(run, stream);
+    if (status != WEIR_OK) {
+        unclaim(run);
+        return status;
+    }
+    count_large(node, cache, bytes, false);
     return WEIR_OK;
 }
 
-static inline weir_status free_any(weir_host_pool *pool, void *ptr, uint64_t size)
+/* Anything. */
+static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64_t size)
 {
     if (pool == NULL) {
         return WEIR_ERR_INVALID;
@@ -721,15 +803,54 @@ static inline weir_status free_any(weir_host_pool *pool, void *ptr, uint64_t siz
     }
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
-    if (WEIR__HOST_LIKELY(state == WEIR__HOST_RUN_SLAB)) {
-        return free_small(run, ptr, size);
+    if (state == WEIR__HOST_RUN_SLAB) {
+        return free_small(pool, run, ptr, size);
     }
     return state == WEIR__HOST_RUN_LIVE ? free_large(run, ptr, size, NULL) : WEIR_ERR_INVALID;
 }
 
+/* Into the cache in front, if the block is of its node and there is room. What the next request waits for is only the
+ * page's entry, mostly in the leaf of the last free: it says where the block goes; whether it may is found out beside that. */
+static inline bool keep_in_front(weir_host_pool *pool, void *ptr)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)ptr;
+    weir__host_cache *cache = weir__host_mine;
+    weir__host_leaf *leaf = cache->leaf;
+    if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
+        return false;
+    }
+    if (address >> WEIR__HOST_LEAF_SHIFT != cache->leaf_key) {
+        leaf = weir__host_leaf_at(&pool->registry, address);
+        if (leaf == NULL) {
+            return false;
+        }
+        cache->leaf = leaf;
+        cache->leaf_key = address >> WEIR__HOST_LEAF_SHIFT;
+    }
+    const uintptr_t page = weir__host_page_in(leaf, address);
+    weir__host_run *run = weir__host_run_of(page);
+    const uint32_t tag = weir__host_tag_of(page);
+    if (!WEIR__HOST_LIKELY(page != 0) || atomic_load_explicit(&run->node, memory_order_relaxed) !=
+                                             atomic_load_explicit(&cache->node, memory_order_relaxed)) {
+        return false;
+    }
+    if (tag < WEIR__HOST_LARGE_TAG) {
+        const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
+        return WEIR__HOST_LIKELY(slab != NULL && block_around(pool, run, slab, address, tag - 1) == address) &&
+               keep_small(cache, tag - 1, ptr);
+    }
+    return WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
+                             atomic_load_explicit(&run->start, memory_order_relaxed) == address) &&
+           keep_large(&cache->large[tag - WEIR__HOST_LARGE_TAG], run,
+                      atomic_load_explicit(&run->size, memory_order_relaxed));
+}
+
 weir_status weir_host_free(weir_host_pool *pool, void *ptr)
 {
-    return free_any(pool, ptr, 0);
+    if (WEIR_CHECKS < 1 && WEIR__HOST_LIKELY(pool != NULL && keep_in_front(pool, ptr))) {
+        return WEIR_OK;
+    }
+    return free_slow(pool, ptr, 0);
 }
 
 weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
@@ -737,7 +858,7 @@ weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
     if (ptr != NULL && (size == 0 || size >= SIZE_LIMIT)) {
         return WEIR_ERR_INVALID;
     }
-    return free_any(pool, ptr, size);
+    return free_slow(pool, ptr, size);
 }
 
 static weir_status free_large_after(weir__host_run *run, const void *ptr, void *native)
@@ -750,13 +871,13 @@ static weir_status free_large_after(weir__host_run *run, const void *ptr, void *
 static weir_status free_small_after(weir__host_run *run, void *ptr, void *native)
 {
     weir__host_node *node = run->node;
-    uint64_t bytes = 0;
-    if (node->pool->config.engine->block_of(node->engine, ptr, run->owner, &bytes) != ptr || !take_back(run, ptr)) {
+    const uint32_t number = bin_at(node->pool, run, ptr);
+    if (number == UINT32_MAX || !take_back(run, ptr)) {
         return WEIR_ERR_INVALID;
     }
-    const weir_status status = weir__host_pending_add(node, ptr, bytes, native);
+    const weir_status status = weir__host_pending_add(node, ptr, node->pool->bins[number].bytes, native);
     if (status == WEIR_OK) {
-        count_free(node, weir__host_cache_of(node), bytes);
+        count_small(node, weir__host_cache_of(node), number, false);
     } else {
         undo_take_back(run, ptr);
     }
@@ -845,7 +966,10 @@ weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_inf
         found.block = (void *)(uintptr_t)run->start;
         found.size = run->size;
     } else if (state == WEIR__HOST_RUN_SLAB) {
-        found.block = pool->config.engine->block_of(run->node->engine, ptr, run->owner, &found.size);
+        const weir__host_slab *slab = run->slab;
+        const uint32_t bin = slab != NULL ? count_of(&slab->bin) : 0;
+        found.block = slab != NULL ? (void *)(uintptr_t)block_around(pool, run, slab, address, bin) : NULL;
+        found.size = pool->bins[bin].bytes;
         found.block = found.block != NULL && is_out(run, found.block) ? found.block : NULL;
     }
     if (found.block == NULL || !ask_chunks(pool, run, &found)) {

@@ -3,14 +3,12 @@
 
 #include <stdlib.h>
 
-enum { FIRST_BITS = 6 };
+enum { FIRST_SLOTS = 64 };
 
-static weir__host_table *table_new(unsigned bits)
+static weir__host_table *table_new(size_t slots)
 {
-    const size_t slots = (size_t)1 << bits;
     weir__host_table *table = calloc(1, sizeof *table + slots * sizeof(weir__host_entry));
     if (table != NULL) {
-        table->shift = 64 - bits;
         table->mask = slots - 1;
     }
     return table;
@@ -18,7 +16,7 @@ static weir__host_table *table_new(unsigned bits)
 
 weir_status weir__host_registry_init(weir__host_registry *registry)
 {
-    weir__host_table *table = table_new(FIRST_BITS);
+    weir__host_table *table = table_new(FIRST_SLOTS);
     if (table == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -44,7 +42,7 @@ void weir__host_registry_fini(weir__host_registry *registry)
 /* The table is no reader's yet, or has room and the lock is held. */
 static void put(weir__host_table *table, uint64_t key, weir__host_leaf *leaf)
 {
-    size_t i = (key * UINT64_C(0x9e3779b97f4a7c15)) >> table->shift;
+    size_t i = key & table->mask;
     while (atomic_load_explicit(&table->entries[i].key, memory_order_relaxed) != 0) {
         i = (i + 1) & table->mask;
     }
@@ -60,7 +58,7 @@ static weir__host_table *roomy(weir__host_registry *registry)
     if (table->count < (table->mask + 1) / 2) {
         return table;
     }
-    weir__host_table *larger = table_new(64 - table->shift + 1);
+    weir__host_table *larger = table_new(2 * (table->mask + 1));
     if (larger == NULL) {
         return NULL;
     }
@@ -95,14 +93,16 @@ weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t 
     return status;
 }
 
-void weir__host_registry_set(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_run *run)
+void weir__host_registry_set(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_run *run,
+                             uint32_t tag)
 {
+    const uintptr_t page_entry = (uintptr_t)run | tag;
     const uint64_t end = start + size;
     for (uint64_t at = start; at < end;) {
         weir__host_leaf *leaf = weir__host_leaf_at(registry, at);
         size_t page = (at >> WEIR__HOST_PAGE_SHIFT) & (WEIR__HOST_LEAF_PAGES - 1);
         for (; page < WEIR__HOST_LEAF_PAGES && at < end; page++, at += WEIR__HOST_PAGE) {
-            atomic_store_explicit(&leaf->pages[page], run, memory_order_release);
+            atomic_store_explicit(&leaf->pages[page], page_entry, memory_order_release);
         }
     }
 }
