@@ -101,26 +101,28 @@ static void a_reset_flag_stops_a_stream_again(void **unused)
 static void a_wait_binds_to_the_recording_that_is_the_latest(void **unused)
 {
     (void)unused;
-    aclrtEvent ex, end;
+    aclrtEvent ex, end, flag;
     float ms = 0;
     acl_ok(aclrtCreateEventExWithFlag(&ex, FLAGS));
     acl_ok(aclrtCreateEventExWithFlag(&end, FLAGS));
+    acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
     queue_work(a);
     acl_ok(aclrtRecordEvent(ex, a));
     acl_ok(aclrtStreamWaitEvent(b, ex));
-    for (int i = 0; i < 50; i++) {
-        queue_work(a);
-    }
+    acl_ok(aclrtStreamWaitEvent(a, flag));
+    queue_work(a);
     acl_ok(aclrtRecordEvent(ex, a)); /* does not move what b waits for */
     acl_ok(aclrtRecordEvent(end, b));
     acl_ok(aclrtSynchronizeStream(b));
     assert_int_equal(status_of(a), ACL_STREAM_STATUS_NOT_READY);
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtEventElapsedTime(&ms, end, ex));
+    acl_ok(aclrtRecordEvent(flag, b));
     acl_ok(aclrtSynchronizeEvent(ex));
     acl_ok(aclrtEventElapsedTime(&ms, end, ex));
     assert_true(ms > 0);
     acl_ok(aclrtDestroyEvent(ex));
     acl_ok(aclrtDestroyEvent(end));
+    acl_ok(aclrtDestroyEvent(flag));
 }
 
 static void an_event_may_go_before_it_is_complete(void **unused)

@@ -36,6 +36,7 @@ aclError acl__queue(acl__stream *stream, acl__task *task)
     aclError error = ACL_SUCCESS;
     questions = 0;
     acl__task_name(task);
+    acl__stream_forget_abort(stream);
     if (stream->capture != NULL) {
         acl__capture_add(stream, task);
     }

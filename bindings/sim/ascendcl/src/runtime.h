@@ -177,6 +177,7 @@ struct acl__stream {
     bool stop_on_failure;
     bool stopped; /* takes no more tasks */
     aclError error;   /* of a task, to be reported by the next wait */
+    uint32_t aborts;  /* how often it was aborted */
     acl__task *held_first; /* tasks that wait for the host, in order */
     acl__task **held_last;
     acl__task *submitting; /* the first of them, while it is submitted: who drops it leaves its end to the pump */
@@ -193,6 +194,8 @@ aclError acl__stream_any(aclrtStream handle, acl__stream **stream);
 /* Waits until everything on it is complete, for at most `timeout_ms` (-1: for ever). Lets go of the lock meanwhile.
  * Reports and forgets the error of a task. */
 aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms);
+/* What is asked of it next has nothing to do with an abort: who synchronises later is not told of it any more. */
+void acl__stream_forget_abort(acl__stream *stream);
 /* Drops everything on it that has not happened. */
 void acl__stream_drop(acl__stream *stream);
 /* A task failed. By the stream's failure mode the rest goes on or is dropped, and with it the context's other streams. */

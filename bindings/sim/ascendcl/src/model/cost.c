@@ -2,9 +2,10 @@
  *
  * A kernel takes the longest of three times: its multiply-adds on the matrix unit, its other operations on the vector
  * unit, its bytes through the memory; and never less than a kernel takes to start. The figures are those of the
- * Ascend 910 as its maker published them (Hot Chips 31, 2019): 256 Tflop/s in float16 on the matrix units, 1.2 TB/s
- * of memory; 32 cores at 1 GHz whose vector units take 128 float16 lanes, two operations each: 8 Tflop/s. The 5 us to
- * start a kernel are assumed.
+ * Ascend 910 as published: 256 Tflop/s in float16 from 32 cores of 4,096 multiply-adds a cycle, which makes 1 GHz,
+ * vector units of 2,048 bits (Huawei at Hot Chips 31, 2019, www.anandtech.com/show/14756), four stacks of HBM2
+ * (www.linleygroup.com, newsletter of 8 October 2019). From these: 128 float16 lanes a core with two operations each
+ * make 8 Tflop/s, and four stacks at HBM2's 307 GB/s 1.2 TB/s. The 5 us to start a kernel are assumed.
  *
  * It is a bound from below, made to order kernels by size and to let streams overlap in a plausible way; it predicts
  * no device. Sums are made in double: they may round beyond 2^53, they cannot overflow.
