@@ -183,7 +183,7 @@ void weir__place_unmap(void *memory, uint64_t size, bool stays_reserved)
         (void)munmap(memory, size);
     } else if (map_nothing(memory, size) ==
                MAP_FAILED) { /* no room for the bookkeeping: no pages then, at least */
-        (void)munlock(memory, size);
+        (void)syscall(SYS_munlock, memory, size);
         (void)madvise(memory, size, MADV_DONTNEED);
         (void)mprotect(memory, size, PROT_NONE);
     }
@@ -619,12 +619,12 @@ void weir__place_get_lock_limits(weir__place_lock_limits *limits)
 
 weir_status weir__place_lock(void *memory, uint64_t size, weir__place_error *error)
 {
-    if (mlock(memory, size) == 0) {
+    if (syscall(SYS_mlock, memory, size) == 0) { /* the sanitizers' mlock does nothing */
         return WEIR_OK;
     }
     const int number = errno;
     weir__place_lock_limits limits;
-    (void)munlock(memory, size); /* a failed mlock may leave its mark */
+    (void)syscall(SYS_munlock, memory, size); /* a failed mlock may leave its mark */
     weir__place_get_lock_limits(&limits);
     if (error != NULL) {
         error->limit_bytes = limits.soft_bytes;
@@ -645,7 +645,7 @@ weir_status weir__place_lock(void *memory, uint64_t size, weir__place_error *err
 
 void weir__place_unlock(void *memory, uint64_t size)
 {
-    (void)munlock(memory, size);
+    (void)syscall(SYS_munlock, memory, size);
 }
 
 /* --- all of it --- */

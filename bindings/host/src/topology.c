@@ -108,17 +108,14 @@ void weir__topology_set_distance(weir_topology *t, int32_t from, int32_t to, uin
 
 bool weir__topology_add_cpu(weir_topology *t, uint32_t cpu, int32_t node)
 {
-    if (cpu >= t->cpu_count) {
-        const size_t count = (size_t)cpu + 1;
-        int32_t *grown = realloc(t->cpu_node, count * sizeof *grown);
-        if (grown == NULL) {
+    while (cpu >= t->cpu_count) {
+        void *table = t->cpu_node;
+        const bool fits = make_room(&table, &t->cpu_room, t->cpu_count, sizeof *t->cpu_node);
+        t->cpu_node = table;
+        if (!fits) {
             return false;
         }
-        for (size_t i = t->cpu_count; i < count; i++) {
-            grown[i] = WEIR_NODE_NONE;
-        }
-        t->cpu_node = grown;
-        t->cpu_count = count;
+        t->cpu_node[t->cpu_count++] = WEIR_NODE_NONE;
     }
     struct topology_node *claims = weir__topology_find(t, node);
     struct topology_node *has = weir__topology_find(t, t->cpu_node[cpu]);

@@ -38,7 +38,7 @@ struct weir_topology {
     uint32_t *distances; /* node_count squared, [from * node_count + to]; 0: not known */
     int32_t *cpu_node;   /* the number of each processor's node, or WEIR_NODE_NONE */
     int32_t *cpu_home;   /* likewise that node's home */
-    size_t cpu_count;
+    size_t cpu_count, cpu_room;
     struct topology_pci *pci; /* by address */
     size_t pci_count, pci_room;
     uint64_t *
