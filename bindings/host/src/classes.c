@@ -20,9 +20,9 @@ typedef struct slab {
     struct slab *next; /* of its class, those with a free slot; or unused ones */
     struct slab *previous;
     struct slab *next_of_all;
-    uint64_t start; /* 0: unused */
-    uint32_t class;
-    uint32_t slots;
+    _Atomic uint64_t start; /* 0: unused. Atomic, as the next two: see registry.h */
+    _Atomic uint32_t class;
+    _Atomic uint32_t slots;
     uint32_t taken;
     bool is_listed;
     _Atomic uint64_t bits[WORDS]; /* of taken slots */

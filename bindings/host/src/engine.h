@@ -12,7 +12,7 @@
 
 #include <weir/host.h>
 
-enum { WEIR__HOST_SMALL_BYTES = 64 << 10, WEIR__HOST_PAGE = 4096 };
+enum { WEIR__HOST_ALIGNMENT = 64, WEIR__HOST_PAGE = 4096, WEIR__HOST_SMALL_BYTES = 64 << 10 };
 
 /* What the node gives its engine, from any thread. */
 typedef struct weir__host_slabs {

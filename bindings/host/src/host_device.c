@@ -6,16 +6,13 @@
  * in memory that a pool maps elsewhere.
  *
  * Streams and events are those of the runtime's device, and one more stream, the host itself, on which nothing is ever
- * queued: it has finished whenever one asks, and has waited for an event as soon as the calling thread has.
+ * queued: it has finished whenever one asks.
  */
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE 1 /* MAP_NORESERVE */
-#endif
-
 #include "host_internal.h"
 
+#include "place.h"
+
 #include <stdlib.h>
-#include <sys/mman.h>
 
 char weir__host_stream;
 
@@ -70,19 +67,20 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 
 static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
-    (void)ctx;
-    void *start = mmap(NULL, (size_t)size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (start == MAP_FAILED) {
-        return WEIR_ERR_NO_MEMORY;
+    const weir__host_node *node = ctx;
+    void *start = NULL;
+    const weir_status status = weir__place_reserve(size, node->pool->config.chunk_bytes, &start, NULL);
+    if (status == WEIR_OK) {
+        *address = (uint64_t)(uintptr_t)start;
     }
-    *address = (uint64_t)(uintptr_t)start;
-    return WEIR_OK;
+    return status;
 }
 
 static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 {
     (void)ctx;
-    return munmap((void *)(uintptr_t)address, (size_t)size) == 0 ? WEIR_OK : WEIR_ERR_DEVICE;
+    weir__place_unmap((void *)(uintptr_t)address, size, false);
+    return WEIR_OK;
 }
 
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
@@ -173,13 +171,15 @@ static weir_status event_sync(void *ctx, weir_event *handle)
     return event->of_host ? WEIR_OK : weir_device_event_sync(streams_of(ctx), event->event);
 }
 
+/* The host cannot be made to wait later; to wait now would be under the lock of a stream. The pool then synchronises,
+ * without locks, with the stream that it needs. */
 static weir_status stream_wait_event(void *ctx, void *native, weir_event *handle)
 {
     const host_event *event = (host_event *)(void *)handle;
     if (event->of_host) {
         return WEIR_OK;
     }
-    return is_host(native) ? weir_device_event_sync(streams_of(ctx), event->event)
+    return is_host(native) ? WEIR_ERR_UNSUPPORTED
                            : weir_device_stream_wait_event(streams_of(ctx), native, event->event);
 }
 

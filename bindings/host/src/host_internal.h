@@ -1,8 +1,9 @@
 /* host_internal.h: what the files of the host pool share, grouped by the file that defines it.
  *
- * Locks, outermost first: a pool's list of nodes' streams and of what waits for them (pending.c), an engine's class, a
- * weir pool's own, the registry's, a node's list of chunks. The list of thread caches has one of its own, under which
- * nothing else is taken.
+ * Locks, outermost first: the lists of thread caches, one for the process (thread_cache.c); what waits for streams
+ * (pending.c); an engine's class; an engine's list of slabs or a weir pool's own, which let go of theirs before they call
+ * the device; one chunk made at a time (runtime_lock); the registry's, a node's list of chunks and the pool's unused
+ * descriptions, under which nothing else is taken. Nobody waits for a stream under any of them.
  */
 #ifndef WEIR_HOST_INTERNAL_H
 #define WEIR_HOST_INTERNAL_H
@@ -35,14 +36,12 @@ struct weir__host_node {
     weir__host_chunk *chunks; /* under chunk_lock, as the next */
     weir__host_chunk *unused_chunks;
     pthread_mutex_t chunk_lock;
-    _Atomic uint64_t pending_bytes;
+    _Atomic uint64_t pending_bytes; /* of small blocks */
     /* Of threads that ended or have no cache; under thread_cache.c's lock. */
     uint64_t gone_allocs;
     uint64_t gone_frees;
-    int64_t gone_live_bytes;
-    int64_t gone_pad_bytes;
+    uint64_t gone_live_bytes; /* handed out less taken back, modulo 2^64 */
     _Atomic uint64_t failures;
-    _Atomic uint64_t peak_live_bytes;
     weir_host_stats held; /* under chunk_lock: the members about chunks */
     char reasons[WEIR_HOST_KIND_COUNT][160]; /* under chunk_lock: why a step gave nothing the last time */
 };
@@ -56,6 +55,7 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream);
 /* Descriptions of runs: never freed while the pool lives. */
 weir__host_run *weir__host_run_new(weir_host_pool *pool);
 void weir__host_run_unused(weir_host_pool *pool, weir__host_run *run);
+void weir__host_runs_fini(weir_host_pool *pool);
 
 /* --- host_device.c: host memory as a weir_device --- */
 
@@ -84,7 +84,7 @@ typedef struct weir__host_bin {
 } weir__host_bin;
 
 typedef struct weir__host_large_slot {
-    uint64_t pages; /* 0: nobody's yet */
+    uint64_t size; /* 0: nobody's yet */
     uint32_t count;
     weir__host_run *runs[WEIR__HOST_LARGE_DEPTH];
 } weir__host_large_slot;
@@ -101,8 +101,8 @@ typedef struct weir__host_cache {
     _Atomic uint64_t bytes; /* kept */
     _Atomic uint64_t allocs;
     _Atomic uint64_t frees;
-    _Atomic int64_t live_bytes; /* handed out less taken back by this thread */
-    _Atomic int64_t pad_bytes;
+    _Atomic uint64_t live_bytes; /* handed out less taken back by this thread, modulo 2^64 */
+    uint64_t trims_seen;         /* of the pool's */
     weir__host_bin small[WEIR__HOST_CLASSES];
     weir__host_large_slot large[WEIR__HOST_LARGE_SLOTS];
 } weir__host_cache;
@@ -114,10 +114,10 @@ void weir__host_cache_flush(weir__host_cache *cache);
 /* Half of a bin, or all of a slot, goes back to the node. */
 void weir__host_cache_halve(weir__host_cache *cache, uint32_t class);
 void weir__host_cache_empty_slot(weir__host_cache *cache, weir__host_large_slot *slot);
-/* The calling thread gives back all that it keeps of a pool. */
-void weir__host_cache_flush_mine(weir_host_pool *pool);
+/* The calling thread gives back all that it keeps of a pool if the pool has been trimmed since it last did. */
+void weir__host_cache_obey(weir_host_pool *pool);
 /* Counts for a thread without a cache. */
-void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes, uint64_t pad);
+void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes);
 /* Adds what the threads have counted: of a node, NULL: of all. */
 void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, weir_host_stats *stats);
 /* The pool ends: its caches are left to their threads, empty. */
@@ -131,8 +131,12 @@ weir_status weir__host_pending_create(weir__host_pending **pending);
 void weir__host_pending_destroy(weir__host_pending *pending);
 /* A small block, freed after what is queued on the stream now. */
 weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t size, void *native_stream);
-/* Hands back what has become idle; with `wait` waits for all of it (NULL: of every stream). */
-weir_status weir__host_pending_collect(weir_host_pool *pool, bool wait, const void *native_stream, bool only_stream);
+/* Hands back what has become idle, unless another thread is at it. Never waits. */
+weir_status weir__host_pending_collect(weir_host_pool *pool);
+/* Waits for what has been freed so far, of every stream, and hands it back. */
+weir_status weir__host_pending_wait(weir_host_pool *pool);
+/* The same of one stream, which will get no more; its handle may come again. */
+weir_status weir__host_pending_retire(weir_host_pool *pool, const void *native_stream);
 
 /* --- the pool --- */
 
@@ -141,6 +145,7 @@ struct weir_host_pool {
     weir_topology *own_topology;
     const weir_topology *topology;
     weir_host_runtime runtime;
+    weir_host_runtime_ops runtime_ops;
     uint64_t pad;
     uint64_t serial; /* of all pools of the process */
     long process;
@@ -152,6 +157,7 @@ struct weir_host_pool {
     struct weir__host_cache *caches; /* under thread_cache.c's lock */
     weir__host_pending *pending;
     _Atomic uint64_t held_bytes; /* of all nodes, against the limit */
+    _Atomic uint64_t trims;      /* how often threads were asked to give back what they keep */
     size_t node_count;
     weir__host_node *nodes;
 };

@@ -137,6 +137,18 @@ static weir_status try_mapped(attempt *a, uint64_t address)
     return status;
 }
 
+/* The memory goes on as what the runtime makes of it, in children too. */
+static weir_status give_to_runtime(const attempt *a)
+{
+    const weir_host_runtime *runtime = &a->node->pool->runtime;
+    (void)madvise(a->memory, (size_t)a->size, MADV_DOFORK);
+    const weir_status status = runtime->ops->pinned_free(runtime->ctx, a->memory, a->size);
+    if (status != WEIR_OK) {
+        (void)madvise(a->memory, (size_t)a->size, MADV_DONTFORK);
+    }
+    return status;
+}
+
 /* The runtime puts it where it likes; whether that is the node is asked of the kernel. */
 static weir_status try_runtime(attempt *a)
 {
@@ -147,6 +159,13 @@ static weir_status try_runtime(attempt *a)
         note_runtime_error(a, "allocation", status);
         return status;
     }
+    if ((uintptr_t)a->memory % WEIR__HOST_PAGE != 0) {
+        note_reason(a->node, a->kind, "the runtime's memory does not begin at a page");
+        status = runtime->ops->pinned_free(runtime->ctx, a->memory, a->size);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    (void)madvise(a->memory, (size_t)a->size, MADV_DONTFORK);
+    a->placed = (weir__placed){.unknown_bytes = a->size};
     weir__place_found found;
     if (weir__place_verify(a->memory, a->size, VERIFY_STEP, &found, NULL) == WEIR_OK) {
         const int32_t node = a->node->number;
@@ -158,7 +177,7 @@ static weir_status try_runtime(attempt *a)
     const bool strict = (a->node->pool->config.flags & WEIR_HOST_STRICT) != 0;
     if (strict && (!a->placed.is_verified || a->placed.misplaced_bytes != 0)) {
         note_reason(a->node, a->kind, "the runtime's memory lies on another node, or nobody says where");
-        status = runtime->ops->pinned_free(runtime->ctx, a->memory, a->size);
+        status = give_to_runtime(a);
         return WEIR_ERR_NO_MEMORY;
     }
     return WEIR_OK;
@@ -185,8 +204,8 @@ static void put_back(weir__host_node *node, weir__host_chunk *chunk)
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-/* The chunk lock is held. `sign`: 1 or -1. */
-static void count_chunk(weir_host_stats *held, const weir__host_chunk *chunk, const weir__placed *placed, bool added)
+/* The chunk lock is held. */
+static void count_chunk(weir_host_stats *held, weir__host_chunk *chunk, const weir__placed *placed, bool added)
 {
     const uint64_t one = added ? 1 : UINT64_MAX;
     const uint64_t bytes = one * chunk->size;
@@ -204,15 +223,15 @@ static void count_chunk(weir_host_stats *held, const weir__host_chunk *chunk, co
 static void enter(const attempt *a, weir__host_chunk *chunk, uint64_t began)
 {
     weir__host_node *node = a->node;
-    *chunk = (weir__host_chunk){
-        .start = (uint64_t)(uintptr_t)a->memory,
-        .size = a->size,
-        .node = node,
-        .kind = a->kind,
-        .is_verified = a->placed.is_verified,
-        .misplaced_bytes = a->placed.misplaced_bytes,
-    };
-    weir__host_registry_set_chunk(&node->pool->registry, chunk->start, chunk->size, chunk);
+    chunk->start = (uint64_t)(uintptr_t)a->memory;
+    chunk->size = a->size;
+    chunk->node = node;
+    chunk->kind = a->kind;
+    chunk->is_verified = a->placed.is_verified;
+    chunk->misplaced_bytes = a->placed.misplaced_bytes;
+    if (a->kind != WEIR_HOST_RUNTIME) {
+        weir__host_registry_set_chunk(&node->pool->registry, chunk->start, chunk->size, chunk);
+    }
     (void)pthread_mutex_lock(&node->chunk_lock);
     chunk->next = node->chunks;
     node->chunks = chunk;
@@ -227,7 +246,7 @@ static weir_status undo(const attempt *a)
     const weir_host_runtime *runtime = &a->node->pool->runtime;
     weir_status status = WEIR_OK;
     if (a->kind == WEIR_HOST_RUNTIME) {
-        return runtime->ops->pinned_free(runtime->ctx, a->memory, a->size);
+        return give_to_runtime(a);
     }
     if (a->kind == WEIR_HOST_REGISTERED) {
         status = runtime->ops->memory_unregister(runtime->ctx, a->memory, a->size);
@@ -303,8 +322,7 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
     if (chunk == NULL) {
         return WEIR_ERR_INVALID;
     }
-    weir__host_registry_set_chunk(&node->pool->registry, address, size, NULL);
-    const attempt a = {.node = node, .kind = chunk->kind, .memory = (void *)(uintptr_t)address, .size = size,
+    const attempt a = {.node = node, .kind = (weir_host_kind)chunk->kind, .memory = (void *)(uintptr_t)address, .size = size,
                        .placed = {.is_verified = chunk->is_verified, .misplaced_bytes = chunk->misplaced_bytes}};
     (void)pthread_mutex_lock(&node->pool->runtime_lock);
     const weir_status status = undo(&a);
@@ -320,9 +338,6 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
         node->chunks = chunk;
     }
     (void)pthread_mutex_unlock(&node->chunk_lock);
-    if (status != WEIR_OK) {
-        weir__host_registry_set_chunk(&node->pool->registry, address, size, chunk);
-    }
     return status;
 }
 

@@ -51,6 +51,22 @@ void weir__host_run_unused(weir_host_pool *pool, weir__host_run *run)
     (void)pthread_mutex_unlock(&pool->lock);
 }
 
+void weir__host_runs_fini(weir_host_pool *pool)
+{
+    while (pool->all_runs != NULL) {
+        weir__host_run *runs = pool->all_runs;
+        pool->all_runs = runs->next;
+        for (size_t i = 0; i < RUNS_AT_ONCE; i++) {
+            while (runs[i].marks != NULL) {
+                weir__host_marks *marks = runs[i].marks;
+                runs[i].marks = marks->older;
+                free(marks);
+            }
+        }
+        free(runs);
+    }
+}
+
 /* --- runs --- */
 
 static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t align, weir__host_run *run)
@@ -67,6 +83,19 @@ static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t al
     return status;
 }
 
+/* What is allocated by the runtime may begin and end anywhere, so two chunks may share a leaf of the registry; but such a
+ * run lies in one of them. */
+static weir__host_chunk *chunk_around(weir__host_node *node, uint64_t address)
+{
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    weir__host_chunk *chunk = node->chunks;
+    while (chunk != NULL && address - chunk->start >= chunk->size) {
+        chunk = chunk->next;
+    }
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+    return chunk;
+}
+
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status)
 {
     weir_host_pool *pool = node->pool;
@@ -79,13 +108,15 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
         }
         return NULL;
     }
+    const uint64_t start = weir_block_address(run->block);
     run->node = node;
-    run->start = weir_block_address(run->block);
+    run->start = start;
     run->size = size;
+    run->chunk = run->pages == node->given ? chunk_around(node, start) : NULL;
     run->owner = NULL;
     run->bin = UINT32_MAX;
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
-    weir__host_registry_set(&pool->registry, run->start, size, run); /* its chunk made the leaves */
+    weir__host_registry_set(&pool->registry, start, size, run); /* its chunk made the leaves */
     return run;
 }
 
@@ -106,11 +137,35 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
 
 /* --- what the engine gets --- */
 
+/* Marks for each block that a slab may have, none set. */
+static bool mark_none(weir__host_run *run)
+{
+    const uint64_t count = run->size / WEIR__HOST_ALIGNMENT;
+    weir__host_marks *marks = run->marks;
+    if (marks == NULL || marks->count < count) {
+        marks = calloc(1, sizeof *marks + count);
+        if (marks == NULL) {
+            return false;
+        }
+        marks->older = run->marks;
+        marks->count = count;
+        run->marks = marks;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        atomic_store_explicit(&marks->out[i], 0, memory_order_relaxed);
+    }
+    return true;
+}
+
 static void *slab_get(void *ctx, uint64_t size, uint64_t align, void *owner, uint32_t bin)
 {
     weir_status status = WEIR_OK;
     weir__host_run *run = weir__host_node_take(ctx, size, align, &status);
     if (run == NULL) {
+        return NULL;
+    }
+    if (WEIR_CHECKS >= 1 && !mark_none(run)) {
+        status = weir__host_node_give(run, NULL);
         return NULL;
     }
     run->owner = owner;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 64, PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, DEFAULT_CHUNK = 64 << 20, DEFAULT_CACHE = 8 << 20 };
+enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, DEFAULT_CHUNK = 64 << 20, DEFAULT_CACHE = 8 << 20 };
 #define SIZE_LIMIT (UINT64_C(1) << 46)
 #define OUT_OF_LINE __attribute__((noinline))
 
@@ -44,7 +44,7 @@ static bool is_sound(const weir_host_pool_config *config)
     const uint64_t chunk = config->chunk_bytes;
     return (config->flags & ~flags) == 0 && (config->kinds & ~kinds) == 0 &&
            (!unpinned || (config->flags & WEIR_HOST_ALLOW_UNPINNED) != 0) &&
-           (chunk == 0 || ((chunk & (chunk - 1)) == 0 && chunk >= 2 << 20 && chunk <= 1 << 30));
+           (chunk == 0 || ((chunk & (chunk - 1)) == 0 && chunk >= LEAST_CHUNK && chunk <= 1 << 30));
 }
 
 /* The steps of the ladder that may be used with this runtime; 0: none. */
@@ -65,12 +65,29 @@ static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_hos
     return kinds;
 }
 
+/* A chunk has to pass the limit and one call of the runtime's. */
+static uint64_t chunk_that_fits(const weir_host_pool_config *config, const weir_host_runtime *runtime)
+{
+    uint64_t chunk = config->chunk_bytes != 0 ? config->chunk_bytes : DEFAULT_CHUNK;
+    const bool has_runtime = (config->kinds & (1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED)) != 0;
+    const uint64_t limit = config->limit_bytes != 0 ? config->limit_bytes : UINT64_MAX;
+    const uint64_t most = has_runtime && runtime->most_bytes < limit ? runtime->most_bytes : limit;
+    while (chunk > most && chunk > LEAST_CHUNK) {
+        chunk /= 2;
+    }
+    return chunk;
+}
+
 static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *config)
 {
     static const weir_host_pool_config defaults = WEIR_HOST_POOL_CONFIG_INIT;
     weir_status status = weir__config_adopt(&pool->config, sizeof pool->config, config != NULL ? config : &defaults);
     if (status == WEIR_OK && pool->config.runtime != NULL) {
         status = weir__config_adopt(&pool->runtime, sizeof pool->runtime, pool->config.runtime);
+    }
+    if (status == WEIR_OK && pool->runtime.ops != NULL) {
+        status = weir__config_adopt(&pool->runtime_ops, sizeof pool->runtime_ops, pool->runtime.ops);
+        pool->runtime.ops = &pool->runtime_ops;
     }
     if (status != WEIR_OK) {
         return status;
@@ -79,15 +96,15 @@ static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *conf
     if (!is_sound(own)) {
         return WEIR_ERR_INVALID;
     }
-    own->kinds = usable_kinds(own, &pool->runtime);
-    own->runtime = NULL;
-    own->chunk_bytes = own->chunk_bytes != 0 ? own->chunk_bytes : DEFAULT_CHUNK;
-    own->thread_cache_bytes = own->thread_cache_bytes != 0 ? own->thread_cache_bytes : DEFAULT_CACHE;
-    own->engine = own->engine != NULL ? own->engine : weir_host_classes_engine();
-    pool->pad = (own->flags & WEIR_HOST_NO_PAD) != 0 ? 0 : PAD;
     if (pool->runtime.most_bytes == 0) {
         pool->runtime.most_bytes = UINT64_C(1) << 30;
     }
+    own->kinds = usable_kinds(own, &pool->runtime);
+    own->runtime = NULL;
+    own->chunk_bytes = chunk_that_fits(own, &pool->runtime);
+    own->thread_cache_bytes = own->thread_cache_bytes != 0 ? own->thread_cache_bytes : DEFAULT_CACHE;
+    own->engine = own->engine != NULL ? own->engine : weir_host_classes_engine();
+    pool->pad = (own->flags & WEIR_HOST_NO_PAD) != 0 ? 0 : PAD;
     return own->kinds != 0 ? WEIR_OK : WEIR_ERR_INVALID;
 }
 
@@ -132,11 +149,7 @@ static weir_status end(weir_host_pool *pool)
     }
     weir__host_pending_destroy(pool->pending);
     weir__host_registry_fini(&pool->registry);
-    while (pool->all_runs != NULL) {
-        weir__host_run *next = pool->all_runs->next;
-        free(pool->all_runs);
-        pool->all_runs = next;
-    }
+    weir__host_runs_fini(pool);
     weir_topology_destroy(pool->own_topology);
     (void)pthread_mutex_destroy(&pool->lock);
     (void)pthread_mutex_destroy(&pool->runtime_lock);
@@ -192,27 +205,10 @@ weir_status weir_host_pool_destroy(weir_host_pool *pool)
     /* The weir pools underneath wait for the streams of what was freed after them. */
     weir_status waited = WEIR_OK;
     if (pool->process == (long)getpid()) {
-        waited = weir__host_pending_collect(pool, true, NULL, false);
+        waited = weir__host_pending_wait(pool);
     }
     const weir_status ended = end(pool);
     return waited != WEIR_OK ? waited : ended;
-}
-
-bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
-{
-    const uint64_t limit = pool->config.limit_bytes;
-    uint64_t held = atomic_load(&pool->held_bytes);
-    do {
-        if (limit != 0 && (bytes > limit || held > limit - bytes)) {
-            return false;
-        }
-    } while (!atomic_compare_exchange_weak(&pool->held_bytes, &held, held + bytes));
-    return true;
-}
-
-void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes)
-{
-    (void)atomic_fetch_sub(&pool->held_bytes, bytes);
 }
 
 /* --- nodes --- */
@@ -257,25 +253,59 @@ static inline weir__host_node *node_for(weir_host_pool *pool, int32_t number)
     return weir__host_node_numbered(pool, number);
 }
 
-/* --- alloc --- */
+/* --- giving back --- */
+
+static void keep_first(weir_status *first, weir_status status)
+{
+    *first = *first != WEIR_OK ? *first : status;
+}
+
+/* Whole chunks, until `keep_bytes` are held; `flags` of weir_pool_trim. */
+static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flags)
+{
+    weir_status first = WEIR_OK;
+    (void)atomic_fetch_add(&pool->trims, 1);
+    weir__host_cache_obey(pool);
+    for (size_t i = 0; i < pool->node_count; i++) {
+        weir__host_node *node = &pool->nodes[i];
+        weir_pool *pages[] = {node->given, node->mapped};
+        pool->config.engine->trim(node->engine);
+        for (size_t j = 0; j < 2; j++) {
+            weir_stats stats = WEIR_STATS_INIT;
+            const uint64_t held = atomic_load(&pool->held_bytes);
+            if (pages[j] == NULL || held <= keep_bytes || weir_pool_stats(pages[j], &stats) != WEIR_OK) {
+                continue;
+            }
+            const uint64_t surplus = held - keep_bytes;
+            const uint64_t keep = stats.reserved_bytes > surplus ? stats.reserved_bytes - surplus : 0;
+            keep_first(&first, weir_pool_trim(pages[j], keep, flags, NULL));
+        }
+    }
+    return first;
+}
+
+/* --- what a request takes --- */
 
 /* What a request of a good size takes, before it is rounded to a class or to pages. */
 static inline uint64_t padded(const weir_host_pool *pool, uint64_t size)
 {
-    return (((size + 31) & ~UINT64_C(31)) + pool->pad + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+    const uint64_t least = WEIR__HOST_ALIGNMENT - 1;
+    return (((size + 31) & ~UINT64_C(31)) + pool->pad + least) & ~least;
 }
 
-static inline uint64_t pages_of(uint64_t bytes)
+static inline uint64_t whole_pages(uint64_t bytes)
 {
-    return (bytes + WEIR__HOST_PAGE - 1) / WEIR__HOST_PAGE;
+    return (bytes + WEIR__HOST_PAGE - 1) & ~(uint64_t)(WEIR__HOST_PAGE - 1);
 }
+
+static inline bool is_small(uint64_t bytes, uint64_t align)
+{
+    return bytes < WEIR__HOST_SMALL_BYTES && align <= WEIR__HOST_ALIGNMENT;
+}
+
+/* --- counting: by the thread that does it, in its own cache --- */
 
 static inline void add(_Atomic uint64_t *counter, uint64_t value)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value, memory_order_relaxed);
-}
-
-static inline void add_signed(_Atomic int64_t *counter, int64_t value)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value, memory_order_relaxed);
 }
@@ -283,29 +313,125 @@ static inline void add_signed(_Atomic int64_t *counter, int64_t value)
 static inline void count_alloc(weir__host_cache *cache, uint64_t bytes)
 {
     add(&cache->allocs, 1);
-    add_signed(&cache->live_bytes, (int64_t)bytes);
+    add(&cache->live_bytes, bytes);
 }
 
-static inline void count_free(weir__host_cache *cache, uint64_t bytes)
+static inline void count_free(weir__host_node *node, weir__host_cache *cache, uint64_t bytes)
 {
+    if (cache == NULL) {
+        weir__host_count(node, false, bytes);
+        return;
+    }
     add(&cache->frees, 1);
-    add_signed(&cache->live_bytes, -(int64_t)bytes);
+    add(&cache->live_bytes, 0 - bytes);
 }
 
-static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t pages)
+/* --- proof, in checked builds: whether a small block is out --- */
+
+/* The mark of a block in a slab; NULL: none begins there. */
+static _Atomic uint8_t *mark_of(weir__host_run *run, const void *block)
 {
-    return &cache->large[pages * UINT64_C(0x9e3779b97f4a7c15) >> 58];
+    weir__host_marks *marks = run->marks;
+    const uint64_t offset = (uint64_t)(uintptr_t)block - run->start;
+    const uint64_t place = offset / WEIR__HOST_ALIGNMENT;
+    return marks != NULL && offset % WEIR__HOST_ALIGNMENT == 0 && place < marks->count ? &marks->out[place] : NULL;
 }
 
-/* Of a node's own, without its cache. */
+/* The block is somebody's from now on. */
+static void *hand_out(weir_host_pool *pool, void *block)
+{
+    if (WEIR_CHECKS >= 1) {
+        weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)block);
+        _Atomic uint8_t *mark = run != NULL && run->state == WEIR__HOST_RUN_SLAB ? mark_of(run, block) : NULL;
+        if (mark != NULL && atomic_exchange(mark, 1) != 0) {
+            (void)fprintf(stderr, "weir: a block is handed out twice: %p\n", block);
+            abort();
+        }
+    }
+    return block;
+}
+
+/* Ordinary builds cannot tell, and say yes. */
+static bool is_out(weir__host_run *run, const void *block)
+{
+    const _Atomic uint8_t *mark = WEIR_CHECKS >= 1 ? mark_of(run, block) : NULL;
+    return WEIR_CHECKS < 1 || (mark != NULL && atomic_load(mark) != 0);
+}
+
+/* The block is nobody's from now on. False: it was nobody's before. */
+static inline bool take_back(weir__host_run *run, const void *block)
+{
+    if (WEIR_CHECKS < 1) {
+        return true;
+    }
+    _Atomic uint8_t *mark = mark_of(run, block);
+    return mark != NULL && atomic_exchange(mark, 0) != 0;
+}
+
+/* It was not taken back after all. */
+static void undo_take_back(weir__host_run *run, const void *block)
+{
+    _Atomic uint8_t *mark = WEIR_CHECKS >= 1 ? mark_of(run, block) : NULL;
+    if (mark != NULL) {
+        atomic_store(mark, 1);
+    }
+}
+
+/* The same for a page run: that of two threads only one frees it. */
+static inline bool claim(weir__host_run *run)
+{
+    uint32_t live = WEIR__HOST_RUN_LIVE;
+    return WEIR_CHECKS < 1 || atomic_compare_exchange_strong(&run->state, &live, WEIR__HOST_RUN_CACHED);
+}
+
+static void unclaim(weir__host_run *run)
+{
+    if (WEIR_CHECKS >= 1) {
+        run->state = WEIR__HOST_RUN_LIVE;
+    }
+}
+
+/* --- alloc --- */
+
+static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t size)
+{
+    return &cache->large[size / WEIR__HOST_PAGE * UINT64_C(0x9e3779b97f4a7c15) >> 58];
+}
+
+/* What the thread keeps that fits; NULL: nothing. */
+static inline void *take_kept(weir__host_cache *cache, uint64_t bytes, uint64_t align)
+{
+    if (WEIR__HOST_LIKELY(is_small(bytes, align))) {
+        const uint32_t class = weir__host_class_of(bytes);
+        weir__host_bin *bin = &cache->small[class];
+        if (bin->count == 0) {
+            return NULL;
+        }
+        const uint64_t taken = weir__host_class_bytes(class);
+        add(&cache->bytes, 0 - taken);
+        count_alloc(cache, taken);
+        return bin->blocks[--bin->count];
+    }
+    const uint64_t size = whole_pages(bytes);
+    weir__host_large_slot *slot = slot_for(cache, size);
+    if (slot->size != size || slot->count == 0 || align > WEIR__HOST_PAGE) {
+        return NULL;
+    }
+    weir__host_run *run = slot->runs[--slot->count];
+    atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
+    add(&cache->bytes, 0 - size);
+    count_alloc(cache, size);
+    return (void *)(uintptr_t)atomic_load_explicit(&run->start, memory_order_relaxed);
+}
+
+/* From the engine: one block, and what fills half of the thread's empty bin. */
 static weir_status take_small(weir__host_node *node, weir__host_cache *cache, uint64_t size, void **ptr)
 {
     const weir_host_engine_ops *engine = node->pool->config.engine;
     void *blocks[BATCH];
+    weir__host_bin *bin = cache != NULL && !engine->caches_threads ? &cache->small[weir__host_class_of(size)] : NULL;
     size_t wanted = 1;
-    weir__host_bin *bin = NULL;
-    if (cache != NULL && !engine->caches_threads) {
-        bin = &cache->small[weir__host_class_of(size)];
+    if (bin != NULL) {
         wanted = bin->most / 2 < BATCH ? bin->most / 2 : BATCH;
     }
     const size_t got = engine->alloc(node->engine, size, blocks, wanted);
@@ -322,72 +448,116 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
     return WEIR_OK;
 }
 
-static weir_status take_from(weir__host_node *node, weir__host_cache *cache, uint64_t bytes, uint64_t asked, uint64_t align,
-                             void **ptr, uint64_t *taken)
+/* What a request comes to. */
+typedef struct request {
+    uint64_t bytes; /* padded */
+    uint64_t align;
+    bool is_bound; /* to its node */
+} request;
+
+static weir_status take_from(weir__host_node *node, const request *r, void **ptr)
 {
-    if (bytes < WEIR__HOST_SMALL_BYTES && align <= ALIGNMENT) {
-        *taken = node->pool->config.engine->block_bytes(node->engine, bytes);
-        return take_small(node, cache, bytes, ptr);
+    weir__host_cache *cache = weir__host_cache_of(node);
+    void *kept = cache != NULL ? take_kept(cache, r->bytes, r->align) : NULL;
+    if (kept != NULL) {
+        *ptr = kept;
+        return WEIR_OK;
     }
     weir_status status = WEIR_OK;
-    *taken = pages_of(bytes) * WEIR__HOST_PAGE;
-    weir__host_run *run = weir__host_node_take(node, *taken, align, &status);
-    if (run != NULL) {
-        atomic_store_explicit(&run->asked, asked, memory_order_relaxed);
-        *ptr = (void *)(uintptr_t)run->start;
+    uint64_t taken = whole_pages(r->bytes);
+    if (is_small(r->bytes, r->align)) {
+        taken = node->pool->config.engine->block_bytes(node->engine, r->bytes);
+        status = take_small(node, cache, r->bytes, ptr);
+    } else {
+        weir__host_run *run = weir__host_node_take(node, taken, r->align, &status);
+        *ptr = run != NULL ? (void *)(uintptr_t)run->start : *ptr;
+    }
+    if (status == WEIR_OK && cache != NULL) {
+        count_alloc(cache, taken);
+    } else if (status == WEIR_OK) {
+        weir__host_count(node, true, taken);
     }
     return status;
 }
 
-/* The other nodes, where the one that was asked for has nothing: nearest first. */
-static weir_status take_elsewhere(weir__host_node *node, uint64_t bytes, uint64_t asked, uint64_t align, void **ptr,
-                                  uint64_t *taken, weir__host_node **from)
+/* A node itself is nearest; of equally near ones the lower in number. */
+static bool is_nearer(const weir__host_node *to, const weir__host_node *a, const weir__host_node *b)
+{
+    const weir_topology *topology = to->pool->topology;
+    if (a == to || b == to) {
+        return a == to && b != to;
+    }
+    const uint32_t first = weir_topology_distance(topology, to->number, a->number);
+    const uint32_t second = weir_topology_distance(topology, to->number, b->number);
+    return first != second ? first < second : a < b;
+}
+
+/* The node that is asked after `round` others: itself, then the nearest first. */
+static weir__host_node *in_turn(weir__host_node *node, size_t round)
 {
     weir_host_pool *pool = node->pool;
-    uint64_t tried = 0;
-    weir_status status = WEIR_ERR_NO_MEMORY;
-    for (size_t round = 1; round < pool->node_count && round < 64 && status != WEIR_OK; round++) {
-        size_t best = pool->node_count;
-        uint32_t least = UINT32_MAX;
-        for (size_t i = 0; i < pool->node_count && i < 64; i++) {
-            const uint32_t distance = weir_topology_distance(pool->topology, node->number, pool->nodes[i].number);
-            if (&pool->nodes[i] != node && (tried >> i & 1) == 0 && (best == pool->node_count || distance < least)) {
-                best = i;
-                least = distance;
-            }
+    for (size_t i = 0; i < pool->node_count; i++) {
+        weir__host_node *candidate = &pool->nodes[i];
+        size_t nearer = 0;
+        for (size_t j = 0; j < pool->node_count; j++) {
+            nearer += is_nearer(node, &pool->nodes[j], candidate);
         }
-        tried |= UINT64_C(1) << best;
-        *from = &pool->nodes[best];
-        status = take_from(*from, weir__host_cache_of(*from), bytes, asked, align, ptr, taken);
+        if (nearer == round) {
+            return candidate;
+        }
+    }
+    return node;
+}
+
+static weir_status take(weir__host_node *node, const request *r, void **ptr)
+{
+    weir_status status = take_from(node, r, ptr);
+    for (size_t round = 1; status == WEIR_ERR_NO_MEMORY && !r->is_bound && round < node->pool->node_count; round++) {
+        status = take_from(in_turn(node, round), r, ptr);
     }
     return status;
 }
 
-static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, weir__host_node *node, uint64_t size, uint64_t align,
-                                          int32_t number, void **ptr)
+/* Whether the limit stood in the way of the calling thread's request. */
+static _Thread_local bool limit_refused;
+
+bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
 {
-    const uint64_t bytes = padded(pool, size);
-    weir__host_node *from = node;
-    uint64_t taken = 0;
-    weir_status status = weir__host_pending_collect(pool, false, NULL, false);
-    (void)status; /* what is not over yet stays */
-    status = take_from(node, weir__host_cache_of(node), bytes, size, align, ptr, &taken);
-    const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0 && number != WEIR_HOST_ANY_NODE;
-    if (status == WEIR_ERR_NO_MEMORY && !strict) {
-        status = take_elsewhere(node, bytes, size, align, ptr, &taken, &from);
+    const uint64_t limit = pool->config.limit_bytes;
+    uint64_t held = atomic_load(&pool->held_bytes);
+    do {
+        if (limit != 0 && (bytes > limit || held > limit - bytes)) {
+            limit_refused = true;
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&pool->held_bytes, &held, held + bytes));
+    return true;
+}
+
+void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes)
+{
+    (void)atomic_fetch_sub(&pool->held_bytes, bytes);
+}
+
+static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, weir__host_node *node, const request *r, void **ptr)
+{
+    void *block = NULL;
+    limit_refused = false;
+    weir__host_cache_obey(pool);
+    (void)weir__host_pending_collect(pool);
+    weir_status status = take(node, r, &block);
+    if (status == WEIR_ERR_NO_MEMORY) {
+        /* What other nodes and streams hold idle may be what the limit, or the system, lacks. */
+        (void)weir__host_pending_wait(pool);
+        (void)trim(pool, 0, WEIR_TRIM_WAIT);
+        status = take(node, r, &block);
     }
-    if (status != WEIR_OK) {
-        (void)atomic_fetch_add(&node->failures, 1);
-        return status;
+    if (status == WEIR_OK) {
+        *ptr = hand_out(pool, block);
+        return WEIR_OK;
     }
-    weir__host_cache *cache = weir__host_cache_of(from);
-    if (cache != NULL) {
-        count_alloc(cache, taken);
-        add_signed(&cache->pad_bytes, (int64_t)pool->pad);
-    } else {
-        weir__host_count(from, true, taken, pool->pad);
-    }
-    return WEIR_OK;
+    (void)atomic_fetch_add(&node->failures, 1);
+    return status == WEIR_ERR_NO_MEMORY && limit_refused ? WEIR_ERR_LIMIT : status;
 }
 
 static inline weir_status alloc(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr)
@@ -399,36 +569,18 @@ static inline weir_status alloc(weir_host_pool *pool, uint64_t size, uint64_t al
     if (node == NULL) {
         return WEIR_ERR_INVALID;
     }
+    const uint64_t bytes = padded(pool, size);
     weir__host_cache *cache = weir__host_cache_of(node);
-    if (WEIR__HOST_LIKELY(cache != NULL && align <= ALIGNMENT)) {
-        const uint64_t bytes = padded(pool, size);
-        if (bytes < WEIR__HOST_SMALL_BYTES) {
-            const uint32_t class = weir__host_class_of(bytes);
-            weir__host_bin *bin = &cache->small[class];
-            if (WEIR__HOST_LIKELY(bin->count > 0)) {
-                const uint64_t taken = weir__host_class_bytes(class);
-                *ptr = bin->blocks[--bin->count];
-                add(&cache->bytes, 0 - taken);
-                count_alloc(cache, taken);
-                add_signed(&cache->pad_bytes, (int64_t)pool->pad);
-                return WEIR_OK;
-            }
-        } else {
-            const uint64_t pages = pages_of(bytes);
-            weir__host_large_slot *slot = slot_for(cache, pages);
-            if (WEIR__HOST_LIKELY(slot->pages == pages && slot->count > 0)) {
-                weir__host_run *run = slot->runs[--slot->count];
-                atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
-                atomic_store_explicit(&run->asked, size, memory_order_relaxed);
-                add(&cache->bytes, 0 - pages * WEIR__HOST_PAGE);
-                count_alloc(cache, pages * WEIR__HOST_PAGE);
-                add_signed(&cache->pad_bytes, (int64_t)pool->pad);
-                *ptr = (void *)(uintptr_t)run->start;
-                return WEIR_OK;
-            }
+    if (WEIR__HOST_LIKELY(cache != NULL)) {
+        void *kept = take_kept(cache, bytes, align);
+        if (WEIR__HOST_LIKELY(kept != NULL)) {
+            *ptr = hand_out(pool, kept);
+            return WEIR_OK;
         }
     }
-    return alloc_slow(pool, node, size, align, number, ptr);
+    const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0;
+    const request r = {.bytes = bytes, .align = align, .is_bound = strict && number != WEIR_HOST_ANY_NODE};
+    return alloc_slow(pool, node, &r, ptr);
 }
 
 weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr)
@@ -443,23 +595,28 @@ weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_
 
 /* --- free --- */
 
-static bool is_full(weir__host_cache *cache, uint64_t bytes)
+static inline bool is_full(weir__host_cache *cache, uint64_t bytes)
 {
     return atomic_load_explicit(&cache->bytes, memory_order_relaxed) + bytes > cache->most_bytes;
 }
 
-/* In checked builds a bin is searched for a block that is freed twice. */
-static bool is_kept(const weir__host_bin *bin, const void *block)
+/* Keeps a small block in the thread's cache, or not. */
+static inline bool keep_small(weir__host_cache *cache, uint32_t class, void *block, uint64_t bytes)
 {
-    for (uint32_t i = 0; WEIR_CHECKS >= 1 && i < bin->count; i++) {
-        if (bin->blocks[i] == block) {
-            return true;
+    weir__host_bin *bin = &cache->small[class];
+    if (!WEIR__HOST_LIKELY(bin->count < bin->most && !is_full(cache, bytes))) {
+        weir__host_cache_halve(cache, class);
+        if (bin->count >= bin->most || is_full(cache, bytes)) {
+            return false;
         }
     }
-    return false;
+    bin->blocks[bin->count++] = block;
+    add(&cache->bytes, bytes);
+    return true;
 }
 
-static weir_status free_small(weir__host_run *run, void *ptr)
+/* `size`: as it was asked for; 0: not known. */
+static weir_status free_small(weir__host_run *run, void *ptr, uint64_t size)
 {
     weir__host_node *node = run->node;
     const weir_host_engine_ops *engine = node->pool->config.engine;
@@ -468,81 +625,68 @@ static weir_status free_small(weir__host_run *run, void *ptr)
     if (engine->block_of(node->engine, ptr, run->owner, &bytes) != ptr) {
         return WEIR_ERR_INVALID;
     }
-    if (cache == NULL || engine->caches_threads) {
+    if (size != 0) {
+        const uint64_t asked = padded(node->pool, size);
+        if (!is_small(asked, 0) || engine->block_bytes(node->engine, asked) != bytes) {
+            return WEIR_ERR_INVALID;
+        }
+    }
+    if (!take_back(run, ptr)) {
+        return WEIR_ERR_INVALID;
+    }
+    if (cache == NULL || engine->caches_threads || !keep_small(cache, run->bin, ptr, bytes)) {
         if (!engine->release(node->engine, &ptr, 1)) {
             return WEIR_ERR_INVALID;
         }
-    } else {
-        weir__host_bin *bin = &cache->small[run->bin];
-        if (is_kept(bin, ptr)) {
-            return WEIR_ERR_INVALID;
-        }
-        if (bin->count == bin->most || is_full(cache, bytes)) {
-            weir__host_cache_halve(cache, run->bin);
-        }
-        if (bin->count < bin->most && !is_full(cache, bytes)) {
-            bin->blocks[bin->count++] = ptr;
-            add(&cache->bytes, bytes);
-        } else if (!engine->release(node->engine, &ptr, 1)) {
-            return WEIR_ERR_INVALID;
-        }
     }
-    if (cache != NULL) {
-        count_free(cache, bytes);
-        add_signed(&cache->pad_bytes, -(int64_t)node->pool->pad);
-    } else {
-        weir__host_count(node, false, bytes, node->pool->pad);
-    }
+    count_free(node, cache, bytes);
     return WEIR_OK;
 }
 
 /* Keeps a run in the thread's cache, or not. */
-static bool keep(weir__host_cache *cache, weir__host_run *run)
+static bool keep_run(weir__host_cache *cache, weir__host_run *run, uint64_t size)
 {
-    const uint64_t pages = run->size / WEIR__HOST_PAGE;
     /* A block that is large beside the bound: a thread may keep four of them all the same. */
-    const uint64_t most = cache->most_bytes > 4 * run->size ? cache->most_bytes : 4 * run->size;
-    if (atomic_load_explicit(&cache->bytes, memory_order_relaxed) + run->size > most) {
+    const uint64_t most = cache->most_bytes > 4 * size ? cache->most_bytes : 4 * size;
+    if (size < WEIR__HOST_SMALL_BYTES || atomic_load_explicit(&cache->bytes, memory_order_relaxed) + size > most) {
         return false;
     }
-    weir__host_large_slot *slot = slot_for(cache, pages);
-    if (slot->pages != pages) {
+    weir__host_large_slot *slot = slot_for(cache, size);
+    if (slot->size != size) {
         weir__host_cache_empty_slot(cache, slot);
-        slot->pages = pages;
+        slot->size = size;
     }
     if (slot->count == WEIR__HOST_LARGE_DEPTH) {
         return false;
     }
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_CACHED, memory_order_relaxed);
     slot->runs[slot->count++] = run;
-    add(&cache->bytes, run->size);
+    add(&cache->bytes, size);
     return true;
 }
 
-static weir_status free_large(weir__host_run *run, const void *ptr)
+/* `stream`, of the run's pool: in its order; NULL: idle. */
+static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t size, weir_stream *stream)
 {
     weir__host_node *node = run->node;
     const uint64_t bytes = run->size;
-    if (run->start != (uint64_t)(uintptr_t)ptr) {
+    if (run->start != (uint64_t)(uintptr_t)ptr || (size != 0 && whole_pages(padded(node->pool, size)) != bytes) ||
+        !claim(run)) {
         return WEIR_ERR_INVALID;
     }
     weir__host_cache *cache = weir__host_cache_of(node);
-    if (cache == NULL || !keep(cache, run)) {
-        const weir_status status = weir__host_node_give(run, NULL);
+    if (stream != NULL || cache == NULL || !keep_run(cache, run, bytes)) {
+        const weir_status status = weir__host_node_give(run, stream);
         if (status != WEIR_OK) {
+            unclaim(run);
             return status;
         }
     }
-    if (cache != NULL) {
-        count_free(cache, bytes);
-        add_signed(&cache->pad_bytes, -(int64_t)node->pool->pad);
-    } else {
-        weir__host_count(node, false, bytes, node->pool->pad);
-    }
+    count_free(node, cache, bytes);
     return WEIR_OK;
 }
 
-weir_status weir_host_free(weir_host_pool *pool, void *ptr)
+static inline weir_status free_any(weir_host_pool *pool, void *ptr, uint64_t size)
 {
     if (pool == NULL) {
         return WEIR_ERR_INVALID;
@@ -552,74 +696,58 @@ weir_status weir_host_free(weir_host_pool *pool, void *ptr)
     }
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
-    if (state == WEIR__HOST_RUN_SLAB) {
-        return free_small(run, ptr);
+    if (WEIR__HOST_LIKELY(state == WEIR__HOST_RUN_SLAB)) {
+        return free_small(run, ptr, size);
     }
-    return state == WEIR__HOST_RUN_LIVE ? free_large(run, ptr) : WEIR_ERR_INVALID;
+    return state == WEIR__HOST_RUN_LIVE ? free_large(run, ptr, size, NULL) : WEIR_ERR_INVALID;
+}
+
+weir_status weir_host_free(weir_host_pool *pool, void *ptr)
+{
+    return free_any(pool, ptr, 0);
 }
 
 weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
 {
-    /* The size saves nothing as long as the address has to tell the node; it is a check. */
-    if (pool != NULL && ptr != NULL) {
-        weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
-        if (size == 0 || run == NULL || size > run->size) {
-            return WEIR_ERR_INVALID;
-        }
+    if (ptr != NULL && (size == 0 || size >= SIZE_LIMIT)) {
+        return WEIR_ERR_INVALID;
     }
-    return weir_host_free(pool, ptr);
-}
-
-static void count_freed(weir__host_node *node, uint64_t bytes)
-{
-    weir__host_cache *cache = weir__host_cache_of(node);
-    if (cache != NULL) {
-        count_free(cache, bytes);
-        add_signed(&cache->pad_bytes, -(int64_t)node->pool->pad);
-    } else {
-        weir__host_count(node, false, bytes, node->pool->pad);
-    }
+    return free_any(pool, ptr, size);
 }
 
 static weir_status free_large_after(weir__host_run *run, const void *ptr, void *native)
 {
-    weir__host_node *node = run->node;
-    const uint64_t bytes = run->size;
     weir_stream *stream = NULL;
-    if (run->start != (uint64_t)(uintptr_t)ptr) {
-        return WEIR_ERR_INVALID;
-    }
-    weir_status status = weir_pool_stream(run->pages, native, &stream);
-    if (status == WEIR_OK) {
-        status = weir__host_node_give(run, stream);
-    }
-    if (status == WEIR_OK) {
-        count_freed(node, bytes);
-    }
-    return status;
+    const weir_status status = weir_pool_stream(run->pages, native, &stream);
+    return status == WEIR_OK ? free_large(run, ptr, 0, stream) : status;
 }
 
 static weir_status free_small_after(weir__host_run *run, void *ptr, void *native)
 {
     weir__host_node *node = run->node;
     uint64_t bytes = 0;
-    if (node->pool->config.engine->block_of(node->engine, ptr, run->owner, &bytes) != ptr) {
+    if (node->pool->config.engine->block_of(node->engine, ptr, run->owner, &bytes) != ptr || !take_back(run, ptr)) {
         return WEIR_ERR_INVALID;
     }
     const weir_status status = weir__host_pending_add(node, ptr, bytes, native);
     if (status == WEIR_OK) {
-        count_freed(node, bytes);
+        count_free(node, weir__host_cache_of(node), bytes);
+    } else {
+        undo_take_back(run, ptr);
     }
     return status;
 }
 
 weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_stream)
 {
-    if (pool == NULL || ptr == NULL) {
-        return pool == NULL ? WEIR_ERR_INVALID : WEIR_OK;
+    if (pool == NULL) {
+        return WEIR_ERR_INVALID;
     }
     if (pool->runtime.device == NULL) {
         return WEIR_ERR_UNSUPPORTED;
+    }
+    if (ptr == NULL) {
+        return WEIR_OK;
     }
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
@@ -627,11 +755,6 @@ weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_s
         return free_small_after(run, ptr, native_stream);
     }
     return state == WEIR__HOST_RUN_LIVE ? free_large_after(run, ptr, native_stream) : WEIR_ERR_INVALID;
-}
-
-static void keep_first(weir_status *first, weir_status status)
-{
-    *first = *first != WEIR_OK ? *first : status;
 }
 
 weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
@@ -642,8 +765,8 @@ weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
     if (pool->runtime.device == NULL) {
         return WEIR_ERR_UNSUPPORTED;
     }
-    weir_status first = weir__host_pending_collect(pool, true, native_stream, true);
-    for (size_t i = 0; i < pool->node_count && first == WEIR_OK; i++) {
+    weir_status first = weir__host_pending_retire(pool, native_stream);
+    for (size_t i = 0; i < pool->node_count; i++) {
         weir_pool *pages[] = {pool->nodes[i].given, pool->nodes[i].mapped};
         for (size_t j = 0; j < 2; j++) {
             weir_stream *stream = NULL;
@@ -657,33 +780,36 @@ weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
 
 /* --- questions --- */
 
+static const weir__host_chunk *chunk_of(weir_host_pool *pool, weir__host_run *run, uint64_t address)
+{
+    const weir__host_chunk *chunk = run->chunk;
+    return chunk != NULL ? chunk : atomic_load(&weir__host_leaf_at(&pool->registry, address)->chunk);
+}
+
 weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_info *info)
 {
     if (pool == NULL || ptr == NULL || info == NULL) {
         return WEIR_ERR_INVALID;
     }
     const uint64_t address = (uint64_t)(uintptr_t)ptr;
-    const weir__host_run *run = weir__host_run_at(&pool->registry, address);
+    weir__host_run *run = weir__host_run_at(&pool->registry, address);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
     weir_host_info found = WEIR_HOST_INFO_INIT;
     if (state == WEIR__HOST_RUN_LIVE) {
         found.block = (void *)(uintptr_t)run->start;
-        found.size = run->size - pool->pad;
+        found.size = run->size;
     } else if (state == WEIR__HOST_RUN_SLAB) {
         found.block = pool->config.engine->block_of(run->node->engine, ptr, run->owner, &found.size);
-        found.size -= pool->pad;
+        found.block = found.block != NULL && is_out(run, found.block) ? found.block : NULL;
     }
-    if (found.block == NULL) {
-        return WEIR_ERR_INVALID;
-    }
-    const weir__host_leaf *leaf = weir__host_leaf_at(&pool->registry, address);
-    const weir__host_chunk *chunk = atomic_load_explicit(&leaf->chunk, memory_order_acquire);
+    const weir__host_chunk *chunk = found.block != NULL ? chunk_of(pool, run, address) : NULL;
     if (chunk == NULL) {
         return WEIR_ERR_INVALID;
     }
+    found.size -= pool->pad;
     found.node = run->node->number;
-    found.kind = chunk->kind;
-    found.is_pinned = chunk->kind != WEIR_HOST_UNPINNED;
+    found.kind = (weir_host_kind)chunk->kind;
+    found.is_pinned = found.kind != WEIR_HOST_UNPINNED;
     found.is_verified = chunk->is_verified;
     found.misplaced_bytes = chunk->misplaced_bytes;
     return weir__config_report(info, &found, sizeof found);
@@ -758,42 +884,26 @@ weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, uint64_t *
         return WEIR_ERR_INVALID;
     }
     const uint64_t before = atomic_load(&pool->held_bytes);
-    weir__host_cache_flush_mine(pool);
-    weir_status first = weir__host_pending_collect(pool, false, NULL, false);
-    for (size_t i = 0; i < pool->node_count; i++) {
-        weir__host_node *node = &pool->nodes[i];
-        weir_pool *pages[] = {node->given, node->mapped};
-        pool->config.engine->trim(node->engine);
-        for (size_t j = 0; j < 2; j++) {
-            weir_stats stats = WEIR_STATS_INIT;
-            const uint64_t held = atomic_load(&pool->held_bytes);
-            if (pages[j] == NULL || held <= keep_bytes || weir_pool_stats(pages[j], &stats) != WEIR_OK) {
-                continue;
-            }
-            const uint64_t surplus = held - keep_bytes;
-            const uint64_t keep = stats.reserved_bytes > surplus ? stats.reserved_bytes - surplus : 0;
-            keep_first(&first, weir_pool_trim(pages[j], keep, 0, NULL));
-        }
-    }
+    (void)weir__host_pending_collect(pool);
+    const weir_status status = trim(pool, keep_bytes, 0);
     const uint64_t after = atomic_load(&pool->held_bytes);
     if (released != NULL) {
         *released = before > after ? before - after : 0;
     }
-    return first;
+    return status;
 }
 
 size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_t size)
 {
     size_t length = 0;
-    const weir__host_node *node = pool != NULL ? node_for(pool, number) : NULL;
-    if (size > 0) {
+    weir__host_node *node = pool != NULL ? node_for(pool, number) : NULL;
+    if (size > 0 && text != NULL) {
         text[0] = '\0';
     }
-    if (node == NULL) {
+    if (node == NULL || (text == NULL && size > 0)) {
         return 0;
     }
-    weir__host_node *locked = (weir__host_node *)node;
-    (void)pthread_mutex_lock(&locked->chunk_lock);
+    (void)pthread_mutex_lock(&node->chunk_lock);
     for (size_t kind = 0; kind < WEIR_HOST_KIND_COUNT; kind++) {
         if (node->reasons[kind][0] != '\0') {
             const int added = snprintf(length < size ? text + length : NULL, length < size ? size - length : 0, "%s: %s\n",
@@ -801,8 +911,31 @@ size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_
             length += added > 0 ? (size_t)added : 0;
         }
     }
-    (void)pthread_mutex_unlock(&locked->chunk_lock);
+    (void)pthread_mutex_unlock(&node->chunk_lock);
     return length;
+}
+
+/* Chunks and what is counted of them. */
+static const char *check_chunks(weir__host_node *node)
+{
+    weir_host_stats found = {0};
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    const weir_host_stats *held = &node->held;
+    for (const weir__host_chunk *chunk = node->chunks; chunk != NULL; chunk = chunk->next) {
+        found.chunks++;
+        found.held_bytes += chunk->size;
+        found.misplaced_bytes += chunk->misplaced_bytes;
+        found.kind_bytes[chunk->kind] += chunk->size;
+    }
+    bool adds_up = found.chunks == held->chunks && found.held_bytes == held->held_bytes &&
+                   found.misplaced_bytes == held->misplaced_bytes &&
+                   held->unpinned_bytes == found.kind_bytes[WEIR_HOST_UNPINNED] &&
+                   held->pinned_bytes + held->unpinned_bytes == found.held_bytes;
+    for (size_t kind = 0; kind < WEIR_HOST_KIND_COUNT; kind++) {
+        adds_up = adds_up && found.kind_bytes[kind] == held->kind_bytes[kind];
+    }
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+    return adds_up ? NULL : "the chunks of a node are not what its statistics say";
 }
 
 weir_status weir_host_check(weir_host_pool *pool, const char **why)
@@ -812,7 +945,8 @@ weir_status weir_host_check(weir_host_pool *pool, const char **why)
     for (size_t i = 0; status == WEIR_OK && i < pool->node_count; i++) {
         weir__host_node *node = &pool->nodes[i];
         weir_pool *pages[] = {node->given, node->mapped};
-        if (!pool->config.engine->check(node->engine, &broken)) {
+        broken = check_chunks(node);
+        if (broken != NULL || !pool->config.engine->check(node->engine, &broken)) {
             status = WEIR_ERR_INTERNAL;
         }
         for (size_t j = 0; j < 2 && status == WEIR_OK; j++) {

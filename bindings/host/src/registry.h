@@ -22,36 +22,50 @@ enum {
 
 typedef struct weir__host_node weir__host_node;
 
-typedef enum weir__host_run_state { WEIR__HOST_RUN_NONE, WEIR__HOST_RUN_LIVE, WEIR__HOST_RUN_CACHED, WEIR__HOST_RUN_SLAB } weir__host_run_state;
+typedef enum weir__host_run_state {
+    WEIR__HOST_RUN_NONE,
+    WEIR__HOST_RUN_LIVE,
+    WEIR__HOST_RUN_CACHED, /* freed, in a thread's cache */
+    WEIR__HOST_RUN_SLAB
+} weir__host_run_state;
 
-/* A page run: one large block, or a slab of an engine. */
-typedef struct weir__host_run {
-    struct weir__host_run *next; /* unused ones */
-    uint64_t start;
-    uint64_t size;
-    weir__host_node *node;
-    weir_pool *pages;   /* the node's pool that it is a block of */
-    weir_block *block;
-    void *owner;        /* of a slab */
-    uint32_t bin;       /* of a slab */
-    _Atomic uint32_t state;
-    _Atomic uint64_t asked; /* of a large block */
-} weir__host_run;
-
-/* A piece of pinned memory. */
+/* A piece of pinned memory. What a query reads is atomic: descriptions are used again, and who asks about an address that
+ * is no longer anybody's may look at one that is being filled in. */
 typedef struct weir__host_chunk {
     struct weir__host_chunk *next;
     uint64_t start;
     uint64_t size;
     weir__host_node *node;
-    weir_host_kind kind;
-    bool is_verified;
-    uint64_t misplaced_bytes;
+    _Atomic uint32_t kind; /* weir_host_kind */
+    atomic_bool is_verified;
+    _Atomic uint64_t misplaced_bytes;
 } weir__host_chunk;
+
+/* In checked builds: which blocks of a slab are out. */
+typedef struct weir__host_marks {
+    struct weir__host_marks *older; /* too small for the slab of now; kept for who looks at it yet */
+    uint64_t count;
+    _Atomic uint8_t out[]; /* one for each 64 bytes; 1 where a block that somebody has begins */
+} weir__host_marks;
+
+/* A page run: one large block, or a slab of an engine. Atomic for the same reason as in a chunk. */
+typedef struct weir__host_run {
+    struct weir__host_run *next; /* unused ones */
+    _Atomic uint64_t start;
+    _Atomic uint64_t size;
+    _Atomic(weir__host_node *) node;
+    _Atomic(weir__host_chunk *) chunk; /* that all of it lies in; NULL: the leaves of its pages know theirs */
+    weir_pool *pages;                  /* the node's pool that it is a block of */
+    weir_block *block;
+    _Atomic(void *) owner; /* of a slab */
+    _Atomic uint32_t bin;  /* of a slab */
+    _Atomic uint32_t state;
+    _Atomic(weir__host_marks *) marks;
+} weir__host_run;
 
 typedef struct weir__host_leaf {
     _Atomic(weir__host_run *) pages[WEIR__HOST_LEAF_PAGES];
-    _Atomic(weir__host_chunk *) chunk; /* that its last byte, or any, lies in: chunks of 2 MiB and more are aligned to it */
+    _Atomic(weir__host_chunk *) chunk; /* of memory that the pool maps: such chunks consist of whole leaves */
 } weir__host_leaf;
 
 typedef struct weir__host_entry {
@@ -76,7 +90,7 @@ weir_status weir__host_registry_init(weir__host_registry *registry);
 void weir__host_registry_fini(weir__host_registry *registry);
 /* Makes the leaves of a range exist, so that set cannot fail. */
 weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t start, uint64_t size);
-/* All pages of the range belong to `run` (NULL: to none). The leaves exist. */
+/* All pages of the range belong to `run` (NULL: to none). The leaves exist, here and below. */
 void weir__host_registry_set(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_run *run);
 void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_chunk *chunk);
 

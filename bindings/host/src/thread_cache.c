@@ -5,11 +5,13 @@
  * to gives half of itself back. A thread's end gives all back; a pool's end leaves the caches to their threads, empty.
  *
  * A cache belongs to its thread; only its pool pointer and its place in the pool's list are changed by others, under one
- * lock of the process, which also keeps a thread from ending while a pool does.
+ * lock of the process, which also keeps a thread from ending while a pool does. It is held across fork, so that the child
+ * finds it in order.
  */
 #include "host_internal.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static pthread_mutex_t lists = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t end_key;
@@ -48,7 +50,7 @@ static void flush_slot(weir__host_cache *cache, weir__host_large_slot *slot, uin
         const weir_status status = weir__host_node_give(run, NULL);
         (void)status;
         atomic_store_explicit(&cache->bytes,
-                              atomic_load_explicit(&cache->bytes, memory_order_relaxed) - slot->pages * WEIR__HOST_PAGE,
+                              atomic_load_explicit(&cache->bytes, memory_order_relaxed) - slot->size,
                               memory_order_relaxed);
     }
 }
@@ -91,7 +93,6 @@ static void leave_pool(weir__host_cache *cache)
     node->gone_allocs += atomic_load_explicit(&cache->allocs, memory_order_relaxed);
     node->gone_frees += atomic_load_explicit(&cache->frees, memory_order_relaxed);
     node->gone_live_bytes += atomic_load_explicit(&cache->live_bytes, memory_order_relaxed);
-    node->gone_pad_bytes += atomic_load_explicit(&cache->pad_bytes, memory_order_relaxed);
     atomic_store_explicit(&cache->pool, NULL, memory_order_release);
 }
 
@@ -103,8 +104,11 @@ static void end_of_thread(void *unused)
         weir__host_cache *cache = mine;
         mine = cache->next_of_thread;
         (void)pthread_mutex_lock(&lists);
-        if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != NULL) {
-            weir__host_cache_flush(cache); /* the pool cannot end meanwhile */
+        weir_host_pool *pool = atomic_load_explicit(&cache->pool, memory_order_relaxed);
+        if (pool != NULL) {
+            if (pool->process == (long)getpid()) {
+                weir__host_cache_flush(cache); /* the pool cannot end meanwhile */
+            }
             leave_pool(cache);
         }
         (void)pthread_mutex_unlock(&lists);
@@ -112,9 +116,20 @@ static void end_of_thread(void *unused)
     }
 }
 
+static void lock_lists(void)
+{
+    (void)pthread_mutex_lock(&lists);
+}
+
+static void unlock_lists(void)
+{
+    (void)pthread_mutex_unlock(&lists);
+}
+
 static void make_key(void)
 {
-    end_key_known = pthread_key_create(&end_key, end_of_thread) == 0;
+    end_key_known = pthread_atfork(lock_lists, unlock_lists, unlock_lists) == 0 &&
+                    pthread_key_create(&end_key, end_of_thread) == 0;
 }
 
 /* The library may be unloaded while threads live on: their ends must not call into it. */
@@ -125,11 +140,25 @@ __attribute__((destructor)) static void forget_key(void)
     }
 }
 
+static bool is_mine(const weir__host_cache *cache)
+{
+    const weir__host_cache *own = mine;
+    while (own != NULL && own != cache) {
+        own = own->next_of_thread;
+    }
+    return own != NULL;
+}
+
 void weir__host_cache_orphan_all(weir_host_pool *pool)
 {
+    const bool is_child = pool->process != (long)getpid();
     (void)pthread_mutex_lock(&lists);
     while (pool->caches != NULL) {
-        leave_pool(pool->caches);
+        weir__host_cache *cache = pool->caches;
+        leave_pool(cache);
+        if (is_child && !is_mine(cache)) {
+            free(cache); /* of a thread that is the parent's */
+        }
     }
     (void)pthread_mutex_unlock(&lists);
 }
@@ -155,6 +184,7 @@ static weir__host_cache *cache_new(weir__host_node *node)
     cache->serial = pool->serial;
     cache->node = node;
     cache->most_bytes = pool->config.thread_cache_bytes;
+    cache->trims_seen = atomic_load_explicit(&pool->trims, memory_order_relaxed);
     for (uint32_t class = 0; class < WEIR__HOST_CLASSES; class++) {
         cache->small[class].most = depth_of(class);
     }
@@ -208,38 +238,35 @@ weir__host_cache *weir__host_cache_of(weir__host_node *node)
     return find_or_make(node);
 }
 
-/* The calling thread gives back all that it keeps of a pool. */
-void weir__host_cache_flush_mine(weir_host_pool *pool)
+void weir__host_cache_obey(weir_host_pool *pool)
 {
+    const uint64_t trims = atomic_load_explicit(&pool->trims, memory_order_relaxed);
     for (weir__host_cache *cache = mine; cache != NULL; cache = cache->next_of_thread) {
-        if (cache->serial == pool->serial) {
+        if (cache->serial == pool->serial && cache->trims_seen != trims) {
             weir__host_cache_flush(cache);
+            cache->trims_seen = trims;
         }
     }
 }
 
-void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes, uint64_t pad)
+void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes)
 {
     (void)pthread_mutex_lock(&lists);
     node->gone_allocs += alloc;
     node->gone_frees += !alloc;
-    node->gone_live_bytes += alloc ? (int64_t)bytes : -(int64_t)bytes;
-    node->gone_pad_bytes += alloc ? (int64_t)pad : -(int64_t)pad;
+    node->gone_live_bytes += alloc ? bytes : 0 - bytes;
     (void)pthread_mutex_unlock(&lists);
 }
 
 void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, weir_host_stats *stats)
 {
-    int64_t live = 0;
-    int64_t pad = 0;
     (void)pthread_mutex_lock(&lists);
     for (size_t i = 0; i < pool->node_count; i++) {
         const weir__host_node *gone = &pool->nodes[i];
         if (node == NULL || gone == node) {
             stats->allocs += gone->gone_allocs;
             stats->frees += gone->gone_frees;
-            live += gone->gone_live_bytes;
-            pad += gone->gone_pad_bytes;
+            stats->live_bytes += gone->gone_live_bytes;
         }
     }
     for (weir__host_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
@@ -249,10 +276,8 @@ void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, 
         stats->allocs += atomic_load_explicit(&cache->allocs, memory_order_relaxed);
         stats->frees += atomic_load_explicit(&cache->frees, memory_order_relaxed);
         stats->cached_bytes += atomic_load_explicit(&cache->bytes, memory_order_relaxed);
-        live += atomic_load_explicit(&cache->live_bytes, memory_order_relaxed);
-        pad += atomic_load_explicit(&cache->pad_bytes, memory_order_relaxed);
+        stats->live_bytes += atomic_load_explicit(&cache->live_bytes, memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(&lists);
-    stats->live_bytes += (uint64_t)live;
-    stats->pad_bytes += (uint64_t)pad;
+    stats->pad_bytes += (stats->allocs - stats->frees) * pool->pad;
 }

@@ -17,7 +17,8 @@
  * takes ALIGN_UP(len, 32) + 32) each is padded by 32 bytes unless the pool is told not to.
  *
  * Thread safety: every function may be called from any thread. A block may be freed by another thread than its owner. After
- * fork the child may only destroy the pool, which frees what is the child's and leaves the parent's pinning alone.
+ * fork the child does not have the blocks (a device would go on with the parent's pages when a write had copied them) and
+ * may only destroy the pool, which frees bookkeeping and calls no runtime: chunks and their pinning are the parent's.
  */
 #ifndef WEIR_HOST_H
 #define WEIR_HOST_H
@@ -54,9 +55,9 @@ WEIR_API const char *weir_host_kind_name(weir_host_kind kind); /* "registered"; 
 WEIR_API const char *weir_host_kind_text(weir_host_kind kind);
 
 /* What a device's runtime does for host memory; weir_acl_host_runtime makes one. A pair may be NULL when the runtime has
- * no such calls. Sizes are multiples of 4 KiB (64 KiB where the kernel's pages are that large) and at most `most_bytes`.
- * WEIR_ERR_NO_MEMORY: no room, or a limit of the runtime's; any failure makes the pool try the next step. Called from any
- * thread, one call at a time for a pool. */
+ * no such calls. Sizes are multiples of 2 MiB and at most `most_bytes`; what pinned_alloc gives begins at a multiple of 4 KiB.
+ * WEIR_ERR_NO_MEMORY: no room, or a limit of the runtime's; any failure makes the pool try the next step. Memory that is
+ * refused by pinned_free or memory_unregister stays with the pool. Called from any thread, one call at a time for a pool. */
 typedef struct weir_host_runtime_ops {
     size_t struct_size;
     weir_status (*pinned_alloc)(void *ctx, uint64_t size, void **memory);
@@ -105,8 +106,10 @@ typedef struct weir_host_pool_config {
     const weir_topology *topology;      /* borrowed; NULL: the pool looks at the machine itself */
     const weir_host_runtime *runtime;   /* copied; NULL: none */
     const weir_host_engine_ops *engine; /* NULL: weir's classes */
-    uint64_t limit_bytes;               /* most that may be held on all nodes together; 0 = no limit */
-    uint64_t chunk_bytes;               /* a power of two from 2 MiB to 1 GiB; 0 = 64 MiB. A larger block gets a chunk of its size */
+    uint64_t limit_bytes;               /* most that may be held on all nodes together, in whole chunks; 0 = no limit */
+    /* A power of two from 2 MiB to 1 GiB; 0 = 64 MiB. Halved until it passes the limit and one call of the runtime's. A
+     * larger block takes several, side by side, or a piece of its size from the runtime. */
+    uint64_t chunk_bytes;
     uint64_t thread_cache_bytes;        /* most that a thread keeps for a node; 0 = 8 MiB, or four blocks where that is more */
 } weir_host_pool_config;
 
@@ -123,20 +126,25 @@ WEIR_API weir_status weir_host_pool_destroy(weir_host_pool *pool);
 /* --- blocks --- */
 
 #define WEIR_HOST_THREAD_NODE (-1) /* the node that the calling thread runs on */
-#define WEIR_HOST_ANY_NODE (-2)    /* wherever there is memory left already */
+#define WEIR_HOST_ANY_NODE (-2)    /* the same if it has memory, else the nearest that has, of a strict pool too */
 
 /* A block of at least `size` bytes at a multiple of 64, whose contents are undefined, on node `node` or, unless the pool
- * is strict, where memory was left (weir_host_query tells). *ptr is untouched on failure.
+ * is strict, on the nearest that has memory (weir_host_query tells). Before it fails it has waited for what streams hold
+ * back and returned what lies idle on other nodes. *ptr is untouched on failure.
  * WEIR_ERR_INVALID: NULL, size 0 or too large to pad, no such node, or one that cpusets forbid. WEIR_ERR_LIMIT:
- * limit_bytes. WEIR_ERR_NO_MEMORY: no step of the ladder gave memory; weir_host_explain says why each did not. */
+ * limit_bytes stood in the way. WEIR_ERR_NO_MEMORY: no step of the ladder gave memory; weir_host_explain says why each did
+ * not. */
 WEIR_API weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr);
-/* The same at a multiple of `align`, a power of two up to 2 MiB; 0 = 64. */
+/* The same at a multiple of `align`, a power of two up to 2 MiB; 0 = 64. Above 64 even a small block takes whole pages. */
 WEIR_API weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node, void **ptr);
 
 /* Gives a block back; the host no longer uses it and no device does. NULL is allowed. WEIR_ERR_INVALID: not the start of
- * a live block of this pool (a block freed twice is found in checked builds, and otherwise unless a cache holds it). */
+ * a live block of this pool. A block freed twice is always found in checked builds, as long as it has not been handed out
+ * again; in others a large one is, and a small one unless a thread's cache or a stream's work still keeps it: then the
+ * same memory is handed out twice, later. */
 WEIR_API weir_status weir_host_free(weir_host_pool *pool, void *ptr);
-/* The same for who knows the size as it was asked for: a little faster. */
+/* The same for who knows the size as it was asked for. WEIR_ERR_INVALID, and nothing is freed, also where a request of that
+ * size would not have made such a block. */
 WEIR_API weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size);
 /* Gives back a block that work queued on `native_stream` (of the runtime's device; NULL its default stream) may still
  * read or write: it is handed out again only when that work is done. Never waits. WEIR_ERR_UNSUPPORTED: the pool has no
@@ -158,29 +166,31 @@ typedef struct weir_host_info {
 
 #define WEIR_HOST_INFO_INIT WEIR_STRUCT_INIT(weir_host_info)
 
-/* About any address inside a live block; wait-free. WEIR_ERR_INVALID: none of this pool's. */
+/* About any address inside a live block; wait-free. WEIR_ERR_INVALID: none of this pool's. Of a small block that has been
+ * freed it is answered as if it were live while a cache keeps it, except in checked builds. */
 WEIR_API weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_info *info);
 
 /* --- upkeep --- */
 
 /* Takes back what the calling thread and idle parts of the pool keep, and returns wholly free chunks until at most
- * `keep_bytes` are held. *released, when not NULL: bytes given back. */
+ * `keep_bytes` are held. Other threads give back what they keep at their next request that it does not serve, or when they
+ * end. *released, when not NULL: bytes given back. WEIR_ERR_DEVICE: the runtime kept some. */
 WEIR_API weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, uint64_t *released);
 
+/* held = live + cached + pending + what is free. Exact when no other thread is at work; pending is what the pool has not yet
+ * looked at, so it may include what is over. */
 typedef struct weir_host_stats {
     size_t struct_size;
     uint64_t held_bytes;      /* of all chunks */
     uint64_t pinned_bytes;
     uint64_t unpinned_bytes;
     uint64_t misplaced_bytes; /* verified to be on another node than they were made for */
-    uint64_t unverified_bytes;
-    uint64_t requested_bytes; /* of live blocks, as asked for */
+    uint64_t unverified_bytes; /* of chunks of which the kernel does not say where all pages are */
     uint64_t live_bytes;      /* as handed out, pads and rounding included */
-    uint64_t pad_bytes;       /* of them, for the carve rule */
+    uint64_t pad_bytes;       /* of them, for the carve rule: 32 for each live block */
     uint64_t cached_bytes;    /* kept by threads */
     uint64_t pending_bytes;   /* waiting for a stream */
-    uint64_t peak_live_bytes; /* exact at slow calls */
-    uint64_t peak_held_bytes;
+    uint64_t peak_held_bytes; /* of all nodes: the sum of each one's */
     uint64_t allocs, frees, failures;
     uint64_t chunks;
     uint64_t kind_bytes[WEIR_HOST_KIND_COUNT];    /* held, by step of the ladder */
@@ -197,7 +207,8 @@ WEIR_API weir_status weir_host_get_stats(weir_host_pool *pool, int32_t node, wei
  * step, with what a person can do about it ("RLIMIT_MEMLOCK is 8 MiB: raise it with ulimit -l or run with CAP_IPC_LOCK"). */
 WEIR_API size_t weir_host_explain(weir_host_pool *pool, int32_t node, char *text, size_t size);
 
-/* Proves the invariants: pages, blocks, caches and statistics account for each other. WEIR_ERR_INTERNAL and a sentence. */
+/* Proves the invariants: of the engines and the pools of pages, and that chunks and statistics account for each other. Other
+ * threads may go on working. WEIR_ERR_INTERNAL, and in *why (when not NULL) a sentence that stays valid, if one is broken. */
 WEIR_API weir_status weir_host_check(weir_host_pool *pool, const char **why);
 
 #ifdef __cplusplus
