@@ -11,7 +11,7 @@
 function(weir_library name)
     add_library(${name})
     add_library(weir::${name} ALIAS ${name})
-    target_link_libraries(${name} PRIVATE Threads::Threads)
+    target_link_libraries(${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
     target_compile_features(${name} INTERFACE c_std_11)
     set_target_properties(${name} PROPERTIES
         VERSION ${PROJECT_VERSION}
@@ -58,5 +58,5 @@ function(weir_take_rooms name)
     list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
     target_sources(${name} PRIVATE ${rooms})
     target_include_directories(${name} PUBLIC ${includes})
-    target_link_libraries(${name} PUBLIC Threads::Threads ${links})
+    target_link_libraries(${name} PUBLIC Threads::Threads ${CMAKE_DL_LIBS} ${links})
 endfunction()

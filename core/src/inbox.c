@@ -6,7 +6,7 @@
  * is cheap, and a block goes round without touching the strategy.
  *
  * Guarantee: a block is stamped when it is taken out, under the stream's lock, with a tick at or above the one it had when
- * it was freed: an event that covers it was recorded after the free. Counters, the recorder and the front cache hear of
+ * it was freed: an event that covers it was recorded after the free. Counters, whoever watches and the front cache hear of
  * the free in that moment; until then the block counts as live. Nothing is lost by it: whoever records an event on the
  * stream or hears of one takes in first what lies there. No memory is kept from anybody: whoever flushes, polls, reads
  * statistics or is about to grow empties the inboxes first, and a thread that finds more in one than a front cache is
@@ -72,9 +72,8 @@ static weir_block *take_one(weir_pool *pool, weir_stream *stream, bool *fetched)
     atomic_store_explicit(&stream->returned, block->next, memory_order_relaxed);
     count_free(stream, block);
     drop_tag(stream, block);
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL) {
-        weir__record_free(recorder, block->id, stream->lane);
+    if (UNLIKELY(is_watched(pool))) {
+        weir__watch_free(block, stream);
     }
     return block;
 }

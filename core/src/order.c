@@ -285,6 +285,19 @@ bool weir__order_poll(weir_pool *pool)
     return moved;
 }
 
+void weir__order_drop_event(weir_pool *pool, weir_event *event)
+{
+    weir_status status = WEIR_ERR_DEVICE;
+    for (int tries = 0; tries < 2 && status != WEIR_OK; tries++) { /* a failure that passes must not leave it behind */
+        status = weir_device_event_destroy(pool->device, event);
+        if (status != WEIR_OK) {
+            pool_lock(pool);
+            pool->device_failures++;
+            pool_unlock(pool);
+        }
+    }
+}
+
 /* An event that was waited for without a lock is the stream's probe again, unless that has a new one or is gone. */
 static void put_probe_back(weir_stream *stream, weir_event *event)
 {
@@ -295,10 +308,8 @@ static void put_probe_back(weir_stream *stream, weir_event *event)
         stream->probe.event = event;
     }
     stream_unlock(stream);
-    if (!wanted && weir_device_event_destroy(pool->device, event) != WEIR_OK) {
-        pool_lock(pool);
-        pool->device_failures++;
-        pool_unlock(pool);
+    if (!wanted) {
+        weir__order_drop_event(pool, event);
     }
 }
 

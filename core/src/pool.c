@@ -29,8 +29,8 @@
 
 uint64_t weir__pool_front_block_bytes(const weir_pool *pool)
 {
-    const bool recorded = atomic_load_explicit(&pool->recorder, memory_order_relaxed) != NULL;
-    return recorded ? 0 : pool->config.front_cache_block_bytes;
+    const bool watched = atomic_load_explicit(&pool->watched, memory_order_relaxed);
+    return watched ? 0 : pool->config.front_cache_block_bytes;
 }
 
 void weir__pool_lock_all(weir_pool *pool)
@@ -174,6 +174,7 @@ static void quiesce(weir_pool *pool, weir_status *first)
 static void return_regions(weir_pool *pool, weir_status *first)
 {
     for (struct pool_region *region = pool->regions; region != NULL; region = region->next) {
+        weir__watch_taken(pool, region->address, region->size);
         keep_first(first, TWICE(weir_device_region_free(pool->device, region->address, region->size)));
     }
     if (pool->vm != NULL) {
@@ -186,7 +187,7 @@ static void end_streams(weir_pool *pool, bool same_process, weir_status *first)
     for (size_t lane = 1; lane < pool->lanes; lane++) {
         weir_stream *stream = pool->streams[lane];
         if (stream->probe.event != NULL && same_process) {
-            keep_first(first, weir_device_event_destroy(pool->device, stream->probe.event));
+            keep_first(first, TWICE(weir_device_event_destroy(pool->device, stream->probe.event)));
         }
         free(stream->clock);
         free(stream->tags);
@@ -202,11 +203,16 @@ weir_status weir_pool_destroy(weir_pool *pool)
     }
     /* A child after fork has no use of the parent's device handles: it frees host memory only. */
     const bool same_process = pool->process == getpid();
+    if (same_process && atomic_load_explicit(&pool->holds, memory_order_acquire) != 0) {
+        return WEIR_ERR_BUSY;
+    }
     weir__arena_orphan_all(pool);
     if (same_process) {
         quiesce(pool, &first);
+        weir__watch_end_blocks(pool);
         return_regions(pool, &first);
     }
+    weir__watch_end(pool);
     end_streams(pool, same_process, &first);
     weir__stream_fini_events(pool);
     pool->strategy->fini(pool->state);
@@ -227,6 +233,30 @@ weir_status weir_pool_destroy(weir_pool *pool)
     free(pool->state);
     free(pool);
     return first;
+}
+
+weir_status weir_pool_hold(weir_pool *pool)
+{
+    if (pool == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    (void)atomic_fetch_add_explicit(&pool->holds, 1, memory_order_relaxed);
+    return WEIR_OK;
+}
+
+weir_status weir_pool_release(weir_pool *pool)
+{
+    if (pool == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    unsigned holds = atomic_load_explicit(&pool->holds, memory_order_relaxed);
+    do {
+        if (holds == 0) {
+            return WEIR_ERR_INVALID;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&pool->holds, &holds, holds - 1, memory_order_release,
+                                                    memory_order_relaxed));
+    return WEIR_OK;
 }
 
 /* --- checked builds --- */
@@ -280,8 +310,8 @@ static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
 }
 
 /* Stream lock held, let go on return; the arguments are good and the front cache has nothing for them, or `block` is what
- * it had. Out of line, so that a hit pays for nothing that only this needs. Whoever starts a recorder holds every stream's
- * lock, so the recorder read under it here either saw the block live or gets its alloc. */
+ * it had. Out of line, so that a hit pays for nothing that only this needs. Whoever begins to watch holds every stream's
+ * lock, so who is read to watch under it here either saw the block live or gets its alloc. */
 static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
                                             weir_block **out, weir_tag wanted)
 {
@@ -309,18 +339,15 @@ static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, 
         block = request.block;
         stream->counters.misses++;
     }
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL) {
-        block->id = atomic_fetch_add_explicit(&pool->next_block_id, 1, memory_order_relaxed);
-    }
     const weir_tag tag = tag_on(stream, wanted);
     hand_out(stream, block, size);
     if (tag != 0) {
         weir__tag_take(stream, block, tag);
     }
-    stream_unlock(stream);
-    if (recorder != NULL) {
-        weir__record_alloc(recorder, block->id, size, align, stream->lane, block_address(block), tag);
+    if (UNLIKELY(is_watched(pool))) {
+        weir__watch_alloc_unlock(stream, block, align);
+    } else {
+        stream_unlock(stream);
     }
     *out = block;
     prove(pool);
@@ -352,7 +379,7 @@ static OUT_OF_LINE weir_status finish_tagged(weir_stream *stream, weir_block *bl
     return WEIR_OK;
 }
 
-/* While somebody records, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
+/* While somebody watches, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
 static inline weir_status alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_tag wanted,
                                 weir_block **out)
 {
@@ -429,14 +456,13 @@ static void return_now(weir_pool *pool, weir_stream *stream, uint64_t address)
     (void)status; /* counted; the region stays with the pool and goes with a later free, a trim or the destroy */
 }
 
-/* A stream's lock held, under which the live block is then freed: whoever starts a recorder holds every stream's lock, so
- * a block that it lists as live is one whose free is still to be recorded. Read without the lock, a recorder that starts
- * meanwhile would miss the free and see the next block at the same address. */
-static void record_free(weir_pool *pool, const weir_block *block, uint32_t stream_number)
+/* A stream's lock held, under which the live block is then freed: whoever begins to watch holds every stream's lock, so
+ * a block that it lists as live is one whose free is still to be told. Looked at without the lock, who begins meanwhile
+ * would miss the free and see the next block at the same address. */
+static inline void tell_free(weir_pool *pool, const weir_block *block, const weir_stream *stream)
 {
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL) {
-        weir__record_free(recorder, block->id, stream_number);
+    if (UNLIKELY(is_watched(pool))) {
+        weir__watch_free(block, stream);
     }
 }
 
@@ -444,7 +470,7 @@ static void record_free(weir_pool *pool, const weir_block *block, uint32_t strea
 static OUT_OF_LINE weir_status free_missed(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     const uint64_t address = block_address(block);
-    record_free(pool, block, stream->lane);
+    tell_free(pool, block, stream);
     count_free(stream, block);
     drop_tag(stream, block);
     const bool cached = block->uses == NULL && front_keep(pool, stream, block);
@@ -522,7 +548,7 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
     stream_visit(owner);
     const bool live = state_of(block) == BLOCK_LIVE;
     if (live) {
-        record_free(pool, block, WEIR_TRACE_NONE);
+        tell_free(pool, block, NULL);
         count_free(owner, block);
         drop_tag(owner, block);
         weir__order_free_idle(block);
@@ -616,6 +642,11 @@ weir_pool *weir_block_pool(const weir_block *block)
     return block->pool;
 }
 
+weir_stream *weir_block_stream(const weir_block *block)
+{
+    return block->stream;
+}
+
 weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)
 {
     if (pool == NULL || out == NULL) {
@@ -671,10 +702,7 @@ weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
             weir__block_each_locked(pool, show_live, &visit);
         }
         atomic_store_explicit(&pool->recorder, recorder, memory_order_release);
-        for (size_t lane = 1; lane < pool->lanes; lane++) {
-            atomic_store_explicit(&pool->streams[lane]->front_block_bytes, weir__pool_front_block_bytes(pool),
-                                  memory_order_relaxed);
-        }
+        weir__watch_changed_locked(pool);
     }
     weir__pool_unlock_all(pool);
     return status;

@@ -15,6 +15,7 @@
  *     survey.c   what lies where at one moment, for whoever has to reason about it
  *     oom.c      why a request failed and what would have helped
  *     group.c    several blocks at once: all or none, and whether they would fit
+ *     observe.c  telling an observer, and the recorder of alloc and free
  *
  * Locks: one per stream (stream_lock.h: held for a few instructions, or around a device call that does not block), one
  * per pool (of the same kind). Order: stream, then pool; never two streams at once, except in weir__pool_lock_all, which takes
@@ -29,6 +30,7 @@
 #include <time.h>
 
 #include <weir/arena.h>
+#include <weir/observer.h>
 
 #include "internal.h"
 #include "stream_lock.h"
@@ -153,7 +155,7 @@ struct weir_stream {
     weir_pool *owner;
     void *native;
     uint64_t serial; /* never used twice in a pool */
-    _Atomic uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody records */
+    _Atomic uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody watches */
     weir_lane lane; /* the stream's number, from 1 */
     weir_tag tag;   /* of what weir_pool_alloc hands out; under the lock */
 
@@ -210,9 +212,13 @@ struct weir_pool {
     unsigned granule_shift;
     bool ordered; /* the device has streams and events */
     pid_t process;
+    atomic_uint holds; /* while there are any the pool is not destroyed */
     _Atomic uint64_t front_limit; /* bytes a stream's front cache may hold now: a share of what is reserved */
     _Atomic(weir_recorder *) recorder;
     _Atomic uint64_t next_block_id;
+    _Atomic(struct pool_observer *) observer; /* changes under every lock and `growing`: see observe.c */
+    _Atomic uint32_t telling;                 /* threads that tell it of an alloc */
+    atomic_bool watched;                      /* there is a recorder or an observer */
     _Atomic uint32_t tag_count; /* untagged included, so at least 1 */
     struct pool_tags *tags;
 
@@ -383,6 +389,12 @@ static inline uint64_t front_block_bytes(const weir_stream *stream)
     return atomic_load_explicit(&stream->front_block_bytes, memory_order_relaxed);
 }
 
+/* A stream's lock held, without which this says nothing. */
+static inline bool is_watched(const weir_pool *pool)
+{
+    return atomic_load_explicit(&pool->watched, memory_order_relaxed);
+}
+
 /* --- pool.c --- */
 
 /* Pool lock held: the largest block that may go the short way through a front cache now. */
@@ -421,6 +433,8 @@ void weir__order_free_idle(weir_block *block);
 bool weir__order_poll(weir_pool *pool);
 /* Waits until the host has seen everything queued on the stream so far complete. No lock is held. */
 weir_status weir__order_sync(weir_pool *pool, weir_stream *stream);
+/* Destroys an event of weir's. No lock is held. */
+void weir__order_drop_event(weir_pool *pool, weir_event *event);
 /* Pool lock held: the stream's ticks up to `tick` are complete. */
 void weir__order_done_locked(weir_stream *stream, weir_tick tick);
 /* Pool lock held: moves pending blocks to lanes as far as what is known allows. `taker` may be NULL. */
@@ -510,6 +524,9 @@ bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);
 /* Pool lock held: bytes of the granules that free memory makes up wholly, whoever may have it. */
 uint64_t weir__vm_free_granule_bytes_locked(weir_pool *pool);
 uint64_t weir__vm_granule(const weir_pool *pool);
+/* Pool lock held, and nobody grows: visits every granule that has memory. */
+void weir__vm_each_granule_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
+                                  void *ctx);
 /* Pool lock held: the first broken rule of the books of granules; NULL. The sums are those of the strategy's walk: bytes
  * taken by blocks or free, without memory, and being moved. */
 const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_t unmapped, uint64_t moving);
@@ -628,6 +645,21 @@ struct survey {
 /* As `stream` sees it. False without host memory. No lock is held. */
 bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey *survey);
 void weir__survey_fini(struct survey *survey);
+
+/* --- observe.c --- */
+
+/* Stream lock held, let go on return: a block of the stream's has become live, and its caller does not have it yet. */
+void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t align);
+/* A stream's lock held: the live block is about to be freed on the stream; NULL: idle. */
+void weir__watch_free(const weir_block *block, const weir_stream *stream);
+/* By the thread that grows: the device has given this, or is about to get it back. No lock is held. */
+void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size);
+void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size);
+/* All locks held: there is another recorder or observer, or none. */
+void weir__watch_changed_locked(weir_pool *pool);
+/* The pool is being destroyed, and its memory has not gone back yet: no block is live any more. */
+void weir__watch_end_blocks(weir_pool *pool);
+void weir__watch_end(weir_pool *pool);
 
 /* --- oom.c --- */
 

@@ -178,6 +178,9 @@ static void refuse_region(weir_pool *pool, uint64_t address, uint64_t size)
     weir_status status = WEIR_ERR_DEVICE;
     for (int tries = 0; tries < 2 && status != WEIR_OK; tries++) {
         pool_unlock(pool);
+        if (tries == 0) {
+            weir__watch_taken(pool, address, size);
+        }
         status = weir_device_region_free(pool->device, address, size);
         pool_lock(pool);
         pool->device_failures += status != WEIR_OK;
@@ -209,6 +212,9 @@ bool weir__region_grow(struct request *request, bool *again)
     uint64_t began = wall_ns();
     weir_status status = ask_device(request, &wish, &address, &size);
     uint64_t took = wall_ns() - began;
+    if (status == WEIR_OK) {
+        weir__watch_given(pool, address, size);
+    }
 
     pool_lock(pool);
     pool->device_ns += took;
@@ -247,9 +253,13 @@ static weir_status hand_back(weir_pool *pool, struct pool_region *region)
 {
     pool->growing = true;
     pool_unlock(pool);
+    weir__watch_taken(pool, region->address, region->size);
     uint64_t began = wall_ns();
     weir_status status = weir_device_region_free(pool->device, region->address, region->size);
     uint64_t took = wall_ns() - began;
+    if (status != WEIR_OK) {
+        weir__watch_given(pool, region->address, region->size);
+    }
     pool_lock(pool);
     weir__region_end_growing_locked(pool);
     pool->device_ns += took;

@@ -179,6 +179,22 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
     }
 }
 
+/* The stream's work is complete: its event goes too. */
+static void retire(weir_pool *pool, weir_stream *stream)
+{
+    stream_visit(stream);
+    (void)weir__order_flush_locked(pool, stream); /* what other threads have freed meanwhile */
+    weir_event *event = stream->probe.event;
+    stream->probe = (struct probe){ 0 };
+    pool_lock(pool);
+    retire_locked(pool, stream);
+    pool_unlock(pool);
+    stream_unlock(stream);
+    if (event != NULL) {
+        weir__order_drop_event(pool, event);
+    }
+}
+
 weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
 {
     if (pool == NULL || stream == NULL || stream->pool != pool) {
@@ -191,19 +207,16 @@ weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
             return WEIR_ERR_DEVICE;
         }
     }
-    stream_visit(stream);
-    (void)weir__order_flush_locked(pool, stream); /* what other threads have freed meanwhile */
-    weir_event *event = stream->probe.event;
-    stream->probe = (struct probe){ 0 };
-    pool_lock(pool);
-    retire_locked(pool, stream);
-    pool_unlock(pool);
-    stream_unlock(stream);
-    if (event != NULL && weir_device_event_destroy(pool->device, event) != WEIR_OK) {
-        pool_lock(pool);
-        pool->device_failures++;
-        pool_unlock(pool);
+    retire(pool, stream);
+    return WEIR_OK;
+}
+
+weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream)
+{
+    if (pool == NULL || stream == NULL || stream->pool != pool) {
+        return WEIR_ERR_INVALID;
     }
+    retire(pool, stream);
     return WEIR_OK;
 }
 

@@ -179,6 +179,19 @@ uint64_t weir__vm_granule(const weir_pool *pool)
     return pool->vm->granule;
 }
 
+void weir__vm_each_granule_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
+                                  void *ctx)
+{
+    const struct pool_vm *vm = pool->vm;
+    for (const struct vm_span *span = vm->spans; span != NULL; span = span->next) {
+        for (uint64_t i = 0; i < span->used; i++) {
+            if (span->granules[i].handle != 0) {
+                visit(ctx, span->address + (i << vm->granule_shift), vm->granule);
+            }
+        }
+    }
+}
+
 struct hole_check {
     const struct pool_vm *vm;
     bool broken;
@@ -296,6 +309,7 @@ static weir_status map_one(weir_pool *pool, struct vm_move *move, struct vm_step
     const weir_status status = count(
         move, weir_device_vm_map(pool->device, step->address, pool->vm->granule, handle), &move->counts.maps);
     if (status == WEIR_OK) {
+        weir__watch_given(pool, step->address, pool->vm->granule);
         step->handle = handle;
         move->in_hand--;
     }
@@ -304,11 +318,14 @@ static weir_status map_one(weir_pool *pool, struct vm_move *move, struct vm_step
 
 static weir_status unmap_one(weir_pool *pool, struct vm_move *move, struct vm_step *step)
 {
+    weir__watch_taken(pool, step->address, pool->vm->granule);
     const weir_status status =
         count(move, weir_device_vm_unmap(pool->device, step->address, pool->vm->granule), &move->counts.unmaps);
     if (status == WEIR_OK) {
         move->handles[move->in_hand++] = step->handle;
         step->handle = 0;
+    } else {
+        weir__watch_given(pool, step->address, pool->vm->granule);
     }
     return status;
 }
@@ -825,6 +842,7 @@ static void return_span(weir_pool *pool, struct vm_span *span, weir_status *firs
         const uint64_t address = span->address + (i << vm->granule_shift);
         const weir_vm_handle handle = span->granules[i].handle;
         if (handle != 0) {
+            weir__watch_taken(pool, address, vm->granule);
             keep_first(first, TWICE(weir_device_vm_unmap(pool->device, address, vm->granule)));
             keep_first(first, TWICE(weir_device_vm_destroy(pool->device, handle)));
         }

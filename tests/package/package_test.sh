@@ -17,20 +17,33 @@ quietly "$CMAKE" --install "$build_dir" --prefix "$scratch/first"
 prefix=$scratch/moved/here
 mkdir "$scratch/moved"
 mv "$scratch/first" "$prefix"
-for file in include/weir/weir.h include/weir/caching.h include/weir/sim.h "$libdir/pkgconfig/weir.pc" \
-    "$libdir/cmake/weir/weirConfig.cmake"; do
+for file in include/weir/weir.h include/weir/caching.h include/weir/sim.h include/weir/mstx.h "$libdir/pkgconfig/weir.pc" \
+    "$libdir/cmake/weir/weirConfig.cmake" "$libdir/weir/libweir_mstx_check.so" "$libdir/weir/libms_tools_ext.so"; do
     [ -e "$prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
 done
+acl=OFF
+if [ -e "$prefix/$libdir/weir/libascendcl.so" ]; then # weir::acl was built against the simulated runtime
+    acl=ON
+    for file in include/weir/acl.h include/weir/torch.h "$libdir/libweir_torch.so"; do
+        [ -e "$prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
+    done
+fi
 if grep -rIl "$build_dir\|$scratch/first" "$prefix" >&2; then
     echo "these installed files name the build tree or the first prefix" >&2
     exit 1
 fi
 
 echo "find_package"
-quietly "$CMAKE" -G "$GENERATOR" -S "$here/user" -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DWITH_CXX=$cxx
+quietly "$CMAKE" -G "$GENERATOR" -S "$here/user" -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DWITH_CXX=$cxx \
+    -DWITH_ACL="$acl"
 quietly "$CMAKE" --build "$scratch/cmake"
 run "$scratch/cmake/user_c"
 [ $cxx = OFF ] || run "$scratch/cmake/user_cxx"
+[ $acl = OFF ] || run "$scratch/cmake/user_acl"
+
+echo "a tool"
+MSTX_INJECTION_PATH=$prefix/$libdir/weir/libweir_mstx_check.so WEIR_MSTX_CHECK_EXIT=1 run "$scratch/cmake/user_c"
+grep -q 'heaps and 1 regions announced, 0 findings' "$scratch/log" || { cat "$scratch/log" >&2; exit 1; }
 
 echo "pkg-config"
 export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig

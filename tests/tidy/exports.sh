@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# What the headers declare WEIR_API is what the shared library exports.    exports.sh SOURCE_DIR LIBRARY
+# What the headers of a library declare WEIR_API is what it exports.    exports.sh LIBRARY INCLUDE_DIR...
 set -euo pipefail
-source_dir=$1 library=$2
+library=$1
+shift
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 # Macros and comments out, lines joined, then the last name before the first parenthesis of each declaration.
-find "$source_dir"/{core,allocators,bindings}/ -path '*/include/weir/*.h' -exec cat {} + |
+find "$@" -path '*/weir/*.h' -exec cat {} + |
     grep -v '^#' | tr '\n' ' ' | sed -E 's,/\*([^*]|\*+[^*/])*\*+/, ,g' |
     grep -oE '\bWEIR_API [^;()]*\(' | grep -oE '[a-z_0-9]+ *\($' | tr -d ' (' | sort -u >"$scratch/declared"
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >"$scratch/exported"

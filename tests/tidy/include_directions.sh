@@ -41,12 +41,14 @@ check_room core core/include '' '.*' ''
 check_room allocators 'core/include allocators/include' '' \
     "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
     'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h|sys/mman\.h'
-# host is no device for others but an allocator with one inside: where a device and a strategy meet.
+# torch and host are no bindings but allocators with a device inside: where a device and a strategy meet.
+check_room bindings/torch 'core/include allocators/include bindings/acl/include bindings/torch/include' '' '.*' ''
 check_room bindings/host 'core/include allocators/include bindings/host/include' core/src '.*' ''
 for binding in bindings/*/; do
     binding=${binding%/}
-    [ "$binding" != bindings/host ] || continue
-    check_room "$binding" "core/include $binding/include" core/src '.*' ''
+    [[ $binding != bindings/@(torch|host) ]] || continue
+    check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '
+' ' ')" core/src '.*' ''
 done
 
 [ $failures = 0 ] && echo "include directions hold" || exit 1

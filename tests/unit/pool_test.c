@@ -1022,6 +1022,63 @@ static void test_blocks_outlive_their_stream(void **state)
     close_world(&w);
 }
 
+/* Nothing is asked of a stream that is known to be over, and its memory is everybody's. */
+static void test_an_ended_stream_is_not_asked(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *live = get(&w, A, 5000);
+    weir_block *block = get(&w, A, 4 * REGION);
+    assert_ptr_equal(weir_block_stream(block), w.stream[A]);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    ok(weir_device_stream_sync(w.device, w.native[A]));
+    ok(weir_stream_ended(w.pool, w.stream[A]));
+    fails(weir_stream_ended(w.pool, w.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_stream_ended(NULL, w.stream[B]), WEIR_ERR_INVALID);
+    fails(weir_stream_ended(w.pool, NULL), WEIR_ERR_INVALID);
+    (void)get_by(&w, B, 4 * REGION, WEIR_RUNG_OPEN);
+    const weir_stats stats = figures(&w);
+    assert_int_equal(stats.events_recorded + stats.waits + stats.syncs, 0);
+    put(&w, live, B);
+    check(&w);
+    w.stream[A] = NULL;
+    ok(weir_pool_stream(w.pool, w.native[A], &w.stream[A]));
+    close_world(&w);
+}
+
+static int destroy_in_a_child(weir_pool *pool)
+{
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(weir_pool_destroy(pool) == WEIR_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void test_a_held_pool_is_not_destroyed(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    fails(weir_pool_hold(NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_release(NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_release(w.pool), WEIR_ERR_INVALID);
+    ok(weir_pool_hold(w.pool));
+    ok(weir_pool_hold(w.pool));
+    weir_block *block = get(&w, A, 5000);
+    fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
+    assert_int_equal(figures(&w).live_bytes, weir_block_capacity(block));
+    ok(weir_pool_release(w.pool));
+    fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
+    assert_int_equal(destroy_in_a_child(w.pool), 0); /* whose registrations they are not */
+    put(&w, block, A);
+    ok(weir_pool_release(w.pool));
+    fails(weir_pool_release(w.pool), WEIR_ERR_INVALID);
+    close_world(&w);
+}
+
 /* S3: the default stream is a stream, not "no stream". */
 static void test_the_null_stream_is_an_ordinary_stream(void **state)
 {
@@ -1685,6 +1742,8 @@ int main(void)
         cmocka_unit_test(test_trim_reaches_the_front_caches),
         cmocka_unit_test(test_a_stream_in_the_place_of_a_retired_one_inherits_nothing),
         cmocka_unit_test(test_blocks_outlive_their_stream),
+        cmocka_unit_test(test_an_ended_stream_is_not_asked),
+        cmocka_unit_test(test_a_held_pool_is_not_destroyed),
         cmocka_unit_test(test_the_null_stream_is_an_ordinary_stream),
         cmocka_unit_test(test_two_pools_on_one_device),
         cmocka_unit_test(test_trim_waits_on_its_own_device),

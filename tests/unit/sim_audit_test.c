@@ -846,6 +846,35 @@ static void test_names(void **state)
     }
 }
 
+static void do_nothing(void *ctx)
+{
+    (void)ctx;
+}
+
+/* Work with a host function is named by what it stands for, and judged and timed the same. */
+static void test_what_work_is_called(void **state)
+{
+    (void)state;
+    for (int kernel = 0; kernel < 2; kernel++) {
+        bench t = set_up();
+        weir_sim_access access = {.address = t.region, .size = KIB, .write = true};
+        weir_sim_work work = WEIR_SIM_WORK_INIT;
+        work.duration_ns = LONG_NS;
+        work.accesses = &access;
+        work.access_count = 1;
+        work.tag = "first";
+        work.host_function = do_nothing;
+        work.kernel = kernel;
+        weir_sim_block_alloc(t.sim, t.region, MIB, NULL, "x");
+        ok(weir_sim_launch(t.sim, t.a, &work));
+        assert_int_equal(weir_sim_stream_tail(t.sim, t.a), LONG_NS);
+        writes(t.sim, t.b, t.region, MIB, "second");
+        weir_sim_finding f = only_finding(t.sim, WEIR_SIM_UNORDERED, "first", "second");
+        assert_string_equal(f.earlier.what, kernel ? "kernel" : "host function");
+        tear_down(&t);
+    }
+}
+
 static void test_long_tags_are_cut(void **state)
 {
     (void)state;
@@ -913,6 +942,7 @@ int main(void)
         cmocka_unit_test(test_no_audit),
         cmocka_unit_test(test_synchronous_device),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_what_work_is_called),
         cmocka_unit_test(test_long_tags_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,9 @@
 /* tests/unit/sim_fault_test.c: every kind of failure on order, and broken streams. */
 #include "sim_test.h"
 
+#include <stddef.h>
+#include <stdlib.h>
+
 #define PAGE (2 * MIB)
 
 /* What each call needs to exist. */
@@ -272,6 +275,196 @@ static void test_broken_stream_drops_what_was_queued(void **state)
     weir_sim_destroy(sim);
 }
 
+/* --- work that will never run --- */
+
+/* What became of each of some pieces of work, in the order of the calls. */
+typedef struct fates {
+    weir_sim *sim;
+    char letters[40]; /* upper case: ran; lower case: dropped */
+    size_t count;
+} fates;
+
+/* Of one piece of work: on the heap, freed by the one call that must come. */
+typedef struct fate {
+    fates *all;
+    char letter;
+} fate;
+
+static void note(fate *f, char letter)
+{
+    assert_in_range(f->all->count, 0, sizeof f->all->letters - 2);
+    f->all->letters[f->all->count++] = letter;
+    free(f);
+}
+
+static void ran(void *ctx)
+{
+    fate *f = ctx;
+    note(f, f->letter);
+}
+
+static void was_dropped(void *ctx)
+{
+    fate *f = ctx;
+    (void)weir_sim_now(f->all->sim); /* the lock is not held */
+    note(f, (char)(f->letter - 'A' + 'a'));
+}
+
+static weir_sim_work one_work(fates *all, char letter, uint64_t duration_ns)
+{
+    fate *f = malloc(sizeof *f);
+    assert_non_null(f);
+    *f = (fate){all, letter};
+    weir_sim_work work = WEIR_SIM_WORK_INIT;
+    work.duration_ns = duration_ns;
+    work.host_function = ran;
+    work.host_ctx = f;
+    work.dropped = was_dropped;
+    return work;
+}
+
+static void queue(fates *all, weir_sim_stream *stream, char letter, uint64_t duration_ns)
+{
+    weir_sim_work work = one_work(all, letter, duration_ns);
+    ok(weir_sim_launch(all->sim, stream, &work));
+}
+
+static void test_dropped_when_a_stream_breaks(void **state)
+{
+    (void)state;
+    fates all = {.sim = new_sim(free_of_charge())};
+    weir_sim_stream *a = new_stream(all.sim);
+    weir_sim_stream *b = new_stream(all.sim);
+    for (int i = 0; i < 12; i++) {
+        queue(&all, i % 2 == 0 ? a : b, (char)('A' + i), i % 2 == 0 ? 100 : 90);
+    }
+    weir_sim_advance(all.sim, 200);
+    assert_string_equal(all.letters, "BADC");
+    ok(weir_sim_stream_break(all.sim, a));
+    assert_string_equal(all.letters, "BADCegik");
+    ok(weir_sim_stream_break(all.sim, a)); /* nothing is said twice */
+    weir_sim_work late = one_work(&all, 'Z', 1);
+    fails(weir_sim_launch(all.sim, a, &late), WEIR_ERR_DEVICE); /* neither is called */
+    free(late.host_ctx);
+    fails(weir_sim_sync(all.sim), WEIR_ERR_DEVICE);
+    assert_string_equal(all.letters, "BADCegikFHJL");
+    weir_sim_destroy(all.sim);
+    assert_string_equal(all.letters, "BADCegikFHJL");
+}
+
+/* A copy finds its memory gone; its stream may have been destroyed before. */
+static void test_dropped_after_a_copy_that_faults(void **state)
+{
+    (void)state;
+    for (int destroyed = 0; destroyed < 2; destroyed++) {
+        weir_sim_config config = free_of_charge();
+        config.mode = WEIR_SIM_BACKED;
+        fates all = {.sim = new_sim(config)};
+        weir_sim_stream *a = new_stream(all.sim);
+        weir_sim_stream *b = new_stream(all.sim);
+        uint64_t region = new_region(all.sim, PAGE);
+        queue(&all, a, 'A', 10);
+        ok(weir_sim_fill(all.sim, a, region, PAGE, 1, "fill"));
+        queue(&all, a, 'B', 10);
+        ok(weir_sim_fill(all.sim, a, region, PAGE, 2, "fill"));
+        queue(&all, a, 'C', 10);
+        queue(&all, b, 'D', 5000);
+        give_region(all.sim, region, PAGE);
+        if (destroyed) {
+            ok(weir_sim_stream_destroy(all.sim, a));
+        }
+        weir_sim_advance(all.sim, 1009);
+        assert_string_equal(all.letters, "A");
+        weir_sim_advance(all.sim, 1);
+        assert_string_equal(all.letters, "Abc");
+        weir_sim_advance(all.sim, 5000);
+        assert_string_equal(all.letters, "AbcD");
+        weir_sim_destroy(all.sim);
+    }
+}
+
+static void test_dropped_by_destroy(void **state)
+{
+    (void)state;
+    fates all = {.sim = new_sim(free_of_charge())};
+    weir_sim_stream *a = new_stream(all.sim);
+    queue(&all, a, 'A', 300);
+    queue(&all, NULL, 'B', 100);
+    queue(&all, a, 'C', 100);
+    int calls = 0;
+    weir_sim_work unasked = WEIR_SIM_WORK_INIT;
+    unasked.duration_ns = 1000;
+    unasked.host_function = count_up;
+    unasked.host_ctx = &calls;
+    ok(weir_sim_launch(all.sim, a, &unasked));
+    weir_sim_destroy(all.sim);
+    assert_string_equal(all.letters, "bac");
+    assert_int_equal(calls, 0);
+}
+
+/* One that uses the simulator: it waits, queues more, and breaks another stream. */
+typedef struct meddler {
+    fates all;
+    weir_sim_stream *other;
+    int calls;
+} meddler;
+
+static void meddle(void *ctx)
+{
+    meddler *m = ctx;
+    if (m->calls++ == 0) {
+        queue(&m->all, m->other, 'X', 10);
+        queue(&m->all, NULL, 'Y', 20);
+        (void)weir_sim_sync(m->all.sim);
+        assert_string_equal(m->all.letters, ""); /* one runs at a time */
+        ok(weir_sim_stream_break(m->all.sim, m->other));
+    }
+}
+
+static void test_dropped_may_use_the_simulator(void **state)
+{
+    (void)state;
+    for (int destroy = 0; destroy < 2; destroy++) {
+        meddler m = {.all = {.sim = new_sim(free_of_charge())}};
+        m.other = new_stream(m.all.sim);
+        weir_sim_stream *stream = new_stream(m.all.sim);
+        weir_sim_work work = WEIR_SIM_WORK_INIT;
+        work.duration_ns = 100;
+        work.host_function = count_up;
+        work.dropped = meddle;
+        work.host_ctx = &m;
+        ok(weir_sim_launch(m.all.sim, stream, &work));
+        if (!destroy) {
+            ok(weir_sim_stream_break(m.all.sim, stream));
+            assert_string_equal(m.all.letters, "xY"); /* the function over, Y's turn came */
+        }
+        weir_sim_destroy(m.all.sim);
+        assert_int_equal(m.calls, 1);
+        assert_string_equal(m.all.letters, destroy ? "yx" : "xY");
+    }
+}
+
+static void test_dropped_and_older_callers(void **state)
+{
+    (void)state;
+    weir_sim *sim = new_sim(free_of_charge());
+    int calls[2] = {0};
+    weir_sim_work work = WEIR_SIM_WORK_INIT;
+    work.duration_ns = 100;
+    work.dropped = count_up;
+    work.host_ctx = calls;
+    fails(weir_sim_launch(sim, NULL, &work), WEIR_ERR_INVALID); /* instead of what? */
+    work.struct_size = offsetof(weir_sim_work, dropped);        /* made before there was one */
+    ok(weir_sim_launch(sim, NULL, &work));
+    work.host_function = count_up;
+    work.host_ctx = &calls[1];
+    ok(weir_sim_launch(sim, NULL, &work));
+    ok(weir_sim_stream_break(sim, NULL));
+    weir_sim_destroy(sim);
+    assert_int_equal(calls[0], 0);
+    assert_int_equal(calls[1], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +475,11 @@ int main(void)
         cmocka_unit_test(test_half_way_through_a_map_of_many_parts),
         cmocka_unit_test(test_broken_stream),
         cmocka_unit_test(test_broken_stream_drops_what_was_queued),
+        cmocka_unit_test(test_dropped_when_a_stream_breaks),
+        cmocka_unit_test(test_dropped_after_a_copy_that_faults),
+        cmocka_unit_test(test_dropped_by_destroy),
+        cmocka_unit_test(test_dropped_may_use_the_simulator),
+        cmocka_unit_test(test_dropped_and_older_callers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

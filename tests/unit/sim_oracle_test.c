@@ -4,7 +4,8 @@
  * before it. The auditor keeps vector clocks and forgets whatever it can. Both must find their first fault at the
  * same call of the same program, and of the same kinds; after that the program ends, because then they may differ in
  * what they forgive. Most calls that the judge would fault are left out, so that programs get long before they go
- * wrong. Programs are made of a seed, which a failure prints; WEIR_TEST_SEED runs that one alone.
+ * wrong. Programs are made of a seed, which a failure prints; WEIR_TEST_SEED runs that one alone. All of it is done
+ * with direct access and without.
  */
 #include "sim_test.h"
 
@@ -53,7 +54,7 @@ typedef struct access {
 } access;
 
 typedef struct byte {
-    int block; /* the last one to hold it; -1: none ever */
+    int block; /* the last one to hold it; -1: none ever, or it was written directly since */
     int count;
     access history[HISTORY];
 } byte;
@@ -67,6 +68,7 @@ typedef struct block {
 } block;
 
 typedef struct judge {
+    bool direct; /* what no live block covers may be touched */
     int nodes;
     set host;
     set after[STREAMS]; /* what a stream's next operation is after */
@@ -154,6 +156,46 @@ static void judge_free(judge *j, int at, int stream)
     b->free_node = stream >= 0 ? j->last_work[stream] : -1;
 }
 
+static bool is_live(const judge *j, int at)
+{
+    return j->bytes[at].block >= 0 && j->blocks[j->bytes[at].block].live;
+}
+
+/* One byte of an access, which is in the byte's history from now on. */
+static void judge_byte(judge *j, byte *b, bool write, const set *known, int node)
+{
+    const block *owner = b->block >= 0 ? &j->blocks[b->block] : NULL;
+    bool conflict =
+        owner != NULL && (!has(known, owner->alloc_node) || !has(known, owner->free_node));
+    for (int k = 0; k < b->count; k++) {
+        conflict = conflict || ((write || b->history[k].write) && !has(known, b->history[k].node));
+    }
+    if (conflict) {
+        j->expected[WEIR_SIM_UNORDERED] = true;
+    }
+    assert_in_range(b->count, 0, HISTORY - 1);
+    b->history[b->count++] = (access){node, write};
+    if (write && owner != NULL && !owner->live) {
+        b->block = -1;
+    }
+}
+
+/* With direct access: only the edges of live blocks, and of the region, are not to be crossed. */
+static void judge_direct_access(judge *j, int start, int end, bool write, int stream, int node)
+{
+    int first = is_live(j, start) ? j->bytes[start].block : -1;
+    if (end > BYTES || (first >= 0 && end > j->blocks[first].end)) {
+        j->expected[WEIR_SIM_OUTSIDE_BLOCK] = true;
+        end = end > BYTES ? BYTES : end;
+    }
+    for (int i = start; i < end; i++) {
+        if (is_live(j, i) && j->bytes[i].block != first) {
+            j->expected[WEIR_SIM_OUTSIDE_BLOCK] = true;
+        }
+        judge_byte(j, &j->bytes[i], write, &j->after[stream], node);
+    }
+}
+
 static void judge_access(judge *j, int start, int end, bool write, int stream, int node)
 {
     int first = j->bytes[start].block;
@@ -171,17 +213,7 @@ static void judge_access(judge *j, int start, int end, bool write, int stream, i
         end = owner->end;
     }
     for (int i = start; i < end; i++) {
-        byte *b = &j->bytes[i];
-        bool conflict = !has(&j->after[stream], owner->alloc_node);
-        for (int k = 0; k < b->count; k++) {
-            conflict = conflict || ((write || b->history[k].write) &&
-                                    !has(&j->after[stream], b->history[k].node));
-        }
-        if (conflict) {
-            j->expected[WEIR_SIM_UNORDERED] = true;
-        }
-        assert_in_range(b->count, 0, HISTORY - 1);
-        b->history[b->count++] = (access){node, write};
+        judge_byte(j, &j->bytes[i], write, &j->after[stream], node);
     }
 }
 
@@ -205,7 +237,8 @@ typedef struct run {
     weir_device *device;
     weir_sim_stream *streams[STREAMS];
     weir_event *events[EVENTS];
-    uint64_t region;
+    uint64_t region; /* 2 MiB */
+    uint64_t base;   /* its last bytes, with nothing above them */
 } run;
 
 /* A live block, if a few tries find one: random addresses would end every program at once. */
@@ -234,13 +267,26 @@ typedef struct call {
     } accesses[2];
 } call;
 
+static bool is_crossing(const judge *j, int start, int end)
+{
+    bool crossing = end > BYTES;
+    for (int i = start; i < end && i < BYTES; i++) {
+        crossing = crossing || is_live(j, i);
+    }
+    return crossing;
+}
+
 static call decide_work(const judge *j)
 {
     call c = {.kind = WORK, .stream = below(STREAMS), .count = 1 + below(2)};
     for (int i = 0; i < c.count; i++) {
-        int b = below(40) != 0 ? some_live_block(j) : -1;
+        int b = below(j->direct ? 2 : 40) != 0 ? some_live_block(j) : -1;
         int start = below(BYTES);
-        int end = start + 1 + below(BYTES - start);
+        int end = start + 1 + below((j->direct ? BYTES + 1 : BYTES) - start);
+        while (j->direct && end > start + 1 && below(8) != 0 && !is_live(j, start) &&
+               is_crossing(j, start, end)) {
+            end--; /* most end where a live block begins */
+        }
         if (b >= 0) {
             start = j->blocks[b].start + below(j->blocks[b].end - j->blocks[b].start);
             end = start + 1 + below(j->blocks[b].end - start);
@@ -281,8 +327,10 @@ static void judge_call(judge *j, const call *c)
             j, c->stream); /* it is after itself: an operation does not conflict with itself */
         j->last_work[c->stream] = node;
         for (int i = 0; i < c->count; i++) {
-            judge_access(j, c->accesses[i].start, c->accesses[i].end, c->accesses[i].write,
-                         c->stream, node);
+            void (*judge_one)(judge *, int, int, bool, int, int) =
+                j->direct ? judge_direct_access : judge_access;
+            judge_one(j, c->accesses[i].start, c->accesses[i].end, c->accesses[i].write, c->stream,
+                      node);
         }
     }
 }
@@ -291,18 +339,18 @@ static void make_call(const run *r, const call *c)
 {
     weir_sim_stream *stream = c->stream >= 0 ? r->streams[c->stream] : NULL;
     if (c->kind == ALLOC) {
-        weir_sim_block_alloc(r->sim, r->region + (uint64_t)c->start, (uint64_t)(c->end - c->start),
+        weir_sim_block_alloc(r->sim, r->base + (uint64_t)c->start, (uint64_t)(c->end - c->start),
                              stream, NULL);
         return;
     }
     if (c->kind == FREE) {
-        weir_sim_block_free(r->sim, r->region + (uint64_t)c->start, stream, NULL);
+        weir_sim_block_free(r->sim, r->base + (uint64_t)c->start, stream, NULL);
         return;
     }
     weir_sim_access accesses[2];
     for (int i = 0; i < c->count; i++) {
         accesses[i] =
-            (weir_sim_access){.address = r->region + (uint64_t)c->accesses[i].start,
+            (weir_sim_access){.address = r->base + (uint64_t)c->accesses[i].start,
                               .size = (uint64_t)(c->accesses[i].end - c->accesses[i].start),
                               .write = c->accesses[i].write};
     }
@@ -398,17 +446,21 @@ static bool agree(const judge *j, weir_sim *sim, bool *done)
 }
 
 /* Returns the number of steps until the first finding, or of all. */
-static int run_program(uint32_t seed, uint64_t *kinds)
+static int run_program(uint32_t seed, bool direct, uint64_t *kinds)
 {
     static judge j;
     memset(&j, 0, sizeof j);
+    j.direct = direct;
     for (int i = 0; i < BYTES; i++) {
         j.bytes[i].block = -1;
     }
     random_state = seed;
-    run r = {.sim = new_sim(free_of_charge())};
+    weir_sim_config config = free_of_charge();
+    config.direct_access = direct;
+    run r = {.sim = new_sim(config)};
     r.device = weir_sim_device(r.sim);
     r.region = new_region(r.sim, 2 * MIB);
+    r.base = r.region + 2 * MIB - BYTES;
     for (int i = 0; i < STREAMS; i++) {
         r.streams[i] = new_stream(r.sim);
         j.last[i] = -1;
@@ -449,33 +501,46 @@ static int run_program(uint32_t seed, uint64_t *kinds)
     return step;
 }
 
-static void test_first_finding_of_random_programs(void **state)
+static void run_programs(bool direct)
 {
-    (void)state;
     uint64_t kinds[WEIR_SIM_FINDING_KINDS] = {0};
     uint64_t steps = 0;
     const char *one = getenv("WEIR_TEST_SEED");
     if (one != NULL) {
-        (void)run_program((uint32_t)strtoul(one, NULL, 10), kinds);
+        (void)run_program((uint32_t)strtoul(one, NULL, 10), direct, kinds);
         return;
     }
     for (uint32_t seed = 1; seed <= PROGRAMS; seed++) {
-        steps += (uint64_t)run_program(seed, kinds);
+        steps += (uint64_t)run_program(seed, direct, kinds);
     }
     print_message("%d programs, %llu calls\n", PROGRAMS, (unsigned long long)steps);
     for (int kind = 0; kind < WEIR_SIM_FINDING_KINDS; kind++) {
         print_message("%8llu %s\n", (unsigned long long)kinds[kind],
                       weir_sim_finding_name((weir_sim_finding_kind)kind));
         /* A test that never meets a kind says nothing about it. */
-        bool reachable = kind != WEIR_SIM_OUTSIDE_REGION && kind != WEIR_SIM_LEAK;
-        assert_true(!reachable || kinds[kind] > 20);
+        bool reachable = kind != WEIR_SIM_OUTSIDE_REGION && kind != WEIR_SIM_LEAK &&
+                         (kind != WEIR_SIM_USE_AFTER_FREE || !direct);
+        assert_true(reachable ? kinds[kind] > 20 : kinds[kind] == 0);
     }
+}
+
+static void test_first_finding_of_random_programs(void **state)
+{
+    (void)state;
+    run_programs(false);
+}
+
+static void test_first_finding_with_direct_access(void **state)
+{
+    (void)state;
+    run_programs(true);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_finding_of_random_programs),
+        cmocka_unit_test(test_first_finding_with_direct_access),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

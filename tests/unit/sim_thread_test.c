@@ -114,11 +114,78 @@ static void test_host_function_calls_back(void **state)
     weir_sim_destroy(sim);
 }
 
+/* Streams break while other threads queue on them and run what is due: each piece of work has one fate. */
+typedef struct feeder {
+    weir_sim *sim;
+    weir_sim_stream *stream;
+    atomic_int *ran;
+    atomic_int *dropped;
+    int queued;
+} feeder;
+
+static void count_run(void *ctx)
+{
+    atomic_fetch_add(((feeder *)ctx)->ran, 1);
+}
+
+static void count_drop(void *ctx)
+{
+    atomic_fetch_add(((feeder *)ctx)->dropped, 1);
+}
+
+static void *feed_until_it_breaks(void *ctx)
+{
+    feeder *f = ctx;
+    weir_sim_work work = WEIR_SIM_WORK_INIT;
+    work.duration_ns =
+        500; /* more than the threads let pass meanwhile: there is always something to drop */
+    work.host_function = count_run;
+    work.dropped = count_drop;
+    work.host_ctx = f;
+    while (weir_sim_launch(f->sim, f->stream, &work) == WEIR_OK) {
+        f->queued++;
+        weir_sim_advance(f->sim, 10);
+    }
+    return NULL;
+}
+
+static void test_every_work_has_one_fate(void **state)
+{
+    (void)state;
+    weir_sim *sim = new_sim(free_of_charge());
+    pthread_t threads[THREADS];
+    feeder feeders[THREADS];
+    atomic_int ran = 0;
+    atomic_int dropped = 0;
+    int queued = 0;
+    for (int i = 0; i < THREADS; i++) {
+        feeders[i] =
+            (feeder){.sim = sim, .stream = new_stream(sim), .ran = &ran, .dropped = &dropped};
+        assert_int_equal(pthread_create(&threads[i], NULL, feed_until_it_breaks, &feeders[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        while (atomic_load(&ran) < 200 * (i + 1)) {
+            (void)weir_sim_now(sim);
+        }
+        ok(weir_sim_stream_break(sim, feeders[i].stream));
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        queued += feeders[i].queued;
+    }
+    (void)weir_sim_sync(sim); /* another thread may have been running the last of them */
+    assert_int_equal(atomic_load(&ran) + atomic_load(&dropped), queued);
+    assert_true(atomic_load(&dropped) > 0);
+    weir_sim_destroy(sim);
+    assert_int_equal(atomic_load(&ran) + atomic_load(&dropped), queued);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads_share_a_simulator),
         cmocka_unit_test(test_host_function_calls_back),
+        cmocka_unit_test(test_every_work_has_one_fate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

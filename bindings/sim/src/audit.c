@@ -20,6 +20,11 @@
  *     then no other stream has to wait for it.
  *   - A free is no access. It leaves the accesses where they are, so that work of other streams may go on, and adds the
  *     freeing stream's last work, because in a trace without touches that is all there is.
+ *
+ * With direct access, memory that the device gave and no live block covers may be touched, too. What is known of it
+ * then lies in segments of one owner that never lives, so that a hand-out and a region_free judge them like a freed
+ * block's. A direct read leaves a freed block's segment to it, since the free still counts; a direct write stands for
+ * all of it.
  */
 #include "audit.h"
 
@@ -85,6 +90,7 @@ struct weir__sim_audit {
     weir__sim_ranges givens;
     given *last_given; /* where the last block lay; NULL after a change */
     block *covered;
+    block *direct; /* the owner of memory touched directly; NULL: that is not allowed */
     weir__sim_slab ops, blocks, reads, segment_slab, given_slab;
     weir__sim_report report;
     segment
@@ -290,6 +296,40 @@ static void segment_remove(weir__sim_audit *audit, segment *s)
     weir__sim_slab_put(&audit->segment_slab, s);
 }
 
+/* A segment of memory that has none. NULL: out of memory. */
+static segment *segment_new(weir__sim_audit *audit, uint64_t start, uint64_t end, block *owner,
+                            weir__sim_op *write)
+{
+    segment *s = weir__sim_slab_get(&audit->segment_slab);
+    if (s == NULL) {
+        go_blind(audit);
+        return NULL;
+    }
+    s->range.start = start;
+    s->range.end = end;
+    s->owner = owner;
+    s->owner->segments++;
+    s->write = op_hold(write);
+    s->reads = NULL;
+    weir__sim_ranges_insert(&audit->segments, &s->range);
+    *hint_for(audit, start) = s;
+    return s;
+}
+
+/* Makes `s` the `owner`'s, which may have it already; of the accesses there only `write` is left. */
+static void segment_take(weir__sim_audit *audit, segment *s, block *owner, weir__sim_op *write)
+{
+    block *earlier = s->owner;
+    s->owner = owner;
+    s->owner->segments++;
+    earlier->segments--;
+    block_release(audit, earlier);
+    weir__sim_op *held = op_hold(write);
+    op_release(audit, s->write);
+    s->write = held;
+    reads_clear(audit, s);
+}
+
 /* Adds a reader. */
 static bool read_add(weir__sim_audit *audit, segment *s, weir__sim_op *op)
 {
@@ -373,7 +413,20 @@ static uint64_t end_of(uint64_t address, uint64_t size)
 
 /* --- life --- */
 
-weir__sim_audit *weir__sim_audit_create(size_t max_findings)
+/* The owner that all memory touched directly shares. NULL: out of memory. */
+static block *direct_owner(weir__sim_audit *audit)
+{
+    block *b = weir__sim_slab_get(&audit->blocks);
+    if (b != NULL) {
+        memset(b, 0, sizeof *b);
+        b->start = UINT64_MAX;
+        b->end = UINT64_MAX;
+        b->segments = 1; /* more than there are, so that it stays */
+    }
+    return b;
+}
+
+weir__sim_audit *weir__sim_audit_create(size_t max_findings, bool direct_access)
 {
     weir__sim_audit *audit = calloc(1, sizeof *audit);
     if (audit == NULL) {
@@ -387,7 +440,10 @@ weir__sim_audit *weir__sim_audit_create(size_t max_findings)
     weir__sim_slab_init(&audit->segment_slab, sizeof(segment), 128);
     weir__sim_slab_init(&audit->given_slab, sizeof(given), 16);
     weir__sim_audit_stream_created(audit);
-    if (audit->blind) {
+    if (direct_access) {
+        audit->direct = direct_owner(audit);
+    }
+    if (audit->blind || (direct_access && audit->direct == NULL)) {
         weir__sim_audit_destroy(audit);
         return NULL;
     }
@@ -529,10 +585,29 @@ void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t number)
 
 /* --- work --- */
 
-/* `op` writes the part of `owner` in [start, end): judged piece by piece, and neighbours that now know the same become
- * one segment again. `s` is the piece that contains `start`. */
+/* `op` writes one piece, which is the `owner`'s from now on. `last` is the piece that it wrote before, or NULL:
+ * neighbours that now know the same become one segment again. Returns the piece written. */
+static segment *write_piece(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
+                            segment *s, block *owner, segment *last)
+{
+    weir__sim_op *earlier = conflict(s, clock, true, true);
+    if (earlier != NULL) {
+        report(audit, WEIR_SIM_UNORDERED, s->range.start, s->range.end, earlier, op, "");
+    }
+    if (last != NULL && last->owner == owner && last->range.end == s->range.start) {
+        uint64_t reached = s->range.end;
+        segment_remove(audit, s);
+        last->range.end = reached;
+        weir__sim_ranges_resized(&last->range);
+        return last;
+    }
+    segment_take(audit, s, owner, op);
+    return s;
+}
+
+/* `op` writes the part of `owner` in [start, end): judged piece by piece. `s` is the piece that contains `start`. */
 static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
-                           segment *s, const block *owner, uint64_t start, uint64_t end)
+                           segment *s, block *owner, uint64_t start, uint64_t end)
 {
     segment *last = NULL;
     while (s != NULL && s->range.start < end) {
@@ -544,22 +619,8 @@ static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock,
         if (s == NULL) {
             return;
         }
-        weir__sim_op *earlier = conflict(s, clock, true, false);
-        if (earlier != NULL) {
-            report(audit, WEIR_SIM_UNORDERED, s->range.start, s->range.end, earlier, op, "");
-        }
         segment *next = s->range.end < end ? segment_next(s) : NULL;
-        if (last != NULL && last->range.end == s->range.start) {
-            uint64_t reached = s->range.end;
-            segment_remove(audit, s);
-            last->range.end = reached;
-            weir__sim_ranges_resized(&last->range);
-        } else {
-            op_release(audit, s->write);
-            s->write = op_hold(op);
-            reads_clear(audit, s);
-            last = s;
-        }
+        last = write_piece(audit, clock, op, s, owner, last);
         s = next;
     }
 }
@@ -568,7 +629,7 @@ static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock,
 static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
                           segment *s)
 {
-    weir__sim_op *earlier = conflict(s, clock, false, false);
+    weir__sim_op *earlier = conflict(s, clock, false, true);
     if (earlier != NULL) {
         report(audit, WEIR_SIM_UNORDERED, s->range.start, s->range.end, earlier, op, "");
     }
@@ -585,7 +646,153 @@ static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, 
     (void)read_add(audit, s, op);
 }
 
-/* Judges one range of one piece of work: is it inside one live block, and in order with what else touches it there? */
+/* Whether its memory is its own: a live block whose region went away has none. */
+static bool is_held(const block *b)
+{
+    return b->live && b->freed == NULL;
+}
+
+/* How far from `start` on the device gave memory, at most to `end`: in one region, or in mappings without a gap. *first
+ * is what it gave there; where it gave nothing that is NULL, and the answer `start`. */
+static uint64_t given_to(weir__sim_audit *audit, uint64_t start, uint64_t end, const given **first)
+{
+    given *g = audit->last_given;
+    if (g == NULL || start < g->range.start || g->range.end <= start) {
+        g = (given *)(void *)weir__sim_ranges_floor(&audit->givens, start);
+        if (g == NULL || g->range.end <= start) {
+            *first = NULL;
+            return start;
+        }
+        audit->last_given = g;
+    }
+    *first = g;
+    while (g->range.end < end) {
+        given *next = (given *)(void *)weir__sim_ranges_next(&g->range);
+        if (!g->mapped || next == NULL || !next->mapped || next->range.start != g->range.end) {
+            return g->range.end;
+        }
+        g = next;
+    }
+    return end;
+}
+
+/* A live block's first byte is somebody else's: the block is found in a list from now on, so that its own free still
+ * counts as that. */
+static void cover(weir__sim_audit *audit, block *b)
+{
+    if (!b->covered) {
+        b->covered = true;
+        b->next = audit->covered;
+        audit->covered = b;
+    }
+}
+
+/* The piece at `at`, cut to lie inside [at, end); memory in which nothing is known gets one with nothing but `first` in
+ * it, the hand-over by the device. NULL: out of memory. */
+static segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_t end, weir__sim_op *first)
+{
+    segment *s = segment_from(audit, at);
+    if (s == NULL || s->range.start > at) {
+        uint64_t gap_end = s != NULL && s->range.start < end ? s->range.start : end;
+        return segment_new(audit, at, gap_end, audit->direct, first);
+    }
+    s = segment_cut(audit, s, at, end);
+    if (s != NULL && s->owner->live && !is_held(s->owner)) {
+        /* Left over from the region that was here before: what was wrong with it was said when that went away. */
+        if (s->owner->start == s->range.start) {
+            cover(audit, s->owner);
+        }
+        segment_take(audit, s, audit->direct, first);
+    }
+    return s;
+}
+
+/* Work on [start, end), which begins in no live block: judged piece by piece as far as the device gave memory. What
+ * runs into a live block is judged there, too, and reported unless the range was `reported` before. */
+static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
+                         uint64_t start, uint64_t end, bool write, bool reported)
+{
+    const given *first = NULL;
+    uint64_t limit = given_to(audit, start, end, &first);
+    if (limit < end && !reported) {
+        char detail[80];
+        (void)snprintf(detail, sizeof detail,
+                       "%" PRIu64 " bytes run past the end of the memory that the device gave",
+                       end - limit);
+        report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, NULL, op, detail);
+        reported = true;
+    }
+    segment *last = NULL;
+    for (uint64_t at = start; at < limit && !audit->blind;) {
+        segment *s = direct_piece(audit, at, limit, first->op);
+        if (s == NULL) {
+            return;
+        }
+        at = s->range.end;
+        if (s->owner->live && !reported) {
+            reported = true;
+            report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, s->owner->alloc, op,
+                   "which it runs into");
+        }
+        if (write) {
+            block *owner = s->owner->live ? s->owner : audit->direct;
+            last = write_piece(audit, clock, op, s, owner, last);
+        } else {
+            touch_by_read(audit, clock, op, s);
+        }
+    }
+}
+
+/* Work on [start, end), which begins in the live block of `s`: judged up to the block's end, and with direct access
+ * beyond that. */
+static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
+                        segment *s, uint64_t start, uint64_t end, bool write)
+{
+    block *owner = s->owner;
+    uint64_t inside = end;
+    if (end > owner->end) {
+        char detail[64];
+        (void)snprintf(detail, sizeof detail, "%" PRIu64 " bytes run past its end",
+                       end - owner->end);
+        report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, owner->alloc, op, detail);
+        inside = owner->end;
+    }
+    if (write) {
+        touch_by_write(audit, clock, op, s, owner, start, inside);
+    } else {
+        while (s != NULL && s->range.start < inside) {
+            if (s->owner == owner) {
+                s = segment_cut(audit, s, start, inside);
+                if (s == NULL) {
+                    return;
+                }
+                touch_by_read(audit, clock, op, s);
+            }
+            s = segment_next(s);
+        }
+    }
+    if (end > inside && audit->direct != NULL && !audit->blind) {
+        touch_direct(audit, clock, op, inside, end, write, true);
+    }
+}
+
+/* Work on a range that begins where nothing may be touched; `s` is what is known there, or NULL. */
+static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const segment *s,
+                          uint64_t start, uint64_t end)
+{
+    if (s != NULL) {
+        report(audit, WEIR_SIM_USE_AFTER_FREE, start, end, s->owner->freed, op, "");
+        return;
+    }
+    const segment *below = start > 0 ? segment_at(audit, start - 1) : NULL;
+    const char *detail = audit->direct != NULL ? "no memory is there"
+                         : below != NULL       ? "which ends just below"
+                                               : "no block was ever there";
+    report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, below != NULL ? below->owner->alloc : NULL,
+           op, detail);
+}
+
+/* Judges one range of one piece of work: may it be touched, and is that in order with what else touches it? */
 static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
                   const weir_sim_access *access)
 {
@@ -594,39 +801,14 @@ static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__si
     if (end <= start) {
         return;
     }
+    const given *there = NULL;
     segment *s = segment_at(audit, start);
-    if (s == NULL) {
-        segment *below = start > 0 ? segment_at(audit, start - 1) : NULL;
-        report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end,
-               below != NULL ? below->owner->alloc : NULL, op,
-               below != NULL ? "which ends just below" : "no block was ever there");
-        return;
-    }
-    block *owner = s->owner;
-    if (owner->freed != NULL) {
-        report(audit, WEIR_SIM_USE_AFTER_FREE, start, end, owner->freed, op, "");
-        return;
-    }
-    if (end > owner->end) {
-        char detail[64];
-        (void)snprintf(detail, sizeof detail, "%" PRIu64 " bytes run past its end",
-                       end - owner->end);
-        report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, owner->alloc, op, detail);
-        end = owner->end;
-    }
-    if (access->write) {
-        touch_by_write(audit, clock, op, s, owner, start, end);
-        return;
-    }
-    while (s != NULL && s->range.start < end) {
-        if (s->owner == owner) {
-            s = segment_cut(audit, s, start, end);
-            if (s == NULL) {
-                return;
-            }
-            touch_by_read(audit, clock, op, s);
-        }
-        s = segment_next(s);
+    if (s != NULL && is_held(s->owner)) {
+        touch_block(audit, clock, op, s, start, end, access->write);
+    } else if (audit->direct != NULL && given_to(audit, start, end, &there) > start) {
+        touch_direct(audit, clock, op, start, end, access->write, false);
+    } else {
+        touch_nothing(audit, op, s, start, end);
     }
 }
 
@@ -655,41 +837,6 @@ void weir__sim_audit_work(weir__sim_audit *audit, uint32_t number, const weir__s
 
 /* --- blocks --- */
 
-/* Whether the device gave all of [start, end): inside one region, or inside mappings without a gap. */
-static bool is_given(weir__sim_audit *audit, uint64_t start, uint64_t end, const given **beside)
-{
-    given *g = audit->last_given;
-    if (g != NULL && g->range.start <= start && end <= g->range.end) {
-        return true;
-    }
-    g = (given *)(void *)weir__sim_ranges_floor(&audit->givens, start);
-    if (g == NULL || g->range.end <= start) {
-        *beside = NULL;
-        return false;
-    }
-    audit->last_given = g;
-    *beside = g;
-    while (g->range.end < end) {
-        given *next = (given *)(void *)weir__sim_ranges_next(&g->range);
-        if (!g->mapped || next == NULL || !next->mapped || next->range.start != g->range.end) {
-            return false;
-        }
-        g = next;
-    }
-    return true;
-}
-
-/* A live block's first byte is handed out again: it is found in a list from now on, so that its own free still
- * counts as that. */
-static void cover(weir__sim_audit *audit, block *b)
-{
-    if (!b->covered) {
-        b->covered = true;
-        b->next = audit->covered;
-        audit->covered = b;
-    }
-}
-
 static block *uncover(weir__sim_audit *audit, uint64_t address)
 {
     for (block **link = &audit->covered; *link != NULL; link = &(*link)->next) {
@@ -713,7 +860,7 @@ static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock,
         if (owner->start == s->range.start) {
             cover(audit, owner);
         }
-        if (owner->freed == NULL) { /* else its region went away under it, which was said then */
+        if (is_held(owner)) { /* else its region went away under it, which was said then */
             report(audit, WEIR_SIM_OVERLAP, s->range.start, s->range.end, owner->alloc, op, "");
         }
         return false;
@@ -778,7 +925,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
         return;
     }
     const given *beside = NULL;
-    if (!is_given(audit, address, end, &beside)) {
+    if (given_to(audit, address, end, &beside) < end || beside == NULL) {
         report(audit, WEIR_SIM_OUTSIDE_REGION, address, end, beside != NULL ? beside->op : NULL, op,
                beside != NULL ? "whose end it crosses" : "the device gave nothing there");
     }
@@ -786,29 +933,15 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
     b->end = end;
     b->alloc = op; /* takes over the reference */
     b->freed = NULL;
-    b->segments = 1;
+    b->segments = 0;
     b->next = NULL;
     b->live = true;
     b->covered = false;
-    if (s != NULL) {
-        op_release(audit, s->write);
-        reads_clear(audit, s);
-        s->owner->segments--;
-        block_release(audit, s->owner);
-    } else {
-        s = weir__sim_slab_get(&audit->segment_slab);
-        if (s == NULL) {
-            go_blind(audit);
-            return;
-        }
-        s->range.start = address;
-        s->range.end = end;
-        s->reads = NULL;
-        weir__sim_ranges_insert(&audit->segments, &s->range);
-        *hint_for(audit, address) = s;
+    if (s == NULL) {
+        (void)segment_new(audit, address, end, b, op);
+        return;
     }
-    s->owner = b;
-    s->write = op_hold(op);
+    segment_take(audit, s, b, op);
     if (s->range.start != address || s->range.end != end) {
         s->range.start = address;
         s->range.end = end;

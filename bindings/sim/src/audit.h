@@ -35,8 +35,8 @@ typedef struct weir__sim_op_info {
     uint64_t end_ns;
 } weir__sim_op_info;
 
-/* NULL when there is no memory. Stream 0 exists from the start. */
-weir__sim_audit *weir__sim_audit_create(size_t max_findings);
+/* NULL when there is no memory. Stream 0 exists from the start. `direct_access` as in weir_sim_config. */
+weir__sim_audit *weir__sim_audit_create(size_t max_findings, bool direct_access);
 void weir__sim_audit_destroy(weir__sim_audit *audit);
 weir__sim_report *weir__sim_audit_report(weir__sim_audit *audit);
 uint64_t weir__sim_audit_lost(const weir__sim_audit *audit);

@@ -74,12 +74,24 @@ static weir__sim_effect pop(weir__sim_effects *effects)
     return first;
 }
 
-void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream)
+/* Turns an effect into the news that it will not happen, due at once. Returns whether anybody wants to know. */
+static bool drop(weir__sim_effect *e, uint64_t now)
+{
+    if (e->kind == WEIR__SIM_CALL) {
+        e->kind = WEIR__SIM_CALL_DROPPED;
+        e->function = e->dropped;
+        e->at = now;
+    }
+    return e->kind == WEIR__SIM_CALL_DROPPED && e->function != NULL;
+}
+
+void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream, uint64_t now)
 {
     size_t kept = 0;
     for (size_t i = 0; i < effects->count; i++) {
-        if (effects->heap[i].stream != stream) {
-            effects->heap[kept++] = effects->heap[i];
+        weir__sim_effect e = effects->heap[i];
+        if (e.stream != stream || drop(&e, now)) {
+            effects->heap[kept++] = e;
         }
     }
     effects->count = kept;
@@ -107,12 +119,17 @@ static bool move_bytes(weir_sim *sim, const weir__sim_effect *e)
     return true;
 }
 
+static void call(weir_sim *sim, const weir__sim_effect *e)
+{
+    weir__sim_unlock(sim);
+    e->function(e->ctx);
+    weir__sim_lock(sim);
+}
+
 static void happen(weir_sim *sim, const weir__sim_effect *e)
 {
-    if (e->kind == WEIR__SIM_CALL) {
-        weir__sim_unlock(sim);
-        e->function(e->ctx);
-        weir__sim_lock(sim);
+    if (e->kind == WEIR__SIM_CALL || e->kind == WEIR__SIM_CALL_DROPPED) {
+        call(sim, e);
         return;
     }
     if (!move_bytes(sim, e)) {
@@ -120,7 +137,7 @@ static void happen(weir_sim *sim, const weir__sim_effect *e)
         if (stream != NULL) {
             weir__sim_stream_fail(sim, stream);
         } else {
-            weir__sim_effects_drop(&sim->effects, e->stream);
+            weir__sim_effects_drop(&sim->effects, e->stream, sim->now);
         }
     }
 }
@@ -150,4 +167,20 @@ void weir__sim_effects_settle(weir_sim *sim)
     while (effects->running && !pthread_equal(effects->runner, pthread_self())) {
         (void)pthread_cond_wait(&effects->done, &sim->lock);
     }
+}
+
+void weir__sim_effects_fini(weir_sim *sim)
+{
+    weir__sim_effects *effects = &sim->effects;
+    weir__sim_lock(sim);
+    effects->running = true; /* so that a call from one of them runs nothing */
+    effects->runner = pthread_self();
+    while (effects->count > 0) {
+        weir__sim_effect e = pop(effects);
+        if (drop(&e, sim->now)) {
+            call(sim, &e);
+        }
+    }
+    weir__sim_unlock(sim);
+    free(effects->heap);
 }

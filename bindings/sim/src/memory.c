@@ -264,7 +264,7 @@ static void physical_slot_free(weir__sim_memory *memory, uint32_t index)
 {
     weir__sim_physical *physical = &memory->physical[index];
     physical->size = 0;
-    physical->mapped = false;
+    physical->mappings = 0;
     physical->generation++;
     physical->offset = memory->physical_free;
     memory->physical_free = index + 1;
@@ -351,7 +351,7 @@ weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle)
     if (physical == NULL) {
         return WEIR_ERR_INVALID;
     }
-    if (physical->mapped) {
+    if (physical->mappings > 0) {
         return WEIR_ERR_BUSY;
     }
     unplace_physical(memory, physical->offset, physical->size);
@@ -366,7 +366,8 @@ weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, wei
     uint32_t index = 0;
     weir__sim_physical *physical = physical_of(memory, handle, &index);
     const extent *reservation = floor_of(&memory->reservations, address);
-    if (physical == NULL || physical->mapped || physical->size != size || reservation == NULL ||
+    if (physical == NULL || physical->size != size || reservation == NULL ||
+        (physical->mappings > 0 && !sim->config.direct_access) ||
         address % sim->config.page_bytes != 0 || reservation->range.end <= address ||
         reservation->range.end - address < size ||
         overlaps(&memory->mappings, address, address + size)) {
@@ -382,7 +383,7 @@ weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, wei
         return status;
     }
     mapping->physical = index;
-    physical->mapped = true;
+    physical->mappings++;
     audit_given(sim, address, size, true);
     return WEIR_OK;
 }
@@ -399,7 +400,7 @@ weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size)
         return status;
     }
     audit_taken(sim, address, size, "vm_unmap");
-    memory->physical[mapping->physical].mapped = false;
+    memory->physical[mapping->physical].mappings--;
     extent_remove(memory, &memory->mappings, mapping);
     return WEIR_OK;
 }
@@ -435,7 +436,7 @@ void weir__sim_memory_leaks(weir_sim *sim)
     }
     for (uint32_t i = 0; i < memory->physical_count; i++) {
         const weir__sim_physical *physical = &memory->physical[i];
-        if (physical->size != 0 && !physical->mapped) {
+        if (physical->size != 0 && physical->mappings == 0) {
             weir__sim_op_info info = now_info(sim, "vm_create");
             weir__sim_audit_leaked(sim->audit, 0, physical->size, &info);
         }

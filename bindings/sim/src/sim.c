@@ -116,7 +116,7 @@ static weir_status start(weir_sim *sim)
         status = weir__sim_memory_init(sim);
     }
     if (status == WEIR_OK && !sim->config.no_audit) {
-        sim->audit = weir__sim_audit_create(sim->config.max_findings);
+        sim->audit = weir__sim_audit_create(sim->config.max_findings, sim->config.direct_access);
         status = sim->audit != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
     }
     if (status == WEIR_OK) {
@@ -170,11 +170,11 @@ void weir_sim_destroy(weir_sim *sim)
     if (sim == NULL) {
         return;
     }
+    weir__sim_effects_fini(sim);
     weir_device_destroy(sim->device);
     weir__sim_audit_destroy(sim->audit);
     weir__sim_memory_fini(sim);
     weir__sim_streams_fini(sim);
-    free(sim->effects.heap);
     free(sim->faults.armed);
     (void)pthread_cond_destroy(&sim->effects.done);
     (void)pthread_mutex_destroy(&sim->lock);

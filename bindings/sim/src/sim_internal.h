@@ -51,7 +51,7 @@ void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint
 typedef struct weir__sim_physical {
     uint64_t size;   /* 0: free */
     uint64_t offset; /* in the physical file; of a free one: the next free, as physical_free */
-    bool mapped;
+    uint32_t mappings;
     uint32_t generation;
 } weir__sim_physical;
 
@@ -95,7 +95,8 @@ typedef enum weir__sim_effect_kind {
     WEIR__SIM_COPY,
     WEIR__SIM_COPY_FROM_HOST,
     WEIR__SIM_COPY_TO_HOST,
-    WEIR__SIM_CALL
+    WEIR__SIM_CALL,
+    WEIR__SIM_CALL_DROPPED /* its stream broke: `function` is what wants to know */
 } weir__sim_effect_kind;
 
 typedef struct weir__sim_effect {
@@ -109,6 +110,7 @@ typedef struct weir__sim_effect {
     uint64_t size;
     void *host; /* host memory */
     void (*function)(void *ctx);
+    void (*dropped)(void *ctx); /* may be NULL */
     void *ctx;
 } weir__sim_effect;
 
@@ -130,8 +132,10 @@ void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *
 void weir__sim_effects_run(weir_sim *sim, uint64_t target);
 /* Waits until no other thread is in a run. */
 void weir__sim_effects_settle(weir_sim *sim);
-/* Drops what a stream has queued. */
-void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream);
+/* Drops what a stream has queued. Who wants to know is told by the next run, at `now`, which the caller makes. */
+void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream, uint64_t now);
+/* Drops everything that is queued, and tells who wants to know. */
+void weir__sim_effects_fini(weir_sim *sim);
 
 /* --- fault.c --- */
 
@@ -247,7 +251,7 @@ void weir__sim_streams_fini(weir_sim *sim);
 weir_sim_stream *weir__sim_stream_find(weir_sim *sim, const void *native);
 /* The live stream of that number, or NULL. */
 weir_sim_stream *weir__sim_stream_numbered(weir_sim *sim, uint32_t number);
-/* Its unfinished work is dropped, and everything on it fails from now on. */
+/* Its unfinished work is dropped, and everything on it fails from now on. The caller makes a run, as after any drop. */
 void weir__sim_stream_fail(weir_sim *sim, weir_sim_stream *stream);
 
 weir_status weir__sim_event_create(weir_sim *sim, weir_event **event);

@@ -142,7 +142,7 @@ void weir__sim_stream_fail(weir_sim *sim, weir_sim_stream *stream)
         stream->broken = true;
         stream->broken_at = sim->now;
         stream->tail = stream->tail < sim->now ? stream->tail : sim->now;
-        weir__sim_effects_drop(&sim->effects, stream->number);
+        weir__sim_effects_drop(&sim->effects, stream->number, sim->now);
     }
 }
 
@@ -243,6 +243,7 @@ weir_status weir_sim_stream_break(weir_sim *sim, weir_sim_stream *stream)
     weir_sim_stream *found = weir__sim_stream_find(sim, stream);
     if (found != NULL) {
         weir__sim_stream_fail(sim, found);
+        weir__sim_reach(sim, sim->now);
     }
     weir__sim_unlock(sim);
     return found != NULL ? WEIR_OK : WEIR_ERR_INVALID;
@@ -312,11 +313,12 @@ weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_s
         }
         work = &adopted;
     }
-    if (work->access_count > 0 && work->accesses == NULL) {
+    if ((work->access_count > 0 && work->accesses == NULL) ||
+        (work->dropped != NULL && work->host_function == NULL)) {
         return WEIR_ERR_INVALID;
     }
     piece p;
-    p.what = work->host_function != NULL ? "host function" : "kernel";
+    p.what = work->host_function != NULL && !work->kernel ? "host function" : "kernel";
     p.tag = work->tag;
     p.duration_ns = work->duration_ns;
     p.cost_ns = work->no_launch_cost ? 0 : sim->config.costs.launch_ns;
@@ -324,8 +326,10 @@ weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_s
     p.access_count = work->access_count;
     p.has_effect = work->host_function != NULL;
     if (p.has_effect) {
-        p.effect = (weir__sim_effect){
-            .kind = WEIR__SIM_CALL, .function = work->host_function, .ctx = work->host_ctx};
+        p.effect = (weir__sim_effect){.kind = WEIR__SIM_CALL,
+                                      .function = work->host_function,
+                                      .dropped = work->dropped,
+                                      .ctx = work->host_ctx};
     }
     weir__sim_lock(sim);
     weir_status status = queue(sim, stream, &p);

@@ -112,8 +112,14 @@ WEIR_API weir_status weir_pool_create(const weir_pool_config *config, weir_pool 
 
 /* Ends the pool: waits for the streams whose work may still touch its memory, gives every region back and frees every
  * handle, live blocks included. The pool is gone even when a device call fails on the way; the first failure is
- * returned, so that a caller may report what the device did not take back. NULL is allowed. */
+ * returned, so that a caller may report what the device did not take back. NULL is allowed. WEIR_ERR_BUSY: somebody holds
+ * the pool; nothing has changed. */
 WEIR_API weir_status weir_pool_destroy(weir_pool *pool);
+
+/* For whoever puts the pool where its owner does not see it, a runtime's registry for one: until it has been released as
+ * often as held, weir_pool_destroy refuses. WEIR_ERR_INVALID: NULL, or a release too many. */
+WEIR_API weir_status weir_pool_hold(weir_pool *pool);
+WEIR_API weir_status weir_pool_release(weir_pool *pool);
 
 /* --- streams --- */
 
@@ -127,6 +133,10 @@ WEIR_API weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir
  * comes again is a new stream. WEIR_ERR_DEVICE: the wait failed; nothing has changed, and the memory freed on this
  * stream stays set aside until a retry succeeds or the pool is destroyed. */
 WEIR_API weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream);
+
+/* The same for a stream whose work is known to be over, because the host waited for it or the vendor's destroy has
+ * returned: nothing is asked of the stream, so nothing can refuse. */
+WEIR_API weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream);
 
 /* Hints. The caller recorded `event` (any pointer that names it: the vendor's handle) on `stream`, or made `stream`
  * wait for it. weir learns which streams are ordered after which and reuses memory across them without waits of its
@@ -185,6 +195,7 @@ WEIR_API uint64_t weir_block_address(const weir_block *block);
 WEIR_API uint64_t weir_block_size(const weir_block *block);     /* as requested */
 WEIR_API uint64_t weir_block_capacity(const weir_block *block); /* as handed out, at least the size */
 WEIR_API weir_pool *weir_block_pool(const weir_block *block);
+WEIR_API weir_stream *weir_block_stream(const weir_block *block); /* allocated on; it may have been retired since */
 
 /* The live block that starts at `address`. WEIR_ERR_INVALID when there is none. */
 WEIR_API weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **block);

@@ -7,6 +7,7 @@
 #include <weir/base.h>
 #include <weir/budget.h>
 #include <weir/device.h>
+#include <weir/observer.h>
 #include <weir/pool.h>
 #include <weir/strategy.h>
 #include <weir/trace.h>

@@ -1,6 +1,7 @@
-/* The smallest use of everything a user links: core, a strategy, the simulator. */
+/* The smallest use of everything a user links: core, a strategy, the simulator, announcements. */
 #include <stdio.h>
 #include <weir/caching.h>
+#include <weir/mstx.h>
 #include <weir/sim.h>
 #include <weir/weir.h>
 
@@ -15,11 +16,14 @@ int main(void)
     weir_pool *pool;
     weir_stream *stream;
     weir_block *block;
+    weir_mstx *mstx;
     if (weir_pool_create(&config, &pool) != WEIR_OK) return 2;
+    if (weir_mstx_attach(pool, NULL, &mstx) != WEIR_OK) return 7;
     if (weir_pool_stream(pool, NULL, &stream) != WEIR_OK) return 3;
     if (weir_pool_alloc(pool, stream, 1000, 0, &block) != WEIR_OK) return 4;
     if (weir_pool_free(pool, block, stream) != WEIR_OK) return 5;
     if (weir_pool_destroy(pool) != WEIR_OK) return 6;
+    if (weir_mstx_detach(mstx) != WEIR_OK) return 8;
     weir_sim_destroy(sim);
     printf("weir %s\n", weir_version());
     return 0;

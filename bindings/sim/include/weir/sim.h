@@ -65,6 +65,15 @@ typedef struct weir_sim_config {
     bool no_virtual_memory; /* leave the group out, as on the 200I/500 RC form */
     bool no_ordering;       /* a synchronous device */
     uint32_t max_findings;  /* kept in full; the rest is counted only; 0 = 1,000 */
+    /* Memory that the device gave and no live block covers may be touched as it is. Order is judged there as in a block
+     * (the work before a free counts as a write), a hand-out over it as one over a freed block; a direct write makes
+     * the auditor forget the freed blocks beneath. Where an access crosses the edge of a live block, in or out, or the
+     * end of the memory, that is one OUTSIDE_BLOCK, and each part is judged for order; one that begins where no memory
+     * is gets OUTSIDE_BLOCK and no more. false: what is touched outside live blocks is a finding.
+     *
+     * With true, physical memory may also be mapped at several addresses at a time; who touches it through one of them
+     * is not judged against who does through another. */
+    bool direct_access;
 } weir_sim_config;
 
 #define WEIR_SIM_CONFIG_INIT WEIR_STRUCT_INIT(weir_sim_config)
@@ -118,13 +127,20 @@ typedef struct weir_sim_work {
     /* Called when virtual time reaches its end; NULL = a kernel. */
     void (*host_function)(void *ctx);
     void *host_ctx;
+    /* Called with host_ctx in place of host_function when that will never run; NULL = nobody has to know. */
+    void (*dropped)(void *ctx);
+    bool kernel; /* host_function is what a kernel computes: findings call the work a kernel */
 } weir_sim_work;
 
 #define WEIR_SIM_WORK_INIT WEIR_STRUCT_INIT(weir_sim_work)
 
 /* Queues a kernel or a host function. A host function runs once virtual time reaches its end, in whichever call moved
  * time there, without the simulator's lock: it may call the simulator, but must not wait for another thread that does.
- * WEIR_ERR_INVALID: unknown stream; WEIR_ERR_DEVICE: the stream is in error; WEIR_ERR_NO_MEMORY. */
+ * Where `dropped` is set and the result is WEIR_OK, exactly one of the two is called, exactly once; otherwise neither.
+ * `dropped` is called, in the same manner, when the stream breaks, for each piece of work in the order of queuing, and
+ * by weir_sim_destroy; then the simulator still takes calls, but no host function runs any more.
+ * WEIR_ERR_INVALID: unknown stream, or `dropped` without a host function; WEIR_ERR_DEVICE: the stream is in error;
+ * WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream,
                                      const weir_sim_work *work);
 /* Queue a fill, or a copy between two device ranges or between device and host memory. Host memory is named by its

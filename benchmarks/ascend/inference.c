@@ -1,0 +1,396 @@
+/* inference.c: two networks with changing input sizes on two ACL streams at once, with and without a weir pool.
+ *
+ *     ascend_inference NETWORKS [MODE...]       all modes one after another when none is named
+ *
+ *     none     no allocator is registered: the runtime allocates and frees each intermediate tensor
+ *     weir     one weir pool attached to both streams
+ *     weir+vm  the same over virtual memory
+ *     shared   wrong: one free list without stream order, registered on both streams
+ *     early    wrong: freed tensors go back to the device at once, while work on them is queued
+ *
+ * Each mode runs in a process of its own, since the simulated runtime counts for a whole process. The two wrong ones are
+ * there to be found out: the auditor's first finding of each kind is printed.
+ */
+#include <acl/acl.h>
+#include <acl/acl_mdl.h>
+#include <acl/acl_rt_allocator.h>
+#include <weir/acl.h>
+#include <weir/ascendcl.h>
+#include <weir/caching.h>
+#include <weir/weir.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STREAMS = 2, SIZES = 20, PASSES = 3, LARGEST = 480, OUTPUTS = 1000 };
+
+/* Height and width of the inputs, in the order in which they come; a server sees all kinds. */
+static const int sizes[SIZES][2] = {{224, 224}, {256, 320}, {192, 192}, {384, 288}, {160, 240}, {320, 320}, {448, 336},
+                                    {128, 128}, {288, 512 - 128}, {240, 320}, {416, 416}, {176, 144}, {352, 288},
+                                    {480, 270}, {200, 300}, {360, 480}, {144, 256}, {400, 300}, {270, 480}, {310, 250}};
+
+static void must(aclError error, const char *what)
+{
+    if (error != ACL_SUCCESS) {
+        (void)fprintf(stderr, "ascend_inference: %s: %d, %s\n", what, error, aclGetRecentErrMsg());
+        exit(1);
+    }
+}
+#define MUST(call) must(call, #call)
+
+static void must_weir(weir_status status, const char *what)
+{
+    if (status != WEIR_OK) {
+        const char *text = "";
+        (void)weir_acl_error(NULL, &text);
+        (void)fprintf(stderr, "ascend_inference: %s: %s; %s\n", what, weir_status_text(status), text);
+        exit(1);
+    }
+}
+#define MUST_WEIR(call) must_weir(call, #call)
+
+/* --- the two wrong allocators --- */
+
+typedef struct piece {
+    struct piece *next;
+    void *address;
+    size_t size;
+} piece;
+
+typedef struct wrong_allocator {
+    pthread_mutex_t lock;
+    piece *free;
+    bool gives_back; /* to the device, at once */
+} wrong_allocator;
+
+static void *wrong_alloc(aclrtAllocator allocator, size_t size)
+{
+    wrong_allocator *self = allocator;
+    piece *found = NULL;
+    (void)pthread_mutex_lock(&self->lock);
+    for (piece **link = &self->free; *link != NULL; link = &(*link)->next) {
+        if ((*link)->size == size) {
+            found = *link;
+            *link = found->next;
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&self->lock);
+    if (found == NULL) {
+        found = malloc(sizeof *found);
+        if (found != NULL && aclrtMalloc(&found->address, size, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS) {
+            free(found);
+            return NULL;
+        }
+        found->size = size;
+    }
+    return found;
+}
+
+static void *wrong_advise(aclrtAllocator allocator, size_t size, aclrtAllocatorAddr address)
+{
+    (void)address;
+    return wrong_alloc(allocator, size);
+}
+
+static void wrong_free(aclrtAllocator allocator, aclrtAllocatorBlock block)
+{
+    wrong_allocator *self = allocator;
+    piece *p = block;
+    if (self->gives_back) {
+        (void)aclrtFree(p->address);
+        free(p);
+        return;
+    }
+    (void)pthread_mutex_lock(&self->lock);
+    p->next = self->free;
+    self->free = p;
+    (void)pthread_mutex_unlock(&self->lock);
+}
+
+static void *wrong_address(aclrtAllocatorBlock block)
+{
+    return ((piece *)block)->address;
+}
+
+static void wrong_register(wrong_allocator *self, aclrtStream stream)
+{
+    aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
+    MUST(aclrtAllocatorSetObjToDesc(desc, self));
+    MUST(aclrtAllocatorSetAllocFuncToDesc(desc, wrong_alloc));
+    MUST(aclrtAllocatorSetFreeFuncToDesc(desc, wrong_free));
+    MUST(aclrtAllocatorSetAllocAdviseFuncToDesc(desc, wrong_advise));
+    MUST(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, wrong_address));
+    MUST(aclrtAllocatorRegister(stream, desc));
+    MUST(aclrtAllocatorDestroyDesc(desc));
+}
+
+/* --- one stream's requests --- */
+
+typedef struct server {
+    uint32_t model;
+    aclrtStream stream;
+    void *input;
+    void *output;
+    pthread_barrier_t *passes;
+    uint64_t *calls_after_first;
+    bool counts;
+} server;
+
+static aclmdlDataset *data_set(void *memory, size_t bytes)
+{
+    aclmdlDataset *set = aclmdlCreateDataset();
+    MUST(aclmdlAddDatasetBuffer(set, aclCreateDataBuffer(memory, bytes)));
+    return set;
+}
+
+static void drop(aclmdlDataset *set)
+{
+    MUST(aclDestroyDataBuffer(aclmdlGetDatasetBuffer(set, 0)));
+    MUST(aclmdlDestroyDataset(set));
+}
+
+/* An input of some size; the inputs' memory is the program's, and kept. */
+static void infer(const server *s, int height, int width)
+{
+    const int64_t shape[] = {1, 3, height, width};
+    aclTensorDesc *desc = aclCreateTensorDesc(ACL_FLOAT, 4, shape, ACL_FORMAT_NCHW);
+    aclmdlDataset *in = data_set(s->input, (size_t)height * (size_t)width * 3 * sizeof(float));
+    aclmdlDataset *out = data_set(s->output, OUTPUTS * sizeof(float));
+    MUST(aclmdlSetDatasetTensorDesc(in, desc, 0));
+    MUST(aclmdlExecuteAsync(s->model, in, out, s->stream));
+    aclDestroyTensorDesc(desc);
+    drop(in);
+    drop(out);
+}
+
+static void *serve(void *ctx)
+{
+    server *s = ctx;
+    MUST(aclrtSetDevice(0));
+    for (int pass = 0; pass < PASSES; pass++) {
+        for (int i = 0; i < SIZES; i++) {
+            const int which = (i + (s->counts ? 0 : SIZES / 2)) % SIZES;
+            infer(s, sizes[which][0], sizes[which][1]);
+            if (i % 4 == 3) { /* answers are wanted now and then */
+                MUST(aclrtSynchronizeStream(s->stream));
+            }
+        }
+        MUST(aclrtSynchronizeStream(s->stream));
+        (void)pthread_barrier_wait(s->passes);
+        if (pass == 0 && s->counts) {
+            *s->calls_after_first = weir_ascendcl_memory_calls();
+        }
+        (void)pthread_barrier_wait(s->passes);
+    }
+    MUST(aclrtResetDevice(0));
+    return NULL;
+}
+
+/* --- one mode --- */
+
+typedef enum mode { NONE, WEIR, WEIR_VM, SHARED, EARLY, MODES } mode;
+
+static const char *const mode_names[MODES] = {"none", "weir", "weir+vm", "shared", "early"};
+
+typedef struct setting {
+    weir_device *device;
+    weir_pool *pool;
+    weir_acl_attachment *attachments[STREAMS];
+    wrong_allocator wrong;
+} setting;
+
+static void plug_in(setting *set, mode m, const server *servers)
+{
+    if (m == WEIR || m == WEIR_VM) {
+        weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+        MUST_WEIR(weir_acl_device_create(NULL, &set->device));
+        config.device = set->device;
+        config.strategy = weir_caching_strategy();
+        config.growth = WEIR_GROWTH_WAIT_FIRST; /* one stream's wait for the other costs less than memory for both peaks */
+        config.flags = m == WEIR_VM ? WEIR_POOL_VIRTUAL_MEMORY : 0;
+        MUST_WEIR(weir_pool_create(&config, &set->pool));
+    }
+    set->wrong.gives_back = m == EARLY;
+    (void)pthread_mutex_init(&set->wrong.lock, NULL);
+    for (int i = 0; i < STREAMS; i++) {
+        if (set->pool != NULL) {
+            MUST_WEIR(weir_acl_attach(set->pool, servers[i].stream, &set->attachments[i]));
+        } else if (m != NONE) {
+            wrong_register(&set->wrong, servers[i].stream);
+        }
+    }
+}
+
+static void unplug(setting *set, mode m, const server *servers)
+{
+    for (int i = 0; i < STREAMS; i++) {
+        if (set->pool != NULL) {
+            MUST_WEIR(weir_acl_detach(set->attachments[i]));
+        } else if (m != NONE) {
+            MUST(aclrtAllocatorUnregister(servers[i].stream));
+        }
+    }
+    MUST_WEIR(weir_pool_destroy(set->pool));
+    weir_device_destroy(set->device);
+    while (set->wrong.free != NULL) {
+        piece *next = set->wrong.free->next;
+        (void)aclrtFree(set->wrong.free->address);
+        free(set->wrong.free);
+        set->wrong.free = next;
+    }
+}
+
+static uint32_t load(const char *folder, const char *name)
+{
+    char path[4096];
+    uint32_t model = 0;
+    (void)snprintf(path, sizeof path, "%s/%s.param", folder, name);
+    MUST(aclmdlLoadFromFile(path, &model));
+    return model;
+}
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / 1048576.0;
+}
+
+/* A sentence in lines of at most 118 characters, set in. */
+static void print_wrapped(const char *text)
+{
+    enum { INDENT = 4, WIDTH = 118 - INDENT };
+    while (*text != '\0') {
+        size_t length = strlen(text);
+        if (length > WIDTH) {
+            length = WIDTH;
+            while (length > 1 && text[length] != ' ') {
+                length--;
+            }
+        }
+        (void)printf("%*s%.*s\n", (int)INDENT, "", (int)length, text);
+        text += length;
+        text += strspn(text, " ");
+    }
+}
+
+/* One of each kind. */
+static void print_findings(void)
+{
+    static const char *const kinds[] = {"early_reuse", "unordered", "overlap", "use_after_free", "region_pending",
+                                        "region_live", "outside_block", "free_pending"};
+    char text[512];
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        if (weir_ascendcl_finding_count(kinds[k]) == 0) {
+            continue;
+        }
+        for (size_t i = 0; weir_ascendcl_finding(i, text, sizeof text); i++) {
+            if (strcmp(weir_ascendcl_finding_kind(i), kinds[k]) == 0) {
+                print_wrapped(text);
+                break;
+            }
+        }
+    }
+}
+
+static void run(mode m, const char *folder)
+{
+    static const char *const networks[STREAMS] = {"resnet50", "mobilenet_v2"};
+    server servers[STREAMS];
+    pthread_t threads[STREAMS];
+    pthread_barrier_t passes;
+    setting set = {0};
+    uint64_t first = 0;
+    const size_t input_bytes = (size_t)LARGEST * LARGEST * 3 * sizeof(float);
+    MUST(aclrtSetDevice(0));
+    (void)pthread_barrier_init(&passes, NULL, STREAMS);
+    for (int i = 0; i < STREAMS; i++) {
+        server *s = &servers[i];
+        *s = (server){.model = load(folder, networks[i]), .passes = &passes, .calls_after_first = &first, .counts = i == 0};
+        MUST(aclrtCreateStream(&s->stream));
+        MUST(aclrtMalloc(&s->input, input_bytes, ACL_MEM_MALLOC_HUGE_FIRST));
+        MUST(aclrtMalloc(&s->output, OUTPUTS * sizeof(float), ACL_MEM_MALLOC_HUGE_FIRST));
+        MUST(aclrtMemset(s->input, input_bytes, 0, input_bytes));
+    }
+    const uint64_t own_bytes = weir_ascendcl_held_bytes(0);
+    plug_in(&set, m, servers);
+    const uint64_t before = weir_ascendcl_memory_calls();
+    for (int i = 0; i < STREAMS; i++) {
+        if (pthread_create(&threads[i], NULL, serve, &servers[i]) != 0) {
+            exit(1);
+        }
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        (void)pthread_join(threads[i], NULL);
+    }
+    const uint64_t later = weir_ascendcl_memory_calls() - first;
+    weir_stats stats = WEIR_STATS_INIT;
+    stats.peak_reserved_bytes = weir_ascendcl_peak_bytes(0) - own_bytes;
+    if (set.pool != NULL) {
+        MUST_WEIR(weir_pool_stats(set.pool, &stats));
+    }
+    (void)printf("%-9s %10" PRIu64 " %10" PRIu64 " %10.1f %10.1f %10.1f %8" PRIu64 "\n", mode_names[m], first - before, later,
+                 mib(weir_ascendcl_tensor_peak_bytes()), mib(stats.peak_reserved_bytes), (double)weir_ascendcl_now() / 1e6,
+                 weir_ascendcl_finding_count(NULL));
+    print_findings();
+    (void)fflush(stdout);
+    unplug(&set, m, servers);
+    for (int i = 0; i < STREAMS; i++) {
+        MUST(aclmdlUnload(servers[i].model));
+        MUST(aclrtFree(servers[i].input));
+        MUST(aclrtFree(servers[i].output));
+        MUST(aclrtDestroyStream(servers[i].stream));
+    }
+    MUST(aclrtResetDevice(0));
+}
+
+static mode mode_named(const char *name)
+{
+    int m = 0;
+    while (m < MODES && strcmp(mode_names[m], name) != 0) {
+        m++;
+    }
+    return (mode)m;
+}
+
+static bool run_in_child(mode m, const char *folder)
+{
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)setenv("WEIR_ASCENDCL_REPORT", "none", 0);
+        run(m, folder);
+        exit(0);
+    }
+    int status = 0;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        (void)fprintf(stderr, "usage: ascend_inference NETWORKS [none|weir|weir+vm|shared|early]...\n");
+        return 2;
+    }
+    for (int i = 2; i < argc; i++) {
+        if (mode_named(argv[i]) == MODES) {
+            (void)fprintf(stderr, "ascend_inference: there is no mode %s\n", argv[i]);
+            return 2;
+        }
+    }
+    (void)printf("ResNet-50 and MobileNetV2 on two ACL streams at once, %d input sizes, %d passes. Calls take or give back device\n"
+                 "memory, in the first pass and in later ones. Live: intermediate tensors, reserved: what the device gave for them,\n"
+                 "both in MiB at their peak. Time is the simulated device's. Hazards are the auditor's findings; the last two\n"
+                 "allocators are wrong on purpose.\n\n"
+                 "allocator first calls      later       live   reserved    time ms  hazards\n",
+                 (int)SIZES, (int)PASSES);
+    bool good = true;
+    for (int i = 2; i < argc || (argc == 2 && i - 2 < MODES); i++) {
+        good = run_in_child(argc == 2 ? (mode)(i - 2) : mode_named(argv[i]), argv[1]) && good;
+    }
+    return good ? 0 : 1;
+}

@@ -1,0 +1,184 @@
+/* weir/acl.h: weir for Ascend. A device over the ACL runtime, and pools plugged into its streams.
+ *
+ *     weir_acl_device_config acl = WEIR_ACL_DEVICE_CONFIG_INIT;
+ *     acl.device_id = 0;
+ *     weir_acl_device_create(&acl, &device);
+ *     ... weir_pool_create over the device ...
+ *     weir_acl_attach(pool, stream, &attachment);      operators and models on the stream now allocate from the pool
+ *     ... aclopExecuteV2, aclmdlExecuteAsync ...
+ *     weir_acl_detach(attachment);
+ *
+ * What ACL asks of a user's allocator, and who sees to it: all four callbacks are set (without the advising one the
+ * graph engine deadlocks); each stream gets an object of its own over the shared pool, so streams may run at the same
+ * time; memory goes back to the device only after its streams have been waited for (the pool's rule); blocks carry the
+ * padding that kernels may read (weir_acl_block_bytes) and start at multiples of 512.
+ *
+ * Streams and events are ACL's handles, aclrtStream and aclrtEvent, which are `void *`; codes are aclError, an int. So
+ * this header needs none of ACL's.
+ *
+ * Thread safety: every function may be called from any thread. Where ACL needs a current context the calling thread's
+ * own is used if it is of the right device; otherwise the device's is set for the length of the call. A thread that had
+ * none keeps the device's, since ACL cannot take a context away.
+ *
+ * Results: WEIR_ERR_DEVICE means that an ACL call failed; weir_acl_error says which and why.
+ */
+#ifndef WEIR_ACL_H
+#define WEIR_ACL_H
+
+#include <weir/device.h>
+#include <weir/pool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- the device --- */
+
+typedef enum weir_acl_memory {
+    WEIR_ACL_MEMORY_DEVICE = 0, /* the accelerator's own */
+    WEIR_ACL_MEMORY_HOST,       /* pinned host memory; not supported yet */
+} weir_acl_memory;
+
+/* Which pages regions are made of (aclrtMemMallocPolicy). */
+typedef enum weir_acl_pages {
+    WEIR_ACL_PAGES_HUGE_FIRST = 0, /* huge, and small ones where huge ones have run out */
+    WEIR_ACL_PAGES_HUGE,
+    WEIR_ACL_PAGES_SMALL,
+} weir_acl_pages;
+
+enum {
+    /* Leave the virtual-memory group out, whatever the chip can do. */
+    WEIR_ACL_NO_VIRTUAL_MEMORY = 1u << 0,
+};
+
+typedef struct weir_acl_device_config {
+    size_t struct_size;
+    int32_t device_id; /* as aclrtSetDevice takes it */
+    weir_acl_memory memory;
+    weir_acl_pages pages;
+    uint32_t flags; /* WEIR_ACL_... */
+} weir_acl_device_config;
+
+#define WEIR_ACL_DEVICE_CONFIG_INIT WEIR_STRUCT_INIT(weir_acl_device_config)
+
+/* A device over ACL device `device_id`; NULL = the defaults. Regions come from aclrtMallocAlign32 in units of 2 MiB,
+ * the size of a huge page: aclrtMalloc would add 32 bytes to each, and so a page. Virtual memory (where
+ * aclrtMemGetAllocationGranularity does not answer "not supported") is reserved, mapped and unmapped with the calls of
+ * chapter 11-04 of the API reference; order between streams is made of events of aclrtCreateEventExWithFlag.
+ *
+ * It calls aclrtSetDevice once and, when it is destroyed, aclrtResetDevice once, which ACL counts: the program's own
+ * pair stays the program's. Call it before or after aclInit, before aclFinalize. The calling thread keeps its current
+ * context if it has one. weir's native stream NULL is the default stream of the device's primary context, in whatever
+ * thread; use weir_acl_stream where NULL shall mean the calling thread's.
+ *
+ * WEIR_ERR_INVALID: no such device, an unknown flag or enumerator. WEIR_ERR_UNSUPPORTED: WEIR_ACL_MEMORY_HOST.
+ * WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE. */
+WEIR_API weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_device **device);
+
+/* --- attaching a pool to a stream --- */
+
+typedef struct weir_acl_attachment weir_acl_attachment;
+
+/* Registers the pool as the allocator of an ACL stream. From then on whatever consults the registration, operators
+ * (aclopExecuteV2, aclopCompileAndExecuteV2) and models of dynamic shape (aclmdlExecuteAsync), allocates from the pool
+ * in the order of that stream. Attach before the first operator on the stream: the vendor's executor keeps the
+ * allocator it first used. The pool's device must be of weir_acl_device_create and of the stream's device. Any number
+ * of streams may share a pool and run at once.
+ *
+ * The stream's context must be the calling thread's current one. While attached the pool is held: weir_pool_destroy
+ * returns WEIR_ERR_BUSY.
+ *
+ * When the stream is destroyed while attached (aclrtDestroyStream, aclrtDestroyStreamForce, or with its context or
+ * device), weir hears of it before it happens, waits for the stream, takes the registration away and forgets the
+ * stream. Blocks that are still held stay valid and may still be freed. The attachment remains, empty, until
+ * weir_acl_detach. So nobody else may retire the stream in the pool while it is attached.
+ *
+ * WEIR_ERR_INVALID: NULL; the default stream has a handle too, see aclrtCtxGetCurrentDefaultStream. WEIR_ERR_BUSY:
+ * the stream has an allocator already, weir's or another (if another was left behind by a stream that is gone,
+ * aclrtAllocatorUnregister removes it). WEIR_ERR_NO_MEMORY, WEIR_ERR_UNSUPPORTED (this chip), WEIR_ERR_DEVICE. After a
+ * failure nothing is registered. */
+WEIR_API weir_status weir_acl_attach(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment);
+
+/* Waits for the stream, takes the registration away and lets go of the pool, which forgets the stream: handles from
+ * weir_pool_stream for it end here, as with weir_stream_retire. A registration that somebody else has put in the place
+ * of weir's is left alone. NULL is allowed. No executor may be running on the stream.
+ *
+ * WEIR_ERR_BUSY: blocks that ACL got are not freed yet, or another thread is detaching or destroying the stream;
+ * nothing has changed. (The graph engine keeps spans cached; it gives them back when the model is unloaded or the
+ * stream is destroyed.) WEIR_ERR_DEVICE: the wait, or taking the registration away, failed; still attached, call again.
+ * WEIR_ERR_INVALID: not an attachment. One that has been detached is recognised until 64 others have been. A stream
+ * that is being destroyed must be gone before its attachment is detached. */
+WEIR_API weir_status weir_acl_detach(weir_acl_attachment *attachment);
+
+/* An attachment without a registration, for who calls the pool instead of having ACL call it: the pool knows the
+ * stream's context and hears of its end. Several pools may follow a stream, and another pool may be its allocator;
+ * WEIR_ERR_BUSY: this pool is attached to it, or follows it, already. The rest is as with weir_acl_attach;
+ * weir_acl_detach ends it. */
+WEIR_API weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment);
+
+/* Changes before a stream of an attachment ends, so that a weir_stream that was looked up earlier may be of no use. */
+WEIR_API uint64_t weir_acl_epoch(void);
+
+typedef struct weir_acl_attachment_info {
+    size_t struct_size;
+    weir_pool *pool;
+    weir_stream *stream;    /* valid until detach; NULL once the ACL stream is gone */
+    void *acl_stream;       /* likewise */
+    bool handle_reused;     /* the ACL stream is gone and one with the same handle has been created since */
+    uint64_t live_blocks;   /* handed to ACL and not freed yet */
+    uint64_t failures;      /* allocations that ended with NULL; weir_pool_oom of the pool has the last one's reason */
+    uint64_t refused_frees; /* of what was no live block of the pool: freed twice, or not weir's */
+} weir_acl_attachment_info;
+
+#define WEIR_ACL_ATTACHMENT_INFO_INIT WEIR_STRUCT_INIT(weir_acl_attachment_info)
+
+/* Copies figures of the moment. WEIR_ERR_INVALID: not an attachment. */
+WEIR_API weir_status weir_acl_attachment_get_info(weir_acl_attachment *attachment, weir_acl_attachment_info *info);
+
+/* How much to ask of a pool for `size` bytes that a kernel works on: rounded up to 32 and 32 more, because kernels may
+ * read that far (aclrtMalloc and the reference's rule for programs that divide memory themselves, chapter 11-01); on
+ * Ascend950 rounded up only. Attachments do it by themselves. 0 for a size too large to round. */
+WEIR_API uint64_t weir_acl_block_bytes(uint64_t size);
+
+/* --- streams and hints --- */
+
+/* weir_pool_stream for an ACL stream whose end the caller announces with weir_stream_retire. NULL is the default stream
+ * of the calling thread's current context, so that two threads with contexts of their own get two streams. Also
+ * remembers the stream's context, which has to be the current one: with it the pool can record and wait on the stream
+ * from threads of another context. WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE (no current context). */
+WEIR_API weir_status weir_acl_stream(weir_pool *pool, void *acl_stream, weir_stream **stream);
+
+/* ACL calls that also tell the pool what they order (weir_stream_recorded and so on in weir/pool.h), so that memory is
+ * reused across streams without waits of weir's own. The result is the ACL call's; a hint that finds no host memory
+ * is dropped, which is safe. acl_stream NULL is as in weir_acl_stream.
+ *
+ * Events must be of aclrtCreateEvent or aclrtCreateEventExWithFlag, where a wait is for the latest record. What
+ * aclrtCreateEventWithFlag makes is a raw flag, which a wait may find set by an earlier record. No other thread may
+ * record the event while it is waited for. Otherwise threads need not agree on anything. */
+WEIR_API weir_status weir_acl_record_event(weir_pool *pool, void *acl_event, void *acl_stream); /* aclrtRecordEvent */
+WEIR_API weir_status weir_acl_wait_event(weir_pool *pool, void *acl_stream, void *acl_event); /* aclrtStreamWaitEvent */
+WEIR_API weir_status weir_acl_query_event(weir_pool *pool, void *acl_event, bool *complete);  /* aclrtQueryEventStatus */
+WEIR_API weir_status weir_acl_sync_event(weir_pool *pool, void *acl_event);    /* aclrtSynchronizeEvent */
+WEIR_API weir_status weir_acl_sync_stream(weir_pool *pool, void *acl_stream);  /* aclrtSynchronizeStream */
+WEIR_API weir_status weir_acl_destroy_event(weir_pool *pool, void *acl_event); /* aclrtDestroyEvent */
+
+/* --- errors --- */
+
+/* The last ACL call by the calling thread, inside weir, that failed: its code, and a sentence such as
+ * "aclrtMallocAlign32: 207001 ACL_ERROR_RT_MEMORY_ALLOCATION, out of memory"; 0 and "" if none has. The text stays
+ * until the thread's next failure. weir_device_error of an ACL device gives the same. Either pointer may be NULL. */
+WEIR_API weir_status weir_acl_error(int *acl_error, const char **text);
+
+/* "ACL_ERROR_RT_CONTEXT_NULL" for 107002, "ACL_ERROR_UNKNOWN" for a code that is not in the table. Never NULL. */
+WEIR_API const char *weir_acl_error_name(int acl_error);
+/* A few words for a person. Never NULL. */
+WEIR_API const char *weir_acl_error_text(int acl_error);
+/* What weir makes of a code: out of memory of whatever kind WEIR_ERR_NO_MEMORY, missing features WEIR_ERR_UNSUPPORTED,
+ * 0 WEIR_OK, everything else WEIR_ERR_DEVICE. */
+WEIR_API weir_status weir_acl_status(int acl_error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

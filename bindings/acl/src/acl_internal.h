@@ -1,0 +1,63 @@
+/* bindings/acl/src/acl_internal.h: what the files of the ACL binding share.
+ *
+ *     error.c   aclError to weir_status, names and texts, the calling thread's last failure
+ *     device.c  weir_device_ops over ACL
+ *     watch.c   streams whose context is known, and the runtime's word that one is being destroyed
+ *     attach.c  pools as allocators of streams
+ *     hints.c   ACL calls that also tell a pool
+ *
+ * One lock, watch.c's, for everything that is process-wide. Under it only calls of ACL's registries are made, which
+ * call nobody back.
+ */
+#ifndef WEIR_ACL_INTERNAL_H
+#define WEIR_ACL_INTERNAL_H
+
+#include <acl/acl.h>
+#include <acl/acl_rt_allocator.h>
+
+#include <weir/acl.h>
+
+/* --- error.c --- */
+
+/* What an ACL call returned, as a status; a failure is kept for weir_acl_error. */
+weir_status weir__acl_result(const char *call, aclError code);
+#define ACL(function, ...) weir__acl_result(#function, function(__VA_ARGS__))
+/* For calls that must not leave anything behind: a failure that passes is tried once more. */
+#define ACL_TWICE(function, ...) \
+    (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
+
+/* --- device.c --- */
+
+/* The calling thread's current context, NULL if it has none. */
+aclrtContext weir__acl_current(void);
+/* Waits for a stream in its context, or in the current one if that is not known (NULL). Not under a lock. */
+weir_status weir__acl_sync(void *native, aclrtContext context);
+
+/* --- watch.c --- */
+
+void weir__acl_lock(void);
+void weir__acl_unlock(void);
+/* Lets go of the lock until weir__acl_changed. */
+void weir__acl_wait_locked(void);
+void weir__acl_changed_locked(void);
+
+/* Remembers the stream's context and watches for its end. With `attached` that lasts until as many calls of
+ * weir__acl_unwatch_locked, otherwise until the stream is destroyed. WEIR_ERR_NO_MEMORY, or what the runtime says to
+ * being watched. */
+weir_status weir__acl_watch(void *native, aclrtContext context, bool attached);
+void weir__acl_unwatch_locked(void *native);
+/* The context that was noted; NULL if none was. */
+aclrtContext weir__acl_context_of(void *native);
+/* Until a stream with this handle is created the handle must not be given to ACL: it may be that of a stream that is
+ * gone, whose memory a pool still has to keep aside. */
+void weir__acl_bury_locked(void *native);
+bool weir__acl_is_buried(void *native);
+
+/* --- attach.c, for watch.c --- */
+
+/* The stream is about to be destroyed. */
+void weir__acl_stream_goes(void *native);
+/* A stream was created. */
+void weir__acl_stream_comes_locked(void *native);
+
+#endif

@@ -1,0 +1,465 @@
+/* bindings/acl/src/device.c: weir_device_ops over the ACL runtime.
+ *
+ * Idea: each slot is one ACL call. What has to be added is the current context. ACL's calls act on the context that is
+ * current in the calling thread: allocation and events need one of the right device, recording and waiting the very
+ * context of the stream (107003 otherwise). Freeing memory, asking an event, waiting for it and destroying it need
+ * none.
+ *
+ * Guarantee: a slot acts on its own device whatever is current in the calling thread, and leaves that as it was; only a
+ * thread that had no context keeps the device's. A stream that is known to be gone is not given to ACL any more.
+ *
+ * Cost: one aclrtGetDevice for each slot that needs a context, which reads thread-local state; two changes of context
+ * more where another device's is current.
+ */
+#include "acl_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HUGE_PAGE_BYTES (UINT64_C(2) << 20)
+/* What the runtime asks of the driver (spec of aclrtMalloc: at least 64); strategies want 512. Checked on each region.
+ * */
+#define REGION_ALIGNMENT_BYTES 512u
+
+typedef struct acl_device {
+    int32_t id;
+    aclrtContext home; /* the primary context */
+    aclrtStream home_stream; /* its default stream */
+    aclrtMemMallocPolicy policy;
+    weir_device_info info;
+} acl_device;
+
+/* --- contexts --- */
+
+aclrtContext weir__acl_current(void)
+{
+    aclrtContext current = NULL; /* a failing call may leave it alone */
+    return aclrtGetCurrentContext(&current) == ACL_SUCCESS ? current : NULL;
+}
+
+/* What was current before a slot made the device's context so. */
+struct bound {
+    aclrtContext before;
+    bool changed;
+};
+
+static weir_status bind(const acl_device *self, struct bound *bound)
+{
+    int32_t id = -1;
+    *bound = (struct bound){ 0 };
+    if (aclrtGetDevice(&id) == ACL_SUCCESS && id == self->id) {
+        return WEIR_OK;
+    }
+    bound->before = weir__acl_current();
+    const weir_status status = ACL(aclrtSetCurrentContext, self->home);
+    bound->changed = status == WEIR_OK;
+    return status;
+}
+
+/* Of a failure to go back the caller hears nothing: what it asked for has been done, and must not be done again. */
+static void unbind(const struct bound *bound)
+{
+    if (bound->changed && bound->before != NULL) {
+        (void)ACL_TWICE(aclrtSetCurrentContext, bound->before);
+    }
+}
+
+/* --- facts --- */
+
+static weir_status get_info(void *ctx, weir_device_info *info)
+{
+    const acl_device *self = ctx;
+    const size_t size = info->struct_size;
+    *info = self->info;
+    info->struct_size = size;
+    return WEIR_OK;
+}
+
+/* --- regions --- */
+
+static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
+{
+    const acl_device *self = ctx;
+    struct bound bound;
+    weir_status status = bind(self, &bound);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    void *start = NULL;
+    status = ACL(aclrtMallocAlign32, &start, (size_t)size, self->policy);
+    unbind(&bound);
+    if (status == WEIR_OK && ((uintptr_t)start & (REGION_ALIGNMENT_BYTES - 1)) != 0) {
+        (void)ACL_TWICE(aclrtFree, start);
+        return weir__acl_result("aclrtMallocAlign32", ACL_ERROR_MEMORY_ADDRESS_UNALIGNED);
+    }
+    if (status == WEIR_OK) {
+        *address = (uintptr_t)start;
+    }
+    return status;
+}
+
+static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
+{
+    (void)ctx, (void)size;
+    return ACL(aclrtFree, (void *)(uintptr_t)address);
+}
+
+/* --- virtual memory --- */
+
+/* All users of the runtime ask for exactly this, which is the one form that its checks let pass. */
+static aclrtPhysicalMemProp physical_prop(int32_t device_id)
+{
+    aclrtPhysicalMemProp prop;
+    memset(&prop, 0, sizeof(prop));
+    prop.handleType = ACL_MEM_HANDLE_TYPE_NONE;
+    prop.allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED;
+    prop.memAttr = ACL_HBM_MEM_HUGE;
+    prop.location.id = (uint32_t)device_id;
+    prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    return prop;
+}
+
+static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
+{
+    const acl_device *self = ctx;
+    struct bound bound;
+    weir_status status = bind(self, &bound);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    void *start = NULL;
+    status = ACL(aclrtReserveMemAddress, &start, (size_t)size, 0, NULL, 0);
+    unbind(&bound);
+    if (status == WEIR_OK && ((uintptr_t)start & (self->info.page_bytes - 1)) != 0) {
+        (void)ACL_TWICE(aclrtReleaseMemAddress, start);
+        return weir__acl_result("aclrtReserveMemAddress", ACL_ERROR_MEMORY_ADDRESS_UNALIGNED);
+    }
+    if (status == WEIR_OK) {
+        *address = (uintptr_t)start;
+    }
+    return status;
+}
+
+static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
+{
+    (void)ctx, (void)size;
+    return ACL(aclrtReleaseMemAddress, (void *)(uintptr_t)address);
+}
+
+static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
+{
+    const acl_device *self = ctx;
+    struct bound bound;
+    weir_status status = bind(self, &bound);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const aclrtPhysicalMemProp prop = physical_prop(self->id);
+    aclrtDrvMemHandle physical = NULL;
+    status = ACL(aclrtMallocPhysical, &physical, (size_t)size, &prop, 0);
+    unbind(&bound);
+    if (status == WEIR_OK) {
+        *handle = (uintptr_t)physical;
+    }
+    return status;
+}
+
+static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
+{
+    (void)ctx;
+    return ACL(aclrtFreePhysical, (aclrtDrvMemHandle)(uintptr_t)handle);
+}
+
+/* The device may use what is mapped without aclrtMemSetAccess, which is for other devices. */
+static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    (void)ctx;
+    return ACL(aclrtMapMem, (void *)(uintptr_t)address, (size_t)size, 0, (aclrtDrvMemHandle)(uintptr_t)handle, 0);
+}
+
+static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
+{
+    (void)ctx, (void)size;
+    return ACL(aclrtUnmapMem, (void *)(uintptr_t)address);
+}
+
+/* --- ordering --- */
+
+/* An Ex event that was never recorded is complete, and a wait for it does not wait: what weir_device_ops asks for. */
+static weir_status event_create(void *ctx, weir_event **event)
+{
+    struct bound bound;
+    weir_status status = bind(ctx, &bound);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    aclrtEvent made = NULL;
+    status = ACL(aclrtCreateEventExWithFlag, &made, ACL_EVENT_SYNC);
+    unbind(&bound);
+    if (status == WEIR_OK) {
+        *event = made;
+    }
+    return status;
+}
+
+static weir_status event_destroy(void *ctx, weir_event *event)
+{
+    (void)ctx;
+    return ACL(aclrtDestroyEvent, event);
+}
+
+static weir_status event_query(void *ctx, weir_event *event, bool *complete)
+{
+    (void)ctx;
+    aclrtEventRecordedStatus recorded = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    const weir_status status = ACL(aclrtQueryEventStatus, event, &recorded);
+    if (status == WEIR_OK) {
+        *complete = recorded == ACL_EVENT_RECORDED_STATUS_COMPLETE;
+    }
+    return status;
+}
+
+static weir_status event_sync(void *ctx, weir_event *event)
+{
+    (void)ctx;
+    return ACL(aclrtSynchronizeEvent, event);
+}
+
+static aclError record(aclrtStream stream, aclrtEvent event)
+{
+    return aclrtRecordEvent(event, stream);
+}
+
+static aclError wait_for(aclrtStream stream, aclrtEvent event)
+{
+    return aclrtStreamWaitEvent(stream, event);
+}
+
+/* A call that must be made in the stream's own context. Which that is cannot be asked of ACL: it is the current one, or
+ * the one that was noted when the stream became known, or else the primary one. */
+static weir_status on_stream(acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent), void *native,
+                             weir_event *event)
+{
+    aclrtStream stream = native != NULL ? native : self->home_stream;
+    if (weir__acl_is_buried(stream)) {
+        return weir__acl_result(name, ACL_ERROR_RT_INVALID_HANDLE);
+    }
+    struct bound bound;
+    weir_status status = bind(self, &bound);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    aclError code = call(stream, event);
+    if (code == ACL_ERROR_RT_STREAM_CONTEXT) {
+        const aclrtContext before = weir__acl_current();
+        const aclrtContext contexts[] = { weir__acl_context_of(stream), self->home };
+        for (int i = 0; i < 2 && code == ACL_ERROR_RT_STREAM_CONTEXT; i++) {
+            if (contexts[i] != NULL && aclrtSetCurrentContext(contexts[i]) == ACL_SUCCESS) {
+                code = call(stream, event);
+            }
+        }
+        bound = bound.changed ? bound : (struct bound){ .before = before, .changed = true };
+    }
+    unbind(&bound);
+    return weir__acl_result(name, code);
+}
+
+static weir_status event_record(void *ctx, weir_event *event, void *native_stream)
+{
+    return on_stream(ctx, "aclrtRecordEvent", record, native_stream, event);
+}
+
+static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event *event)
+{
+    return on_stream(ctx, "aclrtStreamWaitEvent", wait_for, native_stream, event);
+}
+
+/* In the stream's own context: not every version of the runtime changes to it by itself. */
+weir_status weir__acl_sync(void *native, aclrtContext context)
+{
+    if (weir__acl_is_buried(native)) {
+        return weir__acl_result("aclrtSynchronizeStream", ACL_ERROR_RT_INVALID_HANDLE);
+    }
+    struct bound bound = { .before = weir__acl_current() };
+    if (context != NULL && context != bound.before) {
+        bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK; /* else as it is: it may do */
+    }
+    const weir_status status = ACL(aclrtSynchronizeStream, native);
+    unbind(&bound);
+    return status;
+}
+
+static weir_status stream_sync(void *ctx, void *native_stream)
+{
+    const acl_device *self = ctx;
+    void *native = native_stream != NULL ? native_stream : self->home_stream;
+    const aclrtContext noted = weir__acl_context_of(native);
+    return weir__acl_sync(native, noted != NULL ? noted : self->home);
+}
+
+/* --- diagnosis and life --- */
+
+static weir_status native_error(void *ctx, int64_t *code, const char **text)
+{
+    (void)ctx;
+    int found = 0;
+    const weir_status status = weir_acl_error(&found, text);
+    *code = found;
+    return status;
+}
+
+static void destroy(void *ctx)
+{
+    acl_device *self = ctx;
+    const aclrtContext before = weir__acl_current();
+    (void)ACL_TWICE(aclrtResetDevice, self->id); /* the program may have reset it by force meanwhile */
+    if (before != NULL && before != self->home) {
+        (void)aclrtSetCurrentContext(before);
+    }
+    free(self);
+}
+
+#define COMMON_SLOTS                                                                               \
+    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,    \
+    .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,      \
+    .event_record = event_record, .event_query = event_query, .event_sync = event_sync,            \
+    .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error, \
+    .destroy = destroy
+
+static const weir_device_ops plain_ops = { COMMON_SLOTS };
+static const weir_device_ops virtual_ops = {
+    COMMON_SLOTS,
+    .vm_reserve = vm_reserve,
+    .vm_release = vm_release,
+    .vm_create = vm_create,
+    .vm_destroy = vm_destroy,
+    .vm_map = vm_map,
+    .vm_unmap = vm_unmap,
+};
+
+/* Chips without high-bandwidth memory answer 0 for it. */
+static weir_status find_capacity(acl_device *self)
+{
+    size_t unused = 0;
+    size_t total = 0;
+    weir_status status = ACL(aclrtGetMemInfo, ACL_HBM_MEM, &unused, &total);
+    if (status == WEIR_OK && total == 0) {
+        status = ACL(aclrtGetMemInfo, ACL_DDR_MEM, &unused, &total);
+    }
+    self->info.capacity_bytes = total;
+    return status;
+}
+
+static weir_status find_pages(acl_device *self)
+{
+    aclrtPhysicalMemProp prop = physical_prop(self->id);
+    size_t page = 0;
+    const weir_status status =
+        ACL(aclrtMemGetAllocationGranularity, &prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &page);
+    if (status == WEIR_ERR_UNSUPPORTED) {
+        return WEIR_OK;
+    }
+    if (status == WEIR_OK && page != 0 && (page & (page - 1)) == 0) {
+        self->info.page_bytes = page;
+        self->info.abilities |= WEIR_DEVICE_VIRTUAL_MEMORY;
+    }
+    return status;
+}
+
+/* The device is current. */
+static weir_status find_facts(acl_device *self, const weir_acl_device_config *config)
+{
+    weir_status status = ACL(aclrtGetCurrentContext, &self->home);
+    if (status == WEIR_OK) {
+        status = ACL(aclrtCtxGetCurrentDefaultStream, &self->home_stream);
+    }
+    self->info.struct_size = sizeof(self->info);
+    self->info.region_granularity_bytes = HUGE_PAGE_BYTES;
+    self->info.region_alignment_bytes = REGION_ALIGNMENT_BYTES;
+    self->info.abilities = WEIR_DEVICE_ORDERED;
+    self->info.host_numa_node = -1;
+    if (status == WEIR_OK) {
+        status = find_capacity(self);
+    }
+    if (status == WEIR_OK && (config->flags & WEIR_ACL_NO_VIRTUAL_MEMORY) == 0) {
+        status = find_pages(self);
+    }
+    const char *soc = aclrtGetSocName();
+    (void)snprintf(self->info.name, sizeof(self->info.name), "%s device %d", soc != NULL ? soc : "Ascend", self->id);
+    return status;
+}
+
+static weir_status make_device(const weir_acl_device_config *config, weir_device **device)
+{
+    static const aclrtMemMallocPolicy policies[] = {
+        [WEIR_ACL_PAGES_HUGE_FIRST] = ACL_MEM_MALLOC_HUGE_FIRST,
+        [WEIR_ACL_PAGES_HUGE] = ACL_MEM_MALLOC_HUGE_ONLY,
+        [WEIR_ACL_PAGES_SMALL] = ACL_MEM_MALLOC_NORMAL_ONLY,
+    };
+    acl_device *self = calloc(1, sizeof(*self));
+    if (self == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    self->id = config->device_id;
+    self->policy = policies[config->pages];
+    weir_status status = find_facts(self, config);
+    if (status == WEIR_OK) {
+        const bool with_pages = (self->info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0;
+        status = weir_device_create(with_pages ? &virtual_ops : &plain_ops, self, device);
+    }
+    if (status != WEIR_OK) {
+        free(self);
+    }
+    return status;
+}
+
+/* The caller's struct as this library knows it; weir/base.h has the rule. */
+static weir_status adopt(const weir_acl_device_config *config, weir_acl_device_config *own)
+{
+    memset(own, 0, sizeof(*own));
+    if (config == NULL) {
+        return WEIR_OK;
+    }
+    if (config->struct_size < sizeof(config->struct_size)) {
+        return WEIR_ERR_INVALID;
+    }
+    for (size_t i = sizeof(*own); i < config->struct_size; i++) {
+        if (((const unsigned char *)config)[i] != 0) {
+            return WEIR_ERR_UNSUPPORTED;
+        }
+    }
+    memcpy(own, config, config->struct_size < sizeof(*own) ? config->struct_size : sizeof(*own));
+    if ((unsigned)own->memory > WEIR_ACL_MEMORY_HOST || (unsigned)own->pages > WEIR_ACL_PAGES_SMALL ||
+        (own->flags & ~(uint32_t)WEIR_ACL_NO_VIRTUAL_MEMORY) != 0 || own->device_id < 0) {
+        return WEIR_ERR_INVALID;
+    }
+    return own->memory == WEIR_ACL_MEMORY_HOST ? WEIR_ERR_UNSUPPORTED : WEIR_OK;
+}
+
+weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_device **device)
+{
+    weir_acl_device_config own;
+    weir_status status = adopt(config, &own);
+    if (status != WEIR_OK || device == NULL) {
+        return status != WEIR_OK ? status : WEIR_ERR_INVALID;
+    }
+    const aclrtContext before = weir__acl_current();
+    const aclError code = aclrtSetDevice(own.device_id);
+    status = weir__acl_result("aclrtSetDevice", code);
+    if (status != WEIR_OK) {
+        return code == ACL_ERROR_RT_INVALID_DEVICEID ? WEIR_ERR_INVALID : status;
+    }
+    weir_device *made = NULL;
+    status = make_device(&own, &made);
+    if (status != WEIR_OK) {
+        (void)ACL_TWICE(aclrtResetDevice, own.device_id);
+    }
+    if (before != NULL) {
+        (void)ACL_TWICE(aclrtSetCurrentContext, before);
+    }
+    if (status == WEIR_OK) {
+        *device = made;
+    }
+    return status;
+}

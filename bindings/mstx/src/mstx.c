@@ -1,0 +1,451 @@
+/* bindings/mstx/src/mstx.c: a pool's observer that announces to a tool what it is told.
+ *
+ * Idea: heaps and blocks lie in two trees by address. A piece of memory is one heap; a block becomes a region in each heap
+ * that it lies across, all of which are known, since the pool gives memory before blocks lie in it.
+ *
+ * Guarantee: what is announced is in the trees, so nothing is withdrawn that was not announced, and everything is
+ * withdrawn once: regions before their heap, and heaps before their memory. What there is no host memory to remember is not
+ * announced; it is counted. One mutex for an attachment is held through each announcement, so the tool hears of one
+ * attachment in order.
+ *
+ * The rules of the domains that msMemScope knows differ, and are told apart by what the tool does. It writes handles of
+ * regions, or not: then a region is withdrawn by its address. It gives a heap, or NULL: in the domains of `totals` that is
+ * how it always answers, and the size that it is told is then that of all heaps together, told anew whenever they change;
+ * elsewhere it is a refusal.
+ *
+ * Cost: logarithmic in heaps and blocks, and a call of the tool for each heap that a block lies across.
+ */
+#include <weir/mstx.h>
+#include <weir/observer.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../../core/src/internal.h"
+#include "domain_name.h"
+#include "mstx_tool.h"
+#include "range_tree.h"
+
+/* --- domains: of the process --- */
+
+/* What is reserved on one device in a domain whose tool wants totals. */
+struct total {
+    struct total *next;
+    uint32_t device;
+    uint64_t bytes;
+};
+
+/* Never destroyed: a tool that has a domain for one pool of a library gives it once. */
+struct domain {
+    struct domain *next;
+    mstxDomainHandle_t handle;
+    bool deaf;
+    atomic_bool totals; /* a NULL heap is no refusal */
+    struct total *devices;
+    char name[];
+};
+
+static pthread_mutex_t domains_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct domain *domains;
+
+/* A tool without domains has one only, the global one. */
+static struct domain *new_domain(const char *name)
+{
+    const struct weir__mstx_tool *tool = weir__mstx_tool();
+    struct domain *domain = calloc(1, sizeof(*domain) + strlen(name) + 1);
+    if (domain != NULL) {
+        memcpy(domain->name, name, strlen(name) + 1);
+        domain->totals = weir__domain_wants_totals(name);
+        if (name[0] != '\0' && tool->domain_create != NULL) {
+            domain->handle = tool->domain_create(name);
+            domain->deaf = domain->handle == NULL;
+        }
+        domain->next = domains;
+        domains = domain;
+    }
+    return domain;
+}
+
+/* NULL without host memory. */
+static struct total *total_of(struct domain *domain, uint32_t device)
+{
+    struct total *total = domain->devices;
+    while (total != NULL && total->device != device) {
+        total = total->next;
+    }
+    if (total == NULL && (total = calloc(1, sizeof(*total))) != NULL) {
+        total->device = device;
+        total->next = domain->devices;
+        domain->devices = total;
+    }
+    return total;
+}
+
+static bool find_domain(const char *name, uint32_t device, struct domain **found, struct total **total)
+{
+    (void)pthread_mutex_lock(&domains_lock);
+    struct domain *domain = domains;
+    while (domain != NULL && strcmp(domain->name, name) != 0) {
+        domain = domain->next;
+    }
+    domain = domain != NULL ? domain : new_domain(name);
+    *found = domain;
+    *total = domain != NULL ? total_of(domain, device) : NULL;
+    (void)pthread_mutex_unlock(&domains_lock);
+    return *total != NULL;
+}
+
+/* --- attachments --- */
+
+struct heap {
+    struct range range; /* first */
+    mstxMemHeapHandle_t handle;
+    bool refused;
+};
+
+/* A block and its regions, as it takes to withdraw them. */
+struct told_block {
+    struct range range; /* first */
+    size_t count;
+    mstxMemRegionRef_t regions[];
+};
+
+/* `regions` is the sum of the blocks' counts. */
+struct weir_mstx {
+    const struct weir__mstx_tool *tool;
+    struct domain *domain;
+    struct total *total;
+    weir_pool *pool; /* NULL once it is gone */
+    pid_t process;   /* a child after fork tells its copy of the tool nothing */
+    uint32_t device;
+    bool exact_sizes;
+    pthread_mutex_t lock;
+    struct range *heaps;
+    struct range *blocks;
+    weir_mstx_counters counters;
+};
+
+static mstxMemVirtualRangeDesc_t describe(const weir_mstx *mstx, uint64_t start, uint64_t size)
+{
+    return (mstxMemVirtualRangeDesc_t){
+        .deviceId = mstx->device, .ptr = (const void *)(uintptr_t)start, .size = size
+    };
+}
+
+/* --- heaps: the attachment's mutex is held --- */
+
+static mstxMemHeapHandle_t register_heap(const weir_mstx *mstx, uint64_t start, uint64_t size)
+{
+    const mstxMemVirtualRangeDesc_t range = describe(mstx, start, size);
+    const mstxMemHeapDesc_t desc = {
+        .usage = MSTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR,
+        .type = MSTX_MEM_TYPE_VIRTUAL_ADDRESS,
+        .typeSpecificDesc = &range,
+    };
+    return mstx->tool->heap_register(mstx->domain->handle, &desc);
+}
+
+/* The first heap's size is the total as well, so it does not matter which of the two a tool takes it for. */
+static void announce_total(weir_mstx *mstx, struct heap *heap)
+{
+    (void)pthread_mutex_lock(&domains_lock);
+    mstx->total->bytes += heap->range.end - heap->range.start;
+    heap->handle = register_heap(mstx, heap->range.start, mstx->total->bytes);
+    if (heap->handle != NULL) {
+        /* It knows heaps after all. */
+        mstx->total->bytes -= heap->range.end - heap->range.start;
+        mstx->domain->totals = false;
+    }
+    (void)pthread_mutex_unlock(&domains_lock);
+}
+
+static void withdraw_from_total(weir_mstx *mstx, const struct heap *heap)
+{
+    (void)pthread_mutex_lock(&domains_lock);
+    mstx->total->bytes -= heap->range.end - heap->range.start;
+    (void)register_heap(mstx, heap->range.start, mstx->total->bytes);
+    (void)pthread_mutex_unlock(&domains_lock);
+}
+
+static void announce_heap(weir_mstx *mstx, struct heap *heap)
+{
+    if (mstx->domain->totals) {
+        announce_total(mstx, heap);
+    } else {
+        heap->handle = register_heap(mstx, heap->range.start, heap->range.end - heap->range.start);
+        heap->refused = heap->handle == NULL;
+    }
+    mstx->counters.refused += heap->refused;
+    mstx->counters.heaps += !heap->refused;
+}
+
+static void forget_heap(weir_mstx *mstx, struct heap *heap)
+{
+    mstx->counters.heaps -= !heap->refused;
+    weir__range_remove(&mstx->heaps, &heap->range);
+    free(heap);
+}
+
+static void withdraw_heap(weir_mstx *mstx, struct heap *heap)
+{
+    if (heap->handle != NULL) {
+        mstx->tool->heap_unregister(mstx->domain->handle, heap->handle);
+    } else if (!heap->refused) {
+        withdraw_from_total(mstx, heap);
+    }
+    forget_heap(mstx, heap);
+}
+
+static void memory_given(void *ctx, uint64_t address, uint64_t size)
+{
+    weir_mstx *mstx = ctx;
+    struct heap *heap = calloc(1, sizeof(*heap));
+    (void)pthread_mutex_lock(&mstx->lock);
+    if (heap == NULL) {
+        mstx->counters.lost++;
+    } else {
+        heap->range.start = address;
+        heap->range.end = address + size;
+        announce_heap(mstx, heap);
+        weir__range_insert(&mstx->heaps, &heap->range);
+    }
+    (void)pthread_mutex_unlock(&mstx->lock);
+}
+
+/* No block lies in it any more. */
+static void memory_taken(void *ctx, uint64_t address, uint64_t size)
+{
+    weir_mstx *mstx = ctx;
+    (void)size;
+    (void)pthread_mutex_lock(&mstx->lock);
+    struct range *range = weir__range_at(mstx->heaps, address);
+    if (range != NULL) {
+        withdraw_heap(mstx, (struct heap *)range);
+    }
+    (void)pthread_mutex_unlock(&mstx->lock);
+}
+
+/* --- blocks: the attachment's mutex is held --- */
+
+/* The heaps that a block lies across. */
+struct crossing {
+    weir_mstx *mstx;
+    uint64_t start;
+    uint64_t end;
+    uint64_t covered; /* bytes in known heaps */
+    size_t count;     /* of heaps that are announced */
+    bool refused;
+    struct told_block *block; /* filled in the second walk */
+};
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool count_heap(void *ctx, struct range *range)
+{
+    struct crossing *crossing = ctx;
+    const struct heap *heap = (const struct heap *)range;
+    crossing->covered += earlier(range->end, crossing->end) - later(range->start, crossing->start);
+    crossing->count += !heap->refused;
+    crossing->refused |= heap->refused;
+    return true;
+}
+
+static bool register_region(void *ctx, struct range *range)
+{
+    struct crossing *crossing = ctx;
+    weir_mstx *mstx = crossing->mstx;
+    const struct heap *heap = (const struct heap *)range;
+    if (heap->refused) {
+        return true;
+    }
+    const uint64_t start = later(range->start, crossing->start);
+    const mstxMemVirtualRangeDesc_t desc = describe(mstx, start, earlier(range->end, crossing->end) - start);
+    mstxMemRegionHandle_t handle = NULL;
+    const mstxMemRegionsRegisterBatch_t batch = {
+        .heap = heap->handle,
+        .regionType = MSTX_MEM_TYPE_VIRTUAL_ADDRESS,
+        .regionCount = 1,
+        .regionDescArray = &desc,
+        .regionHandleArrayOut = &handle,
+    };
+    mstx->tool->regions_register(mstx->domain->handle, &batch);
+    mstxMemRegionRef_t *ref = &crossing->block->regions[crossing->block->count++];
+    if (handle != NULL) {
+        ref->refType = MSTX_MEM_REGION_REF_TYPE_HANDLE;
+        ref->handle = handle;
+    } else {
+        ref->refType = MSTX_MEM_REGION_REF_TYPE_POINTER;
+        ref->pointer = desc.ptr;
+    }
+    return true;
+}
+
+static void announce_block(weir_mstx *mstx, uint64_t start, uint64_t end)
+{
+    struct crossing crossing = { .mstx = mstx, .start = start, .end = end };
+    (void)weir__range_each(mstx->heaps, start, end, count_heap, &crossing);
+    mstx->counters.refused += crossing.refused;
+    if (crossing.count > 0) {
+        crossing.block = calloc(1, sizeof(*crossing.block) + crossing.count * sizeof(crossing.block->regions[0]));
+    }
+    mstx->counters.lost += crossing.covered < end - start || (crossing.count > 0 && crossing.block == NULL);
+    if (crossing.block == NULL) {
+        return;
+    }
+    (void)weir__range_each(mstx->heaps, start, end, register_region, &crossing);
+    crossing.block->range.start = start;
+    crossing.block->range.end = end;
+    weir__range_insert(&mstx->blocks, &crossing.block->range);
+    mstx->counters.regions += crossing.block->count;
+}
+
+static void forget_block(weir_mstx *mstx, struct told_block *block)
+{
+    mstx->counters.regions -= block->count;
+    weir__range_remove(&mstx->blocks, &block->range);
+    free(block);
+}
+
+static void withdraw_block(weir_mstx *mstx, struct told_block *block)
+{
+    const mstxMemRegionsUnregisterBatch_t batch = { .refCount = block->count, .refArray = block->regions };
+    mstx->tool->regions_unregister(mstx->domain->handle, &batch);
+    forget_block(mstx, block);
+}
+
+static void block_alloc(void *ctx, const weir_observed_block *block)
+{
+    weir_mstx *mstx = ctx;
+    (void)pthread_mutex_lock(&mstx->lock);
+    announce_block(mstx, block->address, block->address + (mstx->exact_sizes ? block->size : block->capacity));
+    (void)pthread_mutex_unlock(&mstx->lock);
+}
+
+static void block_free(void *ctx, const weir_observed_block *block)
+{
+    weir_mstx *mstx = ctx;
+    (void)pthread_mutex_lock(&mstx->lock);
+    struct range *range = weir__range_at(mstx->blocks, block->address);
+    if (range != NULL) {
+        withdraw_block(mstx, (struct told_block *)range);
+    }
+    (void)pthread_mutex_unlock(&mstx->lock);
+}
+
+static void pool_gone(void *ctx)
+{
+    weir_mstx *mstx = ctx;
+    mstx->pool = NULL;
+}
+
+/* --- life --- */
+
+static const weir_observer_ops ops = {
+    .struct_size = sizeof(ops),
+    .memory_given = memory_given,
+    .memory_taken = memory_taken,
+    .block_alloc = block_alloc,
+    .block_free = block_free,
+    .pool_gone = pool_gone,
+};
+
+bool weir_mstx_has_tool(void)
+{
+    const struct weir__mstx_tool *tool = weir__mstx_tool();
+    return tool->heap_register != NULL && tool->heap_unregister != NULL && tool->regions_register != NULL &&
+           tool->regions_unregister != NULL;
+}
+
+static weir_status start(weir_mstx *mstx, const char *name)
+{
+    if (!find_domain(name, mstx->device, &mstx->domain, &mstx->total)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    mstx->counters.deaf = mstx->domain->deaf;
+    if (mstx->domain->deaf) {
+        mstx->pool = NULL;
+        return WEIR_OK;
+    }
+    return weir_pool_observe(mstx->pool, &ops, mstx);
+}
+
+weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, weir_mstx **attachment)
+{
+    weir_mstx_config own = WEIR_MSTX_CONFIG_INIT;
+    weir_status status = config != NULL ? weir__config_adopt(&own, sizeof(own), config) : WEIR_OK;
+    const char *name = own.domain != NULL ? own.domain : "weir";
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (pool == NULL || attachment == NULL || !weir__domain_name_is_good(name)) {
+        return WEIR_ERR_INVALID;
+    }
+    if (!weir_mstx_has_tool()) {
+        *attachment = NULL;
+        return WEIR_OK;
+    }
+    weir_mstx *mstx = calloc(1, sizeof(*mstx));
+    if (mstx == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    mstx->tool = weir__mstx_tool();
+    mstx->pool = pool;
+    mstx->process = getpid();
+    mstx->device = own.device_id;
+    mstx->exact_sizes = own.exact_sizes;
+    (void)pthread_mutex_init(&mstx->lock, NULL);
+    status = start(mstx, name);
+    if (status != WEIR_OK) {
+        (void)pthread_mutex_destroy(&mstx->lock);
+        free(mstx);
+        return status;
+    }
+    *attachment = mstx;
+    return WEIR_OK;
+}
+
+weir_status weir_mstx_detach(weir_mstx *mstx)
+{
+    if (mstx == NULL) {
+        return WEIR_OK;
+    }
+    const bool same_process = mstx->process == getpid();
+    if (mstx->pool != NULL && same_process) {
+        weir_status status = weir_pool_unobserve(mstx->pool, mstx);
+        (void)status; /* it is the pool's observer */
+    }
+    while (mstx->blocks != NULL) {
+        (same_process ? withdraw_block : forget_block)(mstx, (struct told_block *)mstx->blocks);
+    }
+    while (mstx->heaps != NULL) {
+        (same_process ? withdraw_heap : forget_heap)(mstx, (struct heap *)mstx->heaps);
+    }
+    const bool lost = mstx->counters.lost != 0;
+    if (same_process) {
+        (void)pthread_mutex_destroy(&mstx->lock); /* else it may be held, by a thread that is not here */
+    }
+    free(mstx);
+    return lost ? WEIR_ERR_NO_MEMORY : WEIR_OK;
+}
+
+weir_status weir_mstx_stats(weir_mstx *mstx, weir_mstx_counters *counters)
+{
+    weir_mstx_counters own = WEIR_MSTX_COUNTERS_INIT;
+    if (mstx != NULL) {
+        (void)pthread_mutex_lock(&mstx->lock);
+        own = mstx->counters;
+        (void)pthread_mutex_unlock(&mstx->lock);
+    }
+    return weir__config_report(counters, &own, sizeof(own));
+}

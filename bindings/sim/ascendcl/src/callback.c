@@ -1,0 +1,598 @@
+/* callback.c: functions of the user's that a stream calls, on a thread that was subscribed to it or on the runtime's.
+ *
+ * Two families. A report is run by the thread that calls aclrtProcessReport; it blocks its stream or does not. A host
+ * function always blocks; it is run by the thread that calls aclrtProcessHostFunc when one is subscribed to the stream,
+ * else by the runtime's own.
+ *
+ * A blocking one is a task that is held: once its stream has come to it, it goes to whoever runs it, and the stream
+ * goes on when the function has returned. One that does not block is a kernel of no duration, which hands the function
+ * over when virtual time reaches it; a recording in front of it says what it comes after.
+ *
+ * Guarantee: functions of one family start in the order of their launches on the stream. What a function does is after
+ * everything that was before it on its stream, and what follows a blocking one on its stream is after what it did; the
+ * auditor is told so. None is lost silently: when there is nobody left to run it, the stream gets
+ * ACL_ERROR_RT_STREAM_NO_CB_REG.
+ */
+#include "report.h"
+
+#include <stdlib.h>
+
+typedef struct acl__subscription acl__subscription;
+typedef enum callback_family { REPORT, HOST_FUNC } callback_family;
+
+/* WAITING for its stream to come to it; QUEUED with whoever runs it; RUNNING; OVER: it has returned; ORPHANED: its
+ * thread was unsubscribed before. */
+typedef enum stage { WAITING, QUEUED, RUNNING, OVER, ORPHANED } stage;
+
+typedef struct callback {
+    acl__task task; /* first */
+    acl__job job;
+    struct callback *next;      /* of its subscription's */
+    acl__subscription *runs_it; /* while QUEUED: whose list it is in; NULL: the runtime's thread has it */
+    acl__stream *stream;
+    acl__record *before; /* what a non-blocking one comes after */
+    void (*function)(void *data);
+    void *data;
+    uint64_t number; /* in the order of queuing */
+    callback_family family;
+    stage stage;
+    bool blocks;
+    bool dropped; /* its stream has no use for it any more */
+} callback;
+
+/* A thread that runs callbacks of one family. It lives while streams are subscribed to it or callbacks are left. */
+struct acl__subscription {
+    acl__subscription *next;
+    uint64_t thread;
+    callback_family family;
+    int32_t device;
+    uint32_t streams;
+    callback *first;
+    callback **last;
+};
+
+enum { MOST_THREADS = 1024 };
+
+static acl__subscription *subscriptions;
+static uint32_t subscription_count;
+static uint64_t last_number;
+/* Stands in acl__stream.report for the runtime's own thread, once a host function was launched. */
+static acl__subscription by_runtime;
+
+/* --- who runs what --- */
+
+static acl__subscription **slot_of(acl__stream *stream, callback_family family)
+{
+    return family == REPORT ? &stream->report : &stream->host_func;
+}
+
+static acl__subscription *subscription_of(callback_family family, uint64_t thread)
+{
+    acl__subscription *s = subscriptions;
+    while (s != NULL && (s->family != family || s->thread != thread)) {
+        s = s->next;
+    }
+    return s;
+}
+
+static acl__subscription *subscription_new(callback_family family, uint64_t thread)
+{
+    acl__subscription *s = calloc(1, sizeof *s);
+    if (s != NULL) {
+        s->family = family;
+        s->thread = thread;
+        s->last = &s->first;
+        s->next = subscriptions;
+        subscriptions = s;
+        subscription_count++;
+    }
+    return s;
+}
+
+static void subscription_end_if_idle(acl__subscription *s)
+{
+    if (s->streams > 0 || s->first != NULL) {
+        return;
+    }
+    acl__subscription **link = &subscriptions;
+    while (*link != s) {
+        link = &(*link)->next;
+    }
+    *link = s->next;
+    subscription_count--;
+    free(s);
+}
+
+static void callback_free(callback *c)
+{
+    acl__record_release(c->before);
+    free(c);
+}
+
+/* --- queued with a thread --- */
+
+static void give_to(acl__subscription *s, callback *c)
+{
+    c->next = NULL;
+    c->runs_it = s;
+    c->stage = QUEUED;
+    c->number = ++last_number;
+    *s->last = c;
+    s->last = &c->next;
+}
+
+static void take_from_queue(callback *c)
+{
+    acl__subscription *s = c->runs_it;
+    callback **link = &s->first;
+    while (*link != c) {
+        link = &(*link)->next;
+    }
+    *link = c->next;
+    if (s->last == &c->next) {
+        s->last = link;
+    }
+    c->runs_it = NULL;
+}
+
+/* The stream's error, and no thread's: whoever finds out has only happened to call. */
+static aclError nobody_runs_it(void)
+{
+    acl__report_warning("a stream came to a callback whose thread had been unsubscribed: it was not run");
+    return ACL_ERROR_RT_STREAM_NO_CB_REG;
+}
+
+/* It has returned, or is not to be run. The lock is held. */
+static void over(callback *c)
+{
+    if (c->blocks && !c->dropped) {
+        c->stage = OVER; /* its task's turn */
+    } else {
+        callback_free(c);
+    }
+}
+
+/* The auditor learns what the function comes after. */
+static void host_sees(callback *c)
+{
+    bool complete = false;
+    if (c->before == NULL) {
+        acl__host_saw(c->stream);
+    } else if (c->before->submitted) {
+        (void)weir_device_event_query(acl__rt.memory, c->before->sim, &complete);
+    }
+}
+
+/* Lets go of the lock while the function runs. */
+static void run(callback *c)
+{
+    c->stage = RUNNING;
+    host_sees(c);
+    acl__unlock();
+    c->function(c->data);
+    acl__lock();
+    over(c);
+}
+
+/* --- on the runtime's thread --- */
+
+static callback *callback_of_job(acl__job *job)
+{
+    return (callback *)(void *)((char *)job - offsetof(callback, job));
+}
+
+static void job_run(acl__job *job)
+{
+    callback *c = callback_of_job(job);
+    acl__lock();
+    const bool dropped = c->dropped;
+    if (!dropped) {
+        c->stage = RUNNING;
+        host_sees(c);
+    }
+    acl__unlock();
+    if (!dropped) {
+        c->function(c->data);
+    }
+}
+
+static void job_done(acl__job *job)
+{
+    over(callback_of_job(job));
+}
+
+/* --- tasks --- */
+
+/* The stream has come to it. */
+static aclError hand_over(callback *c)
+{
+    acl__subscription *s = *slot_of(c->stream, c->family);
+    if (s != NULL && s != &by_runtime) {
+        give_to(s, c);
+        return ACL_SUCCESS;
+    }
+    if (c->family == REPORT) {
+        return nobody_runs_it();
+    }
+    c->job = (acl__job){.run = job_run, .done = job_done};
+    const aclError error = acl__engine_post(&c->job);
+    if (error == ACL_SUCCESS) {
+        c->runs_it = NULL;
+        c->stage = QUEUED;
+    }
+    return error;
+}
+
+static aclError blocking_submit(acl__stream *stream, acl__task *task)
+{
+    callback *c = (callback *)(void *)task;
+    c->stream = stream;
+    switch (c->stage) {
+    case WAITING: {
+        if (!acl__has_arrived(stream)) {
+            return ACL__HELD;
+        }
+        const aclError error = hand_over(c);
+        return error == ACL_SUCCESS ? ACL__HELD : error;
+    }
+    case OVER:
+        return ACL_SUCCESS;
+    case ORPHANED:
+        return nobody_runs_it();
+    default:
+        return ACL__HELD;
+    }
+}
+
+static void blocking_end(acl__task *task)
+{
+    callback *c = (callback *)(void *)task;
+    if (c->stage == QUEUED && c->runs_it != NULL) {
+        acl__subscription *s = c->runs_it;
+        take_from_queue(c);
+        subscription_end_if_idle(s);
+        callback_free(c);
+    } else if (c->stage == QUEUED || c->stage == RUNNING) {
+        c->dropped = true; /* whoever has it frees it */
+    } else {
+        callback_free(c);
+    }
+}
+
+static acl__task *blocking_clone(const acl__task *task)
+{
+    const callback *c = (const callback *)(const void *)task;
+    callback *clone = calloc(1, sizeof *clone);
+    if (clone == NULL) {
+        return NULL;
+    }
+    clone->task.ops = c->task.ops;
+    clone->function = c->function;
+    clone->data = c->data;
+    clone->family = c->family;
+    clone->blocks = true;
+    return &clone->task;
+}
+
+static const acl__task_ops blocking_ops = {.submit = blocking_submit, .end = blocking_end, .clone = blocking_clone};
+
+/* Virtual time has come to a callback that does not block. */
+static aclError reached(void *ctx)
+{
+    return hand_over(ctx);
+}
+
+static void reached_end(void *ctx)
+{
+    callback *c = ctx;
+    if (c->stage == WAITING) {
+        callback_free(c);
+    }
+}
+
+static aclError queue_blocking(acl__stream *stream, callback *c)
+{
+    c->task.ops = &blocking_ops;
+    return acl__queue(stream, &c->task);
+}
+
+static aclError queue_non_blocking(acl__stream *stream, callback *c)
+{
+    aclError error = ACL_SUCCESS;
+    c->before = acl__record_queue(stream, &error);
+    if (error != ACL_SUCCESS) {
+        callback_free(c);
+        return error;
+    }
+    const acl__kernel kernel = {.tag = "callback", .compute = reached, .end = reached_end, .ctx = c};
+    return acl__launch(stream, &kernel);
+}
+
+static aclError launch(acl__stream *stream, callback_family family, void (*function)(void *), void *data, bool blocks)
+{
+    callback *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a callback");
+    }
+    c->stream = stream;
+    c->function = function;
+    c->data = data;
+    c->family = family;
+    c->blocks = blocks;
+    return blocks ? queue_blocking(stream, c) : queue_non_blocking(stream, c);
+}
+
+/* --- subscribing --- */
+
+static aclError subscribe_locked(callback_family family, uint64_t thread, aclrtStream handle)
+{
+    acl__stream *stream = NULL;
+    const aclError error = acl__stream_of(handle, &stream);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    acl__subscription **slot = slot_of(stream, family);
+    if (*slot != NULL) {
+        return acl__fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d has a thread that runs its callbacks already",
+                         stream->id);
+    }
+    acl__subscription *s = subscription_of(family, thread);
+    if (s != NULL && s->streams > 0 && s->device != stream->context->device) {
+        return acl__fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "the thread runs callbacks of device %d already", s->device);
+    }
+    if (s == NULL && subscription_count >= MOST_THREADS) {
+        return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "%d threads run callbacks already, and no more can",
+                         (int)MOST_THREADS);
+    }
+    if (s == NULL && (s = subscription_new(family, thread)) == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a subscription");
+    }
+    s->device = stream->context->device;
+    s->streams++;
+    *slot = s;
+    return ACL_SUCCESS;
+}
+
+/* What blocks the stream would block it for ever now; what does not is still the thread's, if it asks. */
+static void leave(acl__stream *stream, acl__subscription **slot)
+{
+    acl__subscription *s = *slot;
+    *slot = NULL;
+    s->streams--;
+    for (callback *c = s->first; c != NULL;) {
+        callback *next = c->next;
+        if (c->stream == stream && c->blocks) {
+            take_from_queue(c);
+            c->stage = c->family == REPORT ? ORPHANED : WAITING; /* for the runtime's thread */
+        }
+        c = next;
+    }
+    subscription_end_if_idle(s);
+}
+
+static aclError unsubscribe_locked(callback_family family, uint64_t thread, aclrtStream handle)
+{
+    acl__stream *stream = NULL;
+    const aclError error = acl__stream_of(handle, &stream);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    acl__subscription **slot = slot_of(stream, family);
+    if (*slot == NULL || *slot == &by_runtime) {
+        return acl__fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "no thread is subscribed to stream %d", stream->id);
+    }
+    if ((*slot)->thread != thread) {
+        return acl__fail(family == REPORT ? ACL_ERROR_RT_THREAD_SUBSCRIBE : ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                         "another thread is subscribed to stream %d", stream->id);
+    }
+    leave(stream, slot);
+    return ACL_SUCCESS;
+}
+
+void acl__callback_stream_ends(acl__stream *stream)
+{
+    for (callback_family family = REPORT; family <= HOST_FUNC; family++) {
+        acl__subscription **slot = slot_of(stream, family);
+        if (*slot != NULL && *slot != &by_runtime) {
+            leave(stream, slot);
+        }
+        *slot = NULL;
+    }
+    for (acl__subscription *s = subscriptions; s != NULL;) {
+        acl__subscription *next = s->next;
+        for (callback *c = s->first; c != NULL;) {
+            callback *after = c->next;
+            if (c->stream == stream) { /* left by the loop above: none that blocks */
+                take_from_queue(c);
+                callback_free(c);
+            }
+            c = after;
+        }
+        subscription_end_if_idle(s);
+        s = next;
+    }
+}
+
+/* --- processing --- */
+
+static uint64_t this_thread(void)
+{
+    return (uint64_t)pthread_self();
+}
+
+/* Waits until there is something to run. NULL: the thread is not subscribed, or not any more. */
+static acl__subscription *await(callback_family family, const acl__deadline *deadline)
+{
+    acl__subscription *s = subscription_of(family, this_thread());
+    bool waits = true;
+    while (s != NULL && s->first == NULL && waits) {
+        waits = acl__wait_step(0, deadline);
+        s = subscription_of(family, this_thread()); /* others had the lock */
+    }
+    return s;
+}
+
+/* Runs what is queued by now, in order. */
+static void run_queued(callback_family family, acl__subscription *s)
+{
+    const uint64_t last = last_number;
+    while (s != NULL && s->first != NULL && s->first->number <= last) {
+        callback *c = s->first;
+        take_from_queue(c);
+        run(c);
+        s = subscription_of(family, this_thread());
+    }
+    if (s != NULL) {
+        subscription_end_if_idle(s);
+    }
+}
+
+static aclError process(callback_family family, int32_t timeout, const char *name)
+{
+    aclError error = ACL_SUCCESS;
+    acl__lock();
+    const acl__deadline deadline = acl__deadline_in(timeout);
+    acl__subscription *s = await(family, &deadline);
+    if (s == NULL) {
+        error = acl__fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "%s: this thread is not subscribed to a stream", name);
+    } else if (s->first == NULL) {
+        error = acl__fail(ACL_ERROR_RT_REPORT_TIMEOUT, "%s: nothing came within %d ms", name, timeout);
+    } else {
+        run_queued(family, s);
+    }
+    acl__unlock();
+    return error;
+}
+
+/* --- public --- */
+
+ACL_EXPORT aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
+{
+    ACL_ENTER(aclrtSubscribeReport);
+    acl__lock();
+    const aclError error = subscribe_locked(REPORT, threadId, stream);
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
+{
+    ACL_ENTER(aclrtUnSubscribeReport);
+    acl__lock();
+    const aclError error = unsubscribe_locked(REPORT, threadId, stream);
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtProcessReport(int32_t timeout)
+{
+    ACL_ENTER(aclrtProcessReport);
+    if (timeout < -1 || timeout == 0) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtProcessReport: %d ms is no timeout", timeout);
+    }
+    return process(REPORT, timeout, "aclrtProcessReport");
+}
+
+static aclError launch_report(aclrtStream handle, aclrtCallback fn, void *data, bool blocks)
+{
+    acl__stream *stream = NULL;
+    const aclError error = acl__stream_of(handle, &stream);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    if (fn == NULL) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtLaunchCallback: fn is NULL");
+    }
+    if (stream->report == &by_runtime) {
+        return acl__fail(ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                         "aclrtLaunchCallback: stream %d has host functions of aclrtLaunchHostFunc; the two do not mix",
+                         stream->id);
+    }
+    if (stream->report == NULL) {
+        return acl__fail(ACL_ERROR_RT_STREAM_NO_CB_REG, "aclrtLaunchCallback: no thread is subscribed to stream %d",
+                         stream->id);
+    }
+    return launch(stream, REPORT, fn, data, blocks);
+}
+
+ACL_EXPORT aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType,
+                                        aclrtStream stream)
+{
+    ACL_ENTER(aclrtLaunchCallback);
+    if (blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtLaunchCallback: %d is no block type", (int)blockType);
+    }
+    acl__lock();
+    const aclError error = launch_report(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);
+    acl__unlock();
+    return error;
+}
+
+static aclError launch_host_func(aclrtStream handle, aclrtHostFunc fn, void *data)
+{
+    acl__stream *stream = NULL;
+    aclError error = acl__stream_of(handle, &stream);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    if (stream->host_func == NULL) { /* the runtime's thread runs it */
+        if (stream->report != NULL && stream->report != &by_runtime) {
+            return acl__fail(
+                ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                "aclrtLaunchHostFunc: a thread of aclrtSubscribeReport is subscribed to stream %d; the two "
+                "do not mix",
+                stream->id);
+        }
+        error = acl__engine_need();
+        if (error != ACL_SUCCESS) {
+            return error;
+        }
+        stream->report = &by_runtime;
+    }
+    return launch(stream, HOST_FUNC, fn, data, true);
+}
+
+ACL_EXPORT aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
+{
+    ACL_ENTER(aclrtLaunchHostFunc);
+    if (fn == NULL) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtLaunchHostFunc: fn is NULL");
+    }
+    acl__lock();
+    const aclError error = launch_host_func(stream, fn, args);
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
+{
+    ACL_ENTER(aclrtSubscribeHostFunc);
+    if (exeStream == NULL) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSubscribeHostFunc: the default stream cannot be subscribed");
+    }
+    acl__lock();
+    const aclError error = subscribe_locked(HOST_FUNC, hostFuncThreadId, exeStream);
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
+{
+    ACL_ENTER(aclrtUnSubscribeHostFunc);
+    if (exeStream == NULL) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtUnSubscribeHostFunc: stream is NULL");
+    }
+    acl__lock();
+    const aclError error = unsubscribe_locked(HOST_FUNC, hostFuncThreadId, exeStream);
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtProcessHostFunc(int32_t timeout)
+{
+    ACL_ENTER(aclrtProcessHostFunc);
+    if (timeout < -1 || timeout == 0) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtProcessHostFunc: %d ms is no timeout", timeout);
+    }
+    return process(HOST_FUNC, timeout, "aclrtProcessHostFunc");
+}

@@ -1,0 +1,546 @@
+/* consumer.c: the contract with a registered allocator, seen from the side that calls it.
+ *
+ * For each stream that executes something there is at most one wrapper of the allocator registered for it: the five
+ * words, and a mutex under which the stream's callbacks are made. Two streams have two wrappers, also over the same
+ * allocator object, whose callbacks then run concurrently. A wrapper goes when the registration it was made from is
+ * found changed or gone, or when the stream is destroyed; who executes meanwhile keeps it until he is done.
+ *
+ * Of one piece: alloc, and at once the address, once; then free, once. A NULL from alloc makes the consumer synchronise
+ * the stream, give back what it keeps, and ask once more. The block means nothing here. The auditor hears of a piece
+ * behind alloc and before free.
+ *
+ * With span_cache, models keep pieces that nobody needs any more for later requests of the same stream, as the vendor's
+ * engine does: the allocator then sees few requests, and its blocks come back when it has nothing left, when a model is
+ * unloaded, when its registration ends or its stream does.
+ *
+ * Locks: the table's, then the runtime's. A wrapper's mutex is taken with neither held, for the callbacks take both.
+ */
+#include "consumer.h"
+
+#include "report.h"
+
+#include <stdlib.h>
+
+/* A piece that is kept. */
+typedef struct span {
+    struct span *next;
+    acl__piece piece;
+} span;
+
+struct acl__wrapper {
+    acl__allocator allocator;
+    acl__stream *stream;
+    int32_t stream_id;
+    pthread_mutex_t mutex; /* of the callbacks and the spans */
+    span *spans;
+    uint32_t references; /* the table's, and one for each execution; under the table's lock */
+    uint32_t executing;
+};
+
+/* What is kept for a stream. */
+typedef struct entry {
+    struct entry *next;
+    acl__stream *stream;
+    bool
+        pinned; /* an operator ran before there was a registration: the runtime's memory for good */
+    acl__wrapper *wrapper;
+} entry;
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static entry *entries;
+
+/* --- wrappers --- */
+
+static aclError lock_stream(const acl__stream *stream, int32_t id)
+{
+    acl__lock();
+    if (stream->live && stream->id == id) {
+        return ACL_SUCCESS;
+    }
+    acl__unlock();
+    return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT,
+                     "stream %d was destroyed while something executed on it", id);
+}
+
+/* A callback in C++ may throw, and what it throws is the caller's affair: the mutex must not stay locked on its way. */
+static void unlock(pthread_mutex_t *const *mutex)
+{
+    (void)pthread_mutex_unlock(*mutex);
+}
+#define HOLD(wrapper)                                                                              \
+    (void)pthread_mutex_lock(&(wrapper)->mutex);                                                   \
+    pthread_mutex_t *const held_ __attribute__((cleanup(unlock), unused)) = &(wrapper)->mutex
+
+static void hand_back(acl__wrapper *wrapper, aclrtAllocatorBlock block)
+{
+    HOLD(wrapper);
+    wrapper->allocator.free(wrapper->allocator.object, block);
+}
+
+/* The auditor hears of it first. */
+static void give_back(acl__wrapper *wrapper, acl__piece *piece, const char *tag)
+{
+    if (lock_stream(wrapper->stream, wrapper->stream_id) == ACL_SUCCESS) {
+        acl__announce_free(piece->address, wrapper->stream, tag);
+        acl__unlock();
+    }
+    piece->address = NULL;
+    hand_back(wrapper, piece->block);
+}
+
+static span *take_span(acl__wrapper *wrapper)
+{
+    (void)pthread_mutex_lock(&wrapper->mutex);
+    span *taken = wrapper->spans;
+    if (taken != NULL) {
+        wrapper->spans = taken->next;
+    }
+    (void)pthread_mutex_unlock(&wrapper->mutex);
+    return taken;
+}
+
+/* Gives back all that is kept. */
+static void recycle(acl__wrapper *wrapper)
+{
+    for (span *s = take_span(wrapper); s != NULL; s = take_span(wrapper)) {
+        acl__piece piece = s->piece;
+        free(s);
+        give_back(wrapper, &piece, "recycled");
+    }
+}
+
+/* Lets go of a reference that was taken under the table's lock, which is not held now. NULL is allowed. */
+static void wrapper_release(acl__wrapper *wrapper)
+{
+    if (wrapper == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&table_lock);
+    const bool last = --wrapper->references == 0;
+    (void)pthread_mutex_unlock(&table_lock);
+    if (last) {
+        recycle(wrapper);
+        (void)pthread_mutex_destroy(&wrapper->mutex);
+        free(wrapper);
+    }
+}
+
+static acl__wrapper *wrapper_create(const acl__allocator *allocator, acl__stream *stream)
+{
+    acl__wrapper *wrapper = calloc(1, sizeof *wrapper);
+    if (wrapper != NULL && pthread_mutex_init(&wrapper->mutex, NULL) != 0) {
+        free(wrapper);
+        wrapper = NULL;
+    }
+    if (wrapper != NULL) {
+        wrapper->allocator = *allocator;
+        wrapper->stream = stream;
+        wrapper->stream_id = stream->id;
+        wrapper->references = 1;
+    }
+    return wrapper;
+}
+
+static bool same_allocator(const acl__allocator *a, const acl__allocator *b)
+{
+    return a->object == b->object && a->alloc == b->alloc && a->free == b->free &&
+           a->advise == b->advise && a->address == b->address;
+}
+
+/* --- the table --- */
+
+static entry **link_of(const acl__stream *stream)
+{
+    entry **link = &entries;
+    while (*link != NULL && (*link)->stream != stream) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static entry *entry_of(acl__stream *stream)
+{
+    entry **link = link_of(stream);
+    if (*link == NULL) {
+        *link = calloc(1, sizeof **link);
+        if (*link != NULL) {
+            (*link)->stream = stream;
+        }
+    }
+    return *link;
+}
+
+/* Makes the entry's wrapper that of the registration as it is now; *old is the one that it was, to be released. */
+static aclError refresh(entry *e, acl__wrapper **old)
+{
+    acl__allocator now;
+    const bool registered = acl__allocator_of(e->stream, &now);
+    if (e->wrapper != NULL && registered && same_allocator(&e->wrapper->allocator, &now)) {
+        return ACL_SUCCESS;
+    }
+    *old = e->wrapper;
+    e->wrapper = registered ? wrapper_create(&now, e->stream) : NULL;
+    return registered && e->wrapper == NULL ? ACL_ERROR_BAD_ALLOC : ACL_SUCCESS;
+}
+
+static aclError choose(acl__supply *supply, acl__executor executor, acl__wrapper **old)
+{
+    entry *e = entry_of(supply->stream);
+    if (e == NULL) {
+        return ACL_ERROR_BAD_ALLOC;
+    }
+    const aclError error = e->pinned ? ACL_SUCCESS : refresh(e, old);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    if (e->wrapper == NULL) {
+        e->pinned = e->pinned || (executor == ACL__OPERATOR && acl__rt.config.pin_default);
+        return ACL_SUCCESS;
+    }
+    supply->wrapper = e->wrapper;
+    supply->wrapper->references++;
+    return ACL_SUCCESS;
+}
+
+static bool has_unfinished(const acl__stream *stream)
+{
+    return stream->live &&
+           (stream->held_first != NULL ||
+            weir_sim_stream_tail(acl__rt.sim, stream->sim) > weir_sim_now(acl__rt.sim));
+}
+
+/* The vendor wants one stream to be synchronised before another one uses the same allocator object. */
+static void watch_sharing(const acl__supply *supply)
+{
+    bool overlaps = false;
+    for (const entry *e = entries; e != NULL && !overlaps; e = e->next) {
+        if (e->stream != supply->stream && e->wrapper != NULL &&
+            e->wrapper->allocator.object == supply->wrapper->allocator.object) {
+            overlaps = e->wrapper->executing > 0 || has_unfinished(e->stream);
+        }
+    }
+    if (overlaps) {
+        acl__report_warning(
+            "one allocator object was asked for memory for two streams whose work overlaps");
+    }
+}
+
+void acl__op_stream_ends(aclrtStream handle)
+{
+    acl__wrapper *wrapper = NULL;
+    (void)pthread_mutex_lock(&table_lock);
+    entry **link = link_of(handle);
+    entry *gone = *link;
+    if (gone != NULL) {
+        *link = gone->next;
+        wrapper = gone->wrapper;
+        free(gone);
+    }
+    (void)pthread_mutex_unlock(&table_lock);
+    if (wrapper != NULL) {
+        recycle(wrapper); /* now, also when an execution still holds it */
+        wrapper_release(wrapper);
+    }
+}
+
+void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *next)
+{
+    acl__wrapper *wrapper = NULL;
+    (void)pthread_mutex_lock(&table_lock);
+    const entry *e = *link_of(stream);
+    if (e != NULL && e->wrapper != NULL &&
+        (next == NULL || !same_allocator(&e->wrapper->allocator, next))) {
+        wrapper = e->wrapper;
+        wrapper->references++;
+        acl__lock();
+        if (wrapper->executing > 0 || has_unfinished(e->stream)) {
+            acl__report_warning(
+                "an allocator was unregistered or replaced while its stream had unfinished work");
+        }
+        acl__unlock();
+    }
+    (void)pthread_mutex_unlock(&table_lock);
+    if (wrapper != NULL) {
+        recycle(wrapper);
+        wrapper_release(wrapper);
+    }
+}
+
+/* The next one after `last`, referenced; NULL at the end. */
+static acl__wrapper *next_with_spans(const acl__wrapper *last)
+{
+    acl__wrapper *found = NULL;
+    (void)pthread_mutex_lock(&table_lock);
+    bool behind = last == NULL;
+    for (const entry *e = entries; e != NULL && found == NULL; e = e->next) {
+        if (behind && e->wrapper != NULL) {
+            found = e->wrapper;
+            found->references++;
+        }
+        behind = behind || e->wrapper == last;
+    }
+    (void)pthread_mutex_unlock(&table_lock);
+    return found;
+}
+
+void acl__consumer_model_ends(void)
+{
+    for (acl__wrapper *w = next_with_spans(NULL); w != NULL;) {
+        recycle(w);
+        acl__wrapper *next = next_with_spans(w);
+        wrapper_release(w);
+        w = next;
+    }
+}
+
+/* --- supplies --- */
+
+aclError acl__supply_lock(const acl__supply *supply)
+{
+    return lock_stream(supply->stream, supply->stream_id);
+}
+
+static uint64_t page_of(acl__executor executor)
+{
+    const uint64_t page = acl__rt.config.model_page_bytes;
+    return executor == ACL__OPERATOR || page == 0 ? 1 : page;
+}
+
+aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executor executor)
+{
+    *supply = (acl__supply){.page_bytes = page_of(executor),
+                            .keeps = executor == ACL__MODEL && acl__rt.config.span_cache};
+    acl__lock();
+    aclError error = acl__stream_of(stream, &supply->stream);
+    if (error == ACL_SUCCESS) {
+        supply->stream_id = supply->stream->id;
+    }
+    acl__unlock();
+    if (error != ACL_SUCCESS || executor == ACL__MODEL_ONLY) {
+        return error;
+    }
+    acl__wrapper *old = NULL;
+    (void)pthread_mutex_lock(&table_lock);
+    error = choose(supply, executor, &old);
+    if (supply->wrapper != NULL) {
+        acl__lock();
+        watch_sharing(supply);
+        acl__unlock();
+        supply->wrapper->executing++;
+    }
+    (void)pthread_mutex_unlock(&table_lock);
+    wrapper_release(old);
+    return error == ACL_SUCCESS
+               ? error
+               : acl__fail(error, "no host memory for the wrapper of an allocator");
+}
+
+void acl__supply_end(acl__supply *supply)
+{
+    if (supply->wrapper == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&table_lock);
+    supply->wrapper->executing--;
+    (void)pthread_mutex_unlock(&table_lock);
+    wrapper_release(supply->wrapper);
+    supply->wrapper = NULL;
+}
+
+aclError acl__supply_launch(const acl__supply *supply, const acl__kernel *kernel)
+{
+    aclError error = acl__supply_lock(supply);
+    if (error != ACL_SUCCESS) {
+        if (kernel->end != NULL) {
+            kernel->end(kernel->ctx);
+        }
+        return error;
+    }
+    error = acl__launch(supply->stream, kernel);
+    acl__unlock();
+    return error;
+}
+
+static aclError wait(const acl__supply *supply)
+{
+    aclError error = acl__supply_lock(supply);
+    if (error == ACL_SUCCESS) {
+        error = acl__stream_wait(supply->stream, -1);
+        acl__unlock();
+    }
+    return error;
+}
+
+/* --- pieces of a registered allocator --- */
+
+/* One request to the callbacks; the address follows the block at once. */
+static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *piece)
+{
+    const acl__allocator *a = &wrapper->allocator;
+    HOLD(wrapper);
+    piece->block = hint != NULL && a->advise != NULL ? a->advise(a->object, bytes, hint)
+                                                     : a->alloc(a->object, bytes);
+    if (piece->block != NULL) {
+        piece->address = a->address(piece->block);
+    }
+    return piece->block != NULL;
+}
+
+/* The smallest span that serves, if it is no more than twice as large. */
+static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
+{
+    (void)pthread_mutex_lock(&wrapper->mutex);
+    span **best = NULL;
+    for (span **link = &wrapper->spans; *link != NULL; link = &(*link)->next) {
+        const uint64_t has = (*link)->piece.bytes;
+        if (has >= bytes && has / 2 <= bytes && (best == NULL || has < (*best)->piece.bytes)) {
+            best = link;
+        }
+    }
+    span *taken = best != NULL ? *best : NULL;
+    if (taken != NULL) {
+        *best = taken->next;
+        *piece = taken->piece;
+    }
+    (void)pthread_mutex_unlock(&wrapper->mutex);
+    free(taken);
+    return taken != NULL;
+}
+
+/* false: it cannot be kept. */
+static bool keep(const acl__supply *supply, acl__piece *piece)
+{
+    span *kept = supply->keeps ? malloc(sizeof *kept) : NULL;
+    if (kept == NULL) {
+        return false;
+    }
+    kept->piece = *piece;
+    piece->address = NULL;
+    (void)pthread_mutex_lock(&supply->wrapper->mutex);
+    kept->next = supply->wrapper->spans;
+    supply->wrapper->spans = kept;
+    (void)pthread_mutex_unlock(&supply->wrapper->mutex);
+    return true;
+}
+
+static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
+                                acl__piece *piece)
+{
+    acl__piece taken = {NULL, NULL, bytes};
+    if (supply->keeps && hint == NULL && reuse(supply->wrapper, bytes, piece)) {
+        return ACL_SUCCESS;
+    }
+    if (!ask(supply->wrapper, bytes, hint, &taken)) {
+        const aclError waited = wait(supply);
+        if (waited != ACL_SUCCESS) {
+            return waited;
+        }
+        recycle(supply->wrapper);
+        if (!ask(supply->wrapper, bytes, hint, &taken)) {
+            return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                             "out of memory: the registered allocator has no %llu bytes for "
+                             "\"%s\", also after the stream "
+                             "was synchronised",
+                             (unsigned long long)bytes, tag);
+        }
+    }
+    if (taken.address == NULL) {
+        hand_back(supply->wrapper, taken.block);
+        return acl__fail(
+            ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED,
+            "the registered allocator gave a block of %llu bytes for \"%s\" without an address",
+            (unsigned long long)bytes, tag);
+    }
+    *piece = taken;
+    aclError error = acl__supply_lock(supply);
+    if (error == ACL_SUCCESS) {
+        acl__announce_alloc(piece->address, bytes, supply->stream, tag);
+        acl__unlock();
+    } else {
+        hand_back(supply->wrapper, piece->block);
+        piece->address = NULL;
+    }
+    return error;
+}
+
+/* --- pieces of the runtime's own memory --- */
+
+static aclError take_own(acl__supply *supply, uint64_t bytes, acl__piece *piece)
+{
+    aclError error = acl__supply_lock(supply);
+    if (error == ACL_SUCCESS) {
+        error = acl__malloc(supply->stream->context->device, bytes, ACL_MEM_MALLOC_HUGE_FIRST,
+                            &piece->address);
+        acl__unlock();
+        piece->bytes = bytes;
+    }
+    return error;
+}
+
+/* Work that is queued may still touch it, and nobody but the host can wait for that. */
+static aclError give_own(acl__supply *supply, acl__piece *piece)
+{
+    const aclError waited = wait(supply);
+    acl__lock();
+    const aclError freed = acl__free(piece->address);
+    acl__unlock();
+    piece->address = NULL;
+    return waited != ACL_SUCCESS ? waited : freed;
+}
+
+/* --- both --- */
+
+/* What executions hold, whoever gave it: how good an allocator packs is seen against the most of it. */
+static _Atomic uint64_t held_bytes;
+static _Atomic uint64_t peak_bytes;
+
+static void count_taken(uint64_t bytes)
+{
+    const uint64_t held = atomic_fetch_add(&held_bytes, bytes) + bytes;
+    uint64_t peak = atomic_load(&peak_bytes);
+    while (held > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, held)) {
+    }
+}
+
+uint64_t acl__consumer_peak_bytes(void)
+{
+    return atomic_load(&peak_bytes);
+}
+
+aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
+                          acl__piece *piece)
+{
+    piece->address = NULL;
+    const uint64_t page = supply->page_bytes;
+    if (bytes > UINT64_MAX / 2) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%llu bytes for \"%s\" cannot be had",
+                         (unsigned long long)bytes, tag);
+    }
+    const uint64_t rounded = (bytes + page - 1) / page * page;
+    const aclError error = supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)
+                                                   : take_own(supply, rounded, piece);
+    if (error == ACL_SUCCESS) {
+        count_taken(piece->bytes); /* a span that was kept may be larger */
+    }
+    return error;
+}
+
+aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *tag)
+{
+    if (piece->address == NULL) {
+        return ACL_SUCCESS;
+    }
+    (void)atomic_fetch_sub(&held_bytes, piece->bytes);
+    if (supply->wrapper == NULL) {
+        return give_own(supply, piece);
+    }
+    if (!keep(supply, piece)) {
+        give_back(supply->wrapper, piece, tag);
+    }
+    return ACL_SUCCESS;
+}
+
+bool acl__is_device_memory(const void *address, uint64_t bytes)
+{
+    return weir_sim_bytes(acl__rt.sim, (uint64_t)(uintptr_t)address, bytes) != NULL;
+}

@@ -1,0 +1,375 @@
+/* copy.c: copies and sets.
+ *
+ * Where each side lies is told by its address, whatever the kind says, as the vendor's synchronous copy does. What the
+ * host waits for runs on the simulator's own default stream, which nobody else queues on: a synchronous copy is ordered
+ * after what the host has seen complete and after nothing else.
+ */
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum side { DEVICE_SIDE, PINNED_SIDE, PAGEABLE_SIDE } side;
+
+static uint64_t address_of(const void *pointer)
+{
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+static side side_of(const void *pointer, uint64_t size)
+{
+    /* Reserved addresses are the device's, also where nothing is mapped. */
+    if (acl__range_at(&acl__rt.device_memory, pointer) != NULL || acl__virtual_is_reserved(pointer)) {
+        return DEVICE_SIDE;
+    }
+    return acl__is_pinned(pointer, size) ? PINNED_SIDE : PAGEABLE_SIDE;
+}
+
+/* Whether a side is there to its end; the host's is taken on trust, as the vendor does. */
+static bool is_there(const void *pointer, uint64_t size, side where)
+{
+    return where != DEVICE_SIDE || weir_sim_bytes(acl__rt.sim, address_of(pointer), size) != NULL;
+}
+
+static aclError not_there(const char *name, const void *pointer, uint64_t size)
+{
+    return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %llu bytes from %p are not all device memory", name,
+                     (unsigned long long)size, pointer);
+}
+
+/* --- on a stream --- */
+
+typedef struct copy_task {
+    acl__task task; /* first */
+    void *to;
+    const void *from; /* NULL: a set */
+    uint64_t size;
+    side to_side;
+    side from_side;
+    uint8_t value;
+    const char *name; /* a constant */
+} copy_task;
+
+static weir_status give(weir_sim_stream *stream, const copy_task *c)
+{
+    if (c->from == NULL) {
+        return weir_sim_fill(acl__rt.sim, stream, address_of(c->to), c->size, c->value, c->name);
+    }
+    if (c->to_side == DEVICE_SIDE && c->from_side == DEVICE_SIDE) {
+        return weir_sim_copy(acl__rt.sim, stream, address_of(c->to), address_of(c->from), c->size, c->name);
+    }
+    return c->to_side == DEVICE_SIDE
+               ? weir_sim_copy_from_host(acl__rt.sim, stream, address_of(c->to), c->from, c->size, c->name)
+               : weir_sim_copy_to_host(acl__rt.sim, stream, c->to, address_of(c->from), c->size, c->name);
+}
+
+static aclError submit(acl__stream *stream, acl__task *task)
+{
+    const copy_task *c = (copy_task *)(void *)task;
+    return acl__status(give(stream->sim, c), c->name);
+}
+
+static void end(acl__task *task)
+{
+    free(task);
+}
+
+static acl__task *clone(const acl__task *task)
+{
+    copy_task *c = malloc(sizeof *c);
+    if (c != NULL) {
+        *c = *(const copy_task *)(const void *)task;
+    }
+    return c != NULL ? &c->task : NULL;
+}
+
+static const acl__task_ops ops = {.submit = submit, .end = end, .clone = clone};
+
+static aclError queue(acl__stream *stream, const copy_task *what)
+{
+    copy_task *task = malloc(sizeof *task);
+    if (task == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory for a task", what->name);
+    }
+    *task = *what;
+    task->task.ops = &ops;
+    return acl__queue(stream, &task->task);
+}
+
+/* --- at once --- */
+
+static aclError run(const copy_task *c)
+{
+    weir_sim_stream *own = weir_sim_default_stream(acl__rt.sim);
+    const weir_status status = give(own, c);
+    return acl__status(status == WEIR_OK ? weir_device_stream_sync(acl__rt.memory, own) : status, c->name);
+}
+
+aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *name)
+{
+    const copy_task c = {.to = to, .from = from, .size = size, .to_side = side_of(to, size),
+                         .from_side = side_of(from, size), .name = name};
+    if (size == 0 || to == from) {
+        return ACL_SUCCESS;
+    }
+    if (!is_there(to, size, c.to_side)) {
+        return not_there(name, to, size);
+    }
+    if (!is_there(from, size, c.from_side)) {
+        return not_there(name, from, size);
+    }
+    if (c.to_side != DEVICE_SIDE && c.from_side != DEVICE_SIDE) {
+        memmove(to, from, size);
+        return ACL_SUCCESS;
+    }
+    return run(&c);
+}
+
+aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name)
+{
+    const copy_task c = {.to = to, .size = size, .value = value, .to_side = side_of(to, size), .name = name};
+    if (size == 0) {
+        return ACL_SUCCESS;
+    }
+    if (c.to_side == PAGEABLE_SIDE) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is neither device memory nor pinned host memory", name, to);
+    }
+    if (!is_there(to, size, c.to_side)) {
+        return not_there(name, to, size);
+    }
+    if (c.to_side == PINNED_SIDE) {
+        memset(to, value, size);
+        return ACL_SUCCESS;
+    }
+    return run(&c);
+}
+
+/* --- asynchronous --- */
+
+/* What pageable host memory, or none that the simulator could copy at its time, makes of an asynchronous call. */
+static aclError degrade(acl__stream *stream)
+{
+    return acl__stream_wait(stream, -1);
+}
+
+aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
+{
+    const copy_task c = {.to = to, .from = from, .size = size, .to_side = side_of(to, size),
+                         .from_side = side_of(from, size), .name = name};
+    if (size == 0 || to == from) {
+        return ACL_SUCCESS;
+    }
+    if (c.to_side != DEVICE_SIDE && c.from_side != DEVICE_SIDE) {
+        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: not from host to host", name);
+    }
+    if (!is_there(to, size, c.to_side)) {
+        return not_there(name, to, size);
+    }
+    if (!is_there(from, size, c.from_side)) {
+        return not_there(name, from, size);
+    }
+    if (c.to_side == PAGEABLE_SIDE || c.from_side == PAGEABLE_SIDE) {
+        const aclError error = degrade(stream);
+        return error == ACL_SUCCESS ? run(&c) : error;
+    }
+    if (c.to_side == PINNED_SIDE) { /* the program may look at it without asking */
+        const aclError error = acl__engine_need();
+        if (error != ACL_SUCCESS) {
+            return error;
+        }
+    }
+    return queue(stream, &c);
+}
+
+/* A copy whose bytes are taken at once: the host's memory is the caller's again when this returns. */
+typedef struct kept {
+    bool launching;
+    bool over;
+    unsigned char bytes[];
+} kept;
+
+static void kept_end(void *ctx)
+{
+    kept *k = ctx;
+    k->over = true;
+    if (!k->launching) {
+        free(k);
+    }
+}
+
+static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
+{
+    if (side_of(to, size) != DEVICE_SIDE || side_of(from, size) == DEVICE_SIDE) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: this kind copies from host to device memory", name);
+    }
+    if (!is_there(to, size, DEVICE_SIDE)) {
+        return not_there(name, to, size);
+    }
+    kept *k = size <= SIZE_MAX - sizeof *k ? malloc(sizeof *k + size) : NULL;
+    if (k == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory to keep %llu bytes", name,
+                         (unsigned long long)size);
+    }
+    k->over = false;
+    k->launching = true;
+    memcpy(k->bytes, from, size);
+    const copy_task c = {.to = to, .from = k->bytes, .size = size, .to_side = DEVICE_SIDE, .from_side = PINNED_SIDE,
+                         .name = name};
+    const acl__kernel after = {.tag = "end of a copy's buffer", .end = kept_end, .ctx = k};
+    aclError error = queue(stream, &c);
+    if (error != ACL_SUCCESS) {
+        free(k);
+        return error;
+    }
+    error = acl__launch(stream, &after);
+    k->launching = false;
+    if (error != ACL_SUCCESS) { /* nobody tells when the copy is over: wait */
+        error = acl__stream_wait(stream, -1);
+    }
+    if (k->over) {
+        free(k);
+    }
+    return error;
+}
+
+aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *stream, const char *name)
+{
+    const copy_task c = {.to = to, .size = size, .value = value, .to_side = side_of(to, size), .name = name};
+    if (size == 0) {
+        return ACL_SUCCESS;
+    }
+    if (c.to_side != DEVICE_SIDE) {
+        const aclError error = degrade(stream);
+        return error == ACL_SUCCESS ? acl__set_now(to, value, size, name) : error;
+    }
+    return is_there(to, size, c.to_side) ? queue(stream, &c) : not_there(name, to, size);
+}
+
+/* --- the public functions --- */
+
+/* Where a side is pageable host memory, the kind is believed and has to fit the other side; elsewhere the addresses tell. */
+static aclError check_direction(const void *to, const void *from, uint64_t size, aclrtMemcpyKind kind, const char *name)
+{
+    const side to_side = side_of(to, size);
+    const side from_side = side_of(from, size);
+    bool fits = true;
+    if (from_side == PAGEABLE_SIDE && to_side == DEVICE_SIDE) {
+        fits = kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE || kind == ACL_MEMCPY_DEFAULT;
+    } else if (from_side == DEVICE_SIDE && to_side == PAGEABLE_SIDE) {
+        fits = kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE || kind == ACL_MEMCPY_DEFAULT;
+    }
+    return fits ? ACL_SUCCESS
+                : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: kind %d does not fit where the memory lies", name, (int)kind);
+}
+
+/* The checks that come before anything else; *nothing: there is nothing to do. */
+static aclError check_copy(const void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+                           const char *name, bool *nothing)
+{
+    *nothing = count == 0;
+    if (*nothing) {
+        return ACL_SUCCESS;
+    }
+    if (dst == NULL || src == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", name, dst == NULL ? "dst" : "src");
+    }
+    if ((int)kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: kind %d is not for this call", name, (int)kind);
+    }
+    if (count > destMax) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes into a destination of %zu", name, count, destMax);
+    }
+    return ACL_SUCCESS;
+}
+
+static aclError check_set(const void *dst, size_t destMax, size_t count, const char *name, bool *nothing)
+{
+    *nothing = count == 0;
+    if (*nothing) {
+        return ACL_SUCCESS;
+    }
+    if (dst == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: devPtr is NULL", name);
+    }
+    if (count > destMax) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes into a destination of %zu", name, count, destMax);
+    }
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
+{
+    ACL_ENTER(aclrtMemcpy);
+    bool nothing = false;
+    aclError error = check_copy(dst, destMax, src, count, kind, "aclrtMemcpy", &nothing);
+    if (nothing || error != ACL_SUCCESS) {
+        return error;
+    }
+    acl__context *context = NULL;
+    acl__lock();
+    error = acl__context_need(&context);
+    if (error == ACL_SUCCESS) {
+        error = acl__copy_now(dst, src, count, "aclrtMemcpy");
+    }
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+                                     aclrtStream stream_handle)
+{
+    ACL_ENTER(aclrtMemcpyAsync);
+    bool nothing = false;
+    aclError error = check_copy(dst, destMax, src, count, kind, "aclrtMemcpyAsync", &nothing);
+    if (nothing || error != ACL_SUCCESS) {
+        return error;
+    }
+    acl__stream *stream = NULL;
+    acl__lock();
+    error = acl__stream_of(stream_handle, &stream);
+    if (error == ACL_SUCCESS && kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
+        error = copy_kept(dst, src, count, stream, "aclrtMemcpyAsync");
+    } else if (error == ACL_SUCCESS) {
+        error = check_direction(dst, src, count, kind, "aclrtMemcpyAsync");
+        error = error == ACL_SUCCESS ? acl__copy_async(dst, src, count, stream, "aclrtMemcpyAsync") : error;
+    }
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
+{
+    ACL_ENTER(aclrtMemset);
+    bool nothing = false;
+    aclError error = check_set(devPtr, maxCount, count, "aclrtMemset", &nothing);
+    if (nothing || error != ACL_SUCCESS) {
+        return error;
+    }
+    acl__context *context = NULL;
+    acl__lock();
+    error = acl__context_need(&context);
+    if (error == ACL_SUCCESS) {
+        error = acl__set_now(devPtr, (uint8_t)value, count, "aclrtMemset");
+    }
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,
+                                     aclrtStream stream_handle)
+{
+    ACL_ENTER(aclrtMemsetAsync);
+    bool nothing = false;
+    aclError error = check_set(devPtr, maxCount, count, "aclrtMemsetAsync", &nothing);
+    if (nothing || error != ACL_SUCCESS) {
+        return error;
+    }
+    acl__stream *stream = NULL;
+    acl__lock();
+    error = acl__stream_of(stream_handle, &stream);
+    if (error == ACL_SUCCESS) {
+        error = acl__set_async(devPtr, (uint8_t)value, count, stream, "aclrtMemsetAsync");
+    }
+    acl__unlock();
+    return error;
+}

@@ -1,0 +1,304 @@
+/* error.c: what went wrong: a thread's last error, sentences about it, and tasks that failed on the device.
+ *
+ * Every failing call notes its code and a sentence for its thread. A task that fails on a device is kept until the
+ * user's exception callback has been told of it: on the runtime's thread, or before the synchronisation that reports
+ * the error returns, whichever comes first. Nothing is kept while there is no such callback.
+ */
+#include "runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 2048 };
+
+/* What a failure is called when nothing can be asked about it. */
+#define NO_EXCEPTION UINT32_MAX
+
+/* --- a thread's last error --- */
+
+static _Thread_local struct {
+    aclError code;
+    uint32_t thread; /* its number; 0: not asked yet */
+    uint32_t last_task;
+    char pending[TEXT_BYTES];  /* sentences, the newest first, each with its newline */
+    char returned[TEXT_BYTES]; /* what the last question was answered with */
+} mine;
+
+void acl__error_note(aclError code, const char *text)
+{
+    char line[320];
+    const int printed = snprintf(line, sizeof line, "%d: %s\n", code, text);
+    size_t length = printed < 0 ? 0 : (size_t)printed;
+    if (length >= sizeof line) {
+        length = sizeof line - 1;
+        line[length - 1] = '\n';
+    }
+    mine.code = code;
+    size_t kept = strlen(mine.pending);
+    if (kept > TEXT_BYTES - 1 - length) { /* the oldest give way */
+        kept = TEXT_BYTES - 1 - length;
+    }
+    memmove(mine.pending + length, mine.pending, kept);
+    memcpy(mine.pending, line, length);
+    mine.pending[length + kept] = '\0';
+}
+
+void acl__task_name(acl__task *task)
+{
+    static uint32_t last; /* under the runtime's lock */
+    if (mine.thread == 0) {
+        mine.thread = (uint32_t)syscall(SYS_gettid);
+    }
+    task->number = ++last;
+    task->thread = mine.thread;
+    mine.last_task = task->number;
+}
+
+ACL_EXPORT aclError aclrtGetLastError(aclrtLastErrLevel level)
+{
+    ACL_ENTER(aclrtGetLastError);
+    if (level != ACL_RT_THREAD_LEVEL) {
+        return ACL_ERROR_INVALID_PARAM; /* asking wrongly must not hide the error that was asked for */
+    }
+    const aclError code = mine.code;
+    mine.code = ACL_SUCCESS;
+    return code;
+}
+
+ACL_EXPORT aclError aclrtPeekAtLastError(aclrtLastErrLevel level)
+{
+    ACL_ENTER(aclrtPeekAtLastError);
+    return level == ACL_RT_THREAD_LEVEL ? mine.code : ACL_ERROR_INVALID_PARAM;
+}
+
+ACL_EXPORT const char *aclGetRecentErrMsg(void)
+{
+    ACL_ENTER_OR(aclGetRecentErrMsg, NULL);
+    if (mine.pending[0] == '\0') {
+        return NULL;
+    }
+    memcpy(mine.returned, mine.pending, sizeof mine.returned);
+    mine.pending[0] = '\0';
+    return mine.returned;
+}
+
+ACL_EXPORT aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
+{
+    ACL_ENTER(aclrtGetThreadLastTaskId);
+    if (taskId == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetThreadLastTaskId: taskId is NULL");
+    }
+    *taskId = mine.last_task;
+    return ACL_SUCCESS;
+}
+
+/* --- tasks that failed --- */
+
+/* The type that clients know by name only. */
+struct rtExceptionInfo {
+    struct rtExceptionInfo *next;
+    uint32_t task;
+    uint32_t stream;
+    uint32_t thread;
+    uint32_t device;
+    aclError code;
+};
+
+static struct {
+    aclrtExceptionInfoCallback callback;
+    struct rtExceptionInfo *first; /* not told yet */
+    struct rtExceptionInfo **last;
+    bool telling; /* a thread is in `tell`, perhaps in the callback */
+    pthread_t teller;
+    pthread_cond_t told;
+    bool posted;
+    acl__job job;
+    _Atomic uint32_t left;         /* not told yet, or in the callback */
+    aclError faults[ACL__DEVICES]; /* of the device's latest failed task */
+} exceptions = {.last = &exceptions.first, .told = PTHREAD_COND_INITIALIZER};
+
+/* What fails inside the callback is not what the thread that happens to run it asks for afterwards. */
+static void call(aclrtExceptionInfoCallback callback, struct rtExceptionInfo *info)
+{
+    const aclError code = mine.code;
+    char pending[TEXT_BYTES];
+    memcpy(pending, mine.pending, sizeof pending);
+    callback(info);
+    mine.code = code;
+    memcpy(mine.pending, pending, sizeof pending);
+}
+
+/* Calls the callback for everything that is not told yet. The lock is held, but not during the calls. */
+static void tell(void)
+{
+    exceptions.telling = true;
+    exceptions.teller = pthread_self();
+    while (exceptions.first != NULL) {
+        struct rtExceptionInfo *info = exceptions.first;
+        exceptions.first = info->next;
+        if (exceptions.first == NULL) {
+            exceptions.last = &exceptions.first;
+        }
+        const aclrtExceptionInfoCallback callback = exceptions.callback;
+        acl__unlock();
+        if (callback != NULL) {
+            call(callback, info);
+        }
+        free(info);
+        acl__lock();
+        (void)atomic_fetch_sub_explicit(&exceptions.left, 1, memory_order_relaxed);
+    }
+    exceptions.telling = false;
+    (void)pthread_cond_broadcast(&exceptions.told);
+}
+
+/* The lock is held. Inside the callback there is nothing to wait for. */
+static void settle(void)
+{
+    while (exceptions.telling && !pthread_equal(exceptions.teller, pthread_self())) {
+        (void)pthread_cond_wait(&exceptions.told, acl__mutex());
+    }
+    if (!exceptions.telling && exceptions.first != NULL) {
+        tell();
+    }
+}
+
+void acl__exceptions_settle(void)
+{
+    if (atomic_load_explicit(&exceptions.left, memory_order_relaxed) == 0) {
+        return;
+    }
+    acl__lock();
+    settle();
+    acl__unlock();
+}
+
+static void job_run(acl__job *job)
+{
+    (void)job;
+    acl__exceptions_settle();
+}
+
+static void job_done(acl__job *job)
+{
+    (void)job;
+    exceptions.posted = false;
+    if (exceptions.first != NULL) { /* one that came while the callback ran */
+        exceptions.posted = acl__engine_post(&exceptions.job) == ACL_SUCCESS;
+    }
+}
+
+void acl__exception(acl__stream *stream, const acl__task *task, aclError error)
+{
+    const int32_t device = stream->context->device;
+    exceptions.faults[device] = error;
+    if (exceptions.callback == NULL) {
+        return;
+    }
+    struct rtExceptionInfo *info = calloc(1, sizeof *info);
+    if (info == NULL) { /* the stream has the error, and the next synchronisation tells it */
+        return;
+    }
+    info->task = task != NULL ? task->number : NO_EXCEPTION;
+    info->thread = task != NULL ? task->thread : NO_EXCEPTION;
+    info->stream = (uint32_t)stream->id;
+    info->device = (uint32_t)device;
+    info->code = error;
+    *exceptions.last = info;
+    exceptions.last = &info->next;
+    (void)atomic_fetch_add_explicit(&exceptions.left, 1, memory_order_relaxed);
+    if (!exceptions.posted) {
+        exceptions.job = (acl__job){.run = job_run, .done = job_done};
+        exceptions.posted = acl__engine_post(&exceptions.job) == ACL_SUCCESS;
+    }
+}
+
+ACL_EXPORT aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
+{
+    ACL_ENTER(aclrtSetExceptionInfoCallback);
+    acl__lock();
+    exceptions.callback = callback;
+    acl__unlock();
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    ACL_ENTER_OR(aclrtGetDeviceIdFromExceptionInfo, NO_EXCEPTION);
+    return info != NULL ? info->device : NO_EXCEPTION;
+}
+
+ACL_EXPORT uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    ACL_ENTER_OR(aclrtGetStreamIdFromExceptionInfo, NO_EXCEPTION);
+    return info != NULL ? info->stream : NO_EXCEPTION;
+}
+
+ACL_EXPORT uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    ACL_ENTER_OR(aclrtGetTaskIdFromExceptionInfo, NO_EXCEPTION);
+    return info != NULL ? info->task : NO_EXCEPTION;
+}
+
+ACL_EXPORT uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    ACL_ENTER_OR(aclrtGetThreadIdFromExceptionInfo, NO_EXCEPTION);
+    return info != NULL ? info->thread : NO_EXCEPTION;
+}
+
+ACL_EXPORT uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    ACL_ENTER_OR(aclrtGetErrorCodeFromExceptionInfo, NO_EXCEPTION);
+    return info != NULL ? (uint32_t)info->code : NO_EXCEPTION;
+}
+
+/* A simulated kernel is a function of the host's: it has no arguments in device memory. */
+ACL_EXPORT aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **devArgsPtr,
+                                                  uint32_t *devArgsLen)
+{
+    ACL_ENTER(aclrtGetArgsFromExceptionInfo);
+    if (info == NULL) {
+        return (aclError)NO_EXCEPTION;
+    }
+    if (devArgsPtr == NULL || devArgsLen == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetArgsFromExceptionInfo: an output is NULL");
+    }
+    *devArgsPtr = NULL;
+    *devArgsLen = 0;
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, aclrtFuncHandle *func)
+{
+    ACL_ENTER(aclrtGetFuncHandleFromExceptionInfo);
+    if (info == NULL) {
+        return (aclError)NO_EXCEPTION;
+    }
+    if (func == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetFuncHandleFromExceptionInfo: func is NULL");
+    }
+    return acl__not_simulated(ACL_FN_aclrtGetFuncHandleFromExceptionInfo);
+}
+
+/* --- a device's fault --- */
+
+/* Memory faults are the only ones that the interface gives a type on the devices of this generation. */
+ACL_EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
+{
+    ACL_ENTER(aclrtGetErrorVerbose);
+    if (errorInfo == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetErrorVerbose: errorInfo is NULL");
+    }
+    if (deviceId < 0 || (uint32_t)deviceId >= acl__rt.config.devices) {
+        return acl__fail(ACL_ERROR_RT_INVALID_DEVICEID, "aclrtGetErrorVerbose: there is no device %d", deviceId);
+    }
+    memset(errorInfo, 0, sizeof *errorInfo);
+    acl__lock();
+    const bool memory = exceptions.faults[deviceId] == ACL_ERROR_RT_DEVICE_MEM_ERROR;
+    acl__unlock();
+    errorInfo->errorType = memory ? ACL_RT_ERROR_MEMORY : ACL_RT_NO_ERROR;
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,663 @@
+/* event.c: events.
+ *
+ * Idea: what one recording captured is an object of its own, the record. A wait binds to the record that is the latest
+ * when the wait is called, so that recording the event again, or destroying it, changes nothing for who waits already.
+ * A record whose stream is held by the host is not submitted yet; waits for it are held as well.
+ *
+ * Three kinds, after the call that made them, differ while nothing is recorded: waiting for an Ex event does nothing,
+ * for one of aclrtCreateEvent it is an error, and one of aclrtCreateEventWithFlag is a bare flag of the hardware: the
+ * stream stops until somebody records it.
+ */
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum event_kind { PLAIN, FLAG, EX } event_kind;
+
+/* The driver's own flag for what aclrtCreateEvent makes; it may be asked for. */
+enum { DRIVER_SYNC = 4, WAITABLE = ACL_EVENT_SYNC | DRIVER_SYNC | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC };
+
+struct acl__event {
+    void *link; /* the slab's */
+    event_kind kind;
+    uint32_t flags;
+    uint32_t references; /* the handle, and waits that are held for it */
+    bool live;
+    acl__record *latest;
+    int32_t stream_id;       /* of the latest recording */
+    uint32_t queued_waits;   /* of streams, not given to the simulator yet */
+    uint64_t waits_until_ns; /* when those that were given are over */
+};
+
+static weir__sim_slab events;
+static weir__sim_slab records;
+static bool slabs_ready;
+static uint32_t event_count;
+
+static void make_ready(void)
+{
+    if (!slabs_ready) {
+        weir__sim_slab_init(&events, sizeof(acl__event), 64);
+        weir__sim_slab_init(&records, sizeof(acl__record), 64);
+        slabs_ready = true;
+    }
+}
+
+/* --- records --- */
+
+/* A record keeps its event of the simulator when it rests in the slab. */
+static acl__record *record_new(void)
+{
+    make_ready();
+    acl__record *record = weir__sim_slab_get(&records);
+    if (record == NULL || (record->sim == NULL && weir_device_event_create(acl__rt.memory, &record->sim) != WEIR_OK)) {
+        if (record != NULL) {
+            weir__sim_slab_put(&records, record);
+        }
+        (void)acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for recording an event");
+        return NULL;
+    }
+    record->references = 1;
+    record->submitted = false;
+    record->dropped = false;
+    record->time_ns = 0;
+    return record;
+}
+
+void acl__record_release(acl__record *record)
+{
+    if (record != NULL && --record->references == 0) {
+        weir__sim_slab_put(&records, record);
+    }
+}
+
+static acl__record *record_hold(acl__record *record)
+{
+    record->references++;
+    return record;
+}
+
+/* Whether what it captured is complete. */
+static bool is_complete(const acl__record *record)
+{
+    return record->dropped || (record->submitted && record->time_ns <= weir_sim_now(acl__rt.sim));
+}
+
+/* The auditor learns that the host has seen it. */
+static void host_saw(const acl__record *record)
+{
+    bool complete = false;
+    if (!record->dropped) {
+        (void)weir_device_event_query(acl__rt.memory, record->sim, &complete);
+    }
+}
+
+typedef struct record_task {
+    acl__task task; /* first */
+    acl__record *record;
+} record_task;
+
+static aclError record_submit(acl__stream *stream, acl__task *task)
+{
+    acl__record *record = ((record_task *)(void *)task)->record;
+    const weir_status status = weir_device_event_record(acl__rt.memory, record->sim, stream->sim);
+    if (status == WEIR_OK) {
+        record->submitted = true;
+        const uint64_t tail = weir_sim_stream_tail(acl__rt.sim, stream->sim);
+        const uint64_t now = weir_sim_now(acl__rt.sim);
+        record->time_ns = tail > now ? tail : now; /* an idle stream records at once */
+    }
+    return acl__status(status, "recording an event");
+}
+
+static void record_end(acl__task *task)
+{
+    acl__record *record = ((record_task *)(void *)task)->record;
+    record->dropped = !record->submitted;
+    acl__record_release(record);
+    free(task);
+}
+
+static aclError join_submit(acl__stream *stream, acl__task *task)
+{
+    return acl__record_join(stream, ((record_task *)(void *)task)->record);
+}
+
+static void join_end(acl__task *task)
+{
+    acl__record_release(((record_task *)(void *)task)->record);
+    free(task);
+}
+
+static const acl__task_ops record_ops = {.submit = record_submit, .end = record_end, .is_mark = true};
+static const acl__task_ops join_ops = {.submit = join_submit, .end = join_end};
+
+static aclError queue_for(acl__stream *stream, const acl__task_ops *ops, acl__record *record)
+{
+    record_task *task = calloc(1, sizeof *task);
+    if (task == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
+    }
+    task->task.ops = ops;
+    task->record = record_hold(record);
+    return acl__queue(stream, &task->task);
+}
+
+acl__record *acl__record_queue(acl__stream *stream, aclError *error)
+{
+    acl__record *record = record_new();
+    *error = record != NULL ? queue_for(stream, &record_ops, record) : ACL_ERROR_RT_MEMORY_ALLOCATION;
+    if (*error != ACL_SUCCESS) {
+        acl__record_release(record);
+        record = NULL;
+    }
+    return record;
+}
+
+aclError acl__record_wait_queue(acl__stream *stream, acl__record *record)
+{
+    return queue_for(stream, &join_ops, record);
+}
+
+aclError acl__record_join(acl__stream *stream, acl__record *record)
+{
+    if (record->dropped) {
+        return ACL_SUCCESS;
+    }
+    if (!record->submitted) {
+        return ACL__HELD;
+    }
+    return acl__status(weir_device_stream_wait_event(acl__rt.memory, stream->sim, record->sim), "waiting for an event");
+}
+
+/* --- events --- */
+
+static void event_release(acl__event *event)
+{
+    if (--event->references == 0) {
+        acl__record_release(event->latest);
+        event->latest = NULL;
+        weir__sim_slab_put(&events, event);
+    }
+}
+
+static aclError event_of(aclrtEvent handle, acl__event **event)
+{
+    if (handle == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "the event is NULL");
+    }
+    if (!slabs_ready || !weir__sim_slab_owns(&events, handle) || !((acl__event *)handle)->live) {
+        return acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live event", handle);
+    }
+    *event = handle;
+    return ACL_SUCCESS;
+}
+
+/* Whether a stream may record it, reset it, or wait for it. */
+static aclError is_for_streams(const acl__event *event)
+{
+    return event->flags != ACL_EVENT_DEVICE_USE_ONLY
+               ? ACL_SUCCESS
+               : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for the device's own use");
+}
+
+/* Whether its state and times can be asked for. */
+static aclError is_for_host(const acl__event *event, bool ipc_too)
+{
+    return event->flags != ACL_EVENT_EXTERNAL && (ipc_too || event->flags != ACL_EVENT_IPC)
+               ? ACL_SUCCESS
+               : acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not for an event with the flags 0x%x", event->flags);
+}
+
+static aclError create_locked(event_kind kind, uint32_t flags, acl__event **out)
+{
+    acl__context *context = NULL;
+    const aclError error = acl__context_need(&context);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    if (event_count >= acl__rt.config.event_limit) {
+        return acl__fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, "the device has %u events and no more",
+                         acl__rt.config.event_limit);
+    }
+    make_ready();
+    acl__event *event = weir__sim_slab_get(&events);
+    if (event == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for an event");
+    }
+    memset(event, 0, sizeof *event);
+    event->kind = kind;
+    event->flags = flags;
+    event->references = 1;
+    event->live = true;
+    event_count++;
+    *out = event;
+    return ACL_SUCCESS;
+}
+
+/* Flags that may be combined, or one of those that stand alone. */
+static bool are_flags(event_kind kind, uint32_t flags)
+{
+    enum { COMBINED = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | DRIVER_SYNC | ACL_EVENT_TIME_LINE };
+    if (flags != 0 && (flags & ~(uint32_t)COMBINED) == 0) {
+        return true;
+    }
+    return kind == EX ? flags == ACL_EVENT_IPC : flags == ACL_EVENT_DEVICE_USE_ONLY || flags == ACL_EVENT_EXTERNAL;
+}
+
+static aclError create(aclrtEvent *handle, event_kind kind, uint32_t flags, const char *name)
+{
+    if (handle == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: event is NULL", name);
+    }
+    if (!are_flags(kind, flags)) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: 0x%x are no flags of an event", name, flags);
+    }
+    acl__event *event = NULL;
+    acl__lock();
+    const aclError error = create_locked(kind, flags, &event);
+    acl__unlock();
+    if (error == ACL_SUCCESS) {
+        *handle = event;
+    }
+    return error;
+}
+
+ACL_EXPORT aclError aclrtCreateEvent(aclrtEvent *event)
+{
+    ACL_ENTER(aclrtCreateEvent);
+    return create(event, PLAIN, DRIVER_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE, "aclrtCreateEvent");
+}
+
+ACL_EXPORT aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
+{
+    ACL_ENTER(aclrtCreateEventWithFlag);
+    return create(event, (flag & (ACL_EVENT_SYNC | ACL_EVENT_EXTERNAL)) != 0 ? FLAG : PLAIN, flag, "aclrtCreateEventWithFlag");
+}
+
+ACL_EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
+{
+    ACL_ENTER(aclrtCreateEventExWithFlag);
+    return create(event, EX, flag, "aclrtCreateEventExWithFlag");
+}
+
+ACL_EXPORT aclError aclrtDestroyEvent(aclrtEvent handle)
+{
+    ACL_ENTER(aclrtDestroyEvent);
+    acl__event *event = NULL;
+    acl__lock();
+    const aclError error = event_of(handle, &event);
+    if (error == ACL_SUCCESS) { /* legal before it is complete: who waits for it holds the record */
+        event->live = false;
+        event_count--;
+        event_release(event);
+    }
+    acl__unlock();
+    return error;
+}
+
+static aclError record_locked(aclrtEvent handle, aclrtStream stream_handle)
+{
+    acl__event *event = NULL;
+    acl__stream *stream = NULL;
+    aclError error = event_of(handle, &event);
+    if (error == ACL_SUCCESS) {
+        error = is_for_streams(event);
+    }
+    if (error == ACL_SUCCESS) {
+        error = acl__stream_of(stream_handle, &stream);
+    }
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    acl__record *record = acl__record_queue(stream, &error);
+    if (error == ACL_SUCCESS) {
+        acl__record_release(event->latest);
+        event->latest = record;
+        event->stream_id = stream->id;
+        acl__soma_recorded(event, stream);
+    }
+    return error;
+}
+
+ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+{
+    ACL_ENTER(aclrtRecordEvent);
+    acl__lock();
+    const aclError error = record_locked(event, stream);
+    acl__unlock();
+    return error;
+}
+
+/* --- waits and resets of streams, as tasks --- */
+
+typedef struct event_task {
+    acl__task task; /* first */
+    acl__event *event;
+    acl__record *record; /* to be waited for; NULL: the event's latest when the stream has come to it */
+} event_task;
+
+static aclError wait_submit(acl__stream *stream, acl__task *task)
+{
+    const event_task *w = (event_task *)(void *)task;
+    acl__record *record = w->record != NULL ? w->record : w->event->latest;
+    if (record == NULL) {
+        return w->event->live ? ACL__HELD : ACL_SUCCESS;
+    }
+    const aclError error = acl__record_join(stream, record);
+    const uint64_t tail = weir_sim_stream_tail(acl__rt.sim, stream->sim);
+    if (error == ACL_SUCCESS && tail > w->event->waits_until_ns) {
+        w->event->waits_until_ns = tail;
+    }
+    return error;
+}
+
+static void event_end(acl__task *task)
+{
+    event_task *t = (event_task *)(void *)task;
+    acl__record_release(t->record);
+    event_release(t->event);
+    free(t);
+}
+
+static void wait_end(acl__task *task)
+{
+    ((event_task *)(void *)task)->event->queued_waits--;
+    event_end(task);
+}
+
+static aclError reset_submit(acl__stream *stream, acl__task *task)
+{
+    acl__event *event = ((event_task *)(void *)task)->event;
+    (void)stream;
+    acl__record_release(event->latest);
+    event->latest = NULL;
+    return ACL_SUCCESS;
+}
+
+static const acl__task_ops wait_ops = {.submit = wait_submit, .end = wait_end};
+static const acl__task_ops reset_ops = {.submit = reset_submit, .end = event_end};
+
+static aclError queue_task(acl__stream *stream, const acl__task_ops *ops, acl__event *event, acl__record *record)
+{
+    event_task *task = calloc(1, sizeof *task);
+    if (task == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
+    }
+    task->task.ops = ops;
+    task->event = event;
+    task->record = record != NULL ? record_hold(record) : NULL;
+    event->references++;
+    event->queued_waits += ops == &wait_ops ? 1 : 0;
+    return acl__queue(stream, &task->task);
+}
+
+static aclError wait_locked(aclrtStream stream_handle, aclrtEvent handle)
+{
+    acl__event *event = NULL;
+    acl__stream *stream = NULL;
+    aclError error = event_of(handle, &event);
+    if (error == ACL_SUCCESS) {
+        error = acl__stream_of(stream_handle, &stream);
+    }
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    error = is_for_streams(event);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    if ((event->flags & WAITABLE) == 0) {
+        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                         "the event cannot be waited for: it was made without ACL_EVENT_SYNC");
+    }
+    if (event->latest != NULL) {
+        error = queue_task(stream, &wait_ops, event, event->latest);
+        if (error == ACL_SUCCESS) {
+            acl__soma_waited(stream, event);
+        }
+        return error;
+    }
+    switch (event->kind) {
+    case EX:
+        return ACL_SUCCESS;
+    case FLAG:
+        error = acl__engine_need();
+        return error == ACL_SUCCESS ? queue_task(stream, &wait_ops, event, NULL) : error;
+    default:
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "the event has not been recorded");
+    }
+}
+
+ACL_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
+{
+    ACL_ENTER(aclrtStreamWaitEvent);
+    acl__lock();
+    const aclError error = wait_locked(stream, event);
+    acl__unlock();
+    return error;
+}
+
+static aclError not_for_ex(const acl__event *event, const char *name)
+{
+    return event->kind != EX ? ACL_SUCCESS
+                             : acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                                         "%s: not for events of aclrtCreateEventExWithFlag", name);
+}
+
+ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle)
+{
+    ACL_ENTER(aclrtResetEvent);
+    acl__event *event = NULL;
+    acl__stream *stream = NULL;
+    acl__lock();
+    aclError error = event_of(handle, &event);
+    if (error == ACL_SUCCESS) {
+        error = is_for_streams(event);
+    }
+    if (error == ACL_SUCCESS) {
+        error = not_for_ex(event, "aclrtResetEvent");
+    }
+    if (error == ACL_SUCCESS && (event->flags & WAITABLE) == 0) {
+        error = acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtResetEvent: nobody waits for such an event");
+    }
+    if (error == ACL_SUCCESS) {
+        error = acl__stream_of(stream_handle, &stream);
+    }
+    if (error == ACL_SUCCESS && event->kind == FLAG) {
+        error = queue_task(stream, &reset_ops, event, NULL);
+    }
+    acl__unlock();
+    return error;
+}
+
+/* --- questions of the host --- */
+
+/* Time passes for whoever asks again and again. */
+static bool poll(const acl__event *event)
+{
+    weir_sim_advance(acl__rt.sim, ACL__QUERY_NS);
+    acl__pump();
+    const bool complete = event->latest != NULL ? is_complete(event->latest) : event->kind == EX;
+    if (complete && event->latest != NULL) {
+        host_saw(event->latest);
+    }
+    return complete;
+}
+
+ACL_EXPORT aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
+{
+    ACL_ENTER(aclrtQueryEvent);
+    if (status == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtQueryEvent: status is NULL");
+    }
+    acl__event *event = NULL;
+    acl__lock();
+    aclError error = event_of(handle, &event);
+    if (error == ACL_SUCCESS) {
+        error = not_for_ex(event, "aclrtQueryEvent");
+    }
+    if (error == ACL_SUCCESS) {
+        error = is_for_host(event, false);
+    }
+    if (error == ACL_SUCCESS) {
+        *status = poll(event) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+    }
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *status)
+{
+    ACL_ENTER(aclrtQueryEventStatus);
+    if (status == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtQueryEventStatus: status is NULL");
+    }
+    acl__event *event = NULL;
+    acl__lock();
+    aclError error = event_of(handle, &event);
+    if (error == ACL_SUCCESS) {
+        error = is_for_host(event, true);
+    }
+    if (error == ACL_SUCCESS) {
+        *status = poll(event) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    }
+    acl__unlock();
+    return error;
+}
+
+/* Whether the waits of streams for it are over; no wait counts as over. */
+ACL_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status)
+{
+    ACL_ENTER(aclrtQueryEventWaitStatus);
+    if (status == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtQueryEventWaitStatus: status is NULL");
+    }
+    acl__event *event = NULL;
+    acl__lock();
+    aclError error = event_of(handle, &event);
+    if (error == ACL_SUCCESS) {
+        error = not_for_ex(event, "aclrtQueryEventWaitStatus");
+    }
+    if (error == ACL_SUCCESS) {
+        error = is_for_host(event, false);
+    }
+    if (error == ACL_SUCCESS) {
+        (void)poll(event);
+        *status = event->queued_waits == 0 && event->waits_until_ns <= weir_sim_now(acl__rt.sim)
+                      ? ACL_EVENT_WAIT_STATUS_COMPLETE
+                      : ACL_EVENT_WAIT_STATUS_NOT_READY;
+    }
+    acl__unlock();
+    return error;
+}
+
+/* The record is the caller's. */
+static aclError wait_for(const acl__record *record, int64_t timeout_ms)
+{
+    const acl__deadline deadline = acl__deadline_in(timeout_ms);
+    while (!is_complete(record)) {
+        if (!acl__wait_step(record->submitted ? record->time_ns : 0, &deadline)) {
+            return acl__fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "the event is not complete after %lld ms",
+                             (long long)timeout_ms);
+        }
+    }
+    if (record->dropped) {
+        return ACL_SUCCESS;
+    }
+    return acl__status(weir_device_event_sync(acl__rt.memory, record->sim), "waiting for an event");
+}
+
+static aclError synchronize(aclrtEvent handle, int64_t timeout_ms)
+{
+    acl__event *event = NULL;
+    acl__lock();
+    aclError error = event_of(handle, &event);
+    if (error == ACL_SUCCESS) {
+        error = is_for_host(event, true);
+    }
+    if (error == ACL_SUCCESS && event->latest != NULL) { /* nothing recorded: nothing to wait for */
+        acl__record *record = record_hold(event->latest);
+        error = wait_for(record, timeout_ms);
+        acl__record_release(record);
+    }
+    acl__unlock();
+    acl__exceptions_settle();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtSynchronizeEvent(aclrtEvent event)
+{
+    ACL_ENTER(aclrtSynchronizeEvent);
+    return synchronize(event, -1);
+}
+
+ACL_EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
+{
+    ACL_ENTER(aclrtSynchronizeEventWithTimeout);
+    if (timeout == 0 || timeout < -1) {
+        return acl__fail(event == NULL && timeout == 0 ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtSynchronizeEventWithTimeout: %d ms is no timeout", timeout);
+    }
+    return synchronize(event, timeout);
+}
+
+/* --- times --- */
+
+static aclError time_of(aclrtEvent handle, uint64_t *time_ns)
+{
+    acl__event *event = NULL;
+    aclError error = event_of(handle, &event);
+    if (error == ACL_SUCCESS) {
+        error = is_for_host(event, false);
+    }
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    if ((event->flags & ACL_EVENT_TIME_LINE) == 0 && acl__rt.config.strict) { /* the vendor's all keep it */
+        return acl__fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event keeps no time: it was made without "
+                                                               "ACL_EVENT_TIME_LINE");
+    }
+    if (event->latest == NULL || !is_complete(event->latest)) {
+        return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "the event is not %s", event->latest == NULL ? "recorded" : "complete");
+    }
+    *time_ns = event->latest->time_ns;
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent)
+{
+    ACL_ENTER(aclrtEventElapsedTime);
+    if (ms == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtEventElapsedTime: ms is NULL");
+    }
+    uint64_t start = 0;
+    uint64_t end = 0;
+    acl__lock();
+    aclError error = time_of(startEvent, &start);
+    if (error == ACL_SUCCESS) {
+        error = time_of(endEvent, &end);
+    }
+    if (error == ACL_SUCCESS) {
+        *ms = (float)(((double)end - (double)start) / 1e6);
+    }
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp)
+{
+    ACL_ENTER(aclrtEventGetTimestamp);
+    if (timestamp == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtEventGetTimestamp: timestamp is NULL");
+    }
+    uint64_t time_ns = 0;
+    acl__lock();
+    const aclError error = time_of(event, &time_ns);
+    if (error == ACL_SUCCESS) {
+        *timestamp = time_ns / 1000;
+    }
+    acl__unlock();
+    return error;
+}

@@ -1,0 +1,119 @@
+/* fault.c: calls that fail because the environment says so. A call that is struck does nothing else. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAULTS = 32 };
+
+typedef struct fault {
+    acl__function function; /* ACL_FN_COUNT: any */
+    uint64_t nth;
+    bool onwards;
+    aclError code; /* ACL_SUCCESS: what is usual for the function */
+} fault;
+
+static fault faults[FAULTS];
+static size_t fault_count;
+
+static bool function_named(const char *name, size_t length, acl__function *function)
+{
+    if (length == 3 && memcmp(name, "any", 3) == 0) {
+        *function = ACL_FN_COUNT;
+        return true;
+    }
+    for (int i = 0; i < ACL_FN_COUNT; i++) {
+        const char *known = acl__function_name((acl__function)i);
+        if (strlen(known) == length && memcmp(known, name, length) == 0) {
+            *function = (acl__function)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One NAME:N[+][=CODE]; returns where it ends, NULL when it is none. */
+static const char *parse_fault(const char *text, fault *parsed)
+{
+    const size_t length = strcspn(text, ":,");
+    char *end = NULL;
+    if (text[length] != ':' || !function_named(text, length, &parsed->function)) {
+        return NULL;
+    }
+    parsed->nth = strtoull(text + length + 1, &end, 10);
+    if (end == text + length + 1 || parsed->nth == 0) {
+        return NULL;
+    }
+    if (*end == '+') {
+        parsed->onwards = true;
+        end++;
+    }
+    if (*end == '=') {
+        const char *code = end + 1;
+        parsed->code = (aclError)strtol(code, &end, 10);
+        if (end == code || parsed->code == ACL_SUCCESS) {
+            return NULL;
+        }
+    }
+    return *end == ',' || *end == '\0' ? end : NULL;
+}
+
+bool acl__faults_read(const char *text)
+{
+    const char *at = text;
+    while (at != NULL && *at != '\0') {
+        fault parsed = {.function = ACL_FN_COUNT};
+        const char *end = fault_count < FAULTS ? parse_fault(at, &parsed) : NULL;
+        if (end == NULL) {
+            (void)fprintf(stderr,
+                          "weir ascendcl: WEIR_ASCENDCL_FAULTS at \"%s\": at most %d entries such as aclrtMalloc:3, "
+                          "any:17, aclrtMapMem:1+ or aclrtMalloc:2=207001 are expected\n",
+                          at, (int)FAULTS);
+            return false;
+        }
+        faults[fault_count++] = parsed;
+        at = *end == ',' ? end + 1 : end;
+    }
+    return true;
+}
+
+bool acl__faults_any(void)
+{
+    return fault_count > 0;
+}
+
+static bool contains(const char *name, const char *part)
+{
+    return strstr(name, part) != NULL;
+}
+
+static aclError usual_error(acl__function function)
+{
+    const char *name = acl__function_name(function);
+    if (contains(name, "Malloc") || contains(name, "Reserve") || contains(name, "Register")) {
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    }
+    if (contains(name, "CreateStream")) {
+        return ACL_ERROR_RT_NO_STREAM_RESOURCE;
+    }
+    if (contains(name, "CreateEvent")) {
+        return ACL_ERROR_RT_NO_EVENT_RESOURCE;
+    }
+    return ACL_ERROR_RT_DRV_INTERNAL_ERROR;
+}
+
+aclError acl__faults_strike(acl__function function, uint64_t nth, uint64_t overall)
+{
+    for (size_t i = 0; i < fault_count; i++) {
+        const fault *f = &faults[i];
+        const bool any = f->function == ACL_FN_COUNT;
+        const uint64_t call = any ? overall : nth;
+        if ((any || f->function == function) && (call == f->nth || (f->onwards && call > f->nth))) {
+            const aclError code = f->code != ACL_SUCCESS ? f->code : usual_error(function);
+            return acl__fail(code, "call %" PRIu64 " of %s was to fail", nth, acl__function_name(function));
+        }
+    }
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,583 @@
+/* host.c: page-locked host memory, registered host memory, and what a pointer is.
+ *
+ * Idea: pinned memory is the process's own, mapped page by page and bound to the NUMA node of the device it is asked for,
+ * where the environment speaks of nodes and the machine has that one; elsewhere the kernel puts it where it likes. It is
+ * not locked: the simulator reads and writes it like any memory. Registering remembers a range and touches no page of
+ * it, so whatever placement the owner chose stays. A registered range's address on the device is its address on the host.
+ *
+ * Guarantee: memory given back while work is under way that may still copy from or to it keeps its addresses until that
+ * work is over, with other contents: a program that frees too early reads zeros and does not end the process.
+ *
+ * Cost: pinning and unpinning take virtual time for each MiB, as they do on a host, so that a pool pays.
+ */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1 /* mincore, MAP_ANONYMOUS, syscall */
+#endif
+
+#include "runtime.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+typedef struct pinned {
+    struct pinned *next; /* of those given back too early */
+    void *start;
+    size_t size;
+    uint64_t over_ns;    /* when the work under way then is over, once that is known */
+    bool over_is_known;
+} pinned;
+
+static pinned *given_back;
+static uint64_t taken_bytes;
+
+static uint64_t address_of(const void *pointer)
+{
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+static void pay(uint64_t bytes, uint64_t ns_per_mib)
+{
+    const uint64_t mib = (bytes + (1 << 20) - 1) >> 20;
+    weir_sim_advance(acl__rt.sim, ns_per_mib == 0 || mib < UINT64_MAX / ns_per_mib ? mib * ns_per_mib : UINT64_MAX);
+}
+
+bool acl__host_take(uint64_t bytes)
+{
+    const uint64_t most = acl__rt.config.host_bytes != 0 ? acl__rt.config.host_bytes : UINT64_MAX / 2;
+    if (taken_bytes > most || bytes > most - taken_bytes) {
+        return false;
+    }
+    taken_bytes += bytes;
+    return true;
+}
+
+void acl__host_give(uint64_t bytes)
+{
+    taken_bytes -= bytes;
+}
+
+/* --- real memory --- */
+
+static uint64_t alignment(void)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return acl__rt.config.pin_page_bytes > page ? acl__rt.config.pin_page_bytes : page;
+}
+
+/* Fresh pages at a multiple of `align`, a power of two and a multiple of the page; NULL: none to be had. */
+static void *map_pages(size_t size, size_t align)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t spare = align - page;
+    char *start = mmap(NULL, size + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED) {
+        return NULL;
+    }
+    char *aligned = start + (align - address_of(start) % align) % align;
+    if (aligned > start) {
+        (void)munmap(start, (size_t)(aligned - start));
+    }
+    if (spare > (size_t)(aligned - start)) {
+        (void)munmap(aligned + size, spare - (size_t)(aligned - start));
+    }
+    return aligned;
+}
+
+/* The node next to a device: the devices are spread over the nodes evenly. */
+static uint32_t node_of(int32_t device)
+{
+    return (uint32_t)((uint64_t)device * (uint64_t)acl__rt.config.numa_nodes / acl__rt.config.devices);
+}
+
+/* A wish: a machine without that node puts the pages where it can. */
+static void prefer_node(void *start, size_t size, uint32_t node)
+{
+#if defined(SYS_mbind)
+    enum { PREFERRED = 1, BITS = 8 * sizeof(unsigned long), WORDS = 1024 / BITS };
+    unsigned long mask[WORDS] = {0};
+    if (node < 1024) {
+        mask[node / BITS] = 1UL << (node % BITS);
+        (void)syscall(SYS_mbind, start, size, PREFERRED, mask, 1024UL + 1, 0U);
+    }
+#else
+    (void)start;
+    (void)size;
+    (void)node;
+#endif
+}
+
+/* Whether every page of a range is mapped. */
+static bool is_mapped(const void *start, uint64_t size)
+{
+    enum { STEP_PAGES = 16384 };
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident[STEP_PAGES];
+    const uint64_t first = address_of(start) / page * page;
+    if (size > UINT64_MAX - page || address_of(start) > UINT64_MAX - page - size) {
+        return false;
+    }
+    const uint64_t end = (address_of(start) + size + page - 1) / page * page;
+    for (uint64_t at = first; at < end; at += STEP_PAGES * page) {
+        const uint64_t step = end - at < STEP_PAGES * page ? end - at : STEP_PAGES * page;
+        if (mincore((void *)(uintptr_t)at, step, resident) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- memory given back while somebody may still copy --- */
+
+static uint64_t latest_end(void)
+{
+    uint64_t latest = 0;
+    for (const acl__stream *stream = acl__rt.first_stream; stream != NULL; stream = stream->next) {
+        const uint64_t tail = weir_sim_stream_tail(acl__rt.sim, stream->sim);
+        latest = tail > latest ? tail : latest;
+    }
+    return latest;
+}
+
+static void look_for_end(pinned *p)
+{
+    if (!p->over_is_known && acl__rt.held_tasks == 0) {
+        p->over_ns = latest_end();
+        p->over_is_known = true;
+    }
+}
+
+static bool is_over(pinned *p)
+{
+    look_for_end(p);
+    return p->over_is_known && p->over_ns <= weir_sim_now(acl__rt.sim);
+}
+
+static void unmap(pinned *p)
+{
+    (void)munmap(p->start, p->size);
+    free(p);
+}
+
+static void sweep(void)
+{
+    for (pinned **link = &given_back; *link != NULL;) {
+        pinned *p = *link;
+        if (is_over(p)) {
+            *link = p->next;
+            unmap(p);
+        } else {
+            link = &p->next;
+        }
+    }
+}
+
+static void give_back(pinned *p)
+{
+    if (is_over(p)) {
+        unmap(p);
+        return;
+    }
+    (void)mmap(p->start, p->size, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    p->next = given_back;
+    given_back = p;
+}
+
+/* --- pinned memory --- */
+
+static aclError too_much(const char *name, uint64_t size)
+{
+    return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: %llu bytes in one call are more than %llu", name,
+                     (unsigned long long)size, (unsigned long long)acl__rt.config.pin_limit_bytes);
+}
+
+static bool is_above_limit(uint64_t size)
+{
+    return acl__rt.config.pin_limit_bytes != 0 && size > acl__rt.config.pin_limit_bytes;
+}
+
+static aclError pin(uint64_t size, int32_t device, const char *name, void **pointer)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    sweep();
+    if (is_above_limit(size)) {
+        return too_much(name, size);
+    }
+    const uint64_t bytes = size <= SIZE_MAX / 2 ? (size + page - 1) / page * page : UINT64_MAX;
+    const bool fits = acl__host_take(bytes);
+    pinned *p = fits ? calloc(1, sizeof *p) : NULL;
+    void *start = p != NULL ? map_pages(bytes, alignment()) : NULL;
+    acl__range *range =
+        start != NULL ? acl__range_add(&acl__rt.host_memory, ACL__PINNED, address_of(start), bytes) : NULL;
+    if (range == NULL) {
+        if (start != NULL) {
+            (void)munmap(start, bytes);
+        }
+        free(p);
+        acl__host_give(fits ? bytes : 0);
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: the host has no %llu bytes", name,
+                         (unsigned long long)size);
+    }
+    if (acl__rt.config.numa_nodes > 0) {
+        prefer_node(start, bytes, node_of(device));
+    }
+    p->start = start;
+    p->size = bytes;
+    range->device = device;
+    range->asked_bytes = size;
+    range->owner = p;
+    pay(bytes, acl__rt.config.pin_ns_per_mib);
+    *pointer = start;
+    return ACL_SUCCESS;
+}
+
+static aclError malloc_host(void **pointer, uint64_t size, const char *name)
+{
+    acl__context *context = NULL;
+    acl__lock();
+    aclError error = acl__context_need(&context);
+    if (error == ACL_SUCCESS) {
+        error = pin(size, context->device, name, pointer);
+    }
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtMallocHost(void **hostPtr, size_t size)
+{
+    ACL_ENTER(aclrtMallocHost);
+    if (hostPtr == NULL || size == 0) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMallocHost: %s", size == 0 ? "size 0" : "the output is NULL");
+    }
+    return malloc_host(hostPtr, size, "aclrtMallocHost");
+}
+
+/* The attributes change nothing here, but only two are for host memory. */
+static aclError check_attributes(const aclrtMallocConfig *cfg)
+{
+    if (cfg != NULL && cfg->attrs == NULL) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMallocHostWithCfg: the attributes are at NULL");
+    }
+    for (size_t i = 0; cfg != NULL && i < cfg->numAttrs; i++) {
+        if (cfg->attrs[i].attr != ACL_RT_MEM_ATTR_MODULE_ID && cfg->attrs[i].attr != ACL_RT_MEM_ATTR_VA_FLAG) {
+            return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMallocHostWithCfg: attribute %d is not for host memory",
+                             (int)cfg->attrs[i].attr);
+        }
+    }
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg)
+{
+    ACL_ENTER(aclrtMallocHostWithCfg);
+    if (ptr == NULL || size == 0) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMallocHostWithCfg: %s",
+                         size == 0 ? "size 0" : "the output is NULL");
+    }
+    const aclError error = check_attributes(cfg);
+    return error == ACL_SUCCESS ? malloc_host(ptr, size, "aclrtMallocHostWithCfg") : error;
+}
+
+/* The first registered range that has a byte of [start, start + size), or NULL. */
+static acl__range *registered_in(uint64_t start, uint64_t size)
+{
+    weir__sim_range *r = weir__sim_ranges_after(&acl__rt.registered, start);
+    return r != NULL && r->start < start + size ? (acl__range *)(void *)r : NULL;
+}
+
+static aclError free_host(void *pointer)
+{
+    acl__range *range = acl__range_at(&acl__rt.host_memory, pointer);
+    if (range == NULL || range->range.start != address_of(pointer)) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFreeHost: %p is not what aclrtMallocHost gave, or was freed",
+                         pointer);
+    }
+    const uint64_t size = range->range.end - range->range.start;
+    if (registered_in(range->range.start, size) != NULL) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFreeHost: %p is registered: aclrtHostUnregister comes first",
+                         pointer);
+    }
+    pinned *p = range->owner;
+    acl__range_remove(&acl__rt.host_memory, range);
+    acl__host_give(size);
+    give_back(p);
+    sweep();
+    pay(size, acl__rt.config.unpin_ns_per_mib);
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtFreeHost(void *hostPtr)
+{
+    ACL_ENTER(aclrtFreeHost);
+    if (hostPtr == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtFreeHost: NULL");
+    }
+    acl__lock();
+    const aclError error = free_host(hostPtr);
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtFreeHostWithDevSync(void *hostPtr)
+{
+    ACL_ENTER(aclrtFreeHostWithDevSync);
+    if (hostPtr == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtFreeHostWithDevSync: NULL");
+    }
+    acl__lock();
+    const acl__range *range = acl__range_at(&acl__rt.host_memory, hostPtr);
+    aclError error = range != NULL ? acl__device_wait(range->device, -1) : ACL_SUCCESS;
+    const aclError freed = free_host(hostPtr);
+    error = error == ACL_SUCCESS ? freed : error;
+    acl__unlock();
+    return error;
+}
+
+/* --- registered memory --- */
+
+static bool contains(const acl__range *range, uint64_t start, uint64_t size)
+{
+    return range != NULL && range->range.end - start >= size;
+}
+
+/* `mapped`: the device can reach it; else it is only pinned. */
+static aclError register_locked(void *pointer, uint64_t size, bool mapped, bool wants_pin, const char *name)
+{
+    acl__context *context = NULL;
+    const aclError error = acl__context_need(&context);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    const uint64_t start = address_of(pointer);
+    if (start % acl__rt.config.pin_page_bytes != 0) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is no multiple of the page of %llu bytes", name, pointer,
+                         (unsigned long long)acl__rt.config.pin_page_bytes);
+    }
+    if (is_above_limit(size)) {
+        return too_much(name, size);
+    }
+    if (size > UINT64_MAX - start || !is_mapped(pointer, size)) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %llu bytes at %p are not all memory of this process", name,
+                         (unsigned long long)size, pointer);
+    }
+    if (registered_in(start, size) != NULL) {
+        return acl__fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%s: some of %llu bytes at %p are registered already",
+                         name, (unsigned long long)size, pointer);
+    }
+    const bool is_pinned = contains(acl__range_at(&acl__rt.host_memory, pointer), start, size);
+    if (is_pinned && wants_pin) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is pinned already", name, pointer);
+    }
+    acl__range *range = acl__range_add(&acl__rt.registered, ACL__REGISTERED, start, size);
+    if (range == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory", name);
+    }
+    range->device = context->device;
+    range->asked_bytes = size;
+    range->owner = mapped ? pointer : NULL;
+    pay(is_pinned ? 0 : size, acl__rt.config.pin_ns_per_mib);
+    return ACL_SUCCESS;
+}
+
+static aclError register_memory(void *pointer, uint64_t size, bool mapped, bool wants_pin, const char *name)
+{
+    acl__lock();
+    const aclError error = register_locked(pointer, size, mapped, wants_pin, name);
+    acl__unlock();
+    return error;
+}
+
+/* Memory of other PCIe devices, and memory that the device may only read, are options the vendor has set aside. */
+static aclError check_kinds(uint64_t kinds, uint64_t iomemory, uint64_t readonly, const char *name)
+{
+    return acl__rt.config.strict && (kinds & (iomemory | readonly)) != 0
+               ? acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: IOMEMORY and READONLY are not supported", name)
+               : ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr)
+{
+    static const char name[] = "aclrtHostRegister";
+    ACL_ENTER(aclrtHostRegister);
+    if (ptr == NULL || devPtr == NULL || size == 0) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name,
+                         ptr == NULL ? "ptr is NULL" : devPtr == NULL ? "devPtr is NULL" : "size 0");
+    }
+    if (((uint32_t)type & ~(uint32_t)(ACL_HOST_REGISTER_IOMEMORY | ACL_HOST_REGISTER_READONLY)) != 0) {
+        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: there is no type %d", name, (int)type);
+    }
+    aclError error = check_kinds((uint32_t)type, ACL_HOST_REGISTER_IOMEMORY, ACL_HOST_REGISTER_READONLY, name);
+    if (error == ACL_SUCCESS) {
+        error = register_memory(ptr, size, true, false, name);
+    }
+    if (error == ACL_SUCCESS) {
+        *devPtr = ptr;
+    }
+    return error;
+}
+
+ACL_EXPORT aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
+{
+    static const char name[] = "aclrtHostRegisterV2";
+    const uint32_t reach = ACL_HOST_REG_MAPPED | ACL_HOST_REG_IOMEMORY | ACL_HOST_REG_READONLY;
+    ACL_ENTER(aclrtHostRegisterV2);
+    if (ptr == NULL || size == 0) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name, ptr == NULL ? "ptr is NULL" : "size 0");
+    }
+    if (flag == 0 || (flag & ~(reach | (uint32_t)ACL_HOST_REG_PINNED)) != 0) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: 0x%x is no combination of flags", name, flag);
+    }
+    const aclError error = check_kinds(flag, ACL_HOST_REG_IOMEMORY, ACL_HOST_REG_READONLY, name);
+    return error == ACL_SUCCESS
+               ? register_memory(ptr, size, (flag & reach) != 0, (flag & ACL_HOST_REG_PINNED) != 0, name)
+               : error;
+}
+
+static aclError unregister_locked(const void *pointer)
+{
+    acl__context *context = NULL;
+    const aclError error = acl__context_need(&context);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    acl__range *range = acl__range_at(&acl__rt.registered, pointer);
+    if (range == NULL || range->range.start != address_of(pointer)) {
+        return acl__fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "aclrtHostUnregister: %p is not registered", pointer);
+    }
+    const uint64_t size = range->range.end - range->range.start;
+    const bool was_pinned = contains(acl__range_at(&acl__rt.host_memory, pointer), range->range.start, size);
+    acl__range_remove(&acl__rt.registered, range);
+    pay(was_pinned ? 0 : size, acl__rt.config.unpin_ns_per_mib);
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtHostUnregister(void *ptr)
+{
+    ACL_ENTER(aclrtHostUnregister);
+    if (ptr == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtHostUnregister: ptr is NULL");
+    }
+    acl__lock();
+    const aclError error = unregister_locked(ptr);
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag)
+{
+    ACL_ENTER(aclrtHostGetDevicePointer);
+    if (pHost == NULL || pDevice == NULL || flag != 0) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtHostGetDevicePointer: %s",
+                         pHost == NULL     ? "pHost is NULL"
+                         : pDevice == NULL ? "pDevice is NULL"
+                                           : "the flag must be 0");
+    }
+    acl__context *context = NULL;
+    acl__lock();
+    aclError error = acl__context_need(&context);
+    if (error == ACL_SUCCESS) {
+        const acl__range *range = acl__range_at(&acl__rt.registered, pHost);
+        if (range != NULL && range->owner != NULL) {
+            *pDevice = pHost;
+        } else {
+            error = acl__fail(ACL_ERROR_RT_PARAM_INVALID,
+                              "aclrtHostGetDevicePointer: %p is not registered for the device to reach", pHost);
+        }
+    }
+    acl__unlock();
+    return error;
+}
+
+bool acl__is_pinned(const void *pointer, uint64_t size)
+{
+    const uint64_t start = address_of(pointer);
+    return contains(acl__range_at(&acl__rt.host_memory, pointer), start, size) ||
+           contains(acl__range_at(&acl__rt.registered, pointer), start, size);
+}
+
+/* --- what a pointer is --- */
+
+static void describe_locked(const void *pointer, aclrtPtrAttributes *out)
+{
+    const acl__range *device = acl__range_at(&acl__rt.device_memory, pointer);
+    const uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
+    if (device != NULL) {
+        out->location = (aclrtMemLocation){(uint32_t)device->device, ACL_MEM_LOCATION_TYPE_DEVICE};
+        out->pageSize = device->huge ? ACL__HUGE_PAGE : ACL__NORMAL_PAGE;
+        if (device->kind == ACL__MAPPED && acl__virtual_location(device).type != ACL_MEM_LOCATION_TYPE_DEVICE) {
+            out->location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};
+        }
+    } else if (acl__is_pinned(pointer, 1)) {
+        out->location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};
+        out->pageSize = page;
+    } else {
+        out->location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_UNREGISTERED};
+        out->pageSize = page;
+    }
+}
+
+ACL_EXPORT aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
+{
+    ACL_ENTER(aclrtPointerGetAttributes);
+    if (ptr == NULL || attributes == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtPointerGetAttributes: %s is NULL",
+                         ptr == NULL ? "ptr" : "attributes");
+    }
+    aclrtPtrAttributes found;
+    memset(&found, 0, sizeof found);
+    acl__lock();
+    describe_locked(ptr, &found);
+    acl__unlock();
+    if (acl__rt.config.strict && found.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtPointerGetAttributes: %p is no memory of the runtime's", ptr);
+    }
+    *attributes = found;
+    return ACL_SUCCESS;
+}
+
+/* --- the allocation around an address --- */
+
+static bool range_locked(const void *pointer, uint64_t *start, uint64_t *size)
+{
+    const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
+    if (range != NULL && range->kind == ACL__POOLED) {
+        return acl__soma_block_at(pointer, start, size);
+    }
+    range = range != NULL ? range : acl__range_at(&acl__rt.host_memory, pointer);
+    if (range == NULL || address_of(pointer) - range->range.start >= range->asked_bytes) {
+        return false;
+    }
+    *start = range->range.start;
+    *size = range->asked_bytes;
+    return true;
+}
+
+ACL_EXPORT aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
+{
+    ACL_ENTER(aclrtMemGetAddressRange);
+    if (ptr == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemGetAddressRange: ptr is NULL");
+    }
+    if (pbase == NULL && psize == NULL) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemGetAddressRange: both outputs are NULL");
+    }
+    uint64_t start = 0;
+    uint64_t size = 0;
+    acl__lock();
+    const bool found = range_locked(ptr, &start, &size);
+    acl__unlock();
+    if (!found) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemGetAddressRange: %p is in no allocation", ptr);
+    }
+    if (pbase != NULL) {
+        *pbase = (void *)(uintptr_t)start;
+    }
+    if (psize != NULL) {
+        *psize = size;
+    }
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,392 @@
+/* memory.c: device memory: aclrtMalloc and its relatives, and the sets of address ranges.
+ *
+ * A device has one store of bytes. An allocation takes whole pages from it, huge ones of 2 MiB or normal ones of 4 KiB;
+ * what huge pages hold the normal ones cannot have, and so each kind's free memory is what is left of all. Addresses are
+ * the simulator's regions: never handed out twice at a time, first fit, poisoned when fresh, faulting when given back.
+ */
+#include "runtime.h"
+
+#include "report.h"
+
+#include <string.h>
+
+enum { PADDING = 32, HUGE1G = 1 << 30 };
+
+/* --- ranges --- */
+
+static weir__sim_slab slab;
+static bool slab_ready;
+
+acl__range *acl__range_add(weir__sim_ranges *set, acl__range_kind kind, uint64_t start, uint64_t size)
+{
+    if (!slab_ready) {
+        weir__sim_slab_init(&slab, sizeof(acl__range), 64);
+        slab_ready = true;
+    }
+    acl__range *range = weir__sim_slab_get(&slab);
+    if (range == NULL) {
+        return NULL;
+    }
+    memset(range, 0, sizeof *range);
+    range->range.start = start;
+    range->range.end = start + size;
+    range->kind = kind;
+    weir__sim_ranges_insert(set, &range->range);
+    return range;
+}
+
+void acl__range_remove(weir__sim_ranges *set, acl__range *range)
+{
+    weir__sim_ranges_remove(set, &range->range);
+    weir__sim_slab_put(&slab, range);
+}
+
+acl__range *acl__range_at(const weir__sim_ranges *set, const void *pointer)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    acl__range *range = (acl__range *)(void *)weir__sim_ranges_floor(set, address);
+    return range != NULL && address < range->range.end ? range : NULL;
+}
+
+/* --- capacity --- */
+
+static uint64_t free_bytes(const acl__device *device)
+{
+    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes;
+    return held < acl__rt.config.capacity_bytes ? acl__rt.config.capacity_bytes - held : 0;
+}
+
+bool acl__capacity_take(int32_t number, uint64_t bytes, bool huge)
+{
+    acl__device *device = &acl__rt.devices[number];
+    if (bytes > free_bytes(device)) {
+        return false;
+    }
+    *(huge ? &device->held_huge_bytes : &device->held_normal_bytes) += bytes;
+    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes;
+    device->peak_bytes = held > device->peak_bytes ? held : device->peak_bytes;
+    return true;
+}
+
+void acl__capacity_give(int32_t number, uint64_t bytes, bool huge)
+{
+    acl__device *device = &acl__rt.devices[number];
+    *(huge ? &device->held_huge_bytes : &device->held_normal_bytes) -= bytes;
+}
+
+/* --- allocation --- */
+
+/* What pages a policy wants for a size, in the order in which to try. */
+typedef struct pages {
+    uint64_t first;
+    uint64_t second; /* 0: none */
+} pages;
+
+/* What is no policy, a bare memory type such as 0x1000 included, means the default one. */
+static pages pages_for(aclrtMemMallocPolicy policy, uint64_t size)
+{
+    switch ((uint32_t)policy) {
+    case ACL_MEM_MALLOC_HUGE_ONLY:
+    case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
+        return (pages){ACL__HUGE_PAGE, 0};
+    case ACL_MEM_MALLOC_NORMAL_ONLY:
+    case ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
+        return (pages){ACL__NORMAL_PAGE, 0};
+    case ACL_MEM_MALLOC_HUGE1G_ONLY:
+    case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
+        return (pages){HUGE1G, 0};
+    default:
+        return size > ACL__HUGE_THRESHOLD ? (pages){ACL__HUGE_PAGE, ACL__NORMAL_PAGE} : (pages){ACL__NORMAL_PAGE, 0};
+    }
+}
+
+static bool is_huge1g(aclrtMemMallocPolicy policy)
+{
+    return policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
+}
+
+static weir_status take(int32_t device, uint64_t size, uint64_t page, void **pointer)
+{
+    if (size > UINT64_MAX - page) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    const uint64_t bytes = (size + page - 1) / page * page;
+    const bool huge = page != ACL__NORMAL_PAGE;
+    uint64_t address = 0;
+    if (!acl__capacity_take(device, bytes, huge)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    weir_status status = weir_device_region_alloc(acl__rt.memory, bytes, &address);
+    acl__range *range = status == WEIR_OK ? acl__range_add(&acl__rt.device_memory, ACL__ALLOCATED, address, bytes) : NULL;
+    if (range == NULL) {
+        if (status == WEIR_OK) {
+            (void)weir_device_region_free(acl__rt.memory, address, bytes);
+            status = WEIR_ERR_NO_MEMORY;
+        }
+        acl__capacity_give(device, bytes, huge);
+        return status;
+    }
+    range->device = device;
+    range->huge = huge;
+    range->asked_bytes = size;
+    *pointer = (void *)(uintptr_t)address;
+    return WEIR_OK;
+}
+
+aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy, void **pointer)
+{
+    const pages try = pages_for(policy, size);
+    weir_status status = take(device, size, try.first, pointer);
+    if (status != WEIR_OK && try.second != 0) {
+        status = take(device, size, try.second, pointer);
+    }
+    if (status == WEIR_OK) {
+        return ACL_SUCCESS;
+    }
+    return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory: %llu bytes asked of device %d, which has %llu of %llu left",
+                     (unsigned long long)size, device, (unsigned long long)free_bytes(&acl__rt.devices[device]),
+                     (unsigned long long)acl__rt.config.capacity_bytes);
+}
+
+static aclError check(void **pointer, size_t size, const char *name)
+{
+    return pointer != NULL && size != 0
+               ? ACL_SUCCESS
+               : acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name, pointer == NULL ? "the output is NULL" : "size 0");
+}
+
+/* aclrtMalloc in all its forms; device -1: the current one, which any other has to be. */
+static aclError allocate(void **pointer, size_t size, size_t padding, aclrtMemMallocPolicy policy, int32_t device,
+                         const char *name)
+{
+    const aclError bad = check(pointer, size, name);
+    if (bad != ACL_SUCCESS) {
+        return bad;
+    }
+    const size_t more = PADDING + (is_huge1g(policy) ? 0 : padding);
+    if (size > SIZE_MAX - more) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: the size overflows when padded", name);
+    }
+    const uint64_t padded = (size + more - 1) / PADDING * PADDING;
+    acl__context *context = NULL;
+    void *address = NULL;
+    acl__lock();
+    aclError error = acl__context_need(&context);
+    if (error == ACL_SUCCESS && device >= 0 && device != context->device) {
+        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: device %d is not the current one", name, device);
+    }
+    if (error == ACL_SUCCESS) {
+        error = acl__malloc(context->device, padded, policy, &address);
+    }
+    acl__unlock();
+    if (error == ACL_SUCCESS) {
+        *pointer = address;
+    }
+    return error;
+}
+
+ACL_EXPORT aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    ACL_ENTER(aclrtMalloc);
+    return allocate(devPtr, size, PADDING, policy, -1, "aclrtMalloc");
+}
+
+ACL_EXPORT aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    ACL_ENTER(aclrtMallocAlign32);
+    return allocate(devPtr, size, 0, policy, -1, "aclrtMallocAlign32");
+}
+
+ACL_EXPORT aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    ACL_ENTER(aclrtMallocCached);
+    const aclError error = check(devPtr, size, "aclrtMallocCached");
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    if (policy != ACL_MEM_MALLOC_NORMAL_ONLY) {
+        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMallocCached: only with ACL_MEM_MALLOC_NORMAL_ONLY");
+    }
+    return allocate(devPtr, size, PADDING, policy, -1, "aclrtMallocCached");
+}
+
+/* The device that the attributes name, -1 for none. */
+static aclError read_attributes(const aclrtMallocConfig *cfg, int32_t *device)
+{
+    for (size_t i = 0; cfg != NULL && i < cfg->numAttrs; i++) {
+        const aclrtMallocAttribute *a = &cfg->attrs[i];
+        switch (a->attr) {
+        case ACL_RT_MEM_ATTR_RSV:
+        case ACL_RT_MEM_ATTR_MODULE_ID:
+            break;
+        case ACL_RT_MEM_ATTR_DEVICE_ID:
+            *device = (int32_t)(a->value.deviceId & INT32_MAX);
+            break;
+        default: /* an address flag is for host memory */
+            return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMallocWithCfg: attribute %d is none of device memory",
+                             (int)a->attr);
+        }
+    }
+    return ACL_SUCCESS;
+}
+
+/* The policy may be combined with memory types here, and there is no padding but to 32 bytes. */
+ACL_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
+{
+    ACL_ENTER(aclrtMallocWithCfg);
+    const uint32_t types = ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH | ACL_MEM_ACCESS_USER_SPACE_READONLY;
+    int32_t device = -1;
+    aclError error = check(devPtr, size, "aclrtMallocWithCfg");
+    if (error == ACL_SUCCESS && cfg != NULL && cfg->attrs == NULL) {
+        error = acl__fail(cfg->numAttrs > 0 ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_PARAM_INVALID,
+                          "aclrtMallocWithCfg: the attributes are NULL");
+    }
+    if (error == ACL_SUCCESS) {
+        error = read_attributes(cfg, &device);
+    }
+    return error == ACL_SUCCESS ? allocate(devPtr, size, 0, (aclrtMemMallocPolicy)((uint32_t)policy & ~types), device,
+                                           "aclrtMallocWithCfg")
+                                : error;
+}
+
+/* --- giving back --- */
+
+static aclError give_back(acl__range *range)
+{
+    const uint64_t bytes = range->range.end - range->range.start;
+    const weir_status status = weir_device_region_free(acl__rt.memory, range->range.start, bytes);
+    if (status == WEIR_OK) {
+        acl__capacity_give(range->device, bytes, range->huge);
+        acl__range_remove(&acl__rt.device_memory, range);
+    }
+    return acl__status(status, "aclrtFree");
+}
+
+aclError acl__free(void *pointer)
+{
+    aclError error = ACL_SUCCESS;
+    if (acl__soma_free_now(pointer, &error)) {
+        return error;
+    }
+    acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
+    if (range == NULL || range->kind != ACL__ALLOCATED || range->range.start != (uint64_t)(uintptr_t)pointer) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not what aclrtMalloc gave, or was freed", pointer);
+    }
+    return give_back(range);
+}
+
+ACL_EXPORT aclError aclrtFree(void *devPtr)
+{
+    ACL_ENTER(aclrtFree);
+    if (devPtr == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtFree: NULL");
+    }
+    acl__lock();
+    const aclError error = acl__free(devPtr);
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtFreeWithDevSync(void *devPtr)
+{
+    ACL_ENTER(aclrtFreeWithDevSync);
+    if (devPtr == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtFreeWithDevSync: NULL");
+    }
+    acl__lock();
+    const acl__range *range = acl__range_at(&acl__rt.device_memory, devPtr);
+    aclError error = range != NULL ? acl__device_wait(range->device, -1) : ACL_SUCCESS;
+    const aclError freed = acl__free(devPtr);
+    error = error == ACL_SUCCESS ? freed : error;
+    acl__unlock();
+    return error;
+}
+
+void acl__memory_reset(int32_t device)
+{
+    uint64_t bytes = 0;
+    uint64_t pieces = 0;
+    for (weir__sim_range *r = weir__sim_ranges_first(&acl__rt.device_memory); r != NULL;) {
+        acl__range *range = (acl__range *)(void *)r;
+        r = weir__sim_ranges_next(r);
+        if (range->kind == ACL__ALLOCATED && range->device == device) {
+            bytes += range->range.end - range->range.start;
+            pieces++;
+            (void)give_back(range);
+        }
+    }
+    if (pieces > 0) {
+        acl__report_left_behind(device, bytes, pieces);
+    }
+}
+
+/* --- facts --- */
+
+/* Whether an attribute speaks of huge pages, normal ones, or all memory. */
+typedef enum share { ALL, HUGE_PAGES, NORMAL_PAGES, NO_SUCH } share;
+
+static share share_of(aclrtMemAttr attr)
+{
+    switch (attr) {
+    case ACL_DDR_MEM:
+    case ACL_HBM_MEM:
+        return ALL;
+    case ACL_DDR_MEM_HUGE:
+    case ACL_HBM_MEM_HUGE:
+    case ACL_DDR_MEM_P2P_HUGE:
+    case ACL_HBM_MEM_P2P_HUGE:
+    case ACL_HBM_MEM_HUGE1G:
+    case ACL_HBM_MEM_P2P_HUGE1G:
+    case ACL_MEM_HUGE:
+    case ACL_MEM_HUGE1G:
+    case ACL_MEM_P2P_HUGE:
+    case ACL_MEM_P2P_HUGE1G:
+        return HUGE_PAGES;
+    case ACL_DDR_MEM_NORMAL:
+    case ACL_HBM_MEM_NORMAL:
+    case ACL_DDR_MEM_P2P_NORMAL:
+    case ACL_HBM_MEM_P2P_NORMAL:
+    case ACL_MEM_NORMAL:
+    case ACL_MEM_P2P_NORMAL:
+        return NORMAL_PAGES;
+    default:
+        return NO_SUCH;
+    }
+}
+
+ACL_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
+{
+    ACL_ENTER(aclrtGetMemInfo);
+    const share part = share_of(attr);
+    if (free == NULL || total == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetMemInfo: an output is NULL");
+    }
+    if (part == NO_SUCH) {
+        return acl__fail(ACL_ERROR_RT_INVALID_MEMORY_TYPE, "aclrtGetMemInfo: there is no attribute %d", (int)attr);
+    }
+    acl__context *context = NULL;
+    acl__lock();
+    const aclError error = acl__context_need(&context);
+    if (error == ACL_SUCCESS) {
+        const acl__device *device = &acl__rt.devices[context->device];
+        const uint64_t others = part == HUGE_PAGES     ? device->held_normal_bytes
+                                : part == NORMAL_PAGES ? device->held_huge_bytes
+                                                       : 0;
+        *free = free_bytes(device);
+        *total = acl__rt.config.capacity_bytes - others;
+    }
+    acl__unlock();
+    return error;
+}
+
+/* --- the auditor --- */
+
+void acl__announce_alloc(const void *pointer, uint64_t size, acl__stream *stream, const char *tag)
+{
+    weir_sim_block_alloc(acl__rt.sim, (uint64_t)(uintptr_t)pointer, size, stream->sim, tag);
+}
+
+void acl__announce_free(const void *pointer, acl__stream *stream, const char *tag)
+{
+    weir_sim_block_free(acl__rt.sim, (uint64_t)(uintptr_t)pointer, stream->sim, tag);
+}

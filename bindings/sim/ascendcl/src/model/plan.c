@@ -1,0 +1,140 @@
+/* plan.c: which memory each blob lives in, and after which layer it is gone.
+ *
+ * Idea. Layers run in the order of the file. A view shares its input's memory. A layer that may write over its input
+ * does so when nobody else still needs it. Every other output gets memory of its own. Memory ends with the last layer
+ * that touches it, whatever name that layer knows it by.
+ *
+ * Guarantee: of the blobs that share memory, none is read after another was written over it; the caller's inputs are
+ * never written; an output of the network is in the caller's buffer, unless it is a second name for such memory.
+ * Cost: linear, once for each network.
+ */
+#include "network.h"
+
+#include <stdlib.h>
+
+typedef struct planner {
+    const acl__network *network;
+    acl__plan *plan;
+    uint32_t *pending; /* [storage]: uses that are still to come, outputs of the network included */
+} planner;
+
+static uint32_t new_storage(planner *p, acl__storage_kind kind, uint32_t index, uint32_t layer)
+{
+    uint32_t s = p->plan->storage_count++;
+    p->plan->storages[s] = (acl__storage){kind, index, layer, layer};
+    return s;
+}
+
+static void place_blob(planner *p, uint32_t blob, uint32_t storage)
+{
+    uint32_t uses = p->network->blobs[blob].consumers;
+    p->plan->storage_of[blob] = storage;
+    p->pending[storage] += uses > 0 ? uses : 1;
+}
+
+/* The first input's memory when the layer may go on in it; UINT32_MAX otherwise. */
+static uint32_t shared_storage(const planner *p, const acl__layer *layer)
+{
+    acl__layer_class class = acl__layer_class_of(layer->kind);
+    if (class != ACL__CLASS_VIEW && class != ACL__CLASS_INPLACE) {
+        return UINT32_MAX;
+    }
+    uint32_t s = p->plan->storage_of[acl__layer_bottom(p->network, layer, 0)];
+    bool alone = p->pending[s] == 1 && p->plan->storages[s].kind == ACL__STORAGE_INTERNAL;
+    return class == ACL__CLASS_VIEW || alone ? s : UINT32_MAX;
+}
+
+static void plan_layer(planner *p, uint32_t l, uint32_t *inputs)
+{
+    const acl__layer *layer = &p->network->layers[l];
+    uint32_t shared = layer->bottom_count > 0 ? shared_storage(p, layer) : UINT32_MAX;
+    for (uint32_t i = 0; i < layer->bottom_count; i++) {
+        uint32_t s = p->plan->storage_of[acl__layer_bottom(p->network, layer, i)];
+        p->pending[s]--;
+        p->plan->storages[s].last = l;
+    }
+    for (uint32_t i = 0; i < layer->top_count; i++) {
+        uint32_t s = shared;
+        if (layer->kind == ACL__LAYER_INPUT) {
+            s = new_storage(p, ACL__STORAGE_INPUT, (*inputs)++, l);
+        } else if (s == UINT32_MAX) {
+            s = new_storage(p, ACL__STORAGE_INTERNAL, 0, l);
+        }
+        place_blob(p, acl__layer_top(p->network, layer, i), s);
+    }
+}
+
+/* Memory that an output of the network ends up in is the caller's buffer from the start. */
+static void bind_outputs(planner *p)
+{
+    for (uint32_t i = 0; i < p->network->output_count; i++) {
+        acl__storage *s = &p->plan->storages[p->plan->storage_of[p->network->outputs[i]]];
+        if (s->kind == ACL__STORAGE_INTERNAL) {
+            s->kind = ACL__STORAGE_OUTPUT;
+            s->index = i;
+        }
+    }
+}
+
+/* In the order in which a layer names them; memory that nobody reads goes with the layer that made it. */
+static void collect_gone(planner *p)
+{
+    acl__plan *plan = p->plan;
+    uint32_t used = 0;
+    for (uint32_t l = 0; l < p->network->layer_count; l++) {
+        const acl__layer *layer = &p->network->layers[l];
+        plan->gone_first[l] = used;
+        for (uint32_t i = 0; i < layer->bottom_count + layer->top_count; i++) {
+            uint32_t blob = i < layer->bottom_count
+                                ? acl__layer_bottom(p->network, layer, i)
+                                : acl__layer_top(p->network, layer, i - layer->bottom_count);
+            uint32_t s = plan->storage_of[blob];
+            bool ends =
+                plan->storages[s].kind == ACL__STORAGE_INTERNAL && plan->storages[s].last == l;
+            if (ends && p->pending[s] != UINT32_MAX) {
+                p->pending[s] = UINT32_MAX; /* named once, however often the layer names it */
+                plan->gone[used++] = s;
+            }
+        }
+    }
+    plan->gone_first[p->network->layer_count] = used;
+}
+
+acl__plan *acl__plan_create(const acl__network *network)
+{
+    acl__plan *plan = calloc(1, sizeof *plan);
+    uint32_t *pending = calloc(network->blob_count, sizeof *pending);
+    if (plan != NULL && pending != NULL) {
+        plan->storage_of = calloc(network->blob_count, sizeof *plan->storage_of);
+        plan->storages = calloc(network->blob_count, sizeof *plan->storages);
+        plan->gone = calloc(network->blob_count, sizeof *plan->gone);
+        plan->gone_first = calloc((size_t)network->layer_count + 1, sizeof *plan->gone_first);
+    }
+    if (plan == NULL || pending == NULL || plan->storage_of == NULL || plan->storages == NULL ||
+        plan->gone == NULL || plan->gone_first == NULL) {
+        free(pending);
+        acl__plan_free(plan);
+        return NULL;
+    }
+    planner p = {network, plan, pending};
+    uint32_t inputs = 0;
+    for (uint32_t l = 0; l < network->layer_count; l++) {
+        plan_layer(&p, l, &inputs);
+    }
+    bind_outputs(&p);
+    collect_gone(&p);
+    free(pending);
+    return plan;
+}
+
+void acl__plan_free(acl__plan *plan)
+{
+    if (plan == NULL) {
+        return;
+    }
+    free(plan->storage_of);
+    free(plan->storages);
+    free(plan->gone);
+    free(plan->gone_first);
+    free(plan);
+}

@@ -1,0 +1,582 @@
+/* notify.c: order without events: words in device memory that are written and waited for, and notifies.
+ *
+ * Both waits are held tasks. Once its stream has come to one, it looks, and looks again whenever something has changed,
+ * until it finds what it waits for. A mark goes with each write and each record: a recording on the stream of whoever
+ * gave it. The stream that waited joins the recording, which gives it the right time, and the auditor the order.
+ *
+ * Guarantee: a wait ends at the virtual time of the write or record that ends it, or when its stream gets there, if
+ * that is later. A word that something else has written, a copy for example, ends a wait as well, but says nothing
+ * about order. Cost: a wait that is held is asked again after each change anywhere; a written word keeps a few words of host
+ * memory until its device memory is gone.
+ */
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* --- marks --- */
+
+typedef struct mark {
+    uint32_t references; /* of the kernel that gives it, and of what it was given to */
+    acl__record *record; /* NULL: says nothing about order */
+} mark;
+
+static mark *mark_new(void)
+{
+    mark *m = calloc(1, sizeof *m);
+    if (m != NULL) {
+        m->references = 1;
+    } else {
+        (void)acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a mark");
+    }
+    return m;
+}
+
+static void mark_release(mark *m)
+{
+    if (m != NULL && --m->references == 0) {
+        acl__record_release(m->record);
+        free(m);
+    }
+}
+
+/* Puts `s`, held once more, in the place of `*place`. */
+static void mark_give(mark **place, mark *m)
+{
+    m->references++;
+    mark_release(*place);
+    *place = m;
+}
+
+/* --- words --- */
+
+/* A word that ACL was asked to write: who did it last. */
+typedef struct word {
+    weir__sim_range range; /* first; its eight bytes */
+    mark *last;
+} word;
+
+enum { WORD_BYTES = 8, FIRST_SWEEP = 256 };
+
+static weir__sim_ranges words;
+static size_t word_count;
+static size_t sweep_at = FIRST_SWEEP;
+
+static word *word_at(uint64_t address)
+{
+    word *w = (word *)(void *)weir__sim_ranges_floor(&words, address);
+    return w != NULL && w->range.start == address ? w : NULL;
+}
+
+static bool is_device_word(uint64_t address)
+{
+    const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
+    return range != NULL && range->range.end - address >= WORD_BYTES;
+}
+
+/* Forgets the words whose memory is gone. */
+static void sweep_words(void)
+{
+    for (weir__sim_range *range = weir__sim_ranges_first(&words); range != NULL;) {
+        weir__sim_range *next = weir__sim_ranges_next(range);
+        if (!is_device_word(range->start)) {
+            weir__sim_ranges_remove(&words, range);
+            mark_release(((word *)(void *)range)->last);
+            free(range);
+            word_count--;
+        }
+        range = next;
+    }
+    sweep_at = 2 * word_count + FIRST_SWEEP;
+}
+
+/* NULL: out of memory. */
+static word *word_get(uint64_t address)
+{
+    word *w = word_at(address);
+    if (w != NULL) {
+        return w;
+    }
+    if (word_count >= sweep_at) {
+        sweep_words();
+    }
+    w = calloc(1, sizeof *w);
+    if (w != NULL) {
+        w->range.start = address;
+        w->range.end = address + WORD_BYTES;
+        weir__sim_ranges_insert(&words, &w->range);
+        word_count++;
+    }
+    return w;
+}
+
+/* The word that a call names. */
+static aclError check_word(const void *address, const char *name)
+{
+    if (((uintptr_t)address % WORD_BYTES) != 0) {
+        return acl__fail(ACL_ERROR_RT_ADDR_UNALIGNED, "%s: %p is not aligned to 8 bytes", name, address);
+    }
+    if (!is_device_word((uint64_t)(uintptr_t)address)) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not device memory", name, address);
+    }
+    return ACL_SUCCESS;
+}
+
+/* --- writing a word --- */
+
+typedef struct value_write {
+    uint64_t address;
+    uint64_t value;
+    mark *mark;
+} value_write;
+
+/* Virtual time has come to it. */
+static aclError write_now(void *ctx)
+{
+    const value_write *w = ctx;
+    if (!is_device_word(w->address)) {
+        return ACL_ERROR_RT_DEVICE_MEM_ERROR;
+    }
+    memcpy((void *)(uintptr_t)w->address, &w->value, sizeof w->value);
+    word *to = word_get(w->address);
+    if (to != NULL) { /* else whoever waits finds the value, and nothing about order */
+        mark_give(&to->last, w->mark);
+    }
+    return ACL_SUCCESS;
+}
+
+static void write_end(void *ctx)
+{
+    value_write *w = ctx;
+    mark_release(w->mark);
+    free(w);
+}
+
+/* The recording comes after the write, so that whoever waited may write the word itself. */
+static aclError write_locked(uint64_t address, uint64_t value, acl__stream *stream)
+{
+    value_write *w = calloc(1, sizeof *w);
+    mark *m = mark_new();
+    if (w == NULL || m == NULL) {
+        free(w);
+        mark_release(m);
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for writing a value");
+    }
+    *w = (value_write){.address = address, .value = value, .mark = m};
+    m->references++; /* ours */
+    const weir_sim_access access = {.address = address, .size = WORD_BYTES, .write = true};
+    const acl__kernel kernel = {
+        .tag = "value write", .accesses = &access, .access_count = 1, .compute = write_now, .end = write_end, .ctx = w};
+    aclError error = acl__launch(stream, &kernel);
+    if (error == ACL_SUCCESS) {
+        m->record = acl__record_queue(stream, &error);
+        error = ACL_SUCCESS; /* the value is written, with or without */
+    }
+    mark_release(m);
+    return error;
+}
+
+ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
+{
+    ACL_ENTER(aclrtValueWrite);
+    if (devAddr == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtValueWrite: devAddr is NULL");
+    }
+    if (flag != 0) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtValueWrite: flag is %u and has to be 0", flag);
+    }
+    acl__stream *on = NULL;
+    acl__lock();
+    aclError error = check_word(devAddr, "aclrtValueWrite");
+    if (error == ACL_SUCCESS) {
+        error = acl__stream_of(stream, &on);
+    }
+    if (error == ACL_SUCCESS) {
+        error = write_locked((uint64_t)(uintptr_t)devAddr, value, on);
+    }
+    acl__unlock();
+    return error;
+}
+
+/* --- waiting for a word --- */
+
+typedef struct value_wait {
+    acl__task task; /* first */
+    uint64_t address;
+    uint64_t value;
+    uint32_t how;
+} value_wait;
+
+static bool is_satisfied(const value_wait *w)
+{
+    uint64_t found = 0;
+    memcpy(&found, (const void *)(uintptr_t)w->address, sizeof found);
+    switch (w->how) {
+    case ACL_STREAM_WAIT_VALUE_GEQ:
+        return (int64_t)(found - w->value) >= 0;
+    case ACL_STREAM_WAIT_VALUE_EQ:
+        return found == w->value;
+    case ACL_STREAM_WAIT_VALUE_AND:
+        return (found & w->value) != 0;
+    default: /* ACL_STREAM_WAIT_VALUE_NOR */
+        return ~(found | w->value) != 0;
+    }
+}
+
+/* The stream comes after whoever wrote the word last, and reads it. */
+static aclError join_writer(acl__stream *stream, uint64_t address)
+{
+    const word *w = word_at(address);
+    if (w == NULL || w->last == NULL || w->last->record == NULL) {
+        return ACL_SUCCESS;
+    }
+    const aclError error = acl__record_join(stream, w->last->record);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    const weir_sim_access access = {.address = address, .size = WORD_BYTES};
+    weir_sim_work read = WEIR_SIM_WORK_INIT;
+    read.tag = "value wait";
+    read.accesses = &access;
+    read.access_count = 1;
+    read.no_launch_cost = true;
+    return acl__status(weir_sim_launch(acl__rt.sim, stream->sim, &read), "waiting for a value");
+}
+
+static aclError value_wait_submit(acl__stream *stream, acl__task *task)
+{
+    const value_wait *w = (const value_wait *)(const void *)task;
+    if (!acl__has_arrived(stream)) {
+        return ACL__HELD;
+    }
+    if (!is_device_word(w->address)) {
+        return ACL_ERROR_RT_DEVICE_MEM_ERROR;
+    }
+    return is_satisfied(w) ? join_writer(stream, w->address) : ACL__HELD;
+}
+
+static void value_wait_end(acl__task *task)
+{
+    free(task);
+}
+
+static const acl__task_ops value_wait_ops = {.submit = value_wait_submit, .end = value_wait_end};
+
+static aclError value_wait_locked(const void *address, uint64_t value, uint32_t how, aclrtStream handle)
+{
+    acl__stream *stream = NULL;
+    aclError error = check_word(address, "aclrtValueWait");
+    if (error == ACL_SUCCESS) {
+        error = acl__stream_of(handle, &stream);
+    }
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    value_wait *w = calloc(1, sizeof *w);
+    if (w == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a value");
+    }
+    w->task.ops = &value_wait_ops;
+    w->address = (uint64_t)(uintptr_t)address;
+    w->value = value;
+    w->how = how;
+    return acl__queue(stream, &w->task);
+}
+
+ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
+{
+    ACL_ENTER(aclrtValueWait);
+    if (devAddr == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtValueWait: devAddr is NULL");
+    }
+    if (flag > ACL_STREAM_WAIT_VALUE_NOR) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtValueWait: there is no way %u to compare", flag);
+    }
+    acl__lock();
+    const aclError error = value_wait_locked(devAddr, value, flag, stream);
+    acl__unlock();
+    return error;
+}
+
+/* --- notifies --- */
+
+/* One bit that is set and taken away. */
+typedef struct notify {
+    void *link;          /* the slab's */
+    struct notify *next; /* of the live ones */
+    struct notify *previous;
+    uint32_t references; /* the handle's, and those of tasks */
+    bool live;
+    int32_t device;
+    mark *set; /* by whom; NULL: it is not */
+} notify;
+
+enum { NOTIFIES = 8192 }; /* of one device */
+
+static weir__sim_slab notifies;
+static bool notifies_ready;
+static uint32_t notify_counts[ACL__DEVICES];
+static notify *first_notify;
+
+static void notify_release(notify *n)
+{
+    if (--n->references == 0) {
+        mark_release(n->set);
+        n->set = NULL;
+        weir__sim_slab_put(&notifies, n);
+    }
+}
+
+/* Streams that wait for it get an error, unless it is set already. */
+static void notify_end(notify *n)
+{
+    n->live = false;
+    notify_counts[n->device]--;
+    *(n->previous != NULL ? &n->previous->next : &first_notify) = n->next;
+    if (n->next != NULL) {
+        n->next->previous = n->previous;
+    }
+    notify_release(n);
+}
+
+void acl__notify_reset(int32_t device)
+{
+    for (notify *n = first_notify; n != NULL;) {
+        notify *next = n->next;
+        if (n->device == device) {
+            notify_end(n);
+        }
+        n = next;
+    }
+}
+
+static aclError notify_of(aclrtNotify handle, notify **n)
+{
+    if (!notifies_ready || !weir__sim_slab_owns(&notifies, handle) || !((const notify *)handle)->live) {
+        return acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live notify", handle);
+    }
+    *n = handle;
+    return ACL_SUCCESS;
+}
+
+static aclError notify_create_locked(notify **out)
+{
+    acl__context *context = NULL;
+    const aclError error = acl__context_need(&context);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    if (notify_counts[context->device] >= NOTIFIES) {
+        return acl__fail(ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "device %d has %d notifies and no more", context->device,
+                         (int)NOTIFIES);
+    }
+    if (!notifies_ready) {
+        weir__sim_slab_init(&notifies, sizeof(notify), 64);
+        notifies_ready = true;
+    }
+    notify *n = weir__sim_slab_get(&notifies);
+    if (n == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a notify");
+    }
+    *n = (notify){.next = first_notify, .references = 1, .live = true, .device = context->device};
+    if (n->next != NULL) {
+        n->next->previous = n;
+    }
+    first_notify = n;
+    notify_counts[context->device]++;
+    *out = n;
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtCreateNotify(aclrtNotify *handle, uint64_t flag)
+{
+    ACL_ENTER(aclrtCreateNotify);
+    if (handle == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtCreateNotify: notify is NULL");
+    }
+    if (flag != ACL_NOTIFY_DEFAULT && flag != ACL_NOTIFY_DEVICE_USE_ONLY) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtCreateNotify: 0x%llx is no flag of a notify",
+                         (unsigned long long)flag);
+    }
+    notify *n = NULL;
+    acl__lock();
+    const aclError error = notify_create_locked(&n);
+    acl__unlock();
+    if (error == ACL_SUCCESS) {
+        *handle = n;
+    }
+    return error;
+}
+
+ACL_EXPORT aclError aclrtDestroyNotify(aclrtNotify handle)
+{
+    ACL_ENTER(aclrtDestroyNotify);
+    if (handle == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtDestroyNotify: notify is NULL");
+    }
+    notify *n = NULL;
+    acl__context *context = NULL;
+    acl__lock();
+    aclError error = acl__context_need(&context);
+    if (error == ACL_SUCCESS) {
+        error = notify_of(handle, &n);
+    }
+    if (error == ACL_SUCCESS) {
+        notify_end(n);
+    }
+    acl__unlock();
+    return error;
+}
+
+/* --- recording one --- */
+
+typedef struct notify_record {
+    notify *notify;
+    mark *mark;
+} notify_record;
+
+static aclError notify_set_now(void *ctx)
+{
+    const notify_record *r = ctx;
+    mark_give(&r->notify->set, r->mark);
+    return ACL_SUCCESS;
+}
+
+static void notify_record_end(void *ctx)
+{
+    notify_record *r = ctx;
+    notify_release(r->notify);
+    mark_release(r->mark);
+    free(r);
+}
+
+static aclError notify_record_locked(aclrtNotify handle, aclrtStream stream_handle)
+{
+    notify *n = NULL;
+    acl__stream *stream = NULL;
+    aclError error = notify_of(handle, &n);
+    if (error == ACL_SUCCESS) {
+        error = acl__stream_of(stream_handle, &stream);
+    }
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    notify_record *r = calloc(1, sizeof *r);
+    mark *m = mark_new();
+    if (r == NULL || m == NULL) {
+        free(r);
+        mark_release(m);
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for recording a notify");
+    }
+    m->record = acl__record_queue(stream, &error);
+    if (error != ACL_SUCCESS) {
+        free(r);
+        mark_release(m);
+        return error;
+    }
+    n->references++;
+    *r = (notify_record){.notify = n, .mark = m};
+    const acl__kernel kernel = {.tag = "notify record", .compute = notify_set_now, .end = notify_record_end, .ctx = r};
+    return acl__launch(stream, &kernel);
+}
+
+ACL_EXPORT aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream)
+{
+    ACL_ENTER(aclrtRecordNotify);
+    if (handle == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtRecordNotify: notify is NULL");
+    }
+    acl__lock();
+    const aclError error = notify_record_locked(handle, stream);
+    acl__unlock();
+    return error;
+}
+
+/* --- waiting for one --- */
+
+typedef struct notify_wait {
+    acl__task task; /* first */
+    notify *notify;
+    uint32_t timeout_s; /* from when the stream came to it; 0: none */
+    bool arrived;
+    acl__deadline deadline;
+} notify_wait;
+
+static bool has_passed(const acl__deadline *deadline)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return weir_sim_now(acl__rt.sim) >= deadline->virtual_ns || now.tv_sec > deadline->real.tv_sec ||
+           (now.tv_sec == deadline->real.tv_sec && now.tv_nsec >= deadline->real.tv_nsec);
+}
+
+static aclError notify_wait_submit(acl__stream *stream, acl__task *task)
+{
+    notify_wait *w = (notify_wait *)(void *)task;
+    if (!acl__has_arrived(stream)) {
+        return ACL__HELD;
+    }
+    if (!w->arrived) {
+        w->arrived = true;
+        w->deadline = acl__deadline_in((int64_t)w->timeout_s * 1000);
+    }
+    notify *n = w->notify;
+    if (n->set != NULL) {
+        const aclError error = acl__record_join(stream, n->set->record);
+        if (error == ACL_SUCCESS) {
+            mark_release(n->set);
+            n->set = NULL;
+        }
+        return error;
+    }
+    if (!n->live) {
+        return ACL_ERROR_RT_INVALID_HANDLE;
+    }
+    return w->timeout_s > 0 && has_passed(&w->deadline) ? ACL_ERROR_RT_TASK_TIMEOUT : ACL__HELD;
+}
+
+static void notify_wait_end(acl__task *task)
+{
+    notify_release(((notify_wait *)(void *)task)->notify);
+    free(task);
+}
+
+static const acl__task_ops notify_wait_ops = {.submit = notify_wait_submit, .end = notify_wait_end};
+
+static aclError notify_wait_locked(aclrtNotify handle, aclrtStream stream_handle, uint32_t timeout_s)
+{
+    notify *n = NULL;
+    acl__stream *stream = NULL;
+    aclError error = notify_of(handle, &n);
+    if (error == ACL_SUCCESS) {
+        error = acl__stream_of(stream_handle, &stream);
+    }
+    if (error == ACL_SUCCESS && timeout_s > 0) {
+        error = acl__engine_need(); /* it looks at the clock when nobody calls */
+    }
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    notify_wait *w = calloc(1, sizeof *w);
+    if (w == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a notify");
+    }
+    n->references++;
+    w->task.ops = &notify_wait_ops;
+    w->notify = n;
+    w->timeout_s = timeout_s;
+    return acl__queue(stream, &w->task);
+}
+
+ACL_EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stream, uint32_t timeout)
+{
+    ACL_ENTER(aclrtWaitAndResetNotify);
+    if (handle == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtWaitAndResetNotify: notify is NULL");
+    }
+    acl__lock();
+    const aclError error = notify_wait_locked(handle, stream, timeout);
+    acl__unlock();
+    return error;
+}

@@ -1,0 +1,545 @@
+/* op.c: aclopExecuteV2: single operators, queued on a stream.
+ *
+ * An operator takes a workspace, and where its result is made in float32 first, a temporary of the size of its output;
+ * both in exactly the size it needs, both given back once its kernel is queued.
+ */
+#include "consumer.h"
+#include "model/network.h"
+#include "op_compute.h"
+#include "tensor.h"
+
+#include <acl/acl_op_compiler.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- attributes --- */
+
+typedef enum attribute_kind { NUMBERS, REALS, TEXTS } attribute_kind;
+
+/* One named list; a single value is a list of one. */
+typedef struct attribute {
+    struct attribute *next;
+    attribute_kind kind;
+    int count;
+    union {
+        int64_t *numbers; /* bool, int, data type */
+        float *reals;
+        char **texts;
+    } values;
+    char name[];
+} attribute;
+
+struct aclopAttr {
+    attribute *first;
+};
+
+static void attribute_free(attribute *a)
+{
+    if (a->kind == TEXTS) {
+        for (int i = 0; i < a->count && a->values.texts != NULL; i++) {
+            free(a->values.texts[i]);
+        }
+        free(a->values.texts);
+    } else if (a->kind == REALS) {
+        free(a->values.reals);
+    } else {
+        free(a->values.numbers);
+    }
+    free(a);
+}
+
+ACL_EXPORT aclopAttr *aclopCreateAttr(void)
+{
+    ACL_ENTER_OR(aclopCreateAttr, NULL);
+    return calloc(1, sizeof(aclopAttr));
+}
+
+ACL_EXPORT void aclopDestroyAttr(const aclopAttr *attr)
+{
+    ACL_ENTER_OR(aclopDestroyAttr, );
+    if (attr == NULL) {
+        return;
+    }
+    for (attribute *a = attr->first; a != NULL;) {
+        attribute *next = a->next;
+        attribute_free(a);
+        a = next;
+    }
+    free((void *)(uintptr_t)attr);
+}
+
+static aclError no_memory(const char *function)
+{
+    return acl__fail(ACL_ERROR_BAD_ALLOC, "%s: no host memory", function);
+}
+
+static aclError check(const char *function, const aclopAttr *attr, const char *name, int count,
+                      const void *values)
+{
+    if (attr == NULL || name == NULL || count < 0 || (count > 0 && values == NULL)) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: an argument is NULL, or there are %d values",
+                         function, count);
+    }
+    return ACL_SUCCESS;
+}
+
+/* A list without values yet; NULL: out of memory. */
+static attribute *attribute_create(const char *name, attribute_kind kind, int count)
+{
+    const size_t length = strlen(name) + 1;
+    attribute *a = calloc(1, sizeof *a + length);
+    const size_t room = count > 0 ? (size_t)count : 1;
+    if (a == NULL) {
+        return NULL;
+    }
+    a->kind = kind;
+    a->count = count;
+    memcpy(a->name, name, length);
+    if (kind == TEXTS) {
+        a->values.texts = calloc(room, sizeof *a->values.texts);
+    } else if (kind == REALS) {
+        a->values.reals = calloc(room, sizeof *a->values.reals);
+    } else {
+        a->values.numbers = calloc(room, sizeof *a->values.numbers);
+    }
+    if (a->values.numbers == NULL) {
+        free(a);
+        return NULL;
+    }
+    return a;
+}
+
+/* Takes the place of one of the same name. */
+static void put(aclopAttr *attr, attribute *a)
+{
+    attribute **link = &attr->first;
+    while (*link != NULL && strcmp((*link)->name, a->name) != 0) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        a->next = (*link)->next;
+        attribute_free(*link);
+    }
+    *link = a;
+}
+
+static aclError set_numbers(const char *function, aclopAttr *attr, const char *name, int count,
+                            const int64_t *numbers)
+{
+    const aclError error = check(function, attr, name, count, numbers);
+    attribute *a = error == ACL_SUCCESS ? attribute_create(name, NUMBERS, count) : NULL;
+    if (a == NULL) {
+        return error != ACL_SUCCESS ? error : no_memory(function);
+    }
+    for (int i = 0; i < count; i++) {
+        a->values.numbers[i] = numbers[i];
+    }
+    put(attr, a);
+    return ACL_SUCCESS;
+}
+
+static aclError set_reals(const char *function, aclopAttr *attr, const char *name, int count,
+                          const float *reals)
+{
+    const aclError error = check(function, attr, name, count, reals);
+    attribute *a = error == ACL_SUCCESS ? attribute_create(name, REALS, count) : NULL;
+    if (a == NULL) {
+        return error != ACL_SUCCESS ? error : no_memory(function);
+    }
+    for (int i = 0; i < count; i++) {
+        a->values.reals[i] = reals[i];
+    }
+    put(attr, a);
+    return ACL_SUCCESS;
+}
+
+static aclError set_texts(const char *function, aclopAttr *attr, const char *name, int count,
+                          const char *const *texts)
+{
+    aclError error = check(function, attr, name, count, texts);
+    for (int i = 0; i < count && error == ACL_SUCCESS; i++) {
+        if (texts[i] == NULL) {
+            error = acl__fail(ACL_ERROR_INVALID_PARAM, "%s: text %d is NULL", function, i);
+        }
+    }
+    attribute *a = error == ACL_SUCCESS ? attribute_create(name, TEXTS, count) : NULL;
+    if (a == NULL) {
+        return error != ACL_SUCCESS ? error : no_memory(function);
+    }
+    for (int i = 0; i < count; i++) {
+        a->values.texts[i] = strdup(texts[i]);
+        if (a->values.texts[i] == NULL) {
+            attribute_free(a);
+            return no_memory(function);
+        }
+    }
+    put(attr, a);
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclopSetAttrBool(aclopAttr *attr, const char *attrName, uint8_t attrValue)
+{
+    ACL_ENTER(aclopSetAttrBool);
+    const int64_t number = attrValue != 0;
+    return set_numbers("aclopSetAttrBool", attr, attrName, 1, &number);
+}
+
+ACL_EXPORT aclError aclopSetAttrInt(aclopAttr *attr, const char *attrName, int64_t attrValue)
+{
+    ACL_ENTER(aclopSetAttrInt);
+    return set_numbers("aclopSetAttrInt", attr, attrName, 1, &attrValue);
+}
+
+ACL_EXPORT aclError aclopSetAttrFloat(aclopAttr *attr, const char *attrName, float attrValue)
+{
+    ACL_ENTER(aclopSetAttrFloat);
+    return set_reals("aclopSetAttrFloat", attr, attrName, 1, &attrValue);
+}
+
+ACL_EXPORT aclError aclopSetAttrString(aclopAttr *attr, const char *attrName, const char *attrValue)
+{
+    ACL_ENTER(aclopSetAttrString);
+    return set_texts("aclopSetAttrString", attr, attrName, 1, &attrValue);
+}
+
+ACL_EXPORT aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName,
+                                         aclDataType attrValue)
+{
+    ACL_ENTER(aclopSetAttrDataType);
+    const int64_t number = attrValue;
+    return set_numbers("aclopSetAttrDataType", attr, attrName, 1, &number);
+}
+
+ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues,
+                                         const uint8_t *values)
+{
+    ACL_ENTER(aclopSetAttrListBool);
+    const aclError error = check("aclopSetAttrListBool", attr, attrName, numValues, values);
+    attribute *a = error == ACL_SUCCESS ? attribute_create(attrName, NUMBERS, numValues) : NULL;
+    if (a == NULL) {
+        return error != ACL_SUCCESS ? error : no_memory("aclopSetAttrListBool");
+    }
+    for (int i = 0; i < numValues; i++) {
+        a->values.numbers[i] = values[i] != 0;
+    }
+    put(attr, a);
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues,
+                                        const int64_t *values)
+{
+    ACL_ENTER(aclopSetAttrListInt);
+    return set_numbers("aclopSetAttrListInt", attr, attrName, numValues, values);
+}
+
+ACL_EXPORT aclError aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues,
+                                          const float *values)
+{
+    ACL_ENTER(aclopSetAttrListFloat);
+    return set_reals("aclopSetAttrListFloat", attr, attrName, numValues, values);
+}
+
+ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int numValues,
+                                           const char **values)
+{
+    ACL_ENTER(aclopSetAttrListString);
+    return set_texts("aclopSetAttrListString", attr, attrName, numValues,
+                     (const char *const *)values);
+}
+
+/* The first number of an attribute; `fallback` when there is none of that name. */
+static int64_t number_of(const aclopAttr *attr, const char *name, int64_t fallback)
+{
+    for (const attribute *a = attr != NULL ? attr->first : NULL; a != NULL; a = a->next) {
+        if (a->kind == NUMBERS && a->count > 0 && strcmp(a->name, name) == 0) {
+            return a->values.numbers[0];
+        }
+    }
+    return fallback;
+}
+
+static acl__op_options options_of(const aclopAttr *attr)
+{
+    return (acl__op_options){
+        .transpose_a = number_of(attr, "transpose_x1", number_of(attr, "adj_x1", 0)) != 0,
+        .transpose_b = number_of(attr, "transpose_x2", number_of(attr, "adj_x2", 0)) != 0,
+        .axis = number_of(attr, "axes", -1),
+        .target = number_of(attr, "dst_type", -1),
+    };
+}
+
+/* --- what an operator is given --- */
+
+typedef struct call {
+    const char *name;
+    acl__op op;
+    const void *in[ACL__OP_INPUTS];
+    void *out;
+} call;
+
+/* A tensor of a description; false for more dimensions than operators take. */
+static bool tensor_of(const aclTensorDesc *desc, acl__tensor *tensor)
+{
+    if (desc->rank > ACL__OP_RANK) {
+        return false;
+    }
+    *tensor = (acl__tensor){.type = desc->type, .rank = desc->rank};
+    memcpy(tensor->dims, desc->dims, desc->rank * sizeof desc->dims[0]);
+    return true;
+}
+
+static aclError check_arrays(const char *name, int count, aclTensorDesc *const descs[],
+                             aclDataBuffer *const buffers[], const char *which)
+{
+    if (count < 0 || (count > 0 && (descs == NULL || buffers == NULL))) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d %ss, or their array is NULL", name, count,
+                         which);
+    }
+    for (int i = 0; i < count; i++) {
+        if (descs[i] == NULL || buffers[i] == NULL ||
+            (buffers[i]->data == NULL && buffers[i]->size > 0)) {
+            return acl__fail(ACL_ERROR_INVALID_PARAM,
+                             "%s: %s %d has no description, no buffer or no address", name, which,
+                             i);
+        }
+    }
+    return ACL_SUCCESS;
+}
+
+static aclError check_memory(const call *c, const void *address, uint64_t needed,
+                             const aclDataBuffer *buffer, const char *which, uint32_t index)
+{
+    if (buffer->size < needed) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM,
+                         "%s: %s %u needs %" PRIu64 " bytes, its buffer has %zu", c->name, which,
+                         (unsigned)index, needed, buffer->size);
+    }
+    acl__lock();
+    const bool there = needed == 0 || acl__is_device_memory(address, needed);
+    acl__unlock();
+    return there ? ACL_SUCCESS
+                 : acl__fail(ACL_ERROR_INVALID_PARAM,
+                             "%s: %s %u at %p is not %" PRIu64 " bytes of device memory", c->name,
+                             which, (unsigned)index, address, needed);
+}
+
+static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+    return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
+}
+
+static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[],
+                          aclDataBuffer *inputs[], aclTensorDesc *outputDesc, aclDataBuffer *output,
+                          const aclopAttr *attr)
+{
+    uint32_t least = 0, most = 0;
+    acl__op_inputs(c->op.kind, &least, &most);
+    if (numInputs < (int)least || numInputs > (int)most) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d inputs where %u to %u are expected",
+                         c->name, numInputs, (unsigned)least, (unsigned)most);
+    }
+    c->op.input_count = (uint32_t)numInputs;
+    bool fits = tensor_of(outputDesc, &c->op.out);
+    for (int i = 0; i < numInputs; i++) {
+        fits = fits && tensor_of(inputDesc[i], &c->op.in[i]);
+        c->in[i] = inputs[i]->data;
+    }
+    c->out = output->data;
+    if (!fits) {
+        return acl__fail(ACL_ERROR_GE_SHAPE_INVALID, "%s: more than %d dimensions", c->name,
+                         (int)ACL__OP_RANK);
+    }
+    const acl__op_options options = options_of(attr);
+    const char *wrong = acl__op_prepare(&c->op, &options);
+    if (wrong != NULL) {
+        return acl__fail(ACL_ERROR_GE_SHAPE_INVALID, "%s: %s", c->name, wrong);
+    }
+    for (uint32_t i = 0; i < c->op.input_count; i++) {
+        const aclError error = check_memory(c, c->in[i], c->op.in_bytes[i], inputs[i], "input", i);
+        if (error != ACL_SUCCESS) {
+            return error;
+        }
+        /* Over an input of the same shape it may write, where each element needs its own place only. */
+        const bool in_place =
+            c->in[i] == c->out && c->op.in_bytes[i] == c->op.out_bytes && c->op.macs == 0;
+        if (!in_place && overlap(c->in[i], c->op.in_bytes[i], c->out, c->op.out_bytes)) {
+            acl__op_use_temporary(&c->op);
+        }
+    }
+    return check_memory(c, c->out, c->op.out_bytes, output, "output", 0);
+}
+
+/* --- the kernel --- */
+
+typedef struct op_kernel {
+    acl__op op;
+    const void *in[ACL__OP_INPUTS];
+    void *out;
+    void *workspace;
+    void *temporary;
+} op_kernel;
+
+/* Memory that went away before the kernel ran is what the hardware reports as an exception of the core. */
+static aclError compute(void *ctx)
+{
+    const op_kernel *k = ctx;
+    bool there =
+        acl__is_device_memory(k->out, k->op.out_bytes) &&
+        acl__is_device_memory(k->workspace, k->op.workspace_bytes) &&
+        (k->op.temporary_bytes == 0 || acl__is_device_memory(k->temporary, k->op.temporary_bytes));
+    for (uint32_t i = 0; i < k->op.input_count; i++) {
+        there =
+            there && (k->op.in_bytes[i] == 0 || acl__is_device_memory(k->in[i], k->op.in_bytes[i]));
+    }
+    if (!there) {
+        return ACL_ERROR_RT_AICORE_EXCEPTION;
+    }
+    acl__op_compute(&k->op, k->in, k->out, k->workspace, k->temporary);
+    return ACL_SUCCESS;
+}
+
+static weir_sim_access access_to(const void *address, uint64_t bytes, bool write)
+{
+    return (weir_sim_access){
+        .address = (uint64_t)(uintptr_t)address, .size = bytes, .write = write};
+}
+
+static aclError launch(const acl__supply *supply, const call *c, const acl__piece *workspace,
+                       const acl__piece *temporary)
+{
+    op_kernel *k = calloc(1, sizeof *k);
+    if (k == NULL) {
+        return no_memory(c->name);
+    }
+    k->op = c->op;
+    k->out = c->out;
+    k->workspace = workspace->address;
+    k->temporary = temporary->address;
+    weir_sim_access accesses[ACL__OP_INPUTS + 3];
+    size_t count = 0;
+    uint64_t bytes = c->op.out_bytes;
+    for (uint32_t i = 0; i < c->op.input_count; i++) {
+        k->in[i] = c->in[i];
+        bytes += c->op.in_bytes[i];
+        if (c->op.in_bytes[i] > 0) {
+            accesses[count++] = access_to(c->in[i], c->op.in_bytes[i], false);
+        }
+    }
+    accesses[count++] = access_to(c->out, c->op.out_bytes, true);
+    accesses[count++] = access_to(workspace->address, c->op.workspace_bytes, true);
+    if (c->op.temporary_bytes > 0) {
+        accesses[count++] = access_to(temporary->address, c->op.temporary_bytes, true);
+    }
+    const acl__kernel kernel = {
+        .tag = c->name,
+        .duration_ns = acl__roofline_ns(c->op.macs, c->op.vector_ops, bytes),
+        .accesses = accesses,
+        .access_count = count,
+        .compute = compute,
+        .end = free,
+        .ctx = k,
+    };
+    return acl__supply_launch(supply, &kernel);
+}
+
+/* What an operator holds while it is queued. */
+typedef struct holding {
+    acl__supply supply;
+    acl__piece workspace;
+    acl__piece temporary;
+    const char *name;
+} holding;
+
+/* Also on the way of something that a callback threw. */
+static void holding_fini(holding *h)
+{
+    (void)acl__supply_give(&h->supply, &h->temporary, h->name);
+    (void)acl__supply_give(&h->supply, &h->workspace, h->name);
+    acl__supply_end(&h->supply);
+}
+
+static aclError execute(const call *c, aclrtStream stream)
+{
+    holding h __attribute__((cleanup(holding_fini))) = {.name = c->name};
+    aclError error = acl__supply_begin(&h.supply, stream, ACL__OPERATOR);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    error = acl__supply_take(&h.supply, c->op.workspace_bytes, NULL, c->name, &h.workspace);
+    if (error == ACL_SUCCESS && c->op.temporary_bytes > 0) {
+        error = acl__supply_take(&h.supply, c->op.temporary_bytes, NULL, c->name, &h.temporary);
+    }
+    if (error == ACL_SUCCESS) {
+        error = launch(&h.supply, c, &h.workspace, &h.temporary);
+    }
+    const aclError first = acl__supply_give(&h.supply, &h.temporary, c->name);
+    const aclError second = acl__supply_give(&h.supply, &h.workspace, c->name);
+    return error != ACL_SUCCESS ? error : first != ACL_SUCCESS ? first : second;
+}
+
+static aclError run(const char *function, const char *opType, int numInputs,
+                    aclTensorDesc *inputDesc[], aclDataBuffer *inputs[], int numOutputs,
+                    aclTensorDesc *outputDesc[], aclDataBuffer *outputs[], const aclopAttr *attr,
+                    aclrtStream stream)
+{
+    call c = {.name = opType};
+    if (opType == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: opType is NULL", function);
+    }
+    aclError error = check_arrays(opType, numInputs, inputDesc, inputs, "input");
+    if (error == ACL_SUCCESS) {
+        error = check_arrays(opType, numOutputs, outputDesc, outputs, "output");
+    }
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    if (!acl__op_find(opType, &c.op.kind)) {
+        return acl__fail(ACL_ERROR_OP_NOT_FOUND, "%s: there is no operator \"%s\"", function,
+                         opType);
+    }
+    c.name = acl__op_name(c.op.kind); /* outlives the call */
+    if (numOutputs != 1) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d outputs where 1 is expected", c.name,
+                         numOutputs);
+    }
+    error = read_call(&c, numInputs, inputDesc, inputs, outputDesc[0], outputs[0], attr);
+    if (error == ACL_SUCCESS && c.op.elements > 0) { /* of nothing nothing is to be computed */
+        error = execute(&c, stream);
+    }
+    if (error == ACL_SUCCESS) {
+        outputDesc[0]->rank = c.op.out.rank;
+        memcpy(outputDesc[0]->dims, c.op.out.dims, c.op.out.rank * sizeof c.op.out.dims[0]);
+    }
+    return error;
+}
+
+ACL_EXPORT aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
+                                   aclDataBuffer *inputs[], int numOutputs,
+                                   aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
+                                   aclopAttr *attr, aclrtStream stream)
+{
+    ACL_ENTER(aclopExecuteV2);
+    return run("aclopExecuteV2", opType, numInputs, inputDesc, inputs, numOutputs, outputDesc,
+               outputs, attr, stream);
+}
+
+/* There is nothing to compile: every operator takes every shape. */
+ACL_EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs,
+                                             aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
+                                             int numOutputs, aclTensorDesc *outputDesc[],
+                                             aclDataBuffer *outputs[], aclopAttr *attr,
+                                             aclopEngineType engineType,
+                                             aclopCompileType compileFlag, const char *opPath,
+                                             aclrtStream stream)
+{
+    ACL_ENTER(aclopCompileAndExecuteV2);
+    (void)engineType;
+    (void)compileFlag;
+    (void)opPath;
+    return run("aclopCompileAndExecuteV2", opType, numInputs, inputDesc, inputs, numOutputs,
+               outputDesc, outputs, attr, stream);
+}

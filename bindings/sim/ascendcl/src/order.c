@@ -1,0 +1,334 @@
+/* order.c: which work of which stream is known to be over.
+ *
+ * Idea: vector clocks over the streams that take part. Lines sit in slots, and a serial number holds the slot, so that
+ * a line whose stream is gone is told from its successor by one look; its stamps count as seen. Clocks and the marks of
+ * recordings name lines by serial and forget what is gone when they are taken over. Guarantee: an order is claimed only
+ * if the streams' own waits, or the host's, make it. Cost: a wait and a recording take a step for each stream known.
+ */
+#include "order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+    uint64_t serial;
+    uint64_t tick;
+} entry;
+
+typedef struct clock {
+    entry *entries;
+    size_t count;
+    size_t capacity;
+} vector_clock;
+
+struct acl__line {
+    acl__stream *stream; /* still that one while its id is `id` */
+    int32_t id;
+    uint64_t serial;
+    uint64_t tick; /* of the last allocation or free */
+    uint64_t seen; /* the host knows that all up to this tick is complete */
+    vector_clock knows;
+};
+
+/* What an event's latest recording was ordered after. */
+typedef struct mark {
+    struct mark *next;
+    const void *event;
+    size_t count;
+    entry entries[];
+} mark;
+
+enum { SLOT_BITS = 20, BUCKETS = 1024 };
+
+static acl__line **lines;
+static size_t line_count;
+static uint64_t last_serial;
+static mark *marks[BUCKETS];
+
+/* --- lines --- */
+
+static bool is_gone(const acl__line *line)
+{
+    return !line->stream->live || line->stream->id != line->id;
+}
+
+static acl__line *line_by(uint64_t serial)
+{
+    const size_t slot = serial & ((1 << SLOT_BITS) - 1);
+    acl__line *line = slot < line_count ? lines[slot] : NULL;
+    return line != NULL && line->serial == serial && !is_gone(line) ? line : NULL;
+}
+
+static acl__line *line_find(const acl__stream *stream)
+{
+    for (size_t i = 0; i < line_count; i++) {
+        if (lines[i] != NULL && lines[i]->stream == stream && lines[i]->id == stream->id) {
+            return lines[i];
+        }
+    }
+    return NULL;
+}
+
+/* A slot that nobody needs any more, or a new one; false: no host memory. */
+static bool slot_get(size_t *slot)
+{
+    for (size_t i = 0; i < line_count; i++) {
+        if (lines[i] == NULL || is_gone(lines[i])) {
+            if (lines[i] != NULL) {
+                free(lines[i]->knows.entries);
+                free(lines[i]);
+                lines[i] = NULL;
+            }
+            *slot = i;
+            return true;
+        }
+    }
+    const size_t capacity = line_count == 0 ? 16 : line_count * 2;
+    acl__line **grown = capacity <= (size_t)1 << SLOT_BITS ? realloc(lines, capacity * sizeof(acl__line *)) : NULL;
+    if (grown == NULL) {
+        return false;
+    }
+    memset(grown + line_count, 0, (capacity - line_count) * sizeof(acl__line *));
+    lines = grown;
+    *slot = line_count;
+    line_count = capacity;
+    return true;
+}
+
+acl__line *acl__line_of(acl__stream *stream)
+{
+    size_t slot = 0;
+    acl__line *line = line_find(stream);
+    if (line == NULL && slot_get(&slot)) {
+        line = calloc(1, sizeof *line);
+        if (line != NULL) {
+            line->stream = stream;
+            line->id = stream->id;
+            line->serial = (++last_serial << SLOT_BITS) + slot;
+            lines[slot] = line;
+        }
+    }
+    return line;
+}
+
+uint64_t acl__line_serial(const acl__line *line)
+{
+    return line->serial;
+}
+
+/* --- what a line knows --- */
+
+static uint64_t known_tick(const acl__line *line, uint64_t serial)
+{
+    for (size_t i = 0; i < line->knows.count; i++) {
+        if (line->knows.entries[i].serial == serial) {
+            return line->knows.entries[i].tick;
+        }
+    }
+    return 0;
+}
+
+static entry *entry_new(vector_clock *clock)
+{
+    /* A line that is gone makes room first. */
+    for (size_t i = 0; i < clock->count; i++) {
+        if (line_by(clock->entries[i].serial) == NULL) {
+            return &clock->entries[i];
+        }
+    }
+    if (clock->count == clock->capacity) {
+        const size_t capacity = clock->capacity == 0 ? 8 : clock->capacity * 2;
+        entry *grown = realloc(clock->entries, capacity * sizeof *grown);
+        if (grown == NULL) {
+            return NULL;
+        }
+        clock->entries = grown;
+        clock->capacity = capacity;
+    }
+    return &clock->entries[clock->count++];
+}
+
+static void learn(acl__line *line, uint64_t serial, uint64_t tick)
+{
+    if (serial == line->serial || tick == 0 || line_by(serial) == NULL) {
+        return;
+    }
+    entry *known = NULL;
+    for (size_t i = 0; i < line->knows.count && known == NULL; i++) {
+        known = line->knows.entries[i].serial == serial ? &line->knows.entries[i] : NULL;
+    }
+    if (known == NULL) {
+        known = entry_new(&line->knows);
+        if (known == NULL) {
+            return;
+        }
+        *known = (entry){.serial = serial};
+    }
+    known->tick = tick > known->tick ? tick : known->tick;
+}
+
+static void host_sees(uint64_t serial, uint64_t tick)
+{
+    acl__line *line = line_by(serial);
+    if (line != NULL && tick > line->seen) {
+        line->seen = tick;
+    }
+}
+
+void acl__order_synced(const acl__stream *stream)
+{
+    acl__line *line = line_find(stream);
+    if (line == NULL) {
+        return;
+    }
+    line->seen = line->tick;
+    for (size_t i = 0; i < line->knows.count; i++) {
+        host_sees(line->knows.entries[i].serial, line->knows.entries[i].tick);
+    }
+}
+
+/* --- events --- */
+
+static mark **mark_link(const void *event)
+{
+    mark **link = &marks[(uintptr_t)event / 16 % BUCKETS];
+    while (*link != NULL && (*link)->event != event) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static void forget(const void *event)
+{
+    mark **link = mark_link(event);
+    mark *m = *link;
+    if (m != NULL) {
+        *link = m->next;
+        free(m);
+    }
+}
+
+void acl__order_recorded(const void *event, acl__stream *stream)
+{
+    const acl__line *line = line_find(stream);
+    forget(event);
+    if (line == NULL) {
+        return;
+    }
+    mark *m = malloc(sizeof *m + (line->knows.count + 1) * sizeof(entry));
+    if (m == NULL) {
+        return;
+    }
+    m->event = event;
+    m->count = line->knows.count + 1;
+    m->entries[0] = (entry){.serial = line->serial, .tick = line->tick};
+    if (line->knows.count > 0) {
+        memcpy(&m->entries[1], line->knows.entries, line->knows.count * sizeof(entry));
+    }
+    mark **bucket = &marks[(uintptr_t)event / 16 % BUCKETS];
+    m->next = *bucket;
+    *bucket = m;
+}
+
+void acl__order_waited(acl__stream *stream, const void *event)
+{
+    const mark *m = *mark_link(event);
+    acl__line *line = m != NULL ? acl__line_of(stream) : NULL;
+    for (size_t i = 0; line != NULL && i < m->count; i++) {
+        learn(line, m->entries[i].serial, m->entries[i].tick);
+    }
+}
+
+/* --- stamps --- */
+
+acl__stamp acl__stamp_make(acl__line *line, bool recorded)
+{
+    aclError error = ACL_SUCCESS;
+    return (acl__stamp){.serial = line->serial,
+                        .tick = ++line->tick,
+                        .record = recorded ? acl__record_queue(line->stream, &error) : NULL};
+}
+
+acl__stamp acl__stamp_copy(const acl__stamp *stamp)
+{
+    if (stamp->record != NULL) {
+        stamp->record->references++;
+    }
+    return *stamp;
+}
+
+void acl__stamp_drop(acl__stamp *stamp)
+{
+    acl__record_release(stamp->record);
+    *stamp = (acl__stamp){.serial = 0};
+}
+
+bool acl__stamp_is_seen(const acl__stamp *stamp)
+{
+    const acl__line *line = line_by(stamp->serial);
+    return line == NULL || line->seen >= stamp->tick;
+}
+
+bool acl__stamp_is_before(const acl__stamp *stamp, const acl__line *line)
+{
+    return stamp->serial == line->serial || known_tick(line, stamp->serial) >= stamp->tick || acl__stamp_is_seen(stamp);
+}
+
+/* A recording that covers the stamp: its own, or one of now, which covers more. */
+static acl__record *record_for(acl__stamp *stamp)
+{
+    const acl__line *line = line_by(stamp->serial);
+    aclError error = ACL_SUCCESS;
+    if (stamp->record == NULL && line != NULL) {
+        stamp->record = acl__record_queue(line->stream, &error);
+    }
+    return stamp->record;
+}
+
+bool acl__stamp_look(acl__stamp *stamp)
+{
+    if (acl__stamp_is_seen(stamp)) {
+        return true;
+    }
+    const acl__record *record = record_for(stamp);
+    bool complete = false;
+    if (record == NULL) {
+        return false;
+    }
+    if (record->dropped) {
+        complete = true;
+    } else if (record->submitted && record->time_ns <= weir_sim_now(acl__rt.sim) &&
+               weir_device_event_query(acl__rt.memory, record->sim, &complete) != WEIR_OK) {
+        complete = false;
+    }
+    if (complete) {
+        host_sees(stamp->serial, stamp->tick);
+    }
+    return complete;
+}
+
+bool acl__stamp_await(acl__stamp *stamp)
+{
+    if (acl__stamp_look(stamp)) {
+        return true;
+    }
+    const acl__record *record = stamp->record;
+    if (record == NULL || !record->submitted || weir_device_event_sync(acl__rt.memory, record->sim) != WEIR_OK) {
+        return false;
+    }
+    host_sees(stamp->serial, stamp->tick);
+    return true;
+}
+
+bool acl__stamp_join(acl__stamp *stamp, acl__line *line)
+{
+    if (acl__stamp_is_before(stamp, line)) {
+        return true;
+    }
+    acl__record *record = record_for(stamp);
+    if (record == NULL || acl__record_wait_queue(line->stream, record) != ACL_SUCCESS) {
+        return false;
+    }
+    learn(line, stamp->serial, stamp->tick);
+    return true;
+}

@@ -1,0 +1,243 @@
+/* share.c: memory of other devices and of other processes.
+ *
+ * All devices are in one simulator, so each reaches the memory of all: peer access is a matrix of switches that answers
+ * as it was set. A key names device memory of this process and can be imported by the same process, which gets the
+ * exporter's own address; there is no other process to import it.
+ */
+#include "runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- peers --- */
+
+static bool peers[ACL__DEVICES][ACL__DEVICES];
+
+static bool is_device(int32_t id)
+{
+    return id >= 0 && (uint32_t)id < acl__rt.config.devices;
+}
+
+static aclError no_device(const char *name, int32_t id)
+{
+    return acl__fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: there is no device %d", name, id);
+}
+
+ACL_EXPORT aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
+{
+    static const char name[] = "aclrtDeviceCanAccessPeer";
+    ACL_ENTER(aclrtDeviceCanAccessPeer);
+    if (deviceId == peerDeviceId) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: device %d is no peer of itself", name, deviceId);
+    }
+    if (!is_device(deviceId) || !is_device(peerDeviceId)) {
+        return no_device(name, is_device(deviceId) ? peerDeviceId : deviceId);
+    }
+    if (canAccessPeer == NULL) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: canAccessPeer is NULL", name);
+    }
+    *canAccessPeer = 1;
+    return ACL_SUCCESS;
+}
+
+/* Sets the switch of the current device for a peer. */
+static aclError set_peer(int32_t peer, bool enabled, const char *name)
+{
+    acl__context *context = NULL;
+    acl__lock();
+    aclError error = acl__context_need(&context);
+    if (error == ACL_SUCCESS && context->device == peer) {
+        error = acl__fail(ACL_ERROR_INVALID_PARAM, "%s: device %d is no peer of itself", name, peer);
+    } else if (error == ACL_SUCCESS && !is_device(peer)) {
+        error = no_device(name, peer);
+    } else if (error == ACL_SUCCESS && acl__rt.config.strict && peers[context->device][peer] == enabled) {
+        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: access to device %d is %s already", name, peer,
+                          enabled ? "enabled" : "disabled");
+    } else if (error == ACL_SUCCESS) {
+        peers[context->device][peer] = enabled;
+    }
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
+{
+    ACL_ENTER(aclrtDeviceEnablePeerAccess);
+    if (flags != 0) {
+        return acl__fail(ACL_ERROR_FEATURE_UNSUPPORTED, "aclrtDeviceEnablePeerAccess: flags must be 0");
+    }
+    return set_peer(peerDeviceId, true, "aclrtDeviceEnablePeerAccess");
+}
+
+ACL_EXPORT aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
+{
+    ACL_ENTER(aclrtDeviceDisablePeerAccess);
+    return set_peer(peerDeviceId, false, "aclrtDeviceDisablePeerAccess");
+}
+
+/* --- keys --- */
+
+enum { KEY_BYTES = 65 };
+
+typedef struct shared {
+    struct shared *next;
+    uint64_t address;
+    uint64_t size;
+    uint32_t imports;
+    bool open_to_all;
+    bool open_to_us;
+    char key[KEY_BYTES];
+} shared;
+
+static shared *first_shared;
+static uint64_t last_key;
+
+static shared **shared_link(const char *key)
+{
+    shared **link = &first_shared;
+    while (*link != NULL && strncmp((*link)->key, key, KEY_BYTES) != 0) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static aclError no_key(const char *name)
+{
+    return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: the key names nothing that this process shares", name);
+}
+
+/* Whether [address, address + size) is still device memory of one allocation. */
+static bool is_there(uint64_t address, uint64_t size)
+{
+    const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
+    return range != NULL && range->range.end - address >= size;
+}
+
+static aclError export_locked(uint64_t address, uint64_t size, bool open_to_all, char *key)
+{
+    if (size == 0 || !is_there(address, size)) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcMemGetExportKey: %llu bytes at %#llx are no device memory",
+                         (unsigned long long)size, (unsigned long long)address);
+    }
+    shared *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtIpcMemGetExportKey: no host memory");
+    }
+    s->address = address;
+    s->size = size;
+    s->open_to_all = open_to_all;
+    (void)snprintf(s->key, sizeof s->key, "weir-ascendcl-%d-%llu", (int)getpid(), (unsigned long long)++last_key);
+    s->next = first_shared;
+    first_shared = s;
+    memcpy(key, s->key, sizeof s->key);
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags)
+{
+    ACL_ENTER(aclrtIpcMemGetExportKey);
+    if (devPtr == NULL || key == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemGetExportKey: %s is NULL",
+                         devPtr == NULL ? "devPtr" : "key");
+    }
+    if (len < KEY_BYTES || flags > ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcMemGetExportKey: %s",
+                         len < KEY_BYTES ? "a key takes 65 bytes" : "flags must be 0 or 1");
+    }
+    acl__lock();
+    const aclError error = export_locked((uintptr_t)devPtr, size, flags != 0, key);
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
+{
+    ACL_ENTER(aclrtIpcMemSetImportPid);
+    if (key == NULL || pid == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemSetImportPid: %s is NULL", key == NULL ? "key" : "pid");
+    }
+    if (num == 0) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcMemSetImportPid: num is 0");
+    }
+    acl__lock();
+    shared *s = *shared_link(key);
+    for (size_t i = 0; s != NULL && i < num; i++) {
+        s->open_to_us = s->open_to_us || pid[i] == (int32_t)getpid();
+    }
+    acl__unlock();
+    return s != NULL ? ACL_SUCCESS : no_key("aclrtIpcMemSetImportPid");
+}
+
+static aclError import_locked(const char *key, void **pointer)
+{
+    shared *s = *shared_link(key);
+    if (s == NULL || !is_there(s->address, s->size)) {
+        return no_key("aclrtIpcMemImportByKey");
+    }
+    if (!s->open_to_all && !s->open_to_us) {
+        return acl__fail(ACL_ERROR_RT_NO_PERMISSION, "aclrtIpcMemImportByKey: the exporter did not name this process");
+    }
+    s->imports++;
+    *pointer = (void *)(uintptr_t)s->address;
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
+{
+    ACL_ENTER(aclrtIpcMemImportByKey);
+    if (devPtr == NULL || key == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemImportByKey: %s is NULL", devPtr == NULL ? "devPtr" : "key");
+    }
+    if (flags > ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcMemImportByKey: flags must be 0 or 1");
+    }
+    acl__lock();
+    const aclError error = import_locked(key, devPtr);
+    acl__unlock();
+    return error;
+}
+
+/* Importer and exporter are one process: it closes once for each import, and once more for the export. */
+ACL_EXPORT aclError aclrtIpcMemClose(const char *key)
+{
+    ACL_ENTER(aclrtIpcMemClose);
+    if (key == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemClose: key is NULL");
+    }
+    acl__lock();
+    shared **link = shared_link(key);
+    shared *s = *link;
+    if (s != NULL && s->imports > 0) {
+        s->imports--;
+    } else if (s != NULL) {
+        *link = s->next;
+        free(s);
+    }
+    acl__unlock();
+    return s != NULL ? ACL_SUCCESS : no_key("aclrtIpcMemClose");
+}
+
+ACL_EXPORT aclError aclrtDeviceGetBareTgid(int32_t *pid)
+{
+    ACL_ENTER(aclrtDeviceGetBareTgid);
+    if (pid == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtDeviceGetBareTgid: pid is NULL");
+    }
+    *pid = (int32_t)getpid();
+    return ACL_SUCCESS;
+}
+
+/* --- managed memory --- */
+
+ACL_EXPORT aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)
+{
+    ACL_ENTER(aclrtMemAllocManaged);
+    (void)size;
+    if (ptr == NULL || flag != ACL_RT_MEM_ATTACH_GLOBAL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemAllocManaged: %s",
+                         ptr == NULL ? "ptr is NULL" : "the flag must be ACL_RT_MEM_ATTACH_GLOBAL");
+    }
+    return acl__not_simulated(ACL_FN_aclrtMemAllocManaged);
+}

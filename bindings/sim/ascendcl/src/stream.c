@@ -1,0 +1,562 @@
+/* stream.c: a stream's life and its waits.
+ *
+ * A stream is a queue of the simulator's and, in front of it, the tasks that wait for the host (queue.c). Slots are used
+ * again, last in first out, so a handle value comes back soon, as the vendor's do: what somebody keeps by handle and
+ * forgets to drop is found out.
+ */
+#include "runtime.h"
+
+#include "report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static weir__sim_slab slab;
+static bool slab_ready;
+static uint32_t stream_count;
+static int32_t last_id;
+
+/* --- state callbacks --- */
+
+typedef struct state_callback {
+    struct state_callback *next;
+    aclrtStreamStateCallback function;
+    void *args;
+    char name[];
+} state_callback;
+
+static state_callback *state_callbacks;
+
+/* Calls them without the lock, the list being copied: they may register others. */
+static void announce(aclrtStream handle, aclrtStreamState state)
+{
+    enum { MOST = 64 };
+    struct {
+        aclrtStreamStateCallback function;
+        void *args;
+    } copies[MOST];
+    size_t count = 0;
+    acl__lock();
+    for (state_callback *c = state_callbacks; c != NULL && count < MOST; c = c->next) {
+        copies[count].function = c->function;
+        copies[count++].args = c->args;
+    }
+    acl__unlock();
+    for (size_t i = 0; i < count; i++) {
+        copies[i].function(handle, state, copies[i].args);
+    }
+}
+
+void acl__stream_announce_created(acl__stream *stream)
+{
+    announce(stream, ACL_RT_STREAM_STATE_CREATE_POST);
+}
+
+static aclError register_callback(const char *name, aclrtStreamStateCallback function, void *args)
+{
+    state_callback **link = &state_callbacks;
+    while (*link != NULL && strcmp((*link)->name, name) != 0) {
+        link = &(*link)->next;
+    }
+    if (function == NULL) { /* an unknown name is as good as gone */
+        state_callback *gone = *link;
+        if (gone != NULL) {
+            *link = gone->next;
+            free(gone);
+        }
+        return ACL_SUCCESS;
+    }
+    if (*link != NULL) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtRegStreamStateCallback: \"%s\" is registered already", name);
+    }
+    const size_t length = strlen(name) + 1;
+    state_callback *made = malloc(sizeof *made + length);
+    if (made == NULL) {
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtRegStreamStateCallback: no host memory");
+    }
+    made->next = NULL;
+    made->function = function;
+    made->args = args;
+    memcpy(made->name, name, length);
+    *link = made;
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallback callback, void *args)
+{
+    ACL_ENTER(aclrtRegStreamStateCallback);
+    if (regName == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtRegStreamStateCallback: the name is NULL");
+    }
+    acl__lock();
+    const aclError error = register_callback(regName, callback, args);
+    acl__unlock();
+    return error;
+}
+
+/* --- life --- */
+
+aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t flags, acl__stream **out)
+{
+    if (stream_count >= acl__rt.config.stream_limit) {
+        return acl__fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "the device has %u streams and no more",
+                         acl__rt.config.stream_limit);
+    }
+    if (!slab_ready) {
+        weir__sim_slab_init(&slab, sizeof(acl__stream), 16);
+        slab_ready = true;
+    }
+    acl__stream *stream = weir__sim_slab_get(&slab);
+    weir_sim_stream *sim = NULL;
+    if (stream == NULL || weir_sim_stream_create(acl__rt.sim, &sim) != WEIR_OK) {
+        if (stream != NULL) {
+            weir__sim_slab_put(&slab, stream);
+        }
+        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a stream");
+    }
+    memset(stream, 0, sizeof *stream);
+    stream->context = context;
+    stream->sim = sim;
+    stream->id = last_id++;
+    stream->priority = priority;
+    stream->flags = flags;
+    stream->live = true;
+    stream->held_last = &stream->held_first;
+    stream->next = acl__rt.first_stream;
+    if (stream->next != NULL) {
+        stream->next->previous = stream;
+    }
+    acl__rt.first_stream = stream;
+    stream_count++;
+    if (acl__allocator_is_registered(stream)) {
+        acl__report_warning("a new stream has the handle of one that was destroyed while an allocator was registered for "
+                            "it, and inherits that registration");
+    }
+    *out = stream;
+    return ACL_SUCCESS;
+}
+
+/* Nobody can reach it any more, and nothing of it is left. */
+static void stream_delete(acl__stream *stream)
+{
+    acl__callback_stream_ends(stream);
+    acl__capture_stream_ends(stream);
+    acl__queue_drop(stream);
+    (void)weir_sim_stream_destroy(acl__rt.sim, stream->sim);
+    if (stream->previous != NULL) {
+        stream->previous->next = stream->next;
+    } else {
+        acl__rt.first_stream = stream->next;
+    }
+    if (stream->next != NULL) {
+        stream->next->previous = stream->previous;
+    }
+    stream->live = false;
+    stream_count--;
+    weir__sim_slab_put(&slab, stream);
+}
+
+/* Announces the end, waits or drops, deletes. The lock is held on entry and return. */
+static aclError stream_end(acl__stream *stream, bool force)
+{
+    const int32_t id = stream->id;
+    acl__unlock();
+    announce(stream, ACL_RT_STREAM_STATE_DESTROY_PRE);
+    acl__op_stream_ends(stream);
+    acl__lock();
+    aclError error = ACL_SUCCESS;
+    if (force) {
+        acl__stream_drop(stream);
+    } else {
+        error = acl__stream_wait(stream, -1);
+    }
+    if (!stream->live || stream->id != id) {
+        return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream was destroyed by another thread meanwhile");
+    }
+    stream_delete(stream);
+    return error;
+}
+
+void acl__streams_end_of(acl__context *context, bool force)
+{
+    for (acl__stream *stream = acl__rt.first_stream; stream != NULL;) {
+        if (stream->context == context && !stream->ending) {
+            stream->ending = true;
+            (void)stream_end(stream, force);
+            stream = acl__rt.first_stream; /* the lock was let go meanwhile */
+        } else {
+            stream = stream->next;
+        }
+    }
+}
+
+static bool is_stream(const void *handle)
+{
+    return slab_ready && weir__sim_slab_owns(&slab, handle) && ((const acl__stream *)handle)->live;
+}
+
+aclError acl__stream_any(aclrtStream handle, acl__stream **stream)
+{
+    acl__context *context = NULL;
+    if (handle != NULL && !is_stream(handle)) {
+        return acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live stream", handle);
+    }
+    const aclError error = acl__context_need(&context);
+    if (error != ACL_SUCCESS) {
+        return error;
+    }
+    *stream = handle != NULL ? handle : context->default_stream;
+    return ACL_SUCCESS;
+}
+
+aclError acl__stream_of(aclrtStream handle, acl__stream **stream)
+{
+    const aclError error = acl__stream_any(handle, stream);
+    if (error != ACL_SUCCESS || (*stream)->context == acl__context_current()) {
+        return error;
+    }
+    return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d does not belong to this thread's context", (*stream)->id);
+}
+
+static aclError create(aclrtStream *handle, uint32_t priority, uint32_t flags, const char *name)
+{
+    if (handle == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: stream is NULL", name);
+    }
+    acl__context *context = NULL;
+    acl__stream *stream = NULL;
+    acl__lock();
+    aclError error = acl__context_need(&context);
+    if (error == ACL_SUCCESS) {
+        error = acl__stream_create(context, priority, flags, &stream);
+    }
+    acl__unlock();
+    if (error == ACL_SUCCESS) {
+        *handle = stream;
+        acl__stream_announce_created(stream);
+    }
+    return error;
+}
+
+ACL_EXPORT aclError aclrtCreateStream(aclrtStream *stream)
+{
+    ACL_ENTER(aclrtCreateStream);
+    return create(stream, 0, 0, "aclrtCreateStream");
+}
+
+/* A priority beyond the range is brought into it, and unknown flags are ignored. */
+aclError acl__stream_create_with(aclrtStream *stream, uint32_t priority, uint32_t flags, const char *name)
+{
+    enum {
+        LEAST_PRIORITY = 7,
+        ALL_FLAGS = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE |
+                    ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY
+    };
+    const uint32_t known = flags & (uint32_t)ALL_FLAGS;
+    const uint32_t in_range = priority <= LEAST_PRIORITY ? priority : priority <= INT32_MAX ? LEAST_PRIORITY : 0;
+    if (stream != NULL && (known & ACL_STREAM_DEVICE_USE_ONLY) != 0 && known != ACL_STREAM_DEVICE_USE_ONLY) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag", name);
+    }
+    return create(stream, in_range, known, name);
+}
+
+ACL_EXPORT aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
+{
+    ACL_ENTER(aclrtCreateStreamWithConfig);
+    return acl__stream_create_with(stream, priority, flag, "aclrtCreateStreamWithConfig");
+}
+
+static aclError destroy(aclrtStream handle, bool force, const char *name)
+{
+    if (handle == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: stream is NULL", name);
+    }
+    acl__stream *stream = NULL;
+    acl__lock();
+    aclError error = acl__stream_of(handle, &stream);
+    if (error == ACL_SUCCESS && stream->context->default_stream == stream) {
+        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: a context's default stream ends with it", name);
+    }
+    if (error == ACL_SUCCESS && stream->ending) {
+        error = acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "%s: stream %d is being destroyed already", name, stream->id);
+    }
+    if (error == ACL_SUCCESS) {
+        stream->ending = true;
+        error = stream_end(stream, force);
+    }
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtDestroyStream(aclrtStream stream)
+{
+    ACL_ENTER(aclrtDestroyStream);
+    return destroy(stream, false, "aclrtDestroyStream");
+}
+
+ACL_EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream)
+{
+    ACL_ENTER(aclrtDestroyStreamForce);
+    return destroy(stream, true, "aclrtDestroyStreamForce");
+}
+
+/* --- failure --- */
+
+/* The simulator's stream breaks, which drops what is queued on it, and a fresh one takes its place. */
+void acl__stream_drop(acl__stream *stream)
+{
+    weir_sim_stream *fresh = NULL;
+    acl__queue_drop(stream);
+    (void)weir_sim_stream_break(acl__rt.sim, stream->sim);
+    (void)weir_device_stream_sync(acl__rt.memory, stream->sim);
+    if (weir_sim_stream_create(acl__rt.sim, &fresh) == WEIR_OK) {
+        (void)weir_sim_stream_destroy(acl__rt.sim, stream->sim);
+        stream->sim = fresh;
+    }
+}
+
+void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error)
+{
+    if (stream->error == ACL_SUCCESS) {
+        stream->error = error;
+    }
+    acl__exception(stream, task, error);
+    if (!stream->stop_on_failure) {
+        return;
+    }
+    for (acl__stream *other = acl__rt.first_stream; other != NULL; other = other->next) {
+        if (other->context == stream->context && !other->stopped) {
+            other->stopped = true;
+            other->error = other->error != ACL_SUCCESS ? other->error : error;
+            acl__queue_drop(other);
+            (void)weir_sim_stream_break(acl__rt.sim, other->sim);
+        }
+    }
+}
+
+static aclError take_error(acl__stream *stream)
+{
+    const aclError error = stream->error;
+    if (!stream->stopped) {
+        stream->error = ACL_SUCCESS;
+    }
+    return error;
+}
+
+ACL_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode)
+{
+    ACL_ENTER(aclrtSetStreamFailureMode);
+    const bool stop = (mode & ACL_STOP_ON_FAILURE) != 0; /* the vendor looks at no other bit */
+    acl__stream *stream = NULL;
+    acl__lock();
+    aclError error = acl__stream_of(handle, &stream);
+    if (error == ACL_SUCCESS && stream->stop_on_failure && !stop) {
+        error = acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                          "aclrtSetStreamFailureMode: a stream that stops on failure stays so");
+    }
+    if (error == ACL_SUCCESS) {
+        stream->stop_on_failure = stop;
+    }
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtStreamAbort(aclrtStream handle)
+{
+    ACL_ENTER(aclrtStreamAbort);
+    acl__stream *stream = NULL;
+    acl__lock();
+    const aclError error = acl__stream_of(handle, &stream);
+    if (error == ACL_SUCCESS) {
+        acl__stream_drop(stream);
+        stream->error = ACL_ERROR_RT_STREAM_ABORT;
+    }
+    acl__unlock();
+    return error;
+}
+
+/* --- waits --- */
+
+static uint64_t tail_of(const acl__stream *stream)
+{
+    return weir_sim_stream_tail(acl__rt.sim, stream->sim);
+}
+
+static bool is_idle(const acl__stream *stream)
+{
+    return stream->held_first == NULL && tail_of(stream) <= weir_sim_now(acl__rt.sim);
+}
+
+/* The next moment that waiting for the stream leads to: when its work ends, unless tasks of it are held. */
+static uint64_t target_of(const acl__stream *stream)
+{
+    return stream->held_first == NULL ? tail_of(stream) : 0;
+}
+
+/* The host knows that all of it is complete. */
+static aclError saw_end(acl__stream *stream)
+{
+    const weir_status status = weir_device_stream_sync(acl__rt.memory, stream->sim);
+    aclError error = take_error(stream);
+    if (error == ACL_SUCCESS) {
+        error = acl__status(status, "synchronising a stream");
+    } else {
+        (void)acl__fail(error, "a task of stream %d failed", stream->id);
+    }
+    acl__soma_synced(stream);
+    return error;
+}
+
+aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms)
+{
+    const acl__deadline deadline = acl__deadline_in(timeout_ms);
+    const int32_t id = stream->id;
+    while (!is_idle(stream)) {
+        if (!acl__wait_step(target_of(stream), &deadline)) {
+            return acl__fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has unfinished work after %lld ms", id,
+                             (long long)timeout_ms);
+        }
+        if (!stream->live || stream->id != id) {
+            return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d was destroyed while it was waited for", id);
+        }
+    }
+    return saw_end(stream);
+}
+
+/* A stream of the device that has something left; NULL: none. */
+static acl__stream *unfinished(int32_t device)
+{
+    acl__stream *stream = acl__rt.first_stream;
+    while (stream != NULL && (stream->context->device != device || is_idle(stream))) {
+        stream = stream->next;
+    }
+    return stream;
+}
+
+aclError acl__device_wait(int32_t device, int64_t timeout_ms)
+{
+    const acl__deadline deadline = acl__deadline_in(timeout_ms);
+    aclError first = ACL_SUCCESS;
+    acl__pump();
+    for (const acl__stream *stream = unfinished(device); stream != NULL; stream = unfinished(device)) {
+        if (!acl__wait_step(target_of(stream), &deadline)) {
+            return acl__fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "device %d has unfinished work after %lld ms", device,
+                             (long long)timeout_ms);
+        }
+    }
+    for (acl__stream *stream = acl__rt.first_stream; stream != NULL; stream = stream->next) {
+        const aclError error = stream->context->device == device ? saw_end(stream) : ACL_SUCCESS;
+        first = first == ACL_SUCCESS ? error : first;
+    }
+    return first;
+}
+
+/* Streams whose work the host does not drive: the vendor's synchronisation of them does nothing. */
+static bool is_driven_elsewhere(const acl__stream *stream)
+{
+    return (stream->flags & (ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE)) != 0;
+}
+
+static aclError synchronize(aclrtStream handle, int32_t timeout)
+{
+    acl__stream *stream = NULL;
+    acl__lock();
+    aclError error = acl__stream_any(handle, &stream);
+    if (error == ACL_SUCCESS && !is_driven_elsewhere(stream)) {
+        error = acl__stream_wait(stream, timeout);
+    }
+    acl__unlock();
+    acl__exceptions_settle();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtSynchronizeStream(aclrtStream stream)
+{
+    ACL_ENTER(aclrtSynchronizeStream);
+    return synchronize(stream, -1);
+}
+
+ACL_EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
+{
+    ACL_ENTER(aclrtSynchronizeStreamWithTimeout);
+    if (timeout < -1 || timeout == 0) {
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSynchronizeStreamWithTimeout: %d ms is no timeout", timeout);
+    }
+    return synchronize(stream, timeout);
+}
+
+ACL_EXPORT aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
+{
+    ACL_ENTER(aclrtStreamQuery);
+    if (status == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtStreamQuery: status is NULL");
+    }
+    acl__stream *stream = NULL;
+    acl__lock();
+    aclError error = acl__stream_any(handle, &stream);
+    if (error == ACL_SUCCESS) {
+        weir_sim_advance(acl__rt.sim, ACL__QUERY_NS);
+        acl__pump();
+        *status = is_idle(stream) || is_driven_elsewhere(stream) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+        if (*status == ACL_STREAM_STATUS_COMPLETE) {
+            acl__host_saw(stream);
+        }
+        error = stream->error;
+    }
+    acl__unlock();
+    return error;
+}
+
+/* --- facts --- */
+
+static aclError get_fact(aclrtStream handle, const void *output, const char *name, acl__stream **stream)
+{
+    if (output == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: the output is NULL", name);
+    }
+    acl__lock();
+    const aclError error = acl__stream_any(handle, stream);
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId)
+{
+    ACL_ENTER(aclrtStreamGetId);
+    if (streamId == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtStreamGetId: the output is NULL");
+    }
+    acl__stream *stream = handle;
+    aclError error = ACL_SUCCESS;
+    acl__lock();
+    if (!is_stream(handle)) { /* a stream's number needs no context */
+        error = acl__stream_any(handle, &stream);
+    }
+    if (error == ACL_SUCCESS) {
+        *streamId = stream->id;
+    }
+    acl__unlock();
+    return error;
+}
+
+ACL_EXPORT aclError aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority)
+{
+    ACL_ENTER(aclrtStreamGetPriority);
+    acl__stream *stream = NULL;
+    const aclError error = get_fact(handle, priority, "aclrtStreamGetPriority", &stream);
+    if (error == ACL_SUCCESS) {
+        *priority = stream->priority;
+    }
+    return error;
+}
+
+ACL_EXPORT aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags)
+{
+    ACL_ENTER(aclrtStreamGetFlags);
+    acl__stream *stream = NULL;
+    const aclError error = get_fact(handle, flags, "aclrtStreamGetFlags", &stream);
+    if (error == ACL_SUCCESS) {
+        *flags = stream->flags;
+    }
+    return error;
+}

@@ -1,0 +1,331 @@
+/* tensor.c: descriptions of tensors, data buffers, data sets, and the half-precision conversions. Plain objects in host
+ * memory, each used by one thread at a time, as the vendor's.
+ */
+#include "tensor.h"
+
+#include "half.h"
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static aclError is_null(const char *function, const char *argument)
+{
+    return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", function, argument);
+}
+
+/* --- types --- */
+
+size_t acl__type_bytes(aclDataType type)
+{
+    switch (type) {
+    case ACL_DT_UNDEFINED:
+    case ACL_STRING:
+        return 0;
+    case ACL_BOOL:
+    case ACL_INT8:
+    case ACL_UINT8:
+    case ACL_INT4:
+    case ACL_UINT1:
+    case ACL_HIFLOAT8:
+    case ACL_FLOAT8_E5M2:
+    case ACL_FLOAT8_E4M3FN:
+    case ACL_FLOAT8_E8M0:
+        return 1;
+    case ACL_FLOAT16:
+    case ACL_BF16:
+    case ACL_INT16:
+    case ACL_UINT16:
+        return 2;
+    case ACL_FLOAT:
+    case ACL_INT32:
+    case ACL_UINT32:
+    case ACL_COMPLEX32:
+        return 4;
+    case ACL_COMPLEX128:
+        return 16;
+    default:
+        return 8;
+    }
+}
+
+ACL_EXPORT size_t aclDataTypeSize(aclDataType dataType)
+{
+    ACL_ENTER_OR(aclDataTypeSize, 0);
+    return acl__type_bytes(dataType);
+}
+
+ACL_EXPORT float aclFloat16ToFloat(aclFloat16 value)
+{
+    ACL_ENTER_OR(aclFloat16ToFloat, 0);
+    return acl__half_to_float(value);
+}
+
+ACL_EXPORT aclFloat16 aclFloatToFloat16(float value)
+{
+    ACL_ENTER_OR(aclFloatToFloat16, 0);
+    return acl__half_from_float(value);
+}
+
+/* --- data buffers --- */
+
+ACL_EXPORT aclDataBuffer *aclCreateDataBuffer(void *data, size_t size)
+{
+    ACL_ENTER_OR(aclCreateDataBuffer, NULL);
+    aclDataBuffer *buffer = malloc(sizeof *buffer);
+    if (buffer != NULL) {
+        *buffer = (aclDataBuffer){data, size};
+    }
+    return buffer;
+}
+
+ACL_EXPORT aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer)
+{
+    ACL_ENTER(aclDestroyDataBuffer);
+    if (dataBuffer == NULL) {
+        return is_null("aclDestroyDataBuffer", "the buffer");
+    }
+    free((void *)(uintptr_t)dataBuffer);
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size)
+{
+    ACL_ENTER(aclUpdateDataBuffer);
+    if (dataBuffer == NULL) {
+        return is_null("aclUpdateDataBuffer", "the buffer");
+    }
+    *dataBuffer = (aclDataBuffer){data, size};
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer)
+{
+    ACL_ENTER_OR(aclGetDataBufferAddr, NULL);
+    return dataBuffer != NULL ? dataBuffer->data : NULL;
+}
+
+ACL_EXPORT size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer)
+{
+    ACL_ENTER_OR(aclGetDataBufferSizeV2, 0);
+    return dataBuffer != NULL ? dataBuffer->size : 0;
+}
+
+ACL_EXPORT uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer)
+{
+    ACL_ENTER_OR(aclGetDataBufferSize, 0);
+    return dataBuffer != NULL ? (uint32_t)dataBuffer->size : 0;
+}
+
+/* --- tensor descriptions --- */
+
+aclTensorDesc *acl__tensor_desc_create(aclDataType type, uint32_t rank, const int64_t *dims,
+                                       aclFormat format)
+{
+    aclTensorDesc *desc = calloc(1, sizeof *desc);
+    if (desc != NULL) {
+        desc->type = type;
+        desc->format = format;
+        desc->rank = rank;
+        if (rank > 0) {
+            memcpy(desc->dims, dims, rank * sizeof *dims);
+        }
+    }
+    return desc;
+}
+
+void acl__tensor_desc_destroy(aclTensorDesc *desc)
+{
+    if (desc != NULL) {
+        free(desc->name);
+        free(desc);
+    }
+}
+
+ACL_EXPORT aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims,
+                                              const int64_t *dims, aclFormat format)
+{
+    ACL_ENTER_OR(aclCreateTensorDesc, NULL);
+    if (numDims < 0 || numDims > ACL__TENSOR_RANK || (numDims > 0 && dims == NULL)) {
+        (void)acl__fail(ACL_ERROR_INVALID_PARAM, "aclCreateTensorDesc: %d dimensions at %p",
+                        numDims, (const void *)dims);
+        return NULL;
+    }
+    return acl__tensor_desc_create(dataType, (uint32_t)numDims, dims, format);
+}
+
+ACL_EXPORT void aclDestroyTensorDesc(const aclTensorDesc *desc)
+{
+    ACL_ENTER_OR(aclDestroyTensorDesc, );
+    acl__tensor_desc_destroy((aclTensorDesc *)(uintptr_t)desc);
+}
+
+ACL_EXPORT void aclSetTensorDescName(aclTensorDesc *desc, const char *name)
+{
+    ACL_ENTER_OR(aclSetTensorDescName, );
+    if (desc == NULL) {
+        (void)is_null("aclSetTensorDescName", "the description");
+        return;
+    }
+    char *copy = name != NULL ? strdup(name) : NULL;
+    if (name != NULL && copy == NULL) {
+        (void)acl__fail(ACL_ERROR_BAD_ALLOC, "aclSetTensorDescName: no host memory");
+        return;
+    }
+    free(desc->name);
+    desc->name = copy;
+}
+
+ACL_EXPORT aclDataType aclGetTensorDescType(const aclTensorDesc *desc)
+{
+    ACL_ENTER_OR(aclGetTensorDescType, ACL_DT_UNDEFINED);
+    return desc != NULL ? desc->type : ACL_DT_UNDEFINED;
+}
+
+ACL_EXPORT aclFormat aclGetTensorDescFormat(const aclTensorDesc *desc)
+{
+    ACL_ENTER_OR(aclGetTensorDescFormat, ACL_FORMAT_UNDEFINED);
+    return desc != NULL ? desc->format : ACL_FORMAT_UNDEFINED;
+}
+
+/* 0 for a dimension that is not known, and for more elements than a size_t counts; a scalar has one. */
+static size_t count_elements(const aclTensorDesc *desc)
+{
+    size_t count = 1;
+    for (uint32_t i = 0; i < desc->rank; i++) {
+        if (desc->dims[i] < 0 || __builtin_mul_overflow(count, (size_t)desc->dims[i], &count)) {
+            return 0;
+        }
+    }
+    return count;
+}
+
+ACL_EXPORT size_t aclGetTensorDescElementCount(const aclTensorDesc *desc)
+{
+    ACL_ENTER_OR(aclGetTensorDescElementCount, 0);
+    return desc != NULL ? count_elements(desc) : 0;
+}
+
+ACL_EXPORT size_t aclGetTensorDescSize(const aclTensorDesc *desc)
+{
+    ACL_ENTER_OR(aclGetTensorDescSize, 0);
+    size_t bytes = 0;
+    if (desc == NULL ||
+        __builtin_mul_overflow(count_elements(desc), acl__type_bytes(desc->type), &bytes)) {
+        return 0;
+    }
+    return bytes;
+}
+
+ACL_EXPORT size_t aclGetTensorDescNumDims(const aclTensorDesc *desc)
+{
+    ACL_ENTER_OR(aclGetTensorDescNumDims, 0);
+    if (desc == NULL) {
+        return 0;
+    }
+    const int64_t unknown_rank = -2;
+    return desc->rank > 0 && desc->dims[0] == unknown_rank ? (size_t)ACL_UNKNOWN_RANK : desc->rank;
+}
+
+ACL_EXPORT int64_t aclGetTensorDescDim(const aclTensorDesc *desc, size_t index)
+{
+    ACL_ENTER_OR(aclGetTensorDescDim, -1);
+    return desc != NULL && index < desc->rank ? desc->dims[index] : -1;
+}
+
+ACL_EXPORT aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize)
+{
+    ACL_ENTER(aclGetTensorDescDimV2);
+    if (desc == NULL || dimSize == NULL) {
+        return is_null("aclGetTensorDescDimV2", "an argument");
+    }
+    if (index >= desc->rank) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclGetTensorDescDimV2: dimension %zu of %u",
+                         index, (unsigned)desc->rank);
+    }
+    *dimSize = desc->dims[index];
+    return ACL_SUCCESS;
+}
+
+/* --- data sets --- */
+
+ACL_EXPORT aclmdlDataset *aclmdlCreateDataset(void)
+{
+    ACL_ENTER_OR(aclmdlCreateDataset, NULL);
+    return calloc(1, sizeof(aclmdlDataset));
+}
+
+ACL_EXPORT aclError aclmdlDestroyDataset(const aclmdlDataset *dataset)
+{
+    ACL_ENTER(aclmdlDestroyDataset);
+    if (dataset == NULL) {
+        return is_null("aclmdlDestroyDataset", "the data set");
+    }
+    for (size_t i = 0; i < dataset->count; i++) {
+        acl__tensor_desc_destroy(dataset->entries[i].desc);
+    }
+    free(dataset->entries);
+    free((void *)(uintptr_t)dataset);
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer)
+{
+    ACL_ENTER(aclmdlAddDatasetBuffer);
+    if (dataset == NULL || dataBuffer == NULL) {
+        return is_null("aclmdlAddDatasetBuffer", "an argument");
+    }
+    if (dataset->count == dataset->room) {
+        const size_t room = dataset->room == 0 ? 4 : dataset->room * 2;
+        acl__dataset_entry *larger = realloc(dataset->entries, room * sizeof *larger);
+        if (larger == NULL) {
+            return acl__fail(ACL_ERROR_BAD_ALLOC, "aclmdlAddDatasetBuffer: no host memory");
+        }
+        dataset->entries = larger;
+        dataset->room = room;
+    }
+    dataset->entries[dataset->count++] = (acl__dataset_entry){dataBuffer, NULL};
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset *dataset)
+{
+    ACL_ENTER_OR(aclmdlGetDatasetNumBuffers, 0);
+    return dataset != NULL ? dataset->count : 0;
+}
+
+ACL_EXPORT aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index)
+{
+    ACL_ENTER_OR(aclmdlGetDatasetBuffer, NULL);
+    return dataset != NULL && index < dataset->count ? dataset->entries[index].buffer : NULL;
+}
+
+ACL_EXPORT aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc,
+                                               size_t index)
+{
+    ACL_ENTER(aclmdlSetDatasetTensorDesc);
+    if (dataset == NULL) {
+        return is_null("aclmdlSetDatasetTensorDesc", "the data set");
+    }
+    if (index >= dataset->count) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlSetDatasetTensorDesc: buffer %zu of %zu",
+                         index, dataset->count);
+    }
+    aclTensorDesc *copy = NULL;
+    if (tensorDesc != NULL) {
+        copy = acl__tensor_desc_create(tensorDesc->type, tensorDesc->rank, tensorDesc->dims,
+                                       tensorDesc->format);
+        if (copy == NULL) {
+            return acl__fail(ACL_ERROR_BAD_ALLOC, "aclmdlSetDatasetTensorDesc: no host memory");
+        }
+    }
+    acl__tensor_desc_destroy(dataset->entries[index].desc);
+    dataset->entries[index].desc = copy;
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclTensorDesc *aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index)
+{
+    ACL_ENTER_OR(aclmdlGetDatasetTensorDesc, NULL);
+    return dataset != NULL && index < dataset->count ? dataset->entries[index].desc : NULL;
+}

@@ -1,0 +1,114 @@
+/* acl_test.h: what the programs of this folder share. Include it first; call acl_test_begin first in main.
+ *
+ * A process has one simulated runtime, whose auditor looks at every copy and fill for memory that two streams touch
+ * without an order. What it finds makes the process end with FOUND, whatever the tests say.
+ */
+#ifndef WEIR_ACL_TEST_H
+#define WEIR_ACL_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <acl/acl.h>
+#include <acl/acl_rt_allocator.h>
+#include <weir/acl.h>
+#include <weir/caching.h>
+
+#define MIB (UINT64_C(1) << 20)
+#define FOUND 99
+
+#define ok(call) assert_int_equal((call), WEIR_OK)
+#define fails(call, status) assert_int_equal((call), (status))
+#define acl_ok(call) assert_int_equal((call), ACL_SUCCESS)
+
+static inline void acl_test_begin(void)
+{
+    (void)setenv("WEIR_ASCENDCL_EXIT_CODE", "99", 0);
+    (void)setenv("WEIR_ASCENDCL_CAPACITY", "256MiB", 0);
+    (void)setenv("WEIR_ASCENDCL_DEVICES", "2", 0);
+}
+
+/* A pool on a device, and two streams. */
+struct world {
+    weir_device *device;
+    weir_pool *pool;
+    aclrtStream stream[2];
+};
+
+static inline weir_pool *make_pool(weir_device *device)
+{
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    weir_pool *pool = NULL;
+    config.device = device;
+    config.strategy = weir_caching_strategy();
+    ok(weir_pool_create(&config, &pool));
+    return pool;
+}
+
+static inline struct world make_world(void)
+{
+    struct world w = { 0 };
+    acl_ok(aclrtSetDevice(0));
+    ok(weir_acl_device_create(NULL, &w.device));
+    w.pool = make_pool(w.device);
+    acl_ok(aclrtCreateStream(&w.stream[0]));
+    acl_ok(aclrtCreateStream(&w.stream[1]));
+    return w;
+}
+
+static inline size_t free_bytes(void)
+{
+    size_t left = 0;
+    size_t total = 0;
+    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
+    return left;
+}
+
+/* What is still attached is a failure, and so is memory that did not come back. */
+static inline void end_world(struct world *w)
+{
+    for (int i = 0; i < 2; i++) {
+        if (w->stream[i] != NULL) {
+            acl_ok(aclrtDestroyStream(w->stream[i]));
+        }
+    }
+    const char *why = "";
+    assert_int_equal(weir_pool_check(w->pool, &why), WEIR_OK);
+    ok(weir_pool_destroy(w->pool));
+    size_t total = 0;
+    size_t left = 0;
+    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
+    assert_int_equal(left, total);
+    weir_device_destroy(w->device);
+    acl_ok(aclrtResetDevice(0));
+}
+
+/* The registration of a stream, as an executor reads it. */
+struct registration {
+    aclrtAllocator object;
+    aclrtAllocatorAllocFunc alloc;
+    aclrtAllocatorFreeFunc free;
+    aclrtAllocatorAllocAdviseFunc advise;
+    aclrtAllocatorGetAddrFromBlockFunc address;
+};
+
+static inline bool read_registration(aclrtStream stream, struct registration *r)
+{
+    aclrtAllocatorDesc desc = NULL;
+    return aclrtAllocatorGetByStream(stream, &desc, &r->object, &r->alloc, &r->free, &r->advise, &r->address) ==
+           ACL_SUCCESS;
+}
+
+static inline struct registration registration_of(aclrtStream stream)
+{
+    struct registration r = { 0 };
+    assert_true(read_registration(stream, &r));
+    return r;
+}
+
+#endif

@@ -1,0 +1,590 @@
+/* attach_test.c: a pool as the allocator of ACL streams: the callbacks, and attach, run, detach and destroy in every
+ * order. */
+#include "acl_test.h"
+
+#include <string.h>
+
+static uint64_t live_of(weir_acl_attachment *attachment)
+{
+    weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
+    ok(weir_acl_attachment_get_info(attachment, &info));
+    return info.live_blocks;
+}
+
+static weir_acl_attachment_info info_of(weir_acl_attachment *attachment)
+{
+    weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
+    ok(weir_acl_attachment_get_info(attachment, &info));
+    return info;
+}
+
+static void test_callbacks_serve_from_the_pool(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    const struct registration r = registration_of(w.stream[0]);
+    assert_non_null(r.alloc);
+    assert_non_null(r.free);
+    assert_non_null(r.advise);
+    assert_non_null(r.address);
+
+    void *block = r.alloc(r.object, 100000);
+    assert_non_null(block);
+    assert_ptr_equal(weir_block_pool(block), w.pool);
+    assert_ptr_equal(r.address(block), (void *)(uintptr_t)weir_block_address(block));
+    assert_int_equal((uintptr_t)r.address(block) % 512, 0);
+    assert_int_equal(weir_block_size(block), 100000 + 32);
+    acl_ok(aclrtMemsetAsync(r.address(block), 100032, 1, 100032, w.stream[0]));
+    assert_int_equal(live_of(attachment), 1);
+    r.free(r.object, block);
+    assert_int_equal(live_of(attachment), 0);
+
+    void *again = r.advise(r.object, 100000, NULL);
+    assert_ptr_equal(again, block); /* in the order of the stream, at once */
+    r.free(r.object, again);
+    ok(weir_acl_detach(attachment));
+    end_world(&w);
+}
+
+static void test_bad_calls_of_the_callbacks_are_counted(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    const struct registration r = registration_of(w.stream[0]);
+    assert_null(r.alloc(NULL, 100));
+    assert_null(r.alloc(r.object, 0));
+    assert_null(r.alloc(r.object, SIZE_MAX));
+    assert_null(r.alloc(r.object, SIZE_MAX - 40));
+    assert_null(r.alloc(r.object, (size_t)1 << 40));
+    assert_null(r.address(NULL));
+    r.free(NULL, NULL);
+    r.free(r.object, NULL);
+    void *block = r.alloc(r.object, 100);
+    r.free(r.object, block);
+    r.free(r.object, block);
+    const weir_acl_attachment_info info = info_of(attachment);
+    assert_int_equal(info.failures, 4);
+    assert_int_equal(info.refused_frees, 2);
+    assert_int_equal(info.live_blocks, 0);
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    ok(weir_pool_oom(w.pool, &record));
+    assert_int_equal(record.failure, 1);
+    ok(weir_acl_detach(attachment));
+    end_world(&w);
+}
+
+static void test_bad_arguments(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    char foreign[512] = { 0 };
+    fails(weir_acl_attach(NULL, w.stream[0], &attachment), WEIR_ERR_INVALID);
+    fails(weir_acl_attach(w.pool, NULL, &attachment), WEIR_ERR_INVALID);
+    fails(weir_acl_attach(w.pool, w.stream[0], NULL), WEIR_ERR_INVALID);
+    fails(weir_acl_follow(NULL, w.stream[0], &attachment), WEIR_ERR_INVALID);
+    assert_null(attachment);
+    ok(weir_acl_detach(NULL));
+    fails(weir_acl_detach((weir_acl_attachment *)foreign), WEIR_ERR_INVALID);
+    weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
+    fails(weir_acl_attachment_get_info((weir_acl_attachment *)foreign, &info), WEIR_ERR_INVALID);
+    fails(weir_acl_attachment_get_info(NULL, &info), WEIR_ERR_INVALID);
+    end_world(&w);
+}
+
+static void test_a_shorter_info_is_filled_as_far_as_it_goes(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment_info info;
+    memset(&info, 0x5a, sizeof(info));
+    info.struct_size = offsetof(weir_acl_attachment_info, stream);
+    ok(weir_acl_attachment_get_info(attachment, &info));
+    assert_ptr_equal(info.pool, w.pool);
+    assert_int_equal(((unsigned char *)&info.stream)[0], 0x5a);
+    ok(weir_acl_detach(attachment));
+    end_world(&w);
+}
+
+static void test_streams_share_a_pool(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment[2] = { NULL, NULL };
+    struct registration r[2];
+    for (int i = 0; i < 2; i++) {
+        ok(weir_acl_attach(w.pool, w.stream[i], &attachment[i]));
+        r[i] = registration_of(w.stream[i]);
+    }
+    assert_ptr_not_equal(r[0].object, r[1].object);
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < 2; i++) {
+            const size_t size = (size_t)(1 + round % 5) * 700000;
+            void *block = r[i].alloc(r[i].object, size);
+            assert_non_null(block);
+            acl_ok(aclrtMemsetAsync(r[i].address(block), size, round, size, w.stream[i]));
+            r[i].free(r[i].object, block); /* the fill is still queued; the auditor watches */
+        }
+    }
+    ok(weir_acl_detach(attachment[1]));
+    ok(weir_acl_detach(attachment[0]));
+    end_world(&w);
+}
+
+/* --- wrong orders --- */
+
+static void test_attach_twice_is_busy(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_pool *other = make_pool(w.device);
+    weir_acl_attachment *attachment = NULL;
+    weir_acl_attachment *second = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    fails(weir_acl_attach(w.pool, w.stream[0], &second), WEIR_ERR_BUSY);
+    fails(weir_acl_attach(other, w.stream[0], &second), WEIR_ERR_BUSY);
+    fails(weir_acl_follow(w.pool, w.stream[0], &second), WEIR_ERR_BUSY);
+    assert_null(second);
+    assert_ptr_equal(registration_of(w.stream[0]).object, attachment);
+    ok(weir_acl_detach(attachment));
+    ok(weir_acl_attach(other, w.stream[0], &second));
+    ok(weir_acl_detach(second));
+    ok(weir_pool_destroy(other));
+    end_world(&w);
+}
+
+static void test_detach_while_live_is_busy(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    const struct registration r = registration_of(w.stream[0]);
+    void *block = r.alloc(r.object, 1000);
+    fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
+    assert_ptr_equal(registration_of(w.stream[0]).object, attachment);
+    void *more = r.alloc(r.object, 1000); /* nothing has changed */
+    assert_non_null(more);
+    r.free(r.object, block);
+    fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
+    r.free(r.object, more);
+    ok(weir_acl_detach(attachment));
+    struct registration none;
+    assert_false(read_registration(w.stream[0], &none));
+    end_world(&w);
+}
+
+static void test_detach_twice_is_refused(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *first = NULL;
+    weir_acl_attachment *second = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &first));
+    ok(weir_acl_detach(first));
+    fails(weir_acl_detach(first), WEIR_ERR_INVALID);
+    ok(weir_acl_attach(w.pool, w.stream[0], &second));
+    fails(weir_acl_detach(first), WEIR_ERR_INVALID);
+    ok(weir_acl_detach(second));
+    for (int i = 0; i < 200; i++) { /* the handles come again, and are good again */
+        ok(weir_acl_attach(w.pool, w.stream[i % 2], &second));
+        const struct registration r = registration_of(w.stream[i % 2]);
+        r.free(r.object, r.alloc(r.object, 5000));
+        ok(weir_acl_detach(second));
+        fails(weir_acl_detach(second), WEIR_ERR_INVALID);
+    }
+    end_world(&w);
+}
+
+static void test_an_executor_that_kept_the_object_gets_nothing(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    const struct registration r = registration_of(w.stream[0]);
+    ok(weir_acl_detach(attachment));
+    assert_null(r.alloc(r.object, 1000));
+    assert_null(r.advise(r.object, 1000, NULL));
+    r.free(r.object, NULL);
+    end_world(&w);
+    assert_null(r.alloc(r.object, 1000)); /* the pool is gone as well */
+}
+
+static void test_destroying_an_attached_pool_is_busy(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment[2] = { NULL, NULL };
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment[0]));
+    ok(weir_acl_attach(w.pool, w.stream[1], &attachment[1]));
+    fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
+    const struct registration r = registration_of(w.stream[0]);
+    void *block = r.alloc(r.object, 1000);
+    assert_non_null(block);
+    r.free(r.object, block);
+    ok(weir_acl_detach(attachment[0]));
+    fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
+    ok(weir_acl_detach(attachment[1]));
+    end_world(&w);
+}
+
+static void test_stream_destroyed_first(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    const struct registration r = registration_of(w.stream[0]);
+    const aclrtStream gone = w.stream[0];
+    void *held = r.alloc(r.object, 1000);
+    void *freed = r.alloc(r.object, 2 * MIB);
+    acl_ok(aclrtMemsetAsync(r.address(freed), 2 * MIB, 1, 2 * MIB, gone));
+    r.free(r.object, freed);
+    const uint64_t epoch = weir_acl_epoch();
+    acl_ok(aclrtDestroyStream(gone));
+    w.stream[0] = NULL;
+    assert_true(weir_acl_epoch() != epoch);
+
+    struct registration none;
+    assert_false(read_registration(gone, &none));
+    weir_acl_attachment_info info = info_of(attachment);
+    assert_null(info.stream);
+    assert_null(info.acl_stream);
+    assert_int_equal(info.live_blocks, 1);
+    assert_null(r.alloc(r.object, 1000));
+    fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
+    fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
+
+    /* What the dead stream freed is anybody's without a wait. */
+    weir_stats before = WEIR_STATS_INIT;
+    weir_stats after = WEIR_STATS_INIT;
+    weir_stream *other = NULL;
+    weir_block *block = NULL;
+    ok(weir_acl_stream(w.pool, w.stream[1], &other));
+    ok(weir_pool_stats(w.pool, &before));
+    ok(weir_pool_alloc(w.pool, other, 2 * MIB, 0, &block));
+    acl_ok(aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(block), 2 * MIB, 2, 2 * MIB, w.stream[1]));
+    ok(weir_pool_free(w.pool, block, other));
+    ok(weir_pool_stats(w.pool, &after));
+    assert_int_equal(after.waits, before.waits);
+    assert_int_equal(after.syncs, before.syncs);
+    assert_int_equal(after.region_allocs, before.region_allocs);
+
+    r.free(r.object, held); /* still the attachment's */
+    assert_int_equal(live_of(attachment), 0);
+    r.free(r.object, held);
+    assert_int_equal(info_of(attachment).refused_frees, 1);
+    ok(weir_acl_detach(attachment));
+    ok(weir_stream_retire(w.pool, other));
+    end_world(&w);
+}
+
+static void test_orphan_blocks_keep_their_uses(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    const struct registration r = registration_of(w.stream[0]);
+    weir_block *block = r.alloc(r.object, 8 * MIB);
+    weir_stream *other = NULL;
+    ok(weir_acl_stream(w.pool, w.stream[1], &other));
+    ok(weir_pool_use(w.pool, block, other));
+    acl_ok(aclrtMemsetAsync(r.address(block), 8 * MIB, 1, 8 * MIB, w.stream[1]));
+    acl_ok(aclrtDestroyStream(w.stream[0]));
+    acl_ok(aclrtCreateStream(&w.stream[0]));
+    r.free(r.object, block); /* stream 1 is still at it */
+    weir_stream *third = NULL;
+    weir_block *next = NULL;
+    ok(weir_acl_stream(w.pool, w.stream[0], &third));
+    ok(weir_pool_alloc(w.pool, third, 8 * MIB, 0, &next));
+    acl_ok(aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(next), 8 * MIB, 2, 8 * MIB, w.stream[0]));
+    ok(weir_pool_free(w.pool, next, third));
+    ok(weir_acl_detach(attachment));
+    ok(weir_stream_retire(w.pool, other));
+    ok(weir_stream_retire(w.pool, third));
+    end_world(&w);
+}
+
+static void test_stream_destroyed_by_force(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    const struct registration r = registration_of(w.stream[0]);
+    void *block = r.alloc(r.object, 4 * MIB);
+    acl_ok(aclrtMemsetAsync(r.address(block), 4 * MIB, 1, 4 * MIB, w.stream[0]));
+    r.free(r.object, block);
+    acl_ok(aclrtDestroyStreamForce(w.stream[0]));
+    w.stream[0] = NULL;
+    ok(weir_acl_detach(attachment));
+    end_world(&w);
+}
+
+static void test_a_handle_that_comes_again_is_a_new_stream(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *old[64] = { NULL };
+    bool came_again = false;
+    for (int i = 0; i < 64; i++) {
+        const aclrtStream before = w.stream[0];
+        ok(weir_acl_attach(w.pool, w.stream[0], &old[i]));
+        const struct registration r = registration_of(w.stream[0]);
+        void *block = r.alloc(r.object, 3 * MIB);
+        acl_ok(aclrtMemsetAsync(r.address(block), 3 * MIB, i, 3 * MIB, w.stream[0]));
+        r.free(r.object, block);
+        acl_ok(aclrtDestroyStream(w.stream[0]));
+        acl_ok(aclrtCreateStream(&w.stream[0]));
+        came_again |= w.stream[0] == before;
+        assert_int_equal(info_of(old[i]).handle_reused, w.stream[0] == before);
+        struct registration none;
+        assert_false(read_registration(w.stream[0], &none));
+        if (i % 2 == 0) { /* every other one is detached much later, when its handle has had other owners */
+            ok(weir_acl_detach(old[i]));
+        }
+    }
+    assert_true(came_again); /* else this test shows nothing */
+    weir_acl_attachment *last = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &last));
+    for (int i = 1; i < 64; i += 2) {
+        ok(weir_acl_detach(old[i]));
+    }
+    assert_ptr_equal(registration_of(w.stream[0]).object, last);
+    assert_ptr_equal(info_of(last).acl_stream, w.stream[0]);
+    ok(weir_acl_detach(last));
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(weir_pool_stats(w.pool, &stats));
+    assert_true(stats.streams <= 2);
+    end_world(&w);
+}
+
+static void *foreign_alloc(aclrtAllocator allocator, size_t size)
+{
+    (void)allocator, (void)size;
+    return NULL;
+}
+
+static void foreign_free(aclrtAllocator allocator, aclrtAllocatorBlock block)
+{
+    (void)allocator, (void)block;
+}
+
+static void *foreign_address(aclrtAllocatorBlock block)
+{
+    return block;
+}
+
+static void register_foreign(aclrtStream stream, void *object)
+{
+    aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
+    assert_non_null(desc);
+    acl_ok(aclrtAllocatorSetObjToDesc(desc, object));
+    acl_ok(aclrtAllocatorSetAllocFuncToDesc(desc, foreign_alloc));
+    acl_ok(aclrtAllocatorSetFreeFuncToDesc(desc, foreign_free));
+    acl_ok(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, foreign_address));
+    acl_ok(aclrtAllocatorRegister(stream, desc));
+    acl_ok(aclrtAllocatorDestroyDesc(desc));
+}
+
+static void test_a_foreign_registration_is_left_alone(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    int object = 0;
+    weir_acl_attachment *attachment = NULL;
+    register_foreign(w.stream[0], &object);
+    fails(weir_acl_attach(w.pool, w.stream[0], &attachment), WEIR_ERR_BUSY);
+    assert_ptr_equal(registration_of(w.stream[0]).object, &object);
+    acl_ok(aclrtAllocatorUnregister(w.stream[0]));
+
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment)); /* now somebody registers over weir */
+    register_foreign(w.stream[0], &object);
+    ok(weir_acl_detach(attachment));
+    assert_ptr_equal(registration_of(w.stream[0]).object, &object);
+    acl_ok(aclrtAllocatorUnregister(w.stream[0]));
+
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment)); /* and now somebody takes weir's away */
+    acl_ok(aclrtAllocatorUnregister(w.stream[0]));
+    ok(weir_acl_detach(attachment));
+
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment)); /* and the stream goes with another's registration */
+    register_foreign(w.stream[0], &object);
+    const aclrtStream gone = w.stream[0];
+    acl_ok(aclrtDestroyStream(gone));
+    w.stream[0] = NULL;
+    struct registration r = { 0 };
+    assert_true(!read_registration(gone, &r) || r.object == &object);
+    acl_ok(aclrtAllocatorUnregister(gone));
+    ok(weir_acl_detach(attachment));
+    end_world(&w);
+}
+
+static void test_context_destroyed_first(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    aclrtContext own = NULL;
+    aclrtContext home = NULL;
+    acl_ok(aclrtGetCurrentContext(&home));
+    acl_ok(aclrtCreateContext(&own, 0));
+    aclrtStream stream = NULL;
+    aclrtStream standard = NULL;
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtCtxGetCurrentDefaultStream(&standard));
+    weir_acl_attachment *attachment[2] = { NULL, NULL };
+    ok(weir_acl_attach(w.pool, stream, &attachment[0]));
+    ok(weir_acl_attach(w.pool, standard, &attachment[1]));
+    void *held[2];
+    struct registration r[2];
+    for (int i = 0; i < 2; i++) {
+        const aclrtStream on = i == 0 ? stream : standard;
+        r[i] = registration_of(on);
+        held[i] = r[i].alloc(r[i].object, 1 * MIB);
+        assert_non_null(held[i]);
+        acl_ok(aclrtMemsetAsync(r[i].address(held[i]), MIB, 1, MIB, on));
+    }
+    acl_ok(aclrtDestroyContext(own));
+    acl_ok(aclrtSetCurrentContext(home));
+    for (int i = 0; i < 2; i++) {
+        assert_null(info_of(attachment[i]).stream);
+        r[i].free(r[i].object, held[i]);
+        ok(weir_acl_detach(attachment[i]));
+    }
+    end_world(&w);
+}
+
+/* The runtime takes everything away; weir finds out, and says so, and touches nothing that is gone. */
+static void test_device_reset_by_force_first(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment[2] = { NULL, NULL };
+    struct registration r[2];
+    void *held[2];
+    for (int i = 0; i < 2; i++) {
+        ok(weir_acl_attach(w.pool, w.stream[i], &attachment[i]));
+        r[i] = registration_of(w.stream[i]);
+        held[i] = r[i].alloc(r[i].object, 3 * MIB);
+        acl_ok(aclrtMemsetAsync(r[i].address(held[i]), 3 * MIB, 1, 3 * MIB, w.stream[i]));
+    }
+    acl_ok(aclrtResetDeviceForce(0));
+    struct registration none;
+    for (int i = 0; i < 2; i++) {
+        assert_false(read_registration(w.stream[i], &none));
+        assert_null(r[i].alloc(r[i].object, 1000));
+        r[i].free(r[i].object, held[i]);
+        assert_int_equal(live_of(attachment[i]), 0);
+        ok(weir_acl_detach(attachment[i]));
+    }
+    const weir_status status = weir_pool_destroy(w.pool);
+    assert_true(status == WEIR_OK || status == WEIR_ERR_DEVICE); /* the memory it had is gone already */
+    weir_device_destroy(w.device);
+    (void)aclrtResetDevice(0);
+}
+
+static void test_followers(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_pool *other = make_pool(w.device);
+    weir_acl_attachment *allocator = NULL;
+    weir_acl_attachment *follower = NULL;
+    weir_acl_attachment *again = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &allocator));
+    ok(weir_acl_follow(other, w.stream[0], &follower));
+    fails(weir_acl_follow(other, w.stream[0], &again), WEIR_ERR_BUSY);
+    assert_ptr_equal(registration_of(w.stream[0]).object, allocator);
+    weir_stream *stream = info_of(follower).stream;
+    weir_block *block = NULL;
+    ok(weir_pool_alloc(other, stream, MIB, 0, &block));
+    acl_ok(aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(block), MIB, 3, MIB, w.stream[0]));
+    ok(weir_pool_free(other, block, stream));
+    fails(weir_pool_destroy(other), WEIR_ERR_BUSY);
+    acl_ok(aclrtDestroyStream(w.stream[0]));
+    w.stream[0] = NULL;
+    assert_null(info_of(follower).stream);
+    assert_null(info_of(allocator).stream);
+    ok(weir_acl_detach(follower));
+    ok(weir_acl_detach(allocator));
+    ok(weir_pool_destroy(other));
+    end_world(&w);
+}
+
+static void test_two_devices(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
+    config.device_id = 1;
+    weir_device *device = NULL;
+    ok(weir_acl_device_create(&config, &device));
+    weir_pool *pool = make_pool(device);
+    aclrtContext home = NULL;
+    acl_ok(aclrtGetCurrentContext(&home));
+    acl_ok(aclrtSetDevice(1));
+    aclrtStream stream = NULL;
+    acl_ok(aclrtCreateStream(&stream));
+    weir_acl_attachment *attachment[2] = { NULL, NULL };
+    ok(weir_acl_attach(pool, stream, &attachment[1]));
+    acl_ok(aclrtSetCurrentContext(home));
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment[0]));
+
+    const size_t left_on_0 = free_bytes();
+    const struct registration r = registration_of(stream);
+    void *block = r.alloc(r.object, 40 * MIB); /* device 0 is current */
+    assert_non_null(block);
+    assert_int_equal(free_bytes(), left_on_0);
+    aclrtContext now = NULL;
+    acl_ok(aclrtGetCurrentContext(&now));
+    assert_ptr_equal(now, home);
+    r.free(r.object, block);
+    ok(weir_acl_detach(attachment[1])); /* device 0 is still current */
+    acl_ok(aclrtGetCurrentContext(&now));
+    assert_ptr_equal(now, home);
+    ok(weir_acl_detach(attachment[0]));
+    ok(weir_pool_destroy(pool));
+    acl_ok(aclrtSetDevice(1));
+    acl_ok(aclrtDestroyStream(stream));
+    acl_ok(aclrtSetCurrentContext(home));
+    weir_device_destroy(device);
+    acl_ok(aclrtResetDevice(1));
+    acl_ok(aclrtResetDevice(1));
+    acl_ok(aclrtSetCurrentContext(home));
+    end_world(&w);
+}
+
+int main(void)
+{
+    acl_test_begin();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_callbacks_serve_from_the_pool),
+        cmocka_unit_test(test_bad_calls_of_the_callbacks_are_counted),
+        cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_a_shorter_info_is_filled_as_far_as_it_goes),
+        cmocka_unit_test(test_streams_share_a_pool),
+        cmocka_unit_test(test_attach_twice_is_busy),
+        cmocka_unit_test(test_detach_while_live_is_busy),
+        cmocka_unit_test(test_detach_twice_is_refused),
+        cmocka_unit_test(test_an_executor_that_kept_the_object_gets_nothing),
+        cmocka_unit_test(test_destroying_an_attached_pool_is_busy),
+        cmocka_unit_test(test_stream_destroyed_first),
+        cmocka_unit_test(test_orphan_blocks_keep_their_uses),
+        cmocka_unit_test(test_stream_destroyed_by_force),
+        cmocka_unit_test(test_a_handle_that_comes_again_is_a_new_stream),
+        cmocka_unit_test(test_a_foreign_registration_is_left_alone),
+        cmocka_unit_test(test_context_destroyed_first),
+        cmocka_unit_test(test_device_reset_by_force_first),
+        cmocka_unit_test(test_followers),
+        cmocka_unit_test(test_two_devices),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,428 @@
+/* device_test.c: the device over ACL: facts, regions, virtual memory, events, contexts of threads, errors. */
+#include "acl_test.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static weir_device *make_device(int32_t id)
+{
+    weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
+    config.device_id = id;
+    weir_device *device = NULL;
+    ok(weir_acl_device_create(&config, &device));
+    return device;
+}
+
+static void test_facts(void **state)
+{
+    (void)state;
+    acl_ok(aclrtSetDevice(1));
+    weir_device *device = make_device(0);
+    weir_device_info info = WEIR_DEVICE_INFO_INIT;
+    ok(weir_device_get_info(device, &info));
+    assert_int_equal(info.capacity_bytes, 256 * MIB);
+    assert_int_equal(info.region_granularity_bytes, 2 * MIB);
+    assert_int_equal(info.region_alignment_bytes, 512);
+    assert_true((info.abilities & WEIR_DEVICE_ORDERED) != 0);
+    assert_true((info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0 || info.page_bytes == 2 * MIB);
+    assert_non_null(strstr(info.name, "device 0"));
+    int32_t current = -1;
+    acl_ok(aclrtGetDevice(&current));
+    assert_int_equal(current, 1); /* as it was */
+    weir_device_destroy(device);
+    acl_ok(aclrtGetDevice(&current));
+    assert_int_equal(current, 1);
+    acl_ok(aclrtResetDevice(1));
+}
+
+static void test_bad_configs(void **state)
+{
+    (void)state;
+    weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
+    weir_device *device = NULL;
+    fails(weir_acl_device_create(&config, NULL), WEIR_ERR_INVALID);
+    config.device_id = 7;
+    fails(weir_acl_device_create(&config, &device), WEIR_ERR_INVALID);
+    int code = 0;
+    const char *text = "";
+    ok(weir_acl_error(&code, &text));
+    assert_int_equal(code, ACL_ERROR_RT_INVALID_DEVICEID);
+    assert_non_null(strstr(text, "aclrtSetDevice: 107001 ACL_ERROR_RT_INVALID_DEVICEID"));
+    config.device_id = -1;
+    fails(weir_acl_device_create(&config, &device), WEIR_ERR_INVALID);
+    config = (weir_acl_device_config)WEIR_ACL_DEVICE_CONFIG_INIT;
+    config.flags = 1u << 30;
+    fails(weir_acl_device_create(&config, &device), WEIR_ERR_INVALID);
+    config.flags = 0;
+    config.pages = (weir_acl_pages)9;
+    fails(weir_acl_device_create(&config, &device), WEIR_ERR_INVALID);
+    config.pages = WEIR_ACL_PAGES_HUGE_FIRST;
+    config.memory = WEIR_ACL_MEMORY_HOST;
+    fails(weir_acl_device_create(&config, &device), WEIR_ERR_UNSUPPORTED);
+    config.memory = (weir_acl_memory)5;
+    fails(weir_acl_device_create(&config, &device), WEIR_ERR_INVALID);
+    config.struct_size = 3;
+    fails(weir_acl_device_create(&config, &device), WEIR_ERR_INVALID);
+    struct {
+        weir_acl_device_config known;
+        uint64_t newer;
+    } longer = { .known = WEIR_ACL_DEVICE_CONFIG_INIT };
+    longer.known.struct_size = sizeof(longer);
+    longer.newer = 1;
+    fails(weir_acl_device_create(&longer.known, &device), WEIR_ERR_UNSUPPORTED);
+    longer.newer = 0;
+    ok(weir_acl_device_create(&longer.known, &device));
+    weir_device_destroy(device);
+}
+
+/* A region of n MiB costs n MiB: no page more for padding. */
+static void test_regions_take_what_they_say(void **state)
+{
+    (void)state;
+    acl_ok(aclrtSetDevice(0));
+    static const weir_acl_pages pages[] = { WEIR_ACL_PAGES_HUGE_FIRST, WEIR_ACL_PAGES_HUGE, WEIR_ACL_PAGES_SMALL };
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
+        config.pages = pages[i];
+        config.flags = WEIR_ACL_NO_VIRTUAL_MEMORY;
+        weir_device *device = NULL;
+        ok(weir_acl_device_create(&config, &device));
+        const size_t before = free_bytes();
+        uint64_t address = 0;
+        ok(weir_device_region_alloc(device, 20 * MIB, &address));
+        assert_int_equal(before - free_bytes(), 20 * MIB);
+        assert_int_equal(address % 512, 0);
+        ok(weir_device_region_free(device, address, 20 * MIB));
+        assert_int_equal(free_bytes(), before);
+        weir_device_info info = WEIR_DEVICE_INFO_INIT;
+        ok(weir_device_get_info(device, &info));
+        assert_true((info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0);
+        weir_device_destroy(device);
+    }
+    acl_ok(aclrtResetDevice(0));
+}
+
+static void test_running_out_is_no_memory(void **state)
+{
+    (void)state;
+    weir_device *device = make_device(0);
+    uint64_t address = 0;
+    fails(weir_device_region_alloc(device, 258 * MIB, &address), WEIR_ERR_NO_MEMORY);
+    int64_t code = 0;
+    const char *text = "";
+    ok(weir_device_error(device, &code, &text));
+    assert_int_equal(code, 207001);
+    assert_string_equal(text, "aclrtMallocAlign32: 207001 ACL_ERROR_RT_MEMORY_ALLOCATION, out of memory");
+    fails(weir_device_region_free(device, UINT64_C(0x12345000), 2 * MIB), WEIR_ERR_DEVICE);
+    ok(weir_device_error(device, &code, &text));
+    assert_true(code != 207001 && code != 0);
+    weir_device_destroy(device);
+}
+
+static void test_events(void **state)
+{
+    (void)state;
+    acl_ok(aclrtSetDevice(0));
+    weir_device *device = make_device(0);
+    aclrtStream stream[2];
+    uint64_t address = 0;
+    weir_event *event = NULL;
+    bool complete = false;
+    acl_ok(aclrtCreateStream(&stream[0]));
+    acl_ok(aclrtCreateStream(&stream[1]));
+    ok(weir_device_region_alloc(device, 64 * MIB, &address));
+    ok(weir_device_event_create(device, &event));
+    ok(weir_device_event_query(device, event, &complete));
+    assert_true(complete); /* never recorded */
+    ok(weir_device_stream_wait_event(device, stream[1], event));
+    ok(weir_device_event_sync(device, event));
+
+    void *memory = (void *)(uintptr_t)address;
+    acl_ok(aclrtMemsetAsync(memory, 64 * MIB, 1, 64 * MIB, stream[0]));
+    ok(weir_device_event_record(device, event, stream[0]));
+    ok(weir_device_event_query(device, event, &complete));
+    assert_false(complete);
+    ok(weir_device_stream_wait_event(device, stream[1], event));
+    acl_ok(aclrtMemsetAsync(memory, 64 * MIB, 2, 64 * MIB, stream[1])); /* the auditor would see the wait missing */
+    ok(weir_device_event_sync(device, event));
+    ok(weir_device_event_query(device, event, &complete));
+    assert_true(complete);
+    ok(weir_device_stream_sync(device, stream[1]));
+    ok(weir_device_event_destroy(device, event));
+    ok(weir_device_region_free(device, address, 64 * MIB));
+    acl_ok(aclrtDestroyStream(stream[0]));
+    acl_ok(aclrtDestroyStream(stream[1]));
+    weir_device_destroy(device);
+    acl_ok(aclrtResetDevice(0));
+}
+
+/* --- contexts --- */
+
+struct job {
+    weir_device *device;
+    void *stream;
+    int32_t current;     /* the device that is current when it begins; -1: none */
+    weir_status status;
+    int32_t device_after;
+    bool same_context;
+};
+
+static weir_status use_everything(weir_device *device, void *stream)
+{
+    uint64_t address = 0;
+    weir_event *event = NULL;
+    weir_status status = weir_device_region_alloc(device, 4 * MIB, &address);
+    if (status == WEIR_OK) {
+        status = weir_device_event_create(device, &event);
+    }
+    if (status == WEIR_OK) {
+        status = weir_device_event_record(device, event, stream);
+    }
+    if (status == WEIR_OK) {
+        status = weir_device_stream_wait_event(device, stream, event);
+    }
+    if (status == WEIR_OK) {
+        status = weir_device_event_sync(device, event);
+    }
+    if (status == WEIR_OK) {
+        status = weir_device_stream_sync(device, stream);
+    }
+    if (status == WEIR_OK) {
+        status = weir_device_event_destroy(device, event);
+    }
+    return status == WEIR_OK ? weir_device_region_free(device, address, 4 * MIB) : status;
+}
+
+static void *do_job(void *argument)
+{
+    struct job *job = argument;
+    aclrtContext before = NULL;
+    aclrtContext after = NULL;
+    if (job->current >= 0 && (aclrtSetDevice(job->current) != ACL_SUCCESS || aclrtGetCurrentContext(&before) != ACL_SUCCESS)) {
+        return NULL;
+    }
+    job->status = use_everything(job->device, job->stream);
+    job->device_after = -1;
+    (void)aclrtGetDevice(&job->device_after);
+    (void)aclrtGetCurrentContext(&after);
+    job->same_context = before == after;
+    if (job->current >= 0) {
+        (void)aclrtResetDevice(job->current);
+    }
+    return NULL;
+}
+
+static void test_any_thread_may_call(void **state)
+{
+    (void)state;
+    acl_ok(aclrtSetDevice(0));
+    weir_device *device = make_device(0);
+    aclrtStream stream = NULL;
+    acl_ok(aclrtCreateStream(&stream));
+    for (int32_t current = -1; current <= 1; current++) {
+        for (int i = 0; i < 2; i++) {
+            struct job job = { .device = device, .stream = i == 0 ? stream : NULL, .current = current,
+                               .status = WEIR_ERR_INTERNAL };
+            pthread_t thread;
+            assert_int_equal(pthread_create(&thread, NULL, do_job, &job), 0);
+            assert_int_equal(pthread_join(thread, NULL), 0);
+            assert_int_equal(job.status, WEIR_OK);
+            assert_int_equal(job.device_after, current >= 0 ? current : 0);
+            assert_true(current < 0 || job.same_context);
+        }
+    }
+    acl_ok(aclrtDestroyStream(stream));
+    weir_device_destroy(device);
+    acl_ok(aclrtResetDevice(0));
+}
+
+/* Streams of two contexts of one device in one pool: weir knows the context of those that it was told of in it. */
+static void test_streams_of_another_context(void **state)
+{
+    (void)state;
+    acl_ok(aclrtSetDevice(0));
+    aclrtContext home = NULL;
+    acl_ok(aclrtGetCurrentContext(&home));
+    weir_device *device = make_device(0);
+    weir_pool *pool = make_pool(device);
+    aclrtContext own = NULL;
+    aclrtStream stream = NULL;
+    weir_stream *known = NULL;
+    acl_ok(aclrtCreateContext(&own, 0));
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtSetCurrentContext(home));
+    weir_event *event = NULL;
+    ok(weir_device_event_create(device, &event));
+    fails(weir_device_event_record(device, event, stream), WEIR_ERR_DEVICE);
+    int code = 0;
+    ok(weir_acl_error(&code, NULL));
+    assert_int_equal(code, 107003);
+
+    acl_ok(aclrtSetCurrentContext(own));
+    ok(weir_acl_stream(pool, stream, &known));
+    acl_ok(aclrtSetCurrentContext(home));
+    ok(weir_device_event_record(device, event, stream));
+    ok(weir_device_stream_wait_event(device, stream, event));
+    ok(weir_device_stream_sync(device, stream));
+    aclrtContext now = NULL;
+    acl_ok(aclrtGetCurrentContext(&now));
+    assert_ptr_equal(now, home);
+    ok(weir_device_event_record(device, event, NULL)); /* and the other way round */
+    acl_ok(aclrtSetCurrentContext(own));
+    ok(weir_device_event_record(device, event, NULL));
+    acl_ok(aclrtGetCurrentContext(&now));
+    assert_ptr_equal(now, own);
+
+    ok(weir_device_event_destroy(device, event));
+    ok(weir_stream_retire(pool, known));
+    ok(weir_pool_destroy(pool));
+    acl_ok(aclrtDestroyStream(stream));
+    acl_ok(aclrtDestroyContext(own));
+    acl_ok(aclrtSetCurrentContext(home));
+    weir_device_destroy(device);
+    acl_ok(aclrtResetDevice(0));
+}
+
+static void test_the_programs_reset_leaves_weirs_device(void **state)
+{
+    (void)state;
+    acl_ok(aclrtSetDevice(0));
+    weir_device *device = make_device(0);
+    acl_ok(aclrtResetDevice(0)); /* the program's own reference */
+    assert_int_equal(use_everything(device, NULL), WEIR_OK);
+    weir_device_destroy(device);
+    size_t left = 0;
+    size_t total = 0;
+    assert_int_not_equal(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total), ACL_SUCCESS); /* weir's reference is gone too */
+}
+
+/* --- virtual memory --- */
+
+static void test_virtual_memory(void **state)
+{
+    (void)state;
+    acl_ok(aclrtSetDevice(0));
+    weir_device *device = make_device(0);
+    weir_device_info info = WEIR_DEVICE_INFO_INIT;
+    ok(weir_device_get_info(device, &info));
+    if ((info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0) {
+        print_message("skipped: the runtime has no virtual memory\n");
+        weir_device_destroy(device);
+        skip();
+    }
+    const size_t before = free_bytes();
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = device;
+    config.strategy = weir_caching_strategy();
+    config.flags = WEIR_POOL_VIRTUAL_MEMORY;
+    weir_pool *pool = NULL;
+    ok(weir_pool_create(&config, &pool));
+    aclrtStream native = NULL;
+    weir_stream *stream = NULL;
+    acl_ok(aclrtCreateStream(&native));
+    ok(weir_acl_stream(pool, native, &stream));
+    weir_block *blocks[20];
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 20; i++) {
+            const uint64_t size = (uint64_t)(1 + (i * 7 + round) % 9) * MIB;
+            ok(weir_pool_alloc(pool, stream, size, 0, &blocks[i]));
+            acl_ok(aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(blocks[i]), size, i, size, native));
+        }
+        assert_true(free_bytes() < before);
+        for (int i = 0; i < 20; i++) {
+            ok(weir_pool_free(pool, blocks[(i * 3) % 20], stream));
+        }
+    }
+    /* All of the device in one piece: what lies scattered has to be moved together. */
+    ok(weir_pool_alloc(pool, stream, 250 * MIB, 0, &blocks[0]));
+    acl_ok(aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(blocks[0]), 250 * MIB, 1, 250 * MIB, native));
+    ok(weir_pool_free(pool, blocks[0], stream));
+    ok(weir_stream_retire(pool, stream));
+    ok(weir_pool_destroy(pool));
+    assert_int_equal(free_bytes(), before);
+    acl_ok(aclrtDestroyStream(native));
+    weir_device_destroy(device);
+    acl_ok(aclrtResetDevice(0));
+}
+
+/* --- errors --- */
+
+static void test_error_table(void **state)
+{
+    (void)state;
+    assert_string_equal(weir_acl_error_name(0), "ACL_SUCCESS");
+    assert_string_equal(weir_acl_error_name(ACL_ERROR_INVALID_PARAM), "ACL_ERROR_INVALID_PARAM");
+    assert_string_equal(weir_acl_error_name(ACL_ERROR_RT_CONTEXT_NULL), "ACL_ERROR_RT_CONTEXT_NULL");
+    assert_string_equal(weir_acl_error_name(ACL_ERROR_RT_FEATURE_NOT_SUPPORT), "ACL_ERROR_RT_FEATURE_NOT_SUPPORT");
+    assert_string_equal(weir_acl_error_name(ACL_ERROR_RT_MEMORY_ALLOCATION), "ACL_ERROR_RT_MEMORY_ALLOCATION");
+    assert_string_equal(weir_acl_error_name(507916), "ACL_ERROR_RT_CCU_EXCEPTION");
+    assert_string_equal(weir_acl_error_name(-3), "ACL_ERROR_UNKNOWN");
+    assert_string_equal(weir_acl_error_name(999999), "ACL_ERROR_UNKNOWN");
+    int known = 0;
+    for (int code = 100000; code < 600000; code++) { /* found by halves, so the list must be in order */
+        known += strcmp(weir_acl_error_name(code), "ACL_ERROR_UNKNOWN") != 0;
+        assert_true(strlen(weir_acl_error_text(code)) > 0);
+    }
+    assert_true(known >= 200);
+    assert_int_equal(weir_acl_status(0), WEIR_OK);
+    assert_int_equal(weir_acl_status(207001), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(weir_acl_status(200000), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(weir_acl_status(207000), WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir_acl_status(107002), WEIR_ERR_DEVICE);
+    assert_int_equal(weir_acl_status(-1), WEIR_ERR_DEVICE);
+}
+
+static void *ask_error(void *argument)
+{
+    int *code = argument;
+    *code = weir_acl_error(code, NULL) == WEIR_OK ? *code : -1;
+    return NULL;
+}
+
+static void test_errors_are_each_threads_own(void **state)
+{
+    (void)state;
+    weir_device *device = make_device(0);
+    fails(weir_device_region_free(device, UINT64_C(0x999000), 2 * MIB), WEIR_ERR_DEVICE);
+    int other = -1;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, ask_error, &other), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(other, 0);
+    int own = 0;
+    ok(weir_acl_error(&own, NULL));
+    assert_int_not_equal(own, 0);
+    ok(weir_acl_error(NULL, NULL));
+    weir_device_destroy(device);
+}
+
+static void test_block_bytes(void **state)
+{
+    (void)state;
+    assert_int_equal(weir_acl_block_bytes(1), 64);
+    assert_int_equal(weir_acl_block_bytes(32), 64);
+    assert_int_equal(weir_acl_block_bytes(33), 96);
+    assert_int_equal(weir_acl_block_bytes(65536), 65568);
+    assert_int_equal(weir_acl_block_bytes(UINT64_MAX), 0);
+    assert_int_equal(weir_acl_block_bytes(UINT64_MAX - 63), 0);
+}
+
+int main(void)
+{
+    acl_test_begin();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_bad_configs),
+        cmocka_unit_test(test_regions_take_what_they_say),
+        cmocka_unit_test(test_running_out_is_no_memory),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_any_thread_may_call),
+        cmocka_unit_test(test_streams_of_another_context),
+        cmocka_unit_test(test_the_programs_reset_leaves_weirs_device),
+        cmocka_unit_test(test_virtual_memory),
+        cmocka_unit_test(test_error_table),
+        cmocka_unit_test(test_errors_are_each_threads_own),
+        cmocka_unit_test(test_block_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,284 @@
+/* hints_test.c: what a pool learns from the caller's own events, and that it believes no more than is true. The auditor
+ * looks at every fill. */
+#include "acl_test.h"
+
+#include <pthread.h>
+
+#define SIZE (32 * MIB)
+
+struct two {
+    struct world w;
+    weir_stream *stream[2];
+    aclrtEvent event;
+};
+
+static struct two make_two(void)
+{
+    struct two t = { .w = make_world() };
+    for (int i = 0; i < 2; i++) {
+        ok(weir_acl_stream(t.w.pool, t.w.stream[i], &t.stream[i]));
+    }
+    acl_ok(aclrtCreateEventExWithFlag(&t.event, ACL_EVENT_SYNC));
+    return t;
+}
+
+static void end_two(struct two *t)
+{
+    if (t->event != NULL) {
+        ok(weir_acl_destroy_event(t->w.pool, t->event));
+    }
+    for (int i = 0; i < 2; i++) {
+        ok(weir_stream_retire(t->w.pool, t->stream[i]));
+    }
+    end_world(&t->w);
+}
+
+/* Takes a block on a stream, fills it there and frees it at once. */
+static uint64_t pass(struct two *t, int on)
+{
+    weir_block *block = NULL;
+    ok(weir_pool_alloc(t->w.pool, t->stream[on], SIZE, 0, &block));
+    const uint64_t address = weir_block_address(block);
+    acl_ok(aclrtMemsetAsync((void *)(uintptr_t)address, SIZE, on, SIZE, t->w.stream[on]));
+    ok(weir_pool_free(t->w.pool, block, t->stream[on]));
+    return address;
+}
+
+static weir_stats stats_of(struct two *t)
+{
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(weir_pool_stats(t->w.pool, &stats));
+    return stats;
+}
+
+/* Whether memory that stream 0 freed serves stream 1 without a wait or a new region. */
+static bool serves_at_once(struct two *t, uint64_t address)
+{
+    const weir_stats before = stats_of(t);
+    const uint64_t got = pass(t, 1);
+    const weir_stats after = stats_of(t);
+    return got == address && before.waits == after.waits && before.syncs == after.syncs &&
+           before.region_allocs == after.region_allocs && before.events_recorded == after.events_recorded;
+}
+
+static void test_without_a_hint_memory_is_not_shared(void **state)
+{
+    (void)state;
+    struct two t = make_two();
+    const uint64_t address = pass(&t, 0);
+    acl_ok(aclrtRecordEvent(t.event, t.w.stream[0]));
+    acl_ok(aclrtStreamWaitEvent(t.w.stream[1], t.event));
+    assert_false(serves_at_once(&t, address));
+    end_two(&t);
+}
+
+static void test_record_and_wait(void **state)
+{
+    (void)state;
+    struct two t = make_two();
+    const uint64_t address = pass(&t, 0);
+    ok(weir_acl_record_event(t.w.pool, t.event, t.w.stream[0]));
+    ok(weir_acl_wait_event(t.w.pool, t.w.stream[1], t.event));
+    assert_true(serves_at_once(&t, address));
+    end_two(&t);
+}
+
+static void test_a_wait_covers_what_was_freed_before_the_record(void **state)
+{
+    (void)state;
+    struct two t = make_two();
+    ok(weir_acl_record_event(t.w.pool, t.event, t.w.stream[0]));
+    const uint64_t address = pass(&t, 0);
+    ok(weir_acl_wait_event(t.w.pool, t.w.stream[1], t.event));
+    assert_false(serves_at_once(&t, address));
+    end_two(&t);
+}
+
+static void test_sync_event_and_query(void **state)
+{
+    (void)state;
+    struct two t = make_two();
+    uint64_t address = pass(&t, 0);
+    ok(weir_acl_record_event(t.w.pool, t.event, t.w.stream[0]));
+    bool complete = true;
+    ok(weir_acl_query_event(t.w.pool, t.event, &complete));
+    assert_false(complete);
+    ok(weir_acl_sync_event(t.w.pool, t.event));
+    assert_true(serves_at_once(&t, address));
+    ok(weir_acl_sync_stream(t.w.pool, t.w.stream[1]));
+    address = pass(&t, 0);
+    ok(weir_acl_record_event(t.w.pool, t.event, t.w.stream[0]));
+    acl_ok(aclrtSynchronizeStream(t.w.stream[0]));
+    ok(weir_acl_query_event(t.w.pool, t.event, &complete));
+    assert_true(complete);
+    assert_true(serves_at_once(&t, address));
+    end_two(&t);
+}
+
+static void test_sync_stream(void **state)
+{
+    (void)state;
+    struct two t = make_two();
+    const uint64_t address = pass(&t, 0);
+    ok(weir_acl_sync_stream(t.w.pool, t.w.stream[0]));
+    assert_true(serves_at_once(&t, address));
+    end_two(&t);
+}
+
+static void test_a_destroyed_event_is_forgotten(void **state)
+{
+    (void)state;
+    struct two t = make_two();
+    const uint64_t address = pass(&t, 0);
+    ok(weir_acl_record_event(t.w.pool, t.event, t.w.stream[0]));
+    const aclrtEvent gone = t.event;
+    ok(weir_acl_destroy_event(t.w.pool, t.event));
+    t.event = NULL;
+    ok(weir_stream_waited(t.w.pool, t.stream[1], gone)); /* as if its handle had come again */
+    assert_false(serves_at_once(&t, address));
+    end_two(&t);
+}
+
+/* A record that ACL refuses must not make a wait look like more than it is. */
+static void test_a_failed_record_teaches_nothing(void **state)
+{
+    (void)state;
+    struct two t = make_two();
+    const uint64_t address = pass(&t, 0);
+    int no_event = 0;
+    assert_int_not_equal(weir_acl_record_event(t.w.pool, &no_event, t.w.stream[0]), WEIR_OK);
+    ok(weir_stream_waited(t.w.pool, t.stream[1], &no_event));
+    assert_false(serves_at_once(&t, address));
+    end_two(&t);
+}
+
+static void test_bad_arguments(void **state)
+{
+    (void)state;
+    struct two t = make_two();
+    bool complete = false;
+    weir_stream *stream = NULL;
+    fails(weir_acl_record_event(NULL, t.event, t.w.stream[0]), WEIR_ERR_INVALID);
+    fails(weir_acl_record_event(t.w.pool, NULL, t.w.stream[0]), WEIR_ERR_INVALID);
+    fails(weir_acl_wait_event(NULL, t.w.stream[0], t.event), WEIR_ERR_INVALID);
+    fails(weir_acl_wait_event(t.w.pool, t.w.stream[0], NULL), WEIR_ERR_INVALID);
+    fails(weir_acl_query_event(t.w.pool, NULL, &complete), WEIR_ERR_INVALID);
+    fails(weir_acl_query_event(t.w.pool, t.event, NULL), WEIR_ERR_INVALID);
+    fails(weir_acl_query_event(NULL, t.event, &complete), WEIR_ERR_INVALID);
+    fails(weir_acl_sync_event(t.w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_acl_sync_event(NULL, t.event), WEIR_ERR_INVALID);
+    fails(weir_acl_sync_stream(NULL, t.w.stream[0]), WEIR_ERR_INVALID);
+    fails(weir_acl_destroy_event(t.w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_acl_destroy_event(NULL, t.event), WEIR_ERR_INVALID);
+    fails(weir_acl_stream(NULL, t.w.stream[0], &stream), WEIR_ERR_INVALID);
+    fails(weir_acl_stream(t.w.pool, t.w.stream[0], NULL), WEIR_ERR_INVALID);
+    end_two(&t);
+}
+
+/* --- the default stream --- */
+
+struct default_job {
+    struct world *w;
+    pthread_barrier_t *turn;
+    bool first;
+    weir_stream *stream;
+    weir_status status;
+};
+
+/* Each thread has a context of its own, and so a default stream of its own. One frees behind a long fill, the other
+ * allocates. */
+static weir_status use_default(struct default_job *job)
+{
+    weir_block *block = NULL;
+    weir_status status = weir_acl_stream(job->w->pool, NULL, &job->stream);
+    if (!job->first) {
+        (void)pthread_barrier_wait(job->turn);
+    }
+    if (status == WEIR_OK) {
+        status = weir_pool_alloc(job->w->pool, job->stream, SIZE, 0, &block);
+    }
+    if (status == WEIR_OK &&
+        aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(block), SIZE, 1, SIZE, NULL) != ACL_SUCCESS) {
+        status = WEIR_ERR_DEVICE;
+    }
+    if (status == WEIR_OK) {
+        status = weir_pool_free(job->w->pool, block, job->stream);
+    }
+    if (job->first) {
+        (void)pthread_barrier_wait(job->turn);
+    }
+    (void)pthread_barrier_wait(job->turn);
+    if (status == WEIR_OK) {
+        status = weir_stream_retire(job->w->pool, job->stream);
+    }
+    return status;
+}
+
+static void *in_own_context(void *argument)
+{
+    struct default_job *job = argument;
+    aclrtContext context = NULL;
+    job->status = WEIR_ERR_DEVICE;
+    if (aclrtCreateContext(&context, 0) == ACL_SUCCESS) {
+        job->status = use_default(job);
+        (void)aclrtDestroyContext(context);
+    }
+    return NULL;
+}
+
+static void test_default_streams_are_each_contexts_own(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    pthread_barrier_t turn;
+    assert_int_equal(pthread_barrier_init(&turn, NULL, 2), 0);
+    struct default_job jobs[2] = { { .w = &w, .turn = &turn, .first = true }, { .w = &w, .turn = &turn } };
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, in_own_context, &jobs[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(jobs[i].status, WEIR_OK);
+    }
+    assert_ptr_not_equal(jobs[0].stream, jobs[1].stream);
+    assert_int_equal(pthread_barrier_destroy(&turn), 0);
+    end_world(&w);
+}
+
+static void *ask_without_context(void *argument)
+{
+    struct world *w = argument;
+    weir_stream *stream = NULL;
+    return weir_acl_stream(w->pool, NULL, &stream) == WEIR_ERR_DEVICE ? w : NULL;
+}
+
+static void test_no_context_has_no_default_stream(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    pthread_t thread;
+    void *as_expected = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, ask_without_context, &w), 0);
+    assert_int_equal(pthread_join(thread, &as_expected), 0);
+    assert_non_null(as_expected);
+    end_world(&w);
+}
+
+int main(void)
+{
+    acl_test_begin();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_without_a_hint_memory_is_not_shared),
+        cmocka_unit_test(test_record_and_wait),
+        cmocka_unit_test(test_a_wait_covers_what_was_freed_before_the_record),
+        cmocka_unit_test(test_sync_event_and_query),
+        cmocka_unit_test(test_sync_stream),
+        cmocka_unit_test(test_a_destroyed_event_is_forgotten),
+        cmocka_unit_test(test_a_failed_record_teaches_nothing),
+        cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_default_streams_are_each_contexts_own),
+        cmocka_unit_test(test_no_context_has_no_default_stream),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,463 @@
+/* torch_test.c: libweir_torch.so as a framework uses it: loaded by name, two functions by address and ACL streams. */
+#include "acl_test.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <weir/torch.h>
+
+extern char **environ;
+
+/* The host: what it has looked up. */
+static struct {
+    void *(*alloc)(size_t size, int device, void *stream);
+    void (*free)(void *ptr, size_t size, int device, void *stream);
+    void (*record_stream)(void *ptr, void *stream);
+    void (*erase_stream)(void *ptr, void *stream);
+    weir_status (*configure)(const char *settings);
+    weir_status (*trim)(int device, uint64_t keep_bytes, uint64_t *released);
+    weir_status (*memory_fraction)(double fraction, int device);
+    weir_status (*stats)(int device, weir_stats *stats);
+    size_t (*report)(int device, char *text, size_t size);
+    weir_status (*shutdown)(void);
+} host;
+
+static void look_up(void *library, const char *name, void *function)
+{
+    void *found = dlsym(library, name);
+    if (found == NULL) {
+        (void)fprintf(stderr, "%s\n", dlerror());
+        exit(1);
+    }
+    memcpy(function, &found, sizeof(found));
+}
+
+static void load(void)
+{
+    void *library = dlopen(WEIR_TORCH_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        (void)fprintf(stderr, "%s\n", dlerror());
+        exit(1);
+    }
+    look_up(library, "weir_torch_alloc", &host.alloc);
+    look_up(library, "weir_torch_free", &host.free);
+    look_up(library, "weir_torch_record_stream", &host.record_stream);
+    look_up(library, "weir_torch_erase_stream", &host.erase_stream);
+    look_up(library, "weir_torch_configure", &host.configure);
+    look_up(library, "weir_torch_trim", &host.trim);
+    look_up(library, "weir_torch_memory_fraction", &host.memory_fraction);
+    look_up(library, "weir_torch_stats", &host.stats);
+    look_up(library, "weir_torch_report", &host.report);
+    look_up(library, "weir_torch_shutdown", &host.shutdown);
+}
+
+static void fill(void *memory, size_t size, int value, aclrtStream stream)
+{
+    acl_ok(aclrtMemsetAsync(memory, size, value, size, stream));
+}
+
+static aclrtStream streams[2];
+
+static int begin(void **state)
+{
+    (void)state;
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtCreateStream(&streams[0]));
+    acl_ok(aclrtCreateStream(&streams[1]));
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        if (streams[i] != NULL) {
+            acl_ok(aclrtDestroyStream(streams[i]));
+        }
+    }
+    ok(host.shutdown());
+    size_t left = 0;
+    size_t total = 0;
+    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
+    assert_int_equal(left, total);
+    acl_ok(aclrtResetDevice(0));
+    return 0;
+}
+
+static weir_stats stats_of(int device)
+{
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(host.stats(device, &stats));
+    return stats;
+}
+
+static void test_alloc_and_free(void **state)
+{
+    (void)state;
+    weir_stats none = WEIR_STATS_INIT;
+    fails(host.stats(0, &none), WEIR_ERR_INVALID); /* nothing exists before it is asked for */
+    assert_null(host.alloc(0, 0, streams[0]));
+    assert_null(host.alloc(100, -1, streams[0]));
+    assert_null(host.alloc(100, 1000, streams[0]));
+    assert_null(host.alloc(100, 9, streams[0])); /* no such device */
+    char text[256];
+    assert_true(host.report(9, text, sizeof(text)) > 0);
+    assert_non_null(strstr(text, "device 9: aclrtSetDevice: 107001"));
+    host.free(NULL, 0, 0, streams[0]);
+
+    void *block = host.alloc(1000000, 0, streams[0]);
+    assert_non_null(block);
+    assert_int_equal((uintptr_t)block % 512, 0);
+    fill(block, 1000032, 1, streams[0]); /* a kernel may go so far */
+    host.free(block, 1000000, 0, streams[0]);
+    void *again = host.alloc(1000000, 0, streams[0]);
+    assert_ptr_equal(again, block);
+    host.free(again, 1000000, 0, streams[0]);
+    host.free(again, 1000000, 0, streams[0]); /* twice: said once on stderr, and nothing else */
+    host.free(&block, 8, 0, streams[0]);
+    host.free(again, 1, 9, streams[0]);
+    assert_int_equal(stats_of(0).allocs, 2);
+    assert_int_equal(stats_of(0).frees, 2);
+    assert_int_equal(stats_of(0).live_bytes, 0);
+}
+
+static void test_another_stream_waits(void **state)
+{
+    (void)state;
+    void *block = host.alloc(16 * MIB, 0, streams[0]);
+    fill(block, 16 * MIB, 1, streams[0]);
+    host.free(block, 16 * MIB, 0, streams[1]); /* where it was not allocated: stream 0 is still at it */
+    for (int i = 0; i < 2; i++) {
+        void *next = host.alloc(16 * MIB, 0, streams[i]);
+        assert_non_null(next);
+        fill(next, 16 * MIB, 2, streams[i]);
+        host.free(next, 16 * MIB, 0, streams[i]);
+    }
+}
+
+static void test_record_stream(void **state)
+{
+    (void)state;
+    void *block = host.alloc(16 * MIB, 0, streams[0]);
+    host.record_stream(block, streams[1]);
+    fill(block, 16 * MIB, 1, streams[1]);
+    host.free(block, 16 * MIB, 0, streams[0]);
+    void *next = host.alloc(16 * MIB, 0, streams[0]);
+    fill(next, 16 * MIB, 2, streams[0]);
+    host.free(next, 16 * MIB, 0, streams[0]);
+
+    host.record_stream(&block, streams[1]);
+    host.erase_stream(&block, streams[1]);
+}
+
+static void test_erase_stream(void **state)
+{
+    (void)state;
+    aclrtEvent event = NULL;
+    acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+    void *block = host.alloc(16 * MIB, 0, streams[0]);
+    host.record_stream(block, streams[1]);
+    fill(block, 16 * MIB, 1, streams[1]);
+    host.erase_stream(block, streams[1]);
+    acl_ok(aclrtRecordEvent(event, streams[1]));
+    acl_ok(aclrtStreamWaitEvent(streams[0], event));
+    fill(block, 16 * MIB, 2, streams[0]);
+    host.free(block, 16 * MIB, 0, streams[0]);
+    acl_ok(aclrtDestroyEvent(event));
+}
+
+static void test_default_stream(void **state)
+{
+    (void)state;
+    void *block = host.alloc(8 * MIB, 0, NULL);
+    fill(block, 8 * MIB, 1, NULL);
+    host.free(block, 8 * MIB, 0, NULL);
+    aclrtStream standard = NULL;
+    acl_ok(aclrtCtxGetCurrentDefaultStream(&standard));
+    void *next = host.alloc(8 * MIB, 0, standard);
+    assert_ptr_equal(next, block); /* the same stream under its own handle */
+    fill(next, 8 * MIB, 2, standard);
+    host.free(next, 8 * MIB, 0, standard);
+}
+
+static void test_running_out(void **state)
+{
+    (void)state;
+    ok(host.configure("limit:32MiB,report:0"));
+    void *block = host.alloc(20 * MIB, 0, streams[0]);
+    assert_non_null(block);
+    assert_null(host.alloc(20 * MIB, 0, streams[0]));
+    char text[4096];
+    const size_t length = host.report(0, text, sizeof(text));
+    assert_true(length > 0 && length < sizeof(text));
+    assert_int_equal(strlen(text), length);
+    assert_non_null(strstr(text, "limit"));
+    char less[8];
+    assert_int_equal(host.report(0, less, sizeof(less)), length);
+    ok(host.memory_fraction(0.5, 0)); /* of 256 MiB */
+    void *more = host.alloc(20 * MIB, 0, streams[0]);
+    assert_non_null(more);
+    assert_null(host.alloc(120 * MIB, 0, streams[0]));
+    fails(host.memory_fraction(1.5, 0), WEIR_ERR_INVALID);
+    fails(host.memory_fraction(-1, 0), WEIR_ERR_INVALID);
+    host.free(more, 20 * MIB, 0, streams[0]);
+    host.free(block, 20 * MIB, 0, streams[0]);
+}
+
+static void test_trim(void **state)
+{
+    (void)state;
+    void *block = host.alloc(24 * MIB, 0, streams[0]);
+    fill(block, 24 * MIB, 1, streams[0]);
+    host.free(block, 24 * MIB, 0, streams[0]);
+    uint64_t released = 0;
+    assert_true(stats_of(0).reserved_bytes >= 24 * MIB);
+    ok(host.trim(-1, 0, &released));
+    assert_true(released >= 24 * MIB);
+    assert_int_equal(stats_of(0).reserved_bytes, 0);
+    ok(host.trim(0, 0, NULL));
+    ok(host.trim(5, 0, &released));
+    assert_int_equal(released, 0);
+    fails(host.trim(-2, 0, NULL), WEIR_ERR_INVALID);
+    fails(host.trim(99, 0, NULL), WEIR_ERR_INVALID);
+}
+
+static void test_settings(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "strategy:best",   "limit:12XB",   "limit:",         "limit:-5",
+                                       "nonsense",        "speed:fast",   "virtual_memory:2", "pages:tiny",
+                                       "growth:never",    "limit:99999999999TiB", "limit:1GiB,soft_limit:2GiB",
+                                       "report:yes",      "strategy:caching,,limit:1" };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        fails(host.configure(bad[i]), WEIR_ERR_INVALID);
+        char text[512];
+        assert_true(host.report(0, text, sizeof(text)) > 0);
+    }
+    fails(host.configure(NULL), WEIR_ERR_INVALID);
+    static const char *const good[] = { "",
+                                        "strategy:caching,limit:128MiB,soft_limit:64MiB,growth:wait_first,report:0",
+                                        "strategy:size_class,pages:huge,growth:grow_first",
+                                        "strategy:routing,pages:small,virtual_memory:0,growth:balanced",
+                                        "strategy:arena,limit:100000000,report:1" };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        ok(host.configure(good[i]));
+        ok(host.configure(good[i])); /* nothing exists yet */
+        for (int round = 0; round < 20; round++) {
+            void *block = host.alloc((size_t)(round + 1) * 100000, 0, streams[round % 2]);
+            assert_non_null(block);
+            fill(block, 100000, round, streams[round % 2]);
+            host.free(block, 0, 0, streams[round % 2]);
+        }
+        fails(host.configure("limit:1MiB"), WEIR_ERR_BUSY);
+        ok(host.shutdown());
+    }
+}
+
+static void test_bad_environment(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("WEIR_TORCH", "strategie:caching", 1), 0);
+    assert_null(host.alloc(1000, 0, streams[0]));
+    char text[512];
+    (void)host.report(0, text, sizeof(text));
+    assert_non_null(strstr(text, "strategie"));
+    ok(host.configure("strategy:caching")); /* overrules it */
+    void *block = host.alloc(1000, 0, streams[0]);
+    assert_non_null(block);
+    host.free(block, 1000, 0, streams[0]);
+    ok(host.shutdown());
+    assert_int_equal(setenv("WEIR_TORCH", "limit:4MiB,report:0", 1), 0);
+    assert_null(host.alloc(5 * MIB, 0, streams[0]));
+    assert_int_equal(unsetenv("WEIR_TORCH"), 0);
+}
+
+/* Blocks outlive their stream; its handle comes again for another. */
+static void test_streams_that_end(void **state)
+{
+    (void)state;
+    bool came_again = false;
+    void *held = NULL;
+    for (int i = 0; i < 40; i++) {
+        const aclrtStream before = streams[0];
+        void *freed = host.alloc(4 * MIB, 0, streams[0]);
+        fill(freed, 4 * MIB, i, streams[0]);
+        host.free(freed, 4 * MIB, 0, streams[0]);
+        if (held != NULL) {
+            fill(held, 2 * MIB, i, streams[0]);
+            host.free(held, 2 * MIB, 0, streams[0]); /* in the order of a stream that may have its owner's handle */
+        }
+        held = host.alloc(2 * MIB, 0, streams[0]);
+        fill(held, 2 * MIB, i, streams[0]);
+        acl_ok(aclrtDestroyStream(streams[0]));
+        if (i % 3 == 0) { /* with the handle of a stream that is gone */
+            host.free(held, 2 * MIB, 0, before);
+            held = NULL;
+        }
+        acl_ok(aclrtCreateStream(&streams[0]));
+        came_again |= streams[0] == before;
+        void *next = host.alloc(4 * MIB, 0, streams[1]);
+        fill(next, 4 * MIB, i, streams[1]);
+        host.free(next, 4 * MIB, 0, streams[1]);
+    }
+    assert_true(came_again);
+    if (held != NULL) {
+        host.free(held, 2 * MIB, 0, streams[0]);
+    }
+    assert_int_equal(stats_of(0).live_bytes, 0);
+    assert_true(stats_of(0).streams <= 3);
+}
+
+static void test_two_devices(void **state)
+{
+    (void)state;
+    void *first = host.alloc(4 * MIB, 0, streams[0]);
+    acl_ok(aclrtSetDevice(1));
+    aclrtStream stream = NULL;
+    acl_ok(aclrtCreateStream(&stream));
+    void *second = host.alloc(4 * MIB, 1, stream);
+    assert_non_null(first);
+    assert_non_null(second);
+    fill(second, 4 * MIB, 1, stream);
+    host.free(first, 4 * MIB, 0, streams[0]); /* device 1 is current */
+    void *third = host.alloc(70 * MIB, 0, streams[0]);
+    assert_non_null(third);
+    host.free(third, 70 * MIB, 0, streams[0]);
+    void *by_default = host.alloc(4 * MIB, 0, NULL);
+    assert_non_null(by_default);
+    host.free(by_default, 4 * MIB, 0, NULL);
+    int32_t current = -1;
+    acl_ok(aclrtGetDevice(&current));
+    assert_int_equal(current, 1);
+    host.record_stream(second, stream);
+    host.free(second, 4 * MIB, 1, stream);
+    acl_ok(aclrtDestroyStream(stream));
+    acl_ok(aclrtResetDevice(1));
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtResetDevice(0)); /* once for the call above */
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtResetDevice(0));
+}
+
+/* --- threads --- */
+
+static atomic_int failures;
+
+static void *use_streams(void *argument)
+{
+    unsigned seed = *(unsigned *)argument;
+    aclrtStream own = NULL;
+    void *held[8] = { NULL };
+    size_t sizes[8] = { 0 };
+    if (aclrtSetDevice(0) != ACL_SUCCESS || aclrtCreateStream(&own) != ACL_SUCCESS) {
+        (void)atomic_fetch_add(&failures, 1);
+        return NULL;
+    }
+    for (int i = 0; i < 400; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        const int at = (int)(seed >> 20) % 8;
+        if (held[at] != NULL) {
+            host.free(held[at], sizes[at], 0, own);
+        }
+        sizes[at] = (size_t)(1 + (seed >> 16) % 50) << 14;
+        held[at] = host.alloc(sizes[at], 0, own);
+        if (held[at] == NULL || aclrtMemsetAsync(held[at], sizes[at], i, sizes[at], own) != ACL_SUCCESS) {
+            (void)atomic_fetch_add(&failures, 1);
+        }
+        if (i % 100 == 99) {
+            (void)atomic_fetch_add(&failures, host.trim(0, 0, NULL) != WEIR_OK);
+        }
+    }
+    for (int at = 0; at < 8; at++) {
+        host.free(held[at], sizes[at], 0, own);
+    }
+    if (aclrtDestroyStream(own) != ACL_SUCCESS || aclrtResetDevice(0) != ACL_SUCCESS) {
+        (void)atomic_fetch_add(&failures, 1);
+    }
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    unsigned seeds[4] = { 1, 2, 3, 4 };
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, use_streams, &seeds[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(atomic_load(&failures), 0);
+    assert_int_equal(stats_of(0).live_bytes, 0);
+}
+
+/* --- the end of the process --- */
+
+static void *late_block;
+
+static void free_late(void)
+{
+    if (late_block != NULL) {
+        host.free(late_block, 1000, 0, NULL);
+        late_block = host.alloc(5000, 0, NULL);
+        void *later = host.alloc(1000, 0, NULL);
+        host.free(later, 1000, 0, NULL);
+    }
+}
+
+/* After the program's own handlers, as a static object of the framework would be. */
+__attribute__((destructor)) static void free_last(void)
+{
+    free_late();
+}
+
+static const char *self;
+
+static void test_frees_at_exit(void **state)
+{
+    (void)state;
+    char *arguments[] = { (char *)(uintptr_t)self, (char *)(uintptr_t)"late", NULL };
+    pid_t child = 0;
+    int status = 0;
+    assert_int_equal(setenv("WEIR_ASCENDCL_EXIT_CODE", "0", 1), 0); /* what nobody gives back is found, of course */
+    assert_int_equal(posix_spawn(&child, self, NULL, NULL, arguments, environ), 0);
+    while (waitpid(child, &status, 0) < 0) {
+        assert_int_equal(errno, EINTR);
+    }
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int live_beyond_main(void)
+{
+    if (aclrtSetDevice(0) != ACL_SUCCESS || atexit(free_late) != 0) {
+        return 1;
+    }
+    late_block = host.alloc(1000, 0, NULL);
+    return late_block != NULL ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    acl_test_begin();
+    load();
+    self = argv[0];
+    if (argc > 1) {
+        return live_beyond_main();
+    }
+#define EACH(test) cmocka_unit_test_setup_teardown(test, begin, end)
+    const struct CMUnitTest tests[] = {
+        EACH(test_alloc_and_free),  EACH(test_another_stream_waits), EACH(test_record_stream),
+        EACH(test_erase_stream),    EACH(test_default_stream),       EACH(test_running_out),
+        EACH(test_trim),            EACH(test_settings),             EACH(test_bad_environment),
+        EACH(test_streams_that_end), EACH(test_two_devices),         EACH(test_threads),
+        EACH(test_frees_at_exit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+/* acl_check.h: what the programs of this folder share. Include it first. */
+#ifndef WEIR_ACL_CHECK_H
+#define WEIR_ACL_CHECK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <acl/acl.h>
+#include <acl/acl_rt_allocator.h>
+#include <acl/acl_rt_memory_soma.h>
+
+/* A call that has to give this code. */
+#define acl_expect(code, call) assert_int_equal((call), (code))
+#define acl_ok(call) acl_expect(ACL_SUCCESS, call)
+
+/* To be called first in main: the environment is read at the runtime's first call. */
+static inline void acl_environment(const char *name, const char *value)
+{
+    char full[64] = "WEIR_ASCENDCL_";
+    size_t at = sizeof "WEIR_ASCENDCL_" - 1;
+    while (*name != '\0' && at < sizeof full - 1) {
+        full[at++] = *name++;
+    }
+    full[at] = '\0';
+    if (setenv(full, value, 1) != 0) {
+        abort();
+    }
+}
+
+#endif

@@ -1,0 +1,377 @@
+/* callback_random_test.c: random programs of kernels, callbacks and host functions, with threads that run them.
+ *
+ * Each stream has a position: the number of the last kernel that has run on it. A blocking callback that was launched
+ * between two kernels must run at the one's position, before the other; one that does not block, at that position or
+ * later. Callbacks of one family and stream start in order, none runs twice, and unless its stream was aborted, ended
+ * or left by its thread before, each has run once the stream was synchronised and its thread had the time. */
+#include "acl_check.h"
+
+#include <weir/ascendcl.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { STREAMS = 4, WORKERS = 3, SEEDS = 40, STEPS = 400, MOST = SEEDS * STEPS, REPORT = 0, HOST_FUNC = 1 };
+
+typedef struct callback {
+    struct stream *stream;
+    uint64_t life; /* of the stream */
+    int number;
+    int family;
+    int position; /* of its stream, where it was launched */
+    bool blocks;
+    bool may_be_lost;
+    atomic_int runs;
+} callback;
+
+typedef struct stream {
+    aclrtStream handle;
+    uint64_t life; /* grows when what was before may be lost */
+    int worker;    /* who is subscribed; -1: nobody */
+    int host_worker;
+    bool is_runtimes; /* host functions of it have run on the runtime's thread */
+    int kernels;
+    pthread_mutex_t lock;
+    int position;
+    uint64_t last_life[2];
+    int last_number[2];
+} stream;
+
+static stream streams[STREAMS];
+static callback callbacks[MOST];
+static size_t callback_count;
+static size_t kernel_count;
+static uint64_t state;
+static unsigned long long seed;
+
+#define check(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "seed %llu, line %d: %s\n", seed, __LINE__, #condition);                             \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static uint32_t below(uint32_t n)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 33) % n;
+}
+
+static void pause_ms(int ms)
+{
+    const struct timespec time = {.tv_nsec = (long)ms * 1000000};
+    (void)nanosleep(&time, NULL);
+}
+
+/* --- what runs --- */
+
+typedef struct kernel {
+    stream *stream;
+    int number;
+} kernel;
+
+static kernel kernels[SEEDS * STEPS];
+
+static aclError run_kernel(void *ctx)
+{
+    const kernel *k = ctx;
+    (void)pthread_mutex_lock(&k->stream->lock);
+    check(k->stream->position < k->number);
+    k->stream->position = k->number;
+    (void)pthread_mutex_unlock(&k->stream->lock);
+    return ACL_SUCCESS;
+}
+
+static void run_callback(void *ctx)
+{
+    callback *c = ctx;
+    stream *s = c->stream;
+    (void)pthread_mutex_lock(&s->lock);
+    check(atomic_fetch_add(&c->runs, 1) == 0);
+    if (c->life == s->last_life[c->family]) {
+        check(c->number > s->last_number[c->family]);
+    }
+    s->last_life[c->family] = c->life;
+    s->last_number[c->family] = c->number;
+    if (!c->may_be_lost) {
+        check(c->blocks ? s->position == c->position : s->position >= c->position);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+typedef struct worker {
+    pthread_t thread;
+    atomic_bool ends;
+    bool is_host;
+} worker;
+
+static worker workers[WORKERS];
+
+static void *work(void *argument)
+{
+    worker *w = argument;
+    while (!atomic_load(&w->ends)) {
+        const aclError error = w->is_host ? aclrtProcessHostFunc(3) : aclrtProcessReport(3);
+        check(error == ACL_SUCCESS || error == ACL_ERROR_RT_REPORT_TIMEOUT || error == ACL_ERROR_RT_THREAD_SUBSCRIBE);
+        if (error == ACL_ERROR_RT_THREAD_SUBSCRIBE) {
+            pause_ms(1);
+        }
+    }
+    return NULL;
+}
+
+/* --- steps of the program --- */
+
+/* What was launched so far need not run any more. Not while a callback looks. */
+static void disturb(stream *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < callback_count; i++) {
+        if (callbacks[i].stream == s) {
+            callbacks[i].may_be_lost = true;
+        }
+    }
+    s->life++;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* No kernel of before runs any more. */
+static void forget_kernels(stream *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->position = s->kernels;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void launch_kernel(stream *s)
+{
+    kernel *k = &kernels[kernel_count++];
+    weir_ascendcl_kernel launched = WEIR_ASCENDCL_KERNEL_INIT;
+    *k = (kernel){s, ++s->kernels};
+    launched.duration_ns = 1000 + below(100000);
+    launched.compute = run_kernel;
+    launched.ctx = k;
+    check(weir_ascendcl_launch(s->handle, &launched) == ACL_SUCCESS);
+}
+
+static callback *new_callback(stream *s, int family, bool blocks)
+{
+    callback *c = &callbacks[callback_count];
+    memset(c, 0, sizeof *c);
+    c->stream = s;
+    c->life = s->life;
+    c->number = (int)callback_count;
+    c->family = family;
+    c->position = s->kernels;
+    c->blocks = blocks;
+    return c;
+}
+
+static void launch_callback(stream *s)
+{
+    const bool blocks = below(2) == 0;
+    callback *c = new_callback(s, REPORT, blocks);
+    const aclError error =
+        aclrtLaunchCallback(run_callback, c, blocks ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK, s->handle);
+    if (s->worker >= 0) {
+        check(error == ACL_SUCCESS);
+        callback_count++;
+    } else {
+        check(error == (s->is_runtimes ? ACL_ERROR_RT_STREAM_SUBSCRIBE : ACL_ERROR_RT_STREAM_NO_CB_REG));
+    }
+}
+
+static void launch_host_func(stream *s)
+{
+    callback *c = new_callback(s, HOST_FUNC, true);
+    const aclError error = aclrtLaunchHostFunc(s->handle, run_callback, c);
+    if (s->worker >= 0 && s->host_worker < 0) {
+        check(error == ACL_ERROR_RT_STREAM_SUBSCRIBE);
+        return;
+    }
+    check(error == ACL_SUCCESS);
+    s->is_runtimes = s->is_runtimes || s->host_worker < 0;
+    callback_count++;
+}
+
+static void subscribe(stream *s)
+{
+    const int chosen = (int)below(WORKERS - 1);
+    const aclError error = aclrtSubscribeReport((uint64_t)workers[chosen].thread, s->handle);
+    if (s->worker >= 0 || s->is_runtimes) {
+        check(error == ACL_ERROR_RT_STREAM_SUBSCRIBE);
+    } else {
+        check(error == ACL_SUCCESS);
+        s->worker = chosen;
+    }
+}
+
+static void unsubscribe(stream *s)
+{
+    if (s->worker >= 0) {
+        disturb(s);
+        check(aclrtUnSubscribeReport((uint64_t)workers[s->worker].thread, s->handle) == ACL_SUCCESS);
+        s->worker = -1;
+    }
+}
+
+static void change_host_worker(stream *s)
+{
+    const uint64_t thread = (uint64_t)workers[WORKERS - 1].thread;
+    if (s->host_worker < 0) {
+        check(aclrtSubscribeHostFunc(thread, s->handle) == ACL_SUCCESS);
+        s->host_worker = WORKERS - 1;
+    } else { /* what is left goes to the runtime's thread: nothing is lost */
+        check(aclrtUnSubscribeHostFunc(thread, s->handle) == ACL_SUCCESS);
+        s->host_worker = -1;
+    }
+}
+
+static bool is_all_run(const stream *s)
+{
+    for (size_t i = 0; i < callback_count; i++) {
+        const callback *c = &callbacks[i];
+        if (c->stream == s && !c->may_be_lost && atomic_load(&c->runs) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void synchronise(stream *s)
+{
+    const aclError error = aclrtSynchronizeStream(s->handle);
+    check(error == ACL_SUCCESS || error == ACL_ERROR_RT_STREAM_NO_CB_REG || error == ACL_ERROR_RT_STREAM_ABORT);
+    for (int ms = 0; !is_all_run(s); ms++) { /* those that do not block */
+        check(ms < 10000);
+        pause_ms(1);
+    }
+}
+
+static void stream_begin(stream *s)
+{
+    check(aclrtCreateStream(&s->handle) == ACL_SUCCESS);
+    s->worker = -1;
+    s->host_worker = -1;
+    s->is_runtimes = false;
+}
+
+static void stream_end(stream *s)
+{
+    disturb(s); /* the end takes even those that a thread could run */
+    const aclError error = below(2) == 0 ? aclrtDestroyStream(s->handle) : aclrtDestroyStreamForce(s->handle);
+    forget_kernels(s);
+    check(error == ACL_SUCCESS || error == ACL_ERROR_RT_STREAM_NO_CB_REG || error == ACL_ERROR_RT_STREAM_ABORT);
+}
+
+static void step(void)
+{
+    stream *s = &streams[below(STREAMS)];
+    aclrtStreamStatus status;
+    switch (below(20)) {
+    case 0:
+        subscribe(s);
+        break;
+    case 1:
+        if (below(4) == 0) {
+            unsubscribe(s);
+        }
+        break;
+    case 2:
+        if (below(4) == 0) {
+            change_host_worker(s);
+        }
+        break;
+    case 3:
+        synchronise(s);
+        break;
+    case 4:
+        if (below(8) == 0) {
+            disturb(s);
+            check(aclrtStreamAbort(s->handle) == ACL_SUCCESS);
+            forget_kernels(s);
+        }
+        break;
+    case 5:
+        if (below(8) == 0) {
+            stream_end(s);
+            stream_begin(s);
+        }
+        break;
+    case 6:
+        weir_ascendcl_advance(below(200000));
+        break;
+    case 7:
+        (void)aclrtStreamQuery(s->handle, &status);
+        break;
+    case 8:
+    case 9:
+    case 10:
+        launch_host_func(s);
+        break;
+    case 11:
+    case 12:
+    case 13:
+    case 14:
+        launch_kernel(s);
+        break;
+    default:
+        launch_callback(s);
+    }
+}
+
+static void random_programs(void **unused)
+{
+    (void)unused;
+    const char *only = getenv("SEED");
+    const unsigned long long first = only != NULL ? strtoull(only, NULL, 10) : 1;
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i].is_host = i == WORKERS - 1;
+        check(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
+    }
+    for (seed = first; seed < first + SEEDS; seed++) {
+        state = seed * 0x9e3779b97f4a7c15u + 1;
+        for (int i = 0; i < STREAMS; i++) {
+            stream_begin(&streams[i]);
+        }
+        for (int i = 0; i < STEPS; i++) {
+            step();
+        }
+        for (int i = 0; i < STREAMS; i++) {
+            synchronise(&streams[i]);
+            stream_end(&streams[i]);
+        }
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        atomic_store(&workers[i].ends, true);
+        check(pthread_join(workers[i].thread, NULL) == 0);
+    }
+    size_t run = 0;
+    for (size_t i = 0; i < callback_count; i++) {
+        run += (size_t)atomic_load(&callbacks[i].runs);
+    }
+    assert_true(run > callback_count / 2); /* the test does what it says */
+    assert_true(callback_count > (size_t)SEEDS * STEPS / 8);
+    assert_int_equal(weir_ascendcl_finding_count(NULL), 0);
+}
+
+int main(void)
+{
+    acl_environment("REPORT", "none");
+    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
+    acl_ok(aclrtSetDevice(0));
+    for (int i = 0; i < STREAMS; i++) {
+        (void)pthread_mutex_init(&streams[i].lock, NULL);
+        streams[i].last_number[REPORT] = -1;
+        streams[i].last_number[HOST_FUNC] = -1;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_programs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

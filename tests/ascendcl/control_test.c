@@ -1,0 +1,289 @@
+/* control_test.c: what weir/ascendcl.h offers beyond ACL: kernels, virtual time, findings, figures. */
+#include "acl_check.h"
+
+#include <weir/ascendcl.h>
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SIZE = 4 << 20, KERNEL_NS = 1000000 };
+
+static aclrtStream a, b;
+static char *memory;
+static int computed, ended;
+
+static aclError compute(void *unused)
+{
+    (void)unused;
+    assert_int_equal(computed, ended);
+    computed++;
+    return ACL_SUCCESS;
+}
+
+static void end(void *unused)
+{
+    (void)unused;
+    ended++;
+}
+
+static weir_ascendcl_kernel kernel_of(const weir_ascendcl_range *ranges, size_t count)
+{
+    weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
+    kernel.duration_ns = KERNEL_NS;
+    kernel.ranges = ranges;
+    kernel.range_count = count;
+    kernel.compute = compute;
+    kernel.end = end;
+    return kernel;
+}
+
+static int set_up(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtCreateStream(&a));
+    acl_ok(aclrtCreateStream(&b));
+    acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    computed = 0;
+    ended = 0;
+    return 0;
+}
+
+static int tear_down(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtDestroyStreamForce(a));
+    acl_ok(aclrtDestroyStreamForce(b));
+    if (memory != NULL) {
+        acl_ok(aclrtFree(memory));
+    }
+    acl_ok(aclrtResetDevice(0));
+    return 0;
+}
+
+/* --- kernels and time --- */
+
+static void kernels_take_their_time_and_overlap_on_two_streams(void **unused)
+{
+    (void)unused;
+    const weir_ascendcl_kernel kernel = kernel_of(NULL, 0);
+    const uint64_t before = weir_ascendcl_now();
+    acl_ok(weir_ascendcl_launch(a, &kernel));
+    acl_ok(weir_ascendcl_launch(a, &kernel));
+    acl_ok(weir_ascendcl_launch(b, &kernel));
+    acl_ok(weir_ascendcl_launch(NULL, &kernel));
+    assert_int_equal(computed, 0);
+    weir_ascendcl_advance(KERNEL_NS / 2);
+    assert_int_equal(computed, 0);
+    weir_ascendcl_advance(KERNEL_NS);
+    assert_int_equal(computed, 3);
+    acl_ok(aclrtSynchronizeStream(a));
+    assert_int_equal(computed, 4);
+    assert_int_equal(ended, 4);
+    assert_in_range(weir_ascendcl_now() - before, 2 * KERNEL_NS, 2 * KERNEL_NS + 100000);
+    acl_ok(aclrtSynchronizeDevice());
+    const uint64_t now = weir_ascendcl_now();
+    weir_ascendcl_advance(12345);
+    assert_true(weir_ascendcl_now() == now + 12345);
+}
+
+static void a_kernel_that_does_not_run_is_ended_all_the_same(void **unused)
+{
+    (void)unused;
+    weir_ascendcl_kernel kernel = kernel_of(NULL, 0);
+    acl_ok(weir_ascendcl_launch(a, &kernel));
+    acl_ok(weir_ascendcl_launch(a, &kernel));
+    acl_ok(aclrtStreamAbort(a));
+    assert_int_equal(ended, 2);
+    acl_expect(ACL_ERROR_RT_STREAM_ABORT, aclrtSynchronizeStream(a));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, weir_ascendcl_launch(&a, &kernel));
+    assert_int_equal(ended, 3);
+    kernel.range_count = 1;
+    acl_expect(ACL_ERROR_INVALID_PARAM, weir_ascendcl_launch(a, &kernel));
+    assert_int_equal(ended, 4);
+    acl_ok(aclrtValueWait(memory, 0, ACL_STREAM_WAIT_VALUE_EQ, b)); /* fresh memory is not 0: it is held */
+    kernel.range_count = 0;
+    acl_ok(weir_ascendcl_launch(b, &kernel));
+    acl_ok(aclrtDestroyStreamForce(b));
+    assert_int_equal(ended, 5);
+    assert_int_equal(computed, 0);
+    acl_ok(aclrtCreateStream(&b));
+}
+
+static void newer_and_older_kernels(void **unused)
+{
+    (void)unused;
+    struct {
+        weir_ascendcl_kernel known;
+        uint64_t newer;
+    } kernel;
+    memset(&kernel, 0, sizeof kernel);
+    kernel.known = kernel_of(NULL, 0);
+    kernel.known.struct_size = sizeof kernel;
+    acl_ok(weir_ascendcl_launch(a, &kernel.known)); /* nothing in what is newer */
+    kernel.newer = 1;
+    acl_expect(ACL_ERROR_INVALID_PARAM, weir_ascendcl_launch(a, &kernel.known));
+    kernel.known.struct_size = offsetof(weir_ascendcl_kernel, compute); /* of an older header */
+    acl_ok(weir_ascendcl_launch(a, &kernel.known));
+    acl_expect(ACL_ERROR_INVALID_PARAM, weir_ascendcl_launch(a, NULL));
+    acl_ok(aclrtSynchronizeStream(a));
+    assert_int_equal(computed, 1);
+    assert_int_equal(ended, 1);
+}
+
+static void time_goes_from_end_to_end(void **unused)
+{
+    (void)unused;
+    aclrtNotify notify;
+    aclrtEvent first, last;
+    float ms = 0;
+    weir_ascendcl_kernel kernel = kernel_of(NULL, 0);
+    kernel.end = NULL;
+    kernel.compute = NULL;
+    acl_ok(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT));
+    acl_ok(aclrtCreateEvent(&first));
+    acl_ok(aclrtCreateEvent(&last));
+    acl_ok(aclrtWaitAndResetNotify(notify, b, 0));
+    acl_ok(weir_ascendcl_launch(b, &kernel));
+    acl_ok(aclrtRecordEvent(last, b));
+    acl_ok(aclrtRecordEvent(first, a));
+    acl_ok(weir_ascendcl_launch(a, &kernel));
+    acl_ok(aclrtRecordNotify(notify, a));
+    weir_ascendcl_advance((uint64_t)100 * KERNEL_NS); /* b begins when a is done, not at the end of this */
+    acl_ok(aclrtSynchronizeStream(b));
+    acl_ok(aclrtEventElapsedTime(&ms, first, last));
+    assert_true(ms > 1.99f && ms < 2.1f);
+    acl_ok(aclrtDestroyEvent(first));
+    acl_ok(aclrtDestroyEvent(last));
+    acl_ok(aclrtDestroyNotify(notify));
+}
+
+/* --- findings --- */
+
+static void findings_are_counted_and_told(void **unused)
+{
+    (void)unused;
+    char text[512] = "x";
+    const uint64_t before = weir_ascendcl_finding_count(NULL);
+    weir_ascendcl_range ranges[20];
+    for (size_t i = 0; i < 20; i++) { /* more than few */
+        ranges[i] = (weir_ascendcl_range){.address = memory + i * 4096, .size = 100, .write = i == 19};
+    }
+    weir_ascendcl_kernel kernel = kernel_of(ranges, 20);
+    kernel.tag = "the writer";
+    acl_ok(weir_ascendcl_launch(a, &kernel));
+    kernel.tag = "the reader";
+    ranges[19].write = false;
+    acl_ok(weir_ascendcl_launch(b, &kernel));
+    assert_true(weir_ascendcl_finding_count(NULL) == before + 1);
+    assert_int_equal(weir_ascendcl_finding_count("unordered"), 1);
+    assert_int_equal(weir_ascendcl_finding_count("no such"), 0);
+    assert_true(weir_ascendcl_finding((size_t)before, text, sizeof text));
+    assert_non_null(strstr(text, "the writer"));
+    assert_non_null(strstr(text, "the reader"));
+    assert_true(weir_ascendcl_finding((size_t)before, text, 8));
+    assert_int_equal(strlen(text), 7);
+    assert_false(weir_ascendcl_finding((size_t)before + 1, text, sizeof text));
+    assert_string_equal(text, "");
+    assert_true(weir_ascendcl_finding((size_t)before, NULL, 0));
+}
+
+/* Always found, because time stands until somebody waits; never found when somebody did. */
+static void memory_freed_before_its_kernel_has_finished_is_found(void **unused)
+{
+    (void)unused;
+    const weir_ascendcl_range range = {.address = memory, .size = SIZE, .write = true};
+    const weir_ascendcl_kernel kernel = kernel_of(&range, 1);
+    const uint64_t before = weir_ascendcl_finding_count("region_pending");
+    acl_ok(weir_ascendcl_launch(a, &kernel));
+    acl_ok(aclrtSynchronizeStream(a));
+    acl_ok(aclrtFree(memory));
+    acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_true(weir_ascendcl_finding_count("region_pending") == before);
+    const weir_ascendcl_range again = {.address = memory, .size = SIZE, .write = true};
+    const weir_ascendcl_kernel late = kernel_of(&again, 1);
+    acl_ok(weir_ascendcl_launch(a, &late));
+    acl_ok(aclrtFree(memory));
+    memory = NULL;
+    assert_true(weir_ascendcl_finding_count("region_pending") == before + 1);
+    acl_ok(aclrtSynchronizeStream(a));
+}
+
+static void blocks_of_the_programs_own_are_judged(void **unused)
+{
+    (void)unused;
+    const uint64_t before = weir_ascendcl_finding_count(NULL);
+    const weir_ascendcl_range range = {.address = memory, .size = 1000, .write = true};
+    const weir_ascendcl_kernel kernel = kernel_of(&range, 1);
+    acl_ok(weir_ascendcl_block_alloc(memory, 1000, a, "mine"));
+    acl_ok(weir_ascendcl_launch(a, &kernel));
+    acl_ok(weir_ascendcl_block_free(memory, a, NULL));
+    acl_ok(weir_ascendcl_block_alloc(memory, 500, a, "again")); /* in the same order: fine */
+    acl_ok(weir_ascendcl_block_free(memory, a, NULL));
+    assert_true(weir_ascendcl_finding_count(NULL) == before);
+    acl_ok(weir_ascendcl_block_alloc(memory, 500, b, "too early"));
+    assert_int_equal(weir_ascendcl_finding_count("early_reuse"), 1);
+    acl_ok(weir_ascendcl_block_free(memory, b, NULL));
+    acl_ok(weir_ascendcl_block_free(memory, b, NULL));
+    assert_int_equal(weir_ascendcl_finding_count("double_free"), 1);
+    acl_expect(ACL_ERROR_INVALID_PARAM, weir_ascendcl_block_alloc(NULL, 1, a, NULL));
+    acl_expect(ACL_ERROR_INVALID_PARAM, weir_ascendcl_block_alloc(memory, 0, a, NULL));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, weir_ascendcl_block_alloc(memory, 1, &a, NULL));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, weir_ascendcl_block_free(memory, &a, NULL));
+    acl_ok(aclrtSynchronizeStream(a));
+}
+
+/* --- figures --- */
+
+static void calls_and_bytes_are_counted(void **unused)
+{
+    (void)unused;
+    void *more = NULL;
+    const uint64_t all = weir_ascendcl_calls(NULL);
+    const uint64_t mallocs = weir_ascendcl_calls("aclrtMalloc");
+    const uint64_t held = weir_ascendcl_held_bytes(0);
+    const uint64_t peak = weir_ascendcl_peak_bytes(0);
+    assert_true(held >= SIZE && peak >= held);
+    acl_ok(aclrtMalloc(&more, 32 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMalloc(&more, 0, ACL_MEM_MALLOC_HUGE_FIRST)); /* failures count */
+    assert_true(weir_ascendcl_calls("aclrtMalloc") == mallocs + 2);
+    assert_true(weir_ascendcl_calls(NULL) == all + 2);
+    assert_int_equal(weir_ascendcl_calls("aclrtNoSuch"), 0);
+    assert_true(weir_ascendcl_held_bytes(0) >= held + (32 << 20));
+    assert_true(weir_ascendcl_held_bytes(0) <= held + (34 << 20));
+    acl_ok(aclrtFree(more));
+    assert_true(weir_ascendcl_held_bytes(0) == held);
+    assert_true(weir_ascendcl_peak_bytes(0) >= held + (32 << 20));
+    assert_int_equal(weir_ascendcl_held_bytes(1), 0);
+    assert_int_equal(weir_ascendcl_held_bytes(-1), 0);
+    assert_int_equal(weir_ascendcl_peak_bytes(16), 0);
+    weir_ascendcl_report(NULL);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    weir_ascendcl_report(file);
+    char text[4096];
+    rewind(file);
+    const size_t length = fread(text, 1, sizeof text - 1, file);
+    text[length] = '\0';
+    (void)fclose(file);
+    assert_non_null(strstr(text, "aclrtMalloc"));
+    assert_non_null(strstr(text, "the auditor found"));
+}
+
+int main(void)
+{
+    acl_environment("REPORT", "none");
+    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
+#define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        ONE(kernels_take_their_time_and_overlap_on_two_streams),
+        ONE(a_kernel_that_does_not_run_is_ended_all_the_same),
+        ONE(newer_and_older_kernels),
+        ONE(time_goes_from_end_to_end),
+        ONE(findings_are_counted_and_told),
+        ONE(memory_freed_before_its_kernel_has_finished_is_found),
+        ONE(blocks_of_the_programs_own_are_judged),
+        ONE(calls_and_bytes_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

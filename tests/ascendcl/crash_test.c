@@ -1,0 +1,51 @@
+/* crash_test.c: a program whose thread was thrown out of a call, by a handler of its own for a bad pointer, still ends. */
+#include "acl_check.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static sigjmp_buf back;
+
+static void jump(int signal)
+{
+    siglongjmp(back, signal);
+}
+
+/* The copy has the runtime's lock when it meets the pointer. */
+static void child(void)
+{
+    char byte = 0;
+    (void)signal(SIGSEGV, jump);
+    (void)signal(SIGBUS, jump);
+    (void)alarm(20);
+    if (aclrtSetDevice(0) != ACL_SUCCESS) {
+        exit(1);
+    }
+    if (sigsetjmp(back, 1) == 0) {
+        (void)aclrtMemcpy((void *)(uintptr_t)4096, 1, &byte, 1, ACL_MEMCPY_HOST_TO_HOST);
+        exit(2);
+    }
+    exit(0);
+}
+
+static void the_process_ends(void **unused)
+{
+    (void)unused;
+    int status = 0;
+    const pid_t process = fork();
+    if (process == 0) {
+        child();
+    }
+    assert_true(process > 0);
+    assert_int_equal(waitpid(process, &status, 0), process);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_process_ends)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

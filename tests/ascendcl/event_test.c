@@ -1,0 +1,230 @@
+/* event_test.c: events: what differs while nothing is recorded, what a wait binds to, the codes and the times. */
+#include "acl_check.h"
+
+/* aclrtQueryEvent is one of the things tested. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+static aclrtStream a, b;
+static char *memory;
+
+enum { SIZE = 8 << 20, FLAGS = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE };
+
+/* Work of some virtual microseconds. */
+static void queue_work(aclrtStream stream)
+{
+    acl_ok(aclrtMemsetAsync(memory + (stream == a ? 0 : SIZE / 2), SIZE / 2, 1, SIZE / 2, stream));
+}
+
+static aclrtStreamStatus status_of(aclrtStream stream)
+{
+    aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
+    acl_ok(aclrtStreamQuery(stream, &status));
+    return status;
+}
+
+static int set_up(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtCreateStream(&a));
+    acl_ok(aclrtCreateStream(&b));
+    acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    return 0;
+}
+
+static int tear_down(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtDestroyStream(a));
+    acl_ok(aclrtDestroyStream(b));
+    acl_ok(aclrtFree(memory));
+    acl_ok(aclrtResetDevice(0));
+    return 0;
+}
+
+static void an_event_never_recorded_is_complete_pending_or_an_error_by_its_kind(void **unused)
+{
+    (void)unused;
+    aclrtEvent plain, flag, ex;
+    aclrtEventStatus old = ACL_EVENT_STATUS_RESERVED;
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
+    acl_ok(aclrtCreateEvent(&plain));
+    acl_ok(aclrtCreateEventWithFlag(&flag, FLAGS));
+    acl_ok(aclrtCreateEventExWithFlag(&ex, FLAGS));
+
+    acl_ok(aclrtQueryEvent(plain, &old));
+    assert_int_equal(old, ACL_EVENT_STATUS_NOT_READY);
+    acl_ok(aclrtQueryEventStatus(plain, &status));
+    assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+    acl_ok(aclrtQueryEventStatus(flag, &status));
+    assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+    acl_ok(aclrtQueryEventStatus(ex, &status));
+    assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_COMPLETE);
+    acl_ok(aclrtSynchronizeEvent(plain));
+    acl_ok(aclrtSynchronizeEvent(flag));
+    acl_ok(aclrtSynchronizeEvent(ex));
+
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtStreamWaitEvent(a, plain));
+    acl_ok(aclrtStreamWaitEvent(a, ex));
+    assert_int_equal(status_of(a), ACL_STREAM_STATUS_COMPLETE);
+
+    acl_ok(aclrtStreamWaitEvent(a, flag)); /* stops the stream */
+    queue_work(a);
+    acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(a, 20));
+    assert_int_equal(status_of(a), ACL_STREAM_STATUS_NOT_READY);
+    acl_ok(aclrtRecordEvent(flag, b));
+    acl_ok(aclrtSynchronizeStream(a));
+    assert_int_equal(memory[0], 1);
+
+    acl_ok(aclrtDestroyEvent(plain));
+    acl_ok(aclrtDestroyEvent(flag));
+    acl_ok(aclrtDestroyEvent(ex));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtDestroyEvent(ex));
+}
+
+static void a_reset_flag_stops_a_stream_again(void **unused)
+{
+    (void)unused;
+    aclrtEvent flag;
+    acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
+    acl_ok(aclrtRecordEvent(flag, b));
+    acl_ok(aclrtStreamWaitEvent(a, flag));
+    acl_ok(aclrtSynchronizeStream(a));
+    acl_ok(aclrtResetEvent(flag, a));
+    acl_ok(aclrtStreamWaitEvent(a, flag));
+    acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(a, 20));
+    acl_ok(aclrtRecordEvent(flag, b));
+    acl_ok(aclrtSynchronizeStream(a));
+    acl_ok(aclrtDestroyEvent(flag));
+}
+
+static void a_wait_binds_to_the_recording_that_is_the_latest(void **unused)
+{
+    (void)unused;
+    aclrtEvent ex, end;
+    float ms = 0;
+    acl_ok(aclrtCreateEventExWithFlag(&ex, FLAGS));
+    acl_ok(aclrtCreateEventExWithFlag(&end, FLAGS));
+    queue_work(a);
+    acl_ok(aclrtRecordEvent(ex, a));
+    acl_ok(aclrtStreamWaitEvent(b, ex));
+    for (int i = 0; i < 50; i++) {
+        queue_work(a);
+    }
+    acl_ok(aclrtRecordEvent(ex, a)); /* does not move what b waits for */
+    acl_ok(aclrtRecordEvent(end, b));
+    acl_ok(aclrtSynchronizeStream(b));
+    assert_int_equal(status_of(a), ACL_STREAM_STATUS_NOT_READY);
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtEventElapsedTime(&ms, end, ex));
+    acl_ok(aclrtSynchronizeEvent(ex));
+    acl_ok(aclrtEventElapsedTime(&ms, end, ex));
+    assert_true(ms > 0);
+    acl_ok(aclrtDestroyEvent(ex));
+    acl_ok(aclrtDestroyEvent(end));
+}
+
+static void an_event_may_go_before_it_is_complete(void **unused)
+{
+    (void)unused;
+    aclrtEvent ex, flag;
+    acl_ok(aclrtCreateEventExWithFlag(&ex, ACL_EVENT_SYNC));
+    queue_work(a);
+    acl_ok(aclrtRecordEvent(ex, a));
+    acl_ok(aclrtStreamWaitEvent(b, ex));
+    acl_ok(aclrtDestroyEvent(ex));
+    acl_ok(aclrtSynchronizeStream(b));
+    assert_int_equal(status_of(a), ACL_STREAM_STATUS_COMPLETE);
+
+    acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
+    acl_ok(aclrtStreamWaitEvent(b, flag)); /* held; nobody can record it any more */
+    acl_ok(aclrtDestroyEvent(flag));
+    acl_ok(aclrtSynchronizeStream(b));
+}
+
+static void a_recording_behind_a_stopped_stream_stops_who_waits_for_it(void **unused)
+{
+    (void)unused;
+    aclrtEvent flag, ex;
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
+    acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
+    acl_ok(aclrtCreateEventExWithFlag(&ex, ACL_EVENT_SYNC));
+    acl_ok(aclrtStreamWaitEvent(a, flag));
+    acl_ok(aclrtRecordEvent(ex, a));
+    acl_ok(aclrtStreamWaitEvent(b, ex));
+    queue_work(b);
+    acl_ok(aclrtQueryEventStatus(ex, &status));
+    assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+    acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(b, 20));
+    acl_expect(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, aclrtSynchronizeEventWithTimeout(ex, 20));
+    acl_ok(aclrtRecordEvent(flag, NULL)); /* on the default stream */
+    acl_ok(aclrtSynchronizeStream(b));
+    acl_ok(aclrtSynchronizeDevice());
+    acl_ok(aclrtDestroyEvent(flag));
+    acl_ok(aclrtDestroyEvent(ex));
+}
+
+static void the_codes_are_those_of_the_table(void **unused)
+{
+    (void)unused;
+    aclrtEvent ex, plain, none;
+    aclrtEventStatus old;
+    aclrtEventWaitStatus waited = ACL_EVENT_WAIT_STATUS_RESERVED;
+    uint64_t us = 0;
+    float ms = 0;
+    acl_ok(aclrtCreateEventExWithFlag(&ex, ACL_EVENT_TIME_LINE));
+    acl_ok(aclrtCreateEvent(&plain));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtCreateEvent(NULL));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtCreateEventWithFlag(&none, 0));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtCreateEventExWithFlag(&none, 0x400));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtQueryEvent(ex, &old));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtQueryEventWaitStatus(ex, &waited));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtResetEvent(ex, a));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtSynchronizeEventWithTimeout(ex, 0));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtEventElapsedTime(&ms, ex, ex));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtRecordEvent(NULL, a));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtRecordEvent(&ms, a));
+    acl_ok(aclrtRecordEvent(ex, a));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtStreamWaitEvent(b, ex)); /* made without ACL_EVENT_SYNC */
+    acl_ok(aclrtSynchronizeEventWithTimeout(ex, 1000));
+    acl_ok(aclrtEventGetTimestamp(ex, &us));
+    acl_ok(aclrtRecordEvent(plain, a));
+    acl_ok(aclrtStreamWaitEvent(b, plain));
+    acl_ok(aclrtSynchronizeStream(b));
+    acl_ok(aclrtQueryEventWaitStatus(plain, &waited));
+    assert_int_equal(waited, ACL_EVENT_WAIT_STATUS_COMPLETE);
+    acl_ok(aclrtQueryEvent(plain, &old));
+    assert_int_equal(old, ACL_EVENT_STATUS_COMPLETE);
+    acl_ok(aclrtDestroyEvent(ex));
+    acl_ok(aclrtDestroyEvent(plain));
+}
+
+static void events_run_out(void **unused)
+{
+    (void)unused;
+    static aclrtEvent events[65];
+    int made = 0;
+    while (made < 65 && aclrtCreateEvent(&events[made]) == ACL_SUCCESS) {
+        made++;
+    }
+    assert_int_equal(made, 64);
+    acl_expect(ACL_ERROR_RT_NO_EVENT_RESOURCE, aclrtCreateEventExWithFlag(&events[64], ACL_EVENT_SYNC));
+    while (made > 0) {
+        acl_ok(aclrtDestroyEvent(events[--made]));
+    }
+}
+
+int main(void)
+{
+    acl_environment("EVENTS", "64");
+    acl_environment("EXIT_CODE", "3"); /* a finding of the auditor fails the test */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_event_never_recorded_is_complete_pending_or_an_error_by_its_kind),
+        cmocka_unit_test(a_reset_flag_stops_a_stream_again),
+        cmocka_unit_test(a_wait_binds_to_the_recording_that_is_the_latest),
+        cmocka_unit_test(an_event_may_go_before_it_is_complete),
+        cmocka_unit_test(a_recording_behind_a_stopped_stream_stops_who_waits_for_it),
+        cmocka_unit_test(the_codes_are_those_of_the_table),
+        cmocka_unit_test(events_run_out),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

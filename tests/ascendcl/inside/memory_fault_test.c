@@ -1,0 +1,341 @@
+/* memory_fault_test.c: the simulator below the runtime fails at every single call in turn, and host memory runs out at
+ * every single request: for virtual memory, pools and host memory. A call may fail then, with a code that says so.
+ * Afterwards all can be given back, nothing is missing, and the same works. */
+#include "../acl_check.h"
+
+#include "../../fault/failing_host.h"
+
+#include "runtime.h"
+
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+#define PAGE (2 * MIB)
+
+static uint64_t errors;
+
+/* Counts a failure; true for success. */
+static bool good(aclError error)
+{
+    const bool known = error == ACL_SUCCESS || error == ACL_ERROR_RT_MEMORY_ALLOCATION ||
+                       error == ACL_ERROR_RT_DEVICE_MEM_ERROR || error == ACL_ERROR_RT_INTERNAL_ERROR;
+    assert_true(known);
+    errors += error != ACL_SUCCESS;
+    return error == ACL_SUCCESS;
+}
+
+static size_t left(void)
+{
+    size_t free_bytes = 0, total = 0;
+    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
+    return free_bytes;
+}
+
+static aclrtStream streams[2];
+static aclrtEvent event;
+
+/* --- what is tried, and what gives back all that is left of it --- */
+
+typedef struct trial {
+    void (*go)(void);
+    void (*clean)(void);
+} trial;
+
+static void *reserved;
+static aclrtDrvMemHandle handles[3];
+static bool mapped[3];
+
+static void virtual_go(void)
+{
+    const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
+    if (!good(aclrtReserveMemAddress(&reserved, 3 * PAGE, 0, NULL, 0))) {
+        return;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        char *at = (char *)reserved + i * PAGE;
+        if (good(aclrtMallocPhysical(&handles[i], PAGE, &prop, 0))) {
+            mapped[i] = good(aclrtMapMem(at, PAGE, 0, handles[i], 0));
+        }
+        if (mapped[i] && i == 1) { /* goes with its mapping */
+            acl_ok(aclrtFreePhysical(handles[i]));
+            handles[i] = NULL;
+        }
+    }
+    for (size_t i = 0; i < 3; i++) {
+        if (mapped[i]) {
+            mapped[i] = !good(aclrtUnmapMem((char *)reserved + i * PAGE));
+        }
+        if (handles[i] != NULL && !mapped[i] && good(aclrtFreePhysical(handles[i]))) {
+            handles[i] = NULL;
+        }
+    }
+    if (!mapped[0] && !mapped[1] && !mapped[2] && good(aclrtReleaseMemAddress(reserved))) {
+        reserved = NULL;
+    }
+}
+
+static void virtual_clean(void)
+{
+    const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
+    for (size_t i = 0; i < 3; i++) {
+        if (mapped[i]) {
+            acl_ok(aclrtUnmapMem((char *)reserved + i * PAGE));
+        }
+        if (handles[i] != NULL) {
+            acl_ok(aclrtFreePhysical(handles[i]));
+        }
+        mapped[i] = false;
+        handles[i] = NULL;
+    }
+    if (reserved != NULL) {
+        acl_ok(aclrtReleaseMemAddress(reserved));
+    }
+    reserved = NULL;
+    /* What the device once refused to take back, it is asked for again now. */
+    aclrtDrvMemHandle again = NULL;
+    acl_ok(aclrtMallocPhysical(&again, PAGE, &prop, 0));
+    acl_ok(aclrtFreePhysical(again));
+}
+
+static aclrtMemPool pool;
+static void *blocks[4];
+
+static void take(int i, size_t size, aclrtStream stream)
+{
+    if (!good(aclrtMemPoolMallocAsync(&blocks[i], size, pool, stream))) {
+        blocks[i] = NULL;
+    }
+}
+
+static void give(int i, aclrtStream stream)
+{
+    if (blocks[i] != NULL && good(aclrtMemPoolFreeAsync(blocks[i], stream))) {
+        blocks[i] = NULL;
+    }
+}
+
+static void pool_go(void)
+{
+    aclrtMemPoolProps props;
+    memset(&props, 0, sizeof props);
+    props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    props.maxSize = 16 * MIB;
+    uint32_t on = 1;
+    uint64_t threshold = 4 * MIB;
+    if (!good(aclrtMemPoolCreate(&pool, &props))) {
+        pool = NULL;
+        return;
+    }
+    acl_ok(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, &on));
+    acl_ok(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC, &on));
+    acl_ok(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &on));
+    acl_ok(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &threshold));
+    for (int i = 0; i < 4; i++) {
+        take(i, 2 * MIB, streams[0]);
+    }
+    give(0, streams[0]);
+    give(2, streams[0]);
+    if (good(aclrtRecordEvent(event, streams[0]))) {
+        (void)good(aclrtStreamWaitEvent(streams[1], event));
+    }
+    take(0, 2 * MIB, streams[1]);
+    give(1, streams[1]);
+    take(2, 6 * MIB, streams[0]); /* idle memory moves, or another stream is waited for */
+    give(0, streams[0]);
+    (void)good(aclrtSynchronizeStream(streams[0]));
+    take(1, 14 * MIB, streams[1]); /* too much, most of the time */
+    (void)good(aclrtMemPoolTrimTo(pool, 16 * MIB));
+    for (int i = 0; i < 4; i++) {
+        give(i, streams[i % 2]);
+    }
+    (void)good(aclrtSynchronizeStream(streams[1]));
+    (void)good(aclrtMemPoolTrimTo(pool, 2 * MIB));
+    take(0, 100, streams[1]);
+    give(0, streams[1]);
+    if (good(aclrtMemPoolDestroy(pool))) {
+        pool = NULL;
+        memset(blocks, 0, sizeof blocks);
+    }
+}
+
+static void pool_clean(void)
+{
+    acl_ok(aclrtSynchronizeStream(streams[0]));
+    acl_ok(aclrtSynchronizeStream(streams[1]));
+    if (pool != NULL) {
+        acl_ok(aclrtMemPoolDestroy(pool));
+    }
+    pool = NULL;
+    memset(blocks, 0, sizeof blocks);
+}
+
+static void *host;
+static bool registered;
+
+static void host_go(void)
+{
+    if (!good(aclrtMallocHost(&host, PAGE))) {
+        host = NULL;
+        return;
+    }
+    registered = good(aclrtHostRegisterV2(host, PAGE, ACL_HOST_REG_MAPPED));
+    if (registered) {
+        acl_ok(aclrtHostUnregister(host));
+        registered = false;
+    }
+    char key[65];
+    void *device = NULL;
+    if (good(aclrtMalloc(&device, PAGE, ACL_MEM_MALLOC_HUGE_FIRST))) {
+        if (good(aclrtIpcMemGetExportKey(device, PAGE, key, sizeof key, 0))) {
+            acl_ok(aclrtIpcMemClose(key));
+        }
+        while (!good(aclrtFree(device))) {
+        }
+    }
+}
+
+static void host_clean(void)
+{
+    if (host != NULL) {
+        acl_ok(aclrtFreeHost(host));
+    }
+    host = NULL;
+}
+
+static const trial trials[] = {{virtual_go, virtual_clean}, {pool_go, pool_clean}, {host_go, host_clean}};
+
+/* --- the device fails --- */
+
+/* How many of its calls fail anyway. */
+static uint64_t errors_alone(const trial *t)
+{
+    errors = 0;
+    t->go();
+    t->clean();
+    return errors;
+}
+
+static void fail_device(const trial *t, weir_status status)
+{
+    const size_t before = left();
+    const uint64_t anyway = errors_alone(t);
+    uint64_t failed = 0, calls = 0, nth = 0;
+    do {
+        nth++;
+        weir_sim_stats start = WEIR_SIM_STATS_INIT, stop = WEIR_SIM_STATS_INIT;
+        weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
+        fault.call = WEIR_CALL_ANY;
+        fault.nth = nth;
+        fault.status = status;
+        assert_int_equal(weir_sim_fault_arm(acl__rt.sim, &fault), WEIR_OK);
+        assert_int_equal(weir_sim_get_stats(acl__rt.sim, &start), WEIR_OK);
+        errors = 0;
+        t->go();
+        failed += errors > anyway;
+        assert_int_equal(weir_sim_get_stats(acl__rt.sim, &stop), WEIR_OK);
+        weir_sim_fault_clear(acl__rt.sim);
+        t->clean();
+        assert_int_equal(left(), before);
+        assert_int_equal(errors_alone(t), anyway);
+        calls = 0;
+        for (int i = 0; i < WEIR_CALL_COUNT; i++) {
+            calls += stop.calls[i] - start.calls[i];
+        }
+    } while (calls >= nth);
+    print_message("%d device calls, each failed once: %d times the caller heard of it\n", (int)calls, (int)failed);
+    assert_true(failed > 0);
+}
+
+static void the_device_fails_once(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) {
+        fail_device(&trials[i], WEIR_OK); /* each call's own status */
+        fail_device(&trials[i], WEIR_ERR_DEVICE);
+    }
+}
+
+/* Every second, third, ... call of one kind fails: what undoes may fail, too. */
+static void the_device_fails_again_and_again(void **unused)
+{
+    (void)unused;
+    static const weir_device_call calls[] = {WEIR_CALL_VM_CREATE, WEIR_CALL_VM_DESTROY,  WEIR_CALL_VM_MAP,
+                                             WEIR_CALL_VM_UNMAP,  WEIR_CALL_VM_RELEASE,  WEIR_CALL_EVENT_QUERY,
+                                             WEIR_CALL_EVENT_SYNC, WEIR_CALL_EVENT_RECORD};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
+            const size_t before = left();
+            for (uint64_t nth = 1; nth < 8; nth++) {
+                weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
+                fault.call = calls[c];
+                fault.nth = nth;
+                fault.status = WEIR_ERR_DEVICE;
+                fault.repeat = true;
+                assert_int_equal(weir_sim_fault_arm(acl__rt.sim, &fault), WEIR_OK);
+                trials[i].go();
+                weir_sim_fault_clear(acl__rt.sim);
+                trials[i].clean();
+                assert_int_equal(left(), before);
+            }
+        }
+    }
+}
+
+/* --- host memory runs out --- */
+
+static void host_memory_runs_out(void **unused)
+{
+    (void)unused;
+    if (CANNOT_REPLACE_MALLOC) {
+        print_message("malloc cannot be replaced here: not tried\n");
+        return;
+    }
+    for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) {
+        const size_t before = left();
+        uint64_t nth = 0;
+        for (host_struck = true; host_struck;) {
+            nth++;
+            host_struck = false;
+            requests = 0;
+            fail_at = nth;
+            counting = true;
+            trials[i].go();
+            counting = false;
+            trials[i].clean();
+            assert_int_equal(left(), before);
+        }
+        print_message("%d requests for host memory, each failed once\n", (int)nth - 1);
+        assert_true(nth > 1);
+    }
+}
+
+static int set_up(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtCreateStream(&streams[0]));
+    acl_ok(aclrtCreateStream(&streams[1]));
+    acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+    return 0;
+}
+
+static int tear_down(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtDestroyEvent(event));
+    acl_ok(aclrtDestroyStream(streams[0]));
+    acl_ok(aclrtDestroyStream(streams[1]));
+    return 0;
+}
+
+int main(void)
+{
+    acl_environment("CAPACITY", "64MiB");
+    acl_environment("REPORT", "none");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(host_memory_runs_out), /* before anything has been kept for later */
+        cmocka_unit_test(the_device_fails_once),
+        cmocka_unit_test(the_device_fails_again_and_again),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,172 @@
+/* memory_strict_test.c: strict mode: what the vendor tolerates, or documents and does not check, is an error. And a host
+ * with pages of 64 KiB and a ceiling on what may be pinned by one call. */
+#include "acl_check.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define MIB ((size_t)1 << 20)
+
+static int set_up(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtSetDevice(0));
+    return 0;
+}
+
+static void sizes_are_multiples_of_the_granularity(void **unused)
+{
+    (void)unused;
+    const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
+    aclrtDrvMemHandle handle = NULL;
+    void *p = NULL;
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtReserveMemAddress(&p, 3 * MIB, 0, NULL, 0));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMallocPhysical(&handle, 3 * MIB, &prop, 0));
+    acl_ok(aclrtReserveMemAddress(&p, 4 * MIB, 0, NULL, 0));
+    acl_ok(aclrtMallocPhysical(&handle, 4 * MIB, &prop, 0));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMapMem(p, 4 * MIB - 1, 0, handle, 0));
+    acl_ok(aclrtMapMem(p, 4 * MIB, 0, handle, 0));
+    acl_ok(aclrtUnmapMem(p));
+    acl_ok(aclrtFreePhysical(handle));
+    acl_ok(aclrtReleaseMemAddress(p));
+}
+
+static void a_page_is_64_kib(void **unused)
+{
+    (void)unused;
+    void *p = NULL, *device = NULL;
+    acl_ok(aclrtMallocHost(&p, MIB)); /* its own memory is always aligned */
+    assert_int_equal((uintptr_t)p % 65536, 0);
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID,
+               aclrtHostRegister((char *)p + 4096, 65536, ACL_HOST_REGISTER_MAPPED, &device));
+    acl_ok(aclrtHostRegister((char *)p + 65536, 65536, ACL_HOST_REGISTER_MAPPED, &device));
+    acl_ok(aclrtHostUnregister((char *)p + 65536));
+    acl_ok(aclrtFreeHost(p));
+}
+
+static void one_call_pins_so_much_and_no_more(void **unused)
+{
+    (void)unused;
+    void *p = NULL, *q = NULL;
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocHost(&p, 8 * MIB + 1));
+    acl_ok(aclrtMallocHost(&p, 8 * MIB));
+    acl_ok(aclrtMallocHost(&q, 8 * MIB)); /* the ceiling is one call's */
+    acl_ok(aclrtFreeHost(p));
+    acl_ok(aclrtFreeHost(q));
+    char *large = mmap(NULL, 32 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(large != MAP_FAILED);
+    char *start = large + (65536 - (uintptr_t)large % 65536) % 65536;
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtHostRegisterV2(start, 24 * MIB, ACL_HOST_REG_MAPPED));
+    for (size_t i = 0; i < 3; i++) { /* in pieces it can be done */
+        acl_ok(aclrtHostRegisterV2(start + i * 8 * MIB, 8 * MIB, ACL_HOST_REG_MAPPED));
+    }
+    for (size_t i = 0; i < 3; i++) {
+        acl_ok(aclrtHostUnregister(start + i * 8 * MIB));
+    }
+    assert_int_equal(munmap(large, 32 * MIB), 0);
+}
+
+/* 20 MiB in all: see main. */
+static void the_host_has_so_much_and_no_more(void **unused)
+{
+    (void)unused;
+    const aclrtPhysicalMemProp prop = {.memAttr = ACL_DDR_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_HOST}};
+    aclrtDrvMemHandle handle = NULL, more = NULL;
+    void *p = NULL, *q = NULL;
+    acl_ok(aclrtMallocHost(&p, 8 * MIB));
+    acl_ok(aclrtMallocHost(&q, 8 * MIB));
+    acl_ok(aclrtMallocPhysical(&handle, 4 * MIB, &prop, 0));
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocPhysical(&more, 2 * MIB, &prop, 0));
+    acl_ok(aclrtFreeHost(q));
+    acl_ok(aclrtMallocPhysical(&more, 8 * MIB, &prop, 0));
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocHost(&q, 1));
+    acl_ok(aclrtFreePhysical(more));
+    acl_ok(aclrtFreePhysical(handle));
+    acl_ok(aclrtFreeHost(p));
+}
+
+static void set_aside_options_are_refused(void **unused)
+{
+    (void)unused;
+    void *p = NULL, *device = NULL;
+    acl_ok(aclrtMallocHost(&p, MIB));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtHostRegisterV2(p, MIB, ACL_HOST_REG_READONLY));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtHostRegister(p, MIB, ACL_HOST_REGISTER_IOMEMORY, &device));
+    acl_ok(aclrtFreeHost(p));
+    int local = 0;
+    aclrtPtrAttributes attributes;
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtPointerGetAttributes(&local, &attributes));
+}
+
+static void pools_are_strict_too(void **unused)
+{
+    (void)unused;
+    aclrtMemPoolProps props;
+    memset(&props, 0, sizeof props);
+    props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    props.maxSize = 8 * MIB;
+    aclrtMemPool pool = NULL;
+    aclrtStream stream = NULL;
+    void *p = NULL;
+    uint64_t much = 9 * MIB;
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtMemPoolCreate(&pool, &props));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &much));
+    acl_ok(aclrtMemPoolMallocAsync(&p, 1, pool, stream));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolDestroy(pool));
+    acl_ok(aclrtMemPoolFreeAsync(p, stream));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolFreeAsync(&much, stream));
+    acl_ok(aclrtSynchronizeStream(stream));
+    acl_ok(aclrtMemPoolDestroy(pool));
+    acl_ok(aclrtDestroyStream(stream));
+}
+
+/* POOL_REUSE=0: what was freed stays unused until it is trimmed. */
+static void without_reuse_memory_waits_to_be_trimmed(void **unused)
+{
+    (void)unused;
+    aclrtMemPoolProps props;
+    memset(&props, 0, sizeof props);
+    props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    props.maxSize = 8 * MIB;
+    aclrtMemPool pool = NULL;
+    aclrtStream stream = NULL;
+    void *p[4], *q = NULL;
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtMemPoolCreate(&pool, &props));
+    for (int i = 0; i < 4; i++) {
+        acl_ok(aclrtMemPoolMallocAsync(&p[i], 2 * MIB, pool, stream));
+        acl_ok(aclrtMemPoolFreeAsync(p[i], stream));
+        assert_true(i == 0 || p[i] != p[i - 1]);
+    }
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&q, 1, pool, stream));
+    acl_ok(aclrtMemPoolTrimTo(pool, 4 * MIB));
+    acl_ok(aclrtMemPoolMallocAsync(&q, 1, pool, stream));
+    acl_ok(aclrtMemPoolFreeAsync(q, stream));
+    acl_ok(aclrtSynchronizeStream(stream));
+    acl_ok(aclrtMemPoolMallocAsync(&q, 8 * MIB, pool, stream));
+    acl_ok(aclrtMemPoolFreeAsync(q, stream));
+    acl_ok(aclrtSynchronizeStream(stream));
+    acl_ok(aclrtMemPoolDestroy(pool));
+    acl_ok(aclrtDestroyStream(stream));
+}
+
+int main(void)
+{
+    acl_environment("STRICT", "1");
+    acl_environment("PIN_PAGE", "64KiB");
+    acl_environment("PIN_LIMIT", "8MiB");
+    acl_environment("HOST_CAPACITY", "20MiB");
+    acl_environment("POOL_REUSE", "0");
+    acl_environment("EXIT_CODE", "3");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_multiples_of_the_granularity),
+        cmocka_unit_test(a_page_is_64_kib),
+        cmocka_unit_test(one_call_pins_so_much_and_no_more),
+        cmocka_unit_test(the_host_has_so_much_and_no_more),
+        cmocka_unit_test(set_aside_options_are_refused),
+        cmocka_unit_test(pools_are_strict_too),
+        cmocka_unit_test(without_reuse_memory_waits_to_be_trimmed),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

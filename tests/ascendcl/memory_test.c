@@ -1,0 +1,240 @@
+/* memory_test.c: device memory and copies: sizes, pages, padding, what is left, what is refused. */
+#include "acl_check.h"
+
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+static size_t left(aclrtMemAttr attr)
+{
+    size_t free_bytes = 0, total = 0;
+    acl_ok(aclrtGetMemInfo(attr, &free_bytes, &total));
+    assert_true(free_bytes <= total);
+    return free_bytes;
+}
+
+static size_t total_of(aclrtMemAttr attr)
+{
+    size_t free_bytes = 0, total = 0;
+    acl_ok(aclrtGetMemInfo(attr, &free_bytes, &total));
+    return total;
+}
+
+static int set_up(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtSetDevice(0));
+    return 0;
+}
+
+static int tear_down(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtResetDevice(0));
+    return 0;
+}
+
+static void nothing_is_no_size(void **unused)
+{
+    (void)unused;
+    void *memory = (void *)1;
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMalloc(&memory, 0, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMalloc(NULL, 1, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMalloc(&memory, SIZE_MAX, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMalloc(&memory, SIZE_MAX - 32, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&memory, SIZE_MAX / 2, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtMallocCached(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_ptr_equal(memory, (void *)1);
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtFree(NULL));
+}
+
+static void only_what_was_given_can_be_freed(void **unused)
+{
+    (void)unused;
+    char *memory = NULL;
+    int local = 0;
+    acl_ok(aclrtMalloc((void **)&memory, 100, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_int_equal((uintptr_t)memory % 512, 0);
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtFree(memory + 1));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtFree(&local));
+    acl_ok(aclrtFreeWithDevSync(memory));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtFree(memory));
+}
+
+/* aclrtMalloc adds 32 bytes, which show where a page would just have been full. */
+static void padding_costs_a_page(void **unused)
+{
+    (void)unused;
+    void *padded, *exact;
+    const size_t before = left(ACL_HBM_MEM);
+    acl_ok(aclrtMalloc(&padded, 2 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_int_equal(before - left(ACL_HBM_MEM), 4 * MIB);
+    acl_ok(aclrtMallocAlign32(&exact, 2 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_int_equal(before - left(ACL_HBM_MEM), 6 * MIB);
+    acl_ok(aclrtFree(padded));
+    acl_ok(aclrtFree(exact));
+    acl_ok(aclrtMalloc(&padded, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
+    assert_int_equal(before - left(ACL_HBM_MEM), 8192);
+    acl_ok(aclrtFree(padded));
+    assert_int_equal(before, left(ACL_HBM_MEM));
+}
+
+static void pages_are_huge_or_normal_by_policy_and_size(void **unused)
+{
+    (void)unused;
+    static const struct {
+        aclrtMemMallocPolicy policy;
+        size_t size;
+        bool huge;
+    } rows[] = {
+        {ACL_MEM_MALLOC_HUGE_FIRST, MIB - 64, false},
+        {ACL_MEM_MALLOC_HUGE_FIRST, MIB, true}, /* with its padding above the threshold */
+        {ACL_MEM_MALLOC_HUGE_ONLY, 1, true},
+        {ACL_MEM_MALLOC_HUGE_ONLY_P2P, 3 * MIB, true},
+        {ACL_MEM_MALLOC_NORMAL_ONLY, 5 * MIB, false},
+        {ACL_MEM_MALLOC_NORMAL_ONLY_P2P, 1, false},
+        {(aclrtMemMallocPolicy)0x1000, 2 * MIB, true}, /* which memory, and no policy */
+        {(aclrtMemMallocPolicy)0x1000, 36 << 10, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        void *memory = NULL;
+        const size_t huge_before = total_of(ACL_HBM_MEM_NORMAL), normal_before = total_of(ACL_HBM_MEM_HUGE);
+        acl_ok(aclrtMalloc(&memory, rows[i].size, rows[i].policy));
+        assert_int_equal(total_of(ACL_HBM_MEM_NORMAL) < huge_before, rows[i].huge);
+        assert_int_equal(total_of(ACL_HBM_MEM_HUGE) < normal_before, !rows[i].huge);
+        acl_ok(aclrtFree(memory));
+    }
+    acl_expect(ACL_ERROR_RT_INVALID_MEMORY_TYPE, aclrtGetMemInfo((aclrtMemAttr)99, &(size_t){0}, &(size_t){0}));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtGetMemInfo(ACL_HBM_MEM, NULL, &(size_t){0}));
+}
+
+static void a_device_runs_out_and_recovers(void **unused)
+{
+    (void)unused;
+    void *pieces[64];
+    int made = 0;
+    while (made < 64 && aclrtMalloc(&pieces[made], 16 * MIB - 32, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS) {
+        made++;
+    }
+    assert_int_equal(made, 16); /* of 256 MiB */
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&pieces[made], 1, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_int_equal(left(ACL_HBM_MEM), 0);
+    acl_ok(aclrtSetDevice(1)); /* has its own */
+    acl_ok(aclrtMalloc(&pieces[made], 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtFree(pieces[made]));
+    acl_ok(aclrtResetDevice(1));
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtResetDevice(0)); /* counted: this thread's context is device 0's again */
+    acl_ok(aclrtFree(pieces[--made]));
+    acl_ok(aclrtMalloc(&pieces[made], 15 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    made++;
+    while (made > 0) {
+        acl_ok(aclrtFree(pieces[--made]));
+    }
+}
+
+static void attributes_name_the_current_device(void **unused)
+{
+    (void)unused;
+    void *memory = NULL;
+    aclrtMallocAttribute attribute = {.attr = ACL_RT_MEM_ATTR_DEVICE_ID, .value = {.deviceId = 1}};
+    aclrtMallocConfig config = {.attrs = &attribute, .numAttrs = 1};
+    const size_t before = left(ACL_HBM_MEM);
+    acl_ok(aclrtMallocWithCfg(&memory, 4 * MIB, ACL_MEM_MALLOC_HUGE_FIRST, NULL));
+    assert_int_equal(before - left(ACL_HBM_MEM), 4 * MIB); /* not padded */
+    acl_ok(aclrtFree(memory));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMallocWithCfg(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST, &config));
+    acl_ok(aclrtSetDevice(1));
+    acl_ok(aclrtMallocWithCfg(&memory, 4 * MIB, ACL_MEM_MALLOC_HUGE_FIRST, &config));
+    acl_ok(aclrtFree(memory));
+    acl_ok(aclrtResetDevice(1));
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtResetDevice(0));
+}
+
+static void copies_go_every_way(void **unused)
+{
+    (void)unused;
+    char from[256], to[256];
+    char *a, *b;
+    for (size_t i = 0; i < sizeof from; i++) {
+        from[i] = (char)i;
+    }
+    acl_ok(aclrtMalloc((void **)&a, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtMalloc((void **)&b, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtMemcpy(a + 100, 256, from, 256, ACL_MEMCPY_HOST_TO_DEVICE)); /* into the middle */
+    acl_ok(aclrtMemcpy(b + 7, 256, a + 100, 256, ACL_MEMCPY_HOST_TO_HOST));   /* the kind is not looked at */
+    acl_ok(aclrtMemcpy(to, 256, b + 7, 256, ACL_MEMCPY_DEFAULT));
+    assert_memory_equal(from, to, sizeof to);
+    acl_ok(aclrtMemset(b, 4096, 0x1ff, 10));
+    acl_ok(aclrtMemcpy(to, 256, b, 10, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_int_equal((unsigned char)to[9], 0xff);
+    acl_ok(aclrtMemcpy(to, 10, from, 10, ACL_MEMCPY_HOST_TO_HOST));
+    assert_memory_equal(from, to, 10);
+
+    acl_ok(aclrtMemcpy(NULL, 0, NULL, 0, ACL_MEMCPY_HOST_TO_DEVICE));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy(NULL, 1, from, 1, ACL_MEMCPY_HOST_TO_DEVICE));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy(a, 1, NULL, 1, ACL_MEMCPY_HOST_TO_DEVICE));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy(a, 1, from, 2, ACL_MEMCPY_HOST_TO_DEVICE));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy(a, 1, from, 1, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy(a, 1 << 20, from, 1 << 20, ACL_MEMCPY_HOST_TO_DEVICE));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtMemcpyAsync(to, 1, from, 1, ACL_MEMCPY_HOST_TO_HOST, NULL));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemset(to, 10, 0, 10)); /* plain host memory */
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemset(a, 10, 0, 11));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemset(NULL, 10, 0, 1));
+    acl_ok(aclrtFree(a));
+    acl_ok(aclrtFree(b));
+}
+
+static void pageable_memory_makes_a_copy_wait(void **unused)
+{
+    (void)unused;
+    char host[64];
+    char *memory = NULL;
+    aclrtStream stream;
+    aclrtStreamStatus status;
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtMalloc((void **)&memory, 4 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtMemsetAsync(memory, 4 * MIB, 3, 4 * MIB, stream));
+    acl_ok(aclrtMemcpyAsync(host, sizeof host, memory, sizeof host, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    assert_int_equal(host[63], 3); /* it is there when the call returns */
+    acl_ok(aclrtStreamQuery(stream, &status));
+    assert_int_equal(status, ACL_STREAM_STATUS_COMPLETE);
+    acl_ok(aclrtFree(memory));
+    acl_ok(aclrtDestroyStream(stream));
+}
+
+static void fresh_memory_is_poisoned(void **unused)
+{
+    (void)unused;
+    unsigned char *memory = NULL;
+    acl_ok(aclrtMalloc((void **)&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_int_equal(memory[17], 0xdd);
+    acl_ok(aclrtFree(memory));
+}
+
+static void four_gigabytes_are_a_size_like_another(void **unused)
+{
+    (void)unused;
+    void *memory = NULL;
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&memory, (size_t)4 << 30, ACL_MEM_MALLOC_HUGE_FIRST));
+}
+
+int main(void)
+{
+    acl_environment("CAPACITY", "256MiB");
+    acl_environment("EXIT_CODE", "3");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_no_size),
+        cmocka_unit_test(only_what_was_given_can_be_freed),
+        cmocka_unit_test(padding_costs_a_page),
+        cmocka_unit_test(pages_are_huge_or_normal_by_policy_and_size),
+        cmocka_unit_test(a_device_runs_out_and_recovers),
+        cmocka_unit_test(attributes_name_the_current_device),
+        cmocka_unit_test(copies_go_every_way),
+        cmocka_unit_test(pageable_memory_makes_a_copy_wait),
+        cmocka_unit_test(fresh_memory_is_poisoned),
+        cmocka_unit_test(four_gigabytes_are_a_size_like_another),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,204 @@
+/* recorder.h: an allocator that checks how it is called. Include acl_check.h and scenario.h first.
+ *
+ * A block is a struct of its own, never the address. Memory comes from aclrtMalloc and goes back when the recorder is
+ * destroyed; freed blocks are handed out again by their exact size, the latest first. That is right for one stream,
+ * whose order makes it so, and wrong for two that share a recorder.
+ */
+#ifndef WEIR_ACL_RECORDER_H
+#define WEIR_ACL_RECORDER_H
+
+#include <acl/acl_rt_allocator.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+enum { RECORDER_BLOCKS = 4096 };
+
+typedef struct recorded {
+    struct recorder *recorder;
+    void *memory;
+    size_t size;
+    bool live;
+    bool addressed; /* since it was handed out */
+} recorded;
+
+typedef struct recorder {
+    pthread_mutex_t lock;
+    recorded blocks[RECORDER_BLOCKS];
+    size_t block_count;
+    size_t free_stack[RECORDER_BLOCKS]; /* blocks, the latest freed on top */
+    size_t free_count;
+    recorded *expected; /* handed out, its address not yet asked for */
+    uint64_t allocs, advises, frees, addresses, refusals;
+    uint64_t live_bytes, peak_bytes, reserved_bytes;
+    size_t sizes[RECORDER_BLOCKS]; /* of the requests, in order */
+    size_t size_count;
+    void *hint;
+    uint64_t refuse_at;           /* this request is refused: 1 is the first; 0: none */
+    uint64_t refuse_from;         /* and these, and all that follow */
+    uint64_t refused_after_syncs; /* requests that come right behind a refusal */
+    bool last_refused;
+    bool gives_back; /* a freed block goes to the runtime at once, as no allocator may do */
+    bool no_address;
+    bool waits;  /* each request takes real time, so that another thread comes in between */
+    bool shared; /* several threads call: the order of alloc and address is not checked */
+    int inside, most_inside;
+    aclrtAllocatorDesc desc;
+} recorder;
+
+static inline recorded *recorder_find(recorder *r, size_t size)
+{
+    for (size_t i = r->free_count; i-- > 0;) {
+        recorded *block = &r->blocks[r->free_stack[i]];
+        if (block->size == size) {
+            memmove(&r->free_stack[i], &r->free_stack[i + 1],
+                    (r->free_count - i - 1) * sizeof r->free_stack[0]);
+            r->free_count--;
+            return block;
+        }
+    }
+    return NULL;
+}
+
+static inline recorded *recorder_new(recorder *r, size_t size)
+{
+    CHECK(r->block_count < RECORDER_BLOCKS);
+    recorded *block = &r->blocks[r->block_count++];
+    *block = (recorded){.recorder = r, .size = size};
+    OK(aclrtMalloc(&block->memory, size, ACL_MEM_MALLOC_HUGE_FIRST));
+    r->reserved_bytes += size;
+    return block;
+}
+
+static inline void recorder_enter(recorder *r)
+{
+    const int inside = __atomic_add_fetch(&r->inside, 1, __ATOMIC_SEQ_CST);
+    if (r->waits) {
+        (void)usleep(200);
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    r->most_inside = inside > r->most_inside ? inside : r->most_inside;
+}
+
+static inline void recorder_leave(recorder *r)
+{
+    (void)pthread_mutex_unlock(&r->lock);
+    (void)__atomic_sub_fetch(&r->inside, 1, __ATOMIC_SEQ_CST);
+}
+
+static inline void *recorder_take(recorder *r, size_t size)
+{
+    const uint64_t request = r->allocs + r->advises;
+    CHECK(r->expected == NULL || r->shared); /* the address of the one before was asked for */
+    CHECK(size > 0);
+    const bool refused =
+        request == r->refuse_at || (r->refuse_from > 0 && request >= r->refuse_from);
+    r->refused_after_syncs += r->last_refused;
+    r->last_refused = refused;
+    if (refused) {
+        r->refusals++;
+        return NULL;
+    }
+    if (r->size_count < RECORDER_BLOCKS) {
+        r->sizes[r->size_count++] = size;
+    }
+    recorded *block = recorder_find(r, size);
+    block = block != NULL ? block : recorder_new(r, size);
+    CHECK(!block->live);
+    block->live = true;
+    block->addressed = false;
+    r->expected = block;
+    r->live_bytes += size;
+    r->peak_bytes = r->live_bytes > r->peak_bytes ? r->live_bytes : r->peak_bytes;
+    return block;
+}
+
+static inline void *recorder_alloc(aclrtAllocator allocator, size_t size)
+{
+    recorder *r = allocator;
+    recorder_enter(r);
+    r->allocs++;
+    void *block = recorder_take(r, size);
+    recorder_leave(r);
+    return block;
+}
+
+static inline void *recorder_advise(aclrtAllocator allocator, size_t size, aclrtAllocatorAddr hint)
+{
+    recorder *r = allocator;
+    recorder_enter(r);
+    CHECK(hint != NULL);
+    r->hint = hint;
+    r->advises++;
+    void *block = recorder_take(r, size);
+    recorder_leave(r);
+    return block;
+}
+
+static inline void *recorder_address(aclrtAllocatorBlock handle)
+{
+    recorded *block = handle;
+    recorder *r = block->recorder;
+    recorder_enter(r);
+    CHECK(r->shared || r->expected == block);
+    CHECK(block->live && !block->addressed);
+    block->addressed = true;
+    r->expected = NULL;
+    r->addresses++;
+    recorder_leave(r);
+    return r->no_address ? NULL : block->memory;
+}
+
+static inline void recorder_free(aclrtAllocator allocator, aclrtAllocatorBlock handle)
+{
+    recorder *r = allocator;
+    recorded *block = handle;
+    recorder_enter(r);
+    CHECK(block->recorder == r && block->live && block->addressed);
+    CHECK(r->shared || r->expected == NULL);
+    block->live = false;
+    r->frees++;
+    r->live_bytes -= block->size;
+    if (r->gives_back) {
+        OK(aclrtFree(block->memory));
+        block->memory = NULL;
+    } else {
+        r->free_stack[r->free_count++] = (size_t)(block - r->blocks);
+    }
+    recorder_leave(r);
+}
+
+static inline recorder *recorder_create(bool with_advise)
+{
+    recorder *r = calloc(1, sizeof *r);
+    CHECK(r != NULL);
+    CHECK(pthread_mutex_init(&r->lock, NULL) == 0);
+    r->desc = aclrtAllocatorCreateDesc();
+    CHECK(r->desc != NULL);
+    OK(aclrtAllocatorSetObjToDesc(r->desc, r));
+    OK(aclrtAllocatorSetAllocFuncToDesc(r->desc, recorder_alloc));
+    OK(aclrtAllocatorSetFreeFuncToDesc(r->desc, recorder_free));
+    OK(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(r->desc, recorder_address));
+    if (with_advise) {
+        OK(aclrtAllocatorSetAllocAdviseFuncToDesc(r->desc, recorder_advise));
+    }
+    return r;
+}
+
+/* Everything that was handed out must be back, and every stream synchronised. */
+static inline void recorder_destroy(recorder *r)
+{
+    CHECK(r->live_bytes == 0);
+    CHECK(r->allocs + r->advises - r->refusals == r->frees && r->addresses == r->frees);
+    for (size_t i = 0; i < r->block_count; i++) {
+        if (r->blocks[i].memory != NULL) {
+            OK(aclrtFree(r->blocks[i].memory));
+        }
+    }
+    OK(aclrtAllocatorDestroyDesc(r->desc));
+    (void)pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+#endif

@@ -1,0 +1,773 @@
+/* soma_test.c: aclrtMemPool: the four kinds of reuse, what is reserved and released, what is refused. The auditor watches
+ * every access: the process fails when memory went to a stream too early. */
+#include "acl_check.h"
+
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+#define PAGE (2 * MIB)
+
+static aclrtStream a, b, c;
+static char *scratch; /* something for streams to be busy with */
+
+static aclrtMemPool pool_of(size_t most)
+{
+    aclrtMemPoolProps props;
+    memset(&props, 0, sizeof props);
+    props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    props.maxSize = most;
+    aclrtMemPool pool = NULL;
+    acl_ok(aclrtMemPoolCreate(&pool, &props));
+    assert_non_null(pool);
+    return pool;
+}
+
+static uint64_t number(aclrtMemPool pool, aclrtMemPoolAttr attr)
+{
+    uint64_t value = UINT64_MAX;
+    acl_ok(aclrtMemPoolGetAttr(pool, attr, &value));
+    return value;
+}
+
+static uint64_t reserved(aclrtMemPool pool)
+{
+    return number(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT);
+}
+
+static uint64_t used(aclrtMemPool pool)
+{
+    return number(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT);
+}
+
+static void set_switch(aclrtMemPool pool, aclrtMemPoolAttr attr, uint32_t on)
+{
+    acl_ok(aclrtMemPoolSetAttr(pool, attr, &on));
+}
+
+static void keep(aclrtMemPool pool, uint64_t bytes)
+{
+    acl_ok(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &bytes));
+}
+
+static char *take(aclrtMemPool pool, size_t size, aclrtStream stream)
+{
+    void *pointer = NULL;
+    acl_ok(aclrtMemPoolMallocAsync(&pointer, size, pool, stream));
+    assert_int_equal((uintptr_t)pointer % 512, 0);
+    acl_ok(aclrtMemsetAsync(pointer, size, 1, size, stream));
+    return pointer;
+}
+
+static void give(void *pointer, aclrtStream stream)
+{
+    acl_ok(aclrtMemsetAsync(pointer, 1, 2, 1, stream));
+    acl_ok(aclrtMemPoolFreeAsync(pointer, stream));
+}
+
+/* The stream is busy for 16 ms of the device's time: main sets the price of a set. */
+static void keep_busy(aclrtStream stream)
+{
+    acl_ok(aclrtMemsetAsync(scratch + (stream == a ? 0 : stream == b ? 16 * MIB : 32 * MIB), 16 * MIB, 0, 16 * MIB,
+                            stream));
+}
+
+static bool is_busy(aclrtStream stream)
+{
+    aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
+    acl_ok(aclrtStreamQuery(stream, &status));
+    return status == ACL_STREAM_STATUS_NOT_READY;
+}
+
+static void finish(void)
+{
+    acl_ok(aclrtSynchronizeDevice());
+}
+
+static size_t left(void)
+{
+    size_t free_bytes = 0, total = 0;
+    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
+    return free_bytes;
+}
+
+static int set_up(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtCreateStream(&a));
+    acl_ok(aclrtCreateStream(&b));
+    acl_ok(aclrtCreateStream(&c));
+    acl_ok(aclrtMalloc((void **)&scratch, 48 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    return 0;
+}
+
+static int tear_down(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtDestroyStream(a));
+    acl_ok(aclrtDestroyStream(b));
+    acl_ok(aclrtDestroyStream(c));
+    acl_ok(aclrtFree(scratch));
+    acl_ok(aclrtResetDevice(0));
+    return 0;
+}
+
+static void creating_checks_its_properties(void **unused)
+{
+    (void)unused;
+    aclrtMemPoolProps props, good;
+    aclrtMemPool pool = NULL;
+    memset(&good, 0, sizeof good);
+    good.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolCreate(NULL, &good));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolCreate(&pool, NULL));
+    props = good;
+    props.allocType = (aclrtMemAllocationType)1;
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolCreate(&pool, &props));
+    props = good;
+    props.location.type = ACL_MEM_LOCATION_TYPE_HOST;
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolCreate(&pool, &props));
+    props = good;
+    props.reserved[31] = 1;
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolCreate(&pool, &props));
+    props = good;
+    props.location.id = 2;
+    acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtMemPoolCreate(&pool, &props));
+    props = good;
+    props.maxSize = 256 * MIB + 1;
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolCreate(&pool, &props));
+    props.maxSize = SIZE_MAX;
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolCreate(&pool, &props));
+    assert_null(pool);
+    props.maxSize = 0;
+    acl_ok(aclrtMemPoolCreate(&pool, &props));
+    assert_int_equal(reserved(pool), 0);
+    acl_ok(aclrtMemPoolDestroy(pool));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolDestroy(pool));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolDestroy(NULL));
+}
+
+static void attributes_have_widths_and_rules(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    for (int attr = 1; attr <= 3; attr++) {
+        uint32_t two[2] = {9, 9};
+        acl_ok(aclrtMemPoolGetAttr(pool, (aclrtMemPoolAttr)attr, two));
+        assert_int_equal(two[0], 0);
+        assert_int_equal(two[1], 9);
+        two[0] = 5;
+        acl_ok(aclrtMemPoolSetAttr(pool, (aclrtMemPoolAttr)attr, two));
+        acl_ok(aclrtMemPoolGetAttr(pool, (aclrtMemPoolAttr)attr, two));
+        assert_int_equal(two[0], 1);
+        two[0] = 0;
+        acl_ok(aclrtMemPoolSetAttr(pool, (aclrtMemPoolAttr)attr, two));
+        acl_ok(aclrtMemPoolGetAttr(pool, (aclrtMemPoolAttr)attr, two));
+        assert_int_equal(two[0], 0);
+    }
+    for (int attr = 4; attr <= 8; attr++) {
+        assert_int_equal(number(pool, (aclrtMemPoolAttr)attr), 0);
+    }
+    const uint64_t threshold = (UINT64_C(5) << 32) + 1;
+    keep(pool, threshold);
+    assert_int_equal(number(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD), threshold);
+    uint64_t value = 0;
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID,
+               aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT, &value));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT, &value));
+    acl_ok(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, &value));
+    acl_ok(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH, &value));
+    value = 1;
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR,
+               aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, &value));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH, &value));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolSetAttr(pool, (aclrtMemPoolAttr)9, &value));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolGetAttr(pool, (aclrtMemPoolAttr)0, &value));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolSetAttr(NULL, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &value));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolGetAttr(NULL, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &value));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, NULL));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolGetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, NULL));
+    acl_ok(aclrtMemPoolDestroy(pool));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolGetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &value));
+}
+
+static void requests_are_checked(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(8 * MIB);
+    void *p = (void *)1;
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolMallocAsync(NULL, 1, pool, a));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolMallocAsync(&p, 1, NULL, a));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolMallocAsync(&p, 1, pool, NULL));
+    acl_ok(aclrtMemPoolMallocAsync(&p, 0, pool, a));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&p, 1, &p, a));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&p, 8 * MIB + 1, pool, a));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolMallocAsync(&p, SIZE_MAX, pool, a));
+    assert_ptr_equal(p, (void *)1);
+    assert_int_equal(reserved(pool), 0);
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolFreeAsync(NULL, a));
+    char *q = take(pool, 100, a);
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolFreeAsync(q + 512, a));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolFreeAsync(q + PAGE, a));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtFree(q + 512));
+    give(q, a);
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolFreeAsync(q, a));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtFree(q));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolTrimTo(NULL, 0));
+    finish();
+    acl_ok(aclrtMemPoolDestroy(pool));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&p, 1, pool, a));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolTrimTo(pool, 0));
+}
+
+static void exhaustion_says_so(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(8 * MIB - 1);
+    char *p = take(pool, 5 * MIB, a);
+    void *q = NULL;
+    assert_int_equal(used(pool), 6 * MIB);
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&q, 3 * MIB, pool, a));
+    assert_int_equal(reserved(pool), 6 * MIB);
+    char *r = take(pool, 2 * MIB, a);
+    give(p, a);
+    give(r, a);
+    char *all = take(pool, 8 * MIB, a);
+    give(all, a);
+    finish();
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+/* Of the device's memory, what others hold is not the pool's. */
+static void the_device_may_have_less_than_the_pool(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(0);
+    const size_t before = left();
+    void *p = NULL, *q = NULL;
+    acl_ok(aclrtMalloc(&q, before - 6 * MIB, ACL_MEM_MALLOC_HUGE_ONLY));
+    const size_t rest = left();
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&p, rest + 1, pool, a));
+    assert_int_equal(reserved(pool), 0);
+    assert_int_equal(left(), rest);
+    char *all = take(pool, rest, a);
+    assert_int_equal(left(), 0);
+    give(all, a);
+    acl_ok(aclrtSynchronizeStream(a));
+    assert_int_equal(left(), rest);
+    acl_ok(aclrtFree(q));
+    acl_ok(aclrtMemPoolDestroy(pool));
+    assert_int_equal(left(), before);
+}
+
+static void one_stream_reuses_at_once(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    keep_busy(a);
+    char *p = take(pool, 4 * MIB, a);
+    give(p, a);
+    for (int i = 0; i < 10; i++) {
+        char *q = take(pool, 3 * MIB + 1, a);
+        assert_ptr_equal(p, q);
+        give(q, a);
+    }
+    assert_true(is_busy(a));
+    assert_int_equal(number(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH), 4 * MIB);
+    assert_int_equal(used(pool), 0);
+    finish();
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+static void the_closest_size_is_taken(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    char *p[6];
+    static const size_t sizes[6] = {8 * MIB, 2 * MIB, 6 * MIB, 2 * MIB, 4 * MIB, 2 * MIB};
+    for (int i = 0; i < 6; i++) {
+        p[i] = take(pool, sizes[i], a);
+    }
+    for (int i = 0; i < 6; i += 2) {
+        give(p[i], a);
+    }
+    char *six = take(pool, 5 * MIB, a);
+    assert_ptr_equal(six, p[2]);
+    char *four = take(pool, 4 * MIB, a);
+    assert_ptr_equal(four, p[4]);
+    char *two = take(pool, 1, a);
+    assert_ptr_equal(two, p[0]);
+    give(six, a);
+    give(four, a);
+    give(two, a);
+    for (int i = 1; i < 6; i += 2) {
+        give(p[i], a);
+    }
+    assert_int_equal(number(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH), 24 * MIB);
+    finish();
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+/* Without a switch another stream gets other memory; after the host has waited it gets the same. */
+static void another_stream_waits_for_the_host(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    keep(pool, 64 * MIB);
+    keep_busy(a);
+    char *p = take(pool, 2 * MIB, a);
+    give(p, a);
+    char *q = take(pool, 2 * MIB, b);
+    assert_ptr_not_equal(p, q);
+    give(q, b);
+    acl_ok(aclrtSynchronizeStream(b));
+    assert_true(is_busy(a));
+    acl_ok(aclrtSynchronizeStream(a));
+    char *r = take(pool, 4 * MIB, c); /* both, which are neighbours and everybody's now */
+    assert_int_equal(reserved(pool), 4 * MIB);
+    give(r, c);
+    finish();
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+static void events_order_through_any_number_of_streams(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    aclrtEvent first = NULL, second = NULL;
+    keep(pool, 64 * MIB);
+    acl_ok(aclrtCreateEventExWithFlag(&first, ACL_EVENT_SYNC));
+    acl_ok(aclrtCreateEventExWithFlag(&second, ACL_EVENT_SYNC));
+    set_switch(pool, ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, 1);
+    keep_busy(a);
+    char *p = take(pool, 2 * MIB, a), *between = take(pool, 2 * MIB, a), *late = take(pool, 6 * MIB, a);
+    give(p, a);
+    acl_ok(aclrtRecordEvent(first, a));
+    give(late, a); /* after the recording: not covered */
+    char *q = take(pool, 2 * MIB, c);
+    assert_ptr_not_equal(q, p);
+    acl_ok(aclrtStreamWaitEvent(b, first));
+    acl_ok(aclrtRecordEvent(second, b));
+    acl_ok(aclrtStreamWaitEvent(c, second));
+    char *r = take(pool, 2 * MIB, c);
+    assert_ptr_equal(r, p);
+    char *s = take(pool, 6 * MIB, c);
+    assert_ptr_not_equal(s, late);
+    assert_true(is_busy(a));
+    give(between, a);
+    give(q, c);
+    give(r, c);
+    give(s, c);
+    set_switch(pool, ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, 0);
+    finish();
+    acl_ok(aclrtDestroyEvent(first));
+    acl_ok(aclrtDestroyEvent(second));
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+static void events_are_followed_only_when_asked(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    aclrtEvent event = NULL;
+    acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+    keep_busy(a);
+    char *p = take(pool, 2 * MIB, a);
+    give(p, a);
+    acl_ok(aclrtRecordEvent(event, a));
+    acl_ok(aclrtStreamWaitEvent(b, event));
+    char *q = take(pool, 2 * MIB, b);
+    assert_ptr_not_equal(q, p);
+    set_switch(pool, ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, 1);
+    char *r = take(pool, 2 * MIB, b);
+    assert_ptr_equal(r, p);
+    give(q, b);
+    give(r, b);
+    finish();
+    acl_ok(aclrtDestroyEvent(event));
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+/* Opportunistic: what is complete by now, whoever knows. */
+static void completed_work_is_an_opportunity(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    keep(pool, 64 * MIB);
+    set_switch(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC, 1);
+    keep_busy(a);
+    char *p = take(pool, 2 * MIB, a);
+    give(p, a);
+    char *q = take(pool, 2 * MIB, b);
+    assert_ptr_not_equal(q, p);
+    while (is_busy(a)) {
+    }
+    char *r = take(pool, 2 * MIB, b);
+    assert_ptr_equal(r, p);
+    give(q, b);
+    give(r, b);
+    finish();
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+/* Internal: the pool makes the stream wait. */
+static void a_wait_is_put_in(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    set_switch(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 1);
+    keep_busy(a);
+    char *p = take(pool, 2 * MIB, a);
+    give(p, a);
+    keep_busy(a);
+    char *q = take(pool, 2 * MIB, b);
+    assert_ptr_equal(q, p);
+    acl_ok(aclrtMemPoolFreeAsync(q, b));
+    acl_ok(aclrtSynchronizeStream(b));
+    assert_true(is_busy(a)); /* the wait was for what came before the free alone */
+    finish();
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+/* Freed on another stream than allocated on: the order of the free counts. */
+static void the_freeing_stream_decides(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    aclrtEvent event = NULL;
+    keep(pool, 64 * MIB);
+    acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+    char *p = take(pool, 2 * MIB, a);
+    acl_ok(aclrtRecordEvent(event, a));
+    acl_ok(aclrtStreamWaitEvent(b, event));
+    keep_busy(b);
+    give(p, b);
+    char *q = take(pool, 2 * MIB, a);
+    assert_ptr_not_equal(q, p);
+    char *r = take(pool, 2 * MIB, b);
+    assert_ptr_equal(r, p);
+    give(q, a);
+    give(r, b);
+    finish();
+    acl_ok(aclrtDestroyEvent(event));
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+/* Allocated on one stream and freed, unused, on another that knows nothing of it: what the first did there before may not
+ * be over when the second is. */
+static void an_unordered_free_waits_for_both(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    void *q = NULL;
+    keep_busy(a);
+    char *p = take(pool, 2 * MIB, a);
+    give(p, a);
+    acl_ok(aclrtMemPoolMallocAsync(&q, 2 * MIB, pool, a));
+    assert_ptr_equal(p, q);
+    acl_ok(aclrtMemPoolFreeAsync(q, b));
+    char *r = take(pool, 2 * MIB, b);
+    assert_ptr_not_equal(r, q);
+    char *s = take(pool, 2 * MIB, a); /* nor is it the first's again: the second was last */
+    assert_ptr_not_equal(s, q);
+    give(r, b);
+    give(s, a);
+    finish();
+    assert_int_equal(reserved(pool), 0);
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+static void the_threshold_decides_at_a_synchronisation(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    const size_t before = left();
+    char *p = take(pool, 6 * MIB, a), *q = take(pool, 4 * MIB, a);
+    give(p, a);
+    give(q, a);
+    assert_int_equal(reserved(pool), 10 * MIB);
+    assert_int_equal(before - left(), 10 * MIB);
+    acl_ok(aclrtSynchronizeStream(a));
+    assert_int_equal(reserved(pool), 0);
+    assert_int_equal(left(), before);
+    keep(pool, 4 * MIB);
+    p = take(pool, 6 * MIB, a);
+    q = take(pool, 4 * MIB, a);
+    give(p, a);
+    acl_ok(aclrtSynchronizeStream(a));
+    assert_int_equal(reserved(pool), 8 * MIB); /* in use and 4 MiB of idle memory */
+    give(q, a);
+    acl_ok(aclrtSynchronizeStream(a));
+    assert_int_equal(reserved(pool), 4 * MIB);
+    assert_int_equal(number(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH), 10 * MIB);
+    assert_int_equal(number(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH), 10 * MIB);
+    uint64_t zero = 0;
+    acl_ok(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, &zero));
+    acl_ok(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH, &zero));
+    assert_int_equal(number(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH), 4 * MIB);
+    assert_int_equal(number(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH), 0);
+    acl_ok(aclrtMemPoolDestroy(pool));
+    assert_int_equal(left(), before);
+}
+
+/* What another stream's work may still touch stays. */
+static void a_synchronisation_releases_only_what_is_complete(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    keep_busy(a);
+    keep_busy(a);
+    char *p = take(pool, 2 * MIB, a), *q = take(pool, 4 * MIB, b);
+    give(p, a);
+    give(q, b);
+    acl_ok(aclrtSynchronizeStream(b));
+    assert_int_equal(reserved(pool), 2 * MIB);
+    acl_ok(aclrtSynchronizeStream(a));
+    assert_int_equal(reserved(pool), 0);
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+static void trimming_outranks_the_threshold(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    keep(pool, 64 * MIB);
+    char *p = take(pool, 8 * MIB, a), *q = take(pool, 4 * MIB, a);
+    give(p, a);
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolTrimTo(pool, 4 * MIB - 1));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolTrimTo(pool, 0));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolTrimTo(pool, 64 * MIB + 1));
+    acl_ok(aclrtMemPoolTrimTo(pool, 64 * MIB));
+    assert_int_equal(reserved(pool), 12 * MIB);
+    acl_ok(aclrtMemPoolTrimTo(pool, 8 * MIB));
+    assert_int_equal(reserved(pool), 8 * MIB);
+    acl_ok(aclrtMemPoolTrimTo(pool, 4 * MIB));
+    assert_int_equal(reserved(pool), 4 * MIB);
+    acl_ok(aclrtMemsetAsync(q, 4 * MIB, 3, 4 * MIB, a));
+    give(q, a);
+    acl_ok(aclrtMemPoolTrimTo(pool, 3 * MIB)); /* whole pages: what is kept is at least that */
+    assert_int_equal(reserved(pool), 4 * MIB);
+    acl_ok(aclrtMemPoolTrimTo(pool, 0));
+    assert_int_equal(reserved(pool), 0);
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+/* The pieces of one round do not fit the next: idle memory moves, nothing more is taken. */
+static void fragments_move_together(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    keep(pool, 64 * MIB);
+    char *p[8];
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < 8; i++) {
+            p[i] = take(pool, 2 * MIB, a);
+        }
+        for (int i = 0; i < 8; i += 2) {
+            give(p[i], a);
+        }
+        char *large = take(pool, 8 * MIB, a);
+        give(large, a);
+        for (int i = 1; i < 8; i += 2) {
+            give(p[i], a);
+        }
+        assert_int_equal(number(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH), 16 * MIB);
+    }
+    finish();
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+static void memory_that_is_no_pools_is_freed_in_order(void **unused)
+{
+    (void)unused;
+    const size_t before = left();
+    void *p = NULL;
+    acl_ok(aclrtMalloc(&p, 4 * MIB - 32, ACL_MEM_MALLOC_HUGE_FIRST));
+    keep_busy(a);
+    acl_ok(aclrtMemsetAsync(p, 4 * MIB - 32, 7, 4 * MIB - 32, a));
+    acl_ok(aclrtMemPoolFreeAsync(p, a));
+    assert_int_equal(before - left(), 4 * MIB);
+    acl_ok(aclrtSynchronizeStream(a));
+    assert_int_equal(left(), before);
+    /* The default stream, and an address that is nobody's: only the stream sees the error. */
+    acl_ok(aclrtMalloc(&p, 100, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtMemPoolFreeAsync(p, NULL));
+    int local = 0;
+    acl_ok(aclrtMemPoolFreeAsync(&local, NULL));
+    acl_ok(aclrtSynchronizeStream(NULL));
+    assert_int_equal(left(), before);
+}
+
+static void aclrtFree_gives_a_block_to_everybody(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    char *p = take(pool, 4 * MIB, a);
+    void *base = NULL;
+    size_t size = 0;
+    acl_ok(aclrtMemGetAddressRange(p + 100, &base, &size));
+    assert_ptr_equal(base, p);
+    assert_int_equal(size, 4 * MIB);
+    aclrtPtrAttributes attributes;
+    acl_ok(aclrtPointerGetAttributes(p + 1, &attributes));
+    assert_int_equal(attributes.location.type, ACL_MEM_LOCATION_TYPE_DEVICE);
+    keep(pool, 64 * MIB);
+    acl_ok(aclrtSynchronizeStream(a));
+    acl_ok(aclrtFree(p));
+    assert_int_equal(used(pool), 0);
+    assert_int_equal(reserved(pool), 4 * MIB);
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemGetAddressRange(p + 100, &base, &size));
+    char *q = take(pool, 4 * MIB, b);
+    assert_ptr_equal(p, q);
+    give(q, b);
+    finish();
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+static void copies_work_like_on_any_memory(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    char *p = take(pool, 5 * MIB, a);
+    char *host = NULL;
+    acl_ok(aclrtMallocHost((void **)&host, 5 * MIB));
+    for (size_t i = 0; i < 5 * MIB; i++) {
+        host[i] = (char)(i * 31 >> 7);
+    }
+    acl_ok(aclrtMemcpyAsync(p, 5 * MIB, host, 5 * MIB, ACL_MEMCPY_HOST_TO_DEVICE, a));
+    char *q = take(pool, 5 * MIB, a);
+    acl_ok(aclrtMemcpyAsync(q, 5 * MIB, p, 5 * MIB, ACL_MEMCPY_DEVICE_TO_DEVICE, a));
+    acl_ok(aclrtMemPoolFreeAsync(p, a));
+    acl_ok(aclrtSynchronizeStream(a));
+    memset(host, 0, 5 * MIB);
+    acl_ok(aclrtMemcpy(host, 5 * MIB, q, 5 * MIB, ACL_MEMCPY_DEVICE_TO_HOST));
+    for (size_t i = 0; i < 5 * MIB; i++) {
+        assert_int_equal(host[i], (char)(i * 31 >> 7));
+    }
+    acl_ok(aclrtMemPoolFreeAsync(q, a));
+    acl_ok(aclrtSynchronizeStream(a));
+    acl_ok(aclrtFreeHost(host));
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+/* A stream that the host holds up: its memory is nobody else's, and the pool does not wait for it. */
+static void a_held_stream_holds_its_memory(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    aclrtEvent gate = NULL;
+    acl_ok(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
+    set_switch(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC, 1);
+    acl_ok(aclrtStreamWaitEvent(a, gate)); /* a bare flag: held until somebody records it */
+    char *p = take(pool, 4 * MIB, a);
+    give(p, a);
+    char *q = take(pool, 4 * MIB, b);
+    assert_ptr_not_equal(q, p);
+    char *r = take(pool, 4 * MIB, a);
+    assert_ptr_equal(r, p);
+    give(r, a);
+    char *large = take(pool, 8 * MIB, a); /* nothing can be moved: it grows */
+    give(large, a);
+    give(q, b);
+    acl_ok(aclrtMemPoolTrimTo(pool, 0));
+    assert_true(reserved(pool) >= 8 * MIB);
+    acl_ok(aclrtRecordEvent(gate, b));
+    acl_ok(aclrtSynchronizeStream(a));
+    assert_int_equal(reserved(pool), 0);
+    finish();
+    acl_ok(aclrtDestroyEvent(gate));
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+/* The stream is gone, and with it what its work could touch. */
+static void a_destroyed_stream_holds_nothing(void **unused)
+{
+    (void)unused;
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    aclrtStream gone = NULL;
+    keep(pool, 64 * MIB);
+    char *first = NULL;
+    for (int i = 0; i < 50; i++) {
+        acl_ok(aclrtCreateStream(&gone));
+        char *p = take(pool, 4 * MIB, gone);
+        first = first != NULL ? first : p;
+        assert_ptr_equal(p, first);
+        give(p, gone);
+        acl_ok(i % 2 == 0 ? aclrtDestroyStream(gone) : aclrtDestroyStreamForce(gone));
+    }
+    assert_int_equal(reserved(pool), 4 * MIB);
+    finish();
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+static void a_pool_goes_with_its_device(void **unused)
+{
+    (void)unused;
+    aclrtMemPoolProps props;
+    memset(&props, 0, sizeof props);
+    props.location = (aclrtMemLocation){1, ACL_MEM_LOCATION_TYPE_DEVICE};
+    aclrtMemPool pool = NULL;
+    void *p = NULL;
+    acl_ok(aclrtMemPoolCreate(&pool, &props));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolMallocAsync(&p, 1, pool, a));
+    acl_ok(aclrtSetDevice(1));
+    aclrtStream theirs = NULL;
+    acl_ok(aclrtCreateStream(&theirs));
+    (void)take(pool, 4 * MIB, theirs);
+    acl_ok(aclrtSynchronizeStream(theirs));
+    const size_t before = left();
+    acl_ok(aclrtResetDeviceForce(1));
+    acl_ok(aclrtSetDevice(1));
+    assert_int_equal(left() - before, 4 * MIB);
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolDestroy(pool));
+    acl_ok(aclrtResetDeviceForce(1));
+    acl_ok(aclrtSetDevice(0));
+}
+
+static void a_pool_with_blocks_in_use_goes_all_the_same(void **unused)
+{
+    (void)unused;
+    const size_t before = left();
+    const aclrtMemPool pool = pool_of(64 * MIB);
+    char *p = take(pool, 4 * MIB, a);
+    (void)take(pool, 4 * MIB, a);
+    give(p, a);
+    acl_ok(aclrtSynchronizeStream(a));
+    acl_ok(aclrtMemPoolDestroy(pool));
+    assert_int_equal(left(), before);
+}
+
+int main(void)
+{
+    acl_environment("CAPACITY", "256MiB");
+    acl_environment("COSTS", "fill_per_mib=1000000");
+    acl_environment("EXIT_CODE", "3");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(creating_checks_its_properties),
+        cmocka_unit_test(attributes_have_widths_and_rules),
+        cmocka_unit_test(requests_are_checked),
+        cmocka_unit_test(exhaustion_says_so),
+        cmocka_unit_test(the_device_may_have_less_than_the_pool),
+        cmocka_unit_test(one_stream_reuses_at_once),
+        cmocka_unit_test(the_closest_size_is_taken),
+        cmocka_unit_test(another_stream_waits_for_the_host),
+        cmocka_unit_test(events_order_through_any_number_of_streams),
+        cmocka_unit_test(events_are_followed_only_when_asked),
+        cmocka_unit_test(completed_work_is_an_opportunity),
+        cmocka_unit_test(a_wait_is_put_in),
+        cmocka_unit_test(the_freeing_stream_decides),
+        cmocka_unit_test(an_unordered_free_waits_for_both),
+        cmocka_unit_test(the_threshold_decides_at_a_synchronisation),
+        cmocka_unit_test(a_synchronisation_releases_only_what_is_complete),
+        cmocka_unit_test(trimming_outranks_the_threshold),
+        cmocka_unit_test(fragments_move_together),
+        cmocka_unit_test(memory_that_is_no_pools_is_freed_in_order),
+        cmocka_unit_test(aclrtFree_gives_a_block_to_everybody),
+        cmocka_unit_test(copies_work_like_on_any_memory),
+        cmocka_unit_test(a_held_stream_holds_its_memory),
+        cmocka_unit_test(a_destroyed_stream_holds_nothing),
+        cmocka_unit_test(a_pool_goes_with_its_device),
+        cmocka_unit_test(a_pool_with_blocks_in_use_goes_all_the_same),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

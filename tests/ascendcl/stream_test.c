@@ -1,0 +1,316 @@
+/* stream_test.c: contexts and streams: whose they are, what they refuse, how they end, what they run out of. */
+#include "acl_check.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SIZE = 4 << 20 };
+
+static int set_up(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtSetDevice(0));
+    return 0;
+}
+
+static int tear_down(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtResetDeviceForce(0));
+    return 0;
+}
+
+/* --- contexts --- */
+
+static void *without_a_context(void *unused)
+{
+    (void)unused;
+    aclrtContext context = (void *)1;
+    aclrtStream stream;
+    void *memory = NULL;
+    size_t free_bytes, total;
+    int32_t device;
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetCurrentContext(&context));
+    assert_null(context); /* clients look at the variable */
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtCreateStream(&stream));
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtMalloc(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetDevice(&device));
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtSynchronizeDevice());
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtSynchronizeStream(NULL));
+    return NULL;
+}
+
+static void a_thread_needs_a_context(void **unused)
+{
+    (void)unused;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, without_a_context, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void *frees(void *memory)
+{
+    acl_ok(aclrtFree(memory)); /* needs no context */
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtResetDevice(0));
+    return NULL;
+}
+
+static void a_free_needs_no_context(void **unused)
+{
+    (void)unused;
+    pthread_t thread;
+    void *memory = NULL;
+    acl_ok(aclrtMalloc(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_int_equal(pthread_create(&thread, NULL, frees, memory), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    acl_ok(aclrtSynchronizeDevice()); /* counted: this thread's device is still set */
+}
+
+static void a_stream_belongs_to_its_context(void **unused)
+{
+    (void)unused;
+    aclrtContext before, other, now;
+    aclrtStream stream, elsewhere;
+    aclrtStreamStatus status;
+    aclrtEvent event;
+    void *memory = NULL;
+    int32_t device = -1;
+    acl_ok(aclrtGetCurrentContext(&before));
+    acl_ok(aclrtMalloc(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtCreateContext(&other, 1));
+    acl_ok(aclrtGetCurrentContext(&now));
+    assert_ptr_equal(now, other);
+    acl_ok(aclrtGetDevice(&device));
+    assert_int_equal(device, 1);
+    acl_ok(aclrtCreateStream(&elsewhere));
+    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtMemsetAsync(memory, 1, 0, 1, stream));
+    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtRecordEvent(event, stream));
+    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtStreamWaitEvent(stream, event));
+    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtDestroyStream(stream));
+    acl_ok(aclrtSynchronizeStream(stream)); /* who waits or asks may be of any context */
+    acl_ok(aclrtStreamQuery(stream, &status));
+    acl_ok(aclrtSetCurrentContext(before));
+    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtRecordEvent(event, elsewhere));
+    acl_ok(aclrtSynchronizeStream(elsewhere));
+    acl_ok(aclrtDestroyContext(other)); /* takes its streams along */
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtDestroyContext(other));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtSetCurrentContext(other));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(elsewhere));
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtDestroyContext(before));
+    acl_ok(aclrtSynchronizeStream(stream));
+    acl_ok(aclrtDestroyStream(stream));
+    acl_ok(aclrtDestroyEvent(event));
+    acl_ok(aclrtFree(memory));
+}
+
+static void a_context_that_ended_is_nobodys(void **unused)
+{
+    (void)unused;
+    aclrtContext before, other, now = (void *)1;
+    acl_ok(aclrtGetCurrentContext(&before));
+    acl_ok(aclrtCreateContext(&other, 0));
+    acl_ok(aclrtDestroyContext(other));
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetCurrentContext(&now));
+    assert_null(now);
+    acl_ok(aclrtSetCurrentContext(before));
+    acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtSetDevice(99));
+    acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtCreateContext(&other, -1));
+}
+
+/* --- streams --- */
+
+static void a_stream_refuses_what_is_not_one(void **unused)
+{
+    (void)unused;
+    aclrtStream stream, standard;
+    aclrtStreamStatus status;
+    int local = 0;
+    acl_ok(aclrtCtxGetCurrentDefaultStream(&standard));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtDestroyStream(standard));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtDestroyStream(NULL));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtCreateStream(NULL));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(&local));
+    acl_ok(aclrtCreateStreamWithConfig(&stream, 3, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
+    uint32_t priority = 0, flags = 0;
+    acl_ok(aclrtStreamGetPriority(stream, &priority));
+    acl_ok(aclrtStreamGetFlags(stream, &flags));
+    assert_int_equal(priority, 3);
+    assert_int_equal(flags, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC);
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtSynchronizeStreamWithTimeout(stream, -2));
+    acl_ok(aclrtSynchronizeStreamWithTimeout(stream, -1));
+    acl_ok(aclrtStreamQuery(stream, &status));
+    assert_int_equal(status, ACL_STREAM_STATUS_COMPLETE);
+    acl_ok(aclrtDestroyStream(stream));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtDestroyStream(stream));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtStreamQuery(stream, &status));
+}
+
+static void a_wait_times_out_in_the_devices_time(void **unused)
+{
+    (void)unused;
+    aclrtStream stream;
+    char *memory = NULL;
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    for (int i = 0; i < 1000; i++) { /* 4 ms at the default prices */
+        acl_ok(aclrtMemsetAsync(memory, SIZE, i, SIZE, stream));
+    }
+    acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stream, 1));
+    for (int i = 0; i < 1000; i++) {
+        acl_ok(aclrtMemsetAsync(memory, SIZE, i, SIZE, stream));
+    }
+    acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeDeviceWithTimeout(1));
+    acl_ok(aclrtSynchronizeStreamWithTimeout(stream, 1000));
+    assert_int_equal(memory[SIZE - 1], (char)999);
+    acl_ok(aclrtFree(memory));
+    acl_ok(aclrtDestroyStream(stream));
+}
+
+static void destroying_drains_and_forcing_drops(void **unused)
+{
+    (void)unused;
+    aclrtStream stream;
+    char *memory = NULL;
+    acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtMemset(memory, SIZE, 5, SIZE));
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtMemsetAsync(memory, SIZE, 6, SIZE, stream));
+    acl_ok(aclrtDestroyStream(stream));
+    assert_int_equal(memory[0], 6);
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtMemsetAsync(memory, SIZE, 7, SIZE, stream));
+    acl_ok(aclrtDestroyStreamForce(stream));
+    acl_ok(aclrtSynchronizeDevice());
+    assert_int_equal(memory[0], 6);
+    acl_ok(aclrtFree(memory));
+}
+
+static void an_aborted_stream_says_so_once_and_goes_on(void **unused)
+{
+    (void)unused;
+    aclrtStream stream;
+    char *memory = NULL;
+    acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtMemset(memory, SIZE, 5, SIZE));
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtMemsetAsync(memory, SIZE, 6, SIZE, stream));
+    acl_ok(aclrtStreamAbort(stream));
+    acl_expect(ACL_ERROR_RT_STREAM_ABORT, aclrtSynchronizeStream(stream));
+    assert_int_equal(memory[0], 5);
+    acl_ok(aclrtMemsetAsync(memory, SIZE, 7, SIZE, stream));
+    acl_ok(aclrtSynchronizeStream(stream));
+    assert_int_equal(memory[0], 7);
+    acl_ok(aclrtFree(memory));
+    acl_ok(aclrtDestroyStream(stream));
+}
+
+static void streams_run_out(void **unused)
+{
+    (void)unused;
+    static aclrtStream streams[33];
+    int made = 0;
+    while (made < 33 && aclrtCreateStream(&streams[made]) == ACL_SUCCESS) {
+        made++;
+    }
+    assert_in_range(made, 28, 32); /* default streams count as well */
+    acl_expect(ACL_ERROR_RT_NO_STREAM_RESOURCE, aclrtCreateStream(&streams[made]));
+    while (made > 0) {
+        acl_ok(aclrtDestroyStream(streams[--made]));
+    }
+}
+
+/* --- state callbacks --- */
+
+static char seen[256];
+
+static void note(aclrtStream stream, aclrtStreamState state, void *args)
+{
+    (void)stream;
+    const size_t length = strlen(seen);
+    (void)snprintf(seen + length, sizeof seen - length, "%s%s ", (const char *)args,
+                   state == ACL_RT_STREAM_STATE_CREATE_POST ? "+" : "-");
+    if (state == ACL_RT_STREAM_STATE_DESTROY_PRE) {
+        acl_ok(aclrtSynchronizeStream(stream)); /* it is still there */
+    }
+}
+
+static void state_callbacks_hear_of_streams(void **unused)
+{
+    (void)unused;
+    aclrtStream stream;
+    char one[] = "one", two[] = "two";
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtRegStreamStateCallback(NULL, note, one));
+    acl_ok(aclrtRegStreamStateCallback("first", note, one));
+    acl_ok(aclrtRegStreamStateCallback("second", note, two));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtRegStreamStateCallback("first", note, two));
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtDestroyStream(stream));
+    assert_string_equal(seen, "one+ two+ one- two- ");
+    acl_ok(aclrtRegStreamStateCallback("first", NULL, NULL));
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtRegStreamStateCallback("second", NULL, NULL));
+    acl_ok(aclrtDestroyStreamForce(stream));
+    assert_string_equal(seen, "one+ two+ one- two- two+ ");
+}
+
+/* --- threads --- */
+
+static void *creates_and_destroys(void *unused)
+{
+    (void)unused;
+    acl_ok(aclrtSetDevice(0));
+    for (int i = 0; i < 200; i++) {
+        aclrtStream stream;
+        aclrtEvent event;
+        void *memory = NULL;
+        acl_ok(aclrtCreateStream(&stream));
+        acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+        acl_ok(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
+        acl_ok(aclrtMemsetAsync(memory, 4096, i, 4096, stream));
+        acl_ok(aclrtRecordEvent(event, stream));
+        acl_ok(i % 2 == 0 ? aclrtSynchronizeEvent(event) : aclrtSynchronizeStream(stream));
+        assert_int_equal(*(char *)memory, (char)i);
+        acl_ok(aclrtFree(memory));
+        acl_ok(aclrtDestroyEvent(event));
+        acl_ok(aclrtDestroyStream(stream));
+    }
+    acl_ok(aclrtResetDevice(0));
+    return NULL;
+}
+
+static void threads_share_a_device(void **unused)
+{
+    (void)unused;
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, creates_and_destroys, NULL), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+}
+
+int main(void)
+{
+    acl_environment("STREAMS", "32");
+    acl_environment("EXIT_CODE", "3");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_thread_needs_a_context),
+        cmocka_unit_test(a_free_needs_no_context),
+        cmocka_unit_test(a_stream_belongs_to_its_context),
+        cmocka_unit_test(a_context_that_ended_is_nobodys),
+        cmocka_unit_test(a_stream_refuses_what_is_not_one),
+        cmocka_unit_test(a_wait_times_out_in_the_devices_time),
+        cmocka_unit_test(destroying_drains_and_forcing_drops),
+        cmocka_unit_test(an_aborted_stream_says_so_once_and_goes_on),
+        cmocka_unit_test(streams_run_out),
+        cmocka_unit_test(state_callbacks_hear_of_streams),
+        cmocka_unit_test(threads_share_a_device),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,603 @@
+/* virtual_test.c: reserved addresses, physical memory and mappings: what is refused, what it costs, what may be done
+ * again. A random run compares every answer with a model of the rules. */
+#include "acl_check.h"
+
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+#define PAGE (2 * MIB)
+
+static const aclrtPhysicalMemProp on_device = {.handleType = ACL_MEM_HANDLE_TYPE_NONE,
+                                               .allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED,
+                                               .memAttr = ACL_HBM_MEM_HUGE,
+                                               .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
+
+static size_t left(void)
+{
+    size_t free_bytes = 0, total = 0;
+    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
+    return free_bytes;
+}
+
+static aclrtDrvMemHandle physical(size_t size)
+{
+    aclrtDrvMemHandle handle = NULL;
+    acl_ok(aclrtMallocPhysical(&handle, size, &on_device, 0));
+    return handle;
+}
+
+static char *reserve(size_t size)
+{
+    void *pointer = NULL;
+    acl_ok(aclrtReserveMemAddress(&pointer, size, 0, NULL, 0));
+    return pointer;
+}
+
+static int set_up(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtSetDevice(0));
+    return 0;
+}
+
+static int tear_down(void **unused)
+{
+    (void)unused;
+    acl_ok(aclrtResetDevice(0));
+    return 0;
+}
+
+static void reserving_checks_its_arguments(void **unused)
+{
+    (void)unused;
+    void *p = (void *)1;
+    const aclError invalid = ACL_ERROR_INVALID_PARAM, refused = ACL_ERROR_RT_PARAM_INVALID;
+    acl_expect(invalid, aclrtReserveMemAddress(NULL, PAGE, 0, NULL, 0));
+    acl_expect(invalid, aclrtReserveMemAddress(&p, 0, 0, NULL, 0));
+    acl_expect(invalid, aclrtReserveMemAddress(&p, PAGE, 0, NULL, 2));
+    acl_expect(refused, aclrtReserveMemAddress(&p, PAGE, 4096, NULL, 0));
+    acl_expect(refused, aclrtReserveMemAddress(&p, PAGE, 0, (void *)0x1000, 0));
+    acl_expect(refused, aclrtReserveMemAddress(&p, PAGE, 0, (void *)(UINT64_C(24) << 40), 0));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               aclrtReserveMemAddress(&p, PAGE, 0, (void *)(UINT64_C(16) << 40), 0));
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtReserveMemAddress(&p, SIZE_MAX, 0, NULL, 0));
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtReserveMemAddress(&p, SIZE_MAX / 4, 0, NULL, 0));
+    assert_ptr_equal(p, (void *)1);
+    acl_ok(aclrtReserveMemAddress(&p, PAGE, 0, NULL, 1));
+    assert_int_equal((uintptr_t)p % PAGE, 0);
+    acl_expect(invalid, aclrtReleaseMemAddress(NULL));
+    acl_expect(refused, aclrtReleaseMemAddress((char *)p + PAGE / 2));
+    acl_ok(aclrtReleaseMemAddress(p));
+    acl_expect(refused, aclrtReleaseMemAddress(p));
+}
+
+static void physical_memory_checks_its_properties(void **unused)
+{
+    (void)unused;
+    aclrtDrvMemHandle handle = NULL;
+    const aclError invalid = ACL_ERROR_INVALID_PARAM;
+    aclrtPhysicalMemProp prop = on_device;
+    acl_expect(invalid, aclrtMallocPhysical(NULL, PAGE, &prop, 0));
+    acl_expect(invalid, aclrtMallocPhysical(&handle, PAGE, NULL, 0));
+    acl_expect(invalid, aclrtMallocPhysical(&handle, 0, &prop, 0));
+    acl_expect(invalid, aclrtMallocPhysical(&handle, PAGE, &prop, 1));
+    prop.handleType = ACL_MEM_HANDLE_TYPE_POSIX;
+    acl_expect(invalid, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
+    prop = on_device;
+    prop.allocationType = (aclrtMemAllocationType)1;
+    acl_expect(invalid, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
+    prop = on_device;
+    prop.location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED;
+    acl_expect(invalid, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
+    prop.location.type = ACL_MEM_LOCATION_TYPE_MANAGED;
+    acl_expect(invalid, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
+    prop.location.type = (aclrtMemLocationType)5;
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
+    prop = on_device;
+    prop.location.id = 2;
+    acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
+    prop = on_device;
+    static const aclrtMemAttr never[] = {ACL_DDR_MEM,          ACL_HBM_MEM,           ACL_HBM_MEM_P2P_HUGE,
+                                         ACL_HBM_MEM_P2P_NORMAL, ACL_HBM_MEM_P2P_HUGE1G, (aclrtMemAttr)18};
+    for (size_t i = 0; i < sizeof never / sizeof never[0]; i++) {
+        prop.memAttr = never[i];
+        acl_expect(invalid, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
+    }
+    static const aclrtMemAttr of_host[] = {ACL_DDR_MEM_HUGE, ACL_DDR_MEM_NORMAL, ACL_DDR_MEM_P2P_HUGE,
+                                           ACL_DDR_MEM_P2P_NORMAL};
+    for (size_t i = 0; i < sizeof of_host / sizeof of_host[0]; i++) {
+        prop = on_device;
+        prop.memAttr = of_host[i];
+        acl_expect(invalid, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
+        prop.location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};
+        acl_ok(aclrtMallocPhysical(&handle, PAGE, &prop, 0));
+        acl_ok(aclrtFreePhysical(handle));
+    }
+    acl_expect(invalid, aclrtFreePhysical(NULL));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtFreePhysical(handle));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtFreePhysical(&handle));
+}
+
+static void granularity_is_2_mib_or_1_gib(void **unused)
+{
+    (void)unused;
+    aclrtPhysicalMemProp prop = on_device;
+    size_t bytes = 0;
+    acl_ok(aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &bytes));
+    assert_int_equal(bytes, PAGE);
+    acl_ok(aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED, &bytes));
+    assert_int_equal(bytes, PAGE);
+    prop.memAttr = ACL_HBM_MEM_HUGE1G;
+    acl_ok(aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &bytes));
+    assert_int_equal(bytes, 1024 * MIB);
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID,
+               aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF, &bytes));
+    acl_expect(ACL_ERROR_INVALID_PARAM,
+               aclrtMemGetAllocationGranularity(NULL, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &bytes));
+    acl_expect(ACL_ERROR_INVALID_PARAM,
+               aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, NULL));
+    prop.memAttr = ACL_HBM_MEM;
+    acl_expect(ACL_ERROR_INVALID_PARAM,
+               aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &bytes));
+}
+
+static void a_mapping_is_whole_and_alone(void **unused)
+{
+    (void)unused;
+    const aclError invalid = ACL_ERROR_INVALID_PARAM, refused = ACL_ERROR_RT_PARAM_INVALID;
+    char *p = reserve(4 * PAGE);
+    const aclrtDrvMemHandle one = physical(PAGE), two = physical(2 * PAGE);
+    acl_expect(invalid, aclrtMapMem(NULL, PAGE, 0, one, 0));
+    acl_expect(invalid, aclrtMapMem(p, PAGE, 0, NULL, 0));
+    acl_expect(invalid, aclrtMapMem(p, 0, 0, one, 0));
+    acl_expect(invalid, aclrtMapMem(p, PAGE, 0, one, 1));
+    acl_expect(refused, aclrtMapMem(p, PAGE, PAGE, two, 0));
+    acl_expect(refused, aclrtMapMem(p, PAGE, 0, two, 0));
+    acl_expect(refused, aclrtMapMem(p, 2 * PAGE, 0, one, 0));
+    acl_expect(refused, aclrtMapMem(p + 4096, PAGE, 0, one, 0));
+    acl_expect(refused, aclrtMapMem(p + 3 * PAGE, 2 * PAGE, 0, two, 0));
+    acl_expect(refused, aclrtMapMem(p + 4 * PAGE, PAGE, 0, one, 0));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtMapMem(p, PAGE, 0, p, 0));
+    acl_ok(aclrtMapMem(p + PAGE, 2 * PAGE, 0, two, 0));
+    acl_expect(refused, aclrtMapMem(p + 2 * PAGE, PAGE, 0, one, 0));
+    acl_expect(refused, aclrtMapMem(p, 2 * PAGE, 0, two, 0));
+    acl_ok(aclrtMapMem(p, PAGE, 0, one, 0));
+    acl_expect(refused, aclrtReleaseMemAddress(p));
+    acl_expect(invalid, aclrtUnmapMem(NULL));
+    acl_expect(refused, aclrtUnmapMem(p + 2 * PAGE));
+    acl_expect(refused, aclrtUnmapMem(p + 3 * PAGE));
+    acl_expect(refused, aclrtFree(p));
+    acl_ok(aclrtUnmapMem(p + PAGE));
+    acl_expect(refused, aclrtUnmapMem(p + PAGE));
+    acl_ok(aclrtUnmapMem(p));
+    acl_ok(aclrtFreePhysical(one));
+    acl_ok(aclrtFreePhysical(two));
+    acl_ok(aclrtReleaseMemAddress(p));
+}
+
+/* One handle at two addresses shows the same bytes, and stays until both are undone. */
+static void one_handle_may_be_mapped_twice(void **unused)
+{
+    (void)unused;
+    char *p = reserve(2 * PAGE), *q = reserve(PAGE);
+    char got[4] = {0};
+    const size_t before = left();
+    const aclrtDrvMemHandle one = physical(PAGE);
+    acl_ok(aclrtMapMem(p + PAGE, PAGE, 0, one, 0));
+    acl_ok(aclrtMemset(p + PAGE, PAGE, 7, PAGE));
+    acl_ok(aclrtMapMem(q, PAGE, 0, one, 0)); /* and loses nothing by it */
+    assert_int_equal(before - left(), PAGE);
+    acl_ok(aclrtMemcpy(got, 4, q + PAGE - 4, 4, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_memory_equal(got, "\7\7\7\7", 4);
+    acl_ok(aclrtMemset(q, 4, 9, 4));
+    acl_ok(aclrtMemcpy(got, 4, p + PAGE, 4, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_memory_equal(got, "\11\11\11\11", 4);
+    acl_ok(aclrtFreePhysical(one));
+    acl_ok(aclrtUnmapMem(p + PAGE));
+    assert_int_equal(before - left(), PAGE);
+    acl_ok(aclrtMemset(q, 4, 1, 4));
+    acl_ok(aclrtUnmapMem(q));
+    assert_int_equal(before, left());
+    acl_ok(aclrtReleaseMemAddress(p));
+    acl_ok(aclrtReleaseMemAddress(q));
+}
+
+/* Bytes written through one mapping, and copied into and out of the middle of two neighbouring ones. */
+static void mapped_memory_is_device_memory(void **unused)
+{
+    (void)unused;
+    char *p = reserve(2 * PAGE);
+    char sent[64], got[64];
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemset(p, 1, 1, 1));
+    const aclrtDrvMemHandle a = physical(PAGE), b = physical(PAGE);
+    acl_ok(aclrtMapMem(p, PAGE, 0, a, 0));
+    acl_ok(aclrtMapMem(p + PAGE, PAGE, 0, b, 0));
+    memset(sent, 0x5a, sizeof sent);
+    acl_ok(aclrtMemcpy(p + PAGE - 32, 64, sent, 64, ACL_MEMCPY_HOST_TO_DEVICE));
+    acl_ok(aclrtMemcpy(got, 64, p + PAGE - 32, 64, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_memory_equal(sent, got, 64);
+    aclrtPtrAttributes attributes;
+    acl_ok(aclrtPointerGetAttributes(p + 5, &attributes));
+    assert_int_equal(attributes.location.type, ACL_MEM_LOCATION_TYPE_DEVICE);
+    assert_int_equal(attributes.location.id, 0);
+    assert_int_equal(attributes.pageSize, PAGE);
+    void *base = NULL;
+    size_t size = 0;
+    acl_ok(aclrtMemGetAddressRange(p + PAGE + 7, &base, &size));
+    assert_ptr_equal(base, p + PAGE);
+    assert_int_equal(size, PAGE);
+    acl_ok(aclrtUnmapMem(p + PAGE));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy(got, 64, p + PAGE - 32, 64, ACL_MEMCPY_DEVICE_TO_HOST));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemGetAddressRange(p + PAGE + 7, &base, &size));
+    acl_ok(aclrtUnmapMem(p));
+    acl_ok(aclrtFreePhysical(a));
+    acl_ok(aclrtFreePhysical(b));
+    acl_ok(aclrtReleaseMemAddress(p));
+}
+
+static void the_same_address_again_and_again(void **unused)
+{
+    (void)unused;
+    char *p = reserve(3 * MIB);
+    const size_t before = left();
+    for (int i = 0; i < 100; i++) {
+        const aclrtDrvMemHandle handle = physical(3 * MIB);
+        assert_int_equal(before - left(), 4 * MIB);
+        acl_ok(aclrtMapMem(p, 3 * MIB, 0, handle, 0));
+        acl_ok(aclrtMemset(p, 3 * MIB, i, 3 * MIB));
+        char got = 0;
+        acl_ok(aclrtMemcpy(&got, 1, p + 3 * MIB - 1, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+        assert_int_equal(got, (char)i);
+        if (i % 2 == 0) {
+            acl_ok(aclrtUnmapMem(p));
+            acl_ok(aclrtFreePhysical(handle));
+        } else {
+            acl_ok(aclrtFreePhysical(handle));
+            assert_int_equal(before - left(), 4 * MIB);
+            acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtFreePhysical(handle));
+            acl_ok(aclrtUnmapMem(p));
+        }
+        assert_int_equal(left(), before);
+    }
+    acl_ok(aclrtReleaseMemAddress(p));
+}
+
+/* Physical memory keeps its bytes while it is mapped nowhere. */
+static void contents_move_with_the_handle(void **unused)
+{
+    (void)unused;
+    char *p = reserve(2 * PAGE);
+    const aclrtDrvMemHandle handle = physical(PAGE);
+    int64_t got = 0;
+    const int64_t sent = 0x123456789;
+    acl_ok(aclrtMapMem(p, PAGE, 0, handle, 0));
+    acl_ok(aclrtMemcpy(p + 4096, 8, &sent, 8, ACL_MEMCPY_HOST_TO_DEVICE));
+    acl_ok(aclrtUnmapMem(p));
+    acl_ok(aclrtMapMem(p + PAGE, PAGE, 0, handle, 0));
+    acl_ok(aclrtMemcpy(&got, 8, p + PAGE + 4096, 8, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_int_equal(got, sent);
+    acl_ok(aclrtUnmapMem(p + PAGE));
+    acl_ok(aclrtFreePhysical(handle));
+    acl_ok(aclrtReleaseMemAddress(p));
+}
+
+static void retaining_takes_a_free_of_its_own(void **unused)
+{
+    (void)unused;
+    const size_t before = left();
+    char *p = reserve(PAGE);
+    const aclrtDrvMemHandle handle = physical(PAGE);
+    aclrtDrvMemHandle again = NULL;
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemRetainAllocationHandle(p, &again));
+    acl_ok(aclrtMapMem(p, PAGE, 0, handle, 0));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemRetainAllocationHandle(NULL, &again));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemRetainAllocationHandle(p, NULL));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemRetainAllocationHandle(p + 4096, &again));
+    acl_ok(aclrtMemRetainAllocationHandle(p, &again));
+    assert_ptr_equal(again, handle);
+    acl_ok(aclrtUnmapMem(p));
+    acl_ok(aclrtFreePhysical(handle));
+    assert_int_equal(before - left(), PAGE);
+    acl_ok(aclrtFreePhysical(again));
+    assert_int_equal(left(), before);
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtFreePhysical(again));
+    acl_ok(aclrtReleaseMemAddress(p));
+}
+
+static void one_reservation_is_of_one_device(void **unused)
+{
+    (void)unused;
+    aclrtPhysicalMemProp other = on_device;
+    other.location.id = 1;
+    aclrtDrvMemHandle b = NULL, h = NULL;
+    char *p = reserve(3 * PAGE);
+    const aclrtDrvMemHandle a = physical(PAGE);
+    acl_ok(aclrtMallocPhysical(&b, PAGE, &other, 0));
+    acl_ok(aclrtMapMem(p, PAGE, 0, a, 0));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMapMem(p + PAGE, PAGE, 0, b, 0));
+    acl_ok(aclrtUnmapMem(p));
+    acl_ok(aclrtMapMem(p + PAGE, PAGE, 0, b, 0));
+    aclrtPtrAttributes attributes;
+    acl_ok(aclrtPointerGetAttributes(p + PAGE, &attributes));
+    assert_int_equal(attributes.location.id, 1);
+    other.location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST_NUMA};
+    other.memAttr = ACL_DDR_MEM_HUGE;
+    acl_ok(aclrtMallocPhysical(&h, PAGE, &other, 0));
+    acl_ok(aclrtMapMem(p + 2 * PAGE, PAGE, 0, h, 0));
+    acl_ok(aclrtPointerGetAttributes(p + 2 * PAGE, &attributes));
+    assert_int_equal(attributes.location.type, ACL_MEM_LOCATION_TYPE_HOST);
+    acl_ok(aclrtUnmapMem(p + 2 * PAGE));
+    acl_ok(aclrtUnmapMem(p + PAGE));
+    acl_ok(aclrtFreePhysical(a));
+    acl_ok(aclrtFreePhysical(b));
+    acl_ok(aclrtFreePhysical(h));
+    acl_ok(aclrtReleaseMemAddress(p));
+}
+
+static void access_is_checked(void **unused)
+{
+    (void)unused;
+    char *p = reserve(PAGE);
+    const aclrtDrvMemHandle handle = physical(PAGE);
+    aclrtMemAccessDesc desc = {.flags = ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
+                               .location = {1, ACL_MEM_LOCATION_TYPE_DEVICE}};
+    const aclError refused = ACL_ERROR_RT_PARAM_INVALID;
+    acl_expect(refused, aclrtMemSetAccess(p, PAGE, &desc, 1));
+    acl_ok(aclrtMapMem(p, PAGE, 0, handle, 0));
+    acl_ok(aclrtMemSetAccess(p, PAGE, &desc, 1));
+    acl_expect(refused, aclrtMemSetAccess(NULL, PAGE, &desc, 1));
+    acl_expect(refused, aclrtMemSetAccess(p, PAGE, NULL, 1));
+    acl_expect(refused, aclrtMemSetAccess(p, PAGE, &desc, 0));
+    acl_expect(refused, aclrtMemSetAccess(p, 2 * PAGE, &desc, 1));
+    acl_expect(refused, aclrtMemSetAccess(p + 4096, PAGE, &desc, 1));
+    desc.flags = (aclrtMemAccessFlags)2;
+    acl_expect(refused, aclrtMemSetAccess(p, PAGE, &desc, 1));
+    desc.flags = ACL_RT_MEM_ACCESS_FLAGS_READ;
+    desc.location.id = 2;
+    acl_expect(refused, aclrtMemSetAccess(p, PAGE, &desc, 1));
+    acl_ok(aclrtUnmapMem(p));
+    acl_ok(aclrtFreePhysical(handle));
+    acl_ok(aclrtReleaseMemAddress(p));
+}
+
+/* 64 MiB a device: see main. */
+static void capacity_is_the_devices_alone(void **unused)
+{
+    (void)unused;
+    aclrtDrvMemHandle handle = NULL, more = NULL;
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocPhysical(&handle, 66 * MIB, &on_device, 0));
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocPhysical(&handle, SIZE_MAX - 5, &on_device, 0));
+    acl_ok(aclrtMallocPhysical(&handle, 64 * MIB, &on_device, 0));
+    assert_int_equal(left(), 0);
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocPhysical(&more, 1, &on_device, 0));
+    void *m = NULL;
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&m, 1, ACL_MEM_MALLOC_HUGE_FIRST));
+    aclrtPhysicalMemProp prop = on_device;
+    prop.location.id = 1;
+    acl_ok(aclrtMallocPhysical(&more, 64 * MIB, &prop, 0));
+    acl_ok(aclrtFreePhysical(more));
+    /* The host's side is neither device's, and may be larger than all of them. */
+    prop.location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};
+    prop.memAttr = ACL_MEM_HUGE;
+    acl_ok(aclrtMallocPhysical(&more, 192 * MIB, &prop, 0));
+    assert_int_equal(left(), 0);
+    acl_ok(aclrtFreePhysical(handle));
+    assert_int_equal(left(), 64 * MIB);
+    acl_ok(aclrtMallocPhysical(&handle, 64 * MIB, &on_device, 0));
+    acl_ok(aclrtFreePhysical(handle));
+    acl_ok(aclrtFreePhysical(more));
+    acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocPhysical(&more, (size_t)1 << 60, &prop, 0));
+    prop.memAttr = ACL_MEM_HUGE1G;
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMallocPhysical(&more, PAGE, &prop, 0));
+}
+
+static void a_forced_reset_leaves_nothing(void **unused)
+{
+    (void)unused;
+    char *p = reserve(4 * PAGE);
+    aclrtPhysicalMemProp other = on_device;
+    aclrtDrvMemHandle theirs = NULL;
+    other.location.id = 1;
+    acl_ok(aclrtMallocPhysical(&theirs, PAGE, &other, 0));
+    acl_ok(aclrtMapMem(p, PAGE, 0, physical(PAGE), 0));
+    (void)physical(2 * PAGE);
+    acl_ok(aclrtResetDeviceForce(0));
+    acl_ok(aclrtSetDevice(0));
+    assert_int_equal(left(), 64 * MIB);
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtUnmapMem(p));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtReleaseMemAddress(p));
+    acl_ok(aclrtFreePhysical(theirs));
+}
+
+/* --- random calls against a model --- */
+
+enum { HANDLES = 12, SLOTS = 16 };
+
+typedef struct model {
+    char *base;
+    aclrtDrvMemHandle handle[HANDLES]; /* NULL: none */
+    size_t pages[HANDLES];
+    int references[HANDLES];
+    int mappings[HANDLES];
+    int owner[SLOTS];       /* handle that a page shows; -1: none */
+    int first[SLOTS];       /* page with which its mapping begins */
+} model;
+
+static uint64_t random_state;
+
+static uint32_t draw(uint32_t below)
+{
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(random_state >> 33) % below;
+}
+
+static size_t held_pages(const model *m)
+{
+    size_t pages = 0;
+    for (int i = 0; i < HANDLES; i++) {
+        pages += m->handle[i] != NULL ? m->pages[i] : 0;
+    }
+    return pages;
+}
+
+static bool room_at(const model *m, int page, size_t pages)
+{
+    for (size_t i = 0; i < pages; i++) {
+        if (page + (int)i >= SLOTS || m->owner[page + (int)i] >= 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void drop_if_unused(model *m, int h)
+{
+    if (m->references[h] == 0 && m->mappings[h] == 0) {
+        m->handle[h] = NULL;
+    }
+}
+
+static void random_malloc(model *m, int h)
+{
+    if (m->handle[h] != NULL) {
+        return;
+    }
+    const size_t pages = 1 + draw(8);
+    const bool fits = held_pages(m) + pages <= 32;
+    acl_expect(fits ? ACL_SUCCESS : ACL_ERROR_RT_MEMORY_ALLOCATION,
+               aclrtMallocPhysical(&m->handle[h], pages * PAGE - draw(PAGE), &on_device, 0));
+    m->pages[h] = pages;
+    m->references[h] = fits;
+    m->mappings[h] = 0;
+}
+
+static void random_map(model *m, int h)
+{
+    if (m->handle[h] == NULL) {
+        return;
+    }
+    const int page = (int)draw(SLOTS);
+    const size_t pages = draw(4) == 0 ? 1 + draw(8) : m->pages[h];
+    const aclError expected = m->references[h] == 0 ? ACL_ERROR_RT_INVALID_HANDLE
+                              : pages == m->pages[h] && room_at(m, page, pages) ? ACL_SUCCESS : ACL_ERROR_RT_PARAM_INVALID;
+    acl_expect(expected, aclrtMapMem(m->base + (size_t)page * PAGE, pages * PAGE, 0, m->handle[h], 0));
+    if (expected == ACL_SUCCESS) {
+        m->mappings[h]++;
+        for (size_t i = 0; i < pages; i++) {
+            m->owner[page + (int)i] = h;
+            m->first[page + (int)i] = page;
+        }
+    }
+}
+
+static void random_unmap(model *m)
+{
+    const int page = (int)draw(SLOTS);
+    const int h = m->owner[page];
+    const bool is_start = h >= 0 && m->first[page] == page;
+    acl_expect(is_start ? ACL_SUCCESS : ACL_ERROR_RT_PARAM_INVALID, aclrtUnmapMem(m->base + (size_t)page * PAGE));
+    if (is_start) {
+        for (size_t i = 0; i < m->pages[h]; i++) {
+            m->owner[page + (int)i] = -1;
+        }
+        m->mappings[h]--;
+        drop_if_unused(m, h);
+    }
+}
+
+static void random_retain(model *m)
+{
+    const int page = (int)draw(SLOTS);
+    const int h = m->owner[page];
+    const bool is_start = h >= 0 && m->first[page] == page;
+    aclrtDrvMemHandle got = NULL;
+    acl_expect(is_start ? ACL_SUCCESS : ACL_ERROR_RT_PARAM_INVALID,
+               aclrtMemRetainAllocationHandle(m->base + (size_t)page * PAGE, &got));
+    if (is_start) {
+        assert_ptr_equal(got, m->handle[h]);
+        m->references[h]++;
+    }
+}
+
+static void random_free(model *m, int h)
+{
+    if (m->handle[h] == NULL) {
+        return;
+    }
+    acl_expect(m->references[h] > 0 ? ACL_SUCCESS : ACL_ERROR_RT_INVALID_HANDLE, aclrtFreePhysical(m->handle[h]));
+    if (m->references[h] > 0) {
+        m->references[h]--;
+        drop_if_unused(m, h);
+    }
+}
+
+static void random_touch(const model *m)
+{
+    const int page = (int)draw(SLOTS);
+    char byte = 0;
+    acl_expect(m->owner[page] >= 0 ? ACL_SUCCESS : ACL_ERROR_RT_PARAM_INVALID,
+               aclrtMemcpy(m->base + (size_t)page * PAGE + draw(PAGE), 1, &byte, 1, ACL_MEMCPY_DEFAULT));
+}
+
+static void random_calls_do_what_the_rules_say(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        model m = {.base = reserve(SLOTS * PAGE)};
+        random_state = seed;
+        for (int i = 0; i < SLOTS; i++) {
+            m.owner[i] = -1;
+        }
+        for (int step = 0; step < 2000; step++) {
+            const int h = (int)draw(HANDLES);
+            switch (draw(6)) {
+            case 0:
+                random_malloc(&m, h);
+                break;
+            case 1:
+                random_map(&m, h);
+                break;
+            case 2:
+                random_unmap(&m);
+                break;
+            case 3:
+                random_retain(&m);
+                break;
+            case 4:
+                random_free(&m, h);
+                break;
+            default:
+                if (draw(10) == 0) {
+                    random_touch(&m);
+                }
+            }
+            assert_int_equal(left(), 64 * MIB - held_pages(&m) * PAGE);
+        }
+        acl_ok(aclrtResetDeviceForce(0));
+        acl_ok(aclrtSetDevice(0));
+        assert_int_equal(left(), 64 * MIB);
+    }
+}
+
+int main(void)
+{
+    acl_environment("CAPACITY", "64MiB");
+    acl_environment("REPORT", "none");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reserving_checks_its_arguments),
+        cmocka_unit_test(physical_memory_checks_its_properties),
+        cmocka_unit_test(granularity_is_2_mib_or_1_gib),
+        cmocka_unit_test(a_mapping_is_whole_and_alone),
+        cmocka_unit_test(one_handle_may_be_mapped_twice),
+        cmocka_unit_test(mapped_memory_is_device_memory),
+        cmocka_unit_test(the_same_address_again_and_again),
+        cmocka_unit_test(contents_move_with_the_handle),
+        cmocka_unit_test(retaining_takes_a_free_of_its_own),
+        cmocka_unit_test(one_reservation_is_of_one_device),
+        cmocka_unit_test(access_is_checked),
+        cmocka_unit_test(capacity_is_the_devices_alone),
+        cmocka_unit_test(a_forced_reset_leaves_nothing),
+        cmocka_unit_test(random_calls_do_what_the_rules_say),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,590 @@
+/* tests/unit/sim_direct_test.c: memory that no live block covers, touched with direct_access: what is judged there
+ * and what is not. The twin of every finding is ordered as it should be and must be clean.
+ */
+#include "sim_test.h"
+
+#include <stddef.h>
+
+#define REGION (16 * MIB)
+
+typedef struct bench {
+    weir_sim *sim;
+    weir_device *device;
+    weir_sim_stream *a;
+    weir_sim_stream *b;
+    weir_sim_stream *c;
+    uint64_t region; /* 16 MiB */
+} bench;
+
+static bench set_up(void)
+{
+    weir_sim_config config = free_of_charge();
+    config.direct_access = true;
+    bench t = {.sim = new_sim(config)};
+    t.device = weir_sim_device(t.sim);
+    t.a = new_stream(t.sim);
+    t.b = new_stream(t.sim);
+    t.c = new_stream(t.sim);
+    t.region = new_region(t.sim, REGION);
+    return t;
+}
+
+static void tear_down(bench *t)
+{
+    weir_sim_destroy(t->sim);
+}
+
+/* --- the flag --- */
+
+static void test_a_caller_who_does_not_know_it(void **state)
+{
+    (void)state;
+    weir_sim_config config = free_of_charge();
+    config.direct_access = true;
+    config.struct_size = offsetof(weir_sim_config, direct_access);
+    weir_sim *sim = new_sim(config);
+    uint64_t region = new_region(sim, REGION);
+    writes(sim, NULL, region, MIB, "stray");
+    only_finding(sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "stray");
+    weir_sim_destroy(sim);
+}
+
+/* --- order among direct accesses --- */
+
+static void test_direct_access_is_clean(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    writes(t.sim, t.a, t.region, REGION, "whole");
+    writes(t.sim, t.a, t.region + MIB, 1, "a byte");
+    reads(t.sim, t.a, t.region, MIB + 1, "reader");
+    order(t.sim, t.a, t.b);
+    writes(t.sim, t.b, t.region + MIB / 2, MIB, "ordered");
+    writes(t.sim, t.a, t.region + 8 * MIB, MIB, "elsewhere");
+    writes(t.sim, t.b, t.region + REGION, 0, "nothing at all");
+    is_clean(t.sim);
+    tear_down(&t);
+}
+
+static void test_unordered(void **state)
+{
+    (void)state;
+    for (int writers = 1; writers < 4; writers++) {
+        bench t = set_up();
+        touch(t.sim, t.a, t.region, MIB, writers & 1, LONG_NS, "first");
+        touch(t.sim, t.b, t.region + MIB - 5, MIB, writers & 2, LONG_NS, "second");
+        weir_sim_finding f = only_finding(t.sim, WEIR_SIM_UNORDERED, "first", "second");
+        assert_int_equal(f.address, t.region + MIB - 5);
+        assert_int_equal(f.size, 5);
+        assert_true(f.in_flight);
+        tear_down(&t);
+    }
+}
+
+static void test_readers_need_no_order(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    reads(t.sim, t.a, t.region, MIB, "reader on a");
+    reads(t.sim, t.b, t.region + KIB, 3 * MIB, "reader on b");
+    is_clean(t.sim);
+    order(t.sim, t.a, t.c);
+    writes(t.sim, t.c, t.region, 2 * MIB, "writer");
+    only_finding(t.sim, WEIR_SIM_UNORDERED, "reader on b", "writer");
+    tear_down(&t);
+}
+
+static void test_all_ways_to_order(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        bench t = set_up();
+        weir_event *event = new_event(t.sim);
+        bool complete = false;
+        writes(t.sim, t.a, t.region, MIB, "first");
+        if (way == 0) {
+            order(t.sim, t.a, t.b);
+        } else if (way == 1) {
+            sync_stream(t.sim, t.a);
+        } else if (way == 2) {
+            ok(weir_device_event_record(t.device, event, t.a));
+            weir_sim_advance(t.sim, 2 * LONG_NS);
+            ok(weir_device_event_query(t.device, event, &complete));
+            assert_true(complete);
+        } else {
+            ok(weir_sim_sync(t.sim));
+        }
+        writes(t.sim, t.b, t.region, MIB, "second");
+        is_clean(t.sim);
+        tear_down(&t);
+    }
+}
+
+/* Gaps between what was touched before are no hindrance, and one write over all of it stands for all of it. */
+static void test_write_over_pieces_and_gaps(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    for (uint64_t i = 0; i < 8; i++) {
+        reads(t.sim, t.a, t.region + 2 * i * MIB, KIB, "piece");
+    }
+    order(t.sim, t.a, t.b);
+    writes(t.sim, t.b, t.region + KIB / 2, REGION - KIB, "over all");
+    is_clean(t.sim);
+    writes(t.sim, t.a, t.region + 7 * MIB, MIB, "in a gap");
+    only_finding(t.sim, WEIR_SIM_UNORDERED, "over all", "in a gap");
+    writes(t.sim, t.c, t.region, KIB / 4, "beside");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 2);
+    tear_down(&t);
+}
+
+/* --- after a free --- */
+
+static void test_write_after_a_free(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+    writes(t.sim, t.a, t.region, KIB, "kernel");
+    weir_sim_block_free(t.sim, t.region, t.a, "del x");
+    writes(t.sim, t.a, t.region, MIB, "same stream");
+    order(t.sim, t.a, t.b);
+    writes(t.sim, t.b, t.region, MIB, "ordered");
+    is_clean(t.sim);
+    tear_down(&t);
+}
+
+static void test_unordered_after_a_free(void **state)
+{
+    (void)state;
+    for (int write = 0; write < 2; write++) {
+        bench t = set_up();
+        weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+        writes(t.sim, t.a, t.region, KIB, "kernel");
+        weir_sim_block_free(t.sim, t.region, t.a, "del x");
+        touch(t.sim, t.b, t.region, KIB, write, LONG_NS, "too early");
+        only_finding(t.sim, WEIR_SIM_UNORDERED, "kernel", "too early");
+        tear_down(&t);
+    }
+}
+
+/* A trace knows that the stream worked, not on what. */
+static void test_unordered_after_a_free_without_touches(void **state)
+{
+    (void)state;
+    for (int write = 0; write < 2; write++) {
+        bench t = set_up();
+        weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+        busy(t.sim, t.a, LONG_NS);
+        weir_sim_block_free(t.sim, t.region, t.a, "del x");
+        touch(t.sim, t.b, t.region + KIB, KIB, write, LONG_NS, "too early");
+        weir_sim_finding f = only_finding(t.sim, WEIR_SIM_UNORDERED, "del x", "too early");
+        assert_string_equal(f.earlier.what, "free");
+        tear_down(&t);
+    }
+}
+
+static void test_reader_of_another_stream_before_the_free(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+    reads(t.sim, t.b, t.region, MIB, "reader on b");
+    weir_sim_block_free(t.sim, t.region, t.a, "del x");
+    reads(t.sim, t.c, t.region, MIB, "reader on c");
+    is_clean(t.sim);
+    order(t.sim, t.c, t.a);
+    writes(t.sim, t.a, t.region, MIB, "writer");
+    only_finding(t.sim, WEIR_SIM_UNORDERED, "reader on b", "writer");
+    tear_down(&t);
+}
+
+/* A read leaves the free to be seen, a write that came after it stands for it. */
+static void test_the_free_counts_until_a_write(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+    busy(t.sim, t.a, LONG_NS);
+    weir_sim_block_free(t.sim, t.region, t.a, "del x");
+    reads(t.sim, t.a, t.region, MIB, "reader");
+    weir_sim_block_free(t.sim, t.region, t.a, "again");
+    only_finding(t.sim, WEIR_SIM_DOUBLE_FREE, "del x", "again");
+    reads(t.sim, t.b, t.region, MIB, "too early");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 1);
+    order(t.sim, t.a, t.c);
+    order(t.sim, t.b, t.c);
+    writes(t.sim, t.c, t.region, MIB, "writer");
+    reads(t.sim, t.c, t.region, MIB, "reader on c");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 2);
+    weir_sim_block_free(t.sim, t.region, t.a, "forgotten");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FOREIGN_FREE), 1);
+    tear_down(&t);
+}
+
+/* --- hand-outs --- */
+
+static void test_early_reuse(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        bench t = set_up();
+        touch(t.sim, t.a, t.region + KIB, KIB, way != 1, LONG_NS, "direct");
+        weir_sim_block_alloc(t.sim, t.region, MIB, way == 2 ? NULL : t.b, "x");
+        only_finding(t.sim, WEIR_SIM_EARLY_REUSE, "direct", "x");
+        writes(t.sim, t.b, t.region, MIB, "owner");
+        weir_sim_block_free(t.sim, t.region, t.b, "del x");
+        only_finding(t.sim, WEIR_SIM_EARLY_REUSE, "direct", "x");
+        tear_down(&t);
+    }
+}
+
+static void test_reuse_is_clean_when_ordered(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        bench t = set_up();
+        weir_sim_stream *taker = way == 0 ? t.a : way == 3 ? NULL : t.b;
+        writes(t.sim, t.a, t.region + KIB, KIB, "direct");
+        if (way == 1) {
+            order(t.sim, t.a, t.b);
+        } else if (way >= 2) {
+            sync_stream(t.sim, t.a);
+        }
+        weir_sim_block_alloc(t.sim, t.region, MIB, taker, "x");
+        if (way >= 2) { /* idle: anybody's */
+            writes(t.sim, t.c, t.region, MIB, "elsewhere");
+            is_clean(t.sim);
+        } else {
+            is_clean(t.sim);
+            writes(t.sim, t.c, t.region, MIB, "elsewhere");
+            only_finding(t.sim, WEIR_SIM_UNORDERED, "x", "elsewhere");
+        }
+        tear_down(&t);
+    }
+}
+
+static void test_early_reuse_is_said_once_for_all_that_is_direct(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    writes(t.sim, t.a, t.region, KIB, "one");
+    writes(t.sim, t.b, t.region + MIB, KIB, "two");
+    weir_sim_block_alloc(t.sim, t.region, 2 * MIB, t.c, "x");
+    only_finding(t.sim, WEIR_SIM_EARLY_REUSE, "one", "x");
+    tear_down(&t);
+}
+
+/* --- where nothing is --- */
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    writes(t.sim, t.a, t.region + REGION + MIB, KIB, "nowhere");
+    weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "nowhere");
+    assert_non_null(strstr(f.text, "no memory is there"));
+    assert_int_equal(f.size, KIB);
+    tear_down(&t);
+}
+
+static void test_just_past_the_memory(void **state)
+{
+    (void)state;
+    for (int touched = 0; touched < 2; touched++) {
+        bench t = set_up();
+        writes(t.sim, t.a, t.region, touched ? REGION : KIB, "all");
+        reads(t.sim, t.a, t.region + REGION, 4, "off by one");
+        weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "off by one");
+        assert_non_null(strstr(f.text, "no memory is there"));
+        tear_down(&t);
+    }
+}
+
+static void test_over_the_end_of_the_memory(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    writes(t.sim, t.a, t.region + REGION - KIB, KIB + 32, "overrun");
+    weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "overrun");
+    assert_non_null(strstr(f.text, "32 bytes run past the end of the memory"));
+    writes(t.sim, t.b, t.region + REGION - 1, 1, "what was inside counts");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 1);
+    tear_down(&t);
+}
+
+/* Two regions that happen to be neighbours are still two. */
+static void test_across_two_regions(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    uint64_t second = new_region(t.sim, REGION);
+    assert_int_equal(second, t.region + REGION);
+    writes(t.sim, t.a, second - MIB, MIB, "below the border");
+    writes(t.sim, t.a, second, MIB, "above the border");
+    is_clean(t.sim);
+    writes(t.sim, t.a, second - MIB, 2 * MIB, "across");
+    only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "across");
+    tear_down(&t);
+}
+
+static void test_one_memory_at_two_addresses(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    uint64_t base = 0;
+    weir_vm_handle handle = 0;
+    ok(weir_device_vm_reserve(t.device, 8 * MIB, &base));
+    ok(weir_device_vm_create(t.device, 2 * MIB, &handle));
+    ok(weir_device_vm_map(t.device, base, 2 * MIB, handle));
+    ok(weir_device_vm_map(t.device, base + 4 * MIB, 2 * MIB, handle));
+    writes(t.sim, t.a, base, 2 * MIB, "here");
+    writes(t.sim, t.a, base + 4 * MIB, 2 * MIB, "there");
+    is_clean(t.sim);
+    sync_stream(t.sim, t.a);
+    ok(weir_device_vm_unmap(t.device, base, 2 * MIB));
+    assert_int_equal(weir_device_vm_destroy(t.device, handle), WEIR_ERR_BUSY);
+    ok(weir_device_vm_unmap(t.device, base + 4 * MIB, 2 * MIB));
+    ok(weir_device_vm_destroy(t.device, handle));
+    ok(weir_device_vm_release(t.device, base, 8 * MIB));
+    is_clean(t.sim);
+    tear_down(&t);
+}
+
+static void test_across_mappings(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    uint64_t base = 0;
+    weir_vm_handle first = 0;
+    weir_vm_handle second = 0;
+    ok(weir_device_vm_reserve(t.device, 8 * MIB, &base));
+    ok(weir_device_vm_create(t.device, 2 * MIB, &first));
+    ok(weir_device_vm_create(t.device, 2 * MIB, &second));
+    ok(weir_device_vm_map(t.device, base, 2 * MIB, first));
+    writes(t.sim, t.a, base, 2 * MIB, "first");
+    ok(weir_device_vm_map(t.device, base + 2 * MIB, 2 * MIB, second));
+    writes(t.sim, t.a, base, 4 * MIB, "both");
+    is_clean(t.sim);
+    sync_stream(t.sim, t.a);
+    ok(weir_device_vm_unmap(t.device, base, 2 * MIB));
+    is_clean(t.sim);
+    writes(t.sim, t.a, base + MIB, 2 * MIB, "begins where nothing is");
+    only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "begins where nothing is");
+    writes(t.sim, t.a, base + 2 * MIB, 2 * MIB, "the rest");
+    only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "begins where nothing is");
+    writes(t.sim, t.b, base + 2 * MIB, MIB, "on b");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 1);
+    tear_down(&t);
+}
+
+/* --- edges of live blocks --- */
+
+static void test_out_of_a_block(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+    writes(t.sim, t.a, t.region + KIB, MIB, "overrun");
+    weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, "x", "overrun");
+    assert_non_null(strstr(f.text, "1024 bytes run past its end"));
+    writes(t.sim, t.b, t.region + MIB, 1, "meets the overrun");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 1);
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 2);
+    tear_down(&t);
+}
+
+static void test_into_a_block(void **state)
+{
+    (void)state;
+    for (int write = 0; write < 2; write++) {
+        bench t = set_up();
+        weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "x");
+        weir_sim_block_alloc(t.sim, t.region + 3 * MIB, MIB, t.a, "y");
+        touch(t.sim, t.a, t.region, 5 * MIB, write, LONG_NS, "over it");
+        weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, "x", "over it");
+        assert_non_null(strstr(f.text, "which it runs into"));
+        assert_int_equal(f.address, t.region);
+        assert_int_equal(f.size, 5 * MIB);
+        for (uint64_t i = 0; i < 5; i++) { /* every part was touched */
+            writes(t.sim, t.b, t.region + i * MIB, 1, "elsewhere");
+            assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), i + 1);
+        }
+        weir_sim_block_free(t.sim, t.region + MIB, t.a, "del x");
+        weir_sim_block_free(t.sim, t.region + 3 * MIB, t.a, "del y");
+        assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 6);
+        tear_down(&t);
+    }
+}
+
+static void test_from_block_to_block(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+    weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "y");
+    reads(t.sim, t.a, t.region, MIB + 32, "over-reads");
+    weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, "x", "over-reads");
+    assert_non_null(strstr(f.text, "32 bytes run past its end"));
+    writes(t.sim, t.b, t.region + MIB + 31, 1, "last byte of it");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 1);
+    writes(t.sim, t.b, t.region + MIB + 32, 1, "beyond it");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 1);
+    tear_down(&t);
+}
+
+static void test_beside_blocks_is_clean(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "x");
+    writes(t.sim, t.b, t.region, MIB, "up to it");
+    writes(t.sim, t.b, t.region + 2 * MIB, MIB, "from its end on");
+    writes(t.sim, t.a, t.region + MIB, MIB, "owner");
+    is_clean(t.sim);
+    tear_down(&t);
+}
+
+/* --- memory that goes back --- */
+
+static void test_region_pending(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    writes(t.sim, t.a, t.region + MIB, KIB, "direct");
+    give_region(t.sim, t.region, REGION);
+    weir_sim_finding f = only_finding(t.sim, WEIR_SIM_REGION_PENDING, "direct", NULL);
+    assert_string_equal(f.later.what, "region_free");
+    writes(t.sim, t.b, t.region + MIB, KIB, "too late");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_OUTSIDE_BLOCK), 1);
+    assert_int_equal(new_region(t.sim, REGION), t.region);
+    writes(t.sim, t.b, t.region, REGION, "a new life");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 2);
+    tear_down(&t);
+}
+
+static void test_unmap_pending(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    uint64_t base = 0;
+    weir_vm_handle handle = 0;
+    ok(weir_device_vm_reserve(t.device, 8 * MIB, &base));
+    ok(weir_device_vm_create(t.device, 2 * MIB, &handle));
+    ok(weir_device_vm_map(t.device, base, 2 * MIB, handle));
+    reads(t.sim, t.a, base + MIB, KIB, "direct");
+    ok(weir_device_vm_unmap(t.device, base, 2 * MIB));
+    weir_sim_finding f = only_finding(t.sim, WEIR_SIM_REGION_PENDING, "direct", NULL);
+    assert_string_equal(f.later.what, "vm_unmap");
+    ok(weir_device_vm_map(t.device, base, 2 * MIB, handle));
+    writes(t.sim, t.b, base, 2 * MIB, "a new life");
+    only_finding(t.sim, WEIR_SIM_REGION_PENDING, "direct", NULL);
+    tear_down(&t);
+}
+
+static void test_region_returned_properly_is_clean(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    writes(t.sim, t.a, t.region + MIB, KIB, "direct");
+    reads(t.sim, t.b, t.region, KIB, "direct");
+    sync_stream(t.sim, t.a);
+    sync_stream(t.sim, t.b);
+    give_region(t.sim, t.region, REGION);
+    is_clean(t.sim);
+    tear_down(&t);
+}
+
+/* A block that outlived its region lies under new memory: that memory is free to be touched, and the block's free is
+ * still its own. */
+static void test_memory_over_a_block_without_a_region(void **state)
+{
+    (void)state;
+    for (int write = 0; write < 2; write++) {
+        bench t = set_up();
+        weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "x");
+        give_region(t.sim, t.region, REGION);
+        only_finding(t.sim, WEIR_SIM_REGION_LIVE, "x", NULL);
+        assert_int_equal(new_region(t.sim, REGION), t.region);
+        touch(t.sim, t.b, t.region, 3 * MIB, write, LONG_NS, "new");
+        order(t.sim, t.b, t.c);
+        writes(t.sim, t.c, t.region, 3 * MIB, "newer");
+        weir_sim_block_free(t.sim, t.region + MIB, t.a, "del x");
+        only_finding(t.sim, WEIR_SIM_REGION_LIVE, "x", NULL);
+        weir_sim_block_free(t.sim, t.region + MIB, t.a, "again");
+        assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FOREIGN_FREE), 1);
+        tear_down(&t);
+    }
+}
+
+/* The same, and its first byte is not touched. */
+static void test_memory_over_a_part_of_such_a_block(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    weir_sim_block_alloc(t.sim, t.region, 4 * MIB, t.a, "x");
+    writes(t.sim, t.a, t.region, 4 * MIB, "pending");
+    give_region(t.sim, t.region, REGION);
+    assert_int_equal(new_region(t.sim, REGION), t.region);
+    writes(t.sim, t.b, t.region + MIB, MIB, "new");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 2);
+    weir_sim_block_free(t.sim, t.region, t.a, "del x");
+    writes(t.sim, t.b, t.region, 4 * MIB, "new");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 2);
+    tear_down(&t);
+}
+
+/* --- leaks --- */
+
+static void test_leaks(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    writes(t.sim, t.a, t.region, REGION, "direct");
+    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+    weir_sim_audit_leaks(t.sim);
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_LEAK), 2); /* x and the region */
+    weir_sim_block_free(t.sim, t.region, t.a, "del x");
+    sync_stream(t.sim, t.a);
+    give_region(t.sim, t.region, REGION);
+    weir_sim_audit_leaks(t.sim);
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 2);
+    tear_down(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_caller_who_does_not_know_it),
+        cmocka_unit_test(test_direct_access_is_clean),
+        cmocka_unit_test(test_unordered),
+        cmocka_unit_test(test_readers_need_no_order),
+        cmocka_unit_test(test_all_ways_to_order),
+        cmocka_unit_test(test_write_over_pieces_and_gaps),
+        cmocka_unit_test(test_write_after_a_free),
+        cmocka_unit_test(test_unordered_after_a_free),
+        cmocka_unit_test(test_unordered_after_a_free_without_touches),
+        cmocka_unit_test(test_reader_of_another_stream_before_the_free),
+        cmocka_unit_test(test_the_free_counts_until_a_write),
+        cmocka_unit_test(test_early_reuse),
+        cmocka_unit_test(test_reuse_is_clean_when_ordered),
+        cmocka_unit_test(test_early_reuse_is_said_once_for_all_that_is_direct),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_just_past_the_memory),
+        cmocka_unit_test(test_over_the_end_of_the_memory),
+        cmocka_unit_test(test_across_two_regions),
+        cmocka_unit_test(test_one_memory_at_two_addresses),
+        cmocka_unit_test(test_across_mappings),
+        cmocka_unit_test(test_out_of_a_block),
+        cmocka_unit_test(test_into_a_block),
+        cmocka_unit_test(test_from_block_to_block),
+        cmocka_unit_test(test_beside_blocks_is_clean),
+        cmocka_unit_test(test_region_pending),
+        cmocka_unit_test(test_unmap_pending),
+        cmocka_unit_test(test_region_returned_properly_is_clean),
+        cmocka_unit_test(test_memory_over_a_block_without_a_region),
+        cmocka_unit_test(test_memory_over_a_part_of_such_a_block),
+        cmocka_unit_test(test_leaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
