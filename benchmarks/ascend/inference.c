@@ -212,6 +212,7 @@ static void plug_in(setting *set, mode m, const server *servers)
         MUST_WEIR(weir_acl_device_create(NULL, &set->device));
         config.device = set->device;
         config.strategy = weir_caching_strategy();
+        config.growth = WEIR_GROWTH_WAIT_FIRST; /* one stream's wait for the other costs less than memory for both peaks */
         config.flags = m == WEIR_VM ? WEIR_POOL_VIRTUAL_MEMORY : 0;
         MUST_WEIR(weir_pool_create(&config, &set->pool));
     }
@@ -259,6 +260,24 @@ static double mib(uint64_t bytes)
     return (double)bytes / 1048576.0;
 }
 
+/* A sentence in lines of at most 118 characters, set in. */
+static void print_wrapped(const char *text)
+{
+    enum { INDENT = 4, WIDTH = 118 - INDENT };
+    while (*text != '\0') {
+        size_t length = strlen(text);
+        if (length > WIDTH) {
+            length = WIDTH;
+            while (length > 1 && text[length] != ' ') {
+                length--;
+            }
+        }
+        (void)printf("%*s%.*s\n", (int)INDENT, "", (int)length, text);
+        text += length;
+        text += strspn(text, " ");
+    }
+}
+
 /* One of each kind. */
 static void print_findings(void)
 {
@@ -271,7 +290,7 @@ static void print_findings(void)
         }
         for (size_t i = 0; weir_ascendcl_finding(i, text, sizeof text); i++) {
             if (strcmp(weir_ascendcl_finding_kind(i), kinds[k]) == 0) {
-                (void)printf("          %s\n", text);
+                print_wrapped(text);
                 break;
             }
         }

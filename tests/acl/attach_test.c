@@ -562,6 +562,23 @@ static void test_two_devices(void **state)
     end_world(&w);
 }
 
+/* It could be registered, but never be waited for: the pool would be held for good. */
+static void test_a_stream_that_is_gone_is_refused(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    aclrtStream gone = NULL;
+    acl_ok(aclrtCreateStream(&gone));
+    acl_ok(aclrtDestroyStream(gone));
+    assert_int_equal(weir_acl_attach(w.pool, gone, &attachment), WEIR_ERR_DEVICE);
+    assert_int_equal(weir_acl_follow(w.pool, gone, &attachment), WEIR_ERR_DEVICE);
+    assert_null(attachment);
+    struct registration r = {0};
+    assert_false(read_registration(gone, &r));
+    end_world(&w); /* nobody holds the pool */
+}
+
 int main(void)
 {
     acl_test_begin();
@@ -582,6 +599,7 @@ int main(void)
         cmocka_unit_test(test_a_handle_that_comes_again_is_a_new_stream),
         cmocka_unit_test(test_a_foreign_registration_is_left_alone),
         cmocka_unit_test(test_context_destroyed_first),
+        cmocka_unit_test(test_a_stream_that_is_gone_is_refused),
         cmocka_unit_test(test_device_reset_by_force_first),
         cmocka_unit_test(test_followers),
         cmocka_unit_test(test_two_devices),

@@ -185,6 +185,20 @@ static void test_default_stream(void **state)
     host.free(next, 8 * MIB, 0, standard);
 }
 
+static void test_every_refusal_has_a_reason(void **state)
+{
+    (void)state;
+    char text[256] = "";
+    assert_null(host.alloc(SIZE_MAX, 0, streams[0]));
+    assert_true(host.report(0, text, sizeof(text)) > 0);
+    aclrtStream gone = streams[1];
+    acl_ok(aclrtDestroyStream(gone));
+    streams[1] = NULL;
+    assert_null(host.alloc(100, 0, gone));
+    assert_true(host.report(0, text, sizeof(text)) > 0);
+    assert_non_null(strstr(text, "ACL_ERROR_RT_INVALID_HANDLE"));
+}
+
 static void test_running_out(void **state)
 {
     (void)state;
@@ -457,7 +471,7 @@ int main(int argc, char **argv)
         EACH(test_erase_stream),    EACH(test_default_stream),       EACH(test_running_out),
         EACH(test_trim),            EACH(test_settings),             EACH(test_bad_environment),
         EACH(test_streams_that_end), EACH(test_two_devices),         EACH(test_threads),
-        EACH(test_frees_at_exit),
+        EACH(test_frees_at_exit),   EACH(test_every_refusal_has_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -347,6 +347,47 @@ static void a_device_tells_of_its_memory_faults(void **unused)
     assert_int_equal(info.errorType, ACL_RT_NO_ERROR);
 }
 
+static atomic_int exceptions;
+
+static void count_exception(aclrtExceptionInfo *info)
+{
+    assert_int_equal(aclrtGetErrorCodeFromExceptionInfo(info), ACL_ERROR_RT_AICORE_EXCEPTION);
+    atomic_fetch_add(&exceptions, 1);
+}
+
+/* Queuing takes time, in which the failure comes: it drops the task that is being queued, too. */
+static void a_failure_while_held_tasks_are_queued_drops_them(void **unused)
+{
+    (void)unused;
+    aclrtEvent flag, other;
+    acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
+    acl_ok(aclrtCreateEventExWithFlag(&other, ACL_EVENT_SYNC));
+    acl_ok(aclrtSetExceptionInfoCallback(count_exception));
+    acl_ok(aclrtSetStreamFailureMode(a, ACL_STOP_ON_FAILURE));
+    acl_ok(aclrtStreamWaitEvent(b, flag));
+    atomic_store(&exceptions, 0);
+    for (int i = 0; i < 40; i++) {
+        acl_ok(aclrtRecordEvent(other, b));
+        acl_ok(aclrtStreamWaitEvent(b, other));
+        launch(b, succeed);
+    }
+    weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
+    kernel.duration_ns = 20000; /* less than the queuing of b's tasks takes */
+    kernel.compute = fail_kernel;
+    acl_ok(weir_ascendcl_launch(a, &kernel));
+    aclrtStream recorder;
+    acl_ok(aclrtCreateStream(&recorder));
+    acl_ok(aclrtRecordEvent(flag, recorder));
+    acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(b));
+    acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(a));
+    assert_int_equal(atomic_load(&ran), 0);
+    assert_int_equal(atomic_load(&exceptions), 1); /* the one that failed, and none that was dropped */
+    acl_ok(aclrtSetExceptionInfoCallback(NULL));
+    acl_ok(aclrtDestroyStreamForce(recorder));
+    acl_ok(aclrtDestroyEvent(flag));
+    acl_ok(aclrtDestroyEvent(other));
+}
+
 int main(void)
 {
     acl_environment("REPORT", "none");
@@ -359,6 +400,7 @@ int main(void)
         ONE(too_many_messages_lose_the_oldest),
         ONE(a_failed_task_is_reported_by_the_next_synchronisation),
         ONE(a_stream_that_stops_drops_the_rest_of_its_context),
+        ONE(a_failure_while_held_tasks_are_queued_drops_them),
         ONE(the_exception_callback_is_told_before_the_synchronisation_returns),
         ONE(the_exception_callback_comes_without_a_synchronisation),
         ONE(the_callback_may_be_replaced_and_may_call),

@@ -101,26 +101,28 @@ static void a_reset_flag_stops_a_stream_again(void **unused)
 static void a_wait_binds_to_the_recording_that_is_the_latest(void **unused)
 {
     (void)unused;
-    aclrtEvent ex, end;
+    aclrtEvent ex, end, flag;
     float ms = 0;
     acl_ok(aclrtCreateEventExWithFlag(&ex, FLAGS));
     acl_ok(aclrtCreateEventExWithFlag(&end, FLAGS));
+    acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
     queue_work(a);
     acl_ok(aclrtRecordEvent(ex, a));
     acl_ok(aclrtStreamWaitEvent(b, ex));
-    for (int i = 0; i < 50; i++) {
-        queue_work(a);
-    }
+    acl_ok(aclrtStreamWaitEvent(a, flag));
+    queue_work(a);
     acl_ok(aclrtRecordEvent(ex, a)); /* does not move what b waits for */
     acl_ok(aclrtRecordEvent(end, b));
     acl_ok(aclrtSynchronizeStream(b));
     assert_int_equal(status_of(a), ACL_STREAM_STATUS_NOT_READY);
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtEventElapsedTime(&ms, end, ex));
+    acl_ok(aclrtRecordEvent(flag, b));
     acl_ok(aclrtSynchronizeEvent(ex));
     acl_ok(aclrtEventElapsedTime(&ms, end, ex));
     assert_true(ms > 0);
     acl_ok(aclrtDestroyEvent(ex));
     acl_ok(aclrtDestroyEvent(end));
+    acl_ok(aclrtDestroyEvent(flag));
 }
 
 static void an_event_may_go_before_it_is_complete(void **unused)
@@ -213,6 +215,51 @@ static void events_run_out(void **unused)
     }
 }
 
+/* A program that sleeps between its questions has few of them to ask, however long the work takes. */
+static void patience_is_enough(void **unused)
+{
+    (void)unused;
+    enum { COPIES = 400, QUESTIONS = 2000 };
+    void *pinned = NULL;
+    uint64_t begun = 0;
+    uint64_t over = 0;
+    aclrtEvent before, after;
+    acl_ok(aclrtMallocHost(&pinned, SIZE));
+    acl_ok(aclrtCreateEventExWithFlag(&before, FLAGS));
+    acl_ok(aclrtCreateEventExWithFlag(&after, FLAGS));
+    acl_ok(aclrtRecordEvent(before, a));
+    for (int i = 0; i < COPIES; i++) { /* 134 ms */
+        acl_ok(aclrtMemcpyAsync(memory, SIZE, pinned, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, a));
+    }
+    acl_ok(aclrtRecordEvent(after, a));
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    int asked = 0;
+    for (; status == ACL_EVENT_RECORDED_STATUS_NOT_READY && asked < QUESTIONS; asked++) {
+        acl_ok(aclrtQueryEventStatus(after, &status));
+    }
+    assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_COMPLETE);
+    acl_ok(aclrtEventGetTimestamp(before, &begun));
+    acl_ok(aclrtEventGetTimestamp(after, &over));
+    assert_true(over - begun > 100000);
+
+    /* Who queues something in between is not made to wait: its questions take 1 us each. */
+    queue_work(a);
+    acl_ok(aclrtSynchronizeStream(a));
+    for (int i = 0; i < 8; i++) {
+        acl_ok(aclrtMemcpyAsync(memory, SIZE, pinned, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, a));
+    }
+    acl_ok(aclrtRecordEvent(after, a));
+    for (int i = 0; i < 200; i++) {
+        acl_ok(aclrtQueryEventStatus(after, &status));
+        assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+        acl_ok(aclrtRecordEvent(before, b));
+    }
+    acl_ok(aclrtSynchronizeStream(a));
+    acl_ok(aclrtDestroyEvent(before));
+    acl_ok(aclrtDestroyEvent(after));
+    acl_ok(aclrtFreeHost(pinned));
+}
+
 int main(void)
 {
     acl_environment("EVENTS", "64");
@@ -224,6 +271,7 @@ int main(void)
         cmocka_unit_test(an_event_may_go_before_it_is_complete),
         cmocka_unit_test(a_recording_behind_a_stopped_stream_stops_who_waits_for_it),
         cmocka_unit_test(the_codes_are_those_of_the_table),
+        cmocka_unit_test(patience_is_enough),
         cmocka_unit_test(events_run_out),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -189,6 +189,23 @@ static void what_is_not_simulated_says_so(void **unused)
     acl_ok(aclrtDestroyStream(stream));
 }
 
+static void a_device_has_one_number(void **unused)
+{
+    (void)unused;
+    aclError (*const functions[])(int32_t, int32_t *) = {
+        aclrtGetLogicDevIdByUserDevId, aclrtGetUserDevIdByLogicDevId, aclrtGetLogicDevIdByPhyDevId,
+        aclrtGetPhyDevIdByLogicDevId,  aclrtGetUserDevIdByPhyDevId,   aclrtGetPhyDevIdByUserDevId,
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        int32_t other = -1;
+        acl_ok(functions[i](1, &other));
+        assert_int_equal(other, 1);
+        acl_expect(ACL_ERROR_INVALID_PARAM, functions[i](1, NULL));
+        acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, functions[i](2, &other));
+        acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, functions[i](-1, &other));
+    }
+}
+
 int main(void)
 {
     acl_environment("REPORT", "none");
@@ -198,6 +215,7 @@ int main(void)
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(a_device_has_facts),
+        ONE(a_device_has_one_number),
         ONE(a_device_is_busy_while_it_works),
         ONE(limits_are_kept_for_each_device),
         ONE(a_stream_is_made_by_a_configuration),

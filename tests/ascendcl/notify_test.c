@@ -382,6 +382,31 @@ static void another_thread_may_record(void **unused)
     acl_ok(aclrtDestroyNotify(notify));
 }
 
+/* A pool has addresses without memory. */
+static void a_word_of_a_pool_may_lose_its_memory(void **unused)
+{
+    (void)unused;
+    aclrtMemPoolProps props;
+    memset(&props, 0, sizeof props);
+    props.allocType = ACL_MEM_ALLOCATION_TYPE_PINNED;
+    props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    props.maxSize = 64 << 20;
+    aclrtMemPool pool;
+    void *block = NULL;
+    acl_ok(aclrtMemPoolCreate(&pool, &props));
+    acl_ok(aclrtMemPoolMallocAsync(&block, SIZE, pool, a));
+    acl_ok(aclrtMemsetAsync(block, SIZE, 0, SIZE, a));
+    acl_ok(aclrtSynchronizeStream(a));
+    char *beyond = (char *)block + (8 << 20);
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtValueWrite(beyond, 1, 0, a));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtValueWait(beyond, 1, ACL_STREAM_WAIT_VALUE_EQ, a));
+    acl_ok(aclrtValueWait(block, 1, ACL_STREAM_WAIT_VALUE_EQ, b));
+    acl_ok(aclrtMemPoolFreeAsync(block, a));
+    acl_ok(aclrtSynchronizeStream(a)); /* gives the memory back */
+    acl_expect(ACL_ERROR_RT_DEVICE_MEM_ERROR, aclrtSynchronizeStream(b));
+    acl_ok(aclrtMemPoolDestroy(pool));
+}
+
 int main(void)
 {
     acl_environment("REPORT", "none");
@@ -396,6 +421,7 @@ int main(void)
         ONE(many_words_and_their_memory_come_and_go),
         ONE(a_copy_ends_a_wait_as_well),
         ONE(a_word_whose_memory_is_gone_is_the_streams_error),
+        ONE(a_word_of_a_pool_may_lose_its_memory),
         ONE(waits_end_with_their_stream),
         ONE(notifies_have_their_codes),
         ONE(a_device_has_8192_notifies),

@@ -209,6 +209,25 @@ static void an_aborted_stream_says_so_once_and_goes_on(void **unused)
     acl_ok(aclrtDestroyStream(stream));
 }
 
+/* A copy layer that gives up on a transfer, aborts, and goes on: neither its next transfer nor the end is at fault. */
+static void what_comes_after_an_abort_is_not_told(void **unused)
+{
+    (void)unused;
+    aclrtStream stream;
+    char *memory = NULL;
+    acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtMemsetAsync(memory, SIZE, 6, SIZE, stream));
+    acl_ok(aclrtStreamAbort(stream));
+    acl_ok(aclrtMemsetAsync(memory, SIZE, 7, SIZE, stream));
+    acl_ok(aclrtSynchronizeStream(stream));
+    assert_int_equal(memory[0], 7);
+    acl_ok(aclrtMemsetAsync(memory, SIZE, 8, SIZE, stream));
+    acl_ok(aclrtStreamAbort(stream));
+    acl_ok(aclrtDestroyStream(stream));
+    acl_ok(aclrtFree(memory));
+}
+
 static void streams_run_out(void **unused)
 {
     (void)unused;
@@ -308,6 +327,7 @@ int main(void)
         cmocka_unit_test(a_wait_times_out_in_the_devices_time),
         cmocka_unit_test(destroying_drains_and_forcing_drops),
         cmocka_unit_test(an_aborted_stream_says_so_once_and_goes_on),
+        cmocka_unit_test(what_comes_after_an_abort_is_not_told),
         cmocka_unit_test(streams_run_out),
         cmocka_unit_test(state_callbacks_hear_of_streams),
         cmocka_unit_test(threads_share_a_device),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # CANN's public example programs and allocator tests, unchanged, on the simulated runtime.
 #
-#   cann_examples.sh SOURCE_DIR CANN HEADERS LIBRARY CXX [LINK_FLAG...]
+#   cann_examples.sh SOURCE_DIR cann=CANN HEADERS LIBRARY CXX [LINK_FLAG...]
 #
 # CANN is a checkout of CANN's runtime repository; without one it skips. HEADERS is the folder whose acl/ the programs
 # are compiled against: weir's, or CANN's own. A program passes when it exits with 0, prints what its README says it
@@ -12,9 +12,9 @@
 #
 # Left out: programs of the acldump, acltdt, aclprof and aclnn families, and of functions the runtime does not have.
 set -uo pipefail
-[ -n "${2:-}" ] || { echo "skipped: WEIR_CANN_SOURCE names no checkout of CANN's runtime"; exit 77; }
+[ -n "${2#cann=}" ] || { echo "skipped: WEIR_CANN_SOURCE names no checkout of CANN's runtime"; exit 77; }
 [ -n "${5:-}" ] || { echo "skipped: no C++ compiler"; exit 77; }
-source_dir=$1 cann=$2 headers=$3 library=$4 cxx=$5
+source_dir=$1 cann=${2#cann=} headers=$3 library=$4 cxx=$5
 shift 5
 flags=("$@")
 examples=$cann/example

@@ -24,7 +24,7 @@ done
 acl=OFF
 if [ -e "$prefix/$libdir/weir/libascendcl.so" ]; then # weir::acl was built against the simulated runtime
     acl=ON
-    for file in include/weir/acl.h include/weir/torch.h "$libdir/libweir_torch.so"; do
+    for file in include/weir/acl.h include/weir/ascendcl.h include/weir/torch.h "$libdir/libweir_torch.so"; do
         [ -e "$prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
     done
 fi
@@ -40,6 +40,7 @@ quietly "$CMAKE" --build "$scratch/cmake"
 run "$scratch/cmake/user_c"
 [ $cxx = OFF ] || run "$scratch/cmake/user_cxx"
 [ $acl = OFF ] || run "$scratch/cmake/user_acl"
+[ ! -e "$scratch/cmake/user_sim" ] || run "$scratch/cmake/user_sim"
 
 echo "a tool"
 MSTX_INJECTION_PATH=$prefix/$libdir/weir/libweir_mstx_check.so WEIR_MSTX_CHECK_EXIT=1 run "$scratch/cmake/user_c"

@@ -301,7 +301,12 @@ static void retire(weir_acl_attachment *self)
 /* `self` is in the list and moving, so nobody else gets to this stream meanwhile. */
 static weir_status connect(weir_acl_attachment *self, void *native)
 {
-    weir_status status = WEIR_OK;
+    int32_t id = 0;
+    /* What is no stream any more could be registered, but never waited for, and so never detached. */
+    weir_status status = ACL(aclrtStreamGetId, native, &id);
+    if (status != WEIR_OK) {
+        return status;
+    }
     if (self->registers) {
         aclrtAllocator owner = NULL;
         status = registered(native, &owner);

@@ -246,9 +246,16 @@ static void report_misuse(const char *text, const void *ptr)
     }
 }
 
-static void report_failure(struct torch_pool *pool, int device)
+static void report_failure(struct torch_pool *pool, int device, weir_status status)
 {
-    if (pool->report && !atomic_exchange(&pool->reported, true)) {
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    const bool ran_out = (status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT) &&
+                         weir_pool_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
+    if (!ran_out) { /* a size beyond all bounds, a stream that is gone */
+        (void)pthread_mutex_lock(&lock);
+        fail_with_status_locked("a block", status);
+        (void)pthread_mutex_unlock(&lock);
+    } else if (pool->report && !atomic_exchange(&pool->reported, true)) {
         char text[4096];
         (void)weir_torch_report(device, text, sizeof(text));
         (void)fprintf(stderr, "weir_torch: device %d: %s", device, text);
@@ -268,7 +275,7 @@ void *weir_torch_alloc(size_t size, int device, void *stream)
         status = weir_pool_alloc(pool->pool, on, weir_acl_block_bytes(size), 0, &block);
     }
     if (status != WEIR_OK) {
-        report_failure(pool, device);
+        report_failure(pool, device, status);
         return NULL;
     }
     return (void *)(uintptr_t)weir_block_address(block);

@@ -95,8 +95,8 @@ typedef struct weir_acl_attachment weir_acl_attachment;
  *
  * WEIR_ERR_INVALID: NULL; the default stream has a handle too, see aclrtCtxGetCurrentDefaultStream. WEIR_ERR_BUSY:
  * the stream has an allocator already, weir's or another (if another was left behind by a stream that is gone,
- * aclrtAllocatorUnregister removes it). WEIR_ERR_NO_MEMORY, WEIR_ERR_UNSUPPORTED (this chip), WEIR_ERR_DEVICE. After a
- * failure nothing is registered. */
+ * aclrtAllocatorUnregister removes it). WEIR_ERR_NO_MEMORY, WEIR_ERR_UNSUPPORTED (this chip), WEIR_ERR_DEVICE (no stream
+ * any more, as far as ACL can tell, among others). After a failure nothing is registered. */
 WEIR_API weir_status weir_acl_attach(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment);
 
 /* Waits for the stream, takes the registration away and lets go of the pool, which forgets the stream: handles from

@@ -31,7 +31,7 @@ struct acl__wrapper {
     acl__allocator allocator;
     acl__stream *stream;
     int32_t stream_id;
-    pthread_mutex_t mutex; /* of the callbacks and the spans */
+    pthread_mutex_t mutex; /* of the callbacks and the spans; recursive: a callback may end its own registration */
     span *spans;
     uint32_t references; /* the table's, and one for each execution; under the table's lock */
     uint32_t executing;
@@ -48,6 +48,16 @@ typedef struct entry {
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static entry *entries;
+
+void acl__consumer_fork_lock(void)
+{
+    (void)pthread_mutex_lock(&table_lock);
+}
+
+void acl__consumer_fork_unlock(void)
+{
+    (void)pthread_mutex_unlock(&table_lock);
+}
 
 /* --- wrappers --- */
 
@@ -128,10 +138,17 @@ static void wrapper_release(acl__wrapper *wrapper)
 static acl__wrapper *wrapper_create(const acl__allocator *allocator, acl__stream *stream)
 {
     acl__wrapper *wrapper = calloc(1, sizeof *wrapper);
-    if (wrapper != NULL && pthread_mutex_init(&wrapper->mutex, NULL) != 0) {
+    pthread_mutexattr_t recursive;
+    if (wrapper == NULL || pthread_mutexattr_init(&recursive) != 0) {
+        free(wrapper);
+        return NULL;
+    }
+    (void)pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    if (pthread_mutex_init(&wrapper->mutex, &recursive) != 0) {
         free(wrapper);
         wrapper = NULL;
     }
+    (void)pthread_mutexattr_destroy(&recursive);
     if (wrapper != NULL) {
         wrapper->allocator = *allocator;
         wrapper->stream = stream;

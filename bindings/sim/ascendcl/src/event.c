@@ -477,8 +477,7 @@ ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle
 /* Time passes for whoever asks again and again. */
 static bool poll(const acl__event *event)
 {
-    weir_sim_advance(acl__rt.sim, ACL__QUERY_NS);
-    acl__pump();
+    acl__ask();
     const bool complete = event->latest != NULL ? is_complete(event->latest) : event->kind == EX;
     if (complete && event->latest != NULL) {
         host_saw(event->latest);

@@ -185,6 +185,12 @@
     X(aclrtSetDeviceResLimit, 3)                                                                   \
     X(aclrtResetDeviceResLimit, 3)                                                                 \
     X(aclrtGetResInCurrentThread, 3)                                                               \
+    X(aclrtGetLogicDevIdByUserDevId, 3)                                                            \
+    X(aclrtGetUserDevIdByLogicDevId, 3)                                                            \
+    X(aclrtGetLogicDevIdByPhyDevId, 3)                                                             \
+    X(aclrtGetPhyDevIdByLogicDevId, 3)                                                             \
+    X(aclrtGetUserDevIdByPhyDevId, 3)                                                              \
+    X(aclrtGetPhyDevIdByUserDevId, 3)                                                              \
     /* kernel loading */                                                                           \
     X(aclrtBinaryLoadFromFile, 3)                                                                  \
     X(aclrtBinaryGetFunction, 3)                                                                   \

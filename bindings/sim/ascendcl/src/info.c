@@ -113,6 +113,55 @@ ACL_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int
     }
 }
 
+/* Nothing is hidden from the process and nothing renumbered: all names of a device are the same number. */
+static aclError same_id(int32_t id, int32_t *other, const char *name)
+{
+    if (other == NULL) {
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: the output is NULL", name);
+    }
+    const aclError error = check_device(id, ACL_ERROR_RT_INVALID_DEVICEID, name);
+    if (error == ACL_SUCCESS) {
+        *other = id;
+    }
+    return error;
+}
+
+ACL_EXPORT aclError aclrtGetLogicDevIdByUserDevId(int32_t userDevid, int32_t *logicDevId)
+{
+    ACL_ENTER(aclrtGetLogicDevIdByUserDevId);
+    return same_id(userDevid, logicDevId, "aclrtGetLogicDevIdByUserDevId");
+}
+
+ACL_EXPORT aclError aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevid)
+{
+    ACL_ENTER(aclrtGetUserDevIdByLogicDevId);
+    return same_id(logicDevId, userDevid, "aclrtGetUserDevIdByLogicDevId");
+}
+
+ACL_EXPORT aclError aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId)
+{
+    ACL_ENTER(aclrtGetLogicDevIdByPhyDevId);
+    return same_id(phyDevId, logicDevId, "aclrtGetLogicDevIdByPhyDevId");
+}
+
+ACL_EXPORT aclError aclrtGetPhyDevIdByLogicDevId(int32_t logicDevId, int32_t *phyDevId)
+{
+    ACL_ENTER(aclrtGetPhyDevIdByLogicDevId);
+    return same_id(logicDevId, phyDevId, "aclrtGetPhyDevIdByLogicDevId");
+}
+
+ACL_EXPORT aclError aclrtGetUserDevIdByPhyDevId(int32_t phyDevId, int32_t *userDevId)
+{
+    ACL_ENTER(aclrtGetUserDevIdByPhyDevId);
+    return same_id(phyDevId, userDevId, "aclrtGetUserDevIdByPhyDevId");
+}
+
+ACL_EXPORT aclError aclrtGetPhyDevIdByUserDevId(int32_t userDevId, int32_t *phyDevId)
+{
+    ACL_ENTER(aclrtGetPhyDevIdByUserDevId);
+    return same_id(userDevId, phyDevId, "aclrtGetPhyDevIdByUserDevId");
+}
+
 ACL_EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
     ACL_ENTER(aclrtQueryDeviceStatus);

@@ -72,7 +72,8 @@ static word *word_at(uint64_t address)
 static bool is_device_word(uint64_t address)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
-    return range != NULL && range->range.end - address >= WORD_BYTES;
+    return range != NULL && range->range.end - address >= WORD_BYTES &&
+           weir_sim_bytes(acl__rt.sim, address, WORD_BYTES) != NULL; /* a pool's addresses need not have memory */
 }
 
 /* Forgets the words whose memory is gone. */

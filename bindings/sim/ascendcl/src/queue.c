@@ -19,6 +19,7 @@
 
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static uint32_t waiters;
+static uint32_t questions; /* about progress, since something was queued */
 
 /* --- tasks --- */
 
@@ -33,7 +34,9 @@ static void hold(acl__stream *stream, acl__task *task)
 aclError acl__queue(acl__stream *stream, acl__task *task)
 {
     aclError error = ACL_SUCCESS;
+    questions = 0;
     acl__task_name(task);
+    acl__stream_forget_abort(stream);
     if (stream->capture != NULL) {
         acl__capture_add(stream, task);
     }
@@ -58,15 +61,18 @@ static bool pump_stream(acl__stream *stream)
     bool any = false;
     while (stream->held_first != NULL) {
         acl__task *task = stream->held_first;
-        const aclError error = task->ops->submit(stream, task);
-        if (error == ACL__HELD) {
-            break;
-        }
-        if (error != ACL_SUCCESS) {
+        stream->submitting = task;
+        const aclError error = task->ops->submit(stream, task); /* takes time, in which work elsewhere may fail */
+        if (stream->submitting == task && error != ACL__HELD && error != ACL_SUCCESS) {
             acl__stream_fail(stream, task, error);
         }
-        if (stream->held_first != task) { /* the failure dropped it */
+        if (stream->submitting != task) { /* a failure dropped it */
+            task->ops->end(task);
             return true;
+        }
+        stream->submitting = NULL;
+        if (error == ACL__HELD) {
+            break;
         }
         stream->held_first = task->next;
         if (stream->held_first == NULL) {
@@ -98,7 +104,11 @@ void acl__queue_drop(acl__stream *stream)
     while (task != NULL) {
         acl__task *next = task->next;
         acl__rt.held_tasks--;
-        task->ops->end(task);
+        if (task == stream->submitting) {
+            stream->submitting = NULL;
+        } else {
+            task->ops->end(task);
+        }
         task = next;
     }
 }
@@ -152,6 +162,21 @@ uint64_t acl__next_end(uint64_t now)
         }
     }
     return next;
+}
+
+void acl__ask(void)
+{
+    enum { QUESTION_NS = 1000, BEFORE_DOUBLING = 64, MOST_DOUBLINGS = 24 };
+    const uint64_t now = weir_sim_now(acl__rt.sim);
+    const uint64_t next = acl__next_end(now); /* UINT64_MAX: only the host can change anything */
+    const uint64_t patient = (uint64_t)QUESTION_NS << (questions / BEFORE_DOUBLING);
+    questions += questions < BEFORE_DOUBLING * MOST_DOUBLINGS ? 1 : 0;
+    uint64_t until = now + QUESTION_NS;
+    if (next != UINT64_MAX && next > until) {
+        until = now + (patient < next - now ? patient : next - now);
+    }
+    weir_sim_advance_to(acl__rt.sim, until);
+    acl__pump();
 }
 
 bool acl__wait_step(uint64_t target_ns, const acl__deadline *deadline)
@@ -367,6 +392,16 @@ aclError acl__engine_post(acl__job *job)
         (void)pthread_cond_signal(&engine.wake);
     }
     return error;
+}
+
+void acl__engine_forget(void)
+{
+    static const pthread_cond_t fresh = PTHREAD_COND_INITIALIZER;
+    engine.running = false;
+    engine.busy = false;
+    engine.wake = fresh;
+    changed = fresh;
+    waiters = 0;
 }
 
 void acl__engine_stop(void)

@@ -30,6 +30,16 @@ static registration **link_of(aclrtStream stream)
     return link;
 }
 
+void acl__registry_fork_lock(void)
+{
+    (void)pthread_mutex_lock(&lock);
+}
+
+void acl__registry_fork_unlock(void)
+{
+    (void)pthread_mutex_unlock(&lock);
+}
+
 /* --- descriptions --- */
 
 ACL_EXPORT aclrtAllocatorDesc aclrtAllocatorCreateDesc(void)

@@ -177,8 +177,10 @@ struct acl__stream {
     bool stop_on_failure;
     bool stopped; /* takes no more tasks */
     aclError error;   /* of a task, to be reported by the next wait */
+    uint32_t aborts;  /* how often it was aborted */
     acl__task *held_first; /* tasks that wait for the host, in order */
     acl__task **held_last;
+    acl__task *submitting; /* the first of them, while it is submitted: who drops it leaves its end to the pump */
     struct acl__subscription *report; /* callback.c: who runs its callbacks; NULL: nobody */
     struct acl__subscription *host_func;
     void *consumer; /* what the executors keep for it */
@@ -192,6 +194,8 @@ aclError acl__stream_any(aclrtStream handle, acl__stream **stream);
 /* Waits until everything on it is complete, for at most `timeout_ms` (-1: for ever). Lets go of the lock meanwhile.
  * Reports and forgets the error of a task. */
 aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms);
+/* What is asked of it next has nothing to do with an abort: who synchronises later is not told of it any more. */
+void acl__stream_forget_abort(acl__stream *stream);
 /* Drops everything on it that has not happened. */
 void acl__stream_drop(acl__stream *stream);
 /* A task failed. By the stream's failure mode the rest goes on or is dropped, and with it the context's other streams. */
@@ -208,6 +212,9 @@ aclError acl__device_wait(int32_t device, int64_t timeout_ms);
 /* Called with each stream that is about to go, without the lock, before the user's own state callbacks; a fixed list,
  * one entry for each file that keeps something for streams. */
 void acl__op_stream_ends(aclrtStream handle);
+/* consumer.c, around a fork: its table, which is locked before the runtime. */
+void acl__consumer_fork_lock(void);
+void acl__consumer_fork_unlock(void);
 
 /* --- queue.c: tasks, time, the engine thread --- */
 
@@ -237,7 +244,10 @@ struct acl__task {
 
 /* Queues a task, which belongs to the stream from now on, also after an error. */
 aclError acl__queue(acl__stream *stream, acl__task *task);
-enum { ACL__QUERY_NS = 1000 }; /* host time that a question about progress takes */
+/* The host asks about progress, which takes it 1 us. Who asks on and on and queues nothing sleeps in between, or waits for
+ * something long: time passes faster for him, by no more than 1/64 of what has passed since he began, and not beyond the
+ * next end of a stream's work. */
+void acl__ask(void);
 
 /* Whether the stream has come to the task that is being submitted: everything before it has happened. */
 bool acl__has_arrived(const acl__stream *stream);
@@ -291,6 +301,8 @@ aclError acl__engine_post(acl__job *job);
 aclError acl__engine_need(void);
 /* Ends the thread; nothing runs on it afterwards. The lock is not held. */
 void acl__engine_stop(void);
+/* In the child of a fork, which has no such thread. */
+void acl__engine_forget(void);
 /* Tells the auditor that the host has seen the end of the stream's work. */
 void acl__host_saw(acl__stream *stream);
 
@@ -405,6 +417,9 @@ typedef struct acl__allocator {
 /* The registration of a stream, copied; false when there is none. Takes no lock of the runtime's. */
 bool acl__allocator_of(aclrtStream stream, acl__allocator *allocator);
 bool acl__allocator_is_registered(aclrtStream stream);
+/* Around a fork. */
+void acl__registry_fork_lock(void);
+void acl__registry_fork_unlock(void);
 
 /* --- callback.c --- */
 

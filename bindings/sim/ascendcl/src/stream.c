@@ -282,6 +282,7 @@ static aclError destroy(aclrtStream handle, bool force, const char *name)
     }
     if (error == ACL_SUCCESS) {
         stream->ending = true;
+        acl__stream_forget_abort(stream);
         error = stream_end(stream, force);
     }
     acl__unlock();
@@ -343,6 +344,13 @@ static aclError take_error(acl__stream *stream)
     return error;
 }
 
+void acl__stream_forget_abort(acl__stream *stream)
+{
+    if (stream->error == ACL_ERROR_RT_STREAM_ABORT && !stream->stopped) {
+        stream->error = ACL_SUCCESS;
+    }
+}
+
 ACL_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode)
 {
     ACL_ENTER(aclrtSetStreamFailureMode);
@@ -370,6 +378,7 @@ ACL_EXPORT aclError aclrtStreamAbort(aclrtStream handle)
     if (error == ACL_SUCCESS) {
         acl__stream_drop(stream);
         stream->error = ACL_ERROR_RT_STREAM_ABORT;
+        stream->aborts++;
     }
     acl__unlock();
     return error;
@@ -411,6 +420,7 @@ aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms)
 {
     const acl__deadline deadline = acl__deadline_in(timeout_ms);
     const int32_t id = stream->id;
+    const uint32_t aborts = stream->aborts;
     while (!is_idle(stream)) {
         if (!acl__wait_step(target_of(stream), &deadline)) {
             return acl__fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has unfinished work after %lld ms", id,
@@ -419,6 +429,9 @@ aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms)
         if (!stream->live || stream->id != id) {
             return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d was destroyed while it was waited for", id);
         }
+    }
+    if (stream->aborts != aborts && stream->error == ACL_SUCCESS) {
+        stream->error = ACL_ERROR_RT_STREAM_ABORT; /* meanwhile, and it has more work since */
     }
     return saw_end(stream);
 }
@@ -495,8 +508,7 @@ ACL_EXPORT aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *stat
     acl__lock();
     aclError error = acl__stream_any(handle, &stream);
     if (error == ACL_SUCCESS) {
-        weir_sim_advance(acl__rt.sim, ACL__QUERY_NS);
-        acl__pump();
+        acl__ask();
         *status = is_idle(stream) || is_driven_elsewhere(stream) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
         if (*status == ACL_STREAM_STATUS_COMPLETE) {
             acl__host_saw(stream);

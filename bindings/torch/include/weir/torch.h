@@ -34,7 +34,7 @@ extern "C" {
 #endif
 
 /* A block of `size` bytes for work on `stream` of `device`, at a multiple of 512. NULL: size 0, no such device,
- * settings that cannot be read, or out of memory; weir_torch_report has the reason. */
+ * a stream that is gone, settings that cannot be read, or out of memory; weir_torch_report has the reason. */
 WEIR_API void *weir_torch_alloc(size_t size, int device, void *stream);
 
 /* Gives a block back in the order of `stream`, which need not be the one it was allocated on: that stream is then
