@@ -31,6 +31,12 @@ static weir_status pinned_alloc(void *ctx, uint64_t size, void **memory)
     (void)ctx;
     void *got = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     *memory = got;
+    /* A driver's pages are pinned. Here an explicit policy keeps the kernel from moving them to who touches them. */
+    int mode = 0;
+    unsigned long mask[WEIR__PLACE_NODES / (8 * sizeof(unsigned long))] = {0};
+    if (got != MAP_FAILED && syscall(SYS_get_mempolicy, &mode, mask, WEIR__PLACE_NODES + 1ul, NULL, 0ul) == 0) {
+        (void)syscall(SYS_mbind, got, size, mode, mask, WEIR__PLACE_NODES + 1ul, 0ul);
+    }
     return got != MAP_FAILED ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
@@ -97,7 +103,12 @@ static int each_step(weir_host_kind kind, uint32_t flags, bool knows_where)
                 CHECK(weir_host_query(pool, blocks[i], &info) == WEIR_OK);
                 CHECK(info.node == (int32_t)node && info.kind == kind);
                 CHECK(info.is_verified && info.misplaced_bytes == 0);
-                CHECK(!knows_where || elsewhere(blocks[i], sizes[i], node) == 0);
+                const uint64_t wrong = knows_where ? elsewhere(blocks[i], sizes[i], node) : 0;
+                if (wrong != 0) {
+                    (void)fprintf(stderr, "%s, node %u, %llu bytes: %llu elsewhere\n", weir_host_kind_name(kind), node,
+                                  (unsigned long long)sizes[i], (unsigned long long)wrong);
+                }
+                CHECK(wrong == 0);
             }
             for (unsigned i = 0; i < SIZES; i++) {
                 CHECK(weir_host_free(pool, blocks[i]) == WEIR_OK);
@@ -204,7 +215,7 @@ static int fill(bool is_strict)
         CHECK(status == WEIR_ERR_NO_MEMORY && taken > 100 * MIB && stats.misplaced_bytes == 0);
         char text[2048];
         CHECK(weir_host_explain(pool, node, text, sizeof text) > 0);
-        CHECK(strstr(text, "has ") != NULL && strstr(text, " to give") != NULL);
+        CHECK(strstr(text, " to give") != NULL || strstr(text, " came from other nodes") != NULL);
     } else {
         CHECK(status == WEIR_OK && stats.misplaced_bytes != 0);
     }

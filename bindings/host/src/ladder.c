@@ -14,7 +14,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* One page in so many bytes is asked where it is; a policy puts neighbours together. */
+/* One page in so many bytes is asked where it is, and stands for the others; a policy puts neighbours together. A strict pool
+ * asks about each. */
 #define VERIFY_STEP (UINT64_C(64) << 10)
 /* For so long the ladder is not tried again after it has given nothing. */
 #define REFUSED_NS UINT64_C(10000000)
@@ -97,7 +98,7 @@ static weir_status place(attempt *a, void *at)
         .pages = pages,
         .node = a->node->number,
         .is_strict = (pool->config.flags & WEIR_HOST_STRICT) != 0,
-        .verify_step = VERIFY_STEP,
+        .verify_step = (pool->config.flags & WEIR_HOST_STRICT) != 0 ? 0 : VERIFY_STEP,
     };
     status = weir__place_pages_on(&request, &a->placed, &error);
     if (status != WEIR_OK) {
@@ -174,6 +175,7 @@ static weir_status ask_runtime(attempt *a)
 static weir_status try_runtime(attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
+    const bool is_strict = (a->node->pool->config.flags & WEIR_HOST_STRICT) != 0;
     weir_status status = ask_runtime(a);
     if (status != WEIR_OK) {
         note_runtime_error(a, "allocation", status);
@@ -188,15 +190,14 @@ static weir_status try_runtime(attempt *a)
     a->placed = (weir__placed){.unknown_bytes = a->size};
     weir__place_found found;
     if (weir_topology_is_this_machine(a->node->pool->topology) &&
-        weir__place_verify(a->memory, a->size, VERIFY_STEP, &found, NULL) == WEIR_OK) {
+        weir__place_verify(a->memory, a->size, is_strict ? 0 : VERIFY_STEP, &found, NULL) == WEIR_OK) {
         const int32_t node = a->node->number;
         const uint64_t right = node >= 0 && node < WEIR__PLACE_NODES ? found.node_bytes[node] : 0;
         a->placed.unknown_bytes = found.unknown_bytes + found.absent_bytes;
         a->placed.is_verified = a->placed.unknown_bytes == 0;
         a->placed.misplaced_bytes = a->size - right - a->placed.unknown_bytes;
     }
-    const bool strict = (a->node->pool->config.flags & WEIR_HOST_STRICT) != 0;
-    if (strict && (!a->placed.is_verified || a->placed.misplaced_bytes != 0)) {
+    if (is_strict && (!a->placed.is_verified || a->placed.misplaced_bytes != 0)) {
         note_reason(a->node, a->kind, "the runtime's memory lies on another node, or nobody says where");
         status = give_to_runtime(a);
         return WEIR_ERR_NO_MEMORY;
