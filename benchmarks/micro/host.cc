@@ -2,7 +2,7 @@
  * block for itself.
  *
  *     pair/SIZE      a block is allocated and freed, over and over
- *     batch16/SIZE   16 blocks are allocated, then freed, over and over; figures are per block
+ *     batch16/SIZE   16 blocks are allocated, then freed, over and over; figures are of 16 pairs
  *     two/SIZE       two threads at once do pair
  *
  * 16 blocks are allocated and freed first, so that what a cache can hold it holds. Sizes: 256 B to 16 MiB. weir rounds as

@@ -1,8 +1,10 @@
 /* host_pools.c: see host_pools.h. */
 #include "micro/host_pools.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #ifdef WEIR_BENCH_JEMALLOC
@@ -74,6 +76,21 @@ static void free_pinned(struct host_contender *self, void *block, uint64_t size)
     require(munmap(block, (size_t)size) == 0, "munmap failed");
 }
 
+/* The C library's own malloc, whatever malloc the process has. */
+static bool find_glibc(struct bench_malloc *found, const char **why)
+{
+    void *library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    void *alloc = library != NULL ? dlsym(library, "malloc") : NULL;
+    void *release = library != NULL ? dlsym(library, "free") : NULL;
+    if (alloc == NULL || release == NULL) {
+        *why = "no libc.so.6";
+        return false;
+    }
+    memcpy(&found->alloc, &alloc, sizeof alloc);
+    memcpy(&found->free, &release, sizeof release);
+    return true;
+}
+
 /* --- life --- */
 
 bool host_contender_open(struct host_contender *contender, int which, const char **why)
@@ -83,6 +100,9 @@ bool host_contender_open(struct host_contender *contender, int which, const char
         contender->alloc = alloc_pinned;
         contender->free = free_pinned;
         return true;
+    }
+    if (which == HOST_GLIBC) {
+        return find_glibc(&contender->functions, why);
     }
     if (which != HOST_WEIR && which != HOST_WEIR_JEMALLOC) {
         return bench_malloc_find(host_contender_names[which], &contender->functions, why);

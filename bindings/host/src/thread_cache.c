@@ -3,8 +3,8 @@
  * Idea: a bin for each of the engine's sizes and a few slots for page runs of one exact size, last in first out; a hit
  * touches the thread's own memory and nothing else. What a cache keeps is bounded in bytes: a bin may hold as many blocks
  * as bytes have been set aside for it, at most half of the bound for all bins, so that a hit counts no bytes; slots of
- * runs get the rest in the same way and give way to each other. A bin that is full and gets no more gives half of itself back. A thread's end gives all back; a pool's end
- * leaves the caches to their threads, empty.
+ * runs get the rest in the same way and give way to each other. A bin that is full and gets no more gives half of itself
+ * back. A thread's end gives all back; a pool's end leaves the caches to their threads, empty.
  *
  * A cache belongs to its thread; only its pool pointer and its place in the pool's list are changed by others, under one
  * lock of the process, which also keeps a thread from ending while a pool does. It is held across fork, so that the child
