@@ -1,6 +1,15 @@
 # core/package/install.cmake: what `cmake --install` puts where. benchmarks/ adds the `weir` command and its traces.
 include(CMakePackageConfigHelpers)
 
+# What a static weir links in its turn: pkg-config modules, and the flags that they give. (weir.pc does not name the modules:
+# with --static pkg-config would ask for everything that they were built with.)
+get_property(static_modules GLOBAL PROPERTY WEIR_STATIC_MODULES)
+get_property(static_flags GLOBAL PROPERTY WEIR_STATIC_FLAGS)
+if(BUILD_SHARED_LIBS)
+    set(static_modules)
+endif()
+list(JOIN static_modules " " static_modules)
+list(JOIN static_flags " " static_flags)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
 install(TARGETS weir EXPORT weirTargets FILE_SET HEADERS)
 install(EXPORT weirTargets NAMESPACE weir:: DESTINATION ${package_dir})

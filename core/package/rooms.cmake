@@ -1,9 +1,10 @@
 # core/package/rooms.cmake: how the folders become one library.
 #
 #   weir_library(NAME)   a library (static, or shared with BUILD_SHARED_LIBS) that takes what the rooms compile
-#   weir_room(NAME HEADERS ... SOURCES ... [SEES room...])
+#   weir_room(NAME HEADERS ... SOURCES ... [SEES room...] [LINKS target...])
 #                        compiles the calling folder once, as objects. HEADERS are public and installed. The folder
-#                        sees its own include/ and that of the rooms in SEES, nothing else.
+#                        sees its own include/ and that of the rooms in SEES, nothing else. LINKS: libraries of others that
+#                        its sources need and its headers do not.
 #   weir_take_rooms(NAME) puts every room's objects into one more library: the tests build weir_internal (static, its
 #                        hidden functions can be called) and weir_shared (its exported symbols can be compared).
 
@@ -32,27 +33,30 @@ function(weir_export_map name)
 endfunction()
 
 function(weir_room room)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;SEES")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;SEES;LINKS")
     list(TRANSFORM arg_SEES PREPEND weir_)
     if(WEIR_MUTANTS)
         weir_seed_room(arg_SOURCES)
     endif()
     add_library(weir_${room} OBJECT ${arg_SOURCES})
     target_include_directories(weir_${room} PUBLIC include)
-    target_link_libraries(weir_${room} PUBLIC ${arg_SEES} PRIVATE Threads::Threads)
+    target_link_libraries(weir_${room} PUBLIC ${arg_SEES} PRIVATE Threads::Threads ${arg_LINKS})
     set_target_properties(weir_${room} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     target_sources(weir
         PRIVATE $<TARGET_OBJECTS:weir_${room}>
         PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${arg_HEADERS})
+    target_link_libraries(weir PRIVATE ${arg_LINKS})
     set_property(GLOBAL APPEND PROPERTY WEIR_ROOMS weir_${room})
+    set_property(GLOBAL APPEND PROPERTY WEIR_LINKS ${arg_LINKS})
     set_property(GLOBAL APPEND PROPERTY WEIR_INCLUDES ${CMAKE_CURRENT_SOURCE_DIR}/include)
 endfunction()
 
 function(weir_take_rooms name)
     get_property(rooms GLOBAL PROPERTY WEIR_ROOMS)
     get_property(includes GLOBAL PROPERTY WEIR_INCLUDES)
+    get_property(links GLOBAL PROPERTY WEIR_LINKS)
     list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
     target_sources(${name} PRIVATE ${rooms})
     target_include_directories(${name} PUBLIC ${includes})
-    target_link_libraries(${name} PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
+    target_link_libraries(${name} PUBLIC Threads::Threads ${CMAKE_DL_LIBS} ${links})
 endfunction()

@@ -251,27 +251,33 @@ static bool take_in(weir_pool *pool, weir_stream *stream, weir_tick *unfinished)
     return any;
 }
 
+/* Asks about one stream, whose latest unfinished tick is `unfinished`. True when something has changed. */
+static bool poll_stream(weir_pool *pool, weir_stream *stream, weir_tick unfinished)
+{
+    uint64_t recorded = 0;
+    uint64_t failed = 0;
+    stream_visit(stream);
+    bool moved = take_in(pool, stream, &unfinished);
+    const weir_tick finished = unfinished != 0 ? query_probe(stream, unfinished, &recorded, &failed) : 0;
+    stream_unlock(stream);
+    pool_lock(pool);
+    pool->events_recorded += recorded;
+    pool->device_failures += failed;
+    moved |= finished > stream->done;
+    weir__order_done_locked(stream, finished);
+    pool_unlock(pool);
+    return moved;
+}
+
 bool weir__order_poll(weir_pool *pool)
 {
     bool moved = false;
     weir_tick unfinished = 0;
     weir_stream *stream;
     for (size_t lane = 1; (stream = stream_at(pool, lane, &unfinished)) != NULL; lane++) {
-        if (unfinished == 0 && inbox_is_empty(stream)) {
-            continue;
+        if (unfinished != 0 || !inbox_is_empty(stream)) {
+            moved |= poll_stream(pool, stream, unfinished);
         }
-        uint64_t recorded = 0;
-        uint64_t failed = 0;
-        stream_visit(stream);
-        moved |= take_in(pool, stream, &unfinished);
-        weir_tick finished = unfinished != 0 ? query_probe(stream, unfinished, &recorded, &failed) : 0;
-        stream_unlock(stream);
-        pool_lock(pool);
-        pool->events_recorded += recorded;
-        pool->device_failures += failed;
-        moved |= finished > stream->done;
-        weir__order_done_locked(stream, finished);
-        pool_unlock(pool);
     }
     pool_lock(pool);
     moved |= weir__order_settle_locked(pool, NULL);
@@ -354,6 +360,58 @@ uint64_t weir__order_wait_round(weir_pool *pool)
     const uint64_t round = ++pool->wait_rounds;
     pool_unlock(pool);
     return round;
+}
+
+/* --- marks --- */
+
+weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *mark)
+{
+    if (pool == NULL || stream == NULL || mark == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    stream_visit(stream);
+    const bool ours = stream->pool == pool;
+    if (ours) {
+        *mark = atomic_load_explicit(&stream->tick, memory_order_relaxed);
+        /* As if something had been freed: a poll records an event that covers it. */
+        pool_lock(pool);
+        stream->last_free = *mark > stream->last_free ? *mark : stream->last_free;
+        pool_unlock(pool);
+    }
+    stream_unlock(stream);
+    return ours ? WEIR_OK : WEIR_ERR_INVALID;
+}
+
+/* *unfinished: as of unfinished_tick. */
+static bool has_reached(weir_pool *pool, const weir_stream *stream, weir_tick mark, weir_tick *unfinished)
+{
+    pool_lock(pool);
+    const bool reached = !pool->ordered || stream->retired || stream->done >= mark;
+    *unfinished = unfinished_tick(stream);
+    pool_unlock(pool);
+    return reached;
+}
+
+weir_status weir_stream_reached(weir_pool *pool, weir_stream *stream, weir_tick mark, bool wait, bool *reached)
+{
+    if (pool == NULL || stream == NULL || reached == NULL || stream->owner != pool) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_status status = WEIR_OK;
+    weir_tick unfinished = 0;
+    bool done = has_reached(pool, stream, mark, &unfinished);
+    if (!done) {
+        if (wait) {
+            status = weir__order_sync(pool, stream);
+        } else {
+            (void)poll_stream(pool, stream, unfinished);
+        }
+        done = has_reached(pool, stream, mark, &unfinished);
+    }
+    if (status == WEIR_OK) {
+        *reached = done;
+    }
+    return status;
 }
 
 weir_status weir__order_sync_in(weir_pool *pool, weir_stream *stream, uint64_t round)

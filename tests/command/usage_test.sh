@@ -71,12 +71,20 @@ bad 'no trace is named' replay
 bad 'no trace is named' info
 bad 'exactly one input' import
 bad "no subcommand 'frob'" frob
+bad 'unknown option --frob' topo --frob
+bad '--xml needs a value' topo --xml
+bad 'takes no argument node0' topo node0
+bad 'are two machines' topo --xml one.xml --synthetic numa:2
+bad 'nowhere.xml: ' topo --xml nowhere.xml
+bad 'field.wtr: ' topo --xml field.wtr
+bad 'no such machine: ' topo --synthetic 'no such machine'
 bad 'nowhere/page.html' replay good.wtr --strategy caching --json --report nowhere/page.html
 bad 'nowhere/out.wtr' import good.wtr -o nowhere/out.wtr
 
 good 'weir replay' --help
 good '--strategy LIST' replay --help
 good '--output OUT' import --help
+good '--synthetic TEXT' topo --help
 good 'weir 0.' --version
 good 'hazards' replay good.wtr good.wtr.gz
 good '"peak_reserved_bytes"' replay good.wtr --json
@@ -152,6 +160,26 @@ status=0
 [ $status = 1 ] || complain "a hazard gave exit status $status"
 grep -q 'hazard: ' out || complain 'the hazard is not named'
 good '0' replay race.wtr --strategy caching,pytorch,direct
+
+# The machine as it is, in words and for scripts; other machines where weir was built with hwloc.
+good 'pinning, tried with 2 MiB' topo
+grep -qE '^  node [0-9]+ .* free' out || complain 'weir topo shows no node'
+grep -qE '^  small pages +(yes|no: )' out || complain 'weir topo does not say whether small pages can be pinned'
+good '"this_machine": true' topo --json
+grep -q '"calls_allowed"' out || complain 'weir topo --json does not say which calls are allowed'
+if ! "$weir" topo --synthetic 'numa:2 pu:1' 2>&1 | grep -q 'built without hwloc'; then
+    good '  node 1 ' topo --synthetic 'pack:2 [numa(memory=1073741824)] pu:3'
+    grep -q '3 processors' out || complain 'weir topo miscounts processors'
+    grep -q 'pinning' out && complain 'weir topo tries to pin on a machine that is not there'
+    good '"this_machine": false' topo --json --synthetic 'numa:2 pu:1'
+    # With nothing but a small limit for locked memory, nobody is told so.
+    nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --no-new-privs)
+    if [ "$(id -u)" = 0 ] && "${nobody[@]}" "$weir" --version >/dev/null 2>&1; then
+        (ulimit -l 1024 && "${nobody[@]}" "$weir" topo >out) || complain 'weir topo as nobody'
+        grep -q 'Only 1.00 MiB can be locked' out || complain 'weir topo does not tell of RLIMIT_MEMLOCK'
+        grep -qE '^  small pages +no: mlock says' out || complain 'weir topo pins more than it may'
+    fi
+fi
 
 [ $failures = 0 ] || exit 1
 echo 'usage: all as documented'

@@ -41,11 +41,15 @@ check_room core core/include '' '.*' ''
 check_room allocators 'core/include allocators/include' '' \
     "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
     'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h|sys/mman\.h'
-# torch is no binding but an allocator that is ready to be loaded: where a binding and a strategy meet.
+# torch and host are no bindings but allocators with a device inside: where a device and a strategy meet.
+check_room bindings/host 'core/include allocators/include bindings/host/include
+    bindings/host/jemalloc/include' 'core/src bindings/host/src' '.*' ''
 check_room bindings/torch 'core/include allocators/include bindings/acl/include bindings/torch/include' '' '.*' ''
+# acl also makes a runtime for the host pool.
+check_room bindings/acl 'core/include bindings/acl/include bindings/host/include' core/src '.*' ''
 for binding in bindings/*/; do
     binding=${binding%/}
-    [ "$binding" != bindings/torch ] || continue
+    case $binding in bindings/host | bindings/torch | bindings/acl) continue ;; esac
     check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" core/src '.*' ''
 done
 

@@ -5,6 +5,7 @@
  *     watch.c   streams whose context is known, and the runtime's word that one is being destroyed
  *     attach.c  pools as allocators of streams
  *     hints.c   ACL calls that also tell a pool
+ *     host.c    pinned host memory, for the host pool
  *
  * One lock, watch.c's, for everything that is process-wide. Under it only calls of ACL's registries are made, which
  * call nobody back.
@@ -27,6 +28,17 @@ weir_status weir__acl_result(const char *call, aclError code);
     (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
 
 /* --- device.c --- */
+
+/* The device of weir_acl_device_create as its slots know it; NULL: it is none, or gone. */
+void *weir__acl_device_of(const weir_device *device);
+/* What was current before the device's context was made so. */
+typedef struct weir__acl_bound {
+    aclrtContext before;
+    bool changed;
+} weir__acl_bound;
+/* Makes a context of the device current, until the thread has its own back. */
+weir_status weir__acl_bind(const void *acl_device, weir__acl_bound *bound);
+void weir__acl_unbind(const weir__acl_bound *bound);
 
 /* The calling thread's current context, NULL if it has none. */
 aclrtContext weir__acl_current(void);

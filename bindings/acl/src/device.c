@@ -28,7 +28,42 @@ typedef struct acl_device {
     aclrtStream home_stream; /* its default stream */
     aclrtMemMallocPolicy policy;
     weir_device_info info;
+    const weir_device *device; /* that it is the inside of */
+    struct acl_device *next;   /* under the binding's lock */
 } acl_device;
+
+static acl_device *all;
+
+static void enlist(acl_device *self, const weir_device *device)
+{
+    weir__acl_lock();
+    self->device = device;
+    self->next = all;
+    all = self;
+    weir__acl_unlock();
+}
+
+static void delist(acl_device *self)
+{
+    weir__acl_lock();
+    acl_device **link = &all;
+    while (*link != NULL && *link != self) {
+        link = &(*link)->next;
+    }
+    *link = *link != NULL ? self->next : NULL;
+    weir__acl_unlock();
+}
+
+void *weir__acl_device_of(const weir_device *device)
+{
+    weir__acl_lock();
+    acl_device *found = all;
+    while (found != NULL && found->device != device) {
+        found = found->next;
+    }
+    weir__acl_unlock();
+    return found;
+}
 
 /* --- contexts --- */
 
@@ -38,16 +73,11 @@ aclrtContext weir__acl_current(void)
     return aclrtGetCurrentContext(&current) == ACL_SUCCESS ? current : NULL;
 }
 
-/* What was current before a slot made the device's context so. */
-struct bound {
-    aclrtContext before;
-    bool changed;
-};
-
-static weir_status bind(const acl_device *self, struct bound *bound)
+weir_status weir__acl_bind(const void *acl_device_, weir__acl_bound *bound)
 {
+    const acl_device *self = acl_device_;
     int32_t id = -1;
-    *bound = (struct bound){ 0 };
+    *bound = (weir__acl_bound){ 0 };
     if (aclrtGetDevice(&id) == ACL_SUCCESS && id == self->id) {
         return WEIR_OK;
     }
@@ -58,7 +88,7 @@ static weir_status bind(const acl_device *self, struct bound *bound)
 }
 
 /* Of a failure to go back the caller hears nothing: what it asked for has been done, and must not be done again. */
-static void unbind(const struct bound *bound)
+void weir__acl_unbind(const weir__acl_bound *bound)
 {
     if (bound->changed && bound->before != NULL) {
         (void)ACL_TWICE(aclrtSetCurrentContext, bound->before);
@@ -81,14 +111,14 @@ static weir_status get_info(void *ctx, weir_device_info *info)
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
     const acl_device *self = ctx;
-    struct bound bound;
-    weir_status status = bind(self, &bound);
+    weir__acl_bound bound;
+    weir_status status = weir__acl_bind(self, &bound);
     if (status != WEIR_OK) {
         return status;
     }
     void *start = NULL;
     status = ACL(aclrtMallocAlign32, &start, (size_t)size, self->policy);
-    unbind(&bound);
+    weir__acl_unbind(&bound);
     if (status == WEIR_OK && ((uintptr_t)start & (REGION_ALIGNMENT_BYTES - 1)) != 0) {
         (void)ACL_TWICE(aclrtFree, start);
         return weir__acl_result("aclrtMallocAlign32", ACL_ERROR_MEMORY_ADDRESS_UNALIGNED);
@@ -123,14 +153,14 @@ static aclrtPhysicalMemProp physical_prop(int32_t device_id)
 static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
     const acl_device *self = ctx;
-    struct bound bound;
-    weir_status status = bind(self, &bound);
+    weir__acl_bound bound;
+    weir_status status = weir__acl_bind(self, &bound);
     if (status != WEIR_OK) {
         return status;
     }
     void *start = NULL;
     status = ACL(aclrtReserveMemAddress, &start, (size_t)size, 0, NULL, 0);
-    unbind(&bound);
+    weir__acl_unbind(&bound);
     if (status == WEIR_OK && ((uintptr_t)start & (self->info.page_bytes - 1)) != 0) {
         (void)ACL_TWICE(aclrtReleaseMemAddress, start);
         return weir__acl_result("aclrtReserveMemAddress", ACL_ERROR_MEMORY_ADDRESS_UNALIGNED);
@@ -150,15 +180,15 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
     const acl_device *self = ctx;
-    struct bound bound;
-    weir_status status = bind(self, &bound);
+    weir__acl_bound bound;
+    weir_status status = weir__acl_bind(self, &bound);
     if (status != WEIR_OK) {
         return status;
     }
     const aclrtPhysicalMemProp prop = physical_prop(self->id);
     aclrtDrvMemHandle physical = NULL;
     status = ACL(aclrtMallocPhysical, &physical, (size_t)size, &prop, 0);
-    unbind(&bound);
+    weir__acl_unbind(&bound);
     if (status == WEIR_OK) {
         *handle = (uintptr_t)physical;
     }
@@ -189,14 +219,14 @@ static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 /* An Ex event that was never recorded is complete, and a wait for it does not wait: what weir_device_ops asks for. */
 static weir_status event_create(void *ctx, weir_event **event)
 {
-    struct bound bound;
-    weir_status status = bind(ctx, &bound);
+    weir__acl_bound bound;
+    weir_status status = weir__acl_bind(ctx, &bound);
     if (status != WEIR_OK) {
         return status;
     }
     aclrtEvent made = NULL;
     status = ACL(aclrtCreateEventExWithFlag, &made, ACL_EVENT_SYNC);
-    unbind(&bound);
+    weir__acl_unbind(&bound);
     if (status == WEIR_OK) {
         *event = made;
     }
@@ -245,8 +275,8 @@ static weir_status on_stream(acl_device *self, const char *name, aclError (*call
     if (weir__acl_is_buried(stream)) {
         return weir__acl_result(name, ACL_ERROR_RT_INVALID_HANDLE);
     }
-    struct bound bound;
-    weir_status status = bind(self, &bound);
+    weir__acl_bound bound;
+    weir_status status = weir__acl_bind(self, &bound);
     if (status != WEIR_OK) {
         return status;
     }
@@ -259,9 +289,9 @@ static weir_status on_stream(acl_device *self, const char *name, aclError (*call
                 code = call(stream, event);
             }
         }
-        bound = bound.changed ? bound : (struct bound){ .before = before, .changed = true };
+        bound = bound.changed ? bound : (weir__acl_bound){ .before = before, .changed = true };
     }
-    unbind(&bound);
+    weir__acl_unbind(&bound);
     return weir__acl_result(name, code);
 }
 
@@ -281,12 +311,12 @@ weir_status weir__acl_sync(void *native, aclrtContext context)
     if (weir__acl_is_buried(native)) {
         return weir__acl_result("aclrtSynchronizeStream", ACL_ERROR_RT_INVALID_HANDLE);
     }
-    struct bound bound = { .before = weir__acl_current() };
+    weir__acl_bound bound = { .before = weir__acl_current() };
     if (context != NULL && context != bound.before) {
         bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK; /* else as it is: it may do */
     }
     const weir_status status = ACL(aclrtSynchronizeStream, native);
-    unbind(&bound);
+    weir__acl_unbind(&bound);
     return status;
 }
 
@@ -312,6 +342,7 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
 static void destroy(void *ctx)
 {
     acl_device *self = ctx;
+    delist(self);
     const aclrtContext before = weir__acl_current();
     (void)ACL_TWICE(aclrtResetDevice, self->id); /* the program may have reset it by force meanwhile */
     if (before != NULL && before != self->home) {
@@ -410,6 +441,8 @@ static weir_status make_device(const weir_acl_device_config *config, weir_device
     }
     if (status != WEIR_OK) {
         free(self);
+    } else {
+        enlist(self, *device);
     }
     return status;
 }

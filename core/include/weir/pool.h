@@ -152,6 +152,15 @@ WEIR_API weir_status weir_event_synced(weir_pool *pool, const void *event);
 /* The vendor's event is being destroyed and its handle may come again. */
 WEIR_API weir_status weir_event_forgotten(weir_pool *pool, const void *event);
 
+/* A point in the stream's order: what has been queued on it so far. For who sets something aside, other than a block,
+ * until a stream's work is over. No event is recorded for it: one covers all marks and frees before it. WEIR_ERR_INVALID:
+ * NULL, or a stream that is not the pool's, or no longer. */
+WEIR_API weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *mark);
+/* Whether the host has seen everything before the mark complete, for which the device is asked about this stream; `wait`:
+ * waits for it. True of a stream that has been retired since, and on a device without streams. WEIR_ERR_DEVICE: the wait
+ * failed; without `wait` a device that cannot be asked means no. */
+WEIR_API weir_status weir_stream_reached(weir_pool *pool, weir_stream *stream, weir_tick mark, bool wait, bool *reached);
+
 /* --- blocks --- */
 
 /* A block of at least `size` bytes at a multiple of `align` (0 or a power of two; 0 = the strategy's granule), for work

@@ -26,6 +26,7 @@
 #define WEIR_ACL_H
 
 #include <weir/device.h>
+#include <weir/host.h>
 #include <weir/pool.h>
 
 #ifdef __cplusplus
@@ -36,7 +37,7 @@ extern "C" {
 
 typedef enum weir_acl_memory {
     WEIR_ACL_MEMORY_DEVICE = 0, /* the accelerator's own */
-    WEIR_ACL_MEMORY_HOST,       /* pinned host memory; not supported yet */
+    WEIR_ACL_MEMORY_HOST,       /* pinned host memory; not supported: weir_acl_host_runtime and weir/host.h */
 } weir_acl_memory;
 
 /* Which pages regions are made of (aclrtMemMallocPolicy). */
@@ -74,6 +75,18 @@ typedef struct weir_acl_device_config {
  * WEIR_ERR_INVALID: no such device, an unknown flag or enumerator. WEIR_ERR_UNSUPPORTED: WEIR_ACL_MEMORY_HOST.
  * WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE. */
 WEIR_API weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_device **device);
+
+/* --- pinned host memory --- */
+
+/* What weir_host_pool_config.runtime takes, over an ACL device, so that a host pool has memory of aclrtMallocHost, or memory
+ * that it maps itself and registers with aclrtHostRegisterV2 (pinned and mapped; aclrtHostRegister where the runtime does not
+ * know the flags), and weir_host_free_after takes the device's streams. Threads need no context. Where aclrtMallocHost puts
+ * memory is the driver's choice: a pool that shall have its say leaves WEIR_HOST_RUNTIME out of its kinds.
+ *
+ * The device is of weir_acl_device_create and outlives the pool. `most_bytes` is the caller's to set where the driver takes
+ * less than 1 GiB at once. A stream is retired with weir_host_stream_retire before it is destroyed. WEIR_ERR_INVALID: NULL,
+ * or no such device. */
+WEIR_API weir_status weir_acl_host_runtime(weir_device *device, weir_host_runtime *runtime);
 
 /* --- attaching a pool to a stream --- */
 

@@ -1,0 +1,127 @@
+/* host_pools.c: see host_pools.h. */
+#include "micro/host_pools.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifdef WEIR_BENCH_JEMALLOC
+#include <weir/jemalloc.h>
+#endif
+
+const char *const host_contender_names[HOST_CONTENDERS] = {"weir",     "weir_jemalloc", "glibc",   "jemalloc",
+                                                           "mimalloc", "tcmalloc",      "pin_each"};
+
+static void require(bool fine, const char *what)
+{
+    if (!fine) {
+        (void)fprintf(stderr, "%s\n", what);
+        exit(EXIT_FAILURE);
+    }
+}
+
+/* --- weir --- */
+
+const weir_host_engine_ops *host_engine(int which)
+{
+#ifdef WEIR_BENCH_JEMALLOC
+    if (which == HOST_WEIR_JEMALLOC) {
+        return weir_host_jemalloc_engine();
+    }
+#endif
+    return which == HOST_WEIR ? weir_host_classes_engine() : NULL;
+}
+
+static void *alloc_pool(struct host_contender *self, uint64_t size)
+{
+    void *block = NULL;
+    require(weir_host_alloc(self->pool, size, WEIR_HOST_THREAD_NODE, &block) == WEIR_OK, "weir_host_alloc failed");
+    return block;
+}
+
+static void free_pool(struct host_contender *self, void *block, uint64_t size)
+{
+    (void)size;
+    require(weir_host_free(self->pool, block) == WEIR_OK, "weir_host_free failed");
+}
+
+/* --- the others --- */
+
+static void *alloc_malloc(struct host_contender *self, uint64_t size)
+{
+    void *block = self->functions.alloc((size_t)size);
+    require(block != NULL, "malloc failed");
+    return block;
+}
+
+static void free_malloc(struct host_contender *self, void *block, uint64_t size)
+{
+    (void)size;
+    self->functions.free(block);
+}
+
+static void *alloc_pinned(struct host_contender *self, uint64_t size)
+{
+    (void)self;
+    void *block = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(block != MAP_FAILED && mlock(block, (size_t)size) == 0, "cannot pin: RLIMIT_MEMLOCK (ulimit -l) is too small");
+    return block;
+}
+
+static void free_pinned(struct host_contender *self, void *block, uint64_t size)
+{
+    (void)self;
+    require(munmap(block, (size_t)size) == 0, "munmap failed");
+}
+
+/* The C library's own malloc, whatever malloc the process has. */
+static bool find_glibc(struct bench_malloc *found, const char **why)
+{
+    void *library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    void *alloc = library != NULL ? dlsym(library, "malloc") : NULL;
+    void *release = library != NULL ? dlsym(library, "free") : NULL;
+    if (alloc == NULL || release == NULL) {
+        *why = "no libc.so.6";
+        return false;
+    }
+    memcpy(&found->alloc, &alloc, sizeof alloc);
+    memcpy(&found->free, &release, sizeof release);
+    return true;
+}
+
+/* --- life --- */
+
+bool host_contender_open(struct host_contender *contender, int which, const char **why)
+{
+    *contender = (struct host_contender){.alloc = alloc_malloc, .free = free_malloc};
+    if (which == HOST_PIN_EACH) {
+        contender->alloc = alloc_pinned;
+        contender->free = free_pinned;
+        return true;
+    }
+    if (which == HOST_GLIBC) {
+        return find_glibc(&contender->functions, why);
+    }
+    if (which != HOST_WEIR && which != HOST_WEIR_JEMALLOC) {
+        return bench_malloc_find(host_contender_names[which], &contender->functions, why);
+    }
+    weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
+    config.engine = host_engine(which);
+    if (config.engine == NULL) {
+        *why = "weir was built without WEIR_JEMALLOC";
+        return false;
+    }
+    require(weir_host_pool_create(&config, &contender->pool) == WEIR_OK, "weir_host_pool_create failed");
+    contender->alloc = alloc_pool;
+    contender->free = free_pool;
+    return true;
+}
+
+void host_contender_close(struct host_contender *contender)
+{
+    const weir_status status = weir_host_pool_destroy(contender->pool);
+    require(status == WEIR_OK, "weir_host_pool_destroy failed");
+    contender->pool = NULL;
+}

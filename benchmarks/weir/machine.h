@@ -1,0 +1,66 @@
+/* machine.h: what this process may do with host memory on this machine, found out by trying. */
+#ifndef WEIR_COMMAND_MACHINE_H
+#define WEIR_COMMAND_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TRIAL_BYTES = 2 << 20 };
+
+/* X(NAME, name, text): kinds of pages, best first. */
+#define MACHINE_TRIAL_LIST(X)                                                                      \
+    X(HUGE, "huge", "huge pages of 2 MiB")                                                         \
+    X(TRANSPARENT, "transparent", "transparent huge pages")                                        \
+    X(SMALL, "small", "small pages")
+
+enum machine_trial {
+#define MACHINE_TRIAL_ENUM(name, text, words) TRIAL_##name,
+    MACHINE_TRIAL_LIST(MACHINE_TRIAL_ENUM)
+#undef MACHINE_TRIAL_ENUM
+        TRIAL_COUNT
+};
+
+/* X(NAME, name): calls that a container may forbid. */
+#define MACHINE_CALL_LIST(X)                                                                       \
+    X(MBIND, "mbind")                                                                              \
+    X(GET_MEMPOLICY, "get_mempolicy")                                                              \
+    X(MOVE_PAGES, "move_pages")                                                                    \
+    X(AFFINITY, "sched_setaffinity")
+
+enum machine_call {
+#define MACHINE_CALL_ENUM(name, text) CALL_##name,
+    MACHINE_CALL_LIST(MACHINE_CALL_ENUM)
+#undef MACHINE_CALL_ENUM
+        CALL_COUNT
+};
+
+struct trial {
+    bool pinned;
+    const char *failed;  /* the call that said no */
+    int number;          /* and its errno */
+    uint64_t huge_bytes; /* of what was pinned, in huge pages */
+    int32_t node;        /* where its first page is; -1: not known */
+};
+
+struct machine {
+    struct trial trials[TRIAL_COUNT];          /* mapped, populated and locked, TRIAL_BYTES each */
+    int calls[CALL_COUNT];                     /* errno; 0: allowed */
+    uint64_t lock_soft_bytes, lock_hard_bytes; /* RLIMIT_MEMLOCK; UINT64_MAX: none */
+    uint64_t locked_bytes;
+    bool can_lock_all;    /* CAP_IPC_LOCK */
+    bool has_filter;      /* seccomp */
+    char transparent[32]; /* always, madvise, never; "" when the kernel has none */
+    char container[64];   /* what seems to hold this process; "" for nothing */
+    uint64_t limit_bytes; /* memory of the cgroup; UINT64_MAX: none that can be seen */
+    uint64_t page_bytes;
+};
+
+/* Takes and gives back TRIAL_BYTES for each kind of page; changes nothing. */
+void machine_look(struct machine *machine);
+
+const char *machine_trial_name(enum machine_trial trial);
+const char *machine_trial_text(enum machine_trial trial);
+const char *machine_call_name(enum machine_call call);
+
+#endif

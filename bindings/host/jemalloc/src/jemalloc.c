@@ -1,0 +1,390 @@
+/* jemalloc.c: jemalloc behind the table of engine.h.
+ *
+ * Idea: an arena for each node; its extent hooks take page runs from the node and give them back at once (no decay, nothing
+ * retained, nothing split or merged), so that a page run is one slab of one size class, or one block of 16 KiB and more. A
+ * description of each, outside pinned memory like all of jemalloc's own data, says which blocks the pool has: that is
+ * what finds a block that is freed twice, and the block that an address lies in. Each thread has an explicit cache for each
+ * node, made and destroyed by the pool's cache of that thread, in front of which the pool's own bins stand.
+ *
+ * Cost: the pool asks for batches; a block of a batch takes jemalloc's thread cache and two atomic operations.
+ */
+#include "engine.h"
+
+#include <weir/jemalloc.h>
+
+#include <jemalloc/jemalloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef WEIR_JEMALLOC_PRIVATE
+#define JE(name) weir_je_##name
+#else
+#define JE(name) name
+#endif
+
+/* What jemalloc reads before anything else. Of a jemalloc that the process shares only what this engine cannot do without
+ * is set. */
+#ifdef WEIR_JEMALLOC_PRIVATE
+extern const char *weir_je_malloc_conf;
+const char *weir_je_malloc_conf =
+    "narenas:1,retain:false,tcache_max:65536,tcache_nslots_large:4,background_thread:false";
+#else
+extern const char *malloc_conf;
+const char *malloc_conf = "retain:false";
+#endif
+
+enum { FIRST_LARGE = 16 << 10, PAGE = WEIR__HOST_PAGE };
+
+/* A page run of the arena; unused ones are kept until the end. */
+typedef struct extent {
+    weir__host_slab shown;
+    struct extent *next;
+    struct extent *next_of_all;
+    uint64_t start; /* 0: unused; under the lock */
+} extent;
+
+struct weir__host_engine {
+    extent_hooks_t hooks; /* the first member: hooks are given nothing else of ours */
+    weir__host_slabs from;
+    pthread_mutex_t lock; /* of the lists */
+    extent *all;
+    extent *unused;
+    unsigned arena;
+    bool is_oblivious; /* large blocks would start anywhere in their first page */
+    uint32_t bins;
+    long process;
+    uint64_t bytes[WEIR__HOST_BINS];
+};
+
+/* The bin that the calling thread asks jemalloc for: a slab that this takes will be of that. */
+static _Thread_local uint32_t asked_bin;
+
+/* --- extent hooks --- */
+
+static extent *description(weir__host_engine *engine)
+{
+    (void)pthread_mutex_lock(&engine->lock);
+    extent *e = engine->unused;
+    if (e != NULL) {
+        engine->unused = e->next;
+    } else {
+        e = calloc(1, sizeof *e);
+        if (e != NULL) {
+            e->next_of_all = engine->all;
+            engine->all = e;
+        }
+    }
+    (void)pthread_mutex_unlock(&engine->lock);
+    return e;
+}
+
+static void put_back(weir__host_engine *engine, extent *e)
+{
+    (void)pthread_mutex_lock(&engine->lock);
+    e->start = 0;
+    e->next = engine->unused;
+    engine->unused = e;
+    (void)pthread_mutex_unlock(&engine->lock);
+}
+
+static void *extent_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size_t alignment, bool *zero, bool *commit,
+                          unsigned arena)
+{
+    (void)arena;
+    weir__host_engine *engine = (weir__host_engine *)hooks;
+    if (wanted != NULL || size > WEIR__HOST_SLAB_BYTES) {
+        return NULL;
+    }
+    extent *e = description(engine);
+    if (e == NULL) {
+        return NULL;
+    }
+    atomic_store_explicit(&e->shown.bin, asked_bin, memory_order_relaxed);
+    for (size_t i = 0; i < sizeof e->shown.taken / sizeof e->shown.taken[0]; i++) {
+        atomic_store_explicit(&e->shown.taken[i], 0, memory_order_relaxed);
+    }
+    void *memory = engine->from.slab_get(engine->from.ctx, size, alignment, &e->shown);
+    if (memory == NULL) {
+        put_back(engine, e);
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&engine->lock);
+    e->start = (uint64_t)(uintptr_t)memory;
+    (void)pthread_mutex_unlock(&engine->lock);
+    *zero = false;
+    *commit = true;
+    return memory;
+}
+
+/* False: it is ours again. */
+static bool extent_dalloc(extent_hooks_t *hooks, void *memory, size_t size, bool committed, unsigned arena)
+{
+    (void)size;
+    (void)committed;
+    (void)arena;
+    weir__host_engine *engine = (weir__host_engine *)hooks;
+    uint64_t start = 0;
+    extent *e = (extent *)(void *)engine->from.slab_of(engine->from.ctx, memory, &start);
+    if (e == NULL) {
+        return true;
+    }
+    engine->from.slab_put(engine->from.ctx, memory);
+    put_back(engine, e);
+    return false;
+}
+
+static void extent_destroy(extent_hooks_t *hooks, void *memory, size_t size, bool committed, unsigned arena)
+{
+    (void)extent_dalloc(hooks, memory, size, committed, arena);
+}
+
+/* --- life --- */
+
+/* Of jemalloc 5.3, in no header of its own. */
+typedef struct arena_config {
+    extent_hooks_t *extent_hooks;
+    bool metadata_use_hooks;
+} arena_config;
+
+static bool is_on(const char *name, bool otherwise)
+{
+    bool value = otherwise;
+    size_t size = sizeof value;
+    return JE(mallctl)(name, &value, &size, NULL, 0) == 0 ? value : otherwise;
+}
+
+static bool set_decay(unsigned arena, const char *what)
+{
+    char name[64];
+    ssize_t never = 0;
+    (void)snprintf(name, sizeof name, "arena.%u.%s", arena, what);
+    return JE(mallctl)(name, NULL, NULL, &never, sizeof never) == 0;
+}
+
+static bool open_arena(weir__host_engine *engine)
+{
+    arena_config config = {.extent_hooks = &engine->hooks, .metadata_use_hooks = false};
+    size_t size = sizeof engine->arena;
+    return JE(mallctl)("experimental.arenas_create_ext", &engine->arena, &size, &config, sizeof config) == 0 &&
+           set_decay(engine->arena, "dirty_decay_ms") && set_decay(engine->arena, "muzzy_decay_ms");
+}
+
+static bool list_bins(weir__host_engine *engine)
+{
+    const uint64_t last = WEIR__HOST_SMALL_BYTES - WEIR__HOST_ALIGNMENT;
+    for (uint64_t bytes = 0; bytes < last && engine->bins < WEIR__HOST_BINS; engine->bins++) {
+        bytes = JE(nallocx)((size_t)bytes + WEIR__HOST_ALIGNMENT, 0);
+        if (bytes % WEIR__HOST_ALIGNMENT != 0) {
+            return false;
+        }
+        engine->bytes[engine->bins] = bytes;
+    }
+    return engine->bins > 0 && engine->bytes[engine->bins - 1] >= last;
+}
+
+static weir_status create(const weir__host_slabs *slabs, weir__host_engine **engine)
+{
+    if (is_on("opt.retain", true)) {
+        return WEIR_ERR_UNSUPPORTED;
+    }
+    weir__host_engine *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    made->hooks = (extent_hooks_t){.alloc = extent_alloc, .dalloc = extent_dalloc, .destroy = extent_destroy};
+    made->from = *slabs;
+    made->is_oblivious = is_on("opt.cache_oblivious", true);
+    made->process = (long)getpid();
+    (void)pthread_mutex_init(&made->lock, NULL);
+    if (!list_bins(made) || !open_arena(made)) {
+        (void)pthread_mutex_destroy(&made->lock);
+        free(made);
+        return WEIR_ERR_UNSUPPORTED;
+    }
+    *engine = made;
+    return WEIR_OK;
+}
+
+/* A child after fork leaves the arena, and the hooks that it has, alone. */
+static void destroy(weir__host_engine *engine)
+{
+    char name[32];
+    if (engine->process != (long)getpid()) {
+        return;
+    }
+    (void)snprintf(name, sizeof name, "arena.%u.destroy", engine->arena);
+    const int failed = JE(mallctl)(name, NULL, NULL, NULL, 0);
+    (void)failed; /* its memory is the node's, which ends too */
+    while (engine->all != NULL) {
+        extent *next = engine->all->next_of_all;
+        free(engine->all);
+        engine->all = next;
+    }
+    (void)pthread_mutex_destroy(&engine->lock);
+    free(engine);
+}
+
+static uint64_t bin_bytes(const weir__host_engine *engine, uint32_t bin)
+{
+    return bin < engine->bins ? engine->bytes[bin] : 0;
+}
+
+/* --- caches of threads: jemalloc numbers them, 0 is one too --- */
+
+static void *thread_open(weir__host_engine *engine)
+{
+    (void)engine;
+    unsigned number = 0;
+    size_t size = sizeof number;
+    if (JE(mallctl)("tcache.create", &number, &size, NULL, 0) != 0) {
+        return NULL;
+    }
+    return (void *)((uintptr_t)number + 1);
+}
+
+static unsigned number_of(const void *thread)
+{
+    return (unsigned)((uintptr_t)thread - 1);
+}
+
+static void thread_close(weir__host_engine *engine, void *thread)
+{
+    (void)engine;
+    unsigned number = number_of(thread);
+    const int failed = JE(mallctl)("tcache.destroy", NULL, NULL, &number, sizeof number);
+    (void)failed;
+}
+
+static int flags_for(const weir__host_engine *engine, const void *thread)
+{
+    return MALLOCX_ARENA(engine->arena) | (thread != NULL ? MALLOCX_TCACHE(number_of(thread)) : MALLOCX_TCACHE_NONE);
+}
+
+/* --- blocks --- */
+
+/* Notes that a block is the pool's from now on. False: it does not lie as blocks must. */
+static bool hand_out(weir__host_engine *engine, const void *block, uint32_t bin)
+{
+    uint64_t start = 0;
+    weir__host_slab *slab = engine->from.slab_of(engine->from.ctx, block, &start);
+    const uint64_t offset = (uint64_t)(uintptr_t)block - start;
+    const uint64_t place = offset / engine->bytes[bin];
+    if (slab == NULL || offset % engine->bytes[bin] != 0 || place >= WEIR__HOST_SLAB_BLOCKS) {
+        return false;
+    }
+    /* A page run may have served another class and never have come back in between. */
+    if (atomic_load_explicit(&slab->bin, memory_order_acquire) != bin) {
+        engine->from.slab_changed(engine->from.ctx, block, bin);
+        atomic_store_explicit(&slab->bin, bin, memory_order_release);
+    }
+    (void)atomic_fetch_or_explicit(&slab->taken[place / 64], UINT64_C(1) << (place % 64), memory_order_relaxed);
+    return true;
+}
+
+static size_t alloc(weir__host_engine *engine, void *thread, uint32_t bin, void **blocks, size_t count)
+{
+    const uint64_t bytes = engine->bytes[bin];
+    int flags = flags_for(engine, thread);
+    if (engine->is_oblivious && bytes >= FIRST_LARGE) {
+        flags |= MALLOCX_ALIGN(PAGE); /* past the thread's cache, but at the start of its page */
+    }
+    size_t got = 0;
+    asked_bin = bin;
+    while (got < count && (blocks[got] = JE(mallocx)((size_t)bytes, flags)) != NULL) {
+        if (!hand_out(engine, blocks[got], bin)) {
+            JE(dallocx)(blocks[got], flags);
+            break;
+        }
+        got++;
+    }
+    return got;
+}
+
+static bool release_one(weir__host_engine *engine, int flags, void *block)
+{
+    uint64_t start = 0;
+    weir__host_slab *slab = engine->from.slab_of(engine->from.ctx, block, &start);
+    if (slab == NULL) {
+        return false;
+    }
+    const uint64_t bytes = engine->bytes[atomic_load_explicit(&slab->bin, memory_order_relaxed)];
+    const uint64_t offset = (uint64_t)(uintptr_t)block - start;
+    const uint64_t place = offset / bytes;
+    if (offset % bytes != 0 || place >= WEIR__HOST_SLAB_BLOCKS) {
+        return false;
+    }
+    const uint64_t mask = UINT64_C(1) << (place % 64);
+    if ((atomic_fetch_and_explicit(&slab->taken[place / 64], ~mask, memory_order_relaxed) & mask) == 0) {
+        return false;
+    }
+    JE(dallocx)(block, flags);
+    return true;
+}
+
+static bool release(weir__host_engine *engine, void *thread, void *const *blocks, size_t count)
+{
+    const int flags = flags_for(engine, thread);
+    bool all = true;
+    for (size_t i = 0; i < count; i++) {
+        all = release_one(engine, flags, blocks[i]) && all;
+    }
+    return all;
+}
+
+static void trim(weir__host_engine *engine, void *thread)
+{
+    (void)engine; /* the arena keeps no empty slabs */
+    if (thread != NULL) {
+        unsigned number = number_of(thread);
+        const int failed = JE(mallctl)("tcache.flush", NULL, NULL, &number, sizeof number);
+        (void)failed;
+    }
+}
+
+/* --- proof --- */
+
+static const char *check_extent(weir__host_engine *engine, extent *e)
+{
+    uint64_t start = 0;
+    const void *memory = (const void *)(uintptr_t)e->start;
+    if (engine->from.slab_of(engine->from.ctx, memory, &start) != &e->shown || start != e->start) {
+        return "a slab of jemalloc's is not where its description says";
+    }
+    return atomic_load_explicit(&e->shown.bin, memory_order_relaxed) < engine->bins
+               ? NULL
+               : "a slab of jemalloc's is of no size class";
+}
+
+static bool check(weir__host_engine *engine, const char **why)
+{
+    const char *broken = NULL;
+    (void)pthread_mutex_lock(&engine->lock);
+    for (extent *e = engine->all; e != NULL && broken == NULL; e = e->next_of_all) {
+        broken = e->start != 0 ? check_extent(engine, e) : NULL;
+    }
+    (void)pthread_mutex_unlock(&engine->lock);
+    *why = broken != NULL ? broken : *why;
+    return broken == NULL;
+}
+
+static const weir_host_engine_ops ops = {
+    .struct_size = sizeof ops,
+    .name = "jemalloc",
+    .create = create,
+    .destroy = destroy,
+    .bin_bytes = bin_bytes,
+    .thread_open = thread_open,
+    .thread_close = thread_close,
+    .alloc = alloc,
+    .release = release,
+    .trim = trim,
+    .check = check,
+};
+
+const weir_host_engine_ops *weir_host_jemalloc_engine(void)
+{
+    return &ops;
+}

@@ -1,0 +1,392 @@
+/* classes.c: weir's engine of small host blocks: slabs of equal slots.
+ *
+ * Idea: a slab is a page run with slots of one class; which of them are taken is a bitmap beside it, so nothing is written
+ * into pinned memory. A class hands out from the slab that was freed into last and gives a slab back when it is the
+ * second one that is wholly free. Guarantee: the waste inside a block is bounded by classes.h; a slab wastes at most
+ * 1/32 at its end, or what 128 pages leave. A block that is freed twice is found. Cost: one lock a batch, a few
+ * instructions a block.
+ */
+#include "classes.h"
+#include "engine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_SLOTS = WEIR__HOST_SLAB_BLOCKS,
+    WORDS = MOST_SLOTS / 64,
+    LEAST_PAGES = 4,
+    MOST_PAGES = 160,
+    LEAST_SLOTS = 4
+};
+
+typedef struct slab {
+    weir__host_slab shown; /* bin: the class */
+    struct slab *next; /* of its class, those with a free slot; or unused ones */
+    struct slab *previous;
+    struct slab *next_of_all;
+    uint64_t start; /* 0: unused */
+    uint32_t slots;
+    uint32_t taken;
+    bool is_listed;
+} slab;
+
+typedef struct size_class {
+    pthread_mutex_t lock;
+    slab *first; /* with a free slot */
+    uint32_t empty; /* slabs in the list without a taken slot */
+    uint32_t bytes;
+    uint32_t pages; /* of a slab */
+    uint32_t slots;
+} size_class;
+
+struct weir__host_engine {
+    weir__host_slabs from;
+    pthread_mutex_t lock; /* of the list of all and of the unused */
+    slab *all;
+    slab *unused;
+    size_class classes[WEIR__HOST_CLASSES];
+};
+
+/* --- life --- */
+
+/* The smallest slab that wastes little at its end. */
+static void shape(size_class *c)
+{
+    uint64_t best = UINT64_MAX;
+    for (uint32_t pages = LEAST_PAGES; pages <= MOST_PAGES; pages++) {
+        const uint64_t bytes = (uint64_t)pages * WEIR__HOST_PAGE;
+        const uint64_t slots = bytes / c->bytes;
+        if (slots < LEAST_SLOTS || slots > MOST_SLOTS) {
+            continue;
+        }
+        const uint64_t waste = (bytes - slots * c->bytes) * 4096 / bytes;
+        if (waste < best) {
+            best = waste;
+            c->pages = pages;
+            c->slots = (uint32_t)slots;
+        }
+        if (waste <= 4096 / 32) {
+            break;
+        }
+    }
+}
+
+static weir_status create(const weir__host_slabs *slabs, weir__host_engine **engine)
+{
+    weir__host_engine *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    made->from = *slabs;
+    (void)pthread_mutex_init(&made->lock, NULL);
+    for (uint32_t i = 0; i < WEIR__HOST_CLASSES; i++) {
+        size_class *c = &made->classes[i];
+        (void)pthread_mutex_init(&c->lock, NULL);
+        c->bytes = (uint32_t)weir__host_class_bytes(i);
+        shape(c);
+    }
+    *engine = made;
+    return WEIR_OK;
+}
+
+static void destroy(weir__host_engine *engine)
+{
+    while (engine->all != NULL) {
+        slab *next = engine->all->next_of_all;
+        free(engine->all);
+        engine->all = next;
+    }
+    for (uint32_t i = 0; i < WEIR__HOST_CLASSES; i++) {
+        (void)pthread_mutex_destroy(&engine->classes[i].lock);
+    }
+    (void)pthread_mutex_destroy(&engine->lock);
+    free(engine);
+}
+
+static uint64_t bin_bytes(const weir__host_engine *engine, uint32_t bin)
+{
+    return bin < WEIR__HOST_CLASSES ? engine->classes[bin].bytes : 0;
+}
+
+/* --- slabs (the class's lock is held) --- */
+
+static void list(size_class *c, slab *s)
+{
+    s->next = c->first;
+    s->previous = NULL;
+    if (c->first != NULL) {
+        c->first->previous = s;
+    }
+    c->first = s;
+    s->is_listed = true;
+}
+
+static void unlist(size_class *c, slab *s)
+{
+    if (s->previous != NULL) {
+        s->previous->next = s->next;
+    } else {
+        c->first = s->next;
+    }
+    if (s->next != NULL) {
+        s->next->previous = s->previous;
+    }
+    s->is_listed = false;
+}
+
+/* Descriptions are never freed: who looks up a stale address reads one. */
+static slab *description(weir__host_engine *engine)
+{
+    (void)pthread_mutex_lock(&engine->lock);
+    slab *s = engine->unused;
+    if (s != NULL) {
+        engine->unused = s->next;
+    } else {
+        s = calloc(1, sizeof *s);
+        if (s != NULL) {
+            s->next_of_all = engine->all;
+            engine->all = s;
+        }
+    }
+    (void)pthread_mutex_unlock(&engine->lock);
+    return s;
+}
+
+static void put_back(weir__host_engine *engine, slab *s)
+{
+    (void)pthread_mutex_lock(&engine->lock);
+    s->start = 0;
+    s->next = engine->unused;
+    engine->unused = s;
+    (void)pthread_mutex_unlock(&engine->lock);
+}
+
+static slab *slab_new(weir__host_engine *engine, size_class *c, uint32_t class)
+{
+    slab *s = description(engine);
+    if (s == NULL) {
+        return NULL;
+    }
+    atomic_store_explicit(&s->shown.bin, class, memory_order_relaxed);
+    s->slots = c->slots;
+    s->taken = 0;
+    for (size_t i = 0; i < WORDS; i++) {
+        atomic_store_explicit(&s->shown.taken[i], 0, memory_order_relaxed);
+    }
+    void *memory =
+        engine->from.slab_get(engine->from.ctx, (uint64_t)c->pages * WEIR__HOST_PAGE, WEIR__HOST_PAGE, &s->shown);
+    if (memory == NULL) {
+        put_back(engine, s);
+        return NULL;
+    }
+    s->start = (uint64_t)(uintptr_t)memory;
+    list(c, s);
+    c->empty++;
+    return s;
+}
+
+static void slab_delete(weir__host_engine *engine, size_class *c, slab *s)
+{
+    unlist(c, s);
+    c->empty--;
+    engine->from.slab_put(engine->from.ctx, (void *)(uintptr_t)s->start);
+    put_back(engine, s);
+}
+
+/* Takes free slots, up to `count`. */
+static size_t take(size_class *c, slab *s, void **blocks, size_t count)
+{
+    size_t got = 0;
+    for (uint32_t word = 0; word * 64 < s->slots && got < count; word++) {
+        const uint32_t left = s->slots - word * 64;
+        const uint64_t valid = left >= 64 ? UINT64_MAX : (UINT64_C(1) << left) - 1;
+        uint64_t bits = atomic_load_explicit(&s->shown.taken[word], memory_order_relaxed);
+        while ((~bits & valid) != 0 && got < count) {
+            const unsigned bit = (unsigned)__builtin_ctzll(~bits & valid);
+            bits |= UINT64_C(1) << bit;
+            blocks[got++] = (void *)(uintptr_t)(s->start + (uint64_t)(word * 64 + bit) * c->bytes);
+        }
+        atomic_store_explicit(&s->shown.taken[word], bits, memory_order_relaxed);
+    }
+    c->empty -= s->taken == 0 && got > 0;
+    s->taken += (uint32_t)got;
+    if (s->taken == s->slots) {
+        unlist(c, s);
+    }
+    return got;
+}
+
+static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, void **blocks, size_t count)
+{
+    (void)thread;
+    size_class *c = &engine->classes[class];
+    size_t got = 0;
+    (void)pthread_mutex_lock(&c->lock);
+    while (got < count) {
+        slab *s = c->first;
+        if (s == NULL && got > 0) {
+            break; /* what there is will do */
+        }
+        if (s == NULL && (s = slab_new(engine, c, class)) == NULL) {
+            break;
+        }
+        got += take(c, s, blocks + got, count - got);
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    return got;
+}
+
+/* --- giving back --- */
+
+/* The slot of an address that must be its start; UINT32_MAX: it is none. */
+static uint32_t slot_of(const size_class *c, const slab *s, const void *block)
+{
+    const uint64_t offset = (uint64_t)(uintptr_t)block - s->start;
+    const uint64_t slot = offset / c->bytes;
+    return slot < s->slots && slot * c->bytes == offset ? (uint32_t)slot : UINT32_MAX;
+}
+
+static bool release_one(weir__host_engine *engine, size_class *c, slab *s, const void *block)
+{
+    const uint32_t slot = slot_of(c, s, block);
+    if (slot == UINT32_MAX) {
+        return false;
+    }
+    const uint64_t mask = UINT64_C(1) << (slot % 64);
+    const uint64_t bits = atomic_load_explicit(&s->shown.taken[slot / 64], memory_order_relaxed);
+    if ((bits & mask) == 0) {
+        return false;
+    }
+    atomic_store_explicit(&s->shown.taken[slot / 64], bits & ~mask, memory_order_relaxed);
+    s->taken--;
+    if (!s->is_listed) {
+        list(c, s);
+    }
+    if (s->taken == 0) {
+        c->empty++;
+        if (c->empty > 1) {
+            slab_delete(engine, c, s);
+        }
+    }
+    return true;
+}
+
+static uint32_t class_of(const slab *s)
+{
+    return atomic_load_explicit(&s->shown.bin, memory_order_relaxed);
+}
+
+static slab *slab_at(weir__host_engine *engine, const void *block)
+{
+    uint64_t start = 0;
+    return (slab *)(void *)engine->from.slab_of(engine->from.ctx, block, &start); /* its first member */
+}
+
+static bool release(weir__host_engine *engine, void *thread, void *const *blocks, size_t count)
+{
+    (void)thread;
+    bool all = true;
+    for (size_t i = 0; i < count;) {
+        slab *s = slab_at(engine, blocks[i]);
+        if (s == NULL) {
+            all = false;
+            i++;
+            continue;
+        }
+        /* A batch is of one class. */
+        size_class *c = &engine->classes[class_of(s)];
+        (void)pthread_mutex_lock(&c->lock);
+        do {
+            s = slab_at(engine, blocks[i]);
+            if (s == NULL || &engine->classes[class_of(s)] != c) {
+                break;
+            }
+            all = release_one(engine, c, s, blocks[i]) && all;
+            i++;
+        } while (i < count);
+        (void)pthread_mutex_unlock(&c->lock);
+    }
+    return all;
+}
+
+static void trim(weir__host_engine *engine, void *thread)
+{
+    (void)thread;
+    for (uint32_t i = 0; i < WEIR__HOST_CLASSES; i++) {
+        size_class *c = &engine->classes[i];
+        (void)pthread_mutex_lock(&c->lock);
+        for (slab *s = c->first; s != NULL && c->empty > 0;) {
+            slab *next = s->next;
+            if (s->taken == 0) {
+                slab_delete(engine, c, s);
+            }
+            s = next;
+        }
+        (void)pthread_mutex_unlock(&c->lock);
+    }
+}
+
+/* --- proof --- */
+
+static uint32_t count_bits(const slab *s)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < WORDS; i++) {
+        count += (uint32_t)__builtin_popcountll(atomic_load_explicit(&s->shown.taken[i], memory_order_relaxed));
+    }
+    return count;
+}
+
+static const char *check_class(const size_class *c, uint32_t class)
+{
+    uint32_t empty = 0;
+    for (const slab *s = c->first; s != NULL; s = s->next) {
+        if (class_of(s) != class || !s->is_listed || s->start == 0) {
+            return "a slab is in the list of a class that it does not belong to";
+        }
+        if (s->taken >= s->slots) {
+            return "a full slab is in the list of those with a free slot";
+        }
+        if (count_bits(s) != s->taken) {
+            return "a slab counts more or fewer blocks than its bits show";
+        }
+        if (s->next != NULL && s->next->previous != s) {
+            return "the list of a class is torn";
+        }
+        empty += s->taken == 0;
+    }
+    return empty == c->empty ? NULL : "a class counts its empty slabs wrongly";
+}
+
+static bool check(weir__host_engine *engine, const char **why)
+{
+    const char *broken = NULL;
+    for (uint32_t i = 0; i < WEIR__HOST_CLASSES && broken == NULL; i++) {
+        size_class *c = &engine->classes[i];
+        (void)pthread_mutex_lock(&c->lock);
+        broken = check_class(c, i);
+        (void)pthread_mutex_unlock(&c->lock);
+    }
+    *why = broken != NULL ? broken : *why;
+    return broken == NULL;
+}
+
+static const weir_host_engine_ops ops = {
+    .struct_size = sizeof ops,
+    .name = "classes",
+    .create = create,
+    .destroy = destroy,
+    .bin_bytes = bin_bytes,
+    .alloc = alloc,
+    .release = release,
+    .trim = trim,
+    .check = check,
+};
+
+const weir_host_engine_ops *weir_host_classes_engine(void)
+{
+    return &ops;
+}

@@ -1,0 +1,241 @@
+/* host_device.c: host memory as a weir_device, one for each node.
+ *
+ * Regions are what the runtime allocates pinned. Virtual memory is what the pool maps itself: a reservation is addresses
+ * without access, physical memory is a number that counts against the limit, and mapping it makes pinned memory at that
+ * place (ladder.c), so that chunks lie side by side. Contents do not move with a mapping: nothing of a user's is ever
+ * in memory that a pool maps elsewhere.
+ *
+ * Streams and events are those of the runtime's device, and one more stream, the host itself, on which nothing is ever
+ * queued: it has finished whenever one asks.
+ */
+#include "host_internal.h"
+
+#include "place.h"
+
+#include <stdlib.h>
+
+char weir__host_stream;
+
+/* An event as this device has them. */
+typedef struct weir__host_event {
+    struct weir__host_event *next; /* of the node; under its chunk_lock */
+    weir_event *event;
+    bool of_host; /* recorded on the host's stream: complete */
+} host_event;
+
+static weir_device *streams_of(const weir__host_node *node)
+{
+    return node->pool->runtime.device;
+}
+
+static weir_status get_info(void *ctx, weir_device_info *info)
+{
+    const weir__host_node *node = ctx;
+    info->region_granularity_bytes = node->pool->config.chunk_bytes;
+    info->region_alignment_bytes = WEIR__HOST_PAGE;
+    info->page_bytes = node->pool->config.chunk_bytes;
+    info->abilities = WEIR_DEVICE_VIRTUAL_MEMORY | (streams_of(node) != NULL ? (uint32_t)WEIR_DEVICE_ORDERED : 0);
+    info->host_numa_node = node->number;
+    return WEIR_OK;
+}
+
+/* --- regions: the runtime's own allocations --- */
+
+static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
+{
+    weir__host_node *node = ctx;
+    if (!weir__host_limit_take(node->pool, size)) {
+        return WEIR_ERR_LIMIT;
+    }
+    const weir_status status = weir__host_ladder_take(node, 0, size, address);
+    if (status != WEIR_OK) {
+        weir__host_limit_give(node->pool, size);
+    }
+    return status;
+}
+
+static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
+{
+    weir__host_node *node = ctx;
+    const weir_status status = weir__host_ladder_give(node, address, size);
+    if (status == WEIR_OK) {
+        weir__host_limit_give(node->pool, size);
+    }
+    return status;
+}
+
+/* --- virtual memory: what the pool maps itself --- */
+
+static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
+{
+    const weir__host_node *node = ctx;
+    void *start = NULL;
+    const weir_status status = weir__place_reserve(size, node->pool->config.chunk_bytes, &start, NULL);
+    if (status == WEIR_OK) {
+        *address = (uint64_t)(uintptr_t)start;
+    }
+    return status;
+}
+
+static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
+{
+    (void)ctx;
+    weir__place_unmap((void *)(uintptr_t)address, size, false);
+    return WEIR_OK;
+}
+
+static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
+{
+    weir__host_node *node = ctx;
+    if (!weir__host_limit_take(node->pool, size)) {
+        return WEIR_ERR_LIMIT;
+    }
+    *handle = size; /* all that there is to know of it */
+    return WEIR_OK;
+}
+
+static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
+{
+    weir__host_node *node = ctx;
+    weir__host_limit_give(node->pool, handle);
+    return WEIR_OK;
+}
+
+static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    (void)handle;
+    uint64_t unused = 0;
+    return weir__host_ladder_take(ctx, address, size, &unused);
+}
+
+static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
+{
+    return weir__host_ladder_give(ctx, address, size);
+}
+
+/* --- ordering --- */
+
+static bool is_host(const void *native)
+{
+    return native == &weir__host_stream;
+}
+
+static weir_status event_create(void *ctx, weir_event **out)
+{
+    host_event *event = calloc(1, sizeof *event);
+    if (event == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    const weir_status status = weir_device_event_create(streams_of(ctx), &event->event);
+    if (status != WEIR_OK) {
+        free(event);
+        return status;
+    }
+    weir__host_node *node = ctx;
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    event->next = node->events;
+    node->events = event;
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+    *out = (weir_event *)(void *)event;
+    return WEIR_OK;
+}
+
+static void forget_event(weir__host_node *node, const host_event *event)
+{
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    host_event **link = &node->events;
+    while (*link != event) {
+        link = &(*link)->next;
+    }
+    *link = event->next;
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+}
+
+/* Those that the runtime's device has not let go of, and, in a child, all. */
+void weir__host_device_fini(weir__host_node *node)
+{
+    while (node->events != NULL) {
+        host_event *event = node->events;
+        node->events = event->next;
+        free(event);
+    }
+}
+
+static weir_status event_destroy(void *ctx, weir_event *handle)
+{
+    host_event *event = (host_event *)(void *)handle;
+    const weir_status status = weir_device_event_destroy(streams_of(ctx), event->event);
+    if (status == WEIR_OK) {
+        forget_event(ctx, event);
+        free(event);
+    }
+    return status;
+}
+
+static weir_status event_record(void *ctx, weir_event *handle, void *native)
+{
+    host_event *event = (host_event *)(void *)handle;
+    const weir_status status =
+        is_host(native) ? WEIR_OK : weir_device_event_record(streams_of(ctx), event->event, native);
+    if (status == WEIR_OK) {
+        event->of_host = is_host(native);
+    }
+    return status;
+}
+
+static weir_status event_query(void *ctx, weir_event *handle, bool *complete)
+{
+    const host_event *event = (host_event *)(void *)handle;
+    if (event->of_host) {
+        *complete = true;
+        return WEIR_OK;
+    }
+    return weir_device_event_query(streams_of(ctx), event->event, complete);
+}
+
+static weir_status event_sync(void *ctx, weir_event *handle)
+{
+    const host_event *event = (host_event *)(void *)handle;
+    return event->of_host ? WEIR_OK : weir_device_event_sync(streams_of(ctx), event->event);
+}
+
+/* The host cannot be made to wait later; to wait now would be under the lock of a stream. The pool then synchronises,
+ * without locks, with the stream that it needs. */
+static weir_status stream_wait_event(void *ctx, void *native, weir_event *handle)
+{
+    const host_event *event = (host_event *)(void *)handle;
+    if (event->of_host) {
+        return WEIR_OK;
+    }
+    return is_host(native) ? WEIR_ERR_UNSUPPORTED
+                           : weir_device_stream_wait_event(streams_of(ctx), native, event->event);
+}
+
+static weir_status stream_sync(void *ctx, void *native)
+{
+    return is_host(native) ? WEIR_OK : weir_device_stream_sync(streams_of(ctx), native);
+}
+
+/* --- life --- */
+
+#define MEMORY_SLOTS                                                                               \
+    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,    \
+    .region_free = region_free, .vm_reserve = vm_reserve, .vm_release = vm_release,                \
+    .vm_create = vm_create, .vm_destroy = vm_destroy, .vm_map = vm_map, .vm_unmap = vm_unmap
+
+static const weir_device_ops plain_ops = {MEMORY_SLOTS};
+static const weir_device_ops ordered_ops = {
+    MEMORY_SLOTS,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_query = event_query,
+    .event_sync = event_sync,
+    .stream_wait_event = stream_wait_event,
+    .stream_sync = stream_sync,
+};
+
+weir_status weir__host_device_create(weir__host_node *node, weir_device **device)
+{
+    return weir_device_create(streams_of(node) != NULL ? &ordered_ops : &plain_ops, node, device);
+}

@@ -1,0 +1,388 @@
+/* ladder.c: where pinned memory comes from: the steps of weir_host_kind, best first, until one gives it.
+ *
+ * A step that fails leaves a sentence behind (weir_host_explain), and everything as it was. A chunk remembers the step it
+ * came from and where the kernel said its pages are. A child after fork does not get the chunks: if it wrote into one, the
+ * parent's pages would be copied and a device would go on with the old ones.
+ */
+#include "host_internal.h"
+
+#include "place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+/* One page in so many bytes is asked where it is, and stands for the others; a policy puts neighbours together. A strict pool
+ * asks about each. */
+#define VERIFY_STEP (UINT64_C(64) << 10)
+/* For so long the ladder is not tried again after it has given nothing. */
+#define REFUSED_NS UINT64_C(10000000)
+
+typedef struct attempt {
+    weir__host_node *node;
+    weir_host_kind kind;
+    void *memory;
+    uint64_t size;
+    weir__placed placed;
+} attempt;
+
+uint64_t weir__host_now_ns(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* --- reasons --- */
+
+static void note_reason(weir__host_node *node, weir_host_kind kind, const char *text)
+{
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    node->held.kind_failures[kind]++;
+    (void)snprintf(node->reasons[kind], sizeof node->reasons[kind], "%s", text);
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+}
+
+static void note_place_error(const attempt *a, const weir__place_error *error)
+{
+    char text[sizeof a->node->reasons[0]];
+    (void)weir__place_error_text(error, text, sizeof text);
+    note_reason(a->node, a->kind, text);
+}
+
+static void note_runtime_error(const attempt *a, const char *call, weir_status status)
+{
+    char text[sizeof a->node->reasons[0]];
+    (void)snprintf(text, sizeof text, "the runtime's %s of %llu MiB failed: %s", call,
+                   (unsigned long long)(a->size >> 20), weir_status_text(status));
+    note_reason(a->node, a->kind, text);
+}
+
+/* --- steps --- */
+
+static weir__place_pages pages_of(weir_host_kind kind)
+{
+    switch (kind) {
+    case WEIR_HOST_HUGE:
+        return WEIR__PAGES_HUGE;
+    case WEIR_HOST_REGISTERED:
+    case WEIR_HOST_TRANSPARENT:
+    case WEIR_HOST_UNPINNED:
+        return WEIR__PAGES_TRANSPARENT;
+    default:
+        return WEIR__PAGES_SMALL;
+    }
+}
+
+static weir_status place(attempt *a, void *at)
+{
+    weir_host_pool *pool = a->node->pool;
+    weir__place_error error = {0};
+    weir__place_pages pages = pages_of(a->kind);
+    weir_status status = weir__place_map(at, a->size, pages, &a->memory, &error);
+    if (status == WEIR_ERR_UNSUPPORTED && a->kind != WEIR_HOST_TRANSPARENT && pages == WEIR__PAGES_TRANSPARENT) {
+        pages = WEIR__PAGES_SMALL; /* they are a matter of speed only, where another step does not follow */
+        status = weir__place_map(at, a->size, pages, &a->memory, &error);
+    }
+    if (status != WEIR_OK) {
+        note_place_error(a, &error);
+        return status;
+    }
+    (void)madvise(a->memory, (size_t)a->size, MADV_DONTFORK);
+    const weir__place_request request = {
+        .topology = pool->topology,
+        .memory = a->memory,
+        .size = a->size,
+        .pages = pages,
+        .node = a->node->number,
+        .is_strict = (pool->config.flags & WEIR_HOST_STRICT) != 0,
+        .verify_step = (pool->config.flags & WEIR_HOST_STRICT) != 0 ? 0 : VERIFY_STEP,
+    };
+    status = weir__place_pages_on(&request, &a->placed, &error);
+    if (status != WEIR_OK) {
+        note_place_error(a, &error);
+        weir__place_unmap(a->memory, a->size, true);
+    }
+    return status;
+}
+
+/* What keeps placed pages where they are. */
+static weir_status pin(const attempt *a)
+{
+    const weir_host_runtime *runtime = &a->node->pool->runtime;
+    weir__place_error error = {0};
+    weir_status status = WEIR_OK;
+    switch (a->kind) {
+    case WEIR_HOST_REGISTERED:
+        status = a->size <= runtime->most_bytes ? runtime->ops->memory_register(runtime->ctx, a->memory, a->size)
+                                                : WEIR_ERR_LIMIT;
+        if (status != WEIR_OK) {
+            note_runtime_error(a, "registration", status);
+        }
+        return status;
+    case WEIR_HOST_UNPINNED:
+        return WEIR_OK;
+    default:
+        status = weir__place_lock(a->memory, a->size, &error);
+        if (status != WEIR_OK) {
+            note_place_error(a, &error);
+        }
+        return status;
+    }
+}
+
+static weir_status try_mapped(attempt *a, uint64_t address)
+{
+    weir_status status = place(a, (void *)(uintptr_t)address);
+    if (status == WEIR_OK) {
+        status = pin(a);
+        if (status != WEIR_OK) {
+            weir__place_unmap(a->memory, a->size, true);
+        }
+    }
+    return status;
+}
+
+/* The memory goes on as what the runtime makes of it, in children too. */
+static weir_status give_to_runtime(const attempt *a)
+{
+    const weir_host_runtime *runtime = &a->node->pool->runtime;
+    (void)madvise(a->memory, (size_t)a->size, MADV_DOFORK);
+    const weir_status status = runtime->ops->pinned_free(runtime->ctx, a->memory, a->size);
+    if (status != WEIR_OK) {
+        (void)madvise(a->memory, (size_t)a->size, MADV_DONTFORK);
+    }
+    return status;
+}
+
+static weir_status ask_runtime(attempt *a)
+{
+    const weir_host_runtime *runtime = &a->node->pool->runtime;
+    weir__place_wish before;
+    if (a->size > runtime->most_bytes) {
+        return WEIR_ERR_LIMIT;
+    }
+    weir__place_thread_prefer(a->node->pool->topology, a->node->number, &before);
+    const weir_status status = runtime->ops->pinned_alloc(runtime->ctx, a->size, &a->memory);
+    weir__place_thread_restore(&before);
+    return status;
+}
+
+/* The runtime puts it where it likes, which the thread's policy may move it to; whether that is the node is asked of the
+ * kernel. */
+static weir_status try_runtime(attempt *a)
+{
+    const weir_host_runtime *runtime = &a->node->pool->runtime;
+    const bool is_strict = (a->node->pool->config.flags & WEIR_HOST_STRICT) != 0;
+    weir_status status = ask_runtime(a);
+    if (status != WEIR_OK) {
+        note_runtime_error(a, "allocation", status);
+        return status;
+    }
+    if ((uintptr_t)a->memory % WEIR__HOST_PAGE != 0) {
+        note_reason(a->node, a->kind, "the runtime's memory does not begin at a page");
+        status = runtime->ops->pinned_free(runtime->ctx, a->memory, a->size);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    (void)madvise(a->memory, (size_t)a->size, MADV_DONTFORK);
+    a->placed = (weir__placed){.unknown_bytes = a->size};
+    weir__place_found found;
+    if (weir_topology_is_this_machine(a->node->pool->topology) &&
+        weir__place_verify(a->memory, a->size, is_strict ? 0 : VERIFY_STEP, &found, NULL) == WEIR_OK) {
+        const int32_t node = a->node->number;
+        const uint64_t right = node >= 0 && node < WEIR__PLACE_NODES ? found.node_bytes[node] : 0;
+        a->placed.unknown_bytes = found.unknown_bytes + found.absent_bytes;
+        a->placed.is_verified = a->placed.unknown_bytes == 0;
+        a->placed.misplaced_bytes = a->size - right - a->placed.unknown_bytes;
+    }
+    if (is_strict && (!a->placed.is_verified || a->placed.misplaced_bytes != 0)) {
+        note_reason(a->node, a->kind, "the runtime's memory lies on another node, or nobody says where");
+        status = give_to_runtime(a);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    return WEIR_OK;
+}
+
+/* --- chunks --- */
+
+static weir__host_chunk *description(weir__host_node *node)
+{
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    weir__host_chunk *chunk = node->unused_chunks;
+    if (chunk != NULL) {
+        node->unused_chunks = chunk->next;
+    }
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+    return chunk != NULL ? chunk : calloc(1, sizeof *chunk);
+}
+
+static void put_back(weir__host_node *node, weir__host_chunk *chunk)
+{
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    chunk->next = node->unused_chunks; /* never freed: a query may look at it */
+    node->unused_chunks = chunk;
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+}
+
+/* The chunk lock is held. */
+static void count_chunk(weir_host_stats *held, weir__host_chunk *chunk, const weir__placed *placed, bool added)
+{
+    const uint64_t one = added ? 1 : UINT64_MAX;
+    const uint64_t bytes = one * chunk->size;
+    held->chunks += one;
+    held->held_bytes += bytes;
+    held->kind_bytes[chunk->kind] += bytes;
+    *(chunk->kind == WEIR_HOST_UNPINNED ? &held->unpinned_bytes : &held->pinned_bytes) += bytes;
+    held->misplaced_bytes += one * placed->misplaced_bytes;
+    held->unverified_bytes += placed->is_verified ? 0 : bytes;
+    if (held->held_bytes > held->peak_held_bytes) {
+        held->peak_held_bytes = held->held_bytes;
+    }
+}
+
+static void enter(const attempt *a, weir__host_chunk *chunk, uint64_t began)
+{
+    weir__host_node *node = a->node;
+    chunk->start = (uint64_t)(uintptr_t)a->memory;
+    chunk->size = a->size;
+    chunk->node = node;
+    chunk->kind = a->kind;
+    chunk->is_verified = a->placed.is_verified;
+    chunk->misplaced_bytes = a->placed.misplaced_bytes;
+    if (a->kind != WEIR_HOST_RUNTIME) {
+        weir__host_registry_set_chunk(&node->pool->registry, chunk->start, chunk->size, chunk);
+    }
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    chunk->next = node->chunks;
+    node->chunks = chunk;
+    count_chunk(&node->held, chunk, &a->placed, true);
+    node->held.pin_ns += weir__host_now_ns() - began;
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+}
+
+/* Gives back what an attempt got. */
+static weir_status undo(const attempt *a)
+{
+    const weir_host_runtime *runtime = &a->node->pool->runtime;
+    weir_status status = WEIR_OK;
+    if (a->kind == WEIR_HOST_RUNTIME) {
+        return give_to_runtime(a);
+    }
+    if (a->kind == WEIR_HOST_REGISTERED) {
+        status = runtime->ops->memory_unregister(runtime->ctx, a->memory, a->size);
+    }
+    if (status == WEIR_OK) {
+        weir__place_unmap(a->memory, a->size, true); /* which unlocks */
+    }
+    return status;
+}
+
+/* runtime_lock is held. A ladder that has just given nothing gives nothing now: making and locking a chunk to no avail costs
+ * milliseconds, and requests that other nodes then serve would pay them each time. */
+static bool is_refused(const weir__host_node *node, const weir__host_refusal *last, uint64_t size, uint64_t now)
+{
+    return last->bytes != 0 && size >= last->bytes && last->gives == node->pool->gives && now - last->when_ns < REFUSED_NS;
+}
+
+static bool is_allowed(const weir__host_node *node, weir_host_kind kind)
+{
+    return (node->pool->config.kinds >> kind & 1) != 0;
+}
+
+weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got)
+{
+    const uint64_t began = weir__host_now_ns();
+    weir__host_chunk *chunk = description(node);
+    if (chunk == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    attempt a = {.node = node, .size = size};
+    weir_status status = WEIR_ERR_NO_MEMORY;
+    (void)pthread_mutex_lock(&node->pool->runtime_lock);
+    weir__host_refusal *refusal = &node->refusals[address != 0];
+    const int first = address != 0 ? WEIR_HOST_REGISTERED : WEIR_HOST_RUNTIME;
+    const int end = address != 0 ? WEIR_HOST_KIND_COUNT : WEIR_HOST_REGISTERED;
+    if (!is_refused(node, refusal, size, began)) {
+        for (int kind = first; kind < end && status != WEIR_OK; kind++) {
+            if (is_allowed(node, (weir_host_kind)kind)) {
+                a = (attempt){.node = node, .kind = (weir_host_kind)kind, .size = size};
+                status = kind == WEIR_HOST_RUNTIME ? try_runtime(&a) : try_mapped(&a, address);
+            }
+        }
+        *refusal = (weir__host_refusal){0};
+        if (status != WEIR_OK) {
+            *refusal = (weir__host_refusal){.bytes = size, .when_ns = weir__host_now_ns(), .gives = node->pool->gives};
+        }
+    }
+    if (status == WEIR_OK &&
+        weir__host_registry_reserve(&node->pool->registry, (uint64_t)(uintptr_t)a.memory, size) != WEIR_OK) {
+        const weir_status undone = undo(&a);
+        (void)undone; /* it was taken a moment ago */
+        status = WEIR_ERR_NO_MEMORY;
+    }
+    (void)pthread_mutex_unlock(&node->pool->runtime_lock);
+    if (status != WEIR_OK) {
+        put_back(node, chunk);
+        return WEIR_ERR_NO_MEMORY; /* why is in the reasons */
+    }
+    enter(&a, chunk, began);
+    *got = (uint64_t)(uintptr_t)a.memory;
+    return WEIR_OK;
+}
+
+/* Takes a chunk off the list; NULL: there is none. */
+static weir__host_chunk *leave(weir__host_node *node, uint64_t address)
+{
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    weir__host_chunk **link = &node->chunks;
+    while (*link != NULL && (*link)->start != address) {
+        link = &(*link)->next;
+    }
+    weir__host_chunk *chunk = *link;
+    if (chunk != NULL) {
+        *link = chunk->next;
+    }
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+    return chunk;
+}
+
+weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint64_t size)
+{
+    const uint64_t began = weir__host_now_ns();
+    weir__host_chunk *chunk = leave(node, address);
+    if (chunk == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    const attempt a = {.node = node, .kind = (weir_host_kind)chunk->kind, .memory = (void *)(uintptr_t)address, .size = size,
+                       .placed = {.is_verified = chunk->is_verified, .misplaced_bytes = chunk->misplaced_bytes}};
+    (void)pthread_mutex_lock(&node->pool->runtime_lock);
+    const weir_status status = undo(&a);
+    node->pool->gives++;
+    (void)pthread_mutex_unlock(&node->pool->runtime_lock);
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    if (status == WEIR_OK) {
+        count_chunk(&node->held, chunk, &a.placed, false);
+        node->held.unpin_ns += weir__host_now_ns() - began;
+        chunk->next = node->unused_chunks;
+        node->unused_chunks = chunk;
+    } else { /* it stays with the pool */
+        chunk->next = node->chunks;
+        node->chunks = chunk;
+    }
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+    return status;
+}
+
+void weir__host_ladder_fini(weir__host_node *node)
+{
+    weir__host_chunk *lists[] = {node->chunks, node->unused_chunks};
+    for (size_t i = 0; i < 2; i++) {
+        while (lists[i] != NULL) {
+            weir__host_chunk *next = lists[i]->next;
+            free(lists[i]);
+            lists[i] = next;
+        }
+    }
+}

@@ -1,0 +1,237 @@
+/* pending.c: small blocks that wait for a stream before they may be handed out again.
+ *
+ * Idea: a weir pool of the node knows the stream and its ticks; a block is noted with the tick that the stream has
+ * reached, and goes back to its engine when the pool has learnt that the tick is over. One list for each stream and node, in
+ * the order of its ticks, so only the heads are asked about. Large blocks need none of this: they are blocks of that pool.
+ */
+#include "host_internal.h"
+
+#include <stdlib.h>
+
+typedef struct waiting {
+    struct waiting *next;
+    void *block;
+    uint64_t size;
+    weir_tick mark;
+} waiting;
+
+typedef struct queue {
+    struct queue *next;
+    weir__host_node *node;
+    const void *native;
+    waiting *first;
+    waiting **last;
+    weir_tick last_mark; /* of what was added last */
+    bool is_unused;      /* its stream is gone, and so is what waited for it */
+} queue;
+
+struct weir__host_pending {
+    pthread_mutex_t lock;
+    _Atomic uint64_t count;
+    queue *queues;
+};
+
+weir_status weir__host_pending_create(weir__host_pending **out)
+{
+    weir__host_pending *pending = calloc(1, sizeof *pending);
+    if (pending == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    (void)pthread_mutex_init(&pending->lock, NULL);
+    *out = pending;
+    return WEIR_OK;
+}
+
+void weir__host_pending_destroy(weir__host_pending *pending)
+{
+    if (pending == NULL) {
+        return;
+    }
+    while (pending->queues != NULL) {
+        queue *q = pending->queues;
+        pending->queues = q->next;
+        while (q->first != NULL) {
+            waiting *next = q->first->next;
+            free(q->first);
+            q->first = next;
+        }
+        free(q);
+    }
+    (void)pthread_mutex_destroy(&pending->lock);
+    free(pending);
+}
+
+static weir_pool *ordering_pool(const weir__host_node *node)
+{
+    return node->mapped != NULL ? node->mapped : node->given;
+}
+
+/* The lock is held. */
+static queue *queue_of(weir__host_pending *pending, weir__host_node *node, const void *native)
+{
+    queue *unused = NULL;
+    for (queue *q = pending->queues; q != NULL; q = q->next) {
+        if (q->node == node && q->native == native && !q->is_unused) {
+            return q;
+        }
+        unused = q->is_unused ? q : unused;
+    }
+    queue *q = unused;
+    if (q == NULL && (q = calloc(1, sizeof *q)) != NULL) {
+        q->next = pending->queues;
+        pending->queues = q;
+    }
+    if (q != NULL) {
+        q->node = node;
+        q->native = native;
+        q->last = &q->first;
+        q->is_unused = false;
+    }
+    return q;
+}
+
+weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t size, void *native_stream)
+{
+    weir__host_pending *pending = node->pool->pending;
+    weir_stream *stream = NULL;
+    waiting *w = calloc(1, sizeof *w);
+    weir_status status = w != NULL ? weir_pool_stream(ordering_pool(node), native_stream, &stream) : WEIR_ERR_NO_MEMORY;
+    if (status != WEIR_OK) {
+        free(w);
+        return status;
+    }
+    w->block = block;
+    w->size = size;
+    (void)pthread_mutex_lock(&pending->lock);
+    queue *q = queue_of(pending, node, native_stream);
+    status = q != NULL ? weir_stream_mark(ordering_pool(node), stream, &w->mark) : WEIR_ERR_NO_MEMORY;
+    if (status == WEIR_OK) {
+        *q->last = w;
+        q->last = &w->next;
+        q->last_mark = w->mark;
+        (void)atomic_fetch_add(&pending->count, 1);
+        (void)atomic_fetch_add(&node->pending_bytes, size);
+    } else {
+        free(w);
+    }
+    (void)pthread_mutex_unlock(&pending->lock);
+    return status;
+}
+
+/* The lock is held. Takes off what is over; nothing is waited for. */
+static weir_status collect_queue(weir__host_pending *pending, queue *q)
+{
+    weir_pool *pool = ordering_pool(q->node);
+    const weir_host_engine_ops *engine = q->node->pool->config.engine;
+    weir_stream *stream = NULL;
+    weir_status status = weir_pool_stream(pool, (void *)(uintptr_t)q->native, &stream);
+    while (q->first != NULL && status == WEIR_OK) {
+        waiting *w = q->first;
+        bool over = false;
+        status = weir_stream_reached(pool, stream, w->mark, false, &over);
+        if (status != WEIR_OK || !over) {
+            break;
+        }
+        q->first = w->next;
+        q->last = q->first != NULL ? q->last : &q->first;
+        (void)atomic_fetch_sub(&pending->count, 1);
+        (void)atomic_fetch_sub(&q->node->pending_bytes, w->size);
+        const bool taken = engine->release(q->node->engine, NULL, &w->block, 1);
+        (void)taken; /* it was looked up when it was freed */
+        free(w);
+    }
+    return status;
+}
+
+/* The lock is held. */
+static weir_status collect(weir__host_pending *pending)
+{
+    weir_status first = WEIR_OK;
+    for (queue *q = pending->queues; q != NULL; q = q->next) {
+        const weir_status status = q->first != NULL ? collect_queue(pending, q) : WEIR_OK;
+        first = first != WEIR_OK ? first : status;
+    }
+    return first;
+}
+
+weir_status weir__host_pending_collect(weir_host_pool *pool)
+{
+    weir__host_pending *pending = pool->pending;
+    if (atomic_load_explicit(&pending->count, memory_order_relaxed) == 0 || pthread_mutex_trylock(&pending->lock) != 0) {
+        return WEIR_OK;
+    }
+    const weir_status status = collect(pending);
+    (void)pthread_mutex_unlock(&pending->lock);
+    return status;
+}
+
+/* Waits without the lock, under which others free. Queues are never freed, only used again, which at worst is one wait too
+ * many; the stream is looked up while something waits for it, which it is not retired before. */
+static weir_status wait_for(weir__host_pending *pending, queue *q)
+{
+    weir_stream *stream = NULL;
+    weir_pool *pool = NULL;
+    weir_status status = WEIR_OK;
+    bool reached = false;
+    (void)pthread_mutex_lock(&pending->lock);
+    const weir_tick mark = q->last_mark;
+    if (q->first != NULL) {
+        pool = ordering_pool(q->node);
+        status = weir_pool_stream(pool, (void *)(uintptr_t)q->native, &stream);
+    }
+    (void)pthread_mutex_unlock(&pending->lock);
+    return stream != NULL ? weir_stream_reached(pool, stream, mark, true, &reached) : status;
+}
+
+static queue *first_queue(weir__host_pending *pending)
+{
+    (void)pthread_mutex_lock(&pending->lock);
+    queue *q = pending->queues;
+    (void)pthread_mutex_unlock(&pending->lock);
+    return q;
+}
+
+weir_status weir__host_pending_wait(weir_host_pool *pool)
+{
+    weir__host_pending *pending = pool->pending;
+    weir_status first = WEIR_OK;
+    if (atomic_load_explicit(&pending->count, memory_order_relaxed) == 0) {
+        return WEIR_OK;
+    }
+    for (queue *q = first_queue(pending); q != NULL; q = q->next) {
+        const weir_status status = wait_for(pending, q);
+        first = first != WEIR_OK ? first : status;
+    }
+    (void)pthread_mutex_lock(&pending->lock);
+    const weir_status status = collect(pending);
+    (void)pthread_mutex_unlock(&pending->lock);
+    return first != WEIR_OK ? first : status;
+}
+
+static bool is_of(weir__host_pending *pending, const queue *q, const void *native)
+{
+    (void)pthread_mutex_lock(&pending->lock);
+    const bool is = !q->is_unused && q->native == native;
+    (void)pthread_mutex_unlock(&pending->lock);
+    return is;
+}
+
+weir_status weir__host_pending_retire(weir_host_pool *pool, const void *native_stream)
+{
+    weir__host_pending *pending = pool->pending;
+    weir_status first = WEIR_OK;
+    for (queue *q = first_queue(pending); q != NULL; q = q->next) {
+        if (!is_of(pending, q, native_stream)) {
+            continue;
+        }
+        weir_status status = wait_for(pending, q);
+        (void)pthread_mutex_lock(&pending->lock);
+        if (status == WEIR_OK) {
+            status = collect_queue(pending, q);
+        }
+        q->is_unused = q->first == NULL;
+        (void)pthread_mutex_unlock(&pending->lock);
+        first = first != WEIR_OK ? first : status;
+    }
+    return first;
+}

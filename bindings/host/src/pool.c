@@ -1,0 +1,1125 @@
+/* pool.c: the front door of the host pool.
+ *
+ * A block of less than 64 KiB comes from the node's engine, a larger one is a run of pages; in front of both is what the
+ * thread keeps. A hit of that takes no lock and touches nothing shared: what is counted is counted by the thread.
+ * A free finds out from the address alone what the block is (registry.h).
+ */
+#include "host_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
+#define SIZE_LIMIT (UINT64_C(1) << 46)
+#define DRY_NS UINT64_C(1000000)
+#define OUT_OF_LINE __attribute__((noinline))
+
+/* --- names --- */
+
+const char *weir_host_kind_name(weir_host_kind kind)
+{
+    static const char *const names[] = {"runtime", "registered", "huge", "transparent", "locked", "unpinned"};
+    _Static_assert(sizeof names / sizeof names[0] == WEIR_HOST_KIND_COUNT, "a name for each kind");
+    return (unsigned)kind < WEIR_HOST_KIND_COUNT ? names[kind] : "unknown";
+}
+
+const char *weir_host_kind_text(weir_host_kind kind)
+{
+    static const char *const texts[] = {
+#define WEIR_HOST_KIND_TEXT(name, text) text,
+        WEIR_HOST_KIND_LIST(WEIR_HOST_KIND_TEXT)
+#undef WEIR_HOST_KIND_TEXT
+    };
+    return (unsigned)kind < WEIR_HOST_KIND_COUNT ? texts[kind] : "unknown";
+}
+
+/* --- what a request takes --- */
+
+/* What a request of a good size takes, before it is rounded to a class or to pages. */
+static inline uint64_t padded(const weir_host_pool *pool, uint64_t size)
+{
+    const uint64_t least = WEIR__HOST_ALIGNMENT - 1;
+    return (((size + 31) & ~UINT64_C(31)) + pool->pad + least) & ~least;
+}
+
+static inline uint64_t whole_pages(uint64_t bytes)
+{
+    return (bytes + WEIR__HOST_PAGE - 1) & ~(uint64_t)(WEIR__HOST_PAGE - 1);
+}
+
+/* --- life --- */
+
+static bool is_sound(const weir_host_pool_config *config)
+{
+    const uint32_t flags = WEIR_HOST_NO_PAD | WEIR_HOST_STRICT | WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_NO_THREAD_CACHE;
+    const uint32_t kinds = (1u << WEIR_HOST_KIND_COUNT) - 1;
+    const bool unpinned = (config->kinds & 1u << WEIR_HOST_UNPINNED) != 0;
+    const uint64_t chunk = config->chunk_bytes;
+    return (config->flags & ~flags) == 0 && (config->kinds & ~kinds) == 0 &&
+           (!unpinned || (config->flags & WEIR_HOST_ALLOW_UNPINNED) != 0) &&
+           (chunk == 0 || ((chunk & (chunk - 1)) == 0 && chunk >= LEAST_CHUNK && chunk <= 1 << 30));
+}
+
+/* The steps of the ladder that may be used with this runtime; 0: none. */
+static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_host_runtime *runtime)
+{
+    uint32_t kinds = config->kinds;
+    if (kinds == 0) {
+        kinds = ((1u << WEIR_HOST_KIND_COUNT) - 1) & ~(1u << WEIR_HOST_UNPINNED);
+        kinds |= (config->flags & WEIR_HOST_ALLOW_UNPINNED) != 0 ? 1u << WEIR_HOST_UNPINNED : 0;
+    }
+    const weir_host_runtime_ops *ops = runtime->ops;
+    if (ops == NULL || ops->pinned_alloc == NULL || ops->pinned_free == NULL) {
+        kinds &= ~(1u << WEIR_HOST_RUNTIME);
+    }
+    if (ops == NULL || ops->memory_register == NULL || ops->memory_unregister == NULL) {
+        kinds &= ~(1u << WEIR_HOST_REGISTERED);
+    }
+    return kinds;
+}
+
+/* A chunk has to pass the limit and one call of the runtime's. */
+static uint64_t chunk_that_fits(const weir_host_pool_config *config, const weir_host_runtime *runtime)
+{
+    uint64_t chunk = config->chunk_bytes != 0 ? config->chunk_bytes : DEFAULT_CHUNK;
+    const bool has_runtime = (config->kinds & (1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED)) != 0;
+    const uint64_t limit = config->limit_bytes != 0 ? config->limit_bytes : UINT64_MAX;
+    const uint64_t most = has_runtime && runtime->most_bytes < limit ? runtime->most_bytes : limit;
+    while (chunk > most && chunk > LEAST_CHUNK) {
+        chunk /= 2;
+    }
+    return chunk;
+}
+
+static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *config)
+{
+    static const weir_host_pool_config defaults = WEIR_HOST_POOL_CONFIG_INIT;
+    weir_status status = weir__config_adopt(&pool->config, sizeof pool->config, config != NULL ? config : &defaults);
+    if (status == WEIR_OK && pool->config.runtime != NULL) {
+        status = weir__config_adopt(&pool->runtime, sizeof pool->runtime, pool->config.runtime);
+    }
+    if (status == WEIR_OK && pool->runtime.ops != NULL) {
+        status = weir__config_adopt(&pool->runtime_ops, sizeof pool->runtime_ops, pool->runtime.ops);
+        pool->runtime.ops = &pool->runtime_ops;
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    weir_host_pool_config *own = &pool->config;
+    if (!is_sound(own)) {
+        return WEIR_ERR_INVALID;
+    }
+    if (pool->runtime.most_bytes == 0) {
+        pool->runtime.most_bytes = UINT64_C(1) << 30;
+    }
+    own->kinds = usable_kinds(own, &pool->runtime);
+    own->runtime = NULL;
+    own->chunk_bytes = chunk_that_fits(own, &pool->runtime);
+    own->thread_cache_bytes = own->thread_cache_bytes != 0 ? own->thread_cache_bytes : DEFAULT_CACHE;
+    own->engine = own->engine != NULL ? own->engine : weir_host_classes_engine();
+    pool->pad = (own->flags & WEIR_HOST_NO_PAD) != 0 ? 0 : PAD;
+    return own->kinds != 0 ? WEIR_OK : WEIR_ERR_INVALID;
+}
+
+static weir_status look_at_machine(weir_host_pool *pool)
+{
+    weir_status status = WEIR_OK;
+    pool->topology = pool->config.topology;
+    if (pool->topology == NULL) {
+        status = weir_topology_create(NULL, &pool->own_topology);
+        pool->topology = pool->own_topology;
+    }
+    return status;
+}
+
+static bool is_usable(const weir_topology *topology, size_t i, weir_node_info *info)
+{
+    info->struct_size = sizeof *info;
+    return weir_topology_node(topology, i, info) == WEIR_OK && info->is_allowed && info->is_host_memory;
+}
+
+/* The engines of all nodes have the same bins. */
+static void list_bins(weir_host_pool *pool)
+{
+    const weir_host_engine_ops *engine = pool->config.engine;
+    uint32_t bin = 0;
+    for (uint64_t unit = 0; padded(pool, (unit + 1) * 32) < WEIR__HOST_SMALL_BYTES; unit++) {
+        uint64_t bytes = engine->bin_bytes(pool->nodes[0].engine, bin);
+        while (bytes < padded(pool, (unit + 1) * 32)) {
+            bytes = engine->bin_bytes(pool->nodes[0].engine, ++bin);
+        }
+        pool->bin_of[unit] = (uint8_t)bin;
+        pool->small_most = (unit + 1) * 32;
+    }
+    pool->bin_count = bin + 1;
+    for (bin = 0; bin < pool->bin_count; bin++) {
+        const uint64_t bytes = engine->bin_bytes(pool->nodes[0].engine, bin);
+        pool->bins[bin] = (weir__host_bin_shape){
+            .bytes = bytes, .reciprocal = (UINT64_C(1) << WEIR__HOST_RECIPROCAL_SHIFT) / bytes + 1};
+    }
+}
+
+static weir_status make_nodes(weir_host_pool *pool)
+{
+    const size_t count = weir_topology_node_count(pool->topology);
+    weir_node_info info = WEIR_NODE_INFO_INIT;
+    pool->nodes = calloc(count != 0 ? count : 1, sizeof *pool->nodes);
+    weir_status status = pool->nodes != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        if (is_usable(pool->topology, i, &info)) {
+            status = weir__host_node_init(&pool->nodes[pool->node_count++], pool, info.node);
+        }
+    }
+    if (status == WEIR_OK && pool->node_count == 0) {
+        status = WEIR_ERR_UNSUPPORTED;
+    }
+    if (status == WEIR_OK) {
+        list_bins(pool);
+    }
+    return status;
+}
+
+/* Frees what there is of a pool. */
+static weir_status end(weir_host_pool *pool)
+{
+    weir_status first = WEIR_OK;
+    for (size_t i = 0; i < pool->node_count; i++) {
+        const weir_status status = weir__host_node_fini(&pool->nodes[i]);
+        first = first != WEIR_OK ? first : status;
+    }
+    weir__host_pending_destroy(pool->pending);
+    weir__host_registry_fini(&pool->registry);
+    weir__host_runs_fini(pool);
+    weir_topology_destroy(pool->own_topology);
+    (void)pthread_mutex_destroy(&pool->lock);
+    (void)pthread_mutex_destroy(&pool->runtime_lock);
+    free(pool->nodes);
+    free(pool);
+    return first;
+}
+
+weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host_pool **out)
+{
+    static _Atomic uint64_t last_serial;
+    if (out == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_host_pool *pool = calloc(1, sizeof *pool);
+    if (pool == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    pool->serial = atomic_fetch_add(&last_serial, 1) + 1;
+    pool->process = (long)getpid();
+    weir_status status = adopt(pool, config);
+    if (status == WEIR_OK) {
+        status = weir__host_registry_init(&pool->registry);
+    }
+    if (status != WEIR_OK) {
+        free(pool);
+        return status;
+    }
+    (void)pthread_mutex_init(&pool->lock, NULL);
+    (void)pthread_mutex_init(&pool->runtime_lock, NULL);
+    status = weir__host_pending_create(&pool->pending);
+    if (status == WEIR_OK) {
+        status = look_at_machine(pool);
+    }
+    if (status == WEIR_OK) {
+        status = make_nodes(pool);
+    }
+    if (status != WEIR_OK) {
+        const weir_status ended = end(pool);
+        (void)ended; /* it held nothing */
+        return status;
+    }
+    *out = pool;
+    return WEIR_OK;
+}
+
+weir_status weir_host_pool_destroy(weir_host_pool *pool)
+{
+    if (pool == NULL) {
+        return WEIR_OK;
+    }
+    weir__host_cache_orphan_all(pool);
+    /* The weir pools underneath wait for the streams of what was freed after them. */
+    weir_status waited = WEIR_OK;
+    if (pool->process == (long)getpid()) {
+        waited = weir__host_pending_wait(pool);
+    }
+    const weir_status ended = end(pool);
+    return waited != WEIR_OK ? waited : ended;
+}
+
+/* --- nodes --- */
+
+weir__host_node *weir__host_node_numbered(weir_host_pool *pool, int32_t number)
+{
+    for (size_t i = 0; i < pool->node_count; i++) {
+        if (pool->nodes[i].number == number) {
+            return &pool->nodes[i];
+        }
+    }
+    return NULL;
+}
+
+enum { HOME_EVERY = 256 };
+
+/* The calling thread's node, looked at now and then: a thread seldom moves, and asking costs as much as an allocation. */
+static weir__host_node *home_node(weir_host_pool *pool)
+{
+    static _Thread_local struct {
+        uint64_t serial;
+        weir__host_node *node;
+        uint32_t left;
+    } home;
+    if (pool->node_count == 1) {
+        return &pool->nodes[0];
+    }
+    if (home.serial != pool->serial || home.left == 0) {
+        weir__host_node *node = weir__host_node_numbered(pool, weir_topology_thread_node(pool->topology));
+        home.serial = pool->serial;
+        home.node = node != NULL ? node : &pool->nodes[0];
+        home.left = HOME_EVERY;
+    }
+    home.left--;
+    return home.node;
+}
+
+static inline weir__host_node *node_for(weir_host_pool *pool, int32_t number)
+{
+    if (number == WEIR_HOST_THREAD_NODE || number == WEIR_HOST_ANY_NODE) {
+        return home_node(pool);
+    }
+    return weir__host_node_numbered(pool, number);
+}
+
+/* --- giving back --- */
+
+static void keep_first(weir_status *first, weir_status status)
+{
+    *first = *first != WEIR_OK ? *first : status;
+}
+
+/* Whole chunks, until `keep_bytes` are held; `flags` of weir_pool_trim. */
+static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flags)
+{
+    weir_status first = WEIR_OK;
+    (void)atomic_fetch_add(&pool->trims, 1);
+    weir__host_cache_obey(pool);
+    for (size_t i = 0; i < pool->node_count; i++) {
+        weir__host_node *node = &pool->nodes[i];
+        weir_pool *pages[] = {node->given, node->mapped};
+        weir__host_cache *cache = weir__host_cache_of(node);
+        pool->config.engine->trim(node->engine, cache != NULL ? cache->engine_thread : NULL);
+        for (size_t j = 0; j < 2; j++) {
+            weir_stats stats = WEIR_STATS_INIT;
+            const uint64_t held = atomic_load(&pool->held_bytes);
+            if (pages[j] == NULL || held <= keep_bytes || weir_pool_stats(pages[j], &stats) != WEIR_OK) {
+                continue;
+            }
+            const uint64_t surplus = held - keep_bytes;
+            const uint64_t keep = stats.reserved_bytes > surplus ? stats.reserved_bytes - surplus : 0;
+            keep_first(&first, weir_pool_trim(pages[j], keep, flags, NULL));
+        }
+    }
+    return first;
+}
+
+/* --- counting: by the thread that does it, in its own cache --- */
+
+static inline void add(_Atomic uint64_t *counter, uint64_t value)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value, memory_order_relaxed);
+}
+
+static inline void set(_Atomic uint32_t *counter, uint32_t value)
+{
+    atomic_store_explicit(counter, value, memory_order_relaxed);
+}
+
+static inline uint32_t count_of(const _Atomic uint32_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void count_small(weir__host_node *node, weir__host_cache *cache, uint32_t bin, bool alloc)
+{
+    if (cache != NULL) {
+        add(alloc ? &cache->small[bin].allocs : &cache->small[bin].frees, 1);
+    } else {
+        weir__host_count(node, alloc, node->pool->bins[bin].bytes);
+    }
+}
+
+static void count_large(weir__host_node *node, weir__host_cache *cache, uint64_t size, bool alloc)
+{
+    if (cache != NULL) {
+        add(alloc ? &cache->large_allocs : &cache->large_frees, 1);
+        add(&cache->large_live_bytes, alloc ? size : 0 - size);
+    } else {
+        weir__host_count(node, alloc, size);
+    }
+}
+
+/* --- proof, in checked builds: whether a small block is out --- */
+
+/* The mark of a block in a slab; NULL: none begins there. */
+static _Atomic uint8_t *mark_of(weir__host_run *run, const void *block)
+{
+    weir__host_marks *marks = run->marks;
+    const uint64_t offset = (uint64_t)(uintptr_t)block - run->start;
+    const uint64_t place = offset / WEIR__HOST_ALIGNMENT;
+    return marks != NULL && offset % WEIR__HOST_ALIGNMENT == 0 && place < marks->count ? &marks->out[place] : NULL;
+}
+
+/* The block is somebody's from now on. */
+static void *hand_out(weir_host_pool *pool, void *block)
+{
+    if (WEIR_CHECKS >= 1) {
+        weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)block);
+        _Atomic uint8_t *mark = run != NULL && run->state == WEIR__HOST_RUN_SLAB ? mark_of(run, block) : NULL;
+        if (mark != NULL && atomic_exchange(mark, 1) != 0) {
+            (void)fprintf(stderr, "weir: a block is handed out twice: %p\n", block);
+            abort();
+        }
+    }
+    return block;
+}
+
+/* Ordinary builds cannot tell, and say yes. */
+static bool is_out(weir__host_run *run, const void *block)
+{
+    const _Atomic uint8_t *mark = WEIR_CHECKS >= 1 ? mark_of(run, block) : NULL;
+    return WEIR_CHECKS < 1 || (mark != NULL && atomic_load(mark) != 0);
+}
+
+/* The block is nobody's from now on. False: it was nobody's before. */
+static inline bool take_back(weir__host_run *run, const void *block)
+{
+    if (WEIR_CHECKS < 1) {
+        return true;
+    }
+    _Atomic uint8_t *mark = mark_of(run, block);
+    return mark != NULL && atomic_exchange(mark, 0) != 0;
+}
+
+/* It was not taken back after all. */
+static void undo_take_back(weir__host_run *run, const void *block)
+{
+    _Atomic uint8_t *mark = WEIR_CHECKS >= 1 ? mark_of(run, block) : NULL;
+    if (mark != NULL) {
+        atomic_store(mark, 1);
+    }
+}
+
+/* The same for a page run: that of two threads only one frees it. */
+static inline bool claim(weir__host_run *run)
+{
+    uint32_t live = WEIR__HOST_RUN_LIVE;
+    return WEIR_CHECKS < 1 || atomic_compare_exchange_strong(&run->state, &live, WEIR__HOST_RUN_CACHED);
+}
+
+static void unclaim(weir__host_run *run)
+{
+    if (WEIR_CHECKS >= 1) {
+        run->state = WEIR__HOST_RUN_LIVE;
+    }
+}
+
+/* --- alloc --- */
+
+static inline uint32_t bin_for(const weir_host_pool *pool, uint64_t size)
+{
+    return pool->bin_of[(size - 1) / 32];
+}
+
+static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t size)
+{
+    return &cache->large[weir__host_slot_of(size)];
+}
+
+/* What the thread keeps that fits; NULL: nothing. */
+static inline void *take_kept_small(weir__host_cache *cache, uint32_t number)
+{
+    weir__host_bin *bin = &cache->small[number];
+    const uint32_t count = count_of(&bin->count);
+    if (!WEIR__HOST_LIKELY(count > 0)) {
+        return NULL;
+    }
+    set(&bin->count, count - 1);
+    add(&bin->allocs, 1);
+    return bin->blocks[count - 1];
+}
+
+static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
+{
+    weir__host_large_slot *slot = slot_for(cache, size);
+    const uint32_t count = count_of(&slot->count);
+    if (!WEIR__HOST_LIKELY(atomic_load_explicit(&slot->size, memory_order_relaxed) == size && count > 0)) {
+        return NULL;
+    }
+    weir__host_run *run = slot->runs[count - 1];
+    set(&slot->count, count - 1);
+    add(&slot->allocs, 1);
+    atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
+    return (void *)(uintptr_t)atomic_load_explicit(&run->start, memory_order_relaxed);
+}
+
+static inline void *take_kept(const weir_host_pool *pool, weir__host_cache *cache, uint64_t size)
+{
+    return size <= pool->small_most ? take_kept_small(cache, bin_for(pool, size))
+                                    : take_kept_large(cache, whole_pages(padded(pool, size)));
+}
+
+/* From the engine: one block, and what fills half of the thread's empty bin. */
+static weir_status take_small(weir__host_node *node, weir__host_cache *cache, uint32_t number, void **ptr)
+{
+    const weir_host_engine_ops *engine = node->pool->config.engine;
+    void *blocks[BATCH];
+    weir__host_bin *bin = NULL;
+    size_t wanted = 1;
+    if (cache != NULL) {
+        bin = &cache->small[number];
+        (void)weir__host_cache_widen(cache, number);
+        wanted = bin->most / 2 < BATCH ? bin->most / 2 + 1 : BATCH;
+    }
+    const size_t got = engine->alloc(node->engine, cache != NULL ? cache->engine_thread : NULL, number, blocks, wanted);
+    if (got == 0) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    for (size_t i = 1; i < got; i++) {
+        bin->blocks[i - 1] = blocks[i];
+    }
+    if (got > 1) {
+        set(&bin->count, (uint32_t)got - 1);
+    }
+    *ptr = blocks[0];
+    count_small(node, cache, number, true);
+    return WEIR_OK;
+}
+
+/* What a request comes to. */
+typedef struct request {
+    uint64_t size;
+    uint64_t align;
+    bool is_bound; /* to its node, which may be the only one */
+} request;
+
+static weir_status take_from(weir__host_node *node, const request *r, void **ptr)
+{
+    weir_host_pool *pool = node->pool;
+    weir__host_cache *cache = weir__host_cache_of(node);
+    void *kept = cache != NULL && r->align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, r->size) : NULL;
+    if (kept != NULL) {
+        *ptr = kept;
+        return WEIR_OK;
+    }
+    if (r->size <= pool->small_most && r->align <= WEIR__HOST_ALIGNMENT) {
+        return take_small(node, cache, bin_for(pool, r->size), ptr);
+    }
+    weir_status status = WEIR_OK;
+    weir__host_run *run = weir__host_node_take(node, whole_pages(padded(pool, r->size)), r->align, &status);
+    if (run != NULL) {
+        count_large(node, cache, run->size, true);
+        *ptr = (void *)(uintptr_t)run->start;
+    }
+    return status;
+}
+
+/* A node itself is nearest; of equally near ones the lower in number. */
+static bool is_nearer(const weir__host_node *to, const weir__host_node *a, const weir__host_node *b)
+{
+    const weir_topology *topology = to->pool->topology;
+    if (a == to || b == to) {
+        return a == to && b != to;
+    }
+    const uint32_t first = weir_topology_distance(topology, to->number, a->number);
+    const uint32_t second = weir_topology_distance(topology, to->number, b->number);
+    return first != second ? first < second : a < b;
+}
+
+/* The node that is asked after `round` others: itself, then the nearest first. */
+static weir__host_node *in_turn(weir__host_node *node, size_t round)
+{
+    weir_host_pool *pool = node->pool;
+    for (size_t i = 0; i < pool->node_count; i++) {
+        weir__host_node *candidate = &pool->nodes[i];
+        size_t nearer = 0;
+        for (size_t j = 0; j < pool->node_count; j++) {
+            nearer += is_nearer(node, &pool->nodes[j], candidate);
+        }
+        if (nearer == round) {
+            return candidate;
+        }
+    }
+    return node;
+}
+
+/* A node that has just failed is asked last for a while: it would fail again, which takes longer than being served. */
+static bool is_dry(const weir__host_node *node, uint64_t bytes)
+{
+    const uint64_t dry = atomic_load_explicit(&node->dry_bytes, memory_order_relaxed);
+    return dry != 0 && bytes >= dry &&
+           weir__host_now_ns() - atomic_load_explicit(&node->dry_ns, memory_order_relaxed) < DRY_NS;
+}
+
+static weir_status take_in_turn(weir__host_node *node, const request *r, bool from_dry, void **ptr)
+{
+    const size_t count = r->is_bound ? 1 : node->pool->node_count;
+    weir_status status = WEIR_ERR_NO_MEMORY;
+    for (size_t round = 0; status == WEIR_ERR_NO_MEMORY && round < count; round++) {
+        weir__host_node *from = round == 0 ? node : in_turn(node, round);
+        if (!from_dry && is_dry(from, r->size)) {
+            continue;
+        }
+        status = take_from(from, r, ptr);
+        if (status == WEIR_ERR_NO_MEMORY) {
+            from->dry_bytes = r->size;
+            from->dry_ns = weir__host_now_ns();
+        }
+    }
+    return status;
+}
+
+static weir_status take(weir__host_node *node, const request *r, void **ptr)
+{
+    const weir_status status = take_in_turn(node, r, r->is_bound, ptr);
+    return status == WEIR_ERR_NO_MEMORY && !r->is_bound ? take_in_turn(node, r, true, ptr) : status;
+}
+
+/* Whether the limit stood in the way of the calling thread's request. */
+static _Thread_local bool limit_refused;
+
+bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
+{
+    const uint64_t limit = pool->config.limit_bytes;
+    uint64_t held = atomic_load(&pool->held_bytes);
+    do {
+        if (limit != 0 && (bytes > limit || held > limit - bytes)) {
+            limit_refused = true;
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&pool->held_bytes, &held, held + bytes));
+    return true;
+}
+
+void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes)
+{
+    (void)atomic_fetch_sub(&pool->held_bytes, bytes);
+}
+
+static weir_status take_or_trim(weir__host_node *node, const request *r, void **ptr)
+{
+    weir_host_pool *pool = node->pool;
+    void *block = NULL;
+    limit_refused = false;
+    weir__host_cache_obey(pool);
+    (void)weir__host_pending_collect(pool);
+    weir_status status = take(node, r, &block);
+    if (status == WEIR_ERR_NO_MEMORY) {
+        /* What other nodes and streams hold idle may be what the limit, or the system, lacks. */
+        (void)weir__host_pending_wait(pool);
+        (void)trim(pool, 0, WEIR_TRIM_WAIT);
+        status = take(node, r, &block);
+    }
+    if (status == WEIR_OK) {
+        *ptr = hand_out(pool, block);
+        return WEIR_OK;
+    }
+    (void)atomic_fetch_add(&node->failures, 1);
+    return status == WEIR_ERR_NO_MEMORY && limit_refused ? WEIR_ERR_LIMIT : status;
+}
+
+/* Anything: bad arguments, another node than last time, a cache that is empty or not there. */
+static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr)
+{
+    if (pool == NULL || ptr == NULL || size == 0 || size >= SIZE_LIMIT || align > MOST_ALIGN || (align & (align - 1)) != 0) {
+        return WEIR_ERR_INVALID;
+    }
+    weir__host_node *node = node_for(pool, number);
+    if (node == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir__host_cache *cache = weir__host_cache_of(node);
+    if (cache != NULL && number < 0) {
+        cache->home_left = pool->node_count == 1 ? UINT32_MAX : HOME_EVERY;
+    }
+    void *kept = cache != NULL && align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, size) : NULL;
+    if (kept != NULL) {
+        *ptr = hand_out(pool, kept);
+        return WEIR_OK;
+    }
+    const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0;
+    const bool is_bound = pool->node_count == 1 || (strict && number != WEIR_HOST_ANY_NODE);
+    const request r = {.size = size, .align = align, .is_bound = is_bound};
+    return take_or_trim(node, &r, ptr);
+}
+
+/* Whether the cache in front is that of the node that is meant. */
+static inline bool is_meant(weir__host_cache *cache, const weir_host_pool *pool, int32_t number)
+{
+    if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
+        return false;
+    }
+    if (WEIR__HOST_LIKELY(number < 0)) {
+        return number >= WEIR_HOST_ANY_NODE && cache->home_left != 0 && cache->home_left-- != 0;
+    }
+    return number == cache->number;
+}
+
+weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr)
+{
+    weir__host_cache *cache = weir__host_mine;
+    if (WEIR__HOST_LIKELY(pool != NULL && ptr != NULL && size - 1 < SIZE_LIMIT - 1 && is_meant(cache, pool, node))) {
+        void *kept = take_kept(pool, cache, size);
+        if (WEIR__HOST_LIKELY(kept != NULL)) {
+            *ptr = hand_out(pool, kept);
+            return WEIR_OK;
+        }
+    }
+    return alloc_slow(pool, size, 0, node, ptr);
+}
+
+weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node, void **ptr)
+{
+    return alloc_slow(pool, size, align, node, ptr);
+}
+
+/* --- free --- */
+
+/* Where the block begins that an address in a slab lies in; 0: it is not out of the engine, or none. */
+static inline uint64_t block_around(const weir_host_pool *pool, weir__host_run *run, const weir__host_slab *slab,
+                                    uint64_t address, uint32_t bin)
+{
+    const weir__host_bin_shape *shape = &pool->bins[bin];
+    const uint64_t start = atomic_load_explicit(&run->start, memory_order_relaxed);
+    const uint64_t place = (address - start) * shape->reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT;
+    if (!WEIR__HOST_LIKELY(place < WEIR__HOST_SLAB_BLOCKS) ||
+        !WEIR__HOST_LIKELY(atomic_load_explicit(&slab->taken[place / 64], memory_order_relaxed) >> (place % 64) & 1)) {
+        return 0;
+    }
+    return start + place * shape->bytes;
+}
+
+static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *block)
+{
+    weir__host_bin *bin = &cache->small[number];
+    const uint32_t count = count_of(&bin->count);
+    if (!WEIR__HOST_LIKELY(count < bin->most)) {
+        return false;
+    }
+    bin->blocks[count] = block;
+    set(&bin->count, count + 1);
+    add(&bin->frees, 1);
+    return true;
+}
+
+static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, uint64_t size)
+{
+    const uint32_t count = count_of(&slot->count);
+    if (!WEIR__HOST_LIKELY(atomic_load_explicit(&slot->size, memory_order_relaxed) == size && count < slot->most)) {
+        return false;
+    }
+    atomic_store_explicit(&run->state, WEIR__HOST_RUN_CACHED, memory_order_relaxed);
+    slot->runs[count] = run;
+    set(&slot->count, count + 1);
+    add(&slot->frees, 1);
+    return true;
+}
+
+/* The slab's bin, if a block that is out begins at `ptr`; UINT32_MAX: none does. */
+static uint32_t bin_at(const weir_host_pool *pool, weir__host_run *run, const void *ptr)
+{
+    const weir__host_slab *slab = run->slab;
+    const uint64_t address = (uint64_t)(uintptr_t)ptr;
+    const uint32_t number = slab != NULL ? count_of(&slab->bin) : 0;
+    return slab != NULL && block_around(pool, run, slab, address, number) == address ? number : UINT32_MAX;
+}
+
+/* `size`: as it was asked for; 0: not known. */
+static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *ptr, uint64_t size)
+{
+    weir__host_node *node = run->node;
+    weir__host_cache *cache = weir__host_cache_of(node);
+    const uint32_t number = bin_at(pool, run, ptr);
+    if (number == UINT32_MAX || (size != 0 && (size > pool->small_most || bin_for(pool, size) != number)) ||
+        !take_back(run, ptr)) {
+        return WEIR_ERR_INVALID;
+    }
+    if (cache != NULL) {
+        const weir__host_bin *bin = &cache->small[number];
+        if (count_of(&bin->count) == bin->most && !weir__host_cache_widen(cache, number)) {
+            weir__host_cache_halve(cache, number);
+        }
+        if (keep_small(cache, number, ptr)) {
+            return WEIR_OK;
+        }
+    }
+    void *const block = ptr;
+    if (!pool->config.engine->release(node->engine, cache != NULL ? cache->engine_thread : NULL, &block, 1)) {
+        return WEIR_ERR_INVALID;
+    }
+    count_small(node, cache, number, false);
+    return WEIR_OK;
+}
+
+/* `stream`, of the run's pool: in its order; NULL: idle. */
+static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t size, weir_stream *stream)
+{
+    weir__host_node *node = run->node;
+    const uint64_t bytes = run->size;
+    if (run->start != (uint64_t)(uintptr_t)ptr || (size != 0 && whole_pages(padded(node->pool, size)) != bytes) ||
+        !claim(run)) {
+        return WEIR_ERR_INVALID;
+    }
+    weir__host_cache *cache = weir__host_cache_of(node);
+    if (cache != NULL && stream == NULL && bytes >= WEIR__HOST_SMALL_BYTES) {
+        weir__host_large_slot *slot = slot_for(cache, bytes);
+        if (keep_large(slot, run, bytes) ||
+            (weir__host_cache_widen_slot(cache, slot, bytes) && keep_large(slot, run, bytes))) {
+            return WEIR_OK;
+        }
+    }
+    const weir_status status = weir__host_node_give(run, stream);
+    if (status != WEIR_OK) {
+        unclaim(run);
+        return status;
+    }
+    count_large(node, cache, bytes, false);
+    return WEIR_OK;
+}
+
+/* Anything. */
+static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64_t size)
+{
+    if (pool == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    if (ptr == NULL) {
+        return WEIR_OK;
+    }
+    weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
+    const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
+    if (state == WEIR__HOST_RUN_SLAB) {
+        return free_small(pool, run, ptr, size);
+    }
+    return state == WEIR__HOST_RUN_LIVE ? free_large(run, ptr, size, NULL) : WEIR_ERR_INVALID;
+}
+
+/* Into the cache in front, if the block is of its node and there is room. What the next request waits for is only the
+ * page's entry, mostly in the leaf of the last free: it says where the block goes; whether it may is found out beside that. */
+static inline bool keep_in_front(weir_host_pool *pool, void *ptr)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)ptr;
+    weir__host_cache *cache = weir__host_mine;
+    weir__host_leaf *leaf = cache->leaf;
+    if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
+        return false;
+    }
+    if (address >> WEIR__HOST_LEAF_SHIFT != cache->leaf_key) {
+        leaf = weir__host_leaf_at(&pool->registry, address);
+        if (leaf == NULL) {
+            return false;
+        }
+        cache->leaf = leaf;
+        cache->leaf_key = address >> WEIR__HOST_LEAF_SHIFT;
+    }
+    const uintptr_t page = weir__host_page_in(leaf, address);
+    weir__host_run *run = weir__host_run_of(page);
+    const uint32_t tag = weir__host_tag_of(page);
+    if (!WEIR__HOST_LIKELY(page != 0) || atomic_load_explicit(&run->node, memory_order_relaxed) !=
+                                             atomic_load_explicit(&cache->node, memory_order_relaxed)) {
+        return false;
+    }
+    if (tag < WEIR__HOST_LARGE_TAG) {
+        const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
+        return WEIR__HOST_LIKELY(slab != NULL && block_around(pool, run, slab, address, tag - 1) == address) &&
+               keep_small(cache, tag - 1, ptr);
+    }
+    return WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
+                             atomic_load_explicit(&run->start, memory_order_relaxed) == address) &&
+           keep_large(&cache->large[tag - WEIR__HOST_LARGE_TAG], run,
+                      atomic_load_explicit(&run->size, memory_order_relaxed));
+}
+
+weir_status weir_host_free(weir_host_pool *pool, void *ptr)
+{
+    if (WEIR_CHECKS < 1 && WEIR__HOST_LIKELY(pool != NULL && keep_in_front(pool, ptr))) {
+        return WEIR_OK;
+    }
+    return free_slow(pool, ptr, 0);
+}
+
+weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
+{
+    if (ptr != NULL && (size == 0 || size >= SIZE_LIMIT)) {
+        return WEIR_ERR_INVALID;
+    }
+    return free_slow(pool, ptr, size);
+}
+
+static weir_status free_large_after(weir__host_run *run, const void *ptr, void *native)
+{
+    weir_stream *stream = NULL;
+    const weir_status status = weir_pool_stream(run->pages, native, &stream);
+    return status == WEIR_OK ? free_large(run, ptr, 0, stream) : status;
+}
+
+static weir_status free_small_after(weir__host_run *run, void *ptr, void *native)
+{
+    weir__host_node *node = run->node;
+    const uint32_t number = bin_at(node->pool, run, ptr);
+    if (number == UINT32_MAX || !take_back(run, ptr)) {
+        return WEIR_ERR_INVALID;
+    }
+    const weir_status status = weir__host_pending_add(node, ptr, node->pool->bins[number].bytes, native);
+    if (status == WEIR_OK) {
+        count_small(node, weir__host_cache_of(node), number, false);
+    } else {
+        undo_take_back(run, ptr);
+    }
+    return status;
+}
+
+weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_stream)
+{
+    if (pool == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    if (pool->runtime.device == NULL) {
+        return WEIR_ERR_UNSUPPORTED;
+    }
+    if (ptr == NULL) {
+        return WEIR_OK;
+    }
+    weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
+    const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
+    if (state == WEIR__HOST_RUN_SLAB) {
+        return free_small_after(run, ptr, native_stream);
+    }
+    return state == WEIR__HOST_RUN_LIVE ? free_large_after(run, ptr, native_stream) : WEIR_ERR_INVALID;
+}
+
+weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
+{
+    if (pool == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    if (pool->runtime.device == NULL) {
+        return WEIR_ERR_UNSUPPORTED;
+    }
+    weir_status first = weir__host_pending_retire(pool, native_stream);
+    for (size_t i = 0; i < pool->node_count; i++) {
+        weir_pool *pages[] = {pool->nodes[i].given, pool->nodes[i].mapped};
+        for (size_t j = 0; j < 2; j++) {
+            weir_stream *stream = NULL;
+            if (pages[j] != NULL && weir_pool_stream(pages[j], native_stream, &stream) == WEIR_OK) {
+                keep_first(&first, weir_stream_retire(pages[j], stream));
+            }
+        }
+    }
+    return first;
+}
+
+/* --- questions --- */
+
+/* What is true of all of a block: the worst step of its chunks, and what of them lies elsewhere. */
+static bool ask_chunks(weir_host_pool *pool, weir__host_run *run, weir_host_info *found)
+{
+    const uint64_t step = UINT64_C(1) << WEIR__HOST_LEAF_SHIFT;
+    const weir__host_chunk *last = NULL;
+    const uint64_t start = (uint64_t)(uintptr_t)found->block;
+    found->is_verified = true;
+    for (uint64_t at = start; at < start + found->size; at = (at & ~(step - 1)) + step) {
+        const weir__host_leaf *leaf = weir__host_leaf_at(&pool->registry, at);
+        const weir__host_chunk *chunk = run->chunk;
+        if (chunk == NULL && leaf != NULL) {
+            chunk = atomic_load(&leaf->chunk);
+        }
+        if (chunk == NULL) {
+            return false;
+        }
+        if (chunk != last) {
+            found->kind = chunk->kind > (uint32_t)found->kind ? (weir_host_kind)chunk->kind : found->kind;
+            found->is_verified = found->is_verified && chunk->is_verified;
+            found->misplaced_bytes += chunk->misplaced_bytes;
+            last = chunk;
+        }
+    }
+    found->is_pinned = found->kind != WEIR_HOST_UNPINNED;
+    return last != NULL;
+}
+
+weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_info *info)
+{
+    if (pool == NULL || ptr == NULL || info == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    const uint64_t address = (uint64_t)(uintptr_t)ptr;
+    weir__host_run *run = weir__host_run_at(&pool->registry, address);
+    const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
+    weir_host_info found = WEIR_HOST_INFO_INIT;
+    if (state == WEIR__HOST_RUN_LIVE) {
+        found.block = (void *)(uintptr_t)run->start;
+        found.size = run->size;
+    } else if (state == WEIR__HOST_RUN_SLAB) {
+        const weir__host_slab *slab = run->slab;
+        const uint32_t bin = slab != NULL ? count_of(&slab->bin) : 0;
+        found.block = slab != NULL ? (void *)(uintptr_t)block_around(pool, run, slab, address, bin) : NULL;
+        found.size = pool->bins[bin].bytes;
+        found.block = found.block != NULL && is_out(run, found.block) ? found.block : NULL;
+    }
+    if (found.block == NULL || !ask_chunks(pool, run, &found)) {
+        return WEIR_ERR_INVALID;
+    }
+    found.size -= pool->pad;
+    found.node = run->node->number;
+    return weir__config_report(info, &found, sizeof found);
+}
+
+/* Bytes freed after the work of some stream that the host has not seen complete. */
+static bool add_pending(void *ctx, const weir_walk_entry *entry)
+{
+    uint64_t *pending = ctx;
+    const bool waits = entry->state == WEIR_WALK_PENDING ||
+                       (entry->state == WEIR_WALK_FREE && entry->stream > 1); /* 1: the host, the first that was asked for */
+    *pending += waits ? entry->size : 0;
+    return true;
+}
+
+static void add_node(weir__host_node *node, weir_host_stats *stats)
+{
+    weir_pool *pages[] = {node->given, node->mapped};
+    stats->pending_bytes += atomic_load(&node->pending_bytes);
+    for (size_t i = 0; i < 2; i++) {
+        if (pages[i] != NULL) {
+            const weir_status status = weir_pool_walk(pages[i], add_pending, &stats->pending_bytes);
+            (void)status;
+        }
+    }
+    stats->failures += atomic_load(&node->failures);
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    const weir_host_stats *held = &node->held;
+    stats->held_bytes += held->held_bytes;
+    stats->pinned_bytes += held->pinned_bytes;
+    stats->unpinned_bytes += held->unpinned_bytes;
+    stats->misplaced_bytes += held->misplaced_bytes;
+    stats->unverified_bytes += held->unverified_bytes;
+    stats->peak_held_bytes += held->peak_held_bytes;
+    stats->chunks += held->chunks;
+    stats->pin_ns += held->pin_ns;
+    stats->unpin_ns += held->unpin_ns;
+    for (size_t kind = 0; kind < WEIR_HOST_KIND_COUNT; kind++) {
+        stats->kind_bytes[kind] += held->kind_bytes[kind];
+        stats->kind_failures[kind] += held->kind_failures[kind];
+    }
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+}
+
+weir_status weir_host_get_stats(weir_host_pool *pool, int32_t number, weir_host_stats *stats)
+{
+    if (pool == NULL || stats == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir__host_node *only = NULL;
+    if (number != WEIR_HOST_ANY_NODE) {
+        only = number == WEIR_HOST_THREAD_NODE ? home_node(pool) : weir__host_node_numbered(pool, number);
+        if (only == NULL) {
+            return WEIR_ERR_INVALID;
+        }
+    }
+    weir_host_stats found = WEIR_HOST_STATS_INIT;
+    for (size_t i = 0; i < pool->node_count; i++) {
+        if (only == NULL || only == &pool->nodes[i]) {
+            add_node(&pool->nodes[i], &found);
+        }
+    }
+    weir__host_cache_counts(pool, only, &found);
+    return weir__config_report(stats, &found, sizeof found);
+}
+
+/* --- upkeep --- */
+
+weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, uint64_t *released)
+{
+    if (pool == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    const uint64_t before = atomic_load(&pool->held_bytes);
+    (void)weir__host_pending_collect(pool);
+    const weir_status status = trim(pool, keep_bytes, 0);
+    const uint64_t after = atomic_load(&pool->held_bytes);
+    if (released != NULL) {
+        *released = before > after ? before - after : 0;
+    }
+    return status;
+}
+
+size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_t size)
+{
+    size_t length = 0;
+    weir__host_node *node = pool != NULL ? node_for(pool, number) : NULL;
+    if (size > 0 && text != NULL) {
+        text[0] = '\0';
+    }
+    if (node == NULL || (text == NULL && size > 0)) {
+        return 0;
+    }
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    for (size_t kind = 0; kind < WEIR_HOST_KIND_COUNT; kind++) {
+        if (node->reasons[kind][0] != '\0') {
+            const int added = snprintf(length < size ? text + length : NULL, length < size ? size - length : 0, "%s: %s\n",
+                                       weir_host_kind_name((weir_host_kind)kind), node->reasons[kind]);
+            length += added > 0 ? (size_t)added : 0;
+        }
+    }
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+    return length;
+}
+
+/* Chunks and what is counted of them. */
+static const char *check_chunks(weir__host_node *node)
+{
+    weir_host_stats found = {0};
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    const weir_host_stats *held = &node->held;
+    for (const weir__host_chunk *chunk = node->chunks; chunk != NULL; chunk = chunk->next) {
+        found.chunks++;
+        found.held_bytes += chunk->size;
+        found.misplaced_bytes += chunk->misplaced_bytes;
+        found.kind_bytes[chunk->kind] += chunk->size;
+    }
+    bool adds_up = found.chunks == held->chunks && found.held_bytes == held->held_bytes &&
+                   found.misplaced_bytes == held->misplaced_bytes &&
+                   held->unpinned_bytes == found.kind_bytes[WEIR_HOST_UNPINNED] &&
+                   held->pinned_bytes + held->unpinned_bytes == found.held_bytes;
+    for (size_t kind = 0; kind < WEIR_HOST_KIND_COUNT; kind++) {
+        adds_up = adds_up && found.kind_bytes[kind] == held->kind_bytes[kind];
+    }
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+    return adds_up ? NULL : "the chunks of a node are not what its statistics say";
+}
+
+weir_status weir_host_check(weir_host_pool *pool, const char **why)
+{
+    const char *broken = NULL;
+    weir_status status = pool != NULL ? WEIR_OK : WEIR_ERR_INVALID;
+    for (size_t i = 0; status == WEIR_OK && i < pool->node_count; i++) {
+        weir__host_node *node = &pool->nodes[i];
+        weir_pool *pages[] = {node->given, node->mapped};
+        broken = check_chunks(node);
+        if (broken != NULL || !pool->config.engine->check(node->engine, &broken)) {
+            status = WEIR_ERR_INTERNAL;
+        }
+        for (size_t j = 0; j < 2 && status == WEIR_OK; j++) {
+            status = pages[j] != NULL ? weir_pool_check(pages[j], &broken) : WEIR_OK;
+        }
+    }
+    if (why != NULL && status == WEIR_ERR_INTERNAL) {
+        *why = broken;
+    }
+    return status;
+}

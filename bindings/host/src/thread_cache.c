@@ -1,0 +1,396 @@
+/* thread_cache.c: what a thread keeps of what it freed, by node.
+ *
+ * Idea: a bin for each of the engine's sizes and a few slots for page runs of one exact size, last in first out; a hit
+ * touches the thread's own memory and nothing else. What a cache keeps is bounded in bytes: a bin may hold as many blocks
+ * as bytes have been set aside for it, at most half of the bound for all bins, so that a hit counts no bytes; slots of
+ * runs get the rest in the same way and give way to each other. A bin that is full and gets no more gives half of itself
+ * back. A thread's end gives all back; a pool's end leaves the caches to their threads, empty.
+ *
+ * A cache belongs to its thread; only its pool pointer and its place in the pool's list are changed by others, under one
+ * lock of the process, which also keeps a thread from ending while a pool does. It is held across fork, so that the child
+ * finds it in order.
+ */
+#include "host_internal.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static pthread_mutex_t lists = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t end_key;
+static bool end_key_known;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+weir__host_cache weir__host_no_cache = {.number = INT32_MIN};
+_Thread_local weir__host_cache *weir__host_mine __attribute__((tls_model("initial-exec"))) = &weir__host_no_cache;
+
+static weir__host_node *node_of(const weir__host_cache *cache)
+{
+    return atomic_load_explicit(&cache->node, memory_order_relaxed);
+}
+
+/* --- giving back --- */
+
+static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
+{
+    weir__host_bin *bin = &cache->small[number];
+    const uint32_t held = atomic_load_explicit(&bin->count, memory_order_relaxed);
+    if (held <= keep) {
+        return;
+    }
+    /* The oldest are at the bottom. */
+    const uint32_t count = held - keep;
+    const weir__host_node *node = node_of(cache);
+    const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, bin->blocks, count);
+    (void)all; /* what a bin holds was looked up when it came */
+    for (uint32_t i = 0; i < keep; i++) {
+        bin->blocks[i] = bin->blocks[count + i];
+    }
+    atomic_store_explicit(&bin->count, keep, memory_order_relaxed);
+}
+
+static uint64_t size_of(const weir__host_large_slot *slot)
+{
+    return atomic_load_explicit(&slot->size, memory_order_relaxed);
+}
+
+static void flush_slot(weir__host_large_slot *slot)
+{
+    while (slot->count > 0) {
+        const uint32_t last = atomic_load_explicit(&slot->count, memory_order_relaxed) - 1;
+        const weir_status status = weir__host_node_give(slot->runs[last], NULL);
+        (void)status;
+        atomic_store_explicit(&slot->count, last, memory_order_relaxed);
+    }
+}
+
+static void flush_slots(weir__host_cache *cache)
+{
+    for (size_t i = 0; i < WEIR__HOST_LARGE_SLOTS; i++) {
+        flush_slot(&cache->large[i]);
+    }
+}
+
+void weir__host_cache_flush(weir__host_cache *cache)
+{
+    for (uint32_t bin = 0; bin < node_of(cache)->pool->bin_count; bin++) {
+        flush_bin(cache, bin, 0);
+    }
+    flush_slots(cache);
+}
+
+void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin)
+{
+    flush_bin(cache, bin, atomic_load_explicit(&cache->small[bin].count, memory_order_relaxed) / 2);
+}
+
+/* --- bounds --- */
+
+static uint32_t depth_of(uint64_t bytes)
+{
+    const uint64_t depth = (UINT64_C(256) << 10) / bytes;
+    return depth < 4 ? 4 : depth > WEIR__HOST_BIN_DEPTH ? WEIR__HOST_BIN_DEPTH : (uint32_t)depth;
+}
+
+static void add(_Atomic uint64_t *counter, uint64_t value)
+{
+    const uint64_t sum = atomic_load_explicit(counter, memory_order_relaxed) + value;
+    atomic_store_explicit(counter, sum, memory_order_relaxed);
+}
+
+static void move(_Atomic uint64_t *from, _Atomic uint64_t *to)
+{
+    const uint64_t sum = atomic_load_explicit(to, memory_order_relaxed) + atomic_load_explicit(from, memory_order_relaxed);
+    atomic_store_explicit(to, sum, memory_order_relaxed);
+    atomic_store_explicit(from, 0, memory_order_relaxed);
+}
+
+/* Empties a slot; its bytes are free for others, its counts go to the cache. */
+static void vacate(weir__host_cache *cache, weir__host_large_slot *slot)
+{
+    const uint64_t size = size_of(slot);
+    flush_slot(slot);
+    cache->large_most_bytes -= slot->most * size;
+    slot->most = 0;
+    add(&cache->large_live_bytes, (atomic_load_explicit(&slot->allocs, memory_order_relaxed) -
+                                          atomic_load_explicit(&slot->frees, memory_order_relaxed)) * size);
+    move(&slot->allocs, &cache->large_allocs);
+    move(&slot->frees, &cache->large_frees);
+    atomic_store_explicit(&slot->size, 0, memory_order_relaxed);
+}
+
+static void give_way(weir__host_cache *cache)
+{
+    for (uint32_t i = 0; i < WEIR__HOST_LARGE_SLOTS; i++) {
+        weir__host_large_slot *slot = &cache->large[cache->hand++ % WEIR__HOST_LARGE_SLOTS];
+        if (slot->most > 0) {
+            vacate(cache, slot);
+            return;
+        }
+    }
+}
+
+bool weir__host_cache_widen(weir__host_cache *cache, uint32_t number)
+{
+    weir__host_bin *bin = &cache->small[number];
+    const uint64_t bytes = node_of(cache)->pool->bins[number].bytes;
+    const uint32_t depth = depth_of(bytes);
+    const uint32_t more = depth - bin->most < depth / 4 ? depth - bin->most : depth / 4;
+    const uint64_t claimed = cache->bin_most_bytes + more * bytes;
+    if (more == 0 || claimed > cache->most_bytes / 2) {
+        return false;
+    }
+    while (cache->large_most_bytes > 0 && claimed + cache->large_most_bytes > cache->most_bytes) {
+        give_way(cache);
+    }
+    bin->most += more;
+    cache->bin_most_bytes = claimed;
+    return true;
+}
+
+bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot *slot, uint64_t size)
+{
+    if (size_of(slot) != size) {
+        vacate(cache, slot);
+        atomic_store_explicit(&slot->size, size, memory_order_relaxed);
+        return false; /* a size that is freed once may never be asked for again: it is kept when it comes a second time */
+    }
+    if (slot->most == WEIR__HOST_LARGE_DEPTH) {
+        return false;
+    }
+    /* A block that is large beside the bound: a thread may keep four of them all the same. */
+    const uint64_t most = cache->most_bytes > 4 * size ? cache->most_bytes : 4 * size;
+    if (cache->bin_most_bytes + cache->large_most_bytes + size > most) {
+        give_way(cache); /* one at a time: what is used is back soon */
+    }
+    if (cache->bin_most_bytes + cache->large_most_bytes + size > most ||
+        size_of(slot) != size) {
+        return false;
+    }
+    slot->most++;
+    cache->large_most_bytes += size;
+    return true;
+}
+
+/* --- life --- */
+
+/* Adds what a cache has counted. */
+static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool, weir_host_stats *stats)
+{
+    for (uint32_t i = 0; i < pool->bin_count; i++) {
+        const weir__host_bin *bin = &cache->small[i];
+        const uint64_t allocs = atomic_load_explicit(&bin->allocs, memory_order_relaxed);
+        const uint64_t frees = atomic_load_explicit(&bin->frees, memory_order_relaxed);
+        stats->allocs += allocs;
+        stats->frees += frees;
+        stats->cached_bytes += atomic_load_explicit(&bin->count, memory_order_relaxed) * pool->bins[i].bytes;
+        stats->live_bytes += (allocs - frees) * pool->bins[i].bytes;
+    }
+    for (size_t i = 0; i < WEIR__HOST_LARGE_SLOTS; i++) {
+        const weir__host_large_slot *slot = &cache->large[i];
+        const uint64_t allocs = atomic_load_explicit(&slot->allocs, memory_order_relaxed);
+        const uint64_t frees = atomic_load_explicit(&slot->frees, memory_order_relaxed);
+        stats->allocs += allocs;
+        stats->frees += frees;
+        stats->cached_bytes += atomic_load_explicit(&slot->count, memory_order_relaxed) * size_of(slot);
+        stats->live_bytes += (allocs - frees) * size_of(slot);
+    }
+    stats->allocs += atomic_load_explicit(&cache->large_allocs, memory_order_relaxed);
+    stats->frees += atomic_load_explicit(&cache->large_frees, memory_order_relaxed);
+    stats->live_bytes += atomic_load_explicit(&cache->large_live_bytes, memory_order_relaxed);
+}
+
+/* The lists' lock is held. Its counts become the pool's; what the engine keeps for the thread is closed. */
+static void leave_pool(weir__host_cache *cache)
+{
+    weir_host_pool *pool = atomic_load_explicit(&cache->pool, memory_order_relaxed);
+    weir__host_node *node = node_of(cache);
+    if (cache->previous_of_pool != NULL) {
+        cache->previous_of_pool->next_of_pool = cache->next_of_pool;
+    } else {
+        pool->caches = cache->next_of_pool;
+    }
+    if (cache->next_of_pool != NULL) {
+        cache->next_of_pool->previous_of_pool = cache->previous_of_pool;
+    }
+    weir_host_stats counted = WEIR_HOST_STATS_INIT;
+    add_counts(cache, pool, &counted);
+    node->gone_allocs += counted.allocs;
+    node->gone_frees += counted.frees;
+    node->gone_live_bytes += counted.live_bytes;
+    if (cache->engine_thread != NULL && pool->process == (long)getpid()) {
+        pool->config.engine->thread_close(node->engine, cache->engine_thread);
+    }
+    atomic_store_explicit(&cache->node, NULL, memory_order_relaxed);
+    atomic_store_explicit(&cache->pool, NULL, memory_order_release);
+}
+
+/* The thread ends. */
+static void end_of_thread(void *unused)
+{
+    (void)unused;
+    while (weir__host_mine != &weir__host_no_cache) {
+        weir__host_cache *cache = weir__host_mine;
+        weir__host_mine = cache->next_of_thread;
+        (void)pthread_mutex_lock(&lists);
+        weir_host_pool *pool = atomic_load_explicit(&cache->pool, memory_order_relaxed);
+        if (pool != NULL) {
+            if (pool->process == (long)getpid()) {
+                weir__host_cache_flush(cache); /* the pool cannot end meanwhile */
+            }
+            leave_pool(cache);
+        }
+        (void)pthread_mutex_unlock(&lists);
+        free(cache);
+    }
+}
+
+static void lock_lists(void)
+{
+    (void)pthread_mutex_lock(&lists);
+}
+
+static void unlock_lists(void)
+{
+    (void)pthread_mutex_unlock(&lists);
+}
+
+static void make_key(void)
+{
+    end_key_known = pthread_atfork(lock_lists, unlock_lists, unlock_lists) == 0 &&
+                    pthread_key_create(&end_key, end_of_thread) == 0;
+}
+
+/* The library may be unloaded while threads live on: their ends must not call into it. */
+__attribute__((destructor)) static void forget_key(void)
+{
+    if (end_key_known) {
+        (void)pthread_key_delete(end_key);
+    }
+}
+
+static bool is_mine(const weir__host_cache *cache)
+{
+    const weir__host_cache *own = weir__host_mine;
+    while (own != &weir__host_no_cache && own != cache) {
+        own = own->next_of_thread;
+    }
+    return own == cache;
+}
+
+void weir__host_cache_orphan_all(weir_host_pool *pool)
+{
+    const bool is_child = pool->process != (long)getpid();
+    (void)pthread_mutex_lock(&lists);
+    while (pool->caches != NULL) {
+        weir__host_cache *cache = pool->caches;
+        leave_pool(cache);
+        if (is_child && !is_mine(cache)) {
+            free(cache); /* of a thread that is the parent's */
+        }
+    }
+    (void)pthread_mutex_unlock(&lists);
+}
+
+static weir__host_cache *cache_new(weir__host_node *node)
+{
+    weir_host_pool *pool = node->pool;
+    (void)pthread_once(&once, make_key);
+    if (!end_key_known || pthread_setspecific(end_key, &weir__host_no_cache) != 0) {
+        return NULL; /* nobody would learn of the thread's end */
+    }
+    weir__host_cache *cache = calloc(1, sizeof *cache);
+    if (cache == NULL) {
+        return NULL;
+    }
+    atomic_init(&cache->pool, pool);
+    atomic_init(&cache->node, node);
+    cache->number = node->number;
+    cache->leaf_key = UINT64_MAX; /* of no address */
+    cache->most_bytes = pool->config.thread_cache_bytes;
+    cache->trims_seen = atomic_load_explicit(&pool->trims, memory_order_relaxed);
+    if (pool->config.engine->thread_open != NULL) {
+        cache->engine_thread = pool->config.engine->thread_open(node->engine);
+    }
+    (void)pthread_mutex_lock(&lists);
+    cache->next_of_pool = pool->caches;
+    if (pool->caches != NULL) {
+        pool->caches->previous_of_pool = cache;
+    }
+    pool->caches = cache;
+    (void)pthread_mutex_unlock(&lists);
+    cache->next_of_thread = weir__host_mine;
+    weir__host_mine = cache;
+    return cache;
+}
+
+/* Drops caches of pools that are gone. */
+static void sweep(void)
+{
+    for (weir__host_cache **link = &weir__host_mine; *link != &weir__host_no_cache;) {
+        weir__host_cache *cache = *link;
+        if (atomic_load_explicit(&cache->pool, memory_order_acquire) == NULL) {
+            *link = cache->next_of_thread;
+            free(cache);
+        } else {
+            link = &cache->next_of_thread;
+        }
+    }
+}
+
+weir__host_cache *weir__host_cache_find(weir__host_node *node)
+{
+    if ((node->pool->config.flags & WEIR_HOST_NO_THREAD_CACHE) != 0) {
+        return NULL;
+    }
+    for (weir__host_cache **link = &weir__host_mine; *link != &weir__host_no_cache; link = &(*link)->next_of_thread) {
+        weir__host_cache *cache = *link;
+        if (node_of(cache) == node) {
+            *link = cache->next_of_thread;
+            cache->next_of_thread = weir__host_mine;
+            weir__host_mine = cache;
+            return cache;
+        }
+    }
+    sweep();
+    return cache_new(node);
+}
+
+void weir__host_cache_obey(weir_host_pool *pool)
+{
+    const uint64_t trims = atomic_load_explicit(&pool->trims, memory_order_relaxed);
+    for (weir__host_cache *cache = weir__host_mine; cache != &weir__host_no_cache; cache = cache->next_of_thread) {
+        if (atomic_load_explicit(&cache->pool, memory_order_relaxed) == pool && cache->trims_seen != trims) {
+            weir__host_cache_flush(cache);
+            cache->trims_seen = trims;
+        }
+    }
+}
+
+void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes)
+{
+    (void)pthread_mutex_lock(&lists);
+    node->gone_allocs += alloc;
+    node->gone_frees += !alloc;
+    node->gone_live_bytes += alloc ? bytes : 0 - bytes;
+    (void)pthread_mutex_unlock(&lists);
+}
+
+void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, weir_host_stats *stats)
+{
+    (void)pthread_mutex_lock(&lists);
+    for (size_t i = 0; i < pool->node_count; i++) {
+        const weir__host_node *gone = &pool->nodes[i];
+        if (node == NULL || gone == node) {
+            stats->allocs += gone->gone_allocs;
+            stats->frees += gone->gone_frees;
+            stats->live_bytes += gone->gone_live_bytes;
+        }
+    }
+    for (const weir__host_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
+        if (node == NULL || node_of(cache) == node) {
+            add_counts(cache, pool, stats);
+        }
+    }
+    (void)pthread_mutex_unlock(&lists);
+    stats->pad_bytes += pool->pad * (stats->allocs - stats->frees);
+}

@@ -1,0 +1,729 @@
+/* One suite for the host pool, built once for each engine of small blocks and each step of the ladder:
+ *
+ *     HOST_WASTE_PART   what part of a block the engine may waste, 8 by default
+ *     HOST_ENGINE   an expression: the engine's table (HOST_ENGINE_HEADER, when it is not in weir/host.h)
+ *     HOST_KIND     the step, as in WEIR_HOST_KIND_LIST; all chunks come from it
+ *
+ * RUNTIME and REGISTERED are served by a stand-in for a device's runtime that the suite checks: pairs match, sizes are what
+ * the contract says, and all is given back at the end.
+ */
+#if !defined(HOST_WASTE_PART)
+#define HOST_WASTE_PART 8
+#endif
+#if defined(HOST_ENGINE_HEADER)
+#include HOST_ENGINE_HEADER
+#endif
+#include <weir/host.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#define MIB (UINT64_C(1) << 20)
+#define KIB (UINT64_C(1) << 10)
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+static const weir_host_kind kind = JOIN(WEIR_HOST_, HOST_KIND);
+enum { PAD = 32 };
+
+/* --- a stand-in for a runtime --- */
+
+static struct {
+    pthread_mutex_t lock;
+    int64_t allocated, registered;
+    bool broken;
+} runtime_state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void tell(int64_t *counter, int64_t by, bool sound)
+{
+    (void)pthread_mutex_lock(&runtime_state.lock);
+    *counter += by;
+    runtime_state.broken |= !sound || *counter < 0;
+    (void)pthread_mutex_unlock(&runtime_state.lock);
+}
+
+static weir_status pinned_alloc(void *ctx, uint64_t size, void **memory)
+{
+    (void)ctx;
+    void *got = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (got == MAP_FAILED) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    tell(&runtime_state.allocated, (int64_t)size, size % (2 * MIB) == 0);
+    *memory = got;
+    return WEIR_OK;
+}
+
+static weir_status pinned_free(void *ctx, void *memory, uint64_t size)
+{
+    (void)ctx;
+    tell(&runtime_state.allocated, -(int64_t)size, munmap(memory, size) == 0);
+    return WEIR_OK;
+}
+
+static weir_status memory_register(void *ctx, void *memory, uint64_t size)
+{
+    (void)ctx;
+    tell(&runtime_state.registered, (int64_t)size, (uintptr_t)memory % (2 * MIB) == 0 && size % (2 * MIB) == 0);
+    return WEIR_OK;
+}
+
+static weir_status memory_unregister(void *ctx, void *memory, uint64_t size)
+{
+    (void)ctx, (void)memory;
+    tell(&runtime_state.registered, -(int64_t)size, true);
+    return WEIR_OK;
+}
+
+static const weir_host_runtime_ops runtime_ops = {
+    .struct_size = sizeof runtime_ops,
+    .pinned_alloc = pinned_alloc,
+    .pinned_free = pinned_free,
+    .memory_register = memory_register,
+    .memory_unregister = memory_unregister,
+};
+
+/* --- pools --- */
+
+static const weir_topology *machine;
+static int pools_open;
+
+static weir_host_pool *pool_with(uint32_t flags, uint64_t limit_bytes)
+{
+    weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
+    runtime.ops = &runtime_ops;
+    weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
+    config.flags = flags | (kind == WEIR_HOST_UNPINNED ? (uint32_t)WEIR_HOST_ALLOW_UNPINNED : 0);
+    config.kinds = 1u << kind;
+    config.topology = machine;
+    config.runtime = &runtime;
+    config.engine = HOST_ENGINE;
+    config.limit_bytes = limit_bytes;
+    config.chunk_bytes = 8 * MIB;
+    weir_host_pool *pool = NULL;
+    assert_int_equal(weir_host_pool_create(&config, &pool), WEIR_OK);
+    pools_open++;
+    return pool;
+}
+
+static void check(weir_host_pool *pool)
+{
+    const char *why = "";
+    if (weir_host_check(pool, &why) != WEIR_OK) {
+        fail_msg("%s", why);
+    }
+}
+
+static weir_host_stats stats_of(weir_host_pool *pool)
+{
+    weir_host_stats stats = WEIR_HOST_STATS_INIT;
+    assert_int_equal(weir_host_get_stats(pool, WEIR_HOST_ANY_NODE, &stats), WEIR_OK);
+    return stats;
+}
+
+static void end(weir_host_pool *pool)
+{
+    check(pool);
+    assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
+    assert_false(runtime_state.broken);
+    if (--pools_open > 0) {
+        return;
+    }
+    assert_int_equal(runtime_state.allocated, 0);
+    assert_int_equal(runtime_state.registered, 0);
+}
+
+static void *block(weir_host_pool *pool, uint64_t size)
+{
+    void *ptr = NULL;
+    assert_int_equal(weir_host_alloc(pool, size, WEIR_HOST_THREAD_NODE, &ptr), WEIR_OK);
+    return ptr;
+}
+
+/* --- sizes --- */
+
+/* The edges of pads, classes, pages and of the two kinds of blocks, up to 64 MiB. */
+static size_t edges(uint64_t *sizes)
+{
+    size_t count = 0;
+    for (unsigned k = 0; k <= 26; k++) {
+        const int64_t near[] = {-65, -64, -33, -32, -31, -1, 0, 1, 31, 32, 33, 64};
+        for (size_t i = 0; i < sizeof near / sizeof *near && (k < 20 || i % 5 == 1); i++) {
+            const int64_t size = (INT64_C(1) << k) + near[i];
+            if (size > 0 && size <= INT64_C(64) << 20) {
+                sizes[count++] = (uint64_t)size;
+            }
+        }
+    }
+    return count;
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    for (uint32_t flags = 0; flags <= WEIR_HOST_NO_PAD; flags += WEIR_HOST_NO_PAD) {
+        weir_host_pool *pool = pool_with(flags, 0);
+        uint64_t sizes[512];
+        const size_t count = edges(sizes);
+        for (int round = 0; round < 2; round++) { /* the second one finds caches filled */
+            for (size_t i = 0; i < count; i++) {
+                unsigned char *ptr = block(pool, sizes[i]);
+                assert_int_equal((uintptr_t)ptr % 64, 0);
+                weir_host_info info = WEIR_HOST_INFO_INIT;
+                assert_int_equal(weir_host_query(pool, ptr + sizes[i] - 1, &info), WEIR_OK);
+                assert_ptr_equal(info.block, ptr);
+                assert_true(info.size >= sizes[i]);
+                /* The stated bound of waste: a part (an eighth by weir's classes) above 512 bytes, or a page. */
+                const uint64_t least = sizes[i] + (flags == 0 ? PAD : 0);
+                assert_true(info.size <= sizes[i] + 63 + (least > 512 ? least / HOST_WASTE_PART : 64) || info.size <= sizes[i] + 4 * KIB);
+                ptr[0] = 1;
+                ptr[sizes[i] - 1] = 2;
+                assert_int_equal(weir_host_free(pool, ptr), WEIR_OK);
+            }
+        }
+        check(pool);
+        assert_int_equal(stats_of(pool).live_bytes, 0);
+        end(pool);
+    }
+}
+
+/* Many blocks at once: apart from each other, with the pad between, and what is in them stays. */
+static void test_contents_stay(void **state)
+{
+    (void)state;
+    enum { COUNT = 600 };
+    static unsigned char *blocks[COUNT];
+    static uint64_t sizes[COUNT];
+    weir_host_pool *pool = pool_with(0, 0);
+    uint64_t seed = 7;
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = round == 0 ? 0 : (size_t)round; i < COUNT; i += round == 0 ? 1 : 2) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            if (round > 0) {
+                assert_int_equal(blocks[i][0], (unsigned char)i);
+                assert_int_equal(blocks[i][sizes[i] - 1], (unsigned char)(i + 1));
+                assert_int_equal(weir_host_free(pool, blocks[i]), WEIR_OK);
+            }
+            sizes[i] = 2 + (seed >> 33) % (UINT64_C(1) << (8 + seed % 11));
+            blocks[i] = block(pool, sizes[i]);
+            blocks[i][0] = (unsigned char)i;
+            blocks[i][sizes[i] - 1] = (unsigned char)(i + 1);
+        }
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(blocks[i][0], (unsigned char)i);
+        assert_int_equal(blocks[i][sizes[i] - 1], (unsigned char)(i + 1));
+        for (size_t j = 0; j < i; j++) {
+            const uintptr_t a = (uintptr_t)blocks[i];
+            const uintptr_t b = (uintptr_t)blocks[j];
+            assert_true(a + sizes[i] + PAD <= b || b + sizes[j] + PAD <= a);
+        }
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(weir_host_free(pool, blocks[i]), WEIR_OK);
+    }
+    end(pool);
+}
+
+static void test_alignment(void **state)
+{
+    (void)state;
+    weir_host_pool *pool = pool_with(0, 0);
+    void *kept[32];
+    size_t count = 0;
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t align = 1; align <= 2 * MIB; align *= 2) {
+            const uint64_t sizes[] = {1, 100, 4096, 70000, 300000};
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                void *ptr = NULL;
+                assert_int_equal(weir_host_alloc_aligned(pool, sizes[i], align, WEIR_HOST_THREAD_NODE, &ptr), WEIR_OK);
+                assert_int_equal((uintptr_t)ptr % align, 0);
+                assert_int_equal((uintptr_t)ptr % 64, 0);
+                memset(ptr, 1, sizes[i]);
+                if (align == 2 * MIB || count == 32) {
+                    assert_int_equal(weir_host_free_sized(pool, ptr, sizes[i]), WEIR_OK);
+                } else if (i == 3) {
+                    kept[count++ % 32] = ptr; /* so that the next does not find the place of the last */
+                } else {
+                    assert_int_equal(weir_host_free(pool, ptr), WEIR_OK);
+                }
+            }
+        }
+        while (count > 0) {
+            assert_int_equal(weir_host_free(pool, kept[--count]), WEIR_OK);
+        }
+    }
+    void *ptr = NULL;
+    assert_int_equal(weir_host_alloc_aligned(pool, 1, 3, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_alloc_aligned(pool, 1, 4 * MIB, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
+    assert_null(ptr);
+    end(pool);
+}
+
+/* --- questions and misuse --- */
+
+static void test_query(void **state)
+{
+    (void)state;
+    weir_host_pool *pool = pool_with(0, 0);
+    const uint64_t sizes[] = {1, 64, 4096, 70000, 20 * MIB}; /* the last is larger than a chunk */
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char *ptr = block(pool, sizes[i]);
+        for (uint64_t at = 0; at < sizes[i]; at += 1 + sizes[i] / 37) {
+            weir_host_info info = WEIR_HOST_INFO_INIT;
+            assert_int_equal(weir_host_query(pool, ptr + at, &info), WEIR_OK);
+            assert_ptr_equal(info.block, ptr);
+            assert_int_equal(info.kind, kind);
+            assert_int_equal(info.is_pinned, kind != WEIR_HOST_UNPINNED);
+            assert_true(info.node >= 0);
+            assert_true(info.is_verified || info.misplaced_bytes == 0);
+        }
+        assert_int_equal(weir_host_free(pool, ptr), WEIR_OK);
+    }
+    weir_host_info info = WEIR_HOST_INFO_INIT;
+    char *large = block(pool, 70000);
+    assert_int_equal(weir_host_free(pool, large), WEIR_OK);
+    assert_int_equal(weir_host_query(pool, large, &info), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_query(pool, &info, &info), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_query(pool, NULL, &info), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_query(NULL, &info, &info), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_query(pool, &info, NULL), WEIR_ERR_INVALID);
+    info.struct_size = 0;
+    large = block(pool, 1);
+    assert_int_equal(weir_host_query(pool, large, &info), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_free(pool, large), WEIR_OK);
+    end(pool);
+}
+
+static void test_bad_input(void **state)
+{
+    (void)state;
+    weir_host_pool *pool = pool_with(0, 0);
+    weir_host_pool *other = pool_with(0, 0);
+    void *untouched = &pool;
+    void *ptr = untouched;
+    assert_int_equal(weir_host_alloc(pool, 0, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_alloc(pool, UINT64_MAX, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_alloc(pool, UINT64_MAX - 30, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_alloc(pool, 64, 4711, &ptr), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_alloc(pool, 64, -3, &ptr), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_alloc(NULL, 64, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_alloc(pool, 64, WEIR_HOST_THREAD_NODE, NULL), WEIR_ERR_INVALID);
+    assert_ptr_equal(ptr, untouched);
+    assert_int_equal(weir_host_free(NULL, &ptr), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_free(pool, NULL), WEIR_OK);
+    assert_int_equal(weir_host_free_sized(pool, NULL, 3), WEIR_OK);
+    assert_int_equal(weir_host_free(pool, &ptr), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_free(pool, (void *)(uintptr_t)64), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_free(pool, (void *)UINTPTR_MAX), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_free_after(pool, &ptr, NULL), WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir_host_free_after(NULL, &ptr, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_stream_retire(pool, NULL), WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir_host_stream_retire(NULL, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_trim(NULL, 0, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_check(NULL, NULL), WEIR_ERR_INVALID);
+    weir_host_stats stats = WEIR_HOST_STATS_INIT;
+    assert_int_equal(weir_host_get_stats(pool, 4711, &stats), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_get_stats(pool, WEIR_HOST_ANY_NODE, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_get_stats(NULL, WEIR_HOST_ANY_NODE, &stats), WEIR_ERR_INVALID);
+    const uint64_t sizes[] = {100, 5000, 100000};
+    for (size_t i = 0; i < 3; i++) {
+        char *mine = block(pool, sizes[i]);
+        assert_int_equal(weir_host_free(other, mine), WEIR_ERR_INVALID);
+        assert_int_equal(weir_host_free(pool, mine + 1), WEIR_ERR_INVALID);
+        assert_int_equal(weir_host_free(pool, mine + 64), WEIR_ERR_INVALID);
+        assert_int_equal(weir_host_free_sized(pool, mine, 0), WEIR_ERR_INVALID);
+        assert_int_equal(weir_host_free_sized(pool, mine, sizes[i] * 2), WEIR_ERR_INVALID);
+        assert_int_equal(weir_host_free_sized(pool, mine, sizes[i] / 2), WEIR_ERR_INVALID);
+        assert_int_equal(weir_host_free_sized(pool, mine, UINT64_MAX), WEIR_ERR_INVALID);
+        assert_int_equal(stats_of(pool).allocs - stats_of(pool).frees, 1); /* nothing was lost */
+        assert_int_equal(weir_host_free_sized(pool, mine, sizes[i]), WEIR_OK);
+    }
+    end(other);
+    end(pool);
+}
+
+/* In checked builds always; a large block in every build. */
+static void test_double_free(void **state)
+{
+    (void)state;
+    for (uint32_t flags = 0; flags <= WEIR_HOST_NO_THREAD_CACHE; flags += WEIR_HOST_NO_THREAD_CACHE) {
+        weir_host_pool *pool = pool_with(flags, 0);
+        void *large = block(pool, 100000);
+        assert_int_equal(weir_host_free(pool, large), WEIR_OK);
+        assert_int_equal(weir_host_free(pool, large), WEIR_ERR_INVALID);
+        assert_int_equal(weir_host_free_sized(pool, large, 100000), WEIR_ERR_INVALID);
+        void *small = block(pool, 100);
+        void *neighbour = block(pool, 100); /* keeps the slab */
+        assert_int_equal(weir_host_free(pool, small), WEIR_OK);
+        if (WEIR_CHECKS >= 1 || flags != 0) {
+            weir_host_info info = WEIR_HOST_INFO_INIT;
+            assert_int_equal(weir_host_free(pool, small), WEIR_ERR_INVALID);
+            assert_int_equal(weir_host_free_sized(pool, small, 100), WEIR_ERR_INVALID);
+            assert_int_equal(weir_host_query(pool, small, &info), WEIR_ERR_INVALID);
+        }
+        assert_int_equal(weir_host_free(pool, neighbour), WEIR_OK);
+        assert_int_equal(stats_of(pool).live_bytes, 0);
+        end(pool);
+    }
+}
+
+/* --- figures --- */
+
+static void test_stats_add_up(void **state)
+{
+    (void)state;
+    enum { COUNT = 64 };
+    void *blocks[COUNT];
+    uint64_t requested = 0;
+    weir_host_pool *pool = pool_with(0, 0);
+    assert_int_equal(stats_of(pool).held_bytes, 0);
+    for (size_t i = 0; i < COUNT; i++) {
+        const uint64_t size = 1 + i * i * 97;
+        requested += size;
+        blocks[i] = block(pool, size);
+    }
+    weir_host_stats stats = stats_of(pool);
+    assert_int_equal(stats.allocs, COUNT);
+    assert_int_equal(stats.frees, 0);
+    assert_int_equal(stats.pad_bytes, COUNT * PAD);
+    assert_true(stats.live_bytes >= requested + stats.pad_bytes);
+    assert_true(stats.live_bytes + stats.cached_bytes <= stats.held_bytes);
+    assert_int_equal(stats.kind_bytes[kind], stats.held_bytes);
+    assert_int_equal(stats.pinned_bytes, kind == WEIR_HOST_UNPINNED ? 0 : stats.held_bytes);
+    assert_int_equal(stats.unpinned_bytes, stats.held_bytes - stats.pinned_bytes);
+    assert_int_equal(stats.peak_held_bytes, stats.held_bytes);
+    assert_int_equal(stats.pending_bytes, 0);
+    assert_true(stats.chunks >= 1 && stats.pin_ns > 0);
+    const uint64_t live = stats.live_bytes;
+    uint64_t taken = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        weir_host_info info = WEIR_HOST_INFO_INIT;
+        assert_int_equal(weir_host_query(pool, blocks[i], &info), WEIR_OK);
+        taken += info.size + PAD;
+    }
+    assert_int_equal(taken, live); /* what each block takes is what they take together */
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(weir_host_free(pool, blocks[i]), WEIR_OK);
+    }
+    stats = stats_of(pool);
+    assert_int_equal(stats.frees, COUNT);
+    assert_int_equal(stats.live_bytes, 0);
+    assert_int_equal(stats.pad_bytes, 0);
+    weir_host_stats home = WEIR_HOST_STATS_INIT;
+    assert_int_equal(weir_host_get_stats(pool, WEIR_HOST_THREAD_NODE, &home), WEIR_OK);
+    assert_true(home.held_bytes <= stats.held_bytes);
+    uint64_t released = 0;
+    assert_int_equal(weir_host_trim(pool, 0, &released), WEIR_OK);
+    assert_int_equal(released, stats.held_bytes);
+    stats = stats_of(pool);
+    assert_int_equal(stats.held_bytes + stats.cached_bytes + stats.chunks + stats.pinned_bytes, 0);
+    assert_true(stats.unpin_ns > 0);
+    end(pool);
+}
+
+static void test_trim_keeps_what_is_asked(void **state)
+{
+    (void)state;
+    weir_host_pool *pool = pool_with(0, 0);
+    void *blocks[6];
+    for (size_t i = 0; i < 6; i++) {
+        blocks[i] = block(pool, 7 * MIB);
+    }
+    const uint64_t held = stats_of(pool).held_bytes;
+    assert_true(held >= 42 * MIB);
+    memset(blocks[3], 3, 7 * MIB);
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(i == 3 ? WEIR_OK : weir_host_free(pool, blocks[i]), WEIR_OK);
+    }
+    uint64_t released = 0;
+    assert_int_equal(weir_host_trim(pool, 24 * MIB, &released), WEIR_OK);
+    uint64_t left = stats_of(pool).held_bytes;
+    assert_int_equal(left, held - released);
+    assert_true(left <= 24 * MIB && left > 8 * MIB);
+    assert_int_equal(weir_host_trim(pool, 0, NULL), WEIR_OK);
+    left = stats_of(pool).held_bytes;
+    assert_true(left >= 7 * MIB && left <= 16 * MIB); /* the live block's */
+    assert_int_equal(((char *)blocks[3])[7 * MIB - 1], 3);
+    assert_int_equal(weir_host_free(pool, blocks[3]), WEIR_OK);
+    assert_int_equal(weir_host_trim(pool, 0, NULL), WEIR_OK);
+    assert_int_equal(stats_of(pool).held_bytes, 0);
+    end(pool);
+}
+
+static void test_limit(void **state)
+{
+    (void)state;
+    weir_host_pool *pool = pool_with(0, 24 * MIB);
+    void *blocks[64];
+    size_t count = 0;
+    weir_status status = WEIR_OK;
+    while (count < 64 && status == WEIR_OK) {
+        blocks[count] = NULL;
+        status = weir_host_alloc(pool, MIB, WEIR_HOST_THREAD_NODE, &blocks[count]);
+        count += status == WEIR_OK;
+    }
+    assert_int_equal(status, WEIR_ERR_LIMIT);
+    assert_null(blocks[count]);
+    assert_true(count >= 20 && count < 24);
+    assert_true(stats_of(pool).held_bytes <= 24 * MIB);
+    assert_true(stats_of(pool).failures >= 1);
+    check(pool);
+    /* What is free serves again, small and large, although a thread's cache holds it. */
+    while (count > 0) {
+        assert_int_equal(weir_host_free(pool, blocks[--count]), WEIR_OK);
+    }
+    void *large = block(pool, 7 * MIB);
+    void *small = block(pool, 100);
+    assert_int_equal(weir_host_free(pool, large), WEIR_OK);
+    assert_int_equal(weir_host_free(pool, small), WEIR_OK);
+    void *too_much = NULL;
+    assert_int_equal(weir_host_alloc(pool, 25 * MIB, WEIR_HOST_THREAD_NODE, &too_much), WEIR_ERR_LIMIT);
+    end(pool);
+    pool = pool_with(0, 4 * MIB); /* below the chunk that was asked for */
+    large = block(pool, 2 * MIB);
+    assert_true(stats_of(pool).held_bytes <= 4 * MIB);
+    assert_int_equal(weir_host_free(pool, large), WEIR_OK);
+    end(pool);
+}
+
+/* --- threads --- */
+
+typedef struct worker {
+    weir_host_pool *pool;
+    void *blocks[200];
+    pthread_barrier_t *barrier;
+} worker;
+
+static void *allocate_many(void *ctx)
+{
+    worker *w = ctx;
+    for (size_t i = 0; i < 200; i++) {
+        const uint64_t size = 16 + i * 700;
+        if (weir_host_alloc(w->pool, size, WEIR_HOST_THREAD_NODE, &w->blocks[i]) != WEIR_OK) {
+            return "alloc failed";
+        }
+        memset(w->blocks[i], (int)i, size);
+    }
+    return NULL;
+}
+
+static void run(void *(*body)(void *), worker *w)
+{
+    pthread_t thread;
+    void *failure = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, body, w), 0);
+    assert_int_equal(pthread_join(thread, &failure), 0);
+    assert_null(failure);
+}
+
+static void test_frees_by_another_thread(void **state)
+{
+    (void)state;
+    weir_host_pool *pool = pool_with(0, 0);
+    worker w = {.pool = pool};
+    for (int round = 0; round < 3; round++) {
+        run(allocate_many, &w);
+        for (size_t i = 0; i < 200; i++) {
+            assert_int_equal(((unsigned char *)w.blocks[i])[15], (unsigned char)i);
+            assert_int_equal(weir_host_free(pool, w.blocks[i]), WEIR_OK);
+        }
+        assert_int_equal(stats_of(pool).live_bytes, 0);
+        assert_int_equal(stats_of(pool).pad_bytes, 0);
+    }
+    end(pool);
+}
+
+static void *fill_cache(void *ctx)
+{
+    worker *w = ctx;
+    void *failure = allocate_many(w);
+    for (size_t i = 0; i < 200 && failure == NULL; i++) {
+        failure = weir_host_free(w->pool, w->blocks[i]) == WEIR_OK ? NULL : "free failed";
+    }
+    return failure;
+}
+
+static void test_thread_end_returns_its_cache(void **state)
+{
+    (void)state;
+    weir_host_pool *pool = pool_with(0, 0);
+    worker w = {.pool = pool};
+    run(fill_cache, &w);
+    assert_int_equal(stats_of(pool).cached_bytes, 0);
+    assert_int_equal(stats_of(pool).allocs, 200);
+    assert_int_equal(stats_of(pool).frees, 200);
+    assert_int_equal(weir_host_trim(pool, 0, NULL), WEIR_OK);
+    assert_int_equal(stats_of(pool).held_bytes, 0);
+    end(pool);
+}
+
+static void *outlive(void *ctx)
+{
+    worker *w = ctx;
+    void *failure = fill_cache(w);
+    (void)pthread_barrier_wait(w->barrier); /* it has a cache */
+    (void)pthread_barrier_wait(w->barrier); /* the pool is gone, another one is there */
+    failure = failure != NULL ? failure : fill_cache(w);
+    return failure;
+}
+
+static void test_threads_outlive_pools(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        pthread_barrier_t barrier;
+        assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
+        worker w = {.pool = pool_with(0, 0), .barrier = &barrier};
+        pthread_t thread;
+        void *failure = NULL;
+        assert_int_equal(pthread_create(&thread, NULL, outlive, &w), 0);
+        (void)pthread_barrier_wait(&barrier);
+        void *mine = block(w.pool, 100);
+        assert_int_equal(weir_host_free(w.pool, mine), WEIR_OK);
+        end(w.pool);
+        w.pool = pool_with(0, 0);
+        (void)pthread_barrier_wait(&barrier);
+        assert_int_equal(pthread_join(thread, &failure), 0);
+        assert_null(failure);
+        assert_int_equal(stats_of(w.pool).cached_bytes, 0);
+        end(w.pool);
+    }
+}
+
+static void *idle_with_cache(void *ctx)
+{
+    worker *w = ctx;
+    void *failure = fill_cache(w);
+    (void)pthread_barrier_wait(w->barrier); /* it keeps much */
+    (void)pthread_barrier_wait(w->barrier); /* it has been trimmed */
+    void *ptr = NULL;
+    if (failure == NULL && weir_host_alloc(w->pool, 3 * MIB, WEIR_HOST_THREAD_NODE, &ptr) != WEIR_OK) {
+        failure = "alloc failed";
+    }
+    if (failure == NULL && weir_host_free(w->pool, ptr) != WEIR_OK) {
+        failure = "free failed";
+    }
+    (void)pthread_barrier_wait(w->barrier); /* it has called again */
+    (void)pthread_barrier_wait(w->barrier); /* what it keeps has been looked at */
+    return failure;
+}
+
+/* An engine with caches of its own has them where the pool does not count. */
+static void test_trim_reaches_other_threads_at_their_next_miss(void **state)
+{
+    (void)state;
+    pthread_barrier_t barrier;
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
+    worker w = {.pool = pool_with(0, 0), .barrier = &barrier};
+    pthread_t thread;
+    void *failure = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, idle_with_cache, &w), 0);
+    (void)pthread_barrier_wait(&barrier);
+    const uint64_t cached = stats_of(w.pool).cached_bytes;
+    assert_true(cached > 0);
+    assert_int_equal(weir_host_trim(w.pool, 0, NULL), WEIR_OK);
+    assert_int_equal(stats_of(w.pool).cached_bytes, cached);
+    (void)pthread_barrier_wait(&barrier);
+    (void)pthread_barrier_wait(&barrier);
+    assert_true(stats_of(w.pool).cached_bytes <= 4 * MIB); /* the one block that it has freed since */
+    (void)pthread_barrier_wait(&barrier);
+    assert_int_equal(pthread_join(thread, &failure), 0);
+    assert_null(failure);
+    end(w.pool);
+}
+
+static void test_without_thread_caches(void **state)
+{
+    (void)state;
+    weir_host_pool *pool = pool_with(WEIR_HOST_NO_THREAD_CACHE, 0);
+    worker w = {.pool = pool};
+    run(allocate_many, &w);
+    const weir_host_stats stats = stats_of(pool);
+    assert_int_equal(stats.cached_bytes, 0);
+    assert_int_equal(stats.allocs, 200);
+    assert_int_equal(stats.pad_bytes, 200 * PAD);
+    for (size_t i = 0; i < 200; i++) {
+        assert_int_equal(weir_host_free(pool, w.blocks[i]), WEIR_OK);
+    }
+    assert_int_equal(stats_of(pool).live_bytes, 0);
+    end(pool);
+}
+
+/* What a thread keeps has a bound, or is four blocks. */
+static void test_thread_cache_is_bounded(void **state)
+{
+    (void)state;
+    weir_host_pool *pool = pool_with(0, 0);
+    enum { COUNT = 40 };
+    void *blocks[COUNT];
+    const uint64_t sizes[] = {1000, 60000, 100000, MIB, 3 * MIB};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            blocks[i] = block(pool, sizes[s]);
+        }
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_int_equal(weir_host_free(pool, blocks[i]), WEIR_OK);
+            const uint64_t four = 4 * (sizes[s] + 8 * KIB);
+            assert_true(stats_of(pool).cached_bytes <= (four > 8 * MIB ? four : 8 * MIB));
+        }
+    }
+    end(pool);
+}
+
+static bool machine_has_kind(void)
+{
+    weir_host_pool *pool = pool_with(0, 0);
+    void *ptr = NULL;
+    const bool has = weir_host_alloc(pool, 7 * MIB, WEIR_HOST_THREAD_NODE, &ptr) == WEIR_OK;
+    if (!has) {
+        char text[1024];
+        (void)weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof text);
+        (void)printf("skipped: this machine gives no such memory. %s", text);
+    }
+    (void)weir_host_pool_destroy(pool);
+    pools_open--;
+    return has;
+}
+
+int main(void)
+{
+    weir_topology *topology = NULL;
+    if (weir_topology_create(NULL, &topology) != WEIR_OK) {
+        (void)printf("skipped: this machine tells nothing of its memory\n");
+        return 77;
+    }
+    machine = topology;
+    if (!machine_has_kind()) {
+        weir_topology_destroy(topology);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_contents_stay),
+        cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_query),
+        cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_double_free),
+        cmocka_unit_test(test_stats_add_up),
+        cmocka_unit_test(test_trim_keeps_what_is_asked),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_frees_by_another_thread),
+        cmocka_unit_test(test_thread_end_returns_its_cache),
+        cmocka_unit_test(test_threads_outlive_pools),
+        cmocka_unit_test(test_trim_reaches_other_threads_at_their_next_miss),
+        cmocka_unit_test(test_without_thread_caches),
+        cmocka_unit_test(test_thread_cache_is_bounded),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    weir_topology_destroy(topology);
+    return failed;
+}

@@ -1,0 +1,80 @@
+/* tests/unit/sandbox.h: what a process may no longer do: children in which system calls are forbidden, as seccomp profiles
+ * of containers do.
+ *
+ * A child checks with CHECK and returns 0; the number of the line that failed otherwise.
+ */
+#ifndef TESTS_UNIT_SANDBOX_H
+#define TESTS_UNIT_SANDBOX_H
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* The calls fail with EPERM from now on. False: this kernel has no filters. */
+static inline bool deny(const unsigned *calls, unsigned count)
+{
+    struct sock_filter filter[64];
+    unsigned short length = 0;
+    filter[length++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (unsigned i = 0; i < count; i++) {
+        filter[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
+        filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+    }
+    filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    const struct sock_fprog program = {.len = length, .filter = filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* As the default profiles of Docker and containerd do without CAP_SYS_NICE. */
+static inline bool deny_numa_calls(void)
+{
+    static const unsigned calls[] = {SYS_mbind, SYS_set_mempolicy, SYS_get_mempolicy,
+                                     SYS_move_pages};
+    return deny(calls, sizeof calls / sizeof *calls);
+}
+
+static inline bool deny_affinity_and_files(void)
+{
+    static const unsigned calls[] = {SYS_sched_setaffinity, SYS_openat};
+    return deny(calls, sizeof calls / sizeof *calls);
+}
+
+static inline bool deny_madvise(void)
+{
+    static const unsigned calls[] = {SYS_madvise};
+    return deny(calls, sizeof calls / sizeof *calls);
+}
+
+/* What `body` returns in a child; -1: it was killed. */
+static inline int in_child(int (*body)(void))
+{
+    int status = 0;
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(body());
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        return -1;
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+#endif
