@@ -455,6 +455,10 @@ static void test_no_such_node(void **state)
 static void test_no_room(void **state)
 {
     (void)state;
+    if (access("/sys/devices/system/node", F_OK) != 0) {
+        print_message("skipped: the kernel does not say here what a node has left\n");
+        skip();
+    }
     weir_topology *t = machine();
     const int32_t node = some_node(t);
     weir__placed placed;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* By definition of the firmware's table. */
 enum { LOCAL_DISTANCE = 10 };
@@ -410,8 +411,10 @@ weir_status weir_topology_create(const weir_topology_config *config, weir_topolo
     if (c.xml != NULL && c.synthetic != NULL) {
         return WEIR_ERR_INVALID;
     }
-    const weir_status status = weir__topology_read_hwloc(&c, topology);
     const bool is_machine = c.xml == NULL && c.synthetic == NULL;
+    /* Without sysfs, as in a bare chroot, hwloc complains and finds a machine without memory. */
+    const bool is_seen = !is_machine || access("/sys/devices/system/cpu", F_OK) == 0;
+    const weir_status status = is_seen ? weir__topology_read_hwloc(&c, topology) : WEIR_ERR_UNSUPPORTED;
     /* Whatever keeps hwloc from seeing the machine, the kernel's own files are there. */
     return status == WEIR_OK || status == WEIR_ERR_NO_MEMORY || !is_machine
                ? status
@@ -460,6 +463,9 @@ weir_status weir_topology_node(const weir_topology *topology, size_t index, weir
     };
     if (topology->is_this_machine) {
         facts.free_bytes = weir__sysfs_node_memory("", node->number, "MemFree");
+        if (facts.free_bytes == 0 && topology->node_count == 1) {
+            facts.free_bytes = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+        }
         facts.huge_pages =
             weir__sysfs_node_number("", node->number, "hugepages/hugepages-2048kB/nr_hugepages");
         facts.free_huge_pages =

@@ -200,6 +200,11 @@ static bool read_single_node(struct reading *reading)
     if (!reading->no_memory &&
         weir__sysfs_text(reading->root, "/sys/devices/system/cpu/online", text, sizeof text)) {
         (void)weir__sysfs_list(text, read_cpu, reading);
+    } else if (!reading->no_memory && reading->root[0] == '\0') { /* a chroot without sysfs */
+        const long cpus = sysconf(_SC_NPROCESSORS_CONF);
+        for (long cpu = 0; cpu < cpus && cpu < WEIR__CPUS_MOST; cpu++) {
+            (void)read_cpu(reading, (uint32_t)cpu);
+        }
     }
     return true;
 }
