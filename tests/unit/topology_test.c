@@ -14,39 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "wrapped_malloc.h"
+
 #define GIB (UINT64_C(1) << 30)
-
-/* --- failing host memory --- */
-
-static unsigned fail_at; /* 0: never */
-static unsigned asked;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static bool refused(void)
-{
-    return fail_at != 0 && ++asked == fail_at;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return refused() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return refused() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return refused() ? NULL : __real_realloc(old, size);
-}
 
 /* --- machines --- */
 
