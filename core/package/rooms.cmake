@@ -8,6 +8,13 @@
 #   weir_take_rooms(NAME) puts every room's objects into one more library: the tests build weir_internal (static, its
 #                        hidden functions can be called) and weir_shared (its exported symbols can be compared).
 
+#
+# WEIR_TO_LIBRARIES: the way from the folder of programs to that of libraries which are loaded into other programs.
+# WEIR_BUILD_LIBRARIES: that folder in the build tree, which is laid out like an installed prefix.
+file(RELATIVE_PATH WEIR_TO_LIBRARIES ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR}/weir)
+cmake_path(ABSOLUTE_PATH WEIR_TO_LIBRARIES BASE_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} NORMALIZE
+    OUTPUT_VARIABLE WEIR_BUILD_LIBRARIES)
+
 function(weir_library name)
     add_library(${name})
     add_library(weir::${name} ALIAS ${name})
