@@ -3,9 +3,20 @@
 #include "place.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+char *place_join(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path != NULL) {
+        (void)snprintf(path, size, "%s/%s", folder, name);
+    }
+    return path;
+}
 
 /* Takes the last name off an absolute path; "/" stays. */
 static void step_up(char *path)
@@ -26,13 +37,7 @@ static char *from_executable(const char *way)
     for (step_up(path); strncmp(way, "../", 3) == 0; way += 3) {
         step_up(path);
     }
-    char *folder = malloc(strlen(path) + strlen(way) + 2);
-    if (folder != NULL) {
-        char *end = stpcpy(folder, strcmp(path, "/") == 0 ? "" : path);
-        *end = '/';
-        (void)strcpy(end + 1, way);
-    }
-    return folder;
+    return place_join(strcmp(path, "/") == 0 ? "" : path, way);
 }
 
 char *place_folder(enum place place)
@@ -43,15 +48,10 @@ char *place_folder(enum place place)
 char *place_file(enum place place, const char *name)
 {
     char *folder = place_folder(place);
-    char *path = folder == NULL ? NULL : malloc(strlen(folder) + strlen(name) + 2);
-    if (path != NULL) {
-        char *end = stpcpy(path, folder);
-        *end = '/';
-        (void)strcpy(end + 1, name);
-        if (access(path, R_OK) != 0) {
-            free(path);
-            path = NULL;
-        }
+    char *path = folder == NULL ? NULL : place_join(folder, name);
+    if (path != NULL && access(path, R_OK) != 0) {
+        free(path);
+        path = NULL;
     }
     free(folder);
     return path;

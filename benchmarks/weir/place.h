@@ -15,6 +15,9 @@ enum place {
 /* The absolute path of a folder, from malloc. It need not exist. NULL without host memory or without /proc. */
 char *place_folder(enum place place);
 
+/* "folder/name" from malloc, NULL without host memory. */
+char *place_join(const char *folder, const char *name);
+
 /* The absolute path of the file `name` in that folder, from malloc. NULL when there is none that can be read, and when
  * place_folder gives NULL. */
 char *place_file(enum place place, const char *name);
