@@ -17,6 +17,7 @@ static const char help[] =
     "\n"
     "  -o, --output OUT   where to write\n"
     "  -q, --quiet        no summary on standard error\n"
+    "  -h, --help         this text\n"
     "\n"
     "  weir import snapshot.pickle -o run.wtr.xz\n"
     "  weir import snapshot.pickle | head\n";

@@ -16,7 +16,8 @@ static const char help[] =
     "Prints for each trace its source, how many events of each kind, streams, host threads and devices, the blocks\n"
     "that were live before it began, its peak of live bytes, the curve of live bytes and the sizes asked for.\n"
     "\n"
-    "  --json       the same for scripts: one object, or an array for several traces\n"
+    "      --json   the same for scripts: one object, or an array for several traces\n"
+    "  -h, --help   this text\n"
     "\n"
     "  weir info snapshot.pickle\n"
     "  weir info --json benchmarks/traces/*.wtr.xz | jq '.[].peak_live_bytes'\n";
@@ -288,7 +289,7 @@ int command_info(int argc, char **argv)
     bool json = false;
     int letter;
     opterr = 0;
-    while ((letter = getopt_long(argc, argv, ":jh", options, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         switch (letter) {
         case 'j':
             json = true;
