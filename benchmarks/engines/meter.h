@@ -81,8 +81,8 @@ struct meter_flow {
 struct meter_counts {
     struct meter_flow
         weir; /* weir_heap_alloc and its like; a realloc counts as a request of the new size */
-    struct meter_flow
-        outside; /* malloc and its like, from METER_LARGE_BYTES on only; zero under a sanitizer */
+    struct meter_flow outside; /* malloc and its like, from METER_LARGE_BYTES on only; zero under a sanitizer */
+    struct meter_flow bookkeeping; /* the same, by weir itself */
     uint64_t live_bytes; /* as requested, of weir's blocks */
     uint64_t peak_live_bytes;
     uint64_t long_lived_bytes; /* of live_bytes */
