@@ -681,3 +681,16 @@ int meter_options_take(char **arguments, struct meter_options *options)
     }
     return 0;
 }
+
+int meter_options_parse(int argc, char **argv, struct meter_options *options)
+{
+    int i = 1;
+    while (i < argc) {
+        const int taken = meter_options_take(argv + i, options);
+        if (taken <= 0) {
+            return taken < 0 ? -1 : i;
+        }
+        i += taken;
+    }
+    return i;
+}
