@@ -49,9 +49,11 @@ check_room bindings/torch 'core/include allocators/include bindings/acl/include 
 check_room bindings/acl 'core/include bindings/acl/include bindings/host/include' core/src '.*' ''
 # heap stands in front of host pools and looks into them.
 check_room bindings/heap 'core/include bindings/host/include bindings/heap/include' 'core/src bindings/host/src' '.*' ''
+# What gives an engine a heap sees the heap.
+check_room bindings/xnnpack 'core/include bindings/host/include bindings/heap/include bindings/xnnpack/include' '' '.*' ''
 for binding in bindings/*/; do
     binding=${binding%/}
-    case $binding in bindings/host | bindings/heap | bindings/torch | bindings/acl) continue ;; esac
+    case $binding in bindings/host | bindings/heap | bindings/torch | bindings/acl | bindings/xnnpack) continue ;; esac
     check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" core/src '.*' ''
 done
 
