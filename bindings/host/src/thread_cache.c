@@ -148,12 +148,14 @@ bool weir__host_cache_widen(weir__host_cache *cache, uint32_t number)
     weir__host_bin *bin = &cache->small[number];
     const uint64_t bytes = node_of(cache)->pool->bins[number].bytes;
     const uint32_t depth = depth_of(bytes);
-    const uint32_t more = depth - bin->most < depth / 4 ? depth - bin->most : depth / 4;
-    const uint64_t claimed = cache->bin_most_bytes + more * bytes;
     const uint64_t most = most_of(cache);
-    if (more == 0 || claimed > most / 2) {
+    const uint64_t left = most / 2 > cache->bin_most_bytes ? (most / 2 - cache->bin_most_bytes) / bytes : 0;
+    uint32_t more = depth - bin->most < depth / 4 ? depth - bin->most : depth / 4;
+    more = more < left ? more : (uint32_t)left;
+    if (more == 0) {
         return false;
     }
+    const uint64_t claimed = cache->bin_most_bytes + more * bytes;
     while (cache->large_most_bytes > 0 && claimed + cache->large_most_bytes > most) {
         give_way(cache);
     }
