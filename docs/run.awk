@@ -99,7 +99,7 @@ code && pass == 1 { print > file; next }
 !fence && /^<!-- needs .*: .* -->$/ {
     needs = why = substr($0, 12, length($0) - 15)
     sub(/: .*/, "", needs)
-    sub(/^[^:]*: /, "", why)
+    why = substr(why, index(why, ": ") + 2)
 }
 !fence && /^<!-- [A-Za-z0-9_.\/]+ -->$/ { named = $2 }
 !fence && !/^<!--/ && !/^$/ { needs = named = "" }

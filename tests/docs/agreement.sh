@@ -125,7 +125,7 @@ while IFS=: read -r file name; do
     *_) grep -qE "^$name" "$scratch/public" "$scratch/inside" && continue ;;
     WEIR_ASCENDCL_*) grep -q "\"${name#WEIR_ASCENDCL_}" bindings/sim/ascendcl/src/config.c && continue ;;& # read by prefix
     weir__* | WEIR_*) grep -qxF "$name" "$scratch/inside" "$scratch/public" && continue ;;
-    weir_command) continue ;;
+    weir_command | weir_mstx_check) continue ;;
     *) grep -qxF "$name" "$scratch/public" && continue ;;
     esac
     complain "$file names $name, which there is not"
