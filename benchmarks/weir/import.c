@@ -18,6 +18,7 @@ static const char help[] =
     "\n"
     "  -o, --output OUT   where to write\n"
     "  -q, --quiet        no summary on standard error\n"
+    "  -h, --help         this text\n"
     "\n"
     "  weir import snapshot.pickle -o run.wtr.xz\n"
     "  weir import llama_ctx_dyn         the text of a recording that came with weir (weir info --list)\n"

@@ -18,8 +18,9 @@ static const char help[] =
     "Prints for each trace its source, how many events of each kind, streams, host threads and devices, the blocks\n"
     "that were live before it began, its peak of live bytes, the curve of live bytes and the sizes asked for.\n"
     "\n"
-    "  --list       one line for each recording that came with weir; its name will do wherever a trace is named\n"
-    "  --json       the same for scripts: one object, or an array for several traces and with --list\n"
+    "      --list   one line for each recording that came with weir; its name will do wherever a trace is named\n"
+    "      --json   the same for scripts: one object, or an array for several traces and with --list\n"
+    "  -h, --help   this text\n"
     "\n"
     "  weir info snapshot.pickle\n"
     "  weir info ort_unet_dyn_res\n"
@@ -348,7 +349,7 @@ int command_info(int argc, char **argv)
     bool list = false;
     int letter;
     opterr = 0;
-    while ((letter = getopt_long(argc, argv, ":jh", options, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         switch (letter) {
         case 'j':
             json = true;

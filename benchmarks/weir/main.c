@@ -20,6 +20,7 @@ static const char help[] =
     "To record a snapshot: torch.cuda.memory._record_memory_history(), run, torch.cuda.memory._dump_snapshot(FILE).\n"
     "\n"
     "  weir SUBCOMMAND --help      options and examples\n"
+    "  weir --help                 this text; -h and help too\n"
     "  weir --version\n";
 
 int complain(const char *subcommand, bool usage, const char *format, ...)
