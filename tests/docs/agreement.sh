@@ -21,7 +21,8 @@ names() { grep -oE -- '(^|[^-A-Za-z0-9])--?[A-Za-z][-A-Za-z]*' | grep -oE -- '-.
 # The options of a manual page: "Fl Fl name" is --name, "Fl n" is -n.
 manual() { # PAGE LINES_THAT_BEGIN_WITH
     awk -v want="$2" 'index($0, want) == 1 {
-        for (i = 2; i <= NF; i++) {
+        sub(/^\./, "")
+        for (i = 1; i <= NF; i++) {
             if ($i != "Fl") continue
             if ($(i + 1) == "Fl") { print "--" $(i + 2); i += 2 }
             else { print "-" $(i + 1); i++ }
