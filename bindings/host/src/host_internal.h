@@ -189,6 +189,13 @@ weir_status weir__host_pending_retire(weir_host_pool *pool, const void *native_s
 
 /* --- the pool --- */
 
+/* What pools hold, against one limit: a pool has one of its own, those of a heap share one. */
+typedef struct weir__host_ledger {
+    uint64_t limit_bytes; /* 0: none */
+    _Atomic uint64_t held_bytes;
+    _Atomic uint64_t peak_held_bytes;
+} weir__host_ledger;
+
 /* A block's place in its slab is offset * reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT: exact below WEIR__HOST_SLAB_BYTES. */
 enum { WEIR__HOST_RECIPROCAL_SHIFT = 42 };
 
@@ -217,12 +224,20 @@ struct weir_host_pool {
     uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 32]; /* the bin for what is asked for, in units of 32, less one */
     struct weir__host_cache *caches; /* under thread_cache.c's lock */
     weir__host_pending *pending;
-    _Atomic uint64_t held_bytes; /* of all nodes, against the limit */
+    weir__host_ledger own_ledger;
+    weir__host_ledger *ledger;   /* of all nodes */
     uint64_t gives;              /* chunks given back; under runtime_lock */
     _Atomic uint64_t trims;      /* how often threads were asked to give back what they keep */
     size_t node_count;
     weir__host_node *nodes;
 };
+
+/* A pool whose limit is that of the ledger, which outlives it; NULL: its own, of config->limit_bytes. */
+weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir__host_ledger *ledger, weir_host_pool **pool);
+/* What a block has that weir_host_alloc_aligned gives for a good size and align. */
+uint64_t weir__host_bytes_for(const weir_host_pool *pool, uint64_t size, uint64_t align);
+/* weir_host_free of what is not NULL; *bytes: what the block had. */
+weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *bytes);
 
 /* Counts bytes against the limit. */
 bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes);

@@ -202,6 +202,11 @@ static weir_status end(weir_host_pool *pool)
 
 weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host_pool **out)
 {
+    return weir__host_pool_create_in(config, NULL, out);
+}
+
+weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir__host_ledger *ledger, weir_host_pool **out)
+{
     static _Atomic uint64_t last_serial;
     if (out == NULL) {
         return WEIR_ERR_INVALID;
@@ -213,6 +218,8 @@ weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host
     pool->serial = atomic_fetch_add(&last_serial, 1) + 1;
     pool->process = (long)getpid();
     weir_status status = adopt(pool, config);
+    pool->own_ledger.limit_bytes = pool->config.limit_bytes;
+    pool->ledger = ledger != NULL ? ledger : &pool->own_ledger;
     if (status == WEIR_OK) {
         status = weir__host_registry_init(&pool->registry);
     }
@@ -251,6 +258,12 @@ weir_status weir_host_pool_destroy(weir_host_pool *pool)
     }
     const weir_status ended = end(pool);
     return waited != WEIR_OK ? waited : ended;
+}
+
+uint64_t weir__host_bytes_for(const weir_host_pool *pool, uint64_t size, uint64_t align)
+{
+    return size <= pool->small_most && align <= WEIR__HOST_ALIGNMENT ? pool->bins[pool->bin_of[(size - 1) / 32]].bytes
+                                                                      : whole_pages(padded(pool, size));
 }
 
 /* --- nodes --- */
@@ -316,7 +329,7 @@ static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flag
         pool->config.engine->trim(node->engine, cache != NULL ? cache->engine_thread : NULL);
         for (size_t j = 0; j < 2; j++) {
             weir_stats stats = WEIR_STATS_INIT;
-            const uint64_t held = atomic_load(&pool->held_bytes);
+            const uint64_t held = atomic_load(&pool->ledger->held_bytes);
             if (pages[j] == NULL || held <= keep_bytes || weir_pool_stats(pages[j], &stats) != WEIR_OK) {
                 continue;
             }
@@ -595,20 +608,24 @@ static _Thread_local bool limit_refused;
 
 bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
 {
-    const uint64_t limit = pool->config.limit_bytes;
-    uint64_t held = atomic_load(&pool->held_bytes);
+    weir__host_ledger *ledger = pool->ledger;
+    const uint64_t limit = ledger->limit_bytes;
+    uint64_t held = atomic_load(&ledger->held_bytes);
     do {
         if (limit != 0 && (bytes > limit || held > limit - bytes)) {
             limit_refused = true;
             return false;
         }
-    } while (!atomic_compare_exchange_weak(&pool->held_bytes, &held, held + bytes));
+    } while (!atomic_compare_exchange_weak(&ledger->held_bytes, &held, held + bytes));
+    uint64_t peak = atomic_load(&ledger->peak_held_bytes);
+    while (peak < held + bytes && !atomic_compare_exchange_weak(&ledger->peak_held_bytes, &peak, held + bytes)) {
+    }
     return true;
 }
 
 void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes)
 {
-    (void)atomic_fetch_sub(&pool->held_bytes, bytes);
+    (void)atomic_fetch_sub(&pool->ledger->held_bytes, bytes);
 }
 
 static weir_status take_or_trim(weir__host_node *node, const request *r, void **ptr)
@@ -739,8 +756,8 @@ static uint32_t bin_at(const weir_host_pool *pool, weir__host_run *run, const vo
     return slab != NULL && block_around(pool, run, slab, address, number) == address ? number : UINT32_MAX;
 }
 
-/* `size`: as it was asked for; 0: not known. */
-static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *ptr, uint64_t size)
+/* `size`: as it was asked for; 0: not known. *bytes: what the block had. */
+static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *ptr, uint64_t size, uint64_t *bytes)
 {
     weir__host_node *node = run->node;
     weir__host_cache *cache = weir__host_cache_of(node);
@@ -749,6 +766,7 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
         !take_back(run, ptr)) {
         return WEIR_ERR_INVALID;
     }
+    *bytes = pool->bins[number].bytes;
     if (cache != NULL) {
         const weir__host_bin *bin = &cache->small[number];
         if (count_of(&bin->count) == bin->most && !weir__host_cache_widen(cache, number)) {
@@ -793,7 +811,7 @@ static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t siz
 }
 
 /* Anything. */
-static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64_t size)
+static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64_t size, uint64_t *bytes)
 {
     if (pool == NULL) {
         return WEIR_ERR_INVALID;
@@ -804,25 +822,29 @@ static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
     if (state == WEIR__HOST_RUN_SLAB) {
-        return free_small(pool, run, ptr, size);
+        return free_small(pool, run, ptr, size, bytes);
     }
-    return state == WEIR__HOST_RUN_LIVE ? free_large(run, ptr, size, NULL) : WEIR_ERR_INVALID;
+    if (state != WEIR__HOST_RUN_LIVE) {
+        return WEIR_ERR_INVALID;
+    }
+    *bytes = run->size;
+    return free_large(run, ptr, size, NULL);
 }
 
-/* Into the cache in front, if the block is of its node and there is room. What the next request waits for is only the
+/* Into the cache in front, if the block is of its node and there is room: its bytes, or 0. What the next request waits for is only the
  * page's entry, mostly in the leaf of the last free: it says where the block goes; whether it may is found out beside that. */
-static inline bool keep_in_front(weir_host_pool *pool, void *ptr)
+static inline uint64_t keep_in_front(weir_host_pool *pool, void *ptr)
 {
     const uint64_t address = (uint64_t)(uintptr_t)ptr;
     weir__host_cache *cache = weir__host_mine;
     weir__host_leaf *leaf = cache->leaf;
     if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
-        return false;
+        return 0;
     }
     if (address >> WEIR__HOST_LEAF_SHIFT != cache->leaf_key) {
         leaf = weir__host_leaf_at(&pool->registry, address);
         if (leaf == NULL) {
-            return false;
+            return 0;
         }
         cache->leaf = leaf;
         cache->leaf_key = address >> WEIR__HOST_LEAF_SHIFT;
@@ -832,25 +854,34 @@ static inline bool keep_in_front(weir_host_pool *pool, void *ptr)
     const uint32_t tag = weir__host_tag_of(page);
     if (!WEIR__HOST_LIKELY(page != 0) || atomic_load_explicit(&run->node, memory_order_relaxed) !=
                                              atomic_load_explicit(&cache->node, memory_order_relaxed)) {
-        return false;
+        return 0;
     }
     if (tag < WEIR__HOST_LARGE_TAG) {
         const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
-        return WEIR__HOST_LIKELY(slab != NULL && block_around(pool, run, slab, address, tag - 1) == address) &&
-               keep_small(cache, tag - 1, ptr);
+        const bool kept = WEIR__HOST_LIKELY(slab != NULL && block_around(pool, run, slab, address, tag - 1) == address) &&
+                          keep_small(cache, tag - 1, ptr);
+        return kept ? pool->bins[tag - 1].bytes : 0;
     }
-    return WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
-                             atomic_load_explicit(&run->start, memory_order_relaxed) == address) &&
-           keep_large(&cache->large[tag - WEIR__HOST_LARGE_TAG], run,
-                      atomic_load_explicit(&run->size, memory_order_relaxed));
+    const uint64_t size = atomic_load_explicit(&run->size, memory_order_relaxed);
+    const bool kept = WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
+                                        atomic_load_explicit(&run->start, memory_order_relaxed) == address) &&
+                      keep_large(&cache->large[tag - WEIR__HOST_LARGE_TAG], run, size);
+    return kept ? size : 0;
 }
 
 weir_status weir_host_free(weir_host_pool *pool, void *ptr)
 {
-    if (WEIR_CHECKS < 1 && WEIR__HOST_LIKELY(pool != NULL && keep_in_front(pool, ptr))) {
+    uint64_t bytes = 0;
+    if (WEIR_CHECKS < 1 && WEIR__HOST_LIKELY(pool != NULL && keep_in_front(pool, ptr) != 0)) {
         return WEIR_OK;
     }
-    return free_slow(pool, ptr, 0);
+    return free_slow(pool, ptr, 0, &bytes);
+}
+
+weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *bytes)
+{
+    *bytes = WEIR_CHECKS < 1 ? keep_in_front(pool, ptr) : 0;
+    return WEIR__HOST_LIKELY(*bytes != 0) ? WEIR_OK : free_slow(pool, ptr, 0, bytes);
 }
 
 weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
@@ -858,7 +889,8 @@ weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
     if (ptr != NULL && (size == 0 || size >= SIZE_LIMIT)) {
         return WEIR_ERR_INVALID;
     }
-    return free_slow(pool, ptr, size);
+    uint64_t bytes = 0;
+    return free_slow(pool, ptr, size, &bytes);
 }
 
 static weir_status free_large_after(weir__host_run *run, const void *ptr, void *native)
@@ -1048,10 +1080,10 @@ weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, uint64_t *
     if (pool == NULL) {
         return WEIR_ERR_INVALID;
     }
-    const uint64_t before = atomic_load(&pool->held_bytes);
+    const uint64_t before = atomic_load(&pool->ledger->held_bytes);
     (void)weir__host_pending_collect(pool);
     const weir_status status = trim(pool, keep_bytes, 0);
-    const uint64_t after = atomic_load(&pool->held_bytes);
+    const uint64_t after = atomic_load(&pool->ledger->held_bytes);
     if (released != NULL) {
         *released = before > after ? before - after : 0;
     }
