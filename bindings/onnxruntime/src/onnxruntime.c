@@ -355,7 +355,7 @@ weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *en
 weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding,
                                              struct OrtSessionOptions *options, uint32_t flags)
 {
-    const uint32_t known = WEIR_ONNXRUNTIME_NO_WEIGHTS | WEIR_ONNXRUNTIME_NO_PREPACKING;
+    const uint32_t known = WEIR_ONNXRUNTIME_NO_PREPACKING;
     if (binding == NULL || options == NULL || (flags & ~known) != 0) {
         return WEIR_ERR_INVALID;
     }
@@ -364,8 +364,7 @@ weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding,
         bool set;
     } entries[] = {
         {"session.use_env_allocators", true},
-        {"session.use_device_allocator_for_initializers",
-         (flags & WEIR_ONNXRUNTIME_NO_WEIGHTS) == 0},
+        {"session.use_device_allocator_for_initializers", true},
         {"session.disable_prepacking", (flags & WEIR_ONNXRUNTIME_NO_PREPACKING) != 0},
     };
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {

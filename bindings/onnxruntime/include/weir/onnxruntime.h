@@ -84,11 +84,9 @@ WEIR_API weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct O
 WEIR_API weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *env);
 
 enum {
-    /* Weights stay on the engine's own heap. */
-    WEIR_ONNXRUNTIME_NO_WEIGHTS = 1u << 0,
     /* Kernels use weights as the model has them: all of them come from the heap, and none is held twice. Slower where a kernel
      * would have packed them. */
-    WEIR_ONNXRUNTIME_NO_PREPACKING = 1u << 1,
+    WEIR_ONNXRUNTIME_NO_PREPACKING = 1u << 0,
 };
 
 /* Makes sessions of these options use the environment's allocators, for weights too.
