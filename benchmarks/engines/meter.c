@@ -631,30 +631,31 @@ const char *meter_options_help(void)
            "--once weir\n";
 }
 
-int meter_options_parse(int argc, char **argv, struct meter_options *options)
+int meter_options_take(char **arguments, struct meter_options *options)
 {
-    int i = 1;
-    for (; i < argc; i += 2) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        char *end = NULL;
-        if (strcmp(argv[i], "--rounds") == 0) {
-            const unsigned long rounds = strtoul(value, &end, 10);
-            if (*value < '0' || *value > '9' || *end != '\0' || rounds > 100000) {
-                (void)fprintf(stderr, "%s: --rounds wants a number up to 100000, not \"%s\"\n",
-                              argv[0], value);
-                return -1;
-            }
-            options->rounds = rounds;
-        } else if (strcmp(argv[i], "--once") == 0) {
-            if (strcmp(value, "own") != 0 && strcmp(value, "weir") != 0) {
-                (void)fprintf(stderr, "%s: --once wants own or weir, not \"%s\"\n", argv[0], value);
-                return -1;
-            }
-            options->once = true;
-            options->side = strcmp(value, "weir") == 0 ? METER_WEIR : METER_OWN;
-        } else {
-            break;
-        }
+    const char *name = arguments[0];
+    const char *value = name != NULL && arguments[1] != NULL ? arguments[1] : "";
+    if (name == NULL) {
+        return 0;
     }
-    return i;
+    if (strcmp(name, "--rounds") == 0) {
+        char *end = NULL;
+        const unsigned long rounds = strtoul(value, &end, 10);
+        if (*value < '0' || *value > '9' || *end != '\0' || rounds > 100000) {
+            (void)fprintf(stderr, "--rounds wants a number up to 100000, not \"%s\"\n", value);
+            return -1;
+        }
+        options->rounds = rounds;
+        return 2;
+    }
+    if (strcmp(name, "--once") == 0) {
+        if (strcmp(value, "own") != 0 && strcmp(value, "weir") != 0) {
+            (void)fprintf(stderr, "--once wants own or weir, not \"%s\"\n", value);
+            return -1;
+        }
+        options->once = true;
+        options->side = strcmp(value, "weir") == 0 ? METER_WEIR : METER_OWN;
+        return 2;
+    }
+    return 0;
 }

@@ -52,9 +52,9 @@ struct meter_options {
         .rounds = 15                                                                               \
     }
 
-/* What every program takes: --rounds N, --once own|weir. Returns the index of the first argument that is not
- * one of them, or -1 after it has said what is wrong. */
-int meter_options_parse(int argc, char **argv, struct meter_options *options);
+/* What every program takes: --rounds N, --once own|weir. Returns how many arguments from `arguments` on it took: 2, or 0 when
+ * the first is not one of its own, or -1 after it has said what is wrong. `arguments` ends with NULL. */
+int meter_options_take(char **arguments, struct meter_options *options);
 /* Those options for a --help, whole lines. */
 const char *meter_options_help(void);
 

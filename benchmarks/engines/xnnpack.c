@@ -163,7 +163,11 @@ static bool engine_close(void *ctx)
 int main(int argc, char **argv)
 {
     struct meter_options options = METER_OPTIONS_INIT;
-    if (meter_options_parse(argc, argv, &options) != argc) {
+    int taken = 0, i = 1;
+    while (i < argc && (taken = meter_options_take(argv + i, &options)) > 0) {
+        i += taken;
+    }
+    if (i < argc) {
         (void)fprintf(stderr, "usage: engine_xnnpack [options]\n%s", meter_options_help());
         return 2;
     }

@@ -135,6 +135,7 @@ typedef struct weir_heap_stats {
 
 #define WEIR_HEAP_STATS_INIT WEIR_STRUCT_INIT(weir_heap_stats)
 
+/* Copies figures of the moment. WEIR_ERR_INVALID: NULL. */
 WEIR_API weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats);
 
 /* Writes, as snprintf does, why the last request that failed did: the heap's name, the request, who stood in the way and what

@@ -52,7 +52,7 @@ typedef enum weir_host_kind {
 } weir_host_kind;
 
 WEIR_API const char *weir_host_kind_name(weir_host_kind kind); /* "registered"; never NULL */
-WEIR_API const char *weir_host_kind_text(weir_host_kind kind);
+WEIR_API const char *weir_host_kind_text(weir_host_kind kind); /* a few words for a person; never NULL */
 
 /* What a device's runtime does for host memory; weir_acl_host_runtime makes one. A pair may be NULL when the runtime has
  * no such calls. Sizes are multiples of 2 MiB and at most `most_bytes`; what pinned_alloc gives begins at a multiple of 4 KiB.
