@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,7 +180,8 @@ struct meter_counts meter_count_read(void)
     (void)pthread_mutex_lock(&table.lock);
     struct meter_counts counts = table.counts;
     (void)pthread_mutex_unlock(&table.lock);
-    counts.outside = outside_read();
+    counts.outside = outside_read(false);
+    counts.bookkeeping = outside_read(true);
     return counts;
 }
 
@@ -203,21 +205,27 @@ weir_status __wrap_weir_heap_free(weir_heap *heap, void *block);
 
 void *__wrap_weir_heap_alloc(weir_heap *heap, size_t size)
 {
+    outside_in_weir++;
     void *block = __real_weir_heap_alloc(heap, size);
+    outside_in_weir--;
     note_alloc(block, size, false);
     return block;
 }
 
 void *__wrap_weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t align)
 {
+    outside_in_weir++;
     void *block = __real_weir_heap_alloc_aligned(heap, size, align);
+    outside_in_weir--;
     note_alloc(block, size, false);
     return block;
 }
 
 void *__wrap_weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align)
 {
+    outside_in_weir++;
     void *block = __real_weir_heap_alloc_long_lived(heap, size, align);
+    outside_in_weir--;
     note_alloc(block, size, true);
     return block;
 }
@@ -226,7 +234,9 @@ void *__wrap_weir_heap_realloc(weir_heap *heap, void *block, size_t size)
 {
     /* One that fails leaves the block out of the count: no program of this folder goes on after that. */
     const bool long_lived = note_free(block);
+    outside_in_weir++;
     void *moved = __real_weir_heap_realloc(heap, block, size);
+    outside_in_weir--;
     note_alloc(moved, size, long_lived);
     return moved;
 }
@@ -234,7 +244,10 @@ void *__wrap_weir_heap_realloc(weir_heap *heap, void *block, size_t size)
 weir_status __wrap_weir_heap_free(weir_heap *heap, void *block)
 {
     (void)note_free(block);
-    return __real_weir_heap_free(heap, block);
+    outside_in_weir++;
+    const weir_status status = __real_weir_heap_free(heap, block);
+    outside_in_weir--;
+    return status;
 }
 
 uint64_t meter_digest(uint64_t digest, const void *bytes, size_t size)
@@ -490,6 +503,17 @@ static double percent(uint64_t part, uint64_t whole)
     return whole == 0 ? 0.0 : 100.0 * (double)part / (double)whole;
 }
 
+/* A line of the table. */
+__attribute__((format(printf, 2, 3))) static void row(const char *name, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    (void)printf("  %-27s ", name);
+    (void)vprintf(format, values);
+    (void)printf("\n");
+    va_end(values);
+}
+
 static void print_memory(const struct side sides[2], size_t steps)
 {
     const struct report *own = &sides[METER_OWN].report;
@@ -498,26 +522,24 @@ static void print_memory(const struct side sides[2], size_t steps)
     const struct meter_counts *all = &weir->round;
     const uint64_t large = all->weir.large_bytes - ready->weir.large_bytes;
     const uint64_t past = all->outside.large_bytes - ready->outside.large_bytes;
-    (void)printf("  session: %llu blocks, %.2f MiB from weir, %.2f MiB of them long-lived; past "
-                 "weir %.2f MiB in blocks >= 4 KiB\n",
-                 (unsigned long long)ready->weir.requests, mib(ready->weir.bytes),
-                 mib(ready->long_lived_bytes), mib(ready->outside.large_bytes));
-    (void)printf("  an inference: %.1f requests, %.2f MiB, largest %.2f MiB\n",
-                 (double)(all->weir.requests - ready->weir.requests) / (double)steps,
-                 mib(all->weir.bytes - ready->weir.bytes) / (double)steps, mib(all->weir.largest));
-    (void)printf("  of bytes in blocks >= 4 KiB that inferences take, from weir: %.3f %% (past "
-                 "weir: %llu blocks, %.1f KiB)\n",
-                 percent(large, large + past),
-                 (unsigned long long)(all->outside.large_requests - ready->outside.large_requests),
-                 (double)past / 1024.0);
-    (void)printf("  peak live %.2f MiB as requested, peak held %.2f MiB: %.3f of it\n",
-                 mib(all->peak_live_bytes), mib(weir->heap.peak_held_bytes),
-                 all->peak_live_bytes == 0
-                     ? 0.0
-                     : (double)weir->heap.peak_held_bytes / (double)all->peak_live_bytes);
-    (void)printf("  resident peak of the process, above its start: own %.1f MiB, weir %.1f MiB\n",
-                 mib(own->resident_peak - own->resident_before),
-                 mib(weir->resident_peak - weir->resident_before));
+    const uint64_t past_blocks = all->outside.large_requests - ready->outside.large_requests;
+    const double held = mib(weir->heap.peak_held_bytes);
+    const double live = mib(all->peak_live_bytes);
+    row("once opened", "%.2f MiB long-lived from weir", mib(ready->long_lived_bytes));
+    row("while it opens", "%.2f MiB from weir, %.2f MiB from malloc", mib(ready->weir.bytes),
+        mib(ready->outside.bytes));
+    row("each inference", "%.1f requests, %.2f MiB; the largest %.2f MiB",
+        (double)(all->weir.requests - ready->weir.requests) / (double)steps,
+        mib(all->weir.bytes - ready->weir.bytes) / (double)steps, mib(all->weir.largest));
+    row("blocks of 4 KiB and more",
+        "%.3f %% of their bytes from weir; past it %llu blocks, %.1f KiB",
+        percent(large, large + past), (unsigned long long)past_blocks, (double)past / 1024.0);
+    row("peak live, as requested", "%.2f MiB", live);
+    row("peak held", "%.2f MiB, %.3f of peak live", held, live > 0.0 ? held / live : 0.0);
+    row("weir's bookkeeping", "%.2f MiB asked of malloc", mib(all->bookkeeping.bytes));
+    row("resident peak, process", "own %.1f MiB, weir %.1f MiB above its start",
+        mib(own->resident_peak - own->resident_before),
+        mib(weir->resident_peak - weir->resident_before));
 }
 
 static bool print_times(const struct side sides[2], size_t steps, size_t rounds)
@@ -539,9 +561,9 @@ static bool print_times(const struct side sides[2], size_t steps, size_t rounds)
     const double low = quantile(values, rounds, 0.25);
     const double middle = quantile(values, rounds, 0.5);
     const double high = quantile(values, rounds, 0.75);
-    (void)printf("  processor time of an inference, median of %zu rounds: own %.0f us, weir %.0f "
-                 "us; weir/own %.3f (middle half %.3f to %.3f)\n",
-                 rounds, median[METER_OWN], median[METER_WEIR], middle, low, high);
+    row("processor time", "own %.0f us, weir %.0f us an inference, medians of %zu rounds",
+        median[METER_OWN], median[METER_WEIR], rounds);
+    row("weir / own, round by round", "%.3f, the middle half %.3f to %.3f", middle, low, high);
     free(values);
     return true;
 }
@@ -560,9 +582,9 @@ static bool print_all(const struct meter_engine *engine, const struct side sides
     const size_t different = differing(sides, engine->steps);
     (void)printf("%s: %zu inferences a round\n", engine->name, engine->steps);
     if (different == 0) {
-        (void)printf("  outputs: identical, bit by bit\n");
+        row("outputs", "identical, bit by bit");
     } else {
-        (void)printf("  outputs: %zu of %zu DIFFER\n", different, engine->steps);
+        row("outputs", "%zu of %zu DIFFER", different, engine->steps);
     }
     print_memory(sides, engine->steps);
     const bool timed = rounds == 0 || print_times(sides, engine->steps, rounds);
@@ -658,4 +680,17 @@ int meter_options_take(char **arguments, struct meter_options *options)
         return 2;
     }
     return 0;
+}
+
+int meter_options_parse(int argc, char **argv, struct meter_options *options)
+{
+    int i = 1;
+    while (i < argc) {
+        const int taken = meter_options_take(argv + i, options);
+        if (taken <= 0) {
+            return taken < 0 ? -1 : i;
+        }
+        i += taken;
+    }
+    return i;
 }

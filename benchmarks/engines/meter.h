@@ -55,6 +55,8 @@ struct meter_options {
 /* What every program takes: --rounds N, --once own|weir. Returns how many arguments from `arguments` on it took: 2, or 0 when
  * the first is not one of its own, or -1 after it has said what is wrong. `arguments` ends with NULL. */
 int meter_options_take(char **arguments, struct meter_options *options);
+/* For programs that take no others: the index of the first argument that is not one of these, or -1. */
+int meter_options_parse(int argc, char **argv, struct meter_options *options);
 /* Those options for a --help, whole lines. */
 const char *meter_options_help(void);
 
@@ -81,8 +83,8 @@ struct meter_flow {
 struct meter_counts {
     struct meter_flow
         weir; /* weir_heap_alloc and its like; a realloc counts as a request of the new size */
-    struct meter_flow
-        outside; /* malloc and its like, from METER_LARGE_BYTES on only; zero under a sanitizer */
+    struct meter_flow outside; /* malloc and its like, from METER_LARGE_BYTES on only; zero under a sanitizer */
+    struct meter_flow bookkeeping; /* the same, by weir itself */
     uint64_t live_bytes; /* as requested, of weir's blocks */
     uint64_t peak_live_bytes;
     uint64_t long_lived_bytes; /* of live_bytes */

@@ -5,13 +5,19 @@
 #include <stdatomic.h>
 
 static atomic_bool counting;
-static atomic_uint_fast64_t blocks, bytes, largest;
+static struct {
+    atomic_uint_fast64_t blocks, bytes, largest;
+} flows[2]; /* of others, of weir */
+
+_Thread_local int outside_in_weir;
 
 void outside_start(void)
 {
-    atomic_store(&blocks, 0);
-    atomic_store(&bytes, 0);
-    atomic_store(&largest, 0);
+    for (size_t i = 0; i < 2; i++) {
+        atomic_store(&flows[i].blocks, 0);
+        atomic_store(&flows[i].bytes, 0);
+        atomic_store(&flows[i].largest, 0);
+    }
     atomic_store(&counting, true);
 }
 
@@ -20,15 +26,15 @@ void outside_stop(void)
     atomic_store(&counting, false);
 }
 
-struct meter_flow outside_read(void)
+struct meter_flow outside_read(bool by_weir)
 {
-    const uint64_t count = atomic_load(&blocks);
-    const uint64_t sum = atomic_load(&bytes);
+    const uint64_t count = atomic_load(&flows[by_weir].blocks);
+    const uint64_t sum = atomic_load(&flows[by_weir].bytes);
     return (struct meter_flow){.requests = count,
                                .bytes = sum,
                                .large_requests = count,
                                .large_bytes = sum,
-                               .largest = atomic_load(&largest)};
+                               .largest = atomic_load(&flows[by_weir].largest)};
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -46,10 +52,11 @@ static void note(size_t size)
     if (size < METER_LARGE_BYTES || !atomic_load_explicit(&counting, memory_order_relaxed)) {
         return;
     }
-    atomic_fetch_add_explicit(&blocks, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&bytes, size, memory_order_relaxed);
-    uint64_t most = atomic_load_explicit(&largest, memory_order_relaxed);
-    while (most < size && !atomic_compare_exchange_weak(&largest, &most, size)) {
+    const bool by_weir = outside_in_weir > 0;
+    atomic_fetch_add_explicit(&flows[by_weir].blocks, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&flows[by_weir].bytes, size, memory_order_relaxed);
+    uint64_t most = atomic_load_explicit(&flows[by_weir].largest, memory_order_relaxed);
+    while (most < size && !atomic_compare_exchange_weak(&flows[by_weir].largest, &most, size)) {
     }
 }
 
