@@ -18,7 +18,8 @@
 enum { DECODED = 8, SEED = 50 };
 
 /* Tokens of the prompts, in the order in which they come. */
-static const int prompts[] = {64, 17, 200, 96, 33, 480, 128, 250, 20, 333, 75, 512, 40, 160, 300, 24};
+static const int prompts[] = {64, 17,  200, 96,  33, 480, 128, 250,
+                              20, 333, 75,  512, 40, 160, 300, 24};
 
 /* --- the engine --- */
 
@@ -38,7 +39,8 @@ static bool choose_types(struct server *server, bool of_weir)
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     config.name = "ggml";
     return weir_heap_create(&config, &server->heap) == WEIR_OK &&
-           weir_ggml_buffer_type_create(server->heap, WEIR_GGML_LONG_LIVED, &server->weights_type) == WEIR_OK &&
+           weir_ggml_buffer_type_create(server->heap, WEIR_GGML_LONG_LIVED,
+                                        &server->weights_type) == WEIR_OK &&
            weir_ggml_buffer_type_create(server->heap, 0, &server->type) == WEIR_OK;
 }
 
@@ -65,7 +67,8 @@ static bool serve(struct server *server, int prompt, uint64_t *digest)
     uint64_t sum = 0;
     bool good = transformer_begin(&session, &server->model, server->type, prompt + DECODED);
     for (int i = 0; good && i <= DECODED; i++) {
-        good = transformer_eval(&session, server->backend, i == 0 ? prompt : 1, (uint64_t)(prompt + i), logits);
+        good = transformer_eval(&session, server->backend, i == 0 ? prompt : 1,
+                                (uint64_t)(prompt + i), logits);
         sum = good && digest != NULL ? meter_digest(sum, logits, sizeof logits) : sum;
     }
     if (good && digest != NULL) {

@@ -40,6 +40,7 @@ struct transformer {
 struct transformer_session {
     const struct transformer *model;
     struct ggml_context *context;
+    ggml_backend_buffer_type_t type;
     ggml_backend_buffer_t buffer;
     struct ggml_tensor *k[TRANSFORMER_LAYERS], *v[TRANSFORMER_LAYERS];
     ggml_gallocr_t scratch; /* for what lies between the layers; grows as it has to */
@@ -49,10 +50,11 @@ struct transformer_session {
 bool transformer_load(struct transformer *model, ggml_backend_buffer_type_t type, uint64_t seed);
 void transformer_unload(struct transformer *model);
 
-bool transformer_begin(struct transformer_session *session, const struct transformer *model, ggml_backend_buffer_type_t type,
-                       int length);
-/* `tokens` further tokens, made up from the seed. logits: TRANSFORMER_VOCABULARY. */
-bool transformer_eval(struct transformer_session *session, ggml_backend_t backend, int tokens, uint64_t seed, float *logits);
+bool transformer_begin(struct transformer_session *session, const struct transformer *model,
+                       ggml_backend_buffer_type_t type, int length);
+/* `tokens` further tokens, made up from the seed. logits: TRANSFORMER_VOCABULARY. One that fails may be tried again. */
+bool transformer_eval(struct transformer_session *session, ggml_backend_t backend, int tokens,
+                      uint64_t seed, float *logits);
 void transformer_end(struct transformer_session *session);
 
 #endif

@@ -20,8 +20,8 @@ static weir_heap *heap;
 static struct ggml_backend_buffer_type *weights_type, *type;
 
 /* Reads the weights' buffers, too, so every block of a program that serves once is in it. */
-static bool infer(ggml_backend_t backend, ggml_backend_buffer_type_t of_weights, ggml_backend_buffer_type_t of_rest, int prompt,
-                  float *logits)
+static bool infer(ggml_backend_t backend, ggml_backend_buffer_type_t of_weights,
+                  ggml_backend_buffer_type_t of_rest, int prompt, float *logits)
 {
     struct transformer model;
     struct transformer_session session;
@@ -43,6 +43,10 @@ static ggml_backend_t new_backend(void)
 {
     ggml_backend_t backend = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
     assert_non_null(backend);
+    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(backend));
+    void *found = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
+    assert_non_null(found);
+    ((ggml_backend_set_n_threads_t)(uintptr_t)found)(backend, 1); /* its threads would spin for each other */
     return backend;
 }
 
@@ -61,7 +65,8 @@ static void logits_are_those_of_ggmls_own_buffers(void **state)
     ggml_backend_t backend = new_backend();
     for (int prompt = 1; prompt < 100; prompt += 33) {
         memset(ours, 0, sizeof ours);
-        assert_true(infer(backend, ggml_backend_cpu_buffer_type(), ggml_backend_cpu_buffer_type(), prompt, own));
+        assert_true(infer(backend, ggml_backend_cpu_buffer_type(), ggml_backend_cpu_buffer_type(),
+                          prompt, own));
         assert_int_equal(live_blocks(), 0);
         assert_true(infer(backend, weights_type, type, prompt, ours));
         assert_memory_equal(own, ours, sizeof own);
@@ -85,7 +90,8 @@ static void a_buffer_reads_and_writes(void **state)
     assert_string_equal(ggml_backend_buffer_name(b), "weir_long_lived");
     assert_true(ggml_backend_buffer_is_host(a));
     assert_int_equal(ggml_backend_buffer_get_size(a), 1000);
-    assert_int_equal((uintptr_t)ggml_backend_buffer_get_base(a) % ggml_backend_buffer_get_alignment(a), 0);
+    assert_int_equal(
+        (uintptr_t)ggml_backend_buffer_get_base(a) % ggml_backend_buffer_get_alignment(a), 0);
     ggml_backend_buffer_clear(a, 0x5a);
     assert_int_equal(((unsigned char *)ggml_backend_buffer_get_base(a))[999], 0x5a);
     weir_heap_stats now = WEIR_HEAP_STATS_INIT;
@@ -175,8 +181,9 @@ static void *work(void *argument)
 {
     struct worker *worker = argument;
     for (int i = 0; i < 10; i++) {
-        worker->wrong += !infer(worker->backend, weights_type, type, worker->prompt, worker->logits) ||
-                         memcmp(worker->logits, worker->right, sizeof worker->right) != 0;
+        worker->wrong +=
+            !infer(worker->backend, weights_type, type, worker->prompt, worker->logits) ||
+            memcmp(worker->logits, worker->right, sizeof worker->right) != 0;
     }
     return NULL;
 }
@@ -189,7 +196,8 @@ static void two_threads_infer_at_once(void **state)
     for (int i = 0; i < 2; i++) {
         workers[i].backend = new_backend();
         workers[i].prompt = 20 + 30 * i;
-        assert_true(infer(workers[i].backend, weights_type, type, workers[i].prompt, workers[i].right));
+        assert_true(
+            infer(workers[i].backend, weights_type, type, workers[i].prompt, workers[i].right));
     }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);

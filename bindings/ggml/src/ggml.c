@@ -16,7 +16,8 @@
 
 #include <ggml-backend-impl.h>
 #if GGML_BACKEND_API_VERSION != 2
-#error "weir/ggml.h was written against version 2 of ggml's backend interface (v0.5.0): compare the structs used here"
+#error                                                                                             \
+    "weir/ggml.h was written against version 2 of ggml's backend interface (v0.5.0): compare the structs used here"
 #endif
 
 enum { ALIGN = 64 };
@@ -45,9 +46,10 @@ static void free_buffer(ggml_backend_buffer_t buffer)
 static ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_t size)
 {
     struct heap_type *own = type->context;
-    void *block =
-        own->long_lived ? weir_heap_alloc_long_lived(own->heap, size, ALIGN) : weir_heap_alloc_aligned(own->heap, size, ALIGN);
-    ggml_backend_buffer_t buffer = block != NULL ? ggml_backend_cpu_buffer_from_ptr(block, size) : NULL;
+    void *block = own->long_lived ? weir_heap_alloc_long_lived(own->heap, size, ALIGN)
+                                  : weir_heap_alloc_aligned(own->heap, size, ALIGN);
+    ggml_backend_buffer_t buffer =
+        block != NULL ? ggml_backend_cpu_buffer_from_ptr(block, size) : NULL;
     if (buffer == NULL) {
         (void)weir_heap_free(own->heap, block);
         return NULL;
@@ -70,7 +72,8 @@ static bool is_host(ggml_backend_buffer_type_t type)
     return true;
 }
 
-weir_status weir_ggml_buffer_type_create(weir_heap *heap, uint32_t flags, struct ggml_backend_buffer_type **type)
+weir_status weir_ggml_buffer_type_create(weir_heap *heap, uint32_t flags,
+                                         struct ggml_backend_buffer_type **type)
 {
     if (heap == NULL || type == NULL || (flags & ~(uint32_t)WEIR_GGML_LONG_LIVED) != 0) {
         return WEIR_ERR_INVALID;

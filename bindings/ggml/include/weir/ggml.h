@@ -32,7 +32,8 @@ enum {
 
 /* The host must be able to read and write the heap's memory; the heap outlives the type. WEIR_ERR_INVALID: NULL, an unknown
  * flag. WEIR_ERR_NO_MEMORY. */
-weir_status weir_ggml_buffer_type_create(weir_heap *heap, uint32_t flags, struct ggml_backend_buffer_type **type);
+weir_status weir_ggml_buffer_type_create(weir_heap *heap, uint32_t flags,
+                                         struct ggml_backend_buffer_type **type);
 /* NULL is allowed. WEIR_ERR_BUSY: a buffer of it is live; nothing has changed. */
 weir_status weir_ggml_buffer_type_destroy(struct ggml_backend_buffer_type *type);
 
