@@ -30,10 +30,12 @@ struct torch_stream {
     weir_acl_attachment *follower;
 };
 
-/* What a pool's device wraps. Under source.c's lock but for the first two. */
+/* What a pool's device wraps. Under source.c's lock but for the first four, which do not change. */
 struct torch_source {
     weir_device *inner;
     struct torch_device *at;
+    weir_torch_drain drain; /* NULL: what is queued is queued with ACL */
+    void *drain_ctx;
     uint64_t held; /* bytes */
     uint64_t granule_bytes; /* of every physical page: a pool takes one size */
     bool pinned;   /* what is idle stays: a graph replays in it */

@@ -133,6 +133,14 @@ WEIR_API void weir_torch_set_memory_fraction(double fraction, int device);
  * Looks through the whole pool. */
 WEIR_API void *weir_torch_base(void *ptr, size_t *size);
 
+/* For a framework that keeps work in a queue of its own before ACL sees it, as torch_npu does unless TASK_QUEUE_ENABLE=0: an
+ * event or a wait of weir's would not cover what is still in there. With this set, weir records no events, and before it waits
+ * for a stream it calls `drain`, after which everything queued before must have reached ACL (false: it could not). Memory goes
+ * from stream to stream only after such a wait, so pools grow sooner. Set it before the first block; NULL: there is no queue.
+ * shim/weir_torch_npu.cpp sets it. */
+typedef bool (*weir_torch_drain)(void *ctx);
+WEIR_API void weir_torch_set_drain(weir_torch_drain drain, void *ctx);
+
 /* --- pools of graphs --- */
 
 /* The name of a pool: torch's MempoolId_t, a pair of two 64-bit numbers, which is passed as this struct is. */
