@@ -237,7 +237,10 @@ static void test_running_out(void **state)
     assert_non_null(strstr(text, "limit"));
     char less[8];
     assert_int_equal(host.report(0, less, sizeof(less)), length);
-    ok(host.memory_fraction(0.5, 0)); /* of 256 MiB */
+    size_t left = 0;
+    size_t total = 0;
+    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
+    ok(host.memory_fraction((double)(128 * MIB) / (double)total, 0));
     void *more = host.alloc(20 * MIB, 0, streams[0]);
     assert_non_null(more);
     assert_null(host.alloc(120 * MIB, 0, streams[0]));

@@ -119,10 +119,10 @@ weir_status weir_torch_device_stats(int device, weir_torch_counters *counters)
 void weir_torch_reset_peaks(int8_t device)
 {
     struct torch_device *at = weir__torch_device(device);
-    struct torch_count *counts[] = {&at->blocks, &at->bytes, &at->requested};
     if (at == NULL) {
         return;
     }
+    struct torch_count *counts[] = {&at->blocks, &at->bytes, &at->requested};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         atomic_store_explicit(&counts[i]->peak, atomic_load_explicit(&counts[i]->current, memory_order_relaxed),
                               memory_order_relaxed);
