@@ -1,6 +1,6 @@
 /* tests/engines/failing_heap.h: a heap that runs out at the n-th request. The linker leads a binding's calls here (--wrap of
- * weir_heap_alloc, _alloc_aligned, _alloc_long_lived, _realloc and _free), so what fails is what an engine asked for. One file of a program
- * includes it.
+ * weir_heap_alloc, _alloc_aligned, _alloc_long_lived, _realloc and _free), so what fails is what an engine asked for. One file
+ * of a program includes it.
  */
 #ifndef TESTS_ENGINES_FAILING_HEAP_H
 #define TESTS_ENGINES_FAILING_HEAP_H
