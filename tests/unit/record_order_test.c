@@ -1,13 +1,17 @@
 /* tests/unit/record_order_test.c: the moment in which an event has its number and is not visible.
  *
- * No caller can stop a hook there, so this test compiles the recorder into itself and plays the
+ * No caller can stop a hook there, so this test looks inside the recorder and plays the
  * thread: it takes a number, lets others record and the drain run, and publishes late.
  */
-#include "record.c"
+#include "record_internal.h"
 
 #include <setjmp.h>
+#include <stdarg.h>
 
 #include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
 
 struct weir_pool {
     weir_device_info info;
@@ -63,12 +67,12 @@ static weir_recorder *start(weir_pool *pool, seen *out)
     return recorder;
 }
 
-/* The second half of `record`. */
-static void publish(ring *r, uint64_t sequence, uint64_t id)
+/* The second half of weir__rings_put. */
+static void publish(weir__ring *r, uint64_t sequence, uint64_t id)
 {
     const uint64_t tail = atomic_load(&r->tail);
     r->entries[tail & r->mask] =
-        (entry){.kind = WEIR_TRACE_ALLOC, .sequence = sequence, .id = id};
+        (weir__record_entry){.kind = WEIR_TRACE_ALLOC, .sequence = sequence, .id = id};
     atomic_store(&r->tail, tail + 1);
 }
 
@@ -93,14 +97,14 @@ static void test_drain_waits_for_a_number_under_way(void **state)
     seen out = {.text = ""};
     weir_recorder *const recorder = start(&pool, &out);
     weir__record_alloc(recorder, 9, 1, 0, 0, 0, 0);
-    const uint64_t late = atomic_fetch_add(&recorder->sequence, 1);
+    const uint64_t late = atomic_fetch_add(&recorder->rings.sequence, 1);
     run_other_thread(recorder);
     uint64_t lost = 7;
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_OK);
     assert_string_equal(out.text, "a9 "); /* 5 may not overtake, nor the free come before */
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_OK);
     assert_string_equal(out.text, "a9 ");
-    publish(ring_of(recorder), late, 1);
+    publish(weir__ring_of_thread(&recorder->rings), late, 1);
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_OK);
     assert_string_equal(out.text, "a9 a1 a5 f1 ");
     assert_int_equal(lost, 0);
@@ -115,10 +119,10 @@ static void test_stop_passes_over_a_gap(void **state)
     weir_pool pool = {.info = {.region_granularity_bytes = 4096}};
     seen out = {.text = ""};
     weir_recorder *const recorder = start(&pool, &out);
-    (void)atomic_fetch_add(&recorder->sequence, 1);
+    (void)atomic_fetch_add(&recorder->rings.sequence, 1);
     weir__record_alloc(recorder, 1, 1, 0, 0, 0, 0);
     run_other_thread(recorder);
-    (void)atomic_fetch_add(&recorder->sequence, 1);
+    (void)atomic_fetch_add(&recorder->rings.sequence, 1);
     uint64_t lost = 7;
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_OK);
     assert_string_equal(out.text, "");

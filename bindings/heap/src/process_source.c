@@ -6,11 +6,9 @@
 static weir_status process_open(weir__source *source, weir_heap *heap)
 {
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
-    config.flags = WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_NO_PAD;
+    config.flags = WEIR_HOST_PAGEABLE | WEIR_HOST_NO_PAD;
     config.flags |= source->is_second ? (uint32_t)WEIR_HOST_NO_THREAD_CACHE : 0;
-    config.kinds = 1u << WEIR_HOST_UNPINNED;
     config.limit_bytes = heap->config.limit_bytes;
-    config.chunk_bytes = 2 << 20;
     source->node = WEIR_HOST_THREAD_NODE;
     return weir__host_pool_create_in(&config, &heap->ledger, &source->host);
 }

@@ -43,6 +43,8 @@ struct weir__host_node {
     weir__host_chunk *chunks; /* under chunk_lock, as the next */
     weir__host_chunk *unused_chunks;
     struct weir__host_event *events; /* of the device */
+    struct weir__host_reservation *reservations; /* of a pageable one */
+    weir__host_chunk pageable;       /* stands for all of its memory */
     pthread_mutex_t chunk_lock;
     _Atomic uint64_t pending_bytes; /* of small blocks */
     /* Of threads that ended or have no cache; under thread_cache.c's lock. */
@@ -75,6 +77,17 @@ extern char weir__host_stream;
 weir_status weir__host_device_create(weir__host_node *node, weir_device **device);
 /* The device is gone: frees what it could not. */
 void weir__host_device_fini(weir__host_node *node);
+
+/* --- pageable.c: memory of the process as a weir_device --- */
+
+weir_status weir__host_pageable_create(weir__host_node *node, weir_device **device);
+/* The device is gone: gives back what it has not. */
+void weir__host_pageable_fini(weir__host_node *node);
+
+static inline bool weir__host_is_pageable(const weir_host_pool_config *config)
+{
+    return (config->flags & WEIR_HOST_PAGEABLE) != 0;
+}
 
 /* --- ladder.c: where pinned memory comes from --- */
 
@@ -220,6 +233,7 @@ struct weir_host_pool {
     weir__host_run *all_runs; /* blocks of descriptions, linked by their first */
     uint32_t bin_count;
     weir__host_bin_shape bins[WEIR__HOST_BINS];
+    uint64_t small_bytes; /* what takes as much or more is a run of pages */
     uint64_t small_most; /* what is asked for and still comes from the engine, at most */
     uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 32]; /* the bin for what is asked for, in units of 32, less one */
     struct weir__host_cache *caches; /* under thread_cache.c's lock */

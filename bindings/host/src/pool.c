@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
+enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, LEAST_PAGEABLE = 16 << 10,
+       DEFAULT_PAGEABLE = 64 << 10, PAGEABLE_SMALL = 16 << 10, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
 #define SIZE_LIMIT (UINT64_C(1) << 46)
 #define DRY_NS UINT64_C(1000000)
 #define OUT_OF_LINE __attribute__((noinline))
@@ -51,21 +52,37 @@ static inline uint64_t whole_pages(uint64_t bytes)
 
 /* --- life --- */
 
+static uint64_t least_chunk(const weir_host_pool_config *config)
+{
+    return weir__host_is_pageable(config) ? LEAST_PAGEABLE : LEAST_CHUNK;
+}
+
+static bool is_sound_pageable(const weir_host_pool_config *config)
+{
+    return config->runtime == NULL && (config->flags & WEIR_HOST_STRICT) == 0 &&
+           (config->kinds == 0 || config->kinds == 1u << WEIR_HOST_UNPINNED);
+}
+
 static bool is_sound(const weir_host_pool_config *config)
 {
-    const uint32_t flags = WEIR_HOST_NO_PAD | WEIR_HOST_STRICT | WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_NO_THREAD_CACHE;
+    const uint32_t flags = WEIR_HOST_NO_PAD | WEIR_HOST_STRICT | WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_NO_THREAD_CACHE |
+                           WEIR_HOST_PAGEABLE;
     const uint32_t kinds = (1u << WEIR_HOST_KIND_COUNT) - 1;
     const bool unpinned = (config->kinds & 1u << WEIR_HOST_UNPINNED) != 0;
     const uint64_t chunk = config->chunk_bytes;
     return (config->flags & ~flags) == 0 && (config->kinds & ~kinds) == 0 &&
-           (!unpinned || (config->flags & WEIR_HOST_ALLOW_UNPINNED) != 0) &&
-           (chunk == 0 || ((chunk & (chunk - 1)) == 0 && chunk >= LEAST_CHUNK && chunk <= 1 << 30));
+           (!unpinned || (config->flags & (WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_PAGEABLE)) != 0) &&
+           (chunk == 0 || ((chunk & (chunk - 1)) == 0 && chunk >= least_chunk(config) && chunk <= 1 << 30)) &&
+           (!weir__host_is_pageable(config) || is_sound_pageable(config));
 }
 
 /* The steps of the ladder that may be used with this runtime; 0: none. */
 static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_host_runtime *runtime)
 {
     uint32_t kinds = config->kinds;
+    if (weir__host_is_pageable(config)) {
+        return 1u << WEIR_HOST_UNPINNED;
+    }
     if (kinds == 0) {
         kinds = ((1u << WEIR_HOST_KIND_COUNT) - 1) & ~(1u << WEIR_HOST_UNPINNED);
         kinds |= (config->flags & WEIR_HOST_ALLOW_UNPINNED) != 0 ? 1u << WEIR_HOST_UNPINNED : 0;
@@ -83,11 +100,12 @@ static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_hos
 /* A chunk has to pass the limit and one call of the runtime's. */
 static uint64_t chunk_that_fits(const weir_host_pool_config *config, const weir_host_runtime *runtime)
 {
-    uint64_t chunk = config->chunk_bytes != 0 ? config->chunk_bytes : DEFAULT_CHUNK;
+    const uint64_t usual = weir__host_is_pageable(config) ? DEFAULT_PAGEABLE : DEFAULT_CHUNK;
+    uint64_t chunk = config->chunk_bytes != 0 ? config->chunk_bytes : usual;
     const bool has_runtime = (config->kinds & (1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED)) != 0;
     const uint64_t limit = config->limit_bytes != 0 ? config->limit_bytes : UINT64_MAX;
     const uint64_t most = has_runtime && runtime->most_bytes < limit ? runtime->most_bytes : limit;
-    while (chunk > most && chunk > LEAST_CHUNK) {
+    while (chunk > most && chunk > least_chunk(config)) {
         chunk /= 2;
     }
     return chunk;
@@ -119,6 +137,7 @@ static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *conf
     own->chunk_bytes = chunk_that_fits(own, &pool->runtime);
     own->thread_cache_bytes = own->thread_cache_bytes != 0 ? own->thread_cache_bytes : DEFAULT_CACHE;
     own->engine = own->engine != NULL ? own->engine : weir_host_classes_engine();
+    pool->small_bytes = weir__host_is_pageable(own) ? PAGEABLE_SMALL : WEIR__HOST_SMALL_BYTES;
     pool->pad = (own->flags & WEIR_HOST_NO_PAD) != 0 ? 0 : PAD;
     return own->kinds != 0 ? WEIR_OK : WEIR_ERR_INVALID;
 }
@@ -127,7 +146,7 @@ static weir_status look_at_machine(weir_host_pool *pool)
 {
     weir_status status = WEIR_OK;
     pool->topology = pool->config.topology;
-    if (pool->topology == NULL) {
+    if (pool->topology == NULL && !weir__host_is_pageable(&pool->config)) {
         status = weir_topology_create(NULL, &pool->own_topology);
         pool->topology = pool->own_topology;
     }
@@ -145,7 +164,7 @@ static void list_bins(weir_host_pool *pool)
 {
     const weir_host_engine_ops *engine = pool->config.engine;
     uint32_t bin = 0;
-    for (uint64_t unit = 0; padded(pool, (unit + 1) * 32) < WEIR__HOST_SMALL_BYTES; unit++) {
+    for (uint64_t unit = 0; padded(pool, (unit + 1) * 32) < pool->small_bytes; unit++) {
         uint64_t bytes = engine->bin_bytes(pool->nodes[0].engine, bin);
         while (bytes < padded(pool, (unit + 1) * 32)) {
             bytes = engine->bin_bytes(pool->nodes[0].engine, ++bin);
@@ -163,10 +182,14 @@ static void list_bins(weir_host_pool *pool)
 
 static weir_status make_nodes(weir_host_pool *pool)
 {
-    const size_t count = weir_topology_node_count(pool->topology);
+    const bool is_pageable = weir__host_is_pageable(&pool->config);
+    const size_t count = is_pageable ? 0 : weir_topology_node_count(pool->topology);
     weir_node_info info = WEIR_NODE_INFO_INIT;
     pool->nodes = calloc(count != 0 ? count : 1, sizeof *pool->nodes);
     weir_status status = pool->nodes != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    if (status == WEIR_OK && is_pageable) {
+        status = weir__host_node_init(&pool->nodes[pool->node_count++], pool, WEIR_NODE_NONE);
+    }
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         if (is_usable(pool->topology, i, &info)) {
             status = weir__host_node_init(&pool->nodes[pool->node_count++], pool, info.node);
@@ -794,7 +817,7 @@ static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t siz
         return WEIR_ERR_INVALID;
     }
     weir__host_cache *cache = weir__host_cache_of(node);
-    if (cache != NULL && stream == NULL && bytes >= WEIR__HOST_SMALL_BYTES) {
+    if (cache != NULL && stream == NULL && bytes >= node->pool->small_bytes) {
         weir__host_large_slot *slot = slot_for(cache, bytes);
         if (keep_large(slot, run, bytes) ||
             (weir__host_cache_widen_slot(cache, slot, bytes) && keep_large(slot, run, bytes))) {
@@ -1116,6 +1139,9 @@ size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_
 static const char *check_chunks(weir__host_node *node)
 {
     weir_host_stats found = {0};
+    if (weir__host_is_pageable(&node->pool->config)) {
+        return NULL; /* it has none but in the pool of pages */
+    }
     (void)pthread_mutex_lock(&node->chunk_lock);
     const weir_host_stats *held = &node->held;
     for (const weir__host_chunk *chunk = node->chunks; chunk != NULL; chunk = chunk->next) {

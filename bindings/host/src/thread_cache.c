@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { PAGEABLE_SHARE = 128, PAGEABLE_LEAST = 64 << 10 };
+
 static pthread_mutex_t lists = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t end_key;
 static bool end_key_known;
@@ -85,6 +87,18 @@ void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin)
 
 /* --- bounds --- */
 
+/* What a cache may keep now. Of pageable memory, where what is held counts: a share of that. */
+static uint64_t most_of(const weir__host_cache *cache)
+{
+    const weir_host_pool *pool = node_of(cache)->pool;
+    if (!weir__host_is_pageable(&pool->config)) {
+        return cache->most_bytes;
+    }
+    const uint64_t share = atomic_load_explicit(&pool->ledger->held_bytes, memory_order_relaxed) / PAGEABLE_SHARE;
+    const uint64_t most = share > PAGEABLE_LEAST ? share : PAGEABLE_LEAST;
+    return most < cache->most_bytes ? most : cache->most_bytes;
+}
+
 static uint32_t depth_of(uint64_t bytes)
 {
     const uint64_t depth = (UINT64_C(256) << 10) / bytes;
@@ -134,12 +148,15 @@ bool weir__host_cache_widen(weir__host_cache *cache, uint32_t number)
     weir__host_bin *bin = &cache->small[number];
     const uint64_t bytes = node_of(cache)->pool->bins[number].bytes;
     const uint32_t depth = depth_of(bytes);
-    const uint32_t more = depth - bin->most < depth / 4 ? depth - bin->most : depth / 4;
-    const uint64_t claimed = cache->bin_most_bytes + more * bytes;
-    if (more == 0 || claimed > cache->most_bytes / 2) {
+    const uint64_t most = most_of(cache);
+    const uint64_t left = most / 2 > cache->bin_most_bytes ? (most / 2 - cache->bin_most_bytes) / bytes : 0;
+    uint32_t more = depth - bin->most < depth / 4 ? depth - bin->most : depth / 4;
+    more = more < left ? more : (uint32_t)left;
+    if (more == 0) {
         return false;
     }
-    while (cache->large_most_bytes > 0 && claimed + cache->large_most_bytes > cache->most_bytes) {
+    const uint64_t claimed = cache->bin_most_bytes + more * bytes;
+    while (cache->large_most_bytes > 0 && claimed + cache->large_most_bytes > most) {
         give_way(cache);
     }
     bin->most += more;
@@ -157,8 +174,9 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
     if (slot->most == WEIR__HOST_LARGE_DEPTH) {
         return false;
     }
-    /* A block that is large beside the bound: a thread may keep four of them all the same. */
-    const uint64_t most = cache->most_bytes > 4 * size ? cache->most_bytes : 4 * size;
+    /* A block that is large beside the bound: a thread may keep four of them all the same, unless what is held counts. */
+    const uint64_t bound = most_of(cache);
+    const uint64_t most = bound > 4 * size || weir__host_is_pageable(&node_of(cache)->pool->config) ? bound : 4 * size;
     if (cache->bin_most_bytes + cache->large_most_bytes + size > most) {
         give_way(cache); /* one at a time: what is used is back soon */
     }

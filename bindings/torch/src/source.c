@@ -10,7 +10,30 @@
  */
 #include "torch_internal.h"
 
+#include <stdlib.h>
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* For pools to be made. */
+static weir_torch_drain drain;
+static void *drain_ctx;
+
+void weir_torch_set_drain(weir_torch_drain function, void *ctx)
+{
+    (void)pthread_mutex_lock(&lock);
+    drain = function;
+    drain_ctx = ctx;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static weir_torch_drain read_drain(void **ctx)
+{
+    (void)pthread_mutex_lock(&lock);
+    const weir_torch_drain function = drain;
+    *ctx = drain_ctx;
+    (void)pthread_mutex_unlock(&lock);
+    return function;
+}
 
 static weir_status get_info(void *ctx, weir_device_info *info)
 {
@@ -184,21 +207,93 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
     return weir_device_error(inner(ctx), code, text);
 }
 
+/* --- order where the framework keeps work in a queue of its own --- */
+
+/* Stands for a point in a stream's order that nobody has been told of. It is known to be passed only once the queue has been
+ * emptied and the stream waited for, which only a call that may block can do. */
+struct queued_event {
+    void *native_stream;
+    atomic_bool passed;
+};
+
+static weir_status queued_create(void *ctx, weir_event **event)
+{
+    (void)ctx;
+    struct queued_event *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    atomic_store(&made->passed, true);
+    *event = (weir_event *)made;
+    return WEIR_OK;
+}
+
+static weir_status queued_destroy(void *ctx, weir_event *event)
+{
+    (void)ctx;
+    free(event);
+    return WEIR_OK;
+}
+
+static weir_status queued_record(void *ctx, weir_event *event, void *native_stream)
+{
+    (void)ctx;
+    struct queued_event *self = (struct queued_event *)event;
+    self->native_stream = native_stream;
+    atomic_store(&self->passed, false);
+    return WEIR_OK;
+}
+
+static weir_status queued_query(void *ctx, weir_event *event, bool *complete)
+{
+    (void)ctx;
+    *complete = atomic_load(&((struct queued_event *)event)->passed);
+    return WEIR_OK;
+}
+
+static weir_status queued_stream_sync(void *ctx, void *native_stream)
+{
+    struct torch_source *self = ctx;
+    return self->drain(self->drain_ctx) ? weir_device_stream_sync(self->inner, native_stream) : WEIR_ERR_DEVICE;
+}
+
+static weir_status queued_sync(void *ctx, weir_event *event)
+{
+    struct queued_event *self = (struct queued_event *)event;
+    const weir_status status = atomic_load(&self->passed) ? WEIR_OK : queued_stream_sync(ctx, self->native_stream);
+    if (status == WEIR_OK) {
+        atomic_store(&self->passed, true);
+    }
+    return status;
+}
+
+static weir_status queued_wait(void *ctx, void *native_stream, weir_event *event)
+{
+    (void)ctx, (void)native_stream;
+    return atomic_load(&((struct queued_event *)event)->passed) ? WEIR_OK : WEIR_ERR_UNSUPPORTED;
+}
+
+/* --- the device --- */
+
 #define COMMON_SLOTS                                                                               \
     .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,    \
-    .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,      \
-    .event_record = event_record, .event_query = event_query, .event_sync = event_sync,            \
-    .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error
+    .region_free = region_free, .native_error = native_error
+#define ORDER_SLOTS                                                                                \
+    .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,    \
+    .event_query = event_query, .event_sync = event_sync, .stream_wait_event = stream_wait_event,  \
+    .stream_sync = stream_sync
+#define QUEUED_SLOTS                                                                               \
+    .event_create = queued_create, .event_destroy = queued_destroy, .event_record = queued_record, \
+    .event_query = queued_query, .event_sync = queued_sync, .stream_wait_event = queued_wait,      \
+    .stream_sync = queued_stream_sync
+#define VIRTUAL_SLOTS                                                                              \
+    .vm_reserve = vm_reserve, .vm_release = vm_release, .vm_create = vm_create,                    \
+    .vm_destroy = vm_destroy, .vm_map = vm_map, .vm_unmap = vm_unmap
 
-static const weir_device_ops plain_ops = {COMMON_SLOTS};
-static const weir_device_ops virtual_ops = {
-    COMMON_SLOTS,
-    .vm_reserve = vm_reserve,
-    .vm_release = vm_release,
-    .vm_create = vm_create,
-    .vm_destroy = vm_destroy,
-    .vm_map = vm_map,
-    .vm_unmap = vm_unmap,
+/* By whether there is a queue, and whether the device has virtual memory. */
+static const weir_device_ops tables[2][2] = {
+    {{COMMON_SLOTS, ORDER_SLOTS}, {COMMON_SLOTS, ORDER_SLOTS, VIRTUAL_SLOTS}},
+    {{COMMON_SLOTS, QUEUED_SLOTS}, {COMMON_SLOTS, QUEUED_SLOTS, VIRTUAL_SLOTS}},
 };
 
 weir_status weir__torch_source_create(struct torch_pool *pool)
@@ -209,7 +304,8 @@ weir_status weir__torch_source_create(struct torch_pool *pool)
     weir_status status = weir_device_get_info(pool->acl, &info);
     if (status == WEIR_OK) {
         const bool with_pages = (info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0;
-        status = weir_device_create(with_pages ? &virtual_ops : &plain_ops, &pool->source, &pool->device);
+        pool->source.drain = read_drain(&pool->source.drain_ctx);
+        status = weir_device_create(&tables[pool->source.drain != NULL][with_pages], &pool->source, &pool->device);
     }
     return status;
 }

@@ -5,10 +5,11 @@
  *     source.c    a device as one pool sees it: counts what is reserved, keeps what graphs replay in
  *     graph.c     pools of graphs, and which allocations go there
  *     counters.c  figures by torch's names
+ *     recording.c what is asked of the pools, as files
  *     upkeep.c    trim, limits, reports, shutdown, and the same as functions of the shapes that frameworks call
  *
  * Locks, in this order: weir__torch_lock (pools, streams, settings), weir__torch_route_lock (routes; filters are called under
- * it), and source.c's (figures). The pools' and the binding's own come after all of them.
+ * it), recording.c's, and source.c's (figures). The pools' and the binding's own come after all of them.
  */
 #ifndef WEIR_TORCH_INTERNAL_H
 #define WEIR_TORCH_INTERNAL_H
@@ -30,10 +31,12 @@ struct torch_stream {
     weir_acl_attachment *follower;
 };
 
-/* What a pool's device wraps. Under source.c's lock but for the first two. */
+/* What a pool's device wraps. Under source.c's lock but for the first four, which do not change. */
 struct torch_source {
     weir_device *inner;
     struct torch_device *at;
+    weir_torch_drain drain; /* NULL: what is queued is queued with ACL */
+    void *drain_ctx;
     uint64_t held; /* bytes */
     uint64_t granule_bytes; /* of every physical page: a pool takes one size */
     bool pinned;   /* what is idle stays: a graph replays in it */
@@ -144,6 +147,20 @@ struct torch_pool *weir__torch_route(struct torch_device *at, void *stream);
 weir_status weir__torch_trim_released(struct torch_device *at, uint32_t flags, uint64_t *released);
 /* Every route of the device ends. */
 void weir__torch_drop_routes_locked(struct torch_device *at);
+
+/* --- recording.c --- */
+
+/* Nothing unless the device is recorded. A free is noted before it is made. */
+void weir__torch_note_alloc(const struct torch_device *at, const weir_block *block, const void *native);
+void weir__torch_note_free(const struct torch_device *at, const weir_block *block, const void *native);
+void weir__torch_note_use(const struct torch_device *at, const weir_block *block, const void *native);
+void weir__torch_note_trim(const struct torch_device *at);
+/* All that is live is about to be lost. */
+void weir__torch_note_lost(struct torch_device *at);
+/* weir_torch_record. weir__torch_lock is held. */
+weir_status weir__torch_record_locked(const char *wanted);
+/* The device has got a pool: its file begins, if there is to be one. */
+weir_status weir__torch_record_device_locked(struct torch_device *at);
 
 /* --- counters.c --- */
 

@@ -1,4 +1,5 @@
-/* weir/trace.h: allocation traces: one event as a struct and as a line of `.wtr`, and recording from a live pool.
+/* weir/trace.h: allocation traces: one event as a struct and as a line of `.wtr`, and recording: a live pool, or whatever a
+ * caller notes.
  *
  * `.wtr` version 1 is text, one event a line, fields separated by one blank; the order of lines is the order of
  * events. benchmarks/trace/README.md has the grammar; the reader and the importers live there too.
@@ -98,8 +99,45 @@ WEIR_API weir_status weir_recorder_start(weir_pool *pool, const weir_recorder_co
 WEIR_API weir_status weir_recorder_drain(weir_recorder *recorder, uint64_t *lost);
 
 /* Ends the recording, drains, writes "#note lost N events" when N > 0, and frees the recorder, also when the sink
- * refuses (WEIR_ERR_DEVICE). The pool must not be in use by other threads. */
+ * refuses (WEIR_ERR_DEVICE). The pool must not be in use by other threads; what is fed by hand must have ended. A child of
+ * fork records nothing, and for it this frees only. */
 WEIR_API weir_status weir_recorder_stop(weir_recorder *recorder, uint64_t *lost);
+
+/* --- recording what no pool of weir's serves --- */
+
+/* A recorder that is fed by hand: by a heap, by another allocator, by an engine's own hooks. The config is as above.
+ * WEIR_ERR_INVALID: NULL argument or no sink. WEIR_ERR_NO_MEMORY. */
+WEIR_API weir_status weir_recorder_create(const weir_recorder_config *config, weir_recorder **recorder);
+
+/* Notes an event as of now. Never fails: what finds its ring full is lost and counted, but for a recorder to a file, which
+ * is drained first by whoever finds it so. Thread-safe.
+ *
+ * `id` is any number that names a block while it is live, such as its address; `stream`, and the `id` of an event, are any
+ * that name those. All are numbered anew in the trace, and so are threads; time_ns, thread and tag are filled in. An alloc is
+ * noted once the block is the caller's, a free before anybody else can have its name. An alloc under a name that is live
+ * says that a free was lost: the trace then frees the block first.
+ *
+ *     PRIOR      id, size, stream; device, address. Before an alloc of the same block
+ *     ALLOC      id, size, stream; device, address, extra
+ *     FREE       id; stream, or WEIR_TRACE_NONE
+ *     REALLOC    old_id, id, size; stream, for a block whose alloc was lost. Where the old name may belong to others before
+ *                the call returns, it is noted twice: mode 'B' with old_id before, and 'E' with all, in the same thread,
+ *                after; `id` is 0 when it failed and the old block stays
+ *     USE, WORK, RECORD, WAIT, SYNC, TRIM, CAPACITY, OOM    as in the struct
+ *
+ * Other kinds, an event without a stream it needs, and a device from 4,096 are ignored. */
+WEIR_API void weir_recorder_note(weir_recorder *recorder, const weir_trace_event *event);
+
+/* --- recording to a file --- */
+
+/* The same two with a file as the sink, which a thread of the recorder writes every 20 ms and weir_recorder_stop completes.
+ * No event is lost for want of room. The file is plain text whatever its name; `weir import` packs it. An old file of that
+ * name is replaced. `source` as in the config. When the file cannot be written any more (a full disk), it keeps what it has
+ * up to a whole line, the rest is counted as lost, and weir_recorder_stop returns WEIR_ERR_DEVICE with the reason in errno.
+ * WEIR_ERR_DEVICE: the file cannot be opened; errno says why, and nothing has changed. Else as above. */
+WEIR_API weir_status weir_recorder_create_file(const char *path, const char *source, weir_recorder **recorder);
+WEIR_API weir_status weir_recorder_start_file(weir_pool *pool, const char *path, const char *source,
+                                              weir_recorder **recorder);
 
 #ifdef __cplusplus
 }

@@ -16,6 +16,7 @@
  *     growth          balanced (default), grow_first, wait_first
  *     virtual_memory  1: map and move memory in granules
  *     pages           huge_first (default), huge, small
+ *     record          a file's name without a comma: what weir_torch_record does, from the first block on
  *     report          0: do not print why memory ran out; 1 (default): on stderr, once for each device
  *
  * Pools live as long as the process: blocks may be freed by whatever static object goes last. Streams are ACL's
@@ -46,7 +47,7 @@ WEIR_API void *weir_torch_alloc(size_t size, int device, void *stream);
 WEIR_API void weir_torch_free(void *ptr, size_t size, int device, void *stream);
 
 /* `stream` also uses the block, until it is freed (Tensor.record_stream). The stream is ACL's handle: what torch's
- * set_record_stream_fn passes, and torch_npu's did until it began to pass an NPUStream (2.5 and later; README.md). */
+ * set_record_stream_fn passes, and torch_npu's did until December 2024, when it began to pass an NPUStream (README.md). */
 WEIR_API void weir_torch_record_stream(void *ptr, void *stream);
 /* The last work of `stream` on the block has been queued. */
 WEIR_API void weir_torch_erase_stream(void *ptr, void *stream);
@@ -133,6 +134,14 @@ WEIR_API void weir_torch_set_memory_fraction(double fraction, int device);
  * Looks through the whole pool. */
 WEIR_API void *weir_torch_base(void *ptr, size_t *size);
 
+/* For a framework that keeps work in a queue of its own before ACL sees it, as torch_npu does unless TASK_QUEUE_ENABLE=0: an
+ * event or a wait of weir's would not cover what is still in there. With this set, weir records no events, and before it waits
+ * for a stream it calls `drain`, after which everything queued before must have reached ACL (false: it could not). Memory goes
+ * from stream to stream only after such a wait, so pools grow sooner. Set it before the first block; NULL: there is no queue.
+ * shim/weir_torch_npu.cpp sets it. */
+typedef bool (*weir_torch_drain)(void *ctx);
+WEIR_API void weir_torch_set_drain(weir_torch_drain drain, void *ctx);
+
 /* --- pools of graphs --- */
 
 /* The name of a pool: torch's MempoolId_t, a pair of two 64-bit numbers, which is passed as this struct is. */
@@ -155,6 +164,16 @@ WEIR_API weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, we
 /* set_end_allocate_to_pool_fn and set_release_pool. What is not begun is reported on stderr and otherwise ignored. */
 WEIR_API void weir_torch_pool_end(int device, weir_torch_pool_id id);
 WEIR_API void weir_torch_pool_release(int device, weir_torch_pool_id id);
+
+/* --- recording --- */
+
+/* Writes what is asked of each device's pools (blocks, uses by other streams, trims) to a file, to be replayed with other
+ * strategies and limits (`weir replay`, `weir sweep`): for device 0 and "run.wtr", run.device0.wtr. An old file is replaced.
+ * Blocks that are live already are in it, on the default stream. Sizes are with what kernels may read behind. NULL ends the
+ * recordings; until then, and after a crash, the files are whole up to the last moments. A program that ends completes them.
+ * WEIR_ERR_BUSY: there is a recording. WEIR_ERR_INVALID: no name, or a very long one. WEIR_ERR_DEVICE: a file cannot be opened
+ * (errno says why), or, at the end, could not be written. WEIR_ERR_NO_MEMORY. */
+WEIR_API weir_status weir_torch_record(const char *path);
 
 /* --- the end --- */
 

@@ -1,0 +1,273 @@
+/* core/src/record_file.c: a recorder whose sink is a file.
+ *
+ * Idea: a thread drains the rings into the file every few milliseconds, and whoever finds its ring full drains before it
+ * goes on. So nothing is lost while the file takes it, at any rate of events, and a process that is killed loses what came
+ * after the last round.
+ *
+ * Guarantee: the file is a whole number of lines at any time between two writes, also when the disk is full: what was
+ * written of the last piece is cut off again. A child of a fork leaves the file alone.
+ */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+
+#include "record_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { drain_interval_ms = 20, most_numbered_files = 9999 };
+
+struct weir__record_file {
+    int fd;
+    int failure; /* the errno that ended the writing; the drain's, under the recorder's lock */
+    off_t written;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool begun; /* what the thread waits for, under `lock` */
+    bool ending;
+};
+
+/* --- writing --- */
+
+/* What was written of a piece that could not be written as a whole is half a line somewhere. */
+static bool fail(struct weir__record_file *file, int why)
+{
+    file->failure = why;
+    if (ftruncate(file->fd, file->written) != 0) {
+        return false; /* a pipe or a terminal: it has been seen already */
+    }
+    return false;
+}
+
+static bool write_text(void *ctx, const char *text, size_t length)
+{
+    struct weir__record_file *const file = ctx;
+    size_t done = 0;
+    while (done < length) {
+        const ssize_t count = write(file->fd, text + done, length - done);
+        if (count > 0) {
+            done += (size_t)count;
+        } else if (count == 0 || errno != EINTR) {
+            return fail(file, count == 0 ? EIO : errno);
+        }
+    }
+    file->written += (off_t)length;
+    return true;
+}
+
+/* --- the thread --- */
+
+static struct timespec soon(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_nsec += drain_interval_ms * 1000000L;
+    at.tv_sec += at.tv_nsec / 1000000000L;
+    at.tv_nsec %= 1000000000L;
+    return at;
+}
+
+static void *drain_until_the_end(void *ctx)
+{
+    weir_recorder *const recorder = ctx;
+    struct weir__record_file *const file = recorder->file;
+    pthread_mutex_lock(&file->lock);
+    while (!file->ending) {
+        const struct timespec at = soon();
+        (void)pthread_cond_timedwait(&file->wake, &file->lock, &at);
+        if (file->begun && !file->ending) {
+            pthread_mutex_unlock(&file->lock);
+            (void)weir_recorder_drain(recorder, NULL); /* what fails is told at the end */
+            pthread_mutex_lock(&file->lock);
+        }
+    }
+    pthread_mutex_unlock(&file->lock);
+    return NULL;
+}
+
+/* The process's signals are for its own threads. */
+static int start_thread(weir_recorder *recorder)
+{
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&recorder->file->thread, NULL, drain_until_the_end, recorder);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static void set(struct weir__record_file *file, bool *flag)
+{
+    pthread_mutex_lock(&file->lock);
+    *flag = true;
+    pthread_cond_signal(&file->wake);
+    pthread_mutex_unlock(&file->lock);
+}
+
+void weir__record_file_halt(struct weir__record_file *file)
+{
+    set(file, &file->ending);
+    (void)pthread_join(file->thread, NULL);
+}
+
+/* --- beginning and end --- */
+
+static bool file_init(struct weir__record_file *file)
+{
+    pthread_condattr_t clock;
+    if (pthread_mutex_init(&file->lock, NULL) != 0) {
+        return false;
+    }
+    bool made = pthread_condattr_init(&clock) == 0;
+    if (made) {
+        made = pthread_condattr_setclock(&clock, CLOCK_MONOTONIC) == 0 && pthread_cond_init(&file->wake, &clock) == 0;
+        (void)pthread_condattr_destroy(&clock);
+    }
+    if (!made) {
+        (void)pthread_mutex_destroy(&file->lock);
+    }
+    return made;
+}
+
+static void file_fini(struct weir__record_file *file)
+{
+    (void)pthread_cond_destroy(&file->wake);
+    (void)pthread_mutex_destroy(&file->lock);
+}
+
+/* In a child of a fork the thread is gone and still counted as waiting: to destroy what it waits on would wait for it. */
+int weir__record_file_close(struct weir__record_file *file, bool in_child)
+{
+    int why = file->failure;
+    if (close(file->fd) != 0 && why == 0 && errno != EINTR) {
+        why = errno;
+    }
+    if (!in_child) {
+        file_fini(file);
+    }
+    free(file);
+    return why;
+}
+
+static weir_status recorder_with_file(weir_pool *pool, int fd, const char *source, weir_recorder **recorder)
+{
+    struct weir__record_file *const file = calloc(1, sizeof *file);
+    if (file == NULL || !file_init(file)) {
+        free(file);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+    config.sink = write_text;
+    config.sink_ctx = file;
+    config.source = source;
+    weir_recorder *const self = weir__recorder_new(pool, &config);
+    file->fd = fd;
+    if (self != NULL) {
+        self->file = file;
+    }
+    if (self == NULL || start_thread(self) != 0) {
+        file_fini(file);
+        free(file);
+        if (self != NULL) {
+            weir__recorder_free(self);
+        }
+        return WEIR_ERR_NO_MEMORY;
+    }
+    *recorder = self;
+    return WEIR_OK;
+}
+
+/* Takes `fd`, also when it fails. What an old file holds is gone only when nothing can fail any more. */
+static weir_status start(weir_pool *pool, int fd, const char *source, weir_recorder **recorder)
+{
+    weir_recorder *self = NULL;
+    weir_status status = recorder_with_file(pool, fd, source, &self);
+    if (status != WEIR_OK) {
+        (void)close(fd);
+        return status;
+    }
+    status = pool != NULL ? weir__recorder_begin(self) : WEIR_OK;
+    if (status != WEIR_OK) {
+        weir__record_file_halt(self->file);
+        (void)weir__record_file_close(self->file, false);
+        weir__recorder_free(self);
+        return status;
+    }
+    if (ftruncate(fd, 0) != 0 && errno != EINVAL) { /* EINVAL: no regular file, so there is nothing old in it */
+        self->file->failure = errno;
+    }
+    atomic_store_explicit(&self->drains_itself, true, memory_order_relaxed);
+    set(self->file, &self->file->begun);
+    *recorder = self;
+    return WEIR_OK;
+}
+
+static int open_file(const char *path, int flags)
+{
+    int fd = -1;
+    do {
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+weir_status weir_recorder_create_file(const char *path, const char *source, weir_recorder **recorder)
+{
+    if (path == NULL || recorder == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    const int fd = open_file(path, 0);
+    return fd >= 0 ? start(NULL, fd, source, recorder) : WEIR_ERR_DEVICE;
+}
+
+weir_status weir_recorder_start_file(weir_pool *pool, const char *path, const char *source, weir_recorder **recorder)
+{
+    if (pool == NULL || path == NULL || recorder == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    const int fd = open_file(path, 0);
+    return fd >= 0 ? start(pool, fd, source, recorder) : WEIR_ERR_DEVICE;
+}
+
+/* --- asked for from outside --- */
+
+/* The first file of these names that nobody has made yet: FILE, FILE.2, FILE.3, ... */
+static int open_numbered(const char *path)
+{
+    char name[PATH_MAX];
+    for (int number = 1; number <= most_numbered_files; number++) {
+        const int length = number == 1 ? snprintf(name, sizeof name, "%s", path)
+                                       : snprintf(name, sizeof name, "%s.%d", path, number);
+        if (length < 0 || (size_t)length >= sizeof name) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        const int fd = open_file(name, O_EXCL);
+        if (fd >= 0 || errno != EEXIST) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+weir_recorder *weir__recorder_from_environment(const char *source)
+{
+    const char *const path = getenv("WEIR_RECORD");
+    if (path == NULL || path[0] == '\0') {
+        return NULL;
+    }
+    weir_recorder *recorder = NULL;
+    const int fd = open_numbered(path);
+    return fd >= 0 && start(NULL, fd, source, &recorder) == WEIR_OK ? recorder : NULL;
+}

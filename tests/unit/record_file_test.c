@@ -1,0 +1,365 @@
+/* tests/unit/record_file_test.c: recorders that write to a file: nothing is lost for want of room, a full disk is told, a
+ * child of fork writes nothing, and the file is a trace that the reader accepts. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* RLIMIT_FSIZE's signal, mkdtemp */
+#endif
+
+#include "fake_device.h"
+#include "internal.h"
+
+#include <weir/caching.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/weir_record_XXXXXX";
+static char path[sizeof folder + 32];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL) {
+        return -1;
+    }
+    (void)snprintf(path, sizeof path, "%s/run.wtr", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
+
+static char *read_file(const char *name)
+{
+    FILE *file = fopen(name, "r");
+    struct stat facts;
+    assert_non_null(file);
+    assert_int_equal(fstat(fileno(file), &facts), 0);
+    char *text = calloc(1, (size_t)facts.st_size + 1);
+    assert_non_null(text);
+    assert_int_equal(fread(text, 1, (size_t)facts.st_size, file), (size_t)facts.st_size);
+    (void)fclose(file);
+    return text;
+}
+
+/* No strchr: the address sanitizer's looks at the whole rest of the text. */
+static size_t count_lines(const char *text, char kind)
+{
+    size_t count = 0;
+    char before = '\n';
+    for (const char *c = text; *c != '\0'; before = *c++) {
+        count += before == '\n' && *c == kind;
+    }
+    return count;
+}
+
+static void note(weir_recorder *recorder, weir_trace_kind kind, uint64_t id)
+{
+    weir_recorder_note(recorder, &(weir_trace_event){ .kind = kind, .id = id, .size = 8, .stream = 0 });
+}
+
+/* --- nothing is lost --- */
+
+enum { threads = 3, events = 200000 }; /* of a thread: more than its ring holds */
+
+static void *feed(void *recorder)
+{
+    static _Atomic uint64_t last_name;
+    for (int i = 0; i < events / 2; i++) {
+        const uint64_t name = atomic_fetch_add(&last_name, 1);
+        note(recorder, WEIR_TRACE_ALLOC, name);
+        note(recorder, WEIR_TRACE_FREE, name);
+    }
+    return NULL;
+}
+
+static void test_more_events_than_rings_hold(void **state)
+{
+    weir_recorder *recorder = NULL;
+    pthread_t feeders[threads];
+    uint64_t lost = 1;
+    (void)state;
+    assert_int_equal(weir_recorder_create_file(path, "three threads", &recorder), WEIR_OK);
+    for (int i = 0; i < threads; i++) {
+        assert_int_equal(pthread_create(&feeders[i], NULL, feed, recorder), 0);
+    }
+    for (int i = 0; i < threads; i++) {
+        assert_int_equal(pthread_join(feeders[i], NULL), 0);
+    }
+    assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
+    assert_int_equal(lost, 0);
+    char *text = read_file(path);
+    assert_memory_equal(text, "#wtr 1\n#src three threads\n#clock ns\n", 36);
+    assert_int_equal(count_lines(text, 'a'), threads * events / 2);
+    assert_int_equal(count_lines(text, 'f'), threads * events / 2);
+    assert_null(strstr(text, "#note"));
+    free(text);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* The thread writes without being asked, so that a process that is killed leaves its trace. */
+static void test_it_is_written_meanwhile(void **state)
+{
+    weir_recorder *recorder = NULL;
+    const struct timespec moment = { .tv_nsec = 5000000 };
+    size_t seen = 0;
+    (void)state;
+    assert_int_equal(weir_recorder_create_file(path, NULL, &recorder), WEIR_OK);
+    note(recorder, WEIR_TRACE_ALLOC, 1);
+    for (int i = 0; i < 2000 && seen == 0; i++) {
+        (void)nanosleep(&moment, NULL);
+        char *text = read_file(path);
+        seen = count_lines(text, 'a');
+        free(text);
+    }
+    assert_int_equal(seen, 1);
+    assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void test_an_old_file_is_replaced(void **state)
+{
+    weir_recorder *recorder = NULL;
+    (void)state;
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 1000; i++) {
+        (void)fputs("what was here before\n", file);
+    }
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(weir_recorder_create_file(path, NULL, &recorder), WEIR_OK);
+    assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
+    char *text = read_file(path);
+    assert_string_equal(text, "#wtr 1\n#src weir recorder\n#clock ns\n");
+    free(text);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* --- files that cannot be written --- */
+
+static void test_no_such_folder(void **state)
+{
+    weir_recorder *recorder = NULL;
+    char nowhere[sizeof path + 16];
+    (void)state;
+    (void)snprintf(nowhere, sizeof nowhere, "%s/no/run.wtr", folder);
+    errno = 0;
+    assert_int_equal(weir_recorder_create_file(nowhere, NULL, &recorder), WEIR_ERR_DEVICE);
+    assert_int_equal(errno, ENOENT);
+    errno = 0;
+    assert_int_equal(weir_recorder_create_file(folder, NULL, &recorder), WEIR_ERR_DEVICE);
+    assert_int_equal(errno, EISDIR);
+    assert_null(recorder);
+}
+
+static void test_bad_arguments(void **state)
+{
+    weir_recorder *recorder = NULL;
+    (void)state;
+    assert_int_equal(weir_recorder_create_file(NULL, NULL, &recorder), WEIR_ERR_INVALID);
+    assert_int_equal(weir_recorder_create_file(path, NULL, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_recorder_start_file(NULL, path, NULL, &recorder), WEIR_ERR_INVALID);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+static void test_full_disk(void **state)
+{
+    weir_recorder *recorder = NULL;
+    uint64_t lost = 0;
+    (void)state;
+    if (access("/dev/full", W_OK) != 0) {
+        skip();
+    }
+    assert_int_equal(weir_recorder_create_file("/dev/full", NULL, &recorder), WEIR_OK);
+    for (uint64_t i = 0; i < events; i++) {
+        note(recorder, WEIR_TRACE_ALLOC, i);
+    }
+    errno = 0;
+    assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_ERR_DEVICE);
+    assert_int_equal(errno, ENOSPC);
+    assert_int_equal(lost, events);
+}
+
+/* The limit lies within a piece, so the last write is a short one; what is there ends with a whole line. */
+static void test_disk_that_fills_up(void **state)
+{
+    const struct rlimit little = { .rlim_cur = 100001, .rlim_max = RLIM_INFINITY };
+    struct rlimit before;
+    weir_recorder *recorder = NULL;
+    uint64_t lost = 0;
+    (void)state;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    if (before.rlim_max != RLIM_INFINITY) {
+        skip();
+    }
+    assert_int_equal(weir_recorder_create_file(path, NULL, &recorder), WEIR_OK);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    for (uint64_t i = 0; i < events; i++) {
+        note(recorder, WEIR_TRACE_ALLOC, i);
+    }
+    errno = 0;
+    assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_ERR_DEVICE);
+    assert_int_equal(errno, EFBIG);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    char *text = read_file(path);
+    const size_t length = strlen(text);
+    assert_true(length > 0 && length <= 100001 && text[length - 1] == '\n');
+    assert_int_equal(count_lines(text, 'a') + lost, events);
+    assert_true(count_lines(text, 'a') > 0);
+    free(text);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* --- processes --- */
+
+static void test_fork(void **state)
+{
+    weir_recorder *recorder = NULL;
+    int status = 0;
+    (void)state;
+    assert_int_equal(weir_recorder_create_file(path, NULL, &recorder), WEIR_OK);
+    note(recorder, WEIR_TRACE_ALLOC, 1);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        for (uint64_t i = 0; i < events; i++) { /* more than a ring: nobody may wait for a thread that is not here */
+            note(recorder, WEIR_TRACE_ALLOC, 2 + i);
+        }
+        _exit(weir_recorder_stop(recorder, NULL) == WEIR_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    note(recorder, WEIR_TRACE_FREE, 1);
+    assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
+    char *text = read_file(path);
+    assert_int_equal(count_lines(text, 'a'), 1);
+    assert_int_equal(count_lines(text, 'f'), 1);
+    assert_int_equal(count_lines(text, '#'), 3);
+    free(text);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void count_and_end(weir_recorder *recorder, const char *name, size_t allocs)
+{
+    assert_non_null(recorder);
+    assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
+    char *text = read_file(name);
+    assert_int_equal(count_lines(text, 'a'), allocs);
+    free(text);
+    assert_int_equal(unlink(name), 0);
+}
+
+static void test_asked_for_by_the_environment(void **state)
+{
+    char second_path[sizeof path + 4];
+    (void)state;
+    (void)snprintf(second_path, sizeof second_path, "%s.2", path);
+    (void)unsetenv("WEIR_RECORD");
+    assert_null(weir__recorder_from_environment("heap"));
+    assert_int_equal(setenv("WEIR_RECORD", "", 1), 0);
+    assert_null(weir__recorder_from_environment("heap"));
+    assert_int_equal(setenv("WEIR_RECORD", path, 1), 0);
+    weir_recorder *first = weir__recorder_from_environment("heap");
+    weir_recorder *second = weir__recorder_from_environment("heap");
+    note(second, WEIR_TRACE_ALLOC, 1);
+    note(second, WEIR_TRACE_ALLOC, 2);
+    note(first, WEIR_TRACE_ALLOC, 1);
+    count_and_end(first, path, 1);
+    count_and_end(second, second_path, 2);
+    assert_int_equal(setenv("WEIR_RECORD", "/no/such/folder/run.wtr", 1), 0);
+    assert_null(weir__recorder_from_environment("heap"));
+    assert_int_equal(unsetenv("WEIR_RECORD"), 0);
+}
+
+/* --- a pool --- */
+
+static weir_pool *make_pool(fake_device *fake, weir_device **device)
+{
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    weir_pool *pool = NULL;
+    fake_init(fake);
+    assert_int_equal(weir_device_create(&fake->ops, fake, device), WEIR_OK);
+    config.device = *device;
+    config.strategy = weir_caching_strategy();
+    assert_int_equal(weir_pool_create(&config, &pool), WEIR_OK);
+    return pool;
+}
+
+static void alloc_and_free(weir_pool *pool, int times)
+{
+    weir_stream *stream = NULL;
+    weir_block *block = NULL;
+    assert_int_equal(weir_pool_stream(pool, NULL, &stream), WEIR_OK);
+    for (int i = 0; i < times; i++) {
+        assert_int_equal(weir_pool_alloc(pool, stream, 512, 0, &block), WEIR_OK);
+        assert_int_equal(weir_pool_free(pool, block, stream), WEIR_OK);
+    }
+}
+
+static void test_pool(void **state)
+{
+    fake_device fake;
+    weir_device *device = NULL;
+    weir_pool *pool = make_pool(&fake, &device);
+    weir_stream *stream = NULL;
+    weir_block *block = NULL;
+    weir_recorder *recorder = NULL;
+    weir_recorder *other = NULL;
+    uint64_t lost = 1;
+    (void)state;
+    assert_int_equal(weir_pool_stream(pool, NULL, &stream), WEIR_OK);
+    assert_int_equal(weir_pool_alloc(pool, stream, 512, 0, &block), WEIR_OK);
+    assert_int_equal(weir_recorder_start_file(pool, path, "a pool", &recorder), WEIR_OK);
+    /* A second one is refused, and the file of the first is as it was. */
+    assert_int_equal(weir_recorder_start_file(pool, path, "another", &other), WEIR_ERR_BUSY);
+    assert_null(other);
+    alloc_and_free(pool, 100000); /* more than a ring holds: drained in the middle of calls of the pool */
+    assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
+    assert_int_equal(lost, 0);
+    char *text = read_file(path);
+    assert_memory_equal(text, "#wtr 1\n#src a pool\n#clock ns\n#dev 0 ", 36);
+    assert_int_equal(count_lines(text, 'p'), 1);
+    assert_int_equal(count_lines(text, 'a'), 100000);
+    assert_int_equal(count_lines(text, 'f'), 100000);
+    free(text);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(weir_pool_free(pool, block, stream), WEIR_OK);
+    assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
+    weir_device_destroy(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_more_events_than_rings_hold),
+        cmocka_unit_test(test_it_is_written_meanwhile),
+        cmocka_unit_test(test_an_old_file_is_replaced),
+        cmocka_unit_test(test_no_such_folder),
+        cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_disk_that_fills_up),
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_asked_for_by_the_environment),
+        cmocka_unit_test(test_pool),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
