@@ -41,6 +41,8 @@ enum { ORT_WARNING = 2, ORT_ERROR = 3, ORT_FATAL = 4, ORT_FLOAT = 1, ORT_INT64 =
     X(DisableMemPattern, 17, OrtStatus *, (OrtSessionOptions *))                                                         \
     X(SetIntraOpNumThreads, 24, OrtStatus *, (OrtSessionOptions *, int))                                                 \
     X(CreateTensorAsOrtValue, 48, OrtStatus *, (OrtAllocator *, const int64_t *dims, size_t rank, int type, OrtValue **)) \
+    X(CreateTensorWithDataAsOrtValue, 49, OrtStatus *, (const OrtMemoryInfo *, void *data, size_t size,                  \
+                                                        const int64_t *dims, size_t rank, int type, OrtValue **))        \
     X(GetTensorMutableData, 51, OrtStatus *, (OrtValue *, void **))                                                      \
     X(GetTensorShapeElementCount, 64, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, size_t *))                        \
     X(GetTensorTypeAndShape, 65, OrtStatus *, (const OrtValue *, OrtTensorTypeAndShapeInfo **))                          \

@@ -9,7 +9,8 @@
 # own, `tools` is the weir command with its recordings and manual pages, `development` is headers, static libraries and
 # everything else; a rule that names none goes there.
 #
-# Nothing that is installed names an absolute path of weir's own: an installed tree can be moved.
+# Nothing that is installed names an absolute path of weir's own: an installed tree can be moved. (Built against CANN, the
+# static libweir_acl names CANN's library where it was found.)
 include(CMakePackageConfigHelpers)
 set(WEIR_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
@@ -67,8 +68,10 @@ function(weir_install_package)
     write_basic_package_version_file(${PROJECT_BINARY_DIR}/weirConfigVersion.cmake COMPATIBILITY SameMinorVersion)
     install(FILES ${PROJECT_BINARY_DIR}/weirConfig.cmake ${PROJECT_BINARY_DIR}/weirConfigVersion.cmake
         DESTINATION ${WEIR_PACKAGE_DIR})
-    install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-    if(NOT WEIR_DEB) # Debian has the licence in a place of its own
-        install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+    install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+    if(WEIR_DEB) # where these two have another form
+        include(${PROJECT_SOURCE_DIR}/core/package/deb.cmake)
+    else()
+        install(FILES CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
     endif()
 endfunction()

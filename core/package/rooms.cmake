@@ -117,6 +117,7 @@ function(weir_part part)
             DESCRIPTION ${arg_DESCRIPTION} REQUIRES weir LIBS -lweir_${part} PRIVATE_LIBS ${arg_PRIVATE_LIBS})
     endif()
     set_property(GLOBAL APPEND PROPERTY WEIR_PARTS ${part})
+    set_property(GLOBAL PROPERTY WEIR_TEXT_${part} ${arg_DESCRIPTION})
 endfunction()
 
 function(weir_take_rooms name)

@@ -21,7 +21,8 @@ names() { grep -oE -- '(^|[^-A-Za-z0-9])--?[A-Za-z][-A-Za-z]*' | grep -oE -- '-.
 # The options of a manual page: "Fl Fl name" is --name, "Fl n" is -n.
 manual() { # PAGE LINES_THAT_BEGIN_WITH
     awk -v want="$2" 'index($0, want) == 1 {
-        for (i = 2; i <= NF; i++) {
+        sub(/^[.]/, "")
+        for (i = 1; i <= NF; i++) {
             if ($i != "Fl") continue
             if ($(i + 1) == "Fl") { print "--" $(i + 2); i += 2 }
             else { print "-" $(i + 1); i++ }
@@ -117,14 +118,19 @@ find . \( -name build -o -name .git \) -prune -o -type f ! -name '*.md' ! -path 
     xargs -0 grep -ohIE '\b(weir__|WEIR_)[A-Za-z0-9_]+' | sort -u >"$scratch/inside"
 while IFS=: read -r file name; do
     case $name in
+    *.so | *.c | *.cpp | *.h | *.map | WEIR_[0-9].*) continue ;; # files, nodes of the export map
+    esac
+    name=${name%%.*}
+    case $name in
     *_) grep -qE "^$name" "$scratch/public" "$scratch/inside" && continue ;;
     WEIR_ASCENDCL_*) grep -q "\"${name#WEIR_ASCENDCL_}" bindings/sim/ascendcl/src/config.c && continue ;;& # read by prefix
     weir__* | WEIR_*) grep -qxF "$name" "$scratch/inside" "$scratch/public" && continue ;;
-    weir_[a-z]*.so | weir_command) continue ;;
-    *) grep -qxF "$name" "$scratch/public" && continue ;;
+    weir_command | weir_mstx_check) continue ;;
+    *) grep -qxF "$name" "$scratch/public" && continue
+        grep -qsw "$name" bindings/*/shim/*.cpp && continue ;; # compiled by whoever uses it
     esac
     complain "$file names $name, which there is not"
-done < <(grep -oE '\b(weir|WEIR)_[A-Za-z0-9_]+' "${texts[@]}" | grep -v '^./CHANGELOG' | sort -u)
+done < <(grep -oE '\b(weir|WEIR)_[A-Za-z0-9_]+([.][a-z0-9]+)?' "${texts[@]}" | grep -v '^./CHANGELOG' | sort -u)
 
 # --- manual pages: mandoc finds nothing, and the trace format is the one of the README ---
 

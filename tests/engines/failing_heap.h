@@ -1,6 +1,6 @@
 /* tests/engines/failing_heap.h: a heap that runs out at the n-th request. The linker leads a binding's calls here (--wrap of
- * weir_heap_alloc, _alloc_aligned, _realloc and _free), so what fails is what an engine asked for. One file of a program
- * includes it.
+ * weir_heap_alloc, _alloc_aligned, _alloc_long_lived, _realloc and _free), so what fails is what an engine asked for. One file
+ * of a program includes it.
  */
 #ifndef TESTS_ENGINES_FAILING_HEAP_H
 #define TESTS_ENGINES_FAILING_HEAP_H
@@ -11,10 +11,12 @@
 
 void *__real_weir_heap_alloc(weir_heap *heap, size_t size);
 void *__real_weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t align);
+void *__real_weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align);
 void *__real_weir_heap_realloc(weir_heap *heap, void *block, size_t size);
 weir_status __real_weir_heap_free(weir_heap *heap, void *block);
 void *__wrap_weir_heap_alloc(weir_heap *heap, size_t size);
 void *__wrap_weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t align);
+void *__wrap_weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align);
 void *__wrap_weir_heap_realloc(weir_heap *heap, void *block, size_t size);
 weir_status __wrap_weir_heap_free(weir_heap *heap, void *block);
 
@@ -56,6 +58,14 @@ void *__wrap_weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t align)
 {
     in_heap = true;
     void *block = heap_fails_now() ? NULL : __real_weir_heap_alloc_aligned(heap, size, align);
+    in_heap = false;
+    return block;
+}
+
+void *__wrap_weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align)
+{
+    in_heap = true;
+    void *block = heap_fails_now() ? NULL : __real_weir_heap_alloc_long_lived(heap, size, align);
     in_heap = false;
     return block;
 }

@@ -13,7 +13,7 @@ trap 'rm -rf "$scratch"' EXIT
 fail() { echo "users.sh: $*" >&2; exit 1; }
 quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }; }
 # Libraries are found through the loader's path: a user who installs into a private prefix does the same.
-run() { LD_LIBRARY_PATH=$installed quietly "$@"; }
+run() { LD_LIBRARY_PATH=$installed${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} quietly "$@"; }
 
 kinds=()
 [ ! -e "$installed/libweir.a" ] || kinds+=(static)
@@ -24,6 +24,7 @@ part() { parts+=("$1"); [ -z "${2:-}" ] || modules+=("$2"); }
 [ ! -e "$installed/pkgconfig/weir-acl.pc" ] || part acl weir-acl
 [ ! -e "$installed/weir/libascendcl.so" ] || part ascendcl_sim weir-ascendcl-sim
 [ ! -e "$installed/pkgconfig/weir-jemalloc.pc" ] || part jemalloc weir-jemalloc
+[ ! -e "$installed/pkgconfig/weir-onnxruntime.pc" ] || part onnxruntime weir-onnxruntime
 [ ! -e "$installed/libweir_torch.so" ] || part torch
 [ ! -e "$root$prefix/bin/weir" ] || part tools
 has() { [[ " ${parts[*]} " == *" $1 "* ]]; }
@@ -81,7 +82,7 @@ compile() {
 }
 
 pkg_config_users() { # KIND
-    local programs=(user.c) program output
+    local programs=(user.c user_heap.c) program output
     export PKG_CONFIG_PATH=$installed/pkgconfig
     [ -z "$root" ] || export PKG_CONFIG_SYSROOT_DIR=$root
     for module in weir "${modules[@]}"; do
@@ -93,10 +94,11 @@ pkg_config_users() { # KIND
         compile "$1" "$output" "$program" weir
         check_program "$output" "$1"
     done
-    if has jemalloc; then
-        compile "$1" "$scratch/user_jemalloc" "$here/user/user_jemalloc.c" weir-jemalloc
-        check_program "$scratch/user_jemalloc" "$1"
-    fi
+    for program in jemalloc onnxruntime; do
+        has $program || continue
+        compile "$1" "$scratch/user_$program" "$here/user/user_$program.c" weir-$program
+        check_program "$scratch/user_$program" "$1"
+    done
     if has ascendcl_sim; then
         compile "$1" "$scratch/user_acl" "$here/user/user_acl.c" weir-acl weir-ascendcl-sim
         check_program "$scratch/user_acl" "$1"

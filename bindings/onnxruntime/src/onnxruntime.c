@@ -25,10 +25,16 @@ struct weir_onnxruntime {
     struct OrtMemoryInfo *own_info; /* NULL where the caller brought one */
     atomic_int_fast64_t live;       /* blocks */
     atomic_uint_fast64_t reserves;
-    pthread_mutex_t lock;
-    struct OrtEnv *env; /* under the lock: NULL = not attached */
-    char error[512];    /* under the lock */
+    /* Under the lock. */
+    struct OrtEnv *env;     /* NULL = not attached */
+    weir_onnxruntime *next; /* of those that are attached */
+    char error[512];
 };
+
+/* An environment forgets an allocator when it is given another for the same memory, and nobody would notice: so all that are
+ * attached are known. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static weir_onnxruntime *attached;
 
 /* --- what the engine calls --- */
 
@@ -185,17 +191,23 @@ static weir_status find_runtime(const struct OrtApiBase *base, struct runtime *a
 }
 
 /* Keeps what the runtime said, and ends its status. */
-static weir_status heard(weir_onnxruntime *binding, OrtStatus *status)
+static weir_status heard_locked(weir_onnxruntime *binding, OrtStatus *status)
 {
     if (status == NULL) {
         return WEIR_OK;
     }
-    (void)pthread_mutex_lock(&binding->lock);
     (void)snprintf(binding->error, sizeof(binding->error), "%s",
                    binding->api.GetErrorMessage(status));
-    (void)pthread_mutex_unlock(&binding->lock);
     binding->api.ReleaseStatus(status);
     return WEIR_ERR_DEVICE;
+}
+
+static weir_status heard(weir_onnxruntime *binding, OrtStatus *status)
+{
+    (void)pthread_mutex_lock(&lock);
+    const weir_status result = heard_locked(binding, status);
+    (void)pthread_mutex_unlock(&lock);
+    return result;
 }
 
 /* --- the user's side --- */
@@ -242,8 +254,7 @@ weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_
     *binding = (weir_onnxruntime){.allocator = make_allocator(api.version),
                                   .heap = own.heap,
                                   .api = api,
-                                  .info = own.memory_info,
-                                  .lock = PTHREAD_MUTEX_INITIALIZER};
+                                  .info = own.memory_info};
     if (binding->info == NULL) {
         status = heard(binding, api.CreateCpuMemoryInfo(DEVICE_ALLOCATOR, MEMORY_TYPE_DEFAULT,
                                                         &binding->own_info));
@@ -262,30 +273,35 @@ weir_status weir_onnxruntime_destroy(weir_onnxruntime *binding)
     if (binding == NULL) {
         return WEIR_OK;
     }
-    (void)pthread_mutex_lock(&binding->lock);
+    (void)pthread_mutex_lock(&lock);
     const bool busy = binding->env != NULL || atomic_load(&binding->live) != 0;
-    (void)pthread_mutex_unlock(&binding->lock);
+    (void)pthread_mutex_unlock(&lock);
     if (busy) {
         return WEIR_ERR_BUSY;
     }
     if (binding->own_info != NULL) {
         binding->api.ReleaseMemoryInfo(binding->own_info);
     }
-    (void)pthread_mutex_destroy(&binding->lock);
     free(binding);
     return WEIR_OK;
 }
 
-/* Sets `env` from one value to another; false, and nothing has changed, where it is not the first. */
-static bool change_env(weir_onnxruntime *binding, struct OrtEnv *from, struct OrtEnv *to)
+/* Whether one of ours stands already where this one would be registered. */
+static bool is_taken_locked(const weir_onnxruntime *binding, const struct OrtEnv *env)
 {
-    (void)pthread_mutex_lock(&binding->lock);
-    const bool right = binding->env == from;
-    if (right) {
-        binding->env = to;
+    for (const weir_onnxruntime *other = attached; other != NULL; other = other->next) {
+        int differs = 0;
+        if (other->env != env) {
+            continue;
+        }
+        OrtStatus *status = binding->api.CompareMemoryInfo(other->info, binding->info, &differs);
+        if (status != NULL) {
+            binding->api.ReleaseStatus(status);
+        } else if (differs == 0) {
+            return true;
+        }
     }
-    (void)pthread_mutex_unlock(&binding->lock);
-    return right;
+    return false;
 }
 
 weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct OrtEnv *env)
@@ -293,15 +309,28 @@ weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct OrtEnv *en
     if (binding == NULL || env == NULL) {
         return WEIR_ERR_INVALID;
     }
-    if (!change_env(binding, NULL, env)) {
-        return WEIR_ERR_BUSY;
+    (void)pthread_mutex_lock(&lock);
+    weir_status status = WEIR_ERR_BUSY;
+    if (binding->env == NULL && !is_taken_locked(binding, env)) {
+        status = heard_locked(binding, binding->api.RegisterAllocator(env, &binding->allocator));
     }
-    const weir_status status =
-        heard(binding, binding->api.RegisterAllocator(env, &binding->allocator));
-    if (status != WEIR_OK) {
-        (void)change_env(binding, env, NULL);
+    if (status == WEIR_OK) {
+        binding->env = env;
+        binding->next = attached;
+        attached = binding;
     }
+    (void)pthread_mutex_unlock(&lock);
     return status;
+}
+
+static void forget_locked(weir_onnxruntime *binding)
+{
+    weir_onnxruntime **link = &attached;
+    while (*link != binding) {
+        link = &(*link)->next;
+    }
+    *link = binding->next;
+    binding->env = NULL;
 }
 
 weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *env)
@@ -309,26 +338,24 @@ weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *en
     if (binding == NULL) {
         return WEIR_ERR_INVALID;
     }
-    (void)pthread_mutex_lock(&binding->lock);
-    struct OrtEnv *attached = binding->env;
-    (void)pthread_mutex_unlock(&binding->lock);
-    if (attached == NULL || (env != NULL && env != attached)) {
-        return WEIR_ERR_INVALID;
+    (void)pthread_mutex_lock(&lock);
+    weir_status status = WEIR_ERR_INVALID;
+    if (binding->env != NULL && env == NULL) {
+        status = WEIR_OK;
+    } else if (binding->env != NULL && env == binding->env) {
+        status = heard_locked(binding, binding->api.UnregisterAllocator(env, binding->info));
     }
-    if (env != NULL) {
-        const weir_status status =
-            heard(binding, binding->api.UnregisterAllocator(env, binding->info));
-        if (status != WEIR_OK) {
-            return status;
-        }
+    if (status == WEIR_OK) {
+        forget_locked(binding);
     }
-    return change_env(binding, attached, NULL) ? WEIR_OK : WEIR_ERR_INVALID;
+    (void)pthread_mutex_unlock(&lock);
+    return status;
 }
 
 weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding,
                                              struct OrtSessionOptions *options, uint32_t flags)
 {
-    const uint32_t known = WEIR_ONNXRUNTIME_NO_WEIGHTS | WEIR_ONNXRUNTIME_NO_PREPACKING;
+    const uint32_t known = WEIR_ONNXRUNTIME_NO_PREPACKING;
     if (binding == NULL || options == NULL || (flags & ~known) != 0) {
         return WEIR_ERR_INVALID;
     }
@@ -337,8 +364,7 @@ weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding,
         bool set;
     } entries[] = {
         {"session.use_env_allocators", true},
-        {"session.use_device_allocator_for_initializers",
-         (flags & WEIR_ONNXRUNTIME_NO_WEIGHTS) == 0},
+        {"session.use_device_allocator_for_initializers", true},
         {"session.disable_prepacking", (flags & WEIR_ONNXRUNTIME_NO_PREPACKING) != 0},
     };
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
@@ -364,8 +390,8 @@ size_t weir_onnxruntime_error(weir_onnxruntime *binding, char *text, size_t size
     if (binding == NULL) {
         return (size_t)snprintf(text, size, "%s", "");
     }
-    (void)pthread_mutex_lock(&binding->lock);
+    (void)pthread_mutex_lock(&lock);
     const int length = snprintf(text, size, "%s", binding->error);
-    (void)pthread_mutex_unlock(&binding->lock);
+    (void)pthread_mutex_unlock(&lock);
     return (size_t)length;
 }

@@ -52,6 +52,8 @@ enum {
     X(GetErrorMessage, 2, const char *, (const OrtStatus *status))                                 \
     X(CreateCpuMemoryInfo, 69, OrtStatus *,                                                        \
       (int allocator_type, int memory_type, struct OrtMemoryInfo **info))                          \
+    X(CompareMemoryInfo, 70, OrtStatus *,                                                          \
+      (const struct OrtMemoryInfo *one, const struct OrtMemoryInfo *other, int *differ))           \
     X(ReleaseStatus, 93, void, (OrtStatus * status))                                               \
     X(ReleaseMemoryInfo, 94, void, (struct OrtMemoryInfo * info))                                  \
     X(AddSessionConfigEntry, 130, OrtStatus *,                                                     \

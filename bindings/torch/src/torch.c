@@ -13,6 +13,7 @@
 #include "torch_internal.h"
 
 #include <acl/acl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,9 @@ bool weir__torch_read_settings_locked(const char *text)
         return false;
     }
     settings_read = true;
+    if (settings.record[0] != '\0' && weir__torch_record_locked(settings.record) == WEIR_ERR_NO_MEMORY) {
+        weir__torch_fail_locked("the recording", weir_status_text(WEIR_ERR_NO_MEMORY)); /* the files come with the pools */
+    }
     return true;
 }
 
@@ -199,6 +203,9 @@ static struct torch_pool *make_own_locked(struct torch_device *at)
         return NULL;
     }
     weir__torch_source_limit(at, settings.limit_bytes);
+    if (weir__torch_record_device_locked(at) != WEIR_OK) {
+        weir__torch_fail_locked("the recording", strerror(errno));
+    }
     atomic_store_explicit(&at->own, made, memory_order_release);
     return made;
 }
@@ -240,6 +247,8 @@ static void lose(struct torch_pool *pool)
 static void abandon_locked(struct torch_pool *own)
 {
     struct torch_device *at = own->at;
+    weir__torch_note_lost(at);
+    weir__torch_count_lost(at);
     weir__torch_drop_routes_locked(at);
     for (struct torch_pool *other = atomic_load(&at->others); other != NULL; other = other->next) {
         if (!atomic_load(&other->lost)) {
@@ -247,7 +256,6 @@ static void abandon_locked(struct torch_pool *own)
         }
     }
     lose(own);
-    weir__torch_count_lost(at);
     put_among_others(own);
     atomic_store(&at->own, NULL);
 }
@@ -447,7 +455,8 @@ void *weir_torch_alloc(size_t size, int device, void *stream)
         report_failure(pool, status);
         return NULL;
     }
-    weir__torch_count_alloc(pool->at, block);
+    weir__torch_count_alloc(pool->at, weir_block_capacity(block));
+    weir__torch_note_alloc(pool->at, block, stream);
     return (void *)(uintptr_t)weir_block_address(block);
 }
 
@@ -514,12 +523,14 @@ void weir_torch_free(void *ptr, size_t size, int device, void *stream)
     }
     const bool lost = atomic_load(&pool->lost);
     const uint64_t bytes = weir_block_capacity(block);
-    const uint64_t requested = weir_block_size(block);
+    if (!lost) {
+        weir__torch_note_free(at, block, stream);
+    }
     const weir_status status = lost ? weir_pool_free_idle(pool->pool, block) : free_on(pool, block, stream);
     if (status != WEIR_OK) {
         weir__torch_report_misuse("could not be freed", ptr);
     } else if (!lost) {
-        weir__torch_count_free(at, bytes, requested);
+        weir__torch_count_free(at, bytes);
     }
 }
 
@@ -535,6 +546,7 @@ void weir_torch_record_stream(void *ptr, void *stream)
     if (atomic_load(&pool->lost)) {
         return;
     }
+    weir__torch_note_use(pool->at, block, stream);
     weir_status status = stream_of(pool, stream, true, &user);
     if (status == WEIR_OK) {
         status = weir_pool_use(pool->pool, block, user);

@@ -5,10 +5,11 @@
  *     source.c    a device as one pool sees it: counts what is reserved, keeps what graphs replay in
  *     graph.c     pools of graphs, and which allocations go there
  *     counters.c  figures by torch's names
+ *     recording.c what is asked of the pools, as files
  *     upkeep.c    trim, limits, reports, shutdown, and the same as functions of the shapes that frameworks call
  *
  * Locks, in this order: weir__torch_lock (pools, streams, settings), weir__torch_route_lock (routes; filters are called under
- * it), and source.c's (figures). The pools' and the binding's own come after all of them.
+ * it), recording.c's, and source.c's (figures). The pools' and the binding's own come after all of them.
  */
 #ifndef WEIR_TORCH_INTERNAL_H
 #define WEIR_TORCH_INTERNAL_H
@@ -67,13 +68,6 @@ struct torch_route {
     void (*drop)(void *ctx);
 };
 
-/* One figure of live blocks. */
-struct torch_count {
-    _Atomic int64_t current;
-    _Atomic int64_t peak;
-    _Atomic int64_t freed; /* sum of all that went */
-};
-
 struct torch_device {
     int id;
     _Atomic(struct torch_pool *) own;
@@ -84,9 +78,11 @@ struct torch_device {
     atomic_uint route_count;
     struct torch_route *routes; /* under weir__torch_route_lock; the first that matches has the block */
 
-    struct torch_count blocks;
-    struct torch_count bytes;
-    struct torch_count requested;
+    /* Bytes of blocks, as handed out; what is live is the difference. */
+    _Atomic int64_t allocated;
+    _Atomic int64_t freed;
+    _Atomic int64_t peak;
+    _Atomic int64_t past_blocks; /* of pools that are no more */
 
     /* Under source.c's lock. */
     uint64_t reserved;
@@ -147,11 +143,40 @@ weir_status weir__torch_trim_released(struct torch_device *at, uint32_t flags, u
 /* Every route of the device ends. */
 void weir__torch_drop_routes_locked(struct torch_device *at);
 
+/* --- recording.c --- */
+
+/* Nothing unless the device is recorded. A free is noted before it is made. */
+void weir__torch_note_alloc(const struct torch_device *at, const weir_block *block, const void *native);
+void weir__torch_note_free(const struct torch_device *at, const weir_block *block, const void *native);
+void weir__torch_note_use(const struct torch_device *at, const weir_block *block, const void *native);
+void weir__torch_note_trim(const struct torch_device *at);
+/* All that is live is about to be lost. */
+void weir__torch_note_lost(struct torch_device *at);
+/* weir_torch_record. weir__torch_lock is held. */
+weir_status weir__torch_record_locked(const char *wanted);
+/* The device has got a pool: its file begins, if there is to be one. */
+weir_status weir__torch_record_device_locked(struct torch_device *at);
+
 /* --- counters.c --- */
 
-void weir__torch_count_alloc(struct torch_device *at, const weir_block *block);
-void weir__torch_count_free(struct torch_device *at, uint64_t bytes, uint64_t requested);
-/* Nothing is live any more. */
+static inline void weir__torch_count_alloc(struct torch_device *at, uint64_t bytes)
+{
+    const int64_t freed = atomic_load_explicit(&at->freed, memory_order_relaxed);
+    const int64_t allocated =
+        atomic_fetch_add_explicit(&at->allocated, (int64_t)bytes, memory_order_relaxed) + (int64_t)bytes;
+    int64_t peak = atomic_load_explicit(&at->peak, memory_order_relaxed);
+    while (allocated - freed > peak &&
+           !atomic_compare_exchange_weak_explicit(&at->peak, &peak, allocated - freed, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+static inline void weir__torch_count_free(struct torch_device *at, uint64_t bytes)
+{
+    (void)atomic_fetch_add_explicit(&at->freed, (int64_t)bytes, memory_order_relaxed);
+}
+
+/* Nothing of the device's pools is live any more. They are still there. */
 void weir__torch_count_lost(struct torch_device *at);
 
 #endif

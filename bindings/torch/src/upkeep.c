@@ -28,6 +28,7 @@ static weir_status trim_device(int device, uint64_t keep_bytes, uint64_t *releas
     if (own == NULL) {
         return WEIR_OK;
     }
+    weir__torch_note_trim(own->at);
     const weir_status first = weir__torch_trim_released(own->at, WEIR_TRIM_WAIT, released);
     const weir_status status = weir_pool_trim(own->pool, keep_bytes, WEIR_TRIM_WAIT, &bytes);
     *released += bytes;
@@ -111,6 +112,7 @@ static weir_status end_pool(struct torch_pool *pool)
 static weir_status end_device(struct torch_device *at)
 {
     struct torch_pool *own = atomic_load(&at->own);
+    weir__torch_count_lost(at);
     weir_status first = own != NULL ? end_pool(own) : WEIR_OK;
     struct torch_pool *others = atomic_load(&at->others);
     for (struct torch_pool *other = others; other != NULL; other = other->next) {
@@ -128,7 +130,6 @@ static weir_status end_device(struct torch_device *at)
         }
         free(pool);
     }
-    weir__torch_count_lost(at);
     return first;
 }
 
@@ -138,6 +139,7 @@ weir_status weir_torch_shutdown(void)
     (void)pthread_mutex_lock(&weir__torch_lock);
     for (int device = 0; device < WEIR__TORCH_DEVICES; device++) {
         struct torch_device *at = weir__torch_device(device);
+        weir__torch_note_lost(at);
         weir__torch_drop_routes_locked(at);
         weir_status status = detach_all(at);
         if (status == WEIR_OK) {

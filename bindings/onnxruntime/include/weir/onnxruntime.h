@@ -24,8 +24,8 @@
  * The header needs none of ONNX Runtime's and goes together with it, before or after: it names its structs and defines none.
  * Nothing of ONNX Runtime is linked: the binding calls through OrtApiBase.
  *
- * ONNX Runtime has one environment in a process, however often CreateEnv is called, and takes one allocator for a kind of
- * memory in it. More bindings than one serve more copies of the runtime, other kinds of memory (`memory_info`), or tensors
+ * ONNX Runtime has one environment in a process, however often CreateEnv is called, and one allocator for a kind of memory in
+ * it. More bindings than one serve more copies of the runtime, other kinds of memory (`memory_info`), or tensors
  * that the program makes itself (weir_onnxruntime_allocator, no attach).
  *
  * Thread safety: every function may be called from any thread, except weir_onnxruntime_destroy.
@@ -72,8 +72,9 @@ WEIR_API weir_status weir_onnxruntime_destroy(weir_onnxruntime *binding);
 
 /* Registers the allocator with an environment: sessions with weir_onnxruntime_session_options use it from then on.
  *
- * WEIR_ERR_INVALID: NULL. WEIR_ERR_BUSY: it is attached already. WEIR_ERR_DEVICE: the runtime refused, say because another
- * allocator is registered for the same memory; weir_onnxruntime_error says what it said. */
+ * WEIR_ERR_INVALID: NULL. WEIR_ERR_BUSY: it is attached already, or another binding is, to this environment and for the same
+ * memory. (The runtime itself would forget the other without a word, and does so with allocators that are no bindings.)
+ * WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_error says what it said. */
 WEIR_API weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct OrtEnv *env);
 
 /* Takes the registration back. Sessions that exist go on with the allocator, so release them first. `env` is the one of the
@@ -83,11 +84,9 @@ WEIR_API weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct O
 WEIR_API weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *env);
 
 enum {
-    /* Weights stay on the engine's own heap. */
-    WEIR_ONNXRUNTIME_NO_WEIGHTS = 1u << 0,
     /* Kernels use weights as the model has them: all of them come from the heap, and none is held twice. Slower where a kernel
      * would have packed them. */
-    WEIR_ONNXRUNTIME_NO_PREPACKING = 1u << 1,
+    WEIR_ONNXRUNTIME_NO_PREPACKING = 1u << 0,
 };
 
 /* Makes sessions of these options use the environment's allocators, for weights too.

@@ -16,6 +16,7 @@
  *     growth          balanced (default), grow_first, wait_first
  *     virtual_memory  1: map and move memory in granules
  *     pages           huge_first (default), huge, small
+ *     record          a file's name without a comma: what weir_torch_record does, from the first block on
  *     report          0: do not print why memory ran out; 1 (default): on stderr, once for each device
  *
  * Pools live as long as the process: blocks may be freed by whatever static object goes last. Streams are ACL's
@@ -46,7 +47,7 @@ WEIR_API void *weir_torch_alloc(size_t size, int device, void *stream);
 WEIR_API void weir_torch_free(void *ptr, size_t size, int device, void *stream);
 
 /* `stream` also uses the block, until it is freed (Tensor.record_stream). The stream is ACL's handle: what torch's
- * set_record_stream_fn passes, and torch_npu's did until it began to pass an NPUStream (2.5 and later; README.md). */
+ * set_record_stream_fn passes, and torch_npu's did until December 2024, when it began to pass an NPUStream (README.md). */
 WEIR_API void weir_torch_record_stream(void *ptr, void *stream);
 /* The last work of `stream` on the block has been queued. */
 WEIR_API void weir_torch_erase_stream(void *ptr, void *stream);
@@ -74,12 +75,12 @@ WEIR_API size_t weir_torch_report(int device, char *text, size_t size);
 /* X(NAME): what is counted, of all pools of the device. */
 #define WEIR_TORCH_COUNTER_LIST(X)                                                                 \
     X(allocation)      /* live blocks */                                                           \
-    X(segment)         /* regions; its peak is the current value */                                \
+    X(segment)         /* regions */                                                               \
     X(active)          /* as allocation */                                                         \
     X(allocated_bytes) /* of live blocks, as handed out */                                         \
     X(reserved_bytes)  /* taken from the device */                                                 \
     X(active_bytes)    /* allocated, and freed but still used by streams; peak: at least allocated's */ \
-    X(requested_bytes) /* of live blocks, as asked, with what kernels may read behind */
+    X(requested_bytes) /* of live blocks, as asked, with what kernels may read behind; not summed up */
 
 #define WEIR_TORCH_NUMBER_LIST(X)                                                                  \
     X(num_alloc_retries)    /* requests that were served, if at all, by returning memory first, or by waiting */ \
@@ -90,7 +91,7 @@ WEIR_API size_t weir_torch_report(int device, char *text, size_t size);
 
 typedef struct weir_torch_counter {
     int64_t current;
-    int64_t peak;      /* since weir_torch_reset_peaks */
+    int64_t peak;      /* of bytes allocated, active and reserved, since weir_torch_reset_peaks; else what is current */
     int64_t allocated; /* ever */
     int64_t freed;
 } weir_torch_counter;
@@ -163,6 +164,16 @@ WEIR_API weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, we
 /* set_end_allocate_to_pool_fn and set_release_pool. What is not begun is reported on stderr and otherwise ignored. */
 WEIR_API void weir_torch_pool_end(int device, weir_torch_pool_id id);
 WEIR_API void weir_torch_pool_release(int device, weir_torch_pool_id id);
+
+/* --- recording --- */
+
+/* Writes what is asked of each device's pools (blocks, uses by other streams, trims) to a file, to be replayed with other
+ * strategies and limits (`weir replay`, `weir sweep`): for device 0 and "run.wtr", run.device0.wtr. An old file is replaced.
+ * Blocks that are live already are in it, on the default stream. Sizes are with what kernels may read behind. NULL ends the
+ * recordings; until then, and after a crash, the files are whole up to the last moments. A program that ends completes them.
+ * WEIR_ERR_BUSY: there is a recording. WEIR_ERR_INVALID: no name, or a very long one. WEIR_ERR_DEVICE: a file cannot be opened
+ * (errno says why), or, at the end, could not be written. WEIR_ERR_NO_MEMORY. */
+WEIR_API weir_status weir_torch_record(const char *path);
 
 /* --- the end --- */
 
