@@ -7,6 +7,7 @@
  *
  * 16 blocks are allocated and freed first, so that what a cache can hold it holds. Sizes: 256 B to 16 MiB. weir rounds as
  * the carve rule demands (32 bytes behind each block, starts at multiples of 64) and looks the address up at each free.
+ * weir_heap is a heap of ordinary memory.
  * The column CPU is processor time per pair and thread; the loop and a call through a pointer are in it (empty_loop).
  */
 #include <benchmark/benchmark.h>
@@ -44,6 +45,7 @@ void open_shared(int which)
         shared.alloc = alloc_nothing;
         shared.free = free_nothing;
         shared.pool = nullptr;
+        shared.heap = nullptr;
     } else {
         (void)host_contender_open(&shared, which, &why); /* it could be opened a moment ago */
     }
@@ -82,7 +84,8 @@ void enter(const std::string &workload, const std::string &contender, int which,
         [](const benchmark::State &) { open_shared(0); }, [](const benchmark::State &) { open_shared(1); },
         [](const benchmark::State &) { open_shared(2); }, [](const benchmark::State &) { open_shared(3); },
         [](const benchmark::State &) { open_shared(4); }, [](const benchmark::State &) { open_shared(5); },
-        [](const benchmark::State &) { open_shared(6); }, [](const benchmark::State &) { open_shared(7); }};
+        [](const benchmark::State &) { open_shared(6); }, [](const benchmark::State &) { open_shared(7); },
+        [](const benchmark::State &) { open_shared(8); }};
     entry->Setup(set_ups[static_cast<std::size_t>(which)]);
     entry->Teardown([](const benchmark::State &) { host_contender_close(&shared); });
 }

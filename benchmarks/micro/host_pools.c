@@ -11,8 +11,8 @@
 #include <weir/jemalloc.h>
 #endif
 
-const char *const host_contender_names[HOST_CONTENDERS] = {"weir",     "weir_jemalloc", "glibc",   "jemalloc",
-                                                           "mimalloc", "tcmalloc",      "pin_each"};
+const char *const host_contender_names[HOST_CONTENDERS] = {"weir",     "weir_jemalloc", "weir_heap", "glibc",
+                                                           "jemalloc", "mimalloc",      "tcmalloc",  "pin_each"};
 
 static void require(bool fine, const char *what)
 {
@@ -45,6 +45,19 @@ static void free_pool(struct host_contender *self, void *block, uint64_t size)
 {
     (void)size;
     require(weir_host_free(self->pool, block) == WEIR_OK, "weir_host_free failed");
+}
+
+static void *alloc_heap(struct host_contender *self, uint64_t size)
+{
+    void *block = weir_heap_alloc(self->heap, (size_t)size);
+    require(block != NULL, "weir_heap_alloc failed");
+    return block;
+}
+
+static void free_heap(struct host_contender *self, void *block, uint64_t size)
+{
+    (void)size;
+    require(weir_heap_free(self->heap, block) == WEIR_OK, "weir_heap_free failed");
 }
 
 /* --- the others --- */
@@ -104,6 +117,12 @@ bool host_contender_open(struct host_contender *contender, int which, const char
     if (which == HOST_GLIBC) {
         return find_glibc(&contender->functions, why);
     }
+    if (which == HOST_HEAP) {
+        require(weir_heap_create(NULL, &contender->heap) == WEIR_OK, "weir_heap_create failed");
+        contender->alloc = alloc_heap;
+        contender->free = free_heap;
+        return true;
+    }
     if (which != HOST_WEIR && which != HOST_WEIR_JEMALLOC) {
         return bench_malloc_find(host_contender_names[which], &contender->functions, why);
     }
@@ -121,7 +140,10 @@ bool host_contender_open(struct host_contender *contender, int which, const char
 
 void host_contender_close(struct host_contender *contender)
 {
-    const weir_status status = weir_host_pool_destroy(contender->pool);
+    weir_status status = weir_host_pool_destroy(contender->pool);
     require(status == WEIR_OK, "weir_host_pool_destroy failed");
+    status = weir_heap_destroy(contender->heap);
+    require(status == WEIR_OK, "weir_heap_destroy failed");
     contender->pool = NULL;
+    contender->heap = NULL;
 }

@@ -7,6 +7,7 @@
 #ifndef WEIR_BENCHMARKS_HOST_POOLS_H
 #define WEIR_BENCHMARKS_HOST_POOLS_H
 
+#include <weir/heap.h>
 #include <weir/host.h>
 
 #include "micro/bench.h"
@@ -15,7 +16,7 @@
 extern "C" {
 #endif
 
-enum { HOST_WEIR, HOST_WEIR_JEMALLOC, HOST_GLIBC, HOST_JEMALLOC, HOST_MIMALLOC, HOST_TCMALLOC, HOST_PIN_EACH, HOST_CONTENDERS };
+enum { HOST_WEIR, HOST_WEIR_JEMALLOC, HOST_HEAP, HOST_GLIBC, HOST_JEMALLOC, HOST_MIMALLOC, HOST_TCMALLOC, HOST_PIN_EACH, HOST_CONTENDERS };
 extern const char *const host_contender_names[HOST_CONTENDERS];
 
 /* A contender at work. Any thread may call alloc and free; alloc never gives NULL. */
@@ -23,6 +24,7 @@ struct host_contender {
     void *(*alloc)(struct host_contender *self, uint64_t size);
     void (*free)(struct host_contender *self, void *block, uint64_t size);
     weir_host_pool *pool;
+    weir_heap *heap;
     struct bench_malloc functions;
 };
 

@@ -1,6 +1,7 @@
 /* import.c: `weir import`: any trace that can be read, written as .wtr. */
 #include "command.h"
 
+#include "bundled.h"
 #include "trace/trace.h"
 #include "units.h"
 
@@ -17,8 +18,10 @@ static const char help[] =
     "\n"
     "  -o, --output OUT   where to write\n"
     "  -q, --quiet        no summary on standard error\n"
+    "  -h, --help         this text\n"
     "\n"
     "  weir import snapshot.pickle -o run.wtr.xz\n"
+    "  weir import llama_ctx_dyn         the text of a recording that came with weir (weir info --list)\n"
     "  weir import snapshot.pickle | head\n";
 
 static void summarise(const struct trace *trace, const char *output)
@@ -68,10 +71,10 @@ int command_import(int argc, char **argv)
     }
     struct trace *trace = NULL;
     struct trace_error error = { 0 };
-    if (trace_read(argv[optind], NULL, &trace, &error) != WEIR_OK) {
-        return complain("import", false, "%s", error.message);
+    int status = open_trace("import", argv[optind], &trace);
+    if (status != EXIT_DONE) {
+        return status;
     }
-    int status = EXIT_DONE;
     if (trace_write(trace, output, &error) != WEIR_OK) {
         status = complain("import", false, "%s", error.message);
     } else if (!quiet) {

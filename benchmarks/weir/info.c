@@ -1,6 +1,7 @@
 /* info.c: `weir info`: what is in a trace, in words, as a live curve and as a size histogram, or as JSON. */
 #include "command.h"
 
+#include "bundled.h"
 #include "trace/trace.h"
 #include "units.h"
 
@@ -12,14 +13,18 @@
 
 static const char help[] =
     "weir info TRACE...: what is in a trace\n"
+    "weir info --list:   the recordings that came with weir\n"
     "\n"
     "Prints for each trace its source, how many events of each kind, streams, host threads and devices, the blocks\n"
     "that were live before it began, its peak of live bytes, the curve of live bytes and the sizes asked for.\n"
     "\n"
-    "  --json       the same for scripts: one object, or an array for several traces\n"
+    "      --list   one line for each recording that came with weir; its name will do wherever a trace is named\n"
+    "      --json   the same for scripts: one object, or an array for several traces and with --list\n"
+    "  -h, --help   this text\n"
     "\n"
     "  weir info snapshot.pickle\n"
-    "  weir info --json benchmarks/traces/*.wtr.xz | jq '.[].peak_live_bytes'\n";
+    "  weir info ort_unet_dyn_res\n"
+    "  weir info --list --json | jq -r '.[] | [.trace, .peak_live_bytes] | @tsv'\n";
 
 enum { curve_columns = 72, curve_rows = 10, size_buckets = 48 };
 
@@ -265,33 +270,92 @@ static json_t *facts_json(const struct trace *trace, const struct facts *facts)
                      (json_int_t)facts->distinct_sizes, "sizes", sizes, "live_curve", curve);
 }
 
-static int read_facts(const char *path, struct trace **trace, struct facts *facts)
+static int read_facts(const char *name, struct trace **trace, struct facts *facts)
 {
-    struct trace_error error = { 0 };
-    if (trace_read(path, NULL, trace, &error) != WEIR_OK) {
-        return complain("info", false, "%s", error.message);
-    }
-    if (!gather_facts(*trace, facts)) {
+    int status = open_trace("info", name, trace);
+    if (status == EXIT_DONE && !gather_facts(*trace, facts)) {
         trace_free(*trace);
-        return complain("info", false, "%s: no host memory", path);
+        return complain("info", false, "%s: no host memory", name);
     }
-    return EXIT_DONE;
+    return status;
+}
+
+/* --- the whole --- */
+
+enum form { FORM_TEXT, FORM_LINE, FORM_JSON };
+
+static void print_line(const struct trace *trace, const struct facts *facts)
+{
+    const char *name = strrchr(trace->path, '/') + 1;
+    char events[UNIT_TEXT];
+    char live[UNIT_TEXT];
+    (void)printf("%-*.*s %8s events, peak live %10s\n", 30, (int)bundled_stem(name), name,
+                 format_count(events, trace->event_count), format_size(live, facts->peak_live));
+}
+
+static int show_traces(char *const *names, size_t count, enum form form, bool array)
+{
+    json_t *all = json_array();
+    int status = EXIT_DONE;
+    for (size_t i = 0; i < count; i++) {
+        struct trace *trace = NULL;
+        struct facts facts = {0};
+        status = read_facts(names[i], &trace, &facts);
+        if (status != EXIT_DONE) {
+            break;
+        }
+        if (form == FORM_JSON) {
+            (void)json_array_append_new(all, facts_json(trace, &facts));
+        } else if (form == FORM_LINE) {
+            print_line(trace, &facts);
+        } else {
+            print_facts(trace, &facts);
+        }
+        trace_free(trace);
+    }
+    if (form == FORM_JSON && status == EXIT_DONE) {
+        (void)json_dumpf(array ? all : json_array_get(all, 0), stdout, JSON_INDENT(2));
+        (void)fputc('\n', stdout);
+    }
+    json_decref(all);
+    return status;
+}
+
+static int show_bundled(bool json)
+{
+    char **paths = NULL;
+    size_t count = 0;
+    int status = list_bundled("info", &paths, &count);
+    if (status != EXIT_DONE) {
+        return status;
+    }
+    status = show_traces(paths, count, json ? FORM_JSON : FORM_LINE, true);
+    for (size_t i = 0; i < count; i++) {
+        free(paths[i]);
+    }
+    free(paths);
+    return status;
 }
 
 int command_info(int argc, char **argv)
 {
     static const struct option options[] = {
         { "json", no_argument, NULL, 'j' },
+        { "list", no_argument, NULL, 'l' },
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
     bool json = false;
+    bool list = false;
     int letter;
     opterr = 0;
-    while ((letter = getopt_long(argc, argv, ":jh", options, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         switch (letter) {
         case 'j':
             json = true;
+            break;
+        case 'l':
+            list = true;
             break;
         case 'h':
             (void)fputs(help, stdout);
@@ -300,29 +364,12 @@ int command_info(int argc, char **argv)
             return complain("info", true, "unknown option %s", argv[optind - 1]);
         }
     }
+    if (list) {
+        return optind == argc ? show_bundled(json) : complain("info", true, "--list takes no trace %s", argv[optind]);
+    }
     if (optind == argc) {
         return complain("info", true, "no trace is named");
     }
-    json_t *all = json_array();
-    int status = EXIT_DONE;
-    for (int i = optind; i < argc && status == EXIT_DONE; i++) {
-        struct trace *trace = NULL;
-        struct facts facts = { 0 };
-        status = read_facts(argv[i], &trace, &facts);
-        if (status != EXIT_DONE) {
-            break;
-        }
-        if (json) {
-            (void)json_array_append_new(all, facts_json(trace, &facts));
-        } else {
-            print_facts(trace, &facts);
-        }
-        trace_free(trace);
-    }
-    if (json && status == EXIT_DONE) {
-        (void)json_dumpf(json_array_size(all) == 1 ? json_array_get(all, 0) : all, stdout, JSON_INDENT(2));
-        (void)fputc('\n', stdout);
-    }
-    json_decref(all);
-    return status;
+    size_t count = (size_t)(argc - optind);
+    return show_traces(argv + optind, count, json ? FORM_JSON : FORM_TEXT, count > 1);
 }

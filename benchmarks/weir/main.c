@@ -16,10 +16,12 @@ static const char help[] =
     "  weir record -- PROGRAM...   record what a program asks of its allocators as a trace\n"
     "  weir topo                   NUMA nodes, devices, and what host memory can be pinned on this machine\n"
     "\n"
-    "A TRACE is a .wtr file or a memory snapshot (.pickle), plain or packed with gzip or xz.\n"
+    "A TRACE is a .wtr file or a memory snapshot (.pickle), plain or packed with gzip or xz, or the name of a recording\n"
+    "that came with weir, such as ort_unet_dyn_res (weir info --list).\n"
     "To record a snapshot: torch.cuda.memory._record_memory_history(), run, torch.cuda.memory._dump_snapshot(FILE).\n"
     "\n"
     "  weir SUBCOMMAND --help      options and examples\n"
+    "  weir --help                 this text; -h and help too\n"
     "  weir --version\n";
 
 int complain(const char *subcommand, bool usage, const char *format, ...)

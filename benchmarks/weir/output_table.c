@@ -39,11 +39,16 @@ static void print_row(FILE *out, const struct replay_result *result)
     if (result->warm_allocs > 0) {
         (void)snprintf(warm, sizeof(warm), "%.1f", (double)result->warm_calls * 1000.0 / (double)result->warm_allocs);
     }
-    (void)fprintf(out, "  %-13s %11s %6.3f %12s %14s %9s %7s %10s %7s %7llu %6.0f %6.0f %7.0f\n",
-                  result->strategy->name, format_size(reserved, result->peak_reserved_bytes), ratio,
+    (void)fprintf(out, "  %-13s %11s %6.3f %12s %14s %9s %7s %10s %7s %7llu ", result->strategy->name,
+                  format_size(reserved, result->peak_reserved_bytes), ratio,
                   format_size(largest, result->largest_free_bytes), oom, format_count(calls, result->device_calls),
                   warm, format_time(time, result->device_time_ns), format_count(waits, result->waits + result->syncs),
-                  (unsigned long long)result->hazards, result->p50_ns, result->p99_ns, result->p999_ns);
+                  (unsigned long long)result->hazards);
+    if (result->p50_ns > 0) {
+        (void)fprintf(out, "%6.0f %6.0f %7.0f\n", result->p50_ns, result->p99_ns, result->p999_ns);
+    } else { /* not measured */
+        (void)fprintf(out, "%6s %6s %7s\n", "-", "-", "-");
+    }
 }
 
 static void print_recorded(FILE *out, const struct recorded_report *recorded)

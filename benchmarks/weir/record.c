@@ -10,6 +10,7 @@
 
 #include "command.h"
 
+#include "place.h"
 #include "record_collect.h"
 #include "trace/trace.h"
 #include "units.h"
@@ -211,27 +212,6 @@ static const char *why_not(const char *path, int scripts)
     }
     (void)fclose(file);
     return why;
-}
-
-/* --- the library --- */
-
-/* Beside this command: in its folder, where it was installed, or in the build tree. */
-static bool find_library(char *path, size_t size)
-{
-    static const char *const places[] = { "", WEIR_RECORD_LIBRARY_DIR "/", "../lib/weir/", "../bindings/record/" };
-    char self[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length <= 0) {
-        return false;
-    }
-    self[length] = '\0';
-    const char *folder = dirname(self);
-    for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        if ((size_t)snprintf(path, size, "%s/%slibweir_record.so", folder, places[i]) < size && access(path, R_OK) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* --- running it --- */
@@ -439,25 +419,35 @@ static void join(char *text, size_t size, char **arguments)
     }
 }
 
+static int say_no_library(void)
+{
+    char *folder = place_folder(PLACE_LIBRARIES);
+    (void)complain("record", false, "libweir_record.so is not in %s", folder != NULL ? folder : "weir's folder");
+    free(folder);
+    return EXIT_USAGE;
+}
+
 static int record_program(const struct settings *settings, const char *output)
 {
-    char library[PATH_MAX];
     char plain[PATH_MAX];
     char source[400];
     const char *failed = NULL;
     struct collected result;
-    if (!find_library(library, sizeof library)) {
-        return complain("record", false, "libweir_record.so is not where this command is, nor in its lib/weir");
-    }
     if ((size_t)snprintf(plain, sizeof plain, "%s%s", output, trace_packs(output) ? ".plain" : "") >= sizeof plain) {
         return complain("record", false, "%s: the name is too long", output);
+    }
+    char *library = place_file(PLACE_LIBRARIES, "libweir_record.so");
+    if (library == NULL) {
+        return say_no_library();
     }
     join(source, sizeof source, settings->program);
     struct collector *collector = collector_open(plain, source, settings->what, settings->least_bytes, &failed);
     if (collector == NULL) {
+        free(library);
         return complain("record", false, "%s: %s", failed, strerror(errno));
     }
-    bool ready = set_preload(library) && setenv(CHANNEL_ENV, collector_channel_path(collector), 1) == 0;
+    const bool ready = set_preload(library) && setenv(CHANNEL_ENV, collector_channel_path(collector), 1) == 0;
+    free(library);
     const pid_t child = ready ? start(settings->program, collector_channel(collector)) : -1;
     if (child < 0) {
         const int why = ready ? errno : ENOMEM;

@@ -1,6 +1,7 @@
 /* replay_command.c: `weir replay`: reads the options, replays each trace against each strategy, prints. */
 #include "command.h"
 
+#include "bundled.h"
 #include "output.h"
 #include "units.h"
 
@@ -36,9 +37,12 @@ static const char help_tail[] =
     "                       the least factor that serves the whole trace, and where memory runs out below\n"
     "      --report FILE    write a page with pictures: bytes over time, memory maps, fragmentation\n"
     "      --json           for scripts: one object, or an array for several traces\n"
+    "      --no-timing      do not time calls: figures that are the same from run to run\n"
     "  -q, --quiet          no progress\n"
+    "  -h, --help           this text\n"
     "\n"
     "  weir replay snapshot.pickle\n"
+    "  weir replay ort_unet_dyn_res      a recording that came with weir (weir info --list)\n"
     "  weir replay run.wtr.xz --strategy caching,pytorch --capacity 16GiB --report out.html\n"
     "  weir replay run.wtr.xz --strategy caching,size_class,routing --sweep\n"
     "  weir replay run.wtr.xz --json | jq '.results[] | {strategy, peak_reserved_bytes}'\n"
@@ -388,9 +392,9 @@ static int compare_strategies(const struct settings *settings, struct comparison
 
 static int run_trace(const struct settings *settings, const char *path, struct comparison *comparison)
 {
-    struct trace_error error = { 0 };
-    if (trace_read(path, NULL, &comparison->trace, &error) != WEIR_OK) {
-        return complain("replay", false, "%s", error.message);
+    int status = open_trace("replay", path, &comparison->trace);
+    if (status != EXIT_DONE) {
+        return status;
     }
     comparison->results = calloc(settings->strategy_count, sizeof(*comparison->results));
     if (comparison->results == NULL) {

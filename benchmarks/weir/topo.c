@@ -24,10 +24,10 @@ static const char help[] =
     "next to each, and by trying 2 MiB of each kind of page what can be pinned; then what stands "
     "in the way.\n"
     "\n"
-    "  --json             the same for scripts\n"
-    "  --xml FILE         another machine: a file that lstopo wrote (lstopo --of xml FILE)\n"
-    "  --synthetic TEXT   a machine that is described, as for lstopo: \"pack:2 [numa] core:4 "
-    "pu:1\"\n"
+    "      --json             the same for scripts\n"
+    "      --xml FILE         another machine: a file that lstopo wrote (lstopo --of xml FILE)\n"
+    "      --synthetic TEXT   a machine that is described, as for lstopo: \"pack:2 [numa] core:4 pu:1\"\n"
+    "  -h, --help             this text\n"
     "\n"
     "Of another machine there are nodes, distances and devices only.\n"
     "\n"
@@ -378,7 +378,7 @@ int command_topo(int argc, char **argv)
     bool json = false;
     int letter;
     opterr = 0;
-    while ((letter = getopt_long(argc, argv, ":jx:s:h", options, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         switch (letter) {
         case 'j':
             json = true;

@@ -1,28 +1,77 @@
-# core/package/install.cmake: what `cmake --install` puts where. benchmarks/ adds the `weir` command and its traces.
+# core/package/install.cmake: what `cmake --install` puts where, and how others find it.
+#
+#   weir_install_library(NAME PART)   a library of weir_library: the file, its headers, and the targets of find_package
+#   weir_install_pc(FILE DESCRIPTION text LIBS flag... [REQUIRES file...] [PRIVATE_LIBS flag...] [CFLAGS flag...])
+#                                     FILE.pc for pkg-config, from one template
+#   weir_install_package()            weirConfig.cmake and what lies beside it; called last
+#
+# Each install rule names its component. They are the Debian packages (deb.cmake): `runtime` is libweir.so, each part has its
+# own, `tools` is the weir command with its recordings and manual pages, `development` is headers, static libraries and
+# everything else; a rule that names none goes there.
+#
+# Nothing that is installed names an absolute path of weir's own: an installed tree can be moved. (Built against CANN, the
+# static libweir_acl names CANN's library where it was found.)
 include(CMakePackageConfigHelpers)
+set(WEIR_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 
-# What a static weir links in its turn: pkg-config modules, and the flags that they give. (weir.pc does not name the modules:
-# with --static pkg-config would ask for everything that they were built with.)
-get_property(static_modules GLOBAL PROPERTY WEIR_STATIC_MODULES)
-get_property(static_flags GLOBAL PROPERTY WEIR_STATIC_FLAGS)
-if(BUILD_SHARED_LIBS)
-    set(static_modules)
-endif()
-list(JOIN static_modules " " static_modules)
-list(JOIN static_flags " " static_flags)
-set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
-install(TARGETS weir EXPORT weirTargets FILE_SET HEADERS)
-install(EXPORT weirTargets NAMESPACE weir:: DESTINATION ${package_dir})
-configure_package_config_file(core/package/weirConfig.cmake.in weirConfig.cmake INSTALL_DESTINATION ${package_dir})
-write_basic_package_version_file(weirConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/weirConfig.cmake ${PROJECT_BINARY_DIR}/weirConfigVersion.cmake
-    DESTINATION ${package_dir})
+function(weir_install_library name part)
+    set(component ${part})
+    if(part STREQUAL "weir")
+        set(component runtime)
+    endif()
+    weir_targets(${name} targets)
+    foreach(target kind IN ZIP_LISTS targets WEIR_KINDS)
+        install(TARGETS ${target} EXPORT weir-${part}-${kind}
+            LIBRARY COMPONENT ${component} NAMELINK_COMPONENT development
+            ARCHIVE COMPONENT development
+            FILE_SET HEADERS COMPONENT development)
+        install(EXPORT weir-${part}-${kind} NAMESPACE weir:: DESTINATION ${WEIR_PACKAGE_DIR} COMPONENT development)
+    endforeach()
+endfunction()
 
-# weir.pc finds its prefix from where it lies, so that an installed tree can be moved.
-file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
-list(TRANSFORM CMAKE_DL_LIBS PREPEND -l OUTPUT_VARIABLE libs_private)
-configure_file(core/package/weir.pc.in weir.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/weir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# A .pc file finds its prefix from where it lies. Where only the static library is installed, a plain `--libs` is a whole
+# link line too.
+function(weir_install_pc file)
+    cmake_parse_arguments(PARSE_ARGV 1 pc "" "DESCRIPTION" "LIBS;REQUIRES;PRIVATE_LIBS;CFLAGS")
+    if(WEIR_KINDS STREQUAL "static")
+        list(APPEND pc_LIBS ${pc_PRIVATE_LIBS})
+        set(pc_PRIVATE_LIBS)
+    endif()
+    foreach(list IN ITEMS LIBS PRIVATE_LIBS CFLAGS)
+        list(JOIN pc_${list} " " pc_${list})
+    endforeach()
+    list(TRANSFORM pc_REQUIRES APPEND " = ${PROJECT_VERSION}")
+    list(JOIN pc_REQUIRES ", " pc_REQUIRES)
+    file(RELATIVE_PATH to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+    string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
+    file(RELATIVE_PATH libdir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
+    file(RELATIVE_PATH includedir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+    configure_file(${PROJECT_SOURCE_DIR}/core/package/weir.pc.in ${PROJECT_BINARY_DIR}/${file}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${file}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
 
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+function(weir_install_package)
+    # What a static weir links in its turn: pkg-config modules, and the flags that they give. (weir.pc does not name the
+    # modules: with --static pkg-config would ask for everything that they were built with.)
+    get_property(static_modules GLOBAL PROPERTY WEIR_STATIC_MODULES)
+    get_property(static_flags GLOBAL PROPERTY WEIR_STATIC_FLAGS)
+    list(TRANSFORM CMAKE_C_IMPLICIT_LINK_DIRECTORIES PREPEND -L OUTPUT_VARIABLE implicit)
+    list(REMOVE_ITEM static_flags ${implicit})
+    list(TRANSFORM CMAKE_DL_LIBS PREPEND -l OUTPUT_VARIABLE dl)
+    weir_install_library(weir weir)
+    weir_install_pc(weir DESCRIPTION "${PROJECT_DESCRIPTION}" LIBS -lweir PRIVATE_LIBS -pthread ${dl} ${static_flags})
+
+    configure_package_config_file(${PROJECT_SOURCE_DIR}/core/package/weirConfig.cmake.in
+        ${PROJECT_BINARY_DIR}/weirConfig.cmake INSTALL_DESTINATION ${WEIR_PACKAGE_DIR}
+        PATH_VARS CMAKE_INSTALL_BINDIR CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
+    write_basic_package_version_file(${PROJECT_BINARY_DIR}/weirConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+    install(FILES ${PROJECT_BINARY_DIR}/weirConfig.cmake ${PROJECT_BINARY_DIR}/weirConfigVersion.cmake
+        DESTINATION ${WEIR_PACKAGE_DIR})
+    install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+    if(WEIR_DEB) # where these two have another form
+        include(${PROJECT_SOURCE_DIR}/core/package/deb.cmake)
+    else()
+        install(FILES CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+    endif()
+endfunction()

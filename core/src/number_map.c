@@ -100,6 +100,15 @@ uint64_t weir__number_map_take(weir__number_map *map, uint64_t key)
     return value;
 }
 
+void weir__number_map_each(const weir__number_map *map, bool (*visit)(void *ctx, uint64_t key, uint64_t value), void *ctx)
+{
+    for (size_t i = 0; i < map->slots; i++) {
+        if (map->entries[i].value != 0 && !visit(ctx, map->entries[i].key, map->entries[i].value)) {
+            return;
+        }
+    }
+}
+
 void weir__number_map_fini(weir__number_map *map)
 {
     free(map->entries);

@@ -26,6 +26,8 @@ bool weir__number_map_put(weir__number_map *map, uint64_t key, uint64_t value);
 uint64_t weir__number_map_get(const weir__number_map *map, uint64_t key);
 /* Removes the key and returns its value; 0 when it was not there. */
 uint64_t weir__number_map_take(weir__number_map *map, uint64_t key);
+/* Visits every entry, in no order; false ends the walk. The visitor must not change the map. */
+void weir__number_map_each(const weir__number_map *map, bool (*visit)(void *ctx, uint64_t key, uint64_t value), void *ctx);
 void weir__number_map_fini(weir__number_map *map);
 
 #endif

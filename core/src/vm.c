@@ -25,8 +25,8 @@
 
 #include <stdlib.h>
 
-/* What may be reserved before idle memory is moved: 1/24 more than was ever live at once, and 6 MiB (but three granules). The
- * promise is 1/20 and 8 MiB. */
+/* What may be reserved before idle memory is moved, unless the config says otherwise: 1/24 more than was ever live at once, and
+ * 6 MiB (but three granules). The promise is 1/20 and 8 MiB. */
 enum { spare_share = 24, spare_granules = 3 };
 #define SPARE_BYTES (UINT64_C(6) << 20)
 
@@ -582,8 +582,10 @@ static uint64_t budget(const struct request *request, uint64_t live)
     }
     const uint64_t peak = pool->peak_live > 0 ? (uint64_t)pool->peak_live : 0;
     const uint64_t most = live + request->size > peak ? live + request->size : peak;
+    const uint64_t share = pool->config.vm_spare_share != 0 ? pool->config.vm_spare_share : spare_share;
     const uint64_t spare = (uint64_t)spare_granules << pool->vm->granule_shift;
-    return most + most / spare_share + (spare > SPARE_BYTES ? spare : SPARE_BYTES);
+    const uint64_t bytes = pool->config.vm_spare_bytes != 0 ? pool->config.vm_spare_bytes : SPARE_BYTES;
+    return most + most / share + (spare > bytes ? spare : bytes);
 }
 
 /* How the granules of a window would be had. */

@@ -485,10 +485,44 @@ static void test_device_reset_by_force_first(void **state)
         assert_int_equal(live_of(attachment[i]), 0);
         ok(weir_acl_detach(attachment[i]));
     }
-    const weir_status status = weir_pool_destroy(w.pool);
-    assert_true(status == WEIR_OK || status == WEIR_ERR_DEVICE); /* the memory it had is gone already */
+    ok(weir_pool_destroy(w.pool));
     weir_device_destroy(w.device);
-    (void)aclrtResetDevice(0);
+    assert_int_not_equal(aclrtResetDevice(0), ACL_SUCCESS); /* nobody has the device */
+}
+
+/* What the runtime took is not given back once more: it is somebody else's by then, and so is the device. */
+static void test_device_reset_and_set_again(void **state)
+{
+    (void)state;
+    struct world w = make_world();
+    weir_stream *stream = NULL;
+    weir_block *block = NULL;
+    ok(weir_pool_stream(w.pool, NULL, &stream));
+    ok(weir_pool_alloc(w.pool, stream, 4 * MIB, 0, &block));
+    assert_false(weir_acl_device_lost(w.device));
+    const uint64_t epoch = weir_acl_epoch();
+    acl_ok(aclrtResetDeviceForce(0));
+    assert_true(weir_acl_device_lost(w.device));
+    assert_int_not_equal(weir_acl_epoch(), epoch);
+
+    acl_ok(aclrtSetDevice(0));
+    weir_device *again = NULL;
+    ok(weir_acl_device_create(NULL, &again));
+    assert_false(weir_acl_device_lost(again));
+    const size_t all = free_bytes();
+    void *memory = NULL;
+    acl_ok(aclrtMallocAlign32(&memory, 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST)); /* wherever the pool had its own */
+    uint64_t none = 0;
+    fails(weir_device_region_alloc(w.device, 2 * MIB, &none), WEIR_ERR_DEVICE);
+    ok(weir_pool_free(w.pool, block, stream));
+    ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, NULL));
+    ok(weir_pool_destroy(w.pool));
+    weir_device_destroy(w.device);
+    acl_ok(aclrtMemset(memory, 200 * MIB, 7, 200 * MIB));
+    acl_ok(aclrtFree(memory));
+    assert_int_equal(free_bytes(), all);
+    weir_device_destroy(again);
+    acl_ok(aclrtResetDevice(0));
 }
 
 static void test_followers(void **state)
@@ -601,6 +635,7 @@ int main(void)
         cmocka_unit_test(test_context_destroyed_first),
         cmocka_unit_test(test_a_stream_that_is_gone_is_refused),
         cmocka_unit_test(test_device_reset_by_force_first),
+        cmocka_unit_test(test_device_reset_and_set_again),
         cmocka_unit_test(test_followers),
         cmocka_unit_test(test_two_devices),
     };

@@ -25,6 +25,18 @@ static struct {
     weir_status (*stats)(int device, weir_stats *stats);
     size_t (*report)(int device, char *text, size_t size);
     weir_status (*shutdown)(void);
+    weir_status (*device_stats)(int device, weir_torch_counters *counters);
+    size_t (*stats_json)(int device, char *text, size_t size);
+    void (*reset_peaks)(int8_t device);
+    void (*init)(int device_count);
+    void (*reset)(bool check_error);
+    void (*empty_cache)(void);
+    void (*set_memory_fraction)(double fraction, int device);
+    void *(*base)(void *ptr, size_t *size);
+    weir_status (*pool_begin)(int device, weir_torch_pool_id id, weir_torch_filter filter, void *ctx,
+                              void (*drop)(void *ctx));
+    void (*pool_end)(int device, weir_torch_pool_id id);
+    void (*pool_release)(int device, weir_torch_pool_id id);
 } host;
 
 static void look_up(void *library, const char *name, void *function)
@@ -54,6 +66,17 @@ static void load(void)
     look_up(library, "weir_torch_stats", &host.stats);
     look_up(library, "weir_torch_report", &host.report);
     look_up(library, "weir_torch_shutdown", &host.shutdown);
+    look_up(library, "weir_torch_device_stats", &host.device_stats);
+    look_up(library, "weir_torch_stats_json", &host.stats_json);
+    look_up(library, "weir_torch_reset_peaks", &host.reset_peaks);
+    look_up(library, "weir_torch_init", &host.init);
+    look_up(library, "weir_torch_reset", &host.reset);
+    look_up(library, "weir_torch_empty_cache", &host.empty_cache);
+    look_up(library, "weir_torch_set_memory_fraction", &host.set_memory_fraction);
+    look_up(library, "weir_torch_base", &host.base);
+    look_up(library, "weir_torch_pool_begin", &host.pool_begin);
+    look_up(library, "weir_torch_pool_end", &host.pool_end);
+    look_up(library, "weir_torch_pool_release", &host.pool_release);
 }
 
 static void fill(void *memory, size_t size, int value, aclrtStream stream)
@@ -191,6 +214,7 @@ static void test_every_refusal_has_a_reason(void **state)
     char text[256] = "";
     assert_null(host.alloc(SIZE_MAX, 0, streams[0]));
     assert_true(host.report(0, text, sizeof(text)) > 0);
+    assert_non_null(strstr(text, "invalid"));
     aclrtStream gone = streams[1];
     acl_ok(aclrtDestroyStream(gone));
     streams[1] = NULL;
@@ -213,7 +237,10 @@ static void test_running_out(void **state)
     assert_non_null(strstr(text, "limit"));
     char less[8];
     assert_int_equal(host.report(0, less, sizeof(less)), length);
-    ok(host.memory_fraction(0.5, 0)); /* of 256 MiB */
+    size_t left = 0;
+    size_t total = 0;
+    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
+    ok(host.memory_fraction((double)(128 * MIB) / (double)total, 0));
     void *more = host.alloc(20 * MIB, 0, streams[0]);
     assert_non_null(more);
     assert_null(host.alloc(120 * MIB, 0, streams[0]));
@@ -358,6 +385,342 @@ static void test_two_devices(void **state)
     acl_ok(aclrtResetDevice(0));
 }
 
+/* --- a device that is reset --- */
+
+/* Whatever the pool had free, and whatever it handed out, is nobody's or somebody else's. */
+static void test_device_reset(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        void *freed = host.alloc(20 * MIB, 0, streams[0]);
+        void *held = host.alloc(30 * MIB, 0, streams[1]);
+        void *on_default = host.alloc(2 * MIB, 0, NULL);
+        assert_non_null(freed);
+        assert_non_null(held);
+        assert_non_null(on_default);
+        host.free(freed, 20 * MIB, 0, streams[0]); /* cached: what would be handed out next */
+        acl_ok(aclrtResetDeviceForce(0));
+        acl_ok(aclrtSetDevice(0));
+        acl_ok(aclrtCreateStream(&streams[0]));
+        acl_ok(aclrtCreateStream(&streams[1]));
+        void *others = NULL; /* all the addresses that the pool had, and more */
+        acl_ok(aclrtMallocAlign32(&others, 100 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+        acl_ok(aclrtMemset(others, 100 * MIB, 3, 100 * MIB));
+
+        void *next = host.alloc(20 * MIB, 0, streams[0]);
+        assert_non_null(next);
+        assert_false((char *)next >= (char *)others && (char *)next < (char *)others + 100 * MIB);
+        fill(next, 20 * MIB, 1, streams[0]);
+        assert_int_equal(stats_of(0).live_bytes, stats_of(0).reserved_bytes - stats_of(0).free_bytes);
+        weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+        ok(host.device_stats(0, &counters));
+        assert_int_equal(counters.allocation.current, 1);
+        host.record_stream(held, streams[1]);
+        host.free(held, 30 * MIB, 0, streams[1]); /* late, as static objects do */
+        host.free(on_default, 2 * MIB, 0, NULL);
+        ok(host.device_stats(0, &counters));
+        assert_int_equal(counters.allocation.current, 1);
+        host.free(next, 20 * MIB, 0, streams[0]);
+        ok(host.trim(-1, 0, NULL));
+        ok(host.device_stats(0, &counters));
+        assert_int_equal(counters.reserved_bytes.current, 0);
+        acl_ok(aclrtFree(others));
+    }
+}
+
+/* --- figures --- */
+
+static weir_torch_counters counters_of(int device)
+{
+    weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+    ok(host.device_stats(device, &counters));
+    return counters;
+}
+
+static void assert_counter(weir_torch_counter counter, int64_t current, int64_t peak, int64_t allocated)
+{
+    assert_int_equal(counter.current, current);
+    assert_int_equal(counter.peak, peak);
+    assert_int_equal(counter.allocated, allocated);
+    assert_int_equal(counter.freed, allocated - current);
+}
+
+static void test_counters(void **state)
+{
+    (void)state;
+    ok(host.configure("limit:64MiB,report:0"));
+    const weir_torch_counters before = counters_of(0); /* of the tests before, all freed */
+    assert_int_equal(before.allocation.current, 0);
+    assert_int_equal(before.allocated_bytes.current, 0);
+    assert_int_equal(before.reserved_bytes.current, 0);
+    host.reset_peaks(0);
+    void *block[3];
+    for (int i = 0; i < 3; i++) {
+        block[i] = host.alloc(8 * MIB - 32, 0, streams[0]);
+        assert_non_null(block[i]);
+    }
+    const int64_t blocks = before.allocation.allocated;
+    const int64_t bytes = before.allocated_bytes.allocated;
+    weir_torch_counters now = counters_of(0);
+    assert_counter(now.allocation, 3, 3, blocks + 3);
+    assert_counter(now.allocated_bytes, (int64_t)(24 * MIB), (int64_t)(24 * MIB), bytes + (int64_t)(24 * MIB));
+    assert_int_equal(now.requested_bytes.current, 24 * MIB);
+    assert_true(now.reserved_bytes.current >= (int64_t)(24 * MIB));
+    assert_int_equal(now.reserved_bytes.peak, now.reserved_bytes.current);
+    assert_true(now.segment.current >= 1);
+    assert_true(now.num_device_alloc > before.num_device_alloc);
+
+    host.free(block[0], 0, 0, streams[0]);
+    host.free(block[1], 0, 0, streams[0]);
+    now = counters_of(0);
+    assert_counter(now.allocation, 1, 1, blocks + 3);
+    assert_counter(now.allocated_bytes, (int64_t)(8 * MIB), (int64_t)(24 * MIB), bytes + (int64_t)(24 * MIB));
+    host.reset_peaks(0);
+    now = counters_of(0);
+    assert_counter(now.allocation, 1, 1, blocks + 3);
+    assert_int_equal(now.allocated_bytes.peak, 8 * MIB);
+
+    assert_null(host.alloc(100 * MIB, 0, streams[0]));
+    now = counters_of(0);
+    assert_int_equal(now.num_ooms, 1);
+    assert_int_equal(now.num_alloc_retries, 1);
+    assert_int_equal(now.allocation.allocated, blocks + 3);
+
+    host.free(block[2], 0, 0, streams[0]);
+    host.empty_cache();
+    now = counters_of(0);
+    assert_int_equal(now.reserved_bytes.current, 0);
+    assert_int_equal(now.reserved_bytes.freed, now.reserved_bytes.allocated);
+    assert_true(now.reserved_bytes.peak >= (int64_t)(24 * MIB));
+    host.reset_peaks(0);
+    assert_int_equal(counters_of(0).reserved_bytes.peak, 0);
+    host.reset_peaks(-1);
+    host.reset_peaks(99);
+    fails(host.device_stats(-1, &now), WEIR_ERR_INVALID);
+    fails(host.device_stats(64, &now), WEIR_ERR_INVALID);
+    fails(host.device_stats(0, NULL), WEIR_ERR_INVALID);
+    assert_counter(counters_of(63).allocation, 0, 0, 0);
+}
+
+/* A program that was built when there were fewer figures, or more. */
+static void test_counters_of_another_size(void **state)
+{
+    (void)state;
+    void *block = host.alloc(MIB, 0, streams[0]);
+    struct {
+        weir_torch_counters known;
+        int64_t more[4];
+    } longer = {.known = {.struct_size = sizeof(longer)}, .more = {1, 2, 3, 4}};
+    ok(host.device_stats(0, &longer.known));
+    assert_int_equal(longer.known.allocation.current, 1);
+    assert_int_equal(longer.known.struct_size, sizeof(longer));
+    assert_int_equal(longer.more[3], 0);
+    struct {
+        size_t struct_size;
+        weir_torch_counter allocation;
+        int64_t untouched;
+    } shorter = {.struct_size = offsetof(weir_torch_counters, segment), .untouched = 5};
+    ok(host.device_stats(0, (weir_torch_counters *)&shorter));
+    assert_int_equal(shorter.allocation.current, 1);
+    assert_int_equal(shorter.untouched, 5);
+    host.free(block, MIB, 0, streams[0]);
+}
+
+static void test_json(void **state)
+{
+    (void)state;
+    void *block = host.alloc(3 * MIB - 32, 0, streams[0]);
+    char text[4096];
+    const size_t length = host.stats_json(0, text, sizeof(text));
+    assert_int_equal(strlen(text), length);
+    assert_int_equal(text[0], '{');
+    assert_int_equal(text[length - 1], '}');
+    assert_non_null(strstr(text, "\"allocated_bytes.all.current\": 3145728, "));
+    assert_non_null(strstr(text, "\"num_ooms\": "));
+    for (size_t size = 0; size < 200; size++) {
+        char less[200];
+        memset(less, 'x', sizeof(less));
+        assert_int_equal(host.stats_json(0, less, size), length);
+        assert_true(size == 0 || memchr(less, '\0', size) != NULL);
+        assert_true(less[size] == 'x');
+    }
+    assert_int_equal(host.stats_json(64, text, sizeof(text)), 0);
+    host.free(block, 0, 0, streams[0]);
+}
+
+/* --- the functions that a framework calls by address --- */
+
+static void test_init_reads_the_settings(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("WEIR_TORCH", "strategie:caching", 1), 0);
+    host.init(2);
+    char text[256] = "";
+    assert_true(host.report(0, text, sizeof(text)) > 0);
+    assert_non_null(strstr(text, "strategie"));
+    assert_int_equal(setenv("WEIR_TORCH", "limit:8MiB,report:0", 1), 0);
+    host.init(0);
+    assert_int_equal(unsetenv("WEIR_TORCH"), 0);
+    host.init(1); /* they have been read */
+    assert_null(host.alloc(9 * MIB, 0, streams[0]));
+    host.set_memory_fraction(1.0, 0);
+    void *block = host.alloc(9 * MIB, 0, streams[0]);
+    assert_non_null(block);
+    host.set_memory_fraction(2.0, 0); /* said on stderr */
+    assert_true(host.report(1, text, sizeof(text)) > 0);
+    assert_non_null(strstr(text, "fraction"));
+    host.free(block, 9 * MIB, 0, streams[0]);
+}
+
+static void test_reset_empties_the_cache(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        void *block = host.alloc(24 * MIB, 0, streams[0]);
+        fill(block, 24 * MIB, 1, streams[0]);
+        host.free(block, 24 * MIB, 0, streams[0]);
+        assert_true(stats_of(0).reserved_bytes >= 24 * MIB);
+        host.reset(i == 0);
+        assert_int_equal(stats_of(0).reserved_bytes, 0);
+    }
+}
+
+static void test_base(void **state)
+{
+    (void)state;
+    size_t size = 1;
+    assert_null(host.base(&size, &size));
+    assert_int_equal(size, 0);
+    char *block = host.alloc(5 * MIB, 0, streams[0]);
+    char *second = host.alloc(5 * MIB, 0, streams[0]);
+    char *base = host.base(second + 1000, &size);
+    assert_non_null(base);
+    assert_true(base <= second && second + 5 * MIB <= base + size);
+    assert_int_equal((uintptr_t)size % (2 * MIB), 0);
+    assert_ptr_equal(host.base(base, NULL), base);
+    assert_null(host.base(NULL, &size));
+    host.free(block, 0, 0, streams[0]);
+    host.free(second, 0, 0, streams[0]);
+}
+
+/* --- pools of graphs --- */
+
+static bool is_stream(void *ctx, void *stream)
+{
+    return stream == *(aclrtStream *)ctx;
+}
+
+static int dropped;
+
+static void drop_filter(void *ctx)
+{
+    (void)ctx;
+    dropped++;
+}
+
+#define GRAPH_BYTES (16 * MIB - 32) /* with what kernels may read behind, 16 MiB */
+
+/* A graph is captured: what it used and freed is its own, also while others run short; until it is released. */
+static void test_pool_of_a_graph(void **state)
+{
+    (void)state;
+    const weir_torch_pool_id id = {1, 0};
+    dropped = 0;
+    ok(host.configure("limit:64MiB,report:0"));
+    ok(host.pool_begin(0, id, is_stream, &streams[1], drop_filter));
+    fails(host.pool_begin(0, id, NULL, NULL, NULL), WEIR_ERR_BUSY);
+    char *captured = host.alloc(GRAPH_BYTES, 0, streams[1]);
+    char *other = host.alloc(GRAPH_BYTES, 0, streams[0]);
+    assert_non_null(captured);
+    assert_non_null(other);
+    host.free(captured, 0, 0, streams[1]);
+    char *reused = host.alloc(GRAPH_BYTES, 0, streams[1]); /* within the graph */
+    assert_ptr_equal(reused, captured);
+    host.free(reused, 0, 0, streams[1]);
+    host.pool_end(0, id);
+    assert_int_equal(dropped, 1);
+
+    host.empty_cache();
+    assert_int_equal(counters_of(0).reserved_bytes.current, 32 * MIB); /* the graph's stays */
+    for (int i = 0; i < 2; i++) {
+        char *next = host.alloc(GRAPH_BYTES, 0, streams[i]); /* captured is over: from the device's own pool */
+        assert_non_null(next);
+        assert_true(next + GRAPH_BYTES <= captured || captured + GRAPH_BYTES <= next);
+        assert_null(host.alloc(40 * MIB, 0, streams[i])); /* not even for want of memory */
+        host.free(next, 0, 0, streams[i]);
+    }
+    ok(host.pool_begin(0, id, is_stream, &streams[1], drop_filter)); /* a second graph in the same pool */
+    reused = host.alloc(GRAPH_BYTES, 0, streams[1]);
+    assert_ptr_equal(reused, captured);
+    host.pool_end(0, id);
+    host.pool_release(0, id);
+    host.empty_cache();
+    host.free(reused, 0, 0, streams[1]);
+    assert_null(host.alloc(46 * MIB, 0, streams[0])); /* one graph is still there */
+    host.pool_release(0, id);
+    host.free(other, 0, 0, streams[0]);
+    char *all = host.alloc(60 * MIB, 0, streams[0]); /* needs what the graph had */
+    assert_non_null(all);
+    host.free(all, 0, 0, streams[0]);
+    assert_int_equal(dropped, 2);
+
+    for (uint64_t i = 0; i < 20; i++) { /* pools that come and go */
+        const weir_torch_pool_id one = {0, i};
+        ok(host.pool_begin(0, one, NULL, NULL, NULL));
+        void *block = host.alloc(8 * MIB, 0, streams[0]);
+        assert_non_null(block);
+        host.pool_end(0, one);
+        host.pool_release(0, one);
+        host.free(block, 0, 0, streams[0]);
+    }
+    host.empty_cache();
+    assert_int_equal(counters_of(0).reserved_bytes.current, 0);
+}
+
+static void test_pools_in_the_wrong_order(void **state)
+{
+    (void)state;
+    const weir_torch_pool_id a = {1, 2};
+    const weir_torch_pool_id b = {2, 1};
+    host.pool_end(0, a); /* said on stderr, once */
+    host.pool_release(0, a);
+    host.pool_end(99, a);
+    host.pool_release(-1, a);
+    fails(host.pool_begin(99, a, NULL, NULL, NULL), WEIR_ERR_INVALID);
+    dropped = 0;
+    ok(host.pool_begin(0, a, NULL, NULL, drop_filter));
+    ok(host.pool_begin(0, b, NULL, NULL, drop_filter)); /* both claim every stream: a has it */
+    void *of_a = host.alloc(4 * MIB, 0, streams[0]);
+    host.pool_release(0, a); /* before its end */
+    void *again = host.alloc(4 * MIB, 0, streams[0]);
+    host.pool_end(0, a);
+    void *of_b = host.alloc(4 * MIB, 0, streams[0]);
+    assert_non_null(of_a);
+    assert_non_null(again);
+    assert_non_null(of_b);
+    assert_int_equal(dropped, 1);
+    host.free(of_a, 0, 0, streams[1]);
+    host.free(of_b, 0, 0, streams[0]);
+    host.free(again, 0, 0, streams[0]);
+    assert_int_equal(stats_of(0).allocs, 0); /* of the device's own pool */
+
+    void *held = host.alloc(4 * MIB, 0, streams[0]);
+    acl_ok(aclrtResetDeviceForce(0)); /* while b is begun */
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtCreateStream(&streams[0]));
+    acl_ok(aclrtCreateStream(&streams[1]));
+    void *next = host.alloc(4 * MIB, 0, streams[0]);
+    assert_non_null(next);
+    assert_int_equal(stats_of(0).allocs, 1);
+    assert_int_equal(dropped, 2);
+    host.free(held, 0, 0, streams[0]);
+    host.free(next, 0, 0, streams[0]);
+    host.pool_end(0, b);
+    host.pool_release(0, b);
+    ok(host.pool_begin(0, b, NULL, NULL, drop_filter)); /* left to shutdown */
+    assert_non_null(host.alloc(4 * MIB, 0, streams[0]));
+}
+
 /* --- threads --- */
 
 static atomic_int failures;
@@ -472,6 +835,9 @@ int main(int argc, char **argv)
         EACH(test_trim),            EACH(test_settings),             EACH(test_bad_environment),
         EACH(test_streams_that_end), EACH(test_two_devices),         EACH(test_threads),
         EACH(test_frees_at_exit),   EACH(test_every_refusal_has_a_reason),
+        EACH(test_device_reset),    EACH(test_counters),             EACH(test_counters_of_another_size),
+        EACH(test_json),            EACH(test_init_reads_the_settings), EACH(test_reset_empties_the_cache),
+        EACH(test_base),            EACH(test_pool_of_a_graph),      EACH(test_pools_in_the_wrong_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,15 +191,17 @@ bad 'the files of heaps are not packed' --what weir -o h.wtr.xz -- true
 
 # --- where the library is ---
 
-mkdir -p place/bin place/lib/weir alone
-cp "$weir" place/bin/weir && cp "$weir" alone/weir && cp "$library" place/lib/weir/libweir_record.so
+# The way from the command to it is the same wherever the two lie.
+way=$(realpath --relative-to="$(dirname "$weir")" "$(dirname "$library")")
+mkdir -p place/bin alone/bin && (cd place/bin && mkdir -p "$way")
+cp "$weir" place/bin/weir && cp "$weir" alone/bin/weir && cp "$library" "place/bin/$way/libweir_record.so"
 rm -f t.wtr
 place/bin/weir record -q -o t.wtr -- "$program" traffic || complain 'an installed copy does not record'
 is 'an installed copy' "$traffic"
 status=0
-alone/weir record -o t.wtr -- touch ran >out 2>err || status=$?
+alone/bin/weir record -o t.wtr -- touch ran >out 2>err || status=$?
 [ $status = 2 ] || complain "without the library: exit status $status"
-said 'without the library' 'libweir_record.so is not where this command is'
+said 'without the library' "libweir_record.so is not in $work/alone/"
 
 # --- weir's own heaps write their traces themselves ---
 

@@ -70,6 +70,7 @@ bad 'unknown option --frob' replay good.wtr --frob
 bad 'no trace is named' replay
 bad 'no trace is named' info
 bad 'exactly one input' import
+bad '--list takes no trace good.wtr' info --list good.wtr
 bad "no subcommand 'frob'" frob
 bad 'unknown option --frob' topo --frob
 bad '--xml needs a value' topo --xml
@@ -93,6 +94,37 @@ good '"kinds"' info --json good.wtr good.wtr.gz
 good '#wtr 1' import good.wtr.gz
 good 'event' replay "$small" --capacity 40MiB --strategy caching,pytorch,direct
 grep -q 'ran out of memory' out || complain 'an out-of-memory event is not explained'
+
+# The recordings that came with the command are found by name, from any folder; a file of the user's comes first. Elsewhere
+# the command says where it looked.
+good 'peak live' info llama_ctx_dyn
+grep -q "/share/weir/traces/llama_ctx_dyn.wtr.xz$" out || complain 'a recording by name is not the one that came with weir'
+good 'direct' replay llama_ctx_dyn.wtr.xz --strategy direct
+good '#wtr 1' import -q llama_ctx_dyn
+for file in "$traces"/*.wtr.xz; do
+    name=$(basename "$file" .wtr.xz)
+    good "$name " info --list
+    good "/$name.wtr.xz\"" info --list --json
+done
+[ "$(wc -l < <("$weir" info --list))" = "$(ls "$traces"/*.wtr.xz | wc -l)" ] || complain 'weir info --list lists something else'
+cp good.wtr llama_ctx_dyn
+good '2 events' info llama_ctx_dyn
+rm llama_ctx_dyn
+bad 'llama_ctx: there is no such file, and no recording of that name is in /' info llama_ctx
+bad 'nowhere/llama_ctx_dyn' info nowhere/llama_ctx_dyn
+long=$(printf '%0300d' 0)
+bad "File name too long" info "$long"
+if ! ldd "$weir" | grep -q libweir; then # else it does not start elsewhere
+    mkdir -p elsewhere/bin
+    cp "$weir" elsewhere/bin/
+    here=$weir weir=$work/elsewhere/bin/weir
+    bad "no recordings came with this weir: $work/elsewhere/share/weir/traces: No such file" replay llama_ctx_dyn
+    bad "$work/elsewhere/share/weir/traces" info --list
+    mkdir -p elsewhere/share/weir
+    ln -s "$traces" elsewhere/share/weir/traces
+    good 'peak live' info llama_ctx_dyn
+    weir=$here
+fi
 
 # Whoever runs out is told who holds the memory, by the trace's tags, and what would do, in all three forms. A tag that is
 # no UTF-8 spoils none of them.

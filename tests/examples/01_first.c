@@ -6,32 +6,24 @@
 
 static void check(weir_status status)
 {
-    if (status == WEIR_OK) return;
-    fprintf(stderr, "01_first: %s\n", weir_status_text(status));
-    exit(1);
+    if (status != WEIR_OK) exit(puts(weir_status_text(status)));
 }
 
 int main(void)
 {
-    weir_sim_config device = WEIR_SIM_CONFIG_INIT;
-    device.mode = WEIR_SIM_BACKED;
-    weir_sim *sim;
-    weir_sim_stream *native; /* on an accelerator: the vendor's stream */
-    check(weir_sim_create(&device, &sim));
-    check(weir_sim_stream_create(sim, &native));
-
+    weir_sim *sim; /* a simulated device; on Ascend weir_acl_device_create makes one */
+    weir_pool *pool;
+    weir_stream *stream; /* the device's default stream as the pool knows it: ask once, keep it */
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    check(weir_sim_create(NULL, &sim));
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
-    weir_pool *pool;
-    weir_stream *stream; /* the same stream as the pool knows it: ask once, keep it */
     check(weir_pool_create(&config, &pool));
-    check(weir_pool_stream(pool, native, &stream));
-
+    check(weir_pool_stream(pool, NULL, &stream));
     for (int layer = 0; layer < 100; layer++) {
         weir_block *block;
         check(weir_pool_alloc(pool, stream, 3 << 20, 0, &block));
-        check(weir_sim_fill(sim, native, weir_block_address(block), 3 << 20, 0, "layer"));
+        check(weir_sim_fill(sim, NULL, weir_block_address(block), 3 << 20, 0, "layer")); /* queued */
         check(weir_pool_free(pool, block, stream)); /* at once: the fill is still queued */
     }
     weir_stats stats = WEIR_STATS_INIT;

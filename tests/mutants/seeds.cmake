@@ -22,7 +22,7 @@ add_compile_options("SHELL:-include ${seeds_dir}/mutant.h" -I${WEIR_SEEDED})
 
 function(weir_seed_room sources_variable)
     cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE room)
-    file(GLOB files CONFIGURE_DEPENDS src/*.[ch])
+    file(GLOB files CONFIGURE_DEPENDS src/*.[ch] src/*.cc)
     foreach(file IN LISTS files)
         cmake_path(GET file FILENAME name)
         set(path ${room}/src/${name})

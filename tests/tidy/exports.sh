@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# What the headers of a library declare WEIR_API is what it exports.    exports.sh LIBRARY INCLUDE_DIR...
+# What the headers of a library declare WEIR_API is what it exports.    exports.sh LIBRARY INCLUDE_DIR... [--and NAME...]
+#   NAME: what it exports for a library of others, so that no header of ours has it.
 set -euo pipefail
 library=$1
 shift
+folders=()
+while [ $# -gt 0 ] && [ "$1" != --and ]; do folders+=("$1"); shift; done
+[ $# = 0 ] || shift
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 # Macros and comments out, lines joined, then the last name before the first parenthesis of each declaration.
-find "$@" -path '*/weir/*.h' -exec cat {} + |
+find "${folders[@]}" -path '*/weir/*.h' -exec cat {} + |
     grep -v '^#' | tr '\n' ' ' | sed -E 's,/\*([^*]|\*+[^*/])*\*+/, ,g' |
-    grep -oE '\bWEIR_API [^;()]*\(' | grep -oE '[a-z_0-9]+ *\($' | tr -d ' (' | sort -u >"$scratch/declared"
+    grep -oE '\bWEIR_API [^;()]*\(' | grep -oE '[a-z_0-9]+ *\($' | tr -d ' (' | cat - <(printf '%s\n' "$@" | sed '/^$/d') | sort -u >"$scratch/declared"
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >"$scratch/exported"
 
 [ -s "$scratch/declared" ] || { echo "no WEIR_API found" >&2; exit 1; }

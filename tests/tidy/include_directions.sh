@@ -47,9 +47,16 @@ check_room bindings/host 'core/include allocators/include bindings/host/include
 check_room bindings/torch 'core/include allocators/include bindings/acl/include bindings/torch/include' '' '.*' ''
 # acl also makes a runtime for the host pool.
 check_room bindings/acl 'core/include bindings/acl/include bindings/host/include' core/src '.*' ''
+# heap stands in front of host pools and looks into them.
+check_room bindings/heap 'core/include bindings/host/include bindings/heap/include' 'core/src bindings/host/src' '.*' ''
+# What gives an engine a heap sees the heap.
+for binding in bindings/ggml bindings/onnxruntime bindings/xnnpack; do
+    check_room $binding "core/include bindings/host/include bindings/heap/include $binding/include" '' '.*' ''
+done
 for binding in bindings/*/; do
     binding=${binding%/}
-    case $binding in bindings/host | bindings/torch | bindings/acl) continue ;; esac
+    case $binding in bindings/host | bindings/heap | bindings/torch | bindings/acl | bindings/ggml | \
+        bindings/onnxruntime | bindings/xnnpack) continue ;; esac
     check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" core/src '.*' ''
 done
 

@@ -65,6 +65,16 @@ aclrtContext weir__acl_context_of(void *native);
 void weir__acl_bury_locked(void *native);
 bool weir__acl_is_buried(void *native);
 
+/* --- device.c, for watch.c --- */
+
+/* A stream is about to be destroyed: a default stream takes its device with it, and the note of it. */
+void weir__acl_device_goes_locked(const void *native);
+
+/* --- attach.c --- */
+
+/* What weir_acl_epoch counts. */
+void weir__acl_next_epoch(void);
+
 /* --- attach.c, for watch.c --- */
 
 /* The stream is about to be destroyed. */

@@ -63,6 +63,11 @@ uint64_t weir_acl_epoch(void)
     return atomic_load(&epoch);
 }
 
+void weir__acl_next_epoch(void)
+{
+    (void)atomic_fetch_add(&epoch, 1);
+}
+
 uint64_t weir_acl_block_bytes(uint64_t size)
 {
     /* The one chip whose kernels do not read further; the answer never changes in a process. */
@@ -402,7 +407,7 @@ static void end_stream(weir_pool *pool, void *native)
 static void empty(weir_acl_attachment *self, void *native)
 {
     atomic_store(&self->closed, true);
-    (void)atomic_fetch_add(&epoch, 1);
+    weir__acl_next_epoch();
     weir_status status = weir__acl_sync(native, self->context);
     if (status != WEIR_OK) {
         status = weir__acl_sync(native, self->context);
@@ -496,7 +501,7 @@ static weir_status leave(weir_acl_attachment *self)
         atomic_store(&self->closed, !attached || !self->registers);
         return status;
     }
-    (void)atomic_fetch_add(&epoch, 1);
+    weir__acl_next_epoch();
     if (attached) {
         end_stream(atomic_load(&self->pool), self->native);
     } else {

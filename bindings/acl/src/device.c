@@ -6,13 +6,16 @@
  * none.
  *
  * Guarantee: a slot acts on its own device whatever is current in the calling thread, and leaves that as it was; only a
- * thread that had no context keeps the device's. A stream that is known to be gone is not given to ACL any more.
+ * thread that had no context keeps the device's. A stream that is known to be gone is not given to ACL any more, and nor is
+ * anything once the device has been reset: its addresses and handles may be somebody else's by then. That it is being
+ * reset shows in the end of its default stream, which the runtime announces as it does any other's.
  *
  * Cost: one aclrtGetDevice for each slot that needs a context, which reads thread-local state; two changes of context
  * more where another device's is current.
  */
 #include "acl_internal.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +33,8 @@ typedef struct acl_device {
     weir_device_info info;
     const weir_device *device; /* that it is the inside of */
     struct acl_device *next;   /* under the binding's lock */
+    bool watched;              /* under the binding's lock: watch.c has a note of the default stream */
+    atomic_bool lost;          /* the device was reset */
 } acl_device;
 
 static acl_device *all;
@@ -40,6 +45,16 @@ static void enlist(acl_device *self, const weir_device *device)
     self->device = device;
     self->next = all;
     all = self;
+    weir__acl_unlock();
+}
+
+static void unwatch(acl_device *self)
+{
+    weir__acl_lock();
+    if (self->watched) {
+        weir__acl_unwatch_locked(self->home_stream);
+        self->watched = false;
+    }
     weir__acl_unlock();
 }
 
@@ -65,6 +80,42 @@ void *weir__acl_device_of(const weir_device *device)
     return found;
 }
 
+/* --- a device that is reset --- */
+
+/* The note of the stream goes with it. */
+void weir__acl_device_goes_locked(const void *native)
+{
+    for (acl_device *one = all; one != NULL; one = one->next) {
+        if (one->watched && one->home_stream == native) {
+            one->watched = false;
+            atomic_store(&one->lost, true);
+            weir__acl_next_epoch();
+        }
+    }
+}
+
+static bool is_lost(const acl_device *self)
+{
+    return atomic_load_explicit(&self->lost, memory_order_relaxed);
+}
+
+static weir_status lost(const char *call)
+{
+    return weir__acl_result(call, ACL_ERROR_RT_CONTEXT_NULL);
+}
+
+bool weir_acl_device_lost(const weir_device *device)
+{
+    weir__acl_lock();
+    const acl_device *found = all;
+    while (found != NULL && found->device != device) {
+        found = found->next;
+    }
+    const bool is = found != NULL && is_lost(found);
+    weir__acl_unlock();
+    return is;
+}
+
 /* --- contexts --- */
 
 aclrtContext weir__acl_current(void)
@@ -78,6 +129,9 @@ weir_status weir__acl_bind(const void *acl_device_, weir__acl_bound *bound)
     const acl_device *self = acl_device_;
     int32_t id = -1;
     *bound = (weir__acl_bound){ 0 };
+    if (is_lost(self)) {
+        return lost("aclrtSetCurrentContext");
+    }
     if (aclrtGetDevice(&id) == ACL_SUCCESS && id == self->id) {
         return WEIR_OK;
     }
@@ -131,8 +185,8 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 
 static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 {
-    (void)ctx, (void)size;
-    return ACL(aclrtFree, (void *)(uintptr_t)address);
+    (void)size;
+    return is_lost(ctx) ? WEIR_OK : ACL(aclrtFree, (void *)(uintptr_t)address);
 }
 
 /* --- virtual memory --- */
@@ -173,8 +227,8 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 
 static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 {
-    (void)ctx, (void)size;
-    return ACL(aclrtReleaseMemAddress, (void *)(uintptr_t)address);
+    (void)size;
+    return is_lost(ctx) ? WEIR_OK : ACL(aclrtReleaseMemAddress, (void *)(uintptr_t)address);
 }
 
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
@@ -197,21 +251,22 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 
 static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 {
-    (void)ctx;
-    return ACL(aclrtFreePhysical, (aclrtDrvMemHandle)(uintptr_t)handle);
+    return is_lost(ctx) ? WEIR_OK : ACL(aclrtFreePhysical, (aclrtDrvMemHandle)(uintptr_t)handle);
 }
 
 /* The device may use what is mapped without aclrtMemSetAccess, which is for other devices. */
 static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
-    (void)ctx;
+    if (is_lost(ctx)) {
+        return lost("aclrtMapMem");
+    }
     return ACL(aclrtMapMem, (void *)(uintptr_t)address, (size_t)size, 0, (aclrtDrvMemHandle)(uintptr_t)handle, 0);
 }
 
 static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 {
-    (void)ctx, (void)size;
-    return ACL(aclrtUnmapMem, (void *)(uintptr_t)address);
+    (void)size;
+    return is_lost(ctx) ? WEIR_OK : ACL(aclrtUnmapMem, (void *)(uintptr_t)address);
 }
 
 /* --- ordering --- */
@@ -219,6 +274,10 @@ static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 /* An Ex event that was never recorded is complete, and a wait for it does not wait: what weir_device_ops asks for. */
 static weir_status event_create(void *ctx, weir_event **event)
 {
+    if (is_lost(ctx)) {
+        *event = ctx; /* any will do: they are complete, and nobody is asked about them */
+        return WEIR_OK;
+    }
     weir__acl_bound bound;
     weir_status status = weir__acl_bind(ctx, &bound);
     if (status != WEIR_OK) {
@@ -235,13 +294,15 @@ static weir_status event_create(void *ctx, weir_event **event)
 
 static weir_status event_destroy(void *ctx, weir_event *event)
 {
-    (void)ctx;
-    return ACL(aclrtDestroyEvent, event);
+    return is_lost(ctx) ? WEIR_OK : ACL(aclrtDestroyEvent, event);
 }
 
 static weir_status event_query(void *ctx, weir_event *event, bool *complete)
 {
-    (void)ctx;
+    if (is_lost(ctx)) {
+        *complete = true; /* its work ended with the device */
+        return WEIR_OK;
+    }
     aclrtEventRecordedStatus recorded = ACL_EVENT_RECORDED_STATUS_NOT_READY;
     const weir_status status = ACL(aclrtQueryEventStatus, event, &recorded);
     if (status == WEIR_OK) {
@@ -252,8 +313,7 @@ static weir_status event_query(void *ctx, weir_event *event, bool *complete)
 
 static weir_status event_sync(void *ctx, weir_event *event)
 {
-    (void)ctx;
-    return ACL(aclrtSynchronizeEvent, event);
+    return is_lost(ctx) ? WEIR_OK : ACL(aclrtSynchronizeEvent, event);
 }
 
 static aclError record(aclrtStream stream, aclrtEvent event)
@@ -271,6 +331,9 @@ static aclError wait_for(aclrtStream stream, aclrtEvent event)
 static weir_status on_stream(acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent), void *native,
                              weir_event *event)
 {
+    if (is_lost(self)) {
+        return WEIR_OK;
+    }
     aclrtStream stream = native != NULL ? native : self->home_stream;
     if (weir__acl_is_buried(stream)) {
         return weir__acl_result(name, ACL_ERROR_RT_INVALID_HANDLE);
@@ -323,6 +386,9 @@ weir_status weir__acl_sync(void *native, aclrtContext context)
 static weir_status stream_sync(void *ctx, void *native_stream)
 {
     const acl_device *self = ctx;
+    if (is_lost(self)) {
+        return WEIR_OK;
+    }
     void *native = native_stream != NULL ? native_stream : self->home_stream;
     const aclrtContext noted = weir__acl_context_of(native);
     return weir__acl_sync(native, noted != NULL ? noted : self->home);
@@ -342,9 +408,12 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
 static void destroy(void *ctx)
 {
     acl_device *self = ctx;
+    unwatch(self);
     delist(self);
     const aclrtContext before = weir__acl_current();
-    (void)ACL_TWICE(aclrtResetDevice, self->id); /* the program may have reset it by force meanwhile */
+    if (!is_lost(self)) { /* else its reference went with the others, and one that is there is the program's */
+        (void)ACL_TWICE(aclrtResetDevice, self->id);
+    }
     if (before != NULL && before != self->home) {
         (void)aclrtSetCurrentContext(before);
     }
@@ -436,10 +505,16 @@ static weir_status make_device(const weir_acl_device_config *config, weir_device
     self->policy = policies[config->pages];
     weir_status status = find_facts(self, config);
     if (status == WEIR_OK) {
+        status = weir__acl_watch(self->home_stream, self->home, true);
+        self->watched = status == WEIR_OK;
+        status = status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status; /* then nobody hears of a reset */
+    }
+    if (status == WEIR_OK) {
         const bool with_pages = (self->info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0;
         status = weir_device_create(with_pages ? &virtual_ops : &plain_ops, self, device);
     }
     if (status != WEIR_OK) {
+        unwatch(self);
         free(self);
     } else {
         enlist(self, *device);

@@ -99,6 +99,7 @@ static void on_destroyed(void *native)
 {
     weir__acl_stream_goes(native);
     weir__acl_lock();
+    weir__acl_device_goes_locked(native);
     struct note **link = find(native);
     if (*link != NULL) {
         (*link)->attached = 0;

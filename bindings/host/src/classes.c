@@ -2,8 +2,8 @@
  *
  * Idea: a slab is a page run with slots of one class; which of them are taken is a bitmap beside it, so nothing is written
  * into pinned memory. A class hands out from the slab that was freed into last and gives a slab back when it is the
- * second one that is wholly free. Guarantee: the waste inside a block is bounded by classes.h; a slab wastes at most
- * 1/32 at its end, or what 128 pages leave. A block that is freed twice is found. Cost: one lock a batch, a few
+ * second one that is wholly free. Where memory is scarce slabs begin small and grow with their class. Guarantee: the waste
+ * inside a block is bounded by classes.h; a slab wastes at most 1/32 (scarce: 1/8) at its end, or what 160 pages leave. A block that is freed twice is found. Cost: one lock a batch, a few
  * instructions a block.
  */
 #include "classes.h"
@@ -19,7 +19,9 @@ enum {
     WORDS = MOST_SLOTS / 64,
     LEAST_PAGES = 4,
     MOST_PAGES = 160,
-    LEAST_SLOTS = 4
+    LEAST_SLOTS = 4,
+    USUAL_WASTE = 32, /* one part in so many, at most */
+    SCARCE_WASTE = 8
 };
 
 typedef struct slab {
@@ -38,8 +40,9 @@ typedef struct size_class {
     slab *first; /* with a free slot */
     uint32_t empty; /* slabs in the list without a taken slot */
     uint32_t bytes;
-    uint32_t pages; /* of a slab */
+    uint32_t pages; /* of a slab; where memory is scarce, of the smallest */
     uint32_t slots;
+    uint64_t all_slots; /* of its slabs */
 } size_class;
 
 struct weir__host_engine {
@@ -53,13 +56,16 @@ struct weir__host_engine {
 /* --- life --- */
 
 /* The smallest slab that wastes little at its end. */
-static void shape(size_class *c)
+static void shape(size_class *c, bool is_scarce)
 {
+    const uint32_t least_pages = is_scarce ? 1 : LEAST_PAGES;
+    const uint32_t least_slots = is_scarce ? 1 : LEAST_SLOTS;
+    const uint64_t most_waste = 4096u / (is_scarce ? (uint64_t)SCARCE_WASTE : USUAL_WASTE);
     uint64_t best = UINT64_MAX;
-    for (uint32_t pages = LEAST_PAGES; pages <= MOST_PAGES; pages++) {
+    for (uint32_t pages = least_pages; pages <= MOST_PAGES; pages++) {
         const uint64_t bytes = (uint64_t)pages * WEIR__HOST_PAGE;
         const uint64_t slots = bytes / c->bytes;
-        if (slots < LEAST_SLOTS || slots > MOST_SLOTS) {
+        if (slots < least_slots || slots > MOST_SLOTS) {
             continue;
         }
         const uint64_t waste = (bytes - slots * c->bytes) * 4096 / bytes;
@@ -68,7 +74,7 @@ static void shape(size_class *c)
             c->pages = pages;
             c->slots = (uint32_t)slots;
         }
-        if (waste <= 4096 / 32) {
+        if (waste <= most_waste) {
             break;
         }
     }
@@ -86,7 +92,7 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
         size_class *c = &made->classes[i];
         (void)pthread_mutex_init(&c->lock, NULL);
         c->bytes = (uint32_t)weir__host_class_bytes(i);
-        shape(c);
+        shape(c, slabs->is_scarce);
     }
     *engine = made;
     return WEIR_OK;
@@ -164,20 +170,31 @@ static void put_back(weir__host_engine *engine, slab *s)
     (void)pthread_mutex_unlock(&engine->lock);
 }
 
+/* A slab is so many times the smallest one: where memory is scarce, as many as add an eighth to the class. */
+static uint32_t times(const weir__host_engine *engine, const size_class *c)
+{
+    const uint64_t wanted = engine->from.is_scarce ? c->all_slots / SCARCE_WASTE / c->slots : 1;
+    const uint64_t by_slots = MOST_SLOTS / c->slots;
+    const uint64_t by_pages = MOST_PAGES / c->pages;
+    const uint64_t most = by_slots < by_pages ? by_slots : by_pages;
+    return wanted < 1 ? 1 : (uint32_t)(wanted < most ? wanted : most);
+}
+
 static slab *slab_new(weir__host_engine *engine, size_class *c, uint32_t class)
 {
+    const uint32_t factor = times(engine, c);
     slab *s = description(engine);
     if (s == NULL) {
         return NULL;
     }
     atomic_store_explicit(&s->shown.bin, class, memory_order_relaxed);
-    s->slots = c->slots;
+    s->slots = c->slots * factor;
     s->taken = 0;
     for (size_t i = 0; i < WORDS; i++) {
         atomic_store_explicit(&s->shown.taken[i], 0, memory_order_relaxed);
     }
     void *memory =
-        engine->from.slab_get(engine->from.ctx, (uint64_t)c->pages * WEIR__HOST_PAGE, WEIR__HOST_PAGE, &s->shown);
+        engine->from.slab_get(engine->from.ctx, (uint64_t)c->pages * factor * WEIR__HOST_PAGE, WEIR__HOST_PAGE, &s->shown);
     if (memory == NULL) {
         put_back(engine, s);
         return NULL;
@@ -185,6 +202,7 @@ static slab *slab_new(weir__host_engine *engine, size_class *c, uint32_t class)
     s->start = (uint64_t)(uintptr_t)memory;
     list(c, s);
     c->empty++;
+    c->all_slots += s->slots;
     return s;
 }
 
@@ -192,6 +210,7 @@ static void slab_delete(weir__host_engine *engine, size_class *c, slab *s)
 {
     unlist(c, s);
     c->empty--;
+    c->all_slots -= s->slots;
     engine->from.slab_put(engine->from.ctx, (void *)(uintptr_t)s->start);
     put_back(engine, s);
 }

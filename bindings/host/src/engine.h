@@ -41,6 +41,7 @@ typedef struct weir__host_slabs {
     void (*slab_changed)(void *ctx, const void *address, uint32_t bin);
     /* The slab that an address lies in and where its memory begins; NULL: none of this node's. Wait-free. */
     weir__host_slab *(*slab_of)(void *ctx, const void *address, uint64_t *start);
+    bool is_scarce; /* what slabs hold beside blocks counts for more than how many there are */
 } weir__host_slabs;
 
 typedef struct weir__host_engine weir__host_engine;

@@ -17,6 +17,8 @@
 
 #define WEIR__HOST_LIKELY(x) __builtin_expect(!!(x), 1)
 
+struct weir__number_map;
+
 /* --- core: size-first structs, in and out --- */
 
 weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src);
@@ -43,6 +45,8 @@ struct weir__host_node {
     weir__host_chunk *chunks; /* under chunk_lock, as the next */
     weir__host_chunk *unused_chunks;
     struct weir__host_event *events; /* of the device */
+    struct weir__host_reservation *reservations; /* of a pageable one */
+    weir__host_chunk pageable;       /* stands for all of its memory */
     pthread_mutex_t chunk_lock;
     _Atomic uint64_t pending_bytes; /* of small blocks */
     /* Of threads that ended or have no cache; under thread_cache.c's lock. */
@@ -63,7 +67,8 @@ weir_status weir__host_node_fini(weir__host_node *node);
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status);
 /* Gives a run back: idle, or (with a stream of the run's pool) in the order of that stream. */
 weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream);
-/* Descriptions of runs: never freed while the pool lives. */
+/* Descriptions of runs: never freed while the pool lives. They are made so many at once; the first of these links them. */
+enum { WEIR__HOST_RUNS_AT_ONCE = 64 };
 weir__host_run *weir__host_run_new(weir_host_pool *pool);
 void weir__host_run_unused(weir_host_pool *pool, weir__host_run *run);
 void weir__host_runs_fini(weir_host_pool *pool);
@@ -75,6 +80,17 @@ extern char weir__host_stream;
 weir_status weir__host_device_create(weir__host_node *node, weir_device **device);
 /* The device is gone: frees what it could not. */
 void weir__host_device_fini(weir__host_node *node);
+
+/* --- pageable.c: memory of the process as a weir_device --- */
+
+weir_status weir__host_pageable_create(weir__host_node *node, weir_device **device);
+/* The device is gone: gives back what it has not. */
+void weir__host_pageable_fini(weir__host_node *node);
+
+static inline bool weir__host_is_pageable(const weir_host_pool_config *config)
+{
+    return (config->flags & WEIR_HOST_PAGEABLE) != 0;
+}
 
 /* --- ladder.c: where pinned memory comes from --- */
 
@@ -90,7 +106,7 @@ void weir__host_ladder_fini(weir__host_node *node);
 
 enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 61 };
 
-/* Blocks of one bin of the engine. The thread writes, others read what is atomic. 512 bytes. */
+/* Blocks of one bin of the engine. The thread writes, others read what is atomic, and blocks by weir__host_bin_get. 512 bytes. */
 typedef struct weir__host_bin {
     _Atomic uint32_t count;
     uint32_t most; /* for which the cache has set bytes aside */
@@ -98,6 +114,17 @@ typedef struct weir__host_bin {
     _Atomic uint64_t frees;
     void *blocks[WEIR__HOST_BIN_DEPTH];
 } weir__host_bin;
+
+/* The builtins, since engines take arrays of plain pointers. */
+static inline void weir__host_bin_put(weir__host_bin *bin, uint32_t i, void *block)
+{
+    __atomic_store_n(&bin->blocks[i], block, __ATOMIC_RELAXED);
+}
+
+static inline void *weir__host_bin_get(const weir__host_bin *bin, uint32_t i)
+{
+    return __atomic_load_n(&bin->blocks[i], __ATOMIC_RELAXED);
+}
 
 /* The same of page runs of one size. */
 typedef struct weir__host_large_slot {
@@ -169,6 +196,8 @@ void weir__host_cache_obey(weir_host_pool *pool);
 void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes);
 /* Adds what the threads have counted: of a node, NULL: of all. */
 void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, weir_host_stats *stats);
+/* Enters all small blocks that threads keep. False: no host memory. */
+bool weir__host_cache_blocks(weir_host_pool *pool, struct weir__number_map *blocks);
 /* The pool ends: its caches are left to their threads, empty. */
 void weir__host_cache_orphan_all(weir_host_pool *pool);
 
@@ -187,7 +216,20 @@ weir_status weir__host_pending_wait(weir_host_pool *pool);
 /* The same of one stream, which will get no more; its handle may come again. */
 weir_status weir__host_pending_retire(weir_host_pool *pool, const void *native_stream);
 
+/* --- walk.c: all blocks that somebody has --- */
+
+/* Called with the pool's lock held. */
+typedef void (*weir__host_visitor)(void *ctx, uint64_t block, uint64_t bytes);
+weir_status weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit, void *ctx);
+
 /* --- the pool --- */
+
+/* What pools hold, against one limit: a pool has one of its own, those of a heap share one. */
+typedef struct weir__host_ledger {
+    uint64_t limit_bytes; /* 0: none */
+    _Atomic uint64_t held_bytes;
+    _Atomic uint64_t peak_held_bytes;
+} weir__host_ledger;
 
 /* A block's place in its slab is offset * reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT: exact below WEIR__HOST_SLAB_BYTES. */
 enum { WEIR__HOST_RECIPROCAL_SHIFT = 42 };
@@ -213,16 +255,25 @@ struct weir_host_pool {
     weir__host_run *all_runs; /* blocks of descriptions, linked by their first */
     uint32_t bin_count;
     weir__host_bin_shape bins[WEIR__HOST_BINS];
+    uint64_t small_bytes; /* what takes as much or more is a run of pages */
     uint64_t small_most; /* what is asked for and still comes from the engine, at most */
     uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 32]; /* the bin for what is asked for, in units of 32, less one */
     struct weir__host_cache *caches; /* under thread_cache.c's lock */
     weir__host_pending *pending;
-    _Atomic uint64_t held_bytes; /* of all nodes, against the limit */
+    weir__host_ledger own_ledger;
+    weir__host_ledger *ledger;   /* of all nodes */
     uint64_t gives;              /* chunks given back; under runtime_lock */
     _Atomic uint64_t trims;      /* how often threads were asked to give back what they keep */
     size_t node_count;
     weir__host_node *nodes;
 };
+
+/* A pool whose limit is that of the ledger, which outlives it; NULL: its own, of config->limit_bytes. */
+weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir__host_ledger *ledger, weir_host_pool **pool);
+/* What a block has that weir_host_alloc_aligned gives for a good size and align. */
+uint64_t weir__host_bytes_for(const weir_host_pool *pool, uint64_t size, uint64_t align);
+/* weir_host_free of what is not NULL; *bytes: what the block had. */
+weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *bytes);
 
 /* Counts bytes against the limit. */
 bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes);

@@ -10,21 +10,23 @@
 #include <string.h>
 #include <weir/caching.h>
 
-enum { RUNS_AT_ONCE = 64 };
+/* PAGEABLE_SPARE_SHARE: measured with traffic of inference engines (bindings/heap/README.md): a tighter bound moves pages twice
+ * as often. */
+enum { PAGEABLE_SPARE_SHARE = 12 };
 
 /* --- descriptions --- */
 
 /* The first of a block of descriptions links the blocks. */
 static bool more_runs(weir_host_pool *pool)
 {
-    weir__host_run *runs = aligned_alloc(WEIR__HOST_RUN_ALIGN, RUNS_AT_ONCE * sizeof *runs);
+    weir__host_run *runs = aligned_alloc(WEIR__HOST_RUN_ALIGN, WEIR__HOST_RUNS_AT_ONCE * sizeof *runs);
     if (runs == NULL) {
         return false;
     }
-    memset(runs, 0, RUNS_AT_ONCE * sizeof *runs);
+    memset(runs, 0, WEIR__HOST_RUNS_AT_ONCE * sizeof *runs);
     runs[0].next = pool->all_runs;
     pool->all_runs = runs;
-    for (size_t i = 1; i < RUNS_AT_ONCE; i++) {
+    for (size_t i = 1; i < WEIR__HOST_RUNS_AT_ONCE; i++) {
         runs[i].next = pool->unused_runs;
         pool->unused_runs = &runs[i];
     }
@@ -57,7 +59,7 @@ void weir__host_runs_fini(weir_host_pool *pool)
     while (pool->all_runs != NULL) {
         weir__host_run *runs = pool->all_runs;
         pool->all_runs = runs->next;
-        for (size_t i = 0; i < RUNS_AT_ONCE; i++) {
+        for (size_t i = 0; i < WEIR__HOST_RUNS_AT_ONCE; i++) {
             while (runs[i].marks != NULL) {
                 weir__host_marks *marks = runs[i].marks;
                 runs[i].marks = marks->older;
@@ -217,6 +219,10 @@ static weir_status open_pool(weir__host_node *node, uint32_t flags, weir_pool **
     config.strategy = weir_caching_strategy();
     config.flags = WEIR_POOL_NO_FRONT_CACHE | flags;
     config.growth = WEIR_GROWTH_GROW_FIRST;
+    if (weir__host_is_pageable(&node->pool->config)) {
+        config.vm_spare_share = PAGEABLE_SPARE_SHARE;
+        config.vm_spare_bytes = node->pool->config.chunk_bytes; /* the least there is */
+    }
     weir_status status = weir_pool_create(&config, pool);
     if (status == WEIR_OK) {
         status = weir_pool_stream(*pool, &weir__host_stream, host);
@@ -242,7 +248,8 @@ weir_status weir__host_node_init(weir__host_node *node, weir_host_pool *pool, in
     node->pool = pool;
     node->number = number;
     (void)pthread_mutex_init(&node->chunk_lock, NULL);
-    weir_status status = weir__host_device_create(node, &node->device);
+    weir_status status = weir__host_is_pageable(&pool->config) ? weir__host_pageable_create(node, &node->device)
+                                                               : weir__host_device_create(node, &node->device);
     if (status == WEIR_OK) {
         status = open_pools(node);
     }
@@ -251,7 +258,8 @@ weir_status weir__host_node_init(weir__host_node *node, weir_host_pool *pool, in
                                         .slab_get = slab_get,
                                         .slab_put = slab_put,
                                         .slab_changed = slab_changed,
-                                        .slab_of = slab_of};
+                                        .slab_of = slab_of,
+                                        .is_scarce = weir__host_is_pageable(&pool->config)};
         status = pool->config.engine->create(&slabs, &node->engine);
     }
     return status;
@@ -275,6 +283,7 @@ weir_status weir__host_node_fini(weir__host_node *node)
     keep_first(&first, weir_pool_destroy(node->mapped));
     weir_device_destroy(node->device);
     weir__host_device_fini(node);
+    weir__host_pageable_fini(node);
     weir__host_ladder_fini(node);
     (void)pthread_mutex_destroy(&node->chunk_lock);
     return first;

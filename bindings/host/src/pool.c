@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
+enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, LEAST_PAGEABLE = 16 << 10,
+       DEFAULT_PAGEABLE = 64 << 10, PAGEABLE_SMALL = 16 << 10, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
 #define SIZE_LIMIT (UINT64_C(1) << 46)
 #define DRY_NS UINT64_C(1000000)
 #define OUT_OF_LINE __attribute__((noinline))
@@ -51,21 +52,37 @@ static inline uint64_t whole_pages(uint64_t bytes)
 
 /* --- life --- */
 
+static uint64_t least_chunk(const weir_host_pool_config *config)
+{
+    return weir__host_is_pageable(config) ? LEAST_PAGEABLE : LEAST_CHUNK;
+}
+
+static bool is_sound_pageable(const weir_host_pool_config *config)
+{
+    return config->runtime == NULL && (config->flags & WEIR_HOST_STRICT) == 0 &&
+           (config->kinds == 0 || config->kinds == 1u << WEIR_HOST_UNPINNED);
+}
+
 static bool is_sound(const weir_host_pool_config *config)
 {
-    const uint32_t flags = WEIR_HOST_NO_PAD | WEIR_HOST_STRICT | WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_NO_THREAD_CACHE;
+    const uint32_t flags = WEIR_HOST_NO_PAD | WEIR_HOST_STRICT | WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_NO_THREAD_CACHE |
+                           WEIR_HOST_PAGEABLE;
     const uint32_t kinds = (1u << WEIR_HOST_KIND_COUNT) - 1;
     const bool unpinned = (config->kinds & 1u << WEIR_HOST_UNPINNED) != 0;
     const uint64_t chunk = config->chunk_bytes;
     return (config->flags & ~flags) == 0 && (config->kinds & ~kinds) == 0 &&
-           (!unpinned || (config->flags & WEIR_HOST_ALLOW_UNPINNED) != 0) &&
-           (chunk == 0 || ((chunk & (chunk - 1)) == 0 && chunk >= LEAST_CHUNK && chunk <= 1 << 30));
+           (!unpinned || (config->flags & (WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_PAGEABLE)) != 0) &&
+           (chunk == 0 || ((chunk & (chunk - 1)) == 0 && chunk >= least_chunk(config) && chunk <= 1 << 30)) &&
+           (!weir__host_is_pageable(config) || is_sound_pageable(config));
 }
 
 /* The steps of the ladder that may be used with this runtime; 0: none. */
 static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_host_runtime *runtime)
 {
     uint32_t kinds = config->kinds;
+    if (weir__host_is_pageable(config)) {
+        return 1u << WEIR_HOST_UNPINNED;
+    }
     if (kinds == 0) {
         kinds = ((1u << WEIR_HOST_KIND_COUNT) - 1) & ~(1u << WEIR_HOST_UNPINNED);
         kinds |= (config->flags & WEIR_HOST_ALLOW_UNPINNED) != 0 ? 1u << WEIR_HOST_UNPINNED : 0;
@@ -83,11 +100,12 @@ static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_hos
 /* A chunk has to pass the limit and one call of the runtime's. */
 static uint64_t chunk_that_fits(const weir_host_pool_config *config, const weir_host_runtime *runtime)
 {
-    uint64_t chunk = config->chunk_bytes != 0 ? config->chunk_bytes : DEFAULT_CHUNK;
+    const uint64_t usual = weir__host_is_pageable(config) ? DEFAULT_PAGEABLE : DEFAULT_CHUNK;
+    uint64_t chunk = config->chunk_bytes != 0 ? config->chunk_bytes : usual;
     const bool has_runtime = (config->kinds & (1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED)) != 0;
     const uint64_t limit = config->limit_bytes != 0 ? config->limit_bytes : UINT64_MAX;
     const uint64_t most = has_runtime && runtime->most_bytes < limit ? runtime->most_bytes : limit;
-    while (chunk > most && chunk > LEAST_CHUNK) {
+    while (chunk > most && chunk > least_chunk(config)) {
         chunk /= 2;
     }
     return chunk;
@@ -119,6 +137,7 @@ static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *conf
     own->chunk_bytes = chunk_that_fits(own, &pool->runtime);
     own->thread_cache_bytes = own->thread_cache_bytes != 0 ? own->thread_cache_bytes : DEFAULT_CACHE;
     own->engine = own->engine != NULL ? own->engine : weir_host_classes_engine();
+    pool->small_bytes = weir__host_is_pageable(own) ? PAGEABLE_SMALL : WEIR__HOST_SMALL_BYTES;
     pool->pad = (own->flags & WEIR_HOST_NO_PAD) != 0 ? 0 : PAD;
     return own->kinds != 0 ? WEIR_OK : WEIR_ERR_INVALID;
 }
@@ -127,7 +146,7 @@ static weir_status look_at_machine(weir_host_pool *pool)
 {
     weir_status status = WEIR_OK;
     pool->topology = pool->config.topology;
-    if (pool->topology == NULL) {
+    if (pool->topology == NULL && !weir__host_is_pageable(&pool->config)) {
         status = weir_topology_create(NULL, &pool->own_topology);
         pool->topology = pool->own_topology;
     }
@@ -145,7 +164,7 @@ static void list_bins(weir_host_pool *pool)
 {
     const weir_host_engine_ops *engine = pool->config.engine;
     uint32_t bin = 0;
-    for (uint64_t unit = 0; padded(pool, (unit + 1) * 32) < WEIR__HOST_SMALL_BYTES; unit++) {
+    for (uint64_t unit = 0; padded(pool, (unit + 1) * 32) < pool->small_bytes; unit++) {
         uint64_t bytes = engine->bin_bytes(pool->nodes[0].engine, bin);
         while (bytes < padded(pool, (unit + 1) * 32)) {
             bytes = engine->bin_bytes(pool->nodes[0].engine, ++bin);
@@ -163,10 +182,14 @@ static void list_bins(weir_host_pool *pool)
 
 static weir_status make_nodes(weir_host_pool *pool)
 {
-    const size_t count = weir_topology_node_count(pool->topology);
+    const bool is_pageable = weir__host_is_pageable(&pool->config);
+    const size_t count = is_pageable ? 0 : weir_topology_node_count(pool->topology);
     weir_node_info info = WEIR_NODE_INFO_INIT;
     pool->nodes = calloc(count != 0 ? count : 1, sizeof *pool->nodes);
     weir_status status = pool->nodes != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    if (status == WEIR_OK && is_pageable) {
+        status = weir__host_node_init(&pool->nodes[pool->node_count++], pool, WEIR_NODE_NONE);
+    }
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         if (is_usable(pool->topology, i, &info)) {
             status = weir__host_node_init(&pool->nodes[pool->node_count++], pool, info.node);
@@ -202,6 +225,11 @@ static weir_status end(weir_host_pool *pool)
 
 weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host_pool **out)
 {
+    return weir__host_pool_create_in(config, NULL, out);
+}
+
+weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir__host_ledger *ledger, weir_host_pool **out)
+{
     static _Atomic uint64_t last_serial;
     if (out == NULL) {
         return WEIR_ERR_INVALID;
@@ -213,6 +241,8 @@ weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host
     pool->serial = atomic_fetch_add(&last_serial, 1) + 1;
     pool->process = (long)getpid();
     weir_status status = adopt(pool, config);
+    pool->own_ledger.limit_bytes = pool->config.limit_bytes;
+    pool->ledger = ledger != NULL ? ledger : &pool->own_ledger;
     if (status == WEIR_OK) {
         status = weir__host_registry_init(&pool->registry);
     }
@@ -251,6 +281,12 @@ weir_status weir_host_pool_destroy(weir_host_pool *pool)
     }
     const weir_status ended = end(pool);
     return waited != WEIR_OK ? waited : ended;
+}
+
+uint64_t weir__host_bytes_for(const weir_host_pool *pool, uint64_t size, uint64_t align)
+{
+    return size <= pool->small_most && align <= WEIR__HOST_ALIGNMENT ? pool->bins[pool->bin_of[(size - 1) / 32]].bytes
+                                                                      : whole_pages(padded(pool, size));
 }
 
 /* --- nodes --- */
@@ -316,7 +352,7 @@ static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flag
         pool->config.engine->trim(node->engine, cache != NULL ? cache->engine_thread : NULL);
         for (size_t j = 0; j < 2; j++) {
             weir_stats stats = WEIR_STATS_INIT;
-            const uint64_t held = atomic_load(&pool->held_bytes);
+            const uint64_t held = atomic_load(&pool->ledger->held_bytes);
             if (pages[j] == NULL || held <= keep_bytes || weir_pool_stats(pages[j], &stats) != WEIR_OK) {
                 continue;
             }
@@ -491,7 +527,7 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
         return WEIR_ERR_NO_MEMORY;
     }
     for (size_t i = 1; i < got; i++) {
-        bin->blocks[i - 1] = blocks[i];
+        weir__host_bin_put(bin, (uint32_t)i - 1, blocks[i]);
     }
     if (got > 1) {
         set(&bin->count, (uint32_t)got - 1);
@@ -595,20 +631,24 @@ static _Thread_local bool limit_refused;
 
 bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
 {
-    const uint64_t limit = pool->config.limit_bytes;
-    uint64_t held = atomic_load(&pool->held_bytes);
+    weir__host_ledger *ledger = pool->ledger;
+    const uint64_t limit = ledger->limit_bytes;
+    uint64_t held = atomic_load(&ledger->held_bytes);
     do {
         if (limit != 0 && (bytes > limit || held > limit - bytes)) {
             limit_refused = true;
             return false;
         }
-    } while (!atomic_compare_exchange_weak(&pool->held_bytes, &held, held + bytes));
+    } while (!atomic_compare_exchange_weak(&ledger->held_bytes, &held, held + bytes));
+    uint64_t peak = atomic_load(&ledger->peak_held_bytes);
+    while (peak < held + bytes && !atomic_compare_exchange_weak(&ledger->peak_held_bytes, &peak, held + bytes)) {
+    }
     return true;
 }
 
 void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes)
 {
-    (void)atomic_fetch_sub(&pool->held_bytes, bytes);
+    (void)atomic_fetch_sub(&pool->ledger->held_bytes, bytes);
 }
 
 static weir_status take_or_trim(weir__host_node *node, const request *r, void **ptr)
@@ -711,7 +751,7 @@ static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *bl
     if (!WEIR__HOST_LIKELY(count < bin->most)) {
         return false;
     }
-    bin->blocks[count] = block;
+    weir__host_bin_put(bin, count, block);
     set(&bin->count, count + 1);
     add(&bin->frees, 1);
     return true;
@@ -739,8 +779,8 @@ static uint32_t bin_at(const weir_host_pool *pool, weir__host_run *run, const vo
     return slab != NULL && block_around(pool, run, slab, address, number) == address ? number : UINT32_MAX;
 }
 
-/* `size`: as it was asked for; 0: not known. */
-static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *ptr, uint64_t size)
+/* `size`: as it was asked for; 0: not known. *bytes: what the block had. */
+static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *ptr, uint64_t size, uint64_t *bytes)
 {
     weir__host_node *node = run->node;
     weir__host_cache *cache = weir__host_cache_of(node);
@@ -749,6 +789,7 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
         !take_back(run, ptr)) {
         return WEIR_ERR_INVALID;
     }
+    *bytes = pool->bins[number].bytes;
     if (cache != NULL) {
         const weir__host_bin *bin = &cache->small[number];
         if (count_of(&bin->count) == bin->most && !weir__host_cache_widen(cache, number)) {
@@ -776,7 +817,7 @@ static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t siz
         return WEIR_ERR_INVALID;
     }
     weir__host_cache *cache = weir__host_cache_of(node);
-    if (cache != NULL && stream == NULL && bytes >= WEIR__HOST_SMALL_BYTES) {
+    if (cache != NULL && stream == NULL && bytes >= node->pool->small_bytes) {
         weir__host_large_slot *slot = slot_for(cache, bytes);
         if (keep_large(slot, run, bytes) ||
             (weir__host_cache_widen_slot(cache, slot, bytes) && keep_large(slot, run, bytes))) {
@@ -793,7 +834,7 @@ static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t siz
 }
 
 /* Anything. */
-static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64_t size)
+static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64_t size, uint64_t *bytes)
 {
     if (pool == NULL) {
         return WEIR_ERR_INVALID;
@@ -804,25 +845,29 @@ static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
     if (state == WEIR__HOST_RUN_SLAB) {
-        return free_small(pool, run, ptr, size);
+        return free_small(pool, run, ptr, size, bytes);
     }
-    return state == WEIR__HOST_RUN_LIVE ? free_large(run, ptr, size, NULL) : WEIR_ERR_INVALID;
+    if (state != WEIR__HOST_RUN_LIVE) {
+        return WEIR_ERR_INVALID;
+    }
+    *bytes = run->size;
+    return free_large(run, ptr, size, NULL);
 }
 
-/* Into the cache in front, if the block is of its node and there is room. What the next request waits for is only the
+/* Into the cache in front, if the block is of its node and there is room: its bytes, or 0. What the next request waits for is only the
  * page's entry, mostly in the leaf of the last free: it says where the block goes; whether it may is found out beside that. */
-static inline bool keep_in_front(weir_host_pool *pool, void *ptr)
+static inline uint64_t keep_in_front(weir_host_pool *pool, void *ptr)
 {
     const uint64_t address = (uint64_t)(uintptr_t)ptr;
     weir__host_cache *cache = weir__host_mine;
     weir__host_leaf *leaf = cache->leaf;
     if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
-        return false;
+        return 0;
     }
     if (address >> WEIR__HOST_LEAF_SHIFT != cache->leaf_key) {
         leaf = weir__host_leaf_at(&pool->registry, address);
         if (leaf == NULL) {
-            return false;
+            return 0;
         }
         cache->leaf = leaf;
         cache->leaf_key = address >> WEIR__HOST_LEAF_SHIFT;
@@ -832,25 +877,34 @@ static inline bool keep_in_front(weir_host_pool *pool, void *ptr)
     const uint32_t tag = weir__host_tag_of(page);
     if (!WEIR__HOST_LIKELY(page != 0) || atomic_load_explicit(&run->node, memory_order_relaxed) !=
                                              atomic_load_explicit(&cache->node, memory_order_relaxed)) {
-        return false;
+        return 0;
     }
     if (tag < WEIR__HOST_LARGE_TAG) {
         const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
-        return WEIR__HOST_LIKELY(slab != NULL && block_around(pool, run, slab, address, tag - 1) == address) &&
-               keep_small(cache, tag - 1, ptr);
+        const bool kept = WEIR__HOST_LIKELY(slab != NULL && block_around(pool, run, slab, address, tag - 1) == address) &&
+                          keep_small(cache, tag - 1, ptr);
+        return kept ? pool->bins[tag - 1].bytes : 0;
     }
-    return WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
-                             atomic_load_explicit(&run->start, memory_order_relaxed) == address) &&
-           keep_large(&cache->large[tag - WEIR__HOST_LARGE_TAG], run,
-                      atomic_load_explicit(&run->size, memory_order_relaxed));
+    const uint64_t size = atomic_load_explicit(&run->size, memory_order_relaxed);
+    const bool kept = WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
+                                        atomic_load_explicit(&run->start, memory_order_relaxed) == address) &&
+                      keep_large(&cache->large[tag - WEIR__HOST_LARGE_TAG], run, size);
+    return kept ? size : 0;
 }
 
 weir_status weir_host_free(weir_host_pool *pool, void *ptr)
 {
-    if (WEIR_CHECKS < 1 && WEIR__HOST_LIKELY(pool != NULL && keep_in_front(pool, ptr))) {
+    uint64_t bytes = 0;
+    if (WEIR_CHECKS < 1 && WEIR__HOST_LIKELY(pool != NULL && keep_in_front(pool, ptr) != 0)) {
         return WEIR_OK;
     }
-    return free_slow(pool, ptr, 0);
+    return free_slow(pool, ptr, 0, &bytes);
+}
+
+weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *bytes)
+{
+    *bytes = WEIR_CHECKS < 1 ? keep_in_front(pool, ptr) : 0;
+    return WEIR__HOST_LIKELY(*bytes != 0) ? WEIR_OK : free_slow(pool, ptr, 0, bytes);
 }
 
 weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
@@ -858,7 +912,8 @@ weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
     if (ptr != NULL && (size == 0 || size >= SIZE_LIMIT)) {
         return WEIR_ERR_INVALID;
     }
-    return free_slow(pool, ptr, size);
+    uint64_t bytes = 0;
+    return free_slow(pool, ptr, size, &bytes);
 }
 
 static weir_status free_large_after(weir__host_run *run, const void *ptr, void *native)
@@ -1048,10 +1103,10 @@ weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, uint64_t *
     if (pool == NULL) {
         return WEIR_ERR_INVALID;
     }
-    const uint64_t before = atomic_load(&pool->held_bytes);
+    const uint64_t before = atomic_load(&pool->ledger->held_bytes);
     (void)weir__host_pending_collect(pool);
     const weir_status status = trim(pool, keep_bytes, 0);
-    const uint64_t after = atomic_load(&pool->held_bytes);
+    const uint64_t after = atomic_load(&pool->ledger->held_bytes);
     if (released != NULL) {
         *released = before > after ? before - after : 0;
     }
@@ -1084,6 +1139,9 @@ size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_
 static const char *check_chunks(weir__host_node *node)
 {
     weir_host_stats found = {0};
+    if (weir__host_is_pageable(&node->pool->config)) {
+        return NULL; /* it has none but in the pool of pages */
+    }
     (void)pthread_mutex_lock(&node->chunk_lock);
     const weir_host_stats *held = &node->held;
     for (const weir__host_chunk *chunk = node->chunks; chunk != NULL; chunk = chunk->next) {

@@ -12,8 +12,12 @@
  */
 #include "host_internal.h"
 
+#include "../../../core/src/number_map.h"
+
 #include <stdlib.h>
 #include <unistd.h>
+
+enum { PAGEABLE_SHARE = 128, PAGEABLE_LEAST = 64 << 10 };
 
 static pthread_mutex_t lists = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t end_key;
@@ -43,7 +47,7 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
     const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, bin->blocks, count);
     (void)all; /* what a bin holds was looked up when it came */
     for (uint32_t i = 0; i < keep; i++) {
-        bin->blocks[i] = bin->blocks[count + i];
+        weir__host_bin_put(bin, i, bin->blocks[count + i]);
     }
     atomic_store_explicit(&bin->count, keep, memory_order_relaxed);
 }
@@ -84,6 +88,18 @@ void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin)
 }
 
 /* --- bounds --- */
+
+/* What a cache may keep now. Of pageable memory, where what is held counts: a share of that. */
+static uint64_t most_of(const weir__host_cache *cache)
+{
+    const weir_host_pool *pool = node_of(cache)->pool;
+    if (!weir__host_is_pageable(&pool->config)) {
+        return cache->most_bytes;
+    }
+    const uint64_t share = atomic_load_explicit(&pool->ledger->held_bytes, memory_order_relaxed) / PAGEABLE_SHARE;
+    const uint64_t most = share > PAGEABLE_LEAST ? share : PAGEABLE_LEAST;
+    return most < cache->most_bytes ? most : cache->most_bytes;
+}
 
 static uint32_t depth_of(uint64_t bytes)
 {
@@ -134,12 +150,15 @@ bool weir__host_cache_widen(weir__host_cache *cache, uint32_t number)
     weir__host_bin *bin = &cache->small[number];
     const uint64_t bytes = node_of(cache)->pool->bins[number].bytes;
     const uint32_t depth = depth_of(bytes);
-    const uint32_t more = depth - bin->most < depth / 4 ? depth - bin->most : depth / 4;
-    const uint64_t claimed = cache->bin_most_bytes + more * bytes;
-    if (more == 0 || claimed > cache->most_bytes / 2) {
+    const uint64_t most = most_of(cache);
+    const uint64_t left = most / 2 > cache->bin_most_bytes ? (most / 2 - cache->bin_most_bytes) / bytes : 0;
+    uint32_t more = depth - bin->most < depth / 4 ? depth - bin->most : depth / 4;
+    more = more < left ? more : (uint32_t)left;
+    if (more == 0) {
         return false;
     }
-    while (cache->large_most_bytes > 0 && claimed + cache->large_most_bytes > cache->most_bytes) {
+    const uint64_t claimed = cache->bin_most_bytes + more * bytes;
+    while (cache->large_most_bytes > 0 && claimed + cache->large_most_bytes > most) {
         give_way(cache);
     }
     bin->most += more;
@@ -157,8 +176,9 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
     if (slot->most == WEIR__HOST_LARGE_DEPTH) {
         return false;
     }
-    /* A block that is large beside the bound: a thread may keep four of them all the same. */
-    const uint64_t most = cache->most_bytes > 4 * size ? cache->most_bytes : 4 * size;
+    /* A block that is large beside the bound: a thread may keep four of them all the same, unless what is held counts. */
+    const uint64_t bound = most_of(cache);
+    const uint64_t most = bound > 4 * size || weir__host_is_pageable(&node_of(cache)->pool->config) ? bound : 4 * size;
     if (cache->bin_most_bytes + cache->large_most_bytes + size > most) {
         give_way(cache); /* one at a time: what is used is back soon */
     }
@@ -197,6 +217,23 @@ static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool
     stats->allocs += atomic_load_explicit(&cache->large_allocs, memory_order_relaxed);
     stats->frees += atomic_load_explicit(&cache->large_frees, memory_order_relaxed);
     stats->live_bytes += atomic_load_explicit(&cache->large_live_bytes, memory_order_relaxed);
+}
+
+bool weir__host_cache_blocks(weir_host_pool *pool, weir__number_map *blocks)
+{
+    bool fits = true;
+    (void)pthread_mutex_lock(&lists);
+    for (const weir__host_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
+        for (uint32_t i = 0; i < pool->bin_count; i++) {
+            const uint32_t count = atomic_load_explicit(&cache->small[i].count, memory_order_relaxed);
+            for (uint32_t j = 0; j < count && fits; j++) {
+                const void *block = weir__host_bin_get(&cache->small[i], j);
+                fits = block == NULL || weir__number_map_put(blocks, (uint64_t)(uintptr_t)block, 1);
+            }
+        }
+    }
+    (void)pthread_mutex_unlock(&lists);
+    return fits;
 }
 
 /* The lists' lock is held. Its counts become the pool's; what the engine keeps for the thread is closed. */

@@ -97,6 +97,16 @@ static bool read_pages(const char *text, struct torch_settings *settings)
     return good;
 }
 
+static bool read_record(const char *text, struct torch_settings *settings)
+{
+    const size_t length = strlen(text);
+    const bool good = length > 0 && length < sizeof(settings->record);
+    if (good) {
+        memcpy(settings->record, text, length + 1);
+    }
+    return good;
+}
+
 /* *known: there is such a key. */
 static bool read_one(const char *key, const char *value, struct torch_settings *settings, bool *known)
 {
@@ -121,6 +131,9 @@ static bool read_one(const char *key, const char *value, struct torch_settings *
     }
     if (strcmp(key, "report") == 0) {
         return read_flag(value, &settings->report);
+    }
+    if (strcmp(key, "record") == 0) {
+        return read_record(value, settings);
     }
     *known = false;
     return false;

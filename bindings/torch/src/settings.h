@@ -13,6 +13,7 @@ struct torch_settings {
     bool virtual_memory;
     weir_acl_pages pages;
     bool report;
+    char record[1024]; /* a file's name; "": none */
 };
 
 /* NULL or "" = the defaults. False, and in `why` (of `size` bytes) a sentence that names the part, if it cannot be

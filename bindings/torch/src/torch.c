@@ -1,7 +1,7 @@
 /* bindings/torch/src/torch.c: pools behind PyTorch's pluggable allocator.
  *
- * Idea: a pool for each device, made when its first block is asked for, and never ended by itself. The framework knows
- * addresses and ACL streams; weir_pool_find makes a block of the one, and a follower (weir_acl_follow) a weir_stream of
+ * Idea: a pool for each device, made when its first block is asked for, and never ended by itself, except that a device which
+ * was reset gets a new one; the old one stays to know its blocks when they are freed. The framework knows addresses and ACL streams; weir_pool_find makes a block of the one, and a follower (weir_acl_follow) a weir_stream of
  * the other, which also notices when the stream is destroyed.
  *
  * Guarantee: nothing here runs at exit, so no order of static destruction can hurt. A block that is freed on another
@@ -10,39 +10,19 @@
  * Cost: beyond the pool's, a look at this thread's last stream; when that is another one, a lock and a list of the
  * device's streams.
  */
-#include <weir/torch.h>
+#include "torch_internal.h"
 
 #include <acl/acl.h>
-#include <pthread.h>
-#include <stdatomic.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <weir/acl.h>
 #include <weir/budget.h>
 
-#include "settings.h"
+pthread_mutex_t weir__torch_lock = PTHREAD_MUTEX_INITIALIZER;
 
-#define MOST_DEVICES 64
-
-struct torch_stream {
-    struct torch_stream *next;
-    void *native;
-    weir_acl_attachment *follower;
-};
-
-struct torch_pool {
-    weir_device *device;
-    weir_pool *pool;
-    uint64_t capacity_bytes;
-    struct torch_stream *streams; /* under the lock */
-    atomic_bool reported;
-    bool report;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(struct torch_pool *) pools[MOST_DEVICES];
-static struct torch_settings settings; /* under the lock */
+static struct torch_device devices[WEIR__TORCH_DEVICES];
+static struct torch_settings settings; /* under the lock, as what follows */
 static bool settings_read;
 static char failure[512]; /* why a pool could not be made */
 static atomic_bool misuse_reported;
@@ -55,15 +35,9 @@ static _Thread_local struct {
     weir_stream *stream;
 } recent;
 
-/* --- pools --- */
+/* --- failures --- */
 
-static struct torch_pool *existing(int device)
-{
-    return device >= 0 && device < MOST_DEVICES ? atomic_load_explicit(&pools[device], memory_order_acquire) : NULL;
-}
-
-/* The lock is held; each reason is printed once. */
-static void fail_locked(const char *what, const char *why)
+void weir__torch_fail_locked(const char *what, const char *why)
 {
     char text[sizeof(failure)];
     (void)snprintf(text, sizeof(text), "weir_torch: %s: %s\n", what, why);
@@ -74,46 +48,114 @@ static void fail_locked(const char *what, const char *why)
 }
 
 /* A device that does not exist is the caller's mistake, and ACL says it best. */
-static void fail_with_status_locked(const char *what, weir_status status)
+void weir__torch_fail_with_status_locked(const char *what, weir_status status)
 {
     int code = 0;
     const char *acl = "";
     const weir_status asked = weir_acl_error(&code, &acl);
     const bool of_acl = asked == WEIR_OK && code != 0 &&
                         (status == WEIR_ERR_DEVICE || (status == WEIR_ERR_INVALID && code == ACL_ERROR_RT_INVALID_DEVICEID));
-    fail_locked(what, of_acl ? acl : weir_status_text(status));
+    weir__torch_fail_locked(what, of_acl ? acl : weir_status_text(status));
 }
 
-static bool read_settings_locked(const char *text)
+size_t weir__torch_failure(char *text, size_t size)
+{
+    (void)pthread_mutex_lock(&weir__torch_lock);
+    const size_t length = strlen(failure);
+    if (size != 0) {
+        const size_t kept = length < size - 1 ? length : size - 1;
+        memcpy(text, failure, kept);
+        text[kept] = '\0';
+    }
+    (void)pthread_mutex_unlock(&weir__torch_lock);
+    return length;
+}
+
+void weir__torch_report_misuse(const char *text, const void *ptr)
+{
+    if (!atomic_exchange(&misuse_reported, true)) {
+        (void)fprintf(stderr, "weir_torch: %s: %p\n", text, ptr);
+    }
+}
+
+/* --- settings --- */
+
+bool weir__torch_read_settings_locked(const char *text)
 {
     char why[256] = "";
     if (!weir__torch_settings_read(text, &settings, why, sizeof(why))) {
-        fail_locked("settings", why);
+        weir__torch_fail_locked("settings", why);
         return false;
+    }
+    settings_read = true;
+    if (settings.record[0] != '\0' && weir__torch_record_locked(settings.record) == WEIR_ERR_NO_MEMORY) {
+        weir__torch_fail_locked("the recording", weir_status_text(WEIR_ERR_NO_MEMORY)); /* the files come with the pools */
     }
     return true;
 }
 
-static weir_status fill(struct torch_pool *made, int device)
+bool weir__torch_read_environment_locked(void)
 {
-    weir_acl_device_config acl = WEIR_ACL_DEVICE_CONFIG_INIT;
-    acl.device_id = device;
-    acl.pages = settings.pages;
-    weir_status status = weir_acl_device_create(&acl, &made->device);
-    if (status != WEIR_OK) {
-        return status;
+    return settings_read || weir__torch_read_settings_locked(getenv("WEIR_TORCH"));
+}
+
+const struct torch_settings *weir__torch_settings_locked(void)
+{
+    return &settings;
+}
+
+void weir__torch_forget_locked(bool settings_too)
+{
+    settings_read = settings_read && !settings_too;
+    failure[0] = '\0';
+}
+
+/* --- pools --- */
+
+struct torch_device *weir__torch_device(int device)
+{
+    if (device < 0 || device >= WEIR__TORCH_DEVICES) {
+        return NULL;
     }
-    weir_device_info info = WEIR_DEVICE_INFO_INIT;
-    status = weir_device_get_info(made->device, &info);
-    made->capacity_bytes = info.capacity_bytes;
-    made->report = settings.report;
+    return &devices[device];
+}
+
+/* Its device has not been reset. */
+static bool is_current(struct torch_pool *pool)
+{
+    const uint64_t epoch = weir_acl_epoch(); /* before the look, so that a reset since then shows */
+    if (atomic_load_explicit(&pool->current_at, memory_order_relaxed) == epoch) {
+        return true;
+    }
+    if (weir_acl_device_lost(pool->acl)) {
+        return false;
+    }
+    atomic_store_explicit(&pool->current_at, epoch, memory_order_relaxed);
+    return true;
+}
+
+struct torch_pool *weir__torch_existing(int device)
+{
+    struct torch_device *at = weir__torch_device(device);
+    struct torch_pool *pool = at != NULL ? atomic_load_explicit(&at->own, memory_order_acquire) : NULL;
+    return pool != NULL && is_current(pool) ? pool : NULL;
+}
+
+static weir_status make_pool(struct torch_pool *made)
+{
+    weir_status status = weir__torch_source_create(made);
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = made->device;
     config.strategy = settings.strategy;
-    config.limit_bytes = settings.limit_bytes;
-    config.soft_limit_bytes = settings.soft_limit_bytes;
-    config.growth = settings.growth;
-    config.flags = settings.virtual_memory ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0;
+    if (made->of_graphs) {
+        config.growth = WEIR_GROWTH_GROW_FIRST;
+        config.flags = WEIR_POOL_KEEP_IDLE_REGIONS;
+    } else {
+        config.limit_bytes = settings.limit_bytes;
+        config.soft_limit_bytes = settings.soft_limit_bytes;
+        config.growth = settings.growth;
+        config.flags = settings.virtual_memory ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0;
+    }
     if (status == WEIR_OK) {
         status = weir_pool_create(&config, &made->pool);
     }
@@ -123,35 +165,119 @@ static weir_status fill(struct torch_pool *made, int device)
     return status;
 }
 
-static struct torch_pool *make_locked(int device)
+static weir_status make_own(struct torch_device *at, struct torch_pool *made)
 {
-    if (!settings_read && !read_settings_locked(getenv("WEIR_TORCH"))) {
+    weir_acl_device_config acl = WEIR_ACL_DEVICE_CONFIG_INIT;
+    acl.device_id = at->id;
+    acl.pages = settings.pages;
+    made->at = at;
+    atomic_store(&made->current_at, weir_acl_epoch());
+    weir_status status = weir_acl_device_create(&acl, &made->acl);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    weir_device_info info = WEIR_DEVICE_INFO_INIT;
+    status = weir_device_get_info(made->acl, &info);
+    atomic_store(&at->capacity_bytes, info.capacity_bytes);
+    if (status == WEIR_OK) {
+        status = make_pool(made);
+    }
+    if (status != WEIR_OK) {
+        weir_device_destroy(made->acl);
+    }
+    return status;
+}
+
+static struct torch_pool *make_own_locked(struct torch_device *at)
+{
+    if (!weir__torch_read_environment_locked()) {
         return NULL;
     }
-    settings_read = true;
     struct torch_pool *made = calloc(1, sizeof(*made));
-    const weir_status status = made != NULL ? fill(made, device) : WEIR_ERR_NO_MEMORY;
+    const weir_status status = made != NULL ? make_own(at, made) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
         char what[48];
-        (void)snprintf(what, sizeof(what), "no pool for device %d", device);
-        fail_with_status_locked(what, status);
+        (void)snprintf(what, sizeof(what), "no pool for device %d", at->id);
+        weir__torch_fail_with_status_locked(what, status);
         free(made);
         return NULL;
     }
-    atomic_store_explicit(&pools[device], made, memory_order_release);
+    weir__torch_source_limit(at, settings.limit_bytes);
+    if (weir__torch_record_device_locked(at) != WEIR_OK) {
+        weir__torch_fail_locked("the recording", strerror(errno));
+    }
+    atomic_store_explicit(&at->own, made, memory_order_release);
     return made;
 }
 
-static struct torch_pool *pool_of(int device)
+static void put_among_others(struct torch_pool *pool)
 {
-    struct torch_pool *found = existing(device);
-    if (found != NULL || device < 0 || device >= MOST_DEVICES) {
+    pool->next = atomic_load(&pool->at->others);
+    atomic_store_explicit(&pool->at->others, pool, memory_order_release);
+}
+
+weir_status weir__torch_make_graph_pool_locked(const struct torch_pool *own, struct torch_pool **pool)
+{
+    struct torch_pool *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    made->at = own->at;
+    made->acl = own->acl;
+    made->of_graphs = true;
+    const weir_status status = make_pool(made);
+    if (status != WEIR_OK) {
+        free(made);
+        return status;
+    }
+    put_among_others(made);
+    *pool = made;
+    return WEIR_OK;
+}
+
+static void lose(struct torch_pool *pool)
+{
+    atomic_store(&pool->lost, true);
+    weir__torch_source_lose(&pool->source);
+    const weir_status status = weir__torch_detach_locked(pool);
+    (void)status; /* shutdown tries again */
+}
+
+/* The device was reset: its pools hand out nothing more, and stay for frees that come late. */
+static void abandon_locked(struct torch_pool *own)
+{
+    struct torch_device *at = own->at;
+    weir__torch_note_lost(at);
+    weir__torch_count_lost(at);
+    weir__torch_drop_routes_locked(at);
+    for (struct torch_pool *other = atomic_load(&at->others); other != NULL; other = other->next) {
+        if (!atomic_load(&other->lost)) {
+            lose(other);
+        }
+    }
+    lose(own);
+    put_among_others(own);
+    atomic_store(&at->own, NULL);
+}
+
+struct torch_pool *weir__torch_pool_of(int device)
+{
+    struct torch_device *at = weir__torch_device(device);
+    struct torch_pool *found = weir__torch_existing(device);
+    if (found != NULL || at == NULL) {
         return found;
     }
-    (void)pthread_mutex_lock(&lock);
-    found = existing(device);
-    found = found != NULL ? found : make_locked(device);
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_lock(&weir__torch_lock);
+    if (at->id != device) { /* once, before anybody else can look */
+        at->id = device;
+    }
+    found = atomic_load(&at->own);
+    if (found != NULL && !is_current(found)) {
+        abandon_locked(found);
+        found = NULL;
+    }
+    found = found != NULL ? found : make_own_locked(at);
+    (void)pthread_mutex_unlock(&weir__torch_lock);
     return found;
 }
 
@@ -210,9 +336,9 @@ static weir_status follow_locked(struct torch_pool *pool, void *native, bool ali
 
 /* `alive`: the caller is going to queue work on the stream. What has no stream of its own any more goes to the device's
  * default stream, which is always there. */
-static weir_status stream_of(struct torch_pool *pool, int device, void *native, bool alive, weir_stream **stream)
+static weir_status stream_of(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
 {
-    native = native != NULL ? native : default_stream(device);
+    native = native != NULL ? native : default_stream(pool->at->id);
     if (native == NULL) {
         return weir_pool_stream(pool->pool, NULL, stream);
     }
@@ -222,9 +348,9 @@ static weir_status stream_of(struct torch_pool *pool, int device, void *native, 
         return WEIR_OK;
     }
     weir_stream *found = NULL;
-    (void)pthread_mutex_lock(&lock);
+    (void)pthread_mutex_lock(&weir__torch_lock);
     const weir_status status = follow_locked(pool, native, alive, &found);
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&weir__torch_lock);
     if (status != WEIR_OK || found == NULL) {
         return status != WEIR_OK ? status : weir_pool_stream(pool->pool, NULL, stream);
     }
@@ -236,213 +362,7 @@ static weir_status stream_of(struct torch_pool *pool, int device, void *native, 
     return WEIR_OK;
 }
 
-/* --- alloc and free --- */
-
-/* The caller can do nothing about it, so it is said; once, since more would only hide the first. */
-static void report_misuse(const char *text, const void *ptr)
-{
-    if (!atomic_exchange(&misuse_reported, true)) {
-        (void)fprintf(stderr, "weir_torch: %s: %p\n", text, ptr);
-    }
-}
-
-static void report_failure(struct torch_pool *pool, int device, weir_status status)
-{
-    weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    const bool ran_out = (status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT) &&
-                         weir_pool_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
-    if (!ran_out) { /* a size beyond all bounds, a stream that is gone */
-        (void)pthread_mutex_lock(&lock);
-        fail_with_status_locked("a block", status);
-        (void)pthread_mutex_unlock(&lock);
-    } else if (pool->report && !atomic_exchange(&pool->reported, true)) {
-        char text[4096];
-        (void)weir_torch_report(device, text, sizeof(text));
-        (void)fprintf(stderr, "weir_torch: device %d: %s", device, text);
-    }
-}
-
-void *weir_torch_alloc(size_t size, int device, void *stream)
-{
-    struct torch_pool *pool = size != 0 ? pool_of(device) : NULL;
-    if (pool == NULL) {
-        return NULL;
-    }
-    weir_stream *on = NULL;
-    weir_block *block = NULL;
-    weir_status status = stream_of(pool, device, stream, true, &on);
-    if (status == WEIR_OK) {
-        status = weir_pool_alloc(pool->pool, on, weir_acl_block_bytes(size), 0, &block);
-    }
-    if (status != WEIR_OK) {
-        report_failure(pool, device, status);
-        return NULL;
-    }
-    return (void *)(uintptr_t)weir_block_address(block);
-}
-
-/* The allocating stream may still work on the block: who frees it elsewhere does not wait for that one. If it is
- * retired its work is over. */
-static void wait_for_owner(weir_pool *pool, weir_block *block, const weir_stream *on)
-{
-    weir_stream *owner = weir_block_stream(block);
-    if (owner != on) {
-        const weir_status status = weir_pool_use(pool, block, owner);
-        (void)status;
-    }
-}
-
-void weir_torch_free(void *ptr, size_t size, int device, void *stream)
-{
-    (void)size;
-    struct torch_pool *pool = ptr != NULL ? existing(device) : NULL;
-    if (ptr == NULL) {
-        return;
-    }
-    weir_block *block = NULL;
-    if (pool == NULL || weir_pool_find(pool->pool, (uintptr_t)ptr, &block) != WEIR_OK) {
-        report_misuse("freed, and not a live block of its device", ptr);
-        return;
-    }
-    weir_stream *on = NULL;
-    weir_status status = stream_of(pool, device, stream, false, &on);
-    if (status != WEIR_OK) {
-        status = weir_pool_stream(pool->pool, NULL, &on);
-    }
-    if (status == WEIR_OK) {
-        wait_for_owner(pool->pool, block, on);
-        status = weir_pool_free(pool->pool, block, on);
-    }
-    if (status != WEIR_OK) {
-        report_misuse("could not be freed", ptr);
-    }
-}
-
-/* The pool that a block of unknown device belongs to. */
-static struct torch_pool *find(void *ptr, int *device, weir_block **block)
-{
-    for (*device = 0; ptr != NULL && *device < MOST_DEVICES; ++*device) {
-        struct torch_pool *pool = existing(*device);
-        if (pool != NULL && weir_pool_find(pool->pool, (uintptr_t)ptr, block) == WEIR_OK) {
-            return pool;
-        }
-    }
-    return NULL;
-}
-
-void weir_torch_record_stream(void *ptr, void *stream)
-{
-    int device = 0;
-    weir_block *block = NULL;
-    weir_stream *user = NULL;
-    struct torch_pool *pool = find(ptr, &device, &block);
-    if (pool == NULL) {
-        report_misuse("recorded, and not a live block", ptr);
-        return;
-    }
-    weir_status status = stream_of(pool, device, stream, true, &user);
-    if (status == WEIR_OK) {
-        status = weir_pool_use(pool->pool, block, user);
-    }
-    if (status != WEIR_OK) {
-        /* It cannot be noted, so it has to be over. */
-        status = weir_acl_sync_stream(pool->pool, stream);
-        if (status != WEIR_OK) {
-            report_misuse("the use by a stream could neither be noted nor waited for", ptr);
-        }
-    }
-}
-
-void weir_torch_erase_stream(void *ptr, void *stream)
-{
-    int device = 0;
-    weir_block *block = NULL;
-    weir_stream *user = NULL;
-    struct torch_pool *pool = find(ptr, &device, &block);
-    if (pool != NULL && stream_of(pool, device, stream, false, &user) == WEIR_OK) {
-        const weir_status status = weir_pool_use_end(pool->pool, block, user);
-        (void)status; /* then the use lasts until the free */
-    }
-}
-
-/* --- upkeep --- */
-
-weir_status weir_torch_configure(const char *text)
-{
-    if (text == NULL) {
-        return WEIR_ERR_INVALID;
-    }
-    weir_status status = WEIR_OK;
-    (void)pthread_mutex_lock(&lock);
-    for (int device = 0; device < MOST_DEVICES; device++) {
-        status = existing(device) != NULL ? WEIR_ERR_BUSY : status;
-    }
-    if (status == WEIR_OK) {
-        status = read_settings_locked(text) ? WEIR_OK : WEIR_ERR_INVALID;
-        settings_read |= status == WEIR_OK;
-    }
-    (void)pthread_mutex_unlock(&lock);
-    return status;
-}
-
-weir_status weir_torch_trim(int device, uint64_t keep_bytes, uint64_t *released)
-{
-    if (device >= MOST_DEVICES || device < -1) {
-        return WEIR_ERR_INVALID;
-    }
-    weir_status first = WEIR_OK;
-    uint64_t all = 0;
-    for (int one = 0; one < MOST_DEVICES; one++) {
-        struct torch_pool *pool = device == -1 || device == one ? existing(one) : NULL;
-        uint64_t bytes = 0;
-        if (pool != NULL) {
-            const weir_status status = weir_pool_trim(pool->pool, keep_bytes, WEIR_TRIM_WAIT, &bytes);
-            first = first == WEIR_OK ? status : first;
-            all += bytes;
-        }
-    }
-    if (released != NULL) {
-        *released = all;
-    }
-    return first;
-}
-
-weir_status weir_torch_memory_fraction(double fraction, int device)
-{
-    struct torch_pool *pool = fraction >= 0 && fraction <= 1 ? pool_of(device) : NULL;
-    if (pool == NULL) {
-        return WEIR_ERR_INVALID;
-    }
-    const uint64_t limit = (uint64_t)(fraction * (double)pool->capacity_bytes);
-    return weir_pool_set_limits(pool->pool, 0, fraction > 0 && limit == 0 ? 1 : limit);
-}
-
-weir_status weir_torch_stats(int device, weir_stats *stats)
-{
-    struct torch_pool *pool = existing(device);
-    return pool != NULL ? weir_pool_stats(pool->pool, stats) : WEIR_ERR_INVALID;
-}
-
-size_t weir_torch_report(int device, char *text, size_t size)
-{
-    struct torch_pool *pool = existing(device);
-    weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    if (pool != NULL && weir_pool_oom(pool->pool, &record) == WEIR_OK && record.failure != 0) {
-        return weir_oom_format(&record, text, size);
-    }
-    (void)pthread_mutex_lock(&lock);
-    const size_t length = strlen(failure);
-    if (size != 0) {
-        const size_t kept = length < size - 1 ? length : size - 1;
-        memcpy(text, failure, kept);
-        text[kept] = '\0';
-    }
-    (void)pthread_mutex_unlock(&lock);
-    return length;
-}
-
-/* Stops at a stream that cannot be waited for; a later call goes on from there. */
-static weir_status detach_all(struct torch_pool *pool)
+weir_status weir__torch_detach_locked(struct torch_pool *pool)
 {
     while (pool->streams != NULL) {
         struct torch_stream *entry = pool->streams;
@@ -459,23 +379,194 @@ static weir_status detach_all(struct torch_pool *pool)
     return WEIR_OK;
 }
 
-weir_status weir_torch_shutdown(void)
+/* --- alloc and free --- */
+
+static void report_failure(struct torch_pool *pool, weir_status status)
 {
-    weir_status first = WEIR_OK;
-    (void)pthread_mutex_lock(&lock);
-    for (int device = 0; device < MOST_DEVICES; device++) {
-        struct torch_pool *pool = existing(device);
-        weir_status status = pool != NULL ? detach_all(pool) : WEIR_OK;
-        if (pool != NULL && status == WEIR_OK) {
-            status = weir_pool_destroy(pool->pool);
-            weir_device_destroy(pool->device);
-            free(pool);
-            atomic_store(&pools[device], NULL);
+    struct torch_device *at = pool->at;
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    const bool ran_out = (status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT) &&
+                         weir_pool_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
+    if (!ran_out) { /* a size beyond all bounds, a stream that is gone */
+        (void)pthread_mutex_lock(&weir__torch_lock);
+        if (status == WEIR_ERR_DEVICE) {
+            weir__torch_fail_with_status_locked("a block", status);
+        } else {
+            weir__torch_fail_locked("a block", weir_status_text(status));
         }
-        first = first == WEIR_OK ? status : first;
+        (void)pthread_mutex_unlock(&weir__torch_lock);
+        return;
     }
-    settings_read = settings_read && first != WEIR_OK;
-    failure[0] = '\0';
-    (void)pthread_mutex_unlock(&lock);
-    return first;
+    atomic_store(&at->blamed, pool);
+    (void)pthread_mutex_lock(&weir__torch_lock);
+    const bool wanted = settings.report;
+    (void)pthread_mutex_unlock(&weir__torch_lock);
+    if (wanted && !atomic_exchange(&at->reported, true)) {
+        char text[4096];
+        (void)weir_torch_report(at->id, text, sizeof(text));
+        (void)fputs(text, stderr);
+    }
+}
+
+static weir_status allocate(struct torch_pool *pool, size_t size, void *stream, weir_block **block)
+{
+    weir_stream *on = NULL;
+    weir_status status = stream_of(pool, stream, true, &on);
+    if (status == WEIR_OK) {
+        status = weir_pool_alloc(pool->pool, on, weir_acl_block_bytes(size), 0, block);
+    }
+    return status;
+}
+
+/* What the device's other pools have idle: those of graphs that are over, and for a graph the device's own. */
+static uint64_t take_back(struct torch_pool *pool)
+{
+    uint64_t released = 0;
+    weir_status status = weir__torch_trim_released(pool->at, WEIR_TRIM_WAIT, &released);
+    struct torch_pool *own = atomic_load(&pool->at->own);
+    if (pool->of_graphs && own != NULL) {
+        uint64_t bytes = 0;
+        status = weir_pool_trim(own->pool, 0, WEIR_TRIM_WAIT, &bytes);
+        released += bytes;
+    }
+    (void)status; /* what was released is released */
+    return released;
+}
+
+static weir_status allocate_hard(struct torch_pool *pool, size_t size, void *stream, weir_block **block)
+{
+    const weir_status status = allocate(pool, size, stream, block);
+    const bool short_of = status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT;
+    const bool repeat = short_of && atomic_load(&pool->at->others) != NULL && take_back(pool) > 0;
+    return repeat ? allocate(pool, size, stream, block) : status;
+}
+
+void *weir_torch_alloc(size_t size, int device, void *stream)
+{
+    struct torch_pool *pool = size != 0 ? weir__torch_pool_of(device) : NULL;
+    if (pool == NULL) {
+        return NULL;
+    }
+    struct torch_pool *routed = weir__torch_route(pool->at, stream);
+    pool = routed != NULL ? routed : pool;
+    weir_block *block = NULL;
+    const weir_status status = allocate_hard(pool, size, stream, &block);
+    if (status != WEIR_OK) {
+        report_failure(pool, status);
+        return NULL;
+    }
+    weir__torch_count_alloc(pool->at, weir_block_capacity(block));
+    weir__torch_note_alloc(pool->at, block, stream);
+    return (void *)(uintptr_t)weir_block_address(block);
+}
+
+/* Among the device's own first; of two pools that know an address the newer one means it. */
+static struct torch_pool *find_in(struct torch_device *at, void *ptr, weir_block **block)
+{
+    struct torch_pool *pool = atomic_load_explicit(&at->own, memory_order_acquire);
+    if (pool != NULL && weir_pool_find(pool->pool, (uintptr_t)ptr, block) == WEIR_OK) {
+        return pool;
+    }
+    pool = atomic_load_explicit(&at->others, memory_order_acquire);
+    while (pool != NULL && weir_pool_find(pool->pool, (uintptr_t)ptr, block) != WEIR_OK) {
+        pool = pool->next;
+    }
+    return pool;
+}
+
+struct torch_pool *weir__torch_find(void *ptr, weir_block **block)
+{
+    struct torch_pool *pool = NULL;
+    for (int device = 0; ptr != NULL && pool == NULL && device < WEIR__TORCH_DEVICES; device++) {
+        pool = find_in(&devices[device], ptr, block);
+    }
+    return pool;
+}
+
+/* The allocating stream may still work on the block: who frees it elsewhere does not wait for that one. If it is
+ * retired its work is over. */
+static void wait_for_owner(weir_pool *pool, weir_block *block, const weir_stream *on)
+{
+    weir_stream *owner = weir_block_stream(block);
+    if (owner != on) {
+        const weir_status status = weir_pool_use(pool, block, owner);
+        (void)status;
+    }
+}
+
+static weir_status free_on(struct torch_pool *pool, weir_block *block, void *stream)
+{
+    weir_stream *on = NULL;
+    weir_status status = stream_of(pool, stream, false, &on);
+    if (status != WEIR_OK) {
+        status = weir_pool_stream(pool->pool, NULL, &on);
+    }
+    if (status == WEIR_OK) {
+        wait_for_owner(pool->pool, block, on);
+        status = weir_pool_free(pool->pool, block, on);
+    }
+    return status;
+}
+
+void weir_torch_free(void *ptr, size_t size, int device, void *stream)
+{
+    (void)size;
+    struct torch_device *at = weir__torch_device(device);
+    weir_block *block = NULL;
+    if (ptr == NULL) {
+        return;
+    }
+    struct torch_pool *pool = at != NULL ? find_in(at, ptr, &block) : NULL;
+    if (pool == NULL) {
+        weir__torch_report_misuse("freed, and not a live block of its device", ptr);
+        return;
+    }
+    const bool lost = atomic_load(&pool->lost);
+    const uint64_t bytes = weir_block_capacity(block);
+    if (!lost) {
+        weir__torch_note_free(at, block, stream);
+    }
+    const weir_status status = lost ? weir_pool_free_idle(pool->pool, block) : free_on(pool, block, stream);
+    if (status != WEIR_OK) {
+        weir__torch_report_misuse("could not be freed", ptr);
+    } else if (!lost) {
+        weir__torch_count_free(at, bytes);
+    }
+}
+
+void weir_torch_record_stream(void *ptr, void *stream)
+{
+    weir_block *block = NULL;
+    weir_stream *user = NULL;
+    struct torch_pool *pool = weir__torch_find(ptr, &block);
+    if (pool == NULL) {
+        weir__torch_report_misuse("recorded, and not a live block", ptr);
+        return;
+    }
+    if (atomic_load(&pool->lost)) {
+        return;
+    }
+    weir__torch_note_use(pool->at, block, stream);
+    weir_status status = stream_of(pool, stream, true, &user);
+    if (status == WEIR_OK) {
+        status = weir_pool_use(pool->pool, block, user);
+    }
+    if (status != WEIR_OK) {
+        /* It cannot be noted, so it has to be over. */
+        status = weir_acl_sync_stream(pool->pool, stream);
+        if (status != WEIR_OK) {
+            weir__torch_report_misuse("the use by a stream could neither be noted nor waited for", ptr);
+        }
+    }
+}
+
+void weir_torch_erase_stream(void *ptr, void *stream)
+{
+    weir_block *block = NULL;
+    weir_stream *user = NULL;
+    struct torch_pool *pool = weir__torch_find(ptr, &block);
+    if (pool != NULL && !atomic_load(&pool->lost) && stream_of(pool, stream, false, &user) == WEIR_OK) {
+        const weir_status status = weir_pool_use_end(pool->pool, block, user);
+        (void)status; /* then the use lasts until the free */
+    }
 }

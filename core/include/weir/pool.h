@@ -100,6 +100,10 @@ typedef struct weir_pool_config {
                                   more; 0 = none; at most limit_bytes if there is one */
     weir_pressure_callback pressure_callback;
     void *pressure_ctx;
+    /* With WEIR_POOL_VIRTUAL_MEMORY: how much more than was ever live at once is reserved before idle memory moves: one part in
+     * `vm_spare_share`, 0 = 24, and `vm_spare_bytes`, 0 = 6 MiB, but at least three granules. */
+    uint64_t vm_spare_share;
+    uint64_t vm_spare_bytes;
 } weir_pool_config;
 
 #define WEIR_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_pool_config)

@@ -76,6 +76,13 @@ typedef struct weir_acl_device_config {
  * WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE. */
 WEIR_API weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_device **device);
 
+/* The device was reset: aclrtResetDeviceForce, or aclrtResetDevice more often than it was set, has taken its streams and
+ * memory, which shows before it happens. From then on the device gives no memory (WEIR_ERR_DEVICE), takes what is
+ * given back without a word to ACL, whose addresses and handles may be somebody else's by now, and takes all work to be over.
+ * Pools over it would still hand out what they have free: end them, and make new ones over a new device. False too where the
+ * runtime does not know aclrtRegStreamStateCallback. */
+WEIR_API bool weir_acl_device_lost(const weir_device *device);
+
 /* --- pinned host memory --- */
 
 /* What weir_host_pool_config.runtime takes, over an ACL device, so that a host pool has memory of aclrtMallocHost, or memory
@@ -129,7 +136,8 @@ WEIR_API weir_status weir_acl_detach(weir_acl_attachment *attachment);
  * weir_acl_detach ends it. */
 WEIR_API weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment);
 
-/* Changes before a stream of an attachment ends, so that a weir_stream that was looked up earlier may be of no use. */
+/* Changes before a stream of an attachment ends, so that a weir_stream that was looked up earlier may be of no use, and
+ * before a device is reset. */
 WEIR_API uint64_t weir_acl_epoch(void);
 
 typedef struct weir_acl_attachment_info {

@@ -88,7 +88,8 @@ WEIR_API weir_status weir_heap_destroy(weir_heap *heap);
 /* A block of at least `size` bytes at a multiple of the heap's align; contents undefined. NULL: size 0 (which is no failure),
  * or out of memory. */
 WEIR_API void *weir_heap_alloc(weir_heap *heap, size_t size);
-/* The same at a multiple of `align`, a power of two up to 2 MiB (NULL for any other), or the heap's where that is more. */
+/* The same at a multiple of `align`, a power of two up to 2 MiB (NULL for any other), or the heap's where that is more; 0 = the
+ * heap's. */
 WEIR_API void *weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t align);
 /* The same for a block that stays: weights, tables, prepacked operands. Freed, resized and asked about like any other. */
 WEIR_API void *weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align);
@@ -96,7 +97,7 @@ WEIR_API void *weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t a
 /* A block of at least `size` bytes with the contents of `block` as far as they go, which is `block` itself where it holds
  * that much and would not waste half of itself. The alignment is the heap's: what alloc_aligned gave more of is kept only while
  * the block stays. A long-lived block stays among its kind. `block` NULL: an alloc. size 0: a free, and NULL. NULL otherwise:
- * out of memory or not a block of this heap, and `block` is as it was. */
+ * out of memory or not a block of this heap, and `block` is as it was. A block that is to shrink and finds no smaller one stays. */
 WEIR_API void *weir_heap_realloc(weir_heap *heap, void *block, size_t size);
 
 /* Gives a block back. NULL is allowed. WEIR_ERR_INVALID: not the start of a live block of this heap; nothing has changed, and
@@ -134,6 +135,7 @@ typedef struct weir_heap_stats {
 
 #define WEIR_HEAP_STATS_INIT WEIR_STRUCT_INIT(weir_heap_stats)
 
+/* Copies figures of the moment. WEIR_ERR_INVALID: NULL. */
 WEIR_API weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats);
 
 /* Writes, as snprintf does, why the last request that failed did: the heap's name, the request, who stood in the way and what

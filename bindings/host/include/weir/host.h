@@ -52,7 +52,7 @@ typedef enum weir_host_kind {
 } weir_host_kind;
 
 WEIR_API const char *weir_host_kind_name(weir_host_kind kind); /* "registered"; never NULL */
-WEIR_API const char *weir_host_kind_text(weir_host_kind kind);
+WEIR_API const char *weir_host_kind_text(weir_host_kind kind); /* a few words for a person; never NULL */
 
 /* What a device's runtime does for host memory; weir_acl_host_runtime makes one. A pair may be NULL when the runtime has
  * no such calls. Sizes are multiples of 2 MiB and at most `most_bytes`; what pinned_alloc gives begins at a multiple of 4 KiB.
@@ -97,6 +97,12 @@ enum {
     WEIR_HOST_ALLOW_UNPINNED = 1u << 2,
     /* Threads keep nothing: every call reaches the shared parts. */
     WEIR_HOST_NO_THREAD_CACHE = 1u << 3,
+    /* Memory of the process like malloc's, not pinned: for who wants the rest of a pool without a device. What is held counts
+     * here: chunks are small and move where they are needed, threads keep at most 1/128 of what is held (but 64 KiB), and blocks
+     * of 16 KiB and more are runs of pages. Pages are made by the thread that asks for more, near itself as the system does
+     * it, so the pool has one node, WEIR_NODE_NONE, and looks at no topology; a child after fork may read and write the
+     * blocks. Excludes a runtime, WEIR_HOST_STRICT and all kinds but UNPINNED. */
+    WEIR_HOST_PAGEABLE = 1u << 4,
 };
 
 typedef struct weir_host_pool_config {
@@ -107,7 +113,7 @@ typedef struct weir_host_pool_config {
     const weir_host_runtime *runtime;   /* copied; NULL: none */
     const weir_host_engine_ops *engine; /* NULL: weir's classes */
     uint64_t limit_bytes;               /* most that may be held on all nodes together, in whole chunks; 0 = no limit */
-    /* A power of two from 2 MiB to 1 GiB; 0 = 4 MiB. Halved until it passes the limit and one call of the runtime's. A
+    /* A power of two from 2 MiB to 1 GiB; 0 = 4 MiB. WEIR_HOST_PAGEABLE: from 16 KiB on; 0 = 64 KiB. Halved until it passes the limit and one call of the runtime's. A
      * larger block takes several, side by side, or a piece of its size from the runtime. */
     uint64_t chunk_bytes;
     uint64_t thread_cache_bytes;        /* most that a thread keeps for a node; 0 = 8 MiB, or four blocks where that is more */

@@ -32,6 +32,7 @@ typedef struct weir_topology_config {
  * WEIR_ERR_UNSUPPORTED: another machine, and weir was built without hwloc; or the system tells nothing of its memory.
  * WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_topology_create(const weir_topology_config *config, weir_topology **topology);
+/* NULL is allowed. A host pool that borrows it must be gone. */
 WEIR_API void weir_topology_destroy(weir_topology *topology);
 
 /* Whether it describes this machine. Memory is never bound by one that does not: such bindings seem to work and do
@@ -53,6 +54,7 @@ typedef struct weir_node_info {
 
 #define WEIR_NODE_INFO_INIT WEIR_STRUCT_INIT(weir_node_info)
 
+/* Nodes that this machine has, whoever may use them. */
 WEIR_API size_t weir_topology_node_count(const weir_topology *topology);
 /* The i-th in the order of their numbers. WEIR_ERR_INVALID: past the end. */
 WEIR_API weir_status weir_topology_node(const weir_topology *topology, size_t index, weir_node_info *info);

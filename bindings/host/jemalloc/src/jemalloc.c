@@ -32,7 +32,7 @@ extern const char *weir_je_malloc_conf;
 const char *weir_je_malloc_conf =
     "narenas:1,retain:false,tcache_max:65536,tcache_nslots_large:4,background_thread:false";
 #else
-extern const char *malloc_conf;
+extern WEIR_API const char *malloc_conf; /* exported: a shared libjemalloc finds it by this name or not at all */
 const char *malloc_conf = "retain:false";
 #endif
 

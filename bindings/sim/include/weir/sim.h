@@ -89,6 +89,7 @@ WEIR_API void weir_sim_destroy(weir_sim *sim);
 WEIR_API weir_device *weir_sim_device(weir_sim *sim);
 
 /* --- time --- */
+/* The host clock. */
 WEIR_API uint64_t weir_sim_now(weir_sim *sim);
 /* The host does something else for `ns`. */
 WEIR_API void weir_sim_advance(weir_sim *sim, uint64_t ns);
@@ -101,6 +102,7 @@ WEIR_API weir_status weir_sim_sync(weir_sim *sim);
 /* --- streams --- */
 /* The stream that NULL stands for; it cannot be destroyed. */
 WEIR_API weir_sim_stream *weir_sim_default_stream(weir_sim *sim);
+/* A stream beside the default one. WEIR_ERR_INVALID: NULL. WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_sim_stream_create(weir_sim *sim, weir_sim_stream **stream);
 /* Work queued on it still runs to its end; using the handle afterwards is WEIR_ERR_INVALID, and a later stream may
  * get the same handle value. */

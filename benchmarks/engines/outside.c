@@ -1,0 +1,127 @@
+/* outside.c: see outside.h. */
+#include "engines/outside.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+static atomic_bool counting;
+static struct {
+    atomic_uint_fast64_t blocks, bytes, largest;
+} flows[2]; /* of others, of weir */
+
+_Thread_local int outside_in_weir;
+
+void outside_start(void)
+{
+    for (size_t i = 0; i < 2; i++) {
+        atomic_store(&flows[i].blocks, 0);
+        atomic_store(&flows[i].bytes, 0);
+        atomic_store(&flows[i].largest, 0);
+    }
+    atomic_store(&counting, true);
+}
+
+void outside_stop(void)
+{
+    atomic_store(&counting, false);
+}
+
+struct meter_flow outside_read(bool by_weir)
+{
+    const uint64_t count = atomic_load(&flows[by_weir].blocks);
+    const uint64_t sum = atomic_load(&flows[by_weir].bytes);
+    return (struct meter_flow){.requests = count,
+                               .bytes = sum,
+                               .large_requests = count,
+                               .large_bytes = sum,
+                               .largest = atomic_load(&flows[by_weir].largest)};
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#if !defined(SANITIZED)
+
+static void note(size_t size)
+{
+    if (size < METER_LARGE_BYTES || !atomic_load_explicit(&counting, memory_order_relaxed)) {
+        return;
+    }
+    const bool by_weir = outside_in_weir > 0;
+    atomic_fetch_add_explicit(&flows[by_weir].blocks, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&flows[by_weir].bytes, size, memory_order_relaxed);
+    uint64_t most = atomic_load_explicit(&flows[by_weir].largest, memory_order_relaxed);
+    while (most < size && !atomic_compare_exchange_weak(&flows[by_weir].largest, &most, size)) {
+    }
+}
+
+/* glibc's own, by the names that it keeps for programs that bring a malloc. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *block, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+void __libc_free(void *block);
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT void *malloc(size_t size);
+EXPORT void *calloc(size_t count, size_t size);
+EXPORT void *realloc(void *block, size_t size);
+EXPORT void *memalign(size_t align, size_t size);
+EXPORT void *aligned_alloc(size_t align, size_t size);
+EXPORT int posix_memalign(void **block, size_t align, size_t size);
+EXPORT void free(void *block);
+
+void *malloc(size_t size)
+{
+    note(size);
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    note(count * size); /* one that overflows fails below */
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *block, size_t size)
+{
+    note(size);
+    return __libc_realloc(block, size);
+}
+
+void *memalign(size_t align, size_t size)
+{
+    note(size);
+    return __libc_memalign(align, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+    return memalign(align, size);
+}
+
+int posix_memalign(void **block, size_t align, size_t size)
+{
+    if (align < sizeof(void *) || (align & (align - 1)) != 0) {
+        return EINVAL;
+    }
+    void *got = memalign(align, size);
+    if (got == NULL) {
+        return ENOMEM;
+    }
+    *block = got;
+    return 0;
+}
+
+void free(void *block)
+{
+    __libc_free(block);
+}
+
+#endif

@@ -1,0 +1,591 @@
+/* heap.c: the front that engines see: malloc's manners over a source of blocks (heap_internal.h).
+ *
+ * Idea: a heap has two sources, of blocks that come and go and of those that stay, which may be over the same memory. An alloc
+ * asks one of them; whose a block is that is freed by its address alone, the sources say themselves. What is counted
+ * by every call is counted without a shared line (tally.c).
+ * Guarantee: a request fails only after what lies idle in either source has been given back and tried, and after the
+ * callback has given up. A block that is none of the heap's is left alone.
+ * Cost: beside the source's own, two atomic additions a pair of alloc and free.
+ */
+#include "heap_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OUT_OF_LINE __attribute__((noinline))
+#define MOST_BYTES (UINT64_C(1) << 46)
+
+/* --- life --- */
+
+static bool is_empty(const weir_heap_source *source)
+{
+    return source->host_pool == NULL && source->pool == NULL;
+}
+
+static bool is_sound_source(const weir_heap_source *source)
+{
+    return (source->host_pool == NULL || source->pool == NULL) && (source->pool != NULL) == (source->stream != NULL);
+}
+
+static bool is_power_of_two(uint64_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+static bool is_sound(const weir_heap_config *config)
+{
+    const uint32_t flags = WEIR_HEAP_ON_NODE | WEIR_HEAP_NO_HOST_ACCESS;
+    const bool on_process = is_empty(&config->source);
+    return (config->flags & ~flags) == 0 && is_sound_source(&config->source) && is_sound_source(&config->long_lived) &&
+           is_power_of_two(config->align) && config->align >= WEIR__HEAP_ALIGN && config->align <= WEIR__HEAP_MOST_ALIGN &&
+           config->slack_bytes <= WEIR__HEAP_MOST_SLACK && (config->limit_bytes == 0 || on_process);
+}
+
+static weir_status adopt(weir_heap *heap, const weir_heap_config *config)
+{
+    static const weir_heap_config defaults = WEIR_HEAP_CONFIG_INIT;
+    weir_heap_config *own = &heap->config;
+    const weir_status status = weir__config_adopt(own, sizeof *own, config != NULL ? config : &defaults);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    own->align = own->align != 0 ? own->align : WEIR__HEAP_ALIGN;
+    if (!is_sound(own)) {
+        return WEIR_ERR_INVALID;
+    }
+    if (is_empty(&own->long_lived)) {
+        own->long_lived = own->source;
+    }
+    const char *name = own->name != NULL ? own->name : "heap";
+    const size_t length = strlen(name) + 1;
+    heap->name = malloc(length);
+    if (heap->name == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    memcpy(heap->name, name, length);
+    own->name = heap->name;
+    heap->ledger.limit_bytes = own->limit_bytes;
+    return WEIR_OK;
+}
+
+static const weir__source_ops *kind_of(const weir_heap_source *from)
+{
+    return from->pool != NULL ? &weir__pool_source : from->host_pool != NULL ? &weir__host_source : &weir__process_source;
+}
+
+static weir_status open_sources(weir_heap *heap)
+{
+    const weir_heap_source *const froms[] = {&heap->config.source, &heap->config.long_lived};
+    const bool is_shared = froms[0]->pool == froms[1]->pool && froms[0]->host_pool == froms[1]->host_pool;
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < WEIR__HEAP_SOURCES && status == WEIR_OK; i++) {
+        weir__source *source = &heap->sources[i];
+        *source = (weir__source){.ops = kind_of(froms[i]), .from = *froms[i], .heap = heap, .is_second = i > 0 && is_shared};
+        status = source->ops->open(source, heap);
+    }
+    return status;
+}
+
+/* Ends what there is of a heap. */
+static weir_status end(weir_heap *heap)
+{
+    weir_status first = WEIR_OK;
+    for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
+        weir__source *source = &heap->sources[i];
+        const weir_status status = source->ops != NULL ? source->ops->close(source) : WEIR_OK;
+        first = first != WEIR_OK ? first : status;
+    }
+    weir__tally_fini(&heap->tally);
+    (void)pthread_mutex_destroy(&heap->record_lock);
+    (void)pthread_mutex_destroy(&heap->explain_lock);
+    free(heap->name);
+    free(heap);
+    return first;
+}
+
+weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
+{
+    if (out == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_heap *heap = aligned_alloc(WEIR__HEAP_LINE, sizeof *heap);
+    if (heap == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    memset(heap, 0, sizeof *heap);
+    weir__tally_init(&heap->tally);
+    (void)pthread_mutex_init(&heap->record_lock, NULL);
+    (void)pthread_mutex_init(&heap->explain_lock, NULL);
+    weir_status status = adopt(heap, config);
+    if (status == WEIR_OK) {
+        status = open_sources(heap);
+    }
+    if (status != WEIR_OK) {
+        const weir_status ended = end(heap);
+        (void)ended; /* it held nothing */
+        return status;
+    }
+    *out = heap;
+    return WEIR_OK;
+}
+
+weir_status weir_heap_destroy(weir_heap *heap)
+{
+    return heap != NULL ? end(heap) : WEIR_OK;
+}
+
+/* --- counting --- */
+
+static void count(_Atomic uint64_t *counter)
+{
+    (void)atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+static uint64_t read(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static inline void note_taken(weir_heap *heap, size_t which, uint64_t size, uint64_t bytes)
+{
+    weir__tally_add(&heap->tally, bytes);
+    if (which == WEIR__HEAP_STAYING) {
+        (void)atomic_fetch_add(&heap->long_lived_bytes, bytes);
+    }
+    uint64_t largest = atomic_load_explicit(&heap->largest_bytes, memory_order_relaxed);
+    while (!WEIR__HOST_LIKELY(size <= largest) &&
+           !atomic_compare_exchange_weak(&heap->largest_bytes, &largest, size)) {
+    }
+}
+
+static inline void note_given(weir_heap *heap, size_t which, uint64_t bytes)
+{
+    weir__tally_remove(&heap->tally, bytes);
+    if (which == WEIR__HEAP_STAYING) {
+        (void)atomic_fetch_sub(&heap->long_lived_bytes, bytes);
+    }
+}
+
+/* --- recording --- */
+
+static OUT_OF_LINE void note_alloc(weir_heap *heap, size_t which, const void *block, uint64_t size, uint64_t align)
+{
+    const weir_trace_event event = {.kind = WEIR_TRACE_ALLOC,
+                                    .stream = (uint32_t)which + 1,
+                                    .tag = WEIR_TRACE_NONE,
+                                    .id = (uint64_t)(uintptr_t)block,
+                                    .size = size,
+                                    .extra = align > 1 ? align : 0,
+                                    .address = (uint64_t)(uintptr_t)block};
+    weir__heap_note(heap, &event);
+}
+
+/* Before the block is anybody else's: so only if there is one. */
+static OUT_OF_LINE void note_free(weir_heap *heap, const void *block)
+{
+    for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
+        if (heap->sources[i].ops->bytes_of(&heap->sources[i], block) != 0) {
+            const weir_trace_event event = {.kind = WEIR_TRACE_FREE,
+                                            .stream = (uint32_t)i + 1,
+                                            .tag = WEIR_TRACE_NONE,
+                                            .id = (uint64_t)(uintptr_t)block};
+            weir__heap_note(heap, &event);
+            return;
+        }
+    }
+}
+
+/* `mode` 'B': the old block may soon be somebody else's; 'E': that is done; 0: it stays where it is. */
+static void note_realloc(weir_heap *heap, size_t which, char mode, const void *old, const void *block, uint64_t size)
+{
+    if (weir__heap_is_recorded(heap)) {
+        const weir_trace_event event = {.kind = WEIR_TRACE_REALLOC,
+                                        .mode = mode,
+                                        .stream = (uint32_t)which + 1,
+                                        .tag = WEIR_TRACE_NONE,
+                                        .id = (uint64_t)(uintptr_t)block,
+                                        .old_id = (uint64_t)(uintptr_t)old,
+                                        .size = size,
+                                        .address = (uint64_t)(uintptr_t)block};
+        weir__heap_note(heap, &event);
+    }
+}
+
+/* --- failures --- */
+
+/* What a call asks for, slack included. */
+typedef struct request {
+    weir_heap *heap;
+    size_t which;
+    uint64_t size;
+    uint64_t align;
+    uint32_t attempts; /* of the callback */
+} request;
+
+static weir__source_stats held_by(weir_heap *heap)
+{
+    weir__source_stats stats = {0};
+    for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
+        heap->sources[i].ops->add_stats(&heap->sources[i], &stats);
+    }
+    return stats;
+}
+
+typedef struct sentence {
+    char *text;
+    size_t size;
+    size_t length;
+} sentence;
+
+__attribute__((format(printf, 2, 3))) static void say(sentence *s, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(s->text + s->length, s->size - s->length, format, arguments);
+    va_end(arguments);
+    const size_t left = s->size - s->length - 1;
+    s->length += length < 0 ? 0 : (size_t)length < left ? (size_t)length : left;
+}
+
+static void explain_failure(const request *r, weir_status status)
+{
+    weir_heap *heap = r->heap;
+    const weir__source_stats stats = held_by(heap);
+    const uint64_t limit = heap->ledger.limit_bytes;
+    char reason[600] = "";
+    const size_t length = heap->sources[r->which].ops->explain(&heap->sources[r->which], reason, sizeof reason);
+    (void)pthread_mutex_lock(&heap->explain_lock);
+    sentence s = {.text = heap->explanation, .size = sizeof heap->explanation};
+    say(&s, "%s: no %s for %llu bytes at a multiple of %llu: %s. %llu bytes are live and %llu held",
+        heap->name, r->which == WEIR__HEAP_STAYING ? "long-lived memory" : "memory", (unsigned long long)r->size,
+        (unsigned long long)r->align, weir_status_text(status), (unsigned long long)weir__tally_live(&heap->tally),
+        (unsigned long long)stats.held_bytes);
+    if (limit != 0) {
+        say(&s, " of at most %llu; free some, or raise limit_bytes by %llu", (unsigned long long)limit,
+            (unsigned long long)r->size);
+    }
+    if (heap->config.reclaim != NULL) {
+        say(&s, "; reclaim was called %u times", r->attempts);
+    }
+    say(&s, "\n%s", length > 0 ? reason : "");
+    (void)pthread_mutex_unlock(&heap->explain_lock);
+}
+
+static void explain_refusal(weir_heap *heap, const char *what, uint64_t value)
+{
+    (void)pthread_mutex_lock(&heap->explain_lock);
+    sentence s = {.text = heap->explanation, .size = sizeof heap->explanation};
+    say(&s, "%s: %s: %llu\n", heap->name, what, (unsigned long long)value);
+    (void)pthread_mutex_unlock(&heap->explain_lock);
+}
+
+/* Heaps whose callback the thread is in. */
+typedef struct reclaiming {
+    const weir_heap *heap;
+    const struct reclaiming *outer;
+} reclaiming;
+
+static _Thread_local const reclaiming *in_callback;
+
+static bool is_reclaiming(const weir_heap *heap)
+{
+    const reclaiming *frame = in_callback;
+    while (frame != NULL && frame->heap != heap) {
+        frame = frame->outer;
+    }
+    return frame != NULL;
+}
+
+static bool ask_callback(request *r)
+{
+    weir_heap *heap = r->heap;
+    if (heap->config.reclaim == NULL || is_reclaiming(heap)) {
+        return false;
+    }
+    const reclaiming frame = {.heap = heap, .outer = in_callback};
+    in_callback = &frame;
+    count(&heap->reclaims);
+    const bool again = heap->config.reclaim(heap->config.reclaim_ctx, heap, r->size, r->attempts++);
+    in_callback = frame.outer;
+    return again;
+}
+
+/* --- alloc --- */
+
+static inline weir_status ask_source(const request *r, void **block)
+{
+    weir__source *source = &r->heap->sources[r->which];
+    uint64_t bytes = 0;
+    const weir_status status = source->ops->alloc(source, r->size, r->align, block, &bytes);
+    if (WEIR__HOST_LIKELY(status == WEIR_OK)) {
+        note_taken(r->heap, r->which, r->size, bytes);
+    }
+    return status;
+}
+
+static bool is_lack(weir_status status)
+{
+    return status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT || status == WEIR_ERR_DEVICE;
+}
+
+/* Each source has tried all of its own; what the other one keeps may be what the limit, or the system, lacks. */
+static weir_status trim_and_ask(const request *r, void **block)
+{
+    for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
+        uint64_t released = 0;
+        const weir_status status = r->heap->sources[i].ops->trim(&r->heap->sources[i], 0, &released);
+        (void)status; /* what a device keeps is not there */
+    }
+    return ask_source(r, block);
+}
+
+static OUT_OF_LINE void *alloc_after(request *r, weir_status status)
+{
+    void *block = NULL;
+    if (is_lack(status)) {
+        status = trim_and_ask(r, &block);
+    }
+    while (is_lack(status) && ask_callback(r)) {
+        status = ask_source(r, &block);
+        if (is_lack(status)) {
+            status = trim_and_ask(r, &block);
+        }
+    }
+    if (status == WEIR_OK) {
+        return block;
+    }
+    count(&r->heap->failures);
+    explain_failure(r, status);
+    return NULL;
+}
+
+static OUT_OF_LINE void *refuse(weir_heap *heap, uint64_t size, uint64_t align)
+{
+    if (heap == NULL || size == 0) {
+        return NULL;
+    }
+    if (!is_power_of_two(align) || align > WEIR__HEAP_MOST_ALIGN) {
+        explain_refusal(heap, "an alignment that is no power of two up to 2 MiB", align);
+        return NULL;
+    }
+    count(&heap->failures);
+    explain_refusal(heap, "a request larger than any memory", size);
+    return NULL;
+}
+
+static inline void *obtain(weir_heap *heap, size_t which, uint64_t size, uint64_t align)
+{
+    void *block = NULL;
+    if (!WEIR__HOST_LIKELY(heap != NULL && size - 1 < MOST_BYTES && align - 1 < WEIR__HEAP_MOST_ALIGN &&
+                           (align & (align - 1)) == 0)) {
+        return refuse(heap, size, align);
+    }
+    const uint64_t least = heap->config.align;
+    request r = {.heap = heap, .which = which, .size = size + heap->config.slack_bytes, .align = align > least ? align : least};
+    const weir_status status = ask_source(&r, &block);
+    return WEIR__HOST_LIKELY(status == WEIR_OK) ? block : alloc_after(&r, status);
+}
+
+static inline void *take(weir_heap *heap, size_t which, uint64_t size, uint64_t align)
+{
+    void *block = obtain(heap, which, size, align);
+    if (block != NULL && weir__heap_is_recorded(heap)) {
+        note_alloc(heap, which, block, size, align);
+    }
+    return block;
+}
+
+void *weir_heap_alloc(weir_heap *heap, size_t size)
+{
+    return take(heap, WEIR__HEAP_GOING, size, 1);
+}
+
+void *weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t align)
+{
+    return take(heap, WEIR__HEAP_GOING, size, align != 0 ? align : 1);
+}
+
+void *weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align)
+{
+    return take(heap, WEIR__HEAP_STAYING, size, align != 0 ? align : 1);
+}
+
+/* --- free --- */
+
+static inline weir_status give(weir_heap *heap, void *block)
+{
+    weir_status status = WEIR_ERR_INVALID;
+    for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
+        uint64_t bytes = 0;
+        status = heap->sources[i].ops->free(&heap->sources[i], block, &bytes);
+        if (WEIR__HOST_LIKELY(status == WEIR_OK)) {
+            note_given(heap, i, bytes);
+            return WEIR_OK;
+        }
+        if (status != WEIR_ERR_INVALID) {
+            return status;
+        }
+    }
+    count(&heap->bad_frees);
+    return status;
+}
+
+weir_status weir_heap_free(weir_heap *heap, void *block)
+{
+    if (!WEIR__HOST_LIKELY(heap != NULL && block != NULL)) {
+        return heap == NULL ? WEIR_ERR_INVALID : WEIR_OK;
+    }
+    if (weir__heap_is_recorded(heap)) {
+        note_free(heap, block);
+    }
+    return give(heap, block);
+}
+
+/* --- realloc --- */
+
+/* The source that a block is of, and what it can hold; NULL: none. */
+static weir__source *source_of(weir_heap *heap, const void *block, uint64_t *usable)
+{
+    for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
+        weir__source *source = &heap->sources[i];
+        const uint64_t bytes = source->ops->bytes_of(source, block);
+        if (bytes != 0) {
+            *usable = bytes - heap->config.slack_bytes;
+            return source;
+        }
+    }
+    return NULL;
+}
+
+static void *move(weir_heap *heap, void *block, uint64_t usable, uint64_t size, size_t which)
+{
+    note_realloc(heap, which, 'B', block, NULL, size);
+    void *larger = (heap->config.flags & WEIR_HEAP_NO_HOST_ACCESS) == 0 ? obtain(heap, which, size, 1) : NULL;
+    if (larger == NULL) {
+        note_realloc(heap, which, 'E', block, NULL, size);
+        return usable >= size ? block : NULL; /* a block that wastes half of itself is better than none */
+    }
+    memcpy(larger, block, usable < size ? usable : size);
+    count(&heap->moves);
+    const weir_status status = give(heap, block);
+    (void)status; /* it was live a moment ago */
+    note_realloc(heap, which, 'E', block, larger, size);
+    return larger;
+}
+
+void *weir_heap_realloc(weir_heap *heap, void *block, size_t size)
+{
+    if (heap == NULL || block == NULL) {
+        return weir_heap_alloc(heap, size);
+    }
+    if (size == 0) {
+        const weir_status status = weir_heap_free(heap, block);
+        (void)status; /* counted */
+        return NULL;
+    }
+    uint64_t usable = 0;
+    const weir__source *source = source_of(heap, block, &usable);
+    if (source == NULL) {
+        count(&heap->bad_frees);
+        return NULL;
+    }
+    count(&heap->reallocs);
+    const size_t which = (size_t)(source - heap->sources);
+    if (size > usable || (size < usable / 2 && usable > WEIR__HEAP_ALIGN)) {
+        return move(heap, block, usable, size, which);
+    }
+    note_realloc(heap, which, 0, block, block, size);
+    return block;
+}
+
+size_t weir_heap_usable_size(weir_heap *heap, const void *block)
+{
+    uint64_t usable = 0;
+    return heap != NULL && block != NULL && source_of(heap, block, &usable) != NULL ? (size_t)usable : 0;
+}
+
+/* --- upkeep --- */
+
+weir_status weir_heap_trim(weir_heap *heap, uint64_t keep_bytes, uint64_t *released)
+{
+    if (heap == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_status first = WEIR_OK;
+    uint64_t sum = 0;
+    for (size_t i = WEIR__HEAP_SOURCES; i-- > 0;) {
+        uint64_t bytes = 0;
+        const weir_status status = heap->sources[i].ops->trim(&heap->sources[i], keep_bytes, &bytes);
+        first = first != WEIR_OK ? first : status;
+        sum += bytes;
+    }
+    if (released != NULL) {
+        *released = sum;
+    }
+    return first;
+}
+
+weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
+{
+    if (heap == NULL || stats == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    const weir__source_stats sources = held_by(heap);
+    const uint64_t live = (uint64_t)weir__tally_live(&heap->tally);
+    const uint64_t peak = (uint64_t)atomic_load(&heap->tally.peak);
+    const weir_heap_stats found = {
+        .struct_size = sizeof found,
+        .allocs = sources.allocs,
+        .frees = sources.frees,
+        .reallocs = read(&heap->reallocs),
+        .moves = read(&heap->moves),
+        .failures = read(&heap->failures),
+        .reclaims = read(&heap->reclaims),
+        .bad_frees = read(&heap->bad_frees),
+        .live_blocks = sources.allocs - sources.frees,
+        .live_bytes = live,
+        .peak_live_bytes = peak > live ? peak : live,
+        .long_lived_bytes = read(&heap->long_lived_bytes),
+        .largest_bytes = read(&heap->largest_bytes),
+        .held_bytes = sources.held_bytes,
+        .peak_held_bytes = sources.peak_held_bytes,
+        .limit_bytes = heap->ledger.limit_bytes,
+    };
+    return weir__config_report(stats, &found, sizeof found);
+}
+
+size_t weir_heap_explain(weir_heap *heap, char *text, size_t size)
+{
+    if (size > 0 && text != NULL) {
+        text[0] = '\0';
+    }
+    if (heap == NULL || (text == NULL && size > 0)) {
+        return 0;
+    }
+    (void)pthread_mutex_lock(&heap->explain_lock);
+    const int length = snprintf(text, size, "%s", heap->explanation);
+    (void)pthread_mutex_unlock(&heap->explain_lock);
+    return length > 0 ? (size_t)length : 0;
+}
+
+weir_status weir_heap_check(weir_heap *heap, const char **why)
+{
+    const char *broken = NULL;
+    if (heap == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_status status = WEIR_OK;
+    if (!weir__tally_check(&heap->tally)) {
+        status = WEIR_ERR_INTERNAL;
+        broken = "more may become live unseen than is missing to the peak";
+    }
+    for (size_t i = 0; i < WEIR__HEAP_SOURCES && status == WEIR_OK; i++) {
+        status = heap->sources[i].ops->check(&heap->sources[i], &broken);
+    }
+    if (why != NULL && status == WEIR_ERR_INTERNAL) {
+        *why = broken;
+    }
+    return status;
+}

@@ -1,0 +1,172 @@
+/* heap_internal.h: what the files of the heap share, grouped by the file that defines it.
+ *
+ * Locks, outermost first: a shard of owned.c, which is held while a source takes back a block; whatever the source has;
+ * the tally's and the explanation's, under which nothing else is taken.
+ */
+#ifndef WEIR_HEAP_INTERNAL_H
+#define WEIR_HEAP_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <weir/heap.h>
+
+#include "../../../core/src/number_map.h"
+#include "../../host/src/host_internal.h"
+
+enum { WEIR__HEAP_ALIGN = 64, WEIR__HEAP_MOST_ALIGN = 2 << 20, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64 };
+
+/* --- tally.c: what is live, and the most that ever was --- */
+
+enum { WEIR__TALLY_CELLS = 32 };
+
+typedef struct weir__tally_cell {
+    _Alignas(WEIR__HEAP_LINE) _Atomic int64_t live; /* of the threads of this cell: taken less given back */
+    _Atomic uint32_t noting; /* calls that may use the recorder (record.c) */
+    _Atomic int64_t ceiling; /* so far it may rise before anybody has to look at the sum */
+} weir__tally_cell;
+
+typedef struct weir__tally {
+    weir__tally_cell cells[WEIR__TALLY_CELLS];
+    pthread_mutex_t lock; /* of the next, and of all ceilings */
+    _Atomic int64_t peak; /* at least the sum of all ceilings */
+} weir__tally;
+
+void weir__tally_init(weir__tally *tally);
+void weir__tally_fini(weir__tally *tally);
+int64_t weir__tally_live(const weir__tally *tally);
+bool weir__tally_check(weir__tally *tally);
+/* A cell has passed its ceiling. */
+void weir__tally_rise(weir__tally *tally, weir__tally_cell *cell);
+
+static inline weir__tally_cell *weir__tally_mine(weir__tally *tally)
+{
+    const uint64_t thread = (uint64_t)(uintptr_t)&weir__host_mine;
+    return &tally->cells[(thread >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 59];
+}
+
+static inline void weir__tally_add(weir__tally *tally, uint64_t bytes)
+{
+    weir__tally_cell *cell = weir__tally_mine(tally);
+    const int64_t live = atomic_fetch_add(&cell->live, (int64_t)bytes) + (int64_t)bytes;
+    if (!WEIR__HOST_LIKELY(live <= atomic_load(&cell->ceiling))) {
+        weir__tally_rise(tally, cell);
+    }
+}
+
+static inline void weir__tally_remove(weir__tally *tally, uint64_t bytes)
+{
+    (void)atomic_fetch_sub(&weir__tally_mine(tally)->live, (int64_t)bytes);
+}
+
+/* --- owned.c: which blocks of somebody's pool are the heap's --- */
+
+enum { WEIR__OWNED_SHARDS = 16 };
+
+typedef struct weir__owned_shard {
+    _Alignas(WEIR__HEAP_LINE) pthread_mutex_t lock;
+    weir__number_map blocks; /* address -> what the source knows it by, not 0 */
+    uint64_t allocs;
+    uint64_t frees;
+} weir__owned_shard;
+
+typedef struct weir__owned {
+    weir__owned_shard shards[WEIR__OWNED_SHARDS];
+} weir__owned;
+
+/* Gives a block back to where it came from. */
+typedef weir_status (*weir__owned_release)(void *ctx, void *block, uint64_t name);
+
+weir_status weir__owned_create(weir__owned **owned);
+void weir__owned_destroy(weir__owned *owned);
+/* False: no host memory. */
+bool weir__owned_put(weir__owned *owned, const void *block, uint64_t name);
+/* What is no longer there when it has been released. WEIR_ERR_INVALID: it is not there. */
+weir_status weir__owned_free(weir__owned *owned, void *block, weir__owned_release release, void *ctx);
+/* Visits with the shard's lock held. */
+void weir__owned_each(weir__owned *owned, bool (*visit)(void *ctx, uint64_t block, uint64_t name), void *ctx);
+/* 0: it is not there. */
+uint64_t weir__owned_get(weir__owned *owned, const void *block);
+void weir__owned_counts(weir__owned *owned, uint64_t *allocs, uint64_t *frees);
+
+/* --- sources --- */
+
+typedef struct weir__source_stats {
+    uint64_t allocs;
+    uint64_t frees;
+    uint64_t held_bytes;
+    uint64_t peak_held_bytes;
+} weir__source_stats;
+
+typedef struct weir__source weir__source;
+
+/* One kind of source: a constant table. Sizes and aligns are good; `block` is never NULL. */
+typedef struct weir__source_ops {
+    weir_status (*open)(weir__source *source, weir_heap *heap);
+    /* Blocks that are live are gone, or freed where they came from. */
+    weir_status (*close)(weir__source *source);
+    /* *bytes: as handed out. */
+    weir_status (*alloc)(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes);
+    /* WEIR_ERR_INVALID: no block of this source. */
+    weir_status (*free)(weir__source *source, void *block, uint64_t *bytes);
+    /* As handed out; 0: no block of this source. */
+    uint64_t (*bytes_of)(weir__source *source, const void *block);
+    weir_status (*trim)(weir__source *source, uint64_t keep_bytes, uint64_t *released);
+    /* Adds; what two sources of a heap hold together is added for the first of them only. */
+    void (*add_stats)(weir__source *source, weir__source_stats *stats);
+    /* As snprintf: what it says of its last failure. */
+    size_t (*explain)(weir__source *source, char *text, size_t size);
+    weir_status (*check)(weir__source *source, const char **why);
+    /* All blocks that are live. WEIR_ERR_NO_MEMORY: not all of them could be told. */
+    weir_status (*each)(weir__source *source, weir__host_visitor visit, void *ctx);
+} weir__source_ops;
+
+struct weir__source {
+    const weir__source_ops *ops;
+    weir_heap_source from;
+    weir_heap *heap;
+    weir_host_pool *host; /* the process's: own; a host pool's: that of `from` */
+    int32_t node;
+    bool is_second;       /* of a heap; and the first one is over the same memory */
+    weir__owned *owned;   /* of the process: none */
+};
+
+extern const weir__source_ops weir__process_source;
+extern const weir__source_ops weir__host_source;
+extern const weir__source_ops weir__pool_source;
+
+/* --- heap.c --- */
+
+enum { WEIR__HEAP_GOING, WEIR__HEAP_STAYING, WEIR__HEAP_SOURCES };
+
+struct weir_heap {
+    /* Read by every call. */
+    _Alignas(WEIR__HEAP_LINE) weir_heap_config config; /* defaults filled in */
+    weir__source sources[WEIR__HEAP_SOURCES];
+    _Atomic uint64_t largest_bytes;
+    _Atomic(weir_recorder *) recorder; /* NULL: none */
+    char *name;
+    /* Written now and then. */
+    _Alignas(WEIR__HEAP_LINE) _Atomic uint64_t reallocs;
+    _Atomic uint64_t moves;
+    _Atomic uint64_t failures;
+    _Atomic uint64_t reclaims;
+    _Atomic uint64_t bad_frees;
+    _Atomic uint64_t long_lived_bytes;
+    weir__host_ledger ledger; /* of memory of the process */
+    pthread_mutex_t record_lock; /* one change of the recorder at a time */
+    pthread_mutex_t explain_lock;
+    char explanation[1024];
+    weir__tally tally;
+};
+
+/* --- record.c --- */
+
+/* Notes an event, if there is a recorder by then. */
+void weir__heap_note(weir_heap *heap, const weir_trace_event *event);
+
+static inline bool weir__heap_is_recorded(const weir_heap *heap)
+{
+    return !WEIR__HOST_LIKELY(atomic_load_explicit(&heap->recorder, memory_order_relaxed) == NULL);
+}
+
+#endif

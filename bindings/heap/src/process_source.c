@@ -1,0 +1,87 @@
+/* process_source.c: memory of the process, from a host pool of the heap's own. The two pools of a heap, of blocks that come and go
+ * and of those that stay, share one limit; whose a block is, the registry of its pool knows.
+ */
+#include "heap_internal.h"
+
+static weir_status process_open(weir__source *source, weir_heap *heap)
+{
+    weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
+    config.flags = WEIR_HOST_PAGEABLE | WEIR_HOST_NO_PAD;
+    config.flags |= source->is_second ? (uint32_t)WEIR_HOST_NO_THREAD_CACHE : 0;
+    config.limit_bytes = heap->config.limit_bytes;
+    source->node = WEIR_HOST_THREAD_NODE;
+    return weir__host_pool_create_in(&config, &heap->ledger, &source->host);
+}
+
+static weir_status process_close(weir__source *source)
+{
+    return weir_host_pool_destroy(source->host);
+}
+
+static weir_status process_alloc(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes)
+{
+    const weir_status status = align <= WEIR__HOST_ALIGNMENT
+                                   ? weir_host_alloc(source->host, size, source->node, block)
+                                   : weir_host_alloc_aligned(source->host, size, align, source->node, block);
+    if (status == WEIR_OK) {
+        *bytes = weir__host_bytes_for(source->host, size, align);
+    }
+    return status;
+}
+
+static weir_status process_free(weir__source *source, void *block, uint64_t *bytes)
+{
+    return weir__host_free_telling(source->host, block, bytes);
+}
+
+static uint64_t process_bytes_of(weir__source *source, const void *block)
+{
+    weir_host_info info = WEIR_HOST_INFO_INIT;
+    return weir_host_query(source->host, block, &info) == WEIR_OK && info.block == block ? info.size : 0;
+}
+
+static weir_status process_trim(weir__source *source, uint64_t keep_bytes, uint64_t *released)
+{
+    return weir_host_trim(source->host, keep_bytes, released);
+}
+
+static void process_add_stats(weir__source *source, weir__source_stats *stats)
+{
+    weir_host_stats found = WEIR_HOST_STATS_INIT;
+    if (weir_host_get_stats(source->host, WEIR_HOST_ANY_NODE, &found) == WEIR_OK) {
+        stats->allocs += found.allocs;
+        stats->frees += found.frees;
+    }
+    if (!source->is_second) {
+        stats->held_bytes += atomic_load(&source->heap->ledger.held_bytes);
+        stats->peak_held_bytes += atomic_load(&source->heap->ledger.peak_held_bytes);
+    }
+}
+
+static size_t process_explain(weir__source *source, char *text, size_t size)
+{
+    return weir_host_explain(source->host, source->node, text, size);
+}
+
+static weir_status process_check(weir__source *source, const char **why)
+{
+    return weir_host_check(source->host, why);
+}
+
+static weir_status process_each(weir__source *source, weir__host_visitor visit, void *ctx)
+{
+    return weir__host_each_live(source->host, visit, ctx);
+}
+
+const weir__source_ops weir__process_source = {
+    .open = process_open,
+    .close = process_close,
+    .alloc = process_alloc,
+    .free = process_free,
+    .bytes_of = process_bytes_of,
+    .trim = process_trim,
+    .add_stats = process_add_stats,
+    .explain = process_explain,
+    .check = process_check,
+    .each = process_each,
+};

@@ -1,0 +1,74 @@
+/* tally.c: live bytes that many threads count, and the exact peak of their sum, without a shared counter.
+ *
+ * Idea: threads are spread over cells, each on a cache line of its own, and each cell has a ceiling; the ceilings add up to at
+ * most the peak so far. As long as every cell stays below its own, the sum stays below the peak and nobody needs to know it. A
+ * cell that passes its ceiling adds all of them up, under a lock: either there is a new peak, or what is missing to it
+ * is spread over the cells that are in use.
+ * Guarantee: the peak is exact while one thread works at a time. With several, what they do in the very moment of
+ * an addition may be seen half.
+ * Cost: one atomic addition on a line that is mostly the thread's own; additions are as many as the logarithm of what is
+ * missing to the peak, and one for each new peak.
+ */
+#include "heap_internal.h"
+
+void weir__tally_init(weir__tally *tally)
+{
+    for (size_t i = 0; i < WEIR__TALLY_CELLS; i++) {
+        atomic_init(&tally->cells[i].live, 0);
+        atomic_init(&tally->cells[i].noting, 0);
+        atomic_init(&tally->cells[i].ceiling, 0);
+    }
+    atomic_init(&tally->peak, 0);
+    (void)pthread_mutex_init(&tally->lock, NULL);
+}
+
+void weir__tally_fini(weir__tally *tally)
+{
+    (void)pthread_mutex_destroy(&tally->lock);
+}
+
+int64_t weir__tally_live(const weir__tally *tally)
+{
+    int64_t live = 0;
+    for (size_t i = 0; i < WEIR__TALLY_CELLS; i++) {
+        live += atomic_load(&tally->cells[i].live);
+    }
+    return live > 0 ? live : 0;
+}
+
+void weir__tally_rise(weir__tally *tally, weir__tally_cell *cell)
+{
+    int64_t seen[WEIR__TALLY_CELLS];
+    int64_t live = 0;
+    int64_t used = 0;
+    (void)pthread_mutex_lock(&tally->lock);
+    for (size_t i = 0; i < WEIR__TALLY_CELLS; i++) {
+        /* First the ceiling: who adds after the look at the cell then comes here too. */
+        atomic_store(&tally->cells[i].ceiling, INT64_MIN);
+        seen[i] = atomic_load(&tally->cells[i].live);
+        live += seen[i];
+        used += seen[i] != 0 || &tally->cells[i] == cell;
+    }
+    const int64_t peak = atomic_load_explicit(&tally->peak, memory_order_relaxed);
+    if (live > peak) {
+        atomic_store_explicit(&tally->peak, live, memory_order_relaxed);
+    }
+    const int64_t share = peak > live ? (peak - live) / used : 0;
+    for (size_t i = 0; i < WEIR__TALLY_CELLS; i++) {
+        const bool is_used = seen[i] != 0 || &tally->cells[i] == cell;
+        atomic_store(&tally->cells[i].ceiling, seen[i] + (is_used ? share : 0));
+    }
+    (void)pthread_mutex_unlock(&tally->lock);
+}
+
+bool weir__tally_check(weir__tally *tally)
+{
+    int64_t sum = 0;
+    (void)pthread_mutex_lock(&tally->lock);
+    for (size_t i = 0; i < WEIR__TALLY_CELLS; i++) {
+        sum += atomic_load(&tally->cells[i].ceiling);
+    }
+    const bool fits = sum <= atomic_load_explicit(&tally->peak, memory_order_relaxed);
+    (void)pthread_mutex_unlock(&tally->lock);
+    return fits;
+}

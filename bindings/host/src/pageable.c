@@ -1,0 +1,205 @@
+/* pageable.c: memory of the process as a weir_device: not pinned, not placed, page by page.
+ *
+ * A reservation is memory at once, without pages; mapping a granule counts it and taking it away gives its pages back, so
+ * neither of them costs a mapping of its own. The pages come from the node of the thread that asks, and a child after fork
+ * has them like any other memory of its parent's. They are small ones: huge pages would make more resident than is held. One
+ * chunk stands for all that is mapped.
+ */
+#include "host_internal.h"
+
+#include "place.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE /* old headers lack it */
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Addresses of the node; what the pool has not released, as in a child, goes with the device. */
+typedef struct weir__host_reservation {
+    struct weir__host_reservation *next; /* under the node's chunk_lock */
+    uint64_t address;
+    uint64_t size;
+} reservation;
+
+static void note_reason(weir__host_node *node, const char *what, int number, uint64_t bytes)
+{
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    node->held.kind_failures[WEIR_HOST_UNPINNED]++;
+    (void)snprintf(node->reasons[WEIR_HOST_UNPINNED], sizeof node->reasons[0], "%s of %llu KiB failed: %s", what,
+                   (unsigned long long)(bytes >> 10), strerror(number));
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+}
+
+static weir_status get_info(void *ctx, weir_device_info *info)
+{
+    const weir__host_node *node = ctx;
+    info->region_granularity_bytes = node->pool->config.chunk_bytes;
+    info->region_alignment_bytes = node->pool->config.chunk_bytes;
+    info->page_bytes = node->pool->config.chunk_bytes;
+    info->abilities = WEIR_DEVICE_VIRTUAL_MEMORY;
+    info->host_numa_node = node->number;
+    return WEIR_OK;
+}
+
+static weir_status no_region(void *ctx, uint64_t size, uint64_t *address)
+{
+    (void)ctx;
+    (void)size;
+    (void)address;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status no_region_free(void *ctx, uint64_t address, uint64_t size)
+{
+    (void)ctx;
+    (void)address;
+    (void)size;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
+{
+    weir__host_node *node = ctx;
+    reservation *r = malloc(sizeof *r);
+    void *start = NULL;
+    const weir_status status = r != NULL ? weir__place_reserve(size, WEIR__HUGE_PAGE, &start, NULL) : WEIR_ERR_NO_MEMORY;
+    if (status != WEIR_OK || mprotect(start, (size_t)size, PROT_READ | PROT_WRITE) != 0) {
+        note_reason(node, "reserving addresses", errno, size);
+        if (status == WEIR_OK) {
+            weir__place_unmap(start, size, false);
+        }
+        free(r);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    (void)madvise(start, (size_t)size, MADV_NOHUGEPAGE);
+    *r = (reservation){.address = (uint64_t)(uintptr_t)start, .size = size};
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    r->next = node->reservations;
+    node->reservations = r;
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+    *address = r->address;
+    return WEIR_OK;
+}
+
+static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
+{
+    weir__host_node *node = ctx;
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    reservation **link = &node->reservations;
+    while (*link != NULL && (*link)->address != address) {
+        link = &(*link)->next;
+    }
+    reservation *r = *link;
+    if (r != NULL) {
+        *link = r->next;
+    }
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+    if (r == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    free(r);
+    weir__place_unmap((void *)(uintptr_t)address, size, false);
+    return WEIR_OK;
+}
+
+static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
+{
+    weir__host_node *node = ctx;
+    if (!weir__host_limit_take(node->pool, size)) {
+        return WEIR_ERR_LIMIT;
+    }
+    *handle = size; /* all that there is to know of it */
+    return WEIR_OK;
+}
+
+static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
+{
+    weir__host_node *node = ctx;
+    weir__host_limit_give(node->pool, handle);
+    return WEIR_OK;
+}
+
+static void count(weir__host_node *node, uint64_t bytes)
+{
+    weir_host_stats *held = &node->held;
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    held->held_bytes += bytes;
+    held->unpinned_bytes += bytes;
+    held->unverified_bytes += bytes;
+    held->kind_bytes[WEIR_HOST_UNPINNED] += bytes;
+    held->chunks = held->held_bytes / node->pool->config.chunk_bytes;
+    if (held->held_bytes > held->peak_held_bytes) {
+        held->peak_held_bytes = held->held_bytes;
+    }
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+}
+
+/* All at once, which costs less than a fault for each, and says so where there is no memory. A kernel that cannot (before 5.14)
+ * makes each with its first touch. */
+static bool make_pages(weir__host_node *node, uint64_t address, uint64_t size)
+{
+    void *memory = (void *)(uintptr_t)address;
+    if (madvise(memory, (size_t)size, MADV_POPULATE_WRITE) == 0 || errno == EINVAL || errno == ENOSYS || errno == EPERM) {
+        return true;
+    }
+    note_reason(node, "making pages", errno, size);
+    (void)madvise(memory, (size_t)size, MADV_DONTNEED);
+    return false;
+}
+
+static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    weir__host_node *node = ctx;
+    (void)handle;
+    if (weir__host_registry_reserve(&node->pool->registry, address, size) != WEIR_OK) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    weir__host_registry_set_chunk(&node->pool->registry, address, size, &node->pageable);
+    if (!make_pages(node, address, size)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    count(node, size);
+    return WEIR_OK;
+}
+
+static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
+{
+    weir__host_node *node = ctx;
+    (void)madvise((void *)(uintptr_t)address, (size_t)size, MADV_DONTNEED);
+    count(node, 0 - size);
+    return WEIR_OK;
+}
+
+static const weir_device_ops ops = {
+    .struct_size = sizeof ops,
+    .get_info = get_info,
+    .region_alloc = no_region,
+    .region_free = no_region_free,
+    .vm_reserve = vm_reserve,
+    .vm_release = vm_release,
+    .vm_create = vm_create,
+    .vm_destroy = vm_destroy,
+    .vm_map = vm_map,
+    .vm_unmap = vm_unmap,
+};
+
+weir_status weir__host_pageable_create(weir__host_node *node, weir_device **device)
+{
+    atomic_init(&node->pageable.kind, WEIR_HOST_UNPINNED);
+    return weir_device_create(&ops, node, device);
+}
+
+void weir__host_pageable_fini(weir__host_node *node)
+{
+    while (node->reservations != NULL) {
+        reservation *r = node->reservations;
+        node->reservations = r->next;
+        weir__place_unmap((void *)(uintptr_t)r->address, r->size, false);
+        free(r);
+    }
+}

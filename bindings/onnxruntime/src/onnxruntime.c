@@ -1,0 +1,397 @@
+/* onnxruntime.c: an OrtAllocator over a heap.
+ *
+ * Idea: the engine's allocator struct is the first member of the binding, so each call of the engine is one call of the heap.
+ * Guarantees: the engine never sees NULL for a request that is not empty (runtime.h, throw.cc). A binding that is attached or
+ * whose blocks are live is not destroyed: `live` counts what was given out and not yet taken back.
+ * Cost beyond the heap's: one atomic addition for an alloc and one for a free.
+ *
+ * Compiled with -fexceptions: what Alloc throws passes through its frames.
+ */
+#include "runtime.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK_ALIGN 64 /* kernels load whole vectors */
+
+struct weir_onnxruntime {
+    struct OrtAllocator allocator; /* first: the engine's pointer is ours */
+    weir_heap *heap;
+    struct runtime api;
+    const struct OrtMemoryInfo *info;
+    struct OrtMemoryInfo *own_info; /* NULL where the caller brought one */
+    atomic_int_fast64_t live;       /* blocks */
+    atomic_uint_fast64_t reserves;
+    /* Under the lock. */
+    struct OrtEnv *env;     /* NULL = not attached */
+    weir_onnxruntime *next; /* of those that are attached */
+    char error[512];
+};
+
+/* An environment forgets an allocator when it is given another for the same memory, and nobody would notice: so all that are
+ * attached are known. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static weir_onnxruntime *attached;
+
+/* --- what the engine calls --- */
+
+_Noreturn static void out_of_memory(weir_heap *heap)
+{
+    char text[400];
+    (void)weir_heap_explain(heap, text, sizeof(text));
+    weir__onnxruntime_throw(text);
+}
+
+static void *hand_out(weir_onnxruntime *binding, void *block, size_t size)
+{
+    if (block == NULL) {
+        if (size == 0) {
+            return NULL;
+        }
+        out_of_memory(binding->heap);
+    }
+    (void)atomic_fetch_add_explicit(&binding->live, 1, memory_order_relaxed);
+    return block;
+}
+
+static void *engine_alloc(struct OrtAllocator *self, size_t size)
+{
+    weir_onnxruntime *binding = (weir_onnxruntime *)self;
+    return hand_out(binding, weir_heap_alloc(binding->heap, size), size);
+}
+
+static void *engine_reserve(struct OrtAllocator *self, size_t size)
+{
+    weir_onnxruntime *binding = (weir_onnxruntime *)self;
+    (void)atomic_fetch_add_explicit(&binding->reserves, 1, memory_order_relaxed);
+    return hand_out(binding, weir_heap_alloc_long_lived(binding->heap, size, BLOCK_ALIGN), size);
+}
+
+static void engine_free(struct OrtAllocator *self, void *block)
+{
+    weir_onnxruntime *binding = (weir_onnxruntime *)self;
+    /* A foreign block is counted by the heap (bad_frees); the engine has no way to hear of it. */
+    if (block != NULL && weir_heap_free(binding->heap, block) == WEIR_OK) {
+        (void)atomic_fetch_sub_explicit(&binding->live, 1, memory_order_relaxed);
+    }
+}
+
+static const struct OrtMemoryInfo *engine_info(const struct OrtAllocator *self)
+{
+    return ((const weir_onnxruntime *)self)->info;
+}
+
+static OrtStatus *engine_status(const weir_onnxruntime *binding, weir_status status)
+{
+    return status == WEIR_OK ? NULL
+                             : binding->api.CreateStatus(CODE_FAIL, weir_status_text(status));
+}
+
+static void add_number(const weir_onnxruntime *binding, OrtKeyValuePairs *pairs, const char *key,
+                       uint64_t number)
+{
+    char text[24];
+    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
+    binding->api.AddKeyValuePair(pairs, key, text);
+}
+
+/* The keys are those of the engine's own arena. */
+static OrtStatus *engine_get_stats(const struct OrtAllocator *self, OrtKeyValuePairs **out)
+{
+    const weir_onnxruntime *binding = (const weir_onnxruntime *)self;
+    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
+    const weir_status status = weir_heap_get_stats(binding->heap, &stats);
+    if (status != WEIR_OK) {
+        return engine_status(binding, status);
+    }
+    OrtKeyValuePairs *pairs = NULL;
+    binding->api.CreateKeyValuePairs(&pairs);
+    if (pairs == NULL) {
+        return engine_status(binding, WEIR_ERR_NO_MEMORY);
+    }
+    if (stats.limit_bytes == 0) {
+        binding->api.AddKeyValuePair(pairs, "Limit", "-1");
+    } else {
+        add_number(binding, pairs, "Limit", stats.limit_bytes);
+    }
+    add_number(binding, pairs, "InUse", stats.live_bytes);
+    add_number(binding, pairs, "TotalAllocated", stats.held_bytes);
+    add_number(binding, pairs, "MaxInUse", stats.peak_live_bytes);
+    add_number(binding, pairs, "NumAllocs", stats.allocs);
+    add_number(binding, pairs, "NumReserves",
+               atomic_load_explicit(&binding->reserves, memory_order_relaxed));
+    add_number(binding, pairs, "MaxAllocSize", stats.largest_bytes);
+    *out = pairs;
+    return NULL;
+}
+
+static OrtStatus *engine_shrink(struct OrtAllocator *self)
+{
+    const weir_onnxruntime *binding = (const weir_onnxruntime *)self;
+    return engine_status(binding, weir_heap_trim(binding->heap, 0, NULL));
+}
+
+/* Members that a runtime is too old for are left NULL; it does not read them. AllocOnStream stays NULL: the engine then calls
+ * Alloc, and a heap has an order of its own. */
+static struct OrtAllocator make_allocator(uint32_t version)
+{
+    struct OrtAllocator allocator = {
+        .version = version, .Alloc = engine_alloc, .Free = engine_free, .Info = engine_info};
+    if (version >= RESERVE_VERSION) {
+        allocator.Reserve = engine_reserve;
+    }
+    if (version >= STATS_VERSION) {
+        allocator.GetStats = engine_get_stats;
+    }
+    if (version >= SHRINK_VERSION) {
+        allocator.Shrink = engine_shrink;
+    }
+    return allocator;
+}
+
+/* --- the runtime --- */
+
+/* N of "1.N.P", or 0 for anything else. */
+static uint32_t minor_version(const char *text)
+{
+    if (text == NULL || strncmp(text, "1.", 2) != 0 || text[2] < '0' || text[2] > '9') {
+        return 0;
+    }
+    const unsigned long minor = strtoul(text + 2, NULL, 10);
+    return minor < 100000 ? (uint32_t)minor : 0;
+}
+
+/* ISO C knows no way from one kind of function pointer in a table to another; their bytes are the same. */
+static void find(const struct OrtApi *table, size_t place, void *function)
+{
+    memcpy(function, (const char *)table + place * sizeof(void (*)(void)), sizeof(void (*)(void)));
+}
+
+static weir_status find_runtime(const struct OrtApiBase *base, struct runtime *api)
+{
+    const uint32_t minor = minor_version(base->GetVersionString());
+    if (minor < OLDEST_VERSION) {
+        return WEIR_ERR_UNSUPPORTED;
+    }
+    *api = (struct runtime){.version = minor < NEWEST_VERSION ? minor : NEWEST_VERSION};
+    const struct OrtApi *table = base->GetApi(api->version);
+    if (table == NULL) {
+        return WEIR_ERR_UNSUPPORTED;
+    }
+#define FIND(name, place, result, parameters) find(table, place, &api->name);
+    WEIR_ONNXRUNTIME_API(FIND)
+    if (api->version >= STATS_VERSION) {
+        WEIR_ONNXRUNTIME_API_STATS(FIND)
+    }
+#undef FIND
+    return WEIR_OK;
+}
+
+/* Keeps what the runtime said, and ends its status. */
+static weir_status heard_locked(weir_onnxruntime *binding, OrtStatus *status)
+{
+    if (status == NULL) {
+        return WEIR_OK;
+    }
+    (void)snprintf(binding->error, sizeof(binding->error), "%s",
+                   binding->api.GetErrorMessage(status));
+    binding->api.ReleaseStatus(status);
+    return WEIR_ERR_DEVICE;
+}
+
+static weir_status heard(weir_onnxruntime *binding, OrtStatus *status)
+{
+    (void)pthread_mutex_lock(&lock);
+    const weir_status result = heard_locked(binding, status);
+    (void)pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* --- the user's side --- */
+
+/* As weir__config_adopt, which libweir keeps to itself. */
+static weir_status adopt(const weir_onnxruntime_config *config, weir_onnxruntime_config *own)
+{
+    const size_t size = config->struct_size;
+    if (size < sizeof(size)) {
+        return WEIR_ERR_INVALID;
+    }
+    for (size_t i = sizeof(*own); i < size; i++) {
+        if (((const unsigned char *)config)[i] != 0) {
+            return WEIR_ERR_UNSUPPORTED;
+        }
+    }
+    memset(own, 0, sizeof(*own));
+    memcpy(own, config, size < sizeof(*own) ? size : sizeof(*own));
+    return WEIR_OK;
+}
+
+weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_onnxruntime **out)
+{
+    weir_onnxruntime_config own;
+    if (config == NULL || out == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_status status = adopt(config, &own);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (own.heap == NULL || own.runtime == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    struct runtime api;
+    status = find_runtime(own.runtime, &api);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    weir_onnxruntime *binding = calloc(1, sizeof(*binding));
+    if (binding == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    *binding = (weir_onnxruntime){.allocator = make_allocator(api.version),
+                                  .heap = own.heap,
+                                  .api = api,
+                                  .info = own.memory_info};
+    if (binding->info == NULL) {
+        status = heard(binding, api.CreateCpuMemoryInfo(DEVICE_ALLOCATOR, MEMORY_TYPE_DEFAULT,
+                                                        &binding->own_info));
+        if (status != WEIR_OK) {
+            free(binding);
+            return status;
+        }
+        binding->info = binding->own_info;
+    }
+    *out = binding;
+    return WEIR_OK;
+}
+
+weir_status weir_onnxruntime_destroy(weir_onnxruntime *binding)
+{
+    if (binding == NULL) {
+        return WEIR_OK;
+    }
+    (void)pthread_mutex_lock(&lock);
+    const bool busy = binding->env != NULL || atomic_load(&binding->live) != 0;
+    (void)pthread_mutex_unlock(&lock);
+    if (busy) {
+        return WEIR_ERR_BUSY;
+    }
+    if (binding->own_info != NULL) {
+        binding->api.ReleaseMemoryInfo(binding->own_info);
+    }
+    free(binding);
+    return WEIR_OK;
+}
+
+/* Whether one of ours stands already where this one would be registered. */
+static bool is_taken_locked(const weir_onnxruntime *binding, const struct OrtEnv *env)
+{
+    for (const weir_onnxruntime *other = attached; other != NULL; other = other->next) {
+        int differs = 0;
+        if (other->env != env) {
+            continue;
+        }
+        OrtStatus *status = binding->api.CompareMemoryInfo(other->info, binding->info, &differs);
+        if (status != NULL) {
+            binding->api.ReleaseStatus(status);
+        } else if (differs == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct OrtEnv *env)
+{
+    if (binding == NULL || env == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    (void)pthread_mutex_lock(&lock);
+    weir_status status = WEIR_ERR_BUSY;
+    if (binding->env == NULL && !is_taken_locked(binding, env)) {
+        status = heard_locked(binding, binding->api.RegisterAllocator(env, &binding->allocator));
+    }
+    if (status == WEIR_OK) {
+        binding->env = env;
+        binding->next = attached;
+        attached = binding;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static void forget_locked(weir_onnxruntime *binding)
+{
+    weir_onnxruntime **link = &attached;
+    while (*link != binding) {
+        link = &(*link)->next;
+    }
+    *link = binding->next;
+    binding->env = NULL;
+}
+
+weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *env)
+{
+    if (binding == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    (void)pthread_mutex_lock(&lock);
+    weir_status status = WEIR_ERR_INVALID;
+    if (binding->env != NULL && env == NULL) {
+        status = WEIR_OK;
+    } else if (binding->env != NULL && env == binding->env) {
+        status = heard_locked(binding, binding->api.UnregisterAllocator(env, binding->info));
+    }
+    if (status == WEIR_OK) {
+        forget_locked(binding);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return status;
+}
+
+weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding,
+                                             struct OrtSessionOptions *options, uint32_t flags)
+{
+    const uint32_t known = WEIR_ONNXRUNTIME_NO_PREPACKING;
+    if (binding == NULL || options == NULL || (flags & ~known) != 0) {
+        return WEIR_ERR_INVALID;
+    }
+    const struct {
+        const char *key;
+        bool set;
+    } entries[] = {
+        {"session.use_env_allocators", true},
+        {"session.use_device_allocator_for_initializers", true},
+        {"session.disable_prepacking", (flags & WEIR_ONNXRUNTIME_NO_PREPACKING) != 0},
+    };
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+        if (!entries[i].set) {
+            continue;
+        }
+        const weir_status status =
+            heard(binding, binding->api.AddSessionConfigEntry(options, entries[i].key, "1"));
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    return WEIR_OK;
+}
+
+struct OrtAllocator *weir_onnxruntime_allocator(weir_onnxruntime *binding)
+{
+    return binding == NULL ? NULL : &binding->allocator;
+}
+
+size_t weir_onnxruntime_error(weir_onnxruntime *binding, char *text, size_t size)
+{
+    if (binding == NULL) {
+        return (size_t)snprintf(text, size, "%s", "");
+    }
+    (void)pthread_mutex_lock(&lock);
+    const int length = snprintf(text, size, "%s", binding->error);
+    (void)pthread_mutex_unlock(&lock);
+    return (size_t)length;
+}

@@ -1,0 +1,87 @@
+/* runtime.h: what the binding knows of ONNX Runtime's C ABI.
+ *
+ * ONNX Runtime's tables only ever grow at their ends, and a runtime of version 1.N offers the table of every version up to N, so
+ * a function is found by its place in the table. The places and the layout below were compared with the vendor's header of
+ * versions 13 and 28 and are compared again by tests/onnxruntime/layout_test.c where WEIR_ONNXRUNTIME_INCLUDE names one; that the
+ * runtimes agree is seen by the tests that run them.
+ */
+#ifndef WEIR_ONNXRUNTIME_RUNTIME_H
+#define WEIR_ONNXRUNTIME_RUNTIME_H
+
+#include <weir/onnxruntime.h>
+
+typedef struct OrtStatus OrtStatus;
+typedef struct OrtKeyValuePairs OrtKeyValuePairs;
+struct OrtApi;
+struct OrtSyncStream;
+
+struct OrtApiBase {
+    const struct OrtApi *(*GetApi)(
+        uint32_t version);                 /* NULL where the runtime is older than that */
+    const char *(*GetVersionString)(void); /* "1.28.2" */
+};
+
+/* Members behind Info are read from the version on that brought them. */
+struct OrtAllocator {
+    uint32_t version;
+    void *(*Alloc)(struct OrtAllocator *self, size_t size);
+    void (*Free)(struct OrtAllocator *self, void *block);
+    const struct OrtMemoryInfo *(*Info)(const struct OrtAllocator *self);
+    void *(*Reserve)(struct OrtAllocator *self, size_t size);                          /* 18 */
+    OrtStatus *(*GetStats)(const struct OrtAllocator *self, OrtKeyValuePairs **stats); /* 23 */
+    void *(*AllocOnStream)(struct OrtAllocator *self, size_t size,
+                           struct OrtSyncStream *stream); /* 23 */
+    OrtStatus *(*Shrink)(struct OrtAllocator *self);      /* 25 */
+};
+
+enum {
+    OLDEST_VERSION = 12,  /* the first whose table was compared */
+    NEWEST_VERSION = 25,  /* the newest of which struct OrtAllocator has every member */
+    RESERVE_VERSION = 18, /* of members of struct OrtAllocator */
+    STATS_VERSION = 23,
+    SHRINK_VERSION = 25,
+
+    CODE_FAIL = 1,          /* OrtErrorCode */
+    DEVICE_ALLOCATOR = 0,   /* OrtAllocatorType */
+    MEMORY_TYPE_DEFAULT = 0 /* OrtMemType */
+};
+
+/* X(name, place in OrtApi, result, parameters) */
+#define WEIR_ONNXRUNTIME_API(X)                                                                    \
+    X(CreateStatus, 0, OrtStatus *, (int code, const char *text))                                  \
+    X(GetErrorMessage, 2, const char *, (const OrtStatus *status))                                 \
+    X(CreateCpuMemoryInfo, 69, OrtStatus *,                                                        \
+      (int allocator_type, int memory_type, struct OrtMemoryInfo **info))                          \
+    X(CompareMemoryInfo, 70, OrtStatus *,                                                          \
+      (const struct OrtMemoryInfo *one, const struct OrtMemoryInfo *other, int *differ))           \
+    X(ReleaseStatus, 93, void, (OrtStatus * status))                                               \
+    X(ReleaseMemoryInfo, 94, void, (struct OrtMemoryInfo * info))                                  \
+    X(AddSessionConfigEntry, 130, OrtStatus *,                                                     \
+      (struct OrtSessionOptions * options, const char *key, const char *value))                    \
+    X(RegisterAllocator, 176, OrtStatus *, (struct OrtEnv * env, struct OrtAllocator * allocator)) \
+    X(UnregisterAllocator, 177, OrtStatus *,                                                       \
+      (struct OrtEnv * env, const struct OrtMemoryInfo *info))
+
+/* The same, of version 23 and later. */
+#define WEIR_ONNXRUNTIME_API_STATS(X)                                                              \
+    X(CreateKeyValuePairs, 295, void, (OrtKeyValuePairs * *pairs))                                 \
+    X(AddKeyValuePair, 296, void, (OrtKeyValuePairs * pairs, const char *key, const char *value))
+
+struct runtime {
+    uint32_t version;
+#define MEMBER(name, place, result, parameters) result(*name) parameters;
+    WEIR_ONNXRUNTIME_API(MEMBER)
+    WEIR_ONNXRUNTIME_API_STATS(MEMBER)
+#undef MEMBER
+};
+
+/* throw.cc: throws std::bad_alloc with this text. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+__attribute__((noreturn)) void weir__onnxruntime_throw(const char *text);
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,128 @@
+// weir_torch_npu.cpp: the functions of torch_npu's pluggable allocator that C cannot have the shape of.
+//
+// NPUStream and std::function are passed by a hidden pointer, and DeviceStats differs between versions of torch. So this file
+// is compiled by who uses it, against the torch and torch_npu that are installed; README.md has the command. It includes weir's
+// header and links libweir_torch.so, whose other functions a lookup by name finds through it.
+//
+// torch_npu keeps work in a queue of its own before ACL sees it, unless TASK_QUEUE_ENABLE=0 or ASCEND_LAUNCH_BLOCKING=1. When
+// this library is loaded it tells weir how to empty that queue (weir_torch_set_drain).
+#include <torch_npu/csrc/core/npu/NPUCachingAllocator.h>
+#include <torch_npu/csrc/core/npu/NPUStream.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <utility>
+
+#include <weir/torch.h>
+
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wreturn-type-c-linkage" // nobody calls it from C
+#endif
+
+#define WEIR_SHIM extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using Stats = c10_npu::NPUCachingAllocator::DeviceStats;
+using Filter = std::function<bool(aclrtStream)>;
+
+// --- the task queue ---
+
+bool empty_task_queue(void *) noexcept
+{
+    try {
+        return c10_npu::npuSynchronizeDevice(false);
+    } catch (...) {
+        return false;
+    }
+}
+
+bool is_set_to(const char *name, const char *value)
+{
+    const char *is = std::getenv(name);
+    return is != nullptr && std::strcmp(is, value) == 0;
+}
+
+const bool queue_is_known = [] {
+    if (!is_set_to("TASK_QUEUE_ENABLE", "0") && !is_set_to("ASCEND_LAUNCH_BLOCKING", "1")) {
+        weir_torch_set_drain(empty_task_queue, nullptr);
+    }
+    return true;
+}();
+
+// --- figures: of all that torch splits by size only the sums are known ---
+
+template <typename Array> void copy_counter(Array &to, const weir_torch_counter &from)
+{
+    auto &all = to[0]; // StatType::AGGREGATE
+    all.current = from.current;
+    all.peak = from.peak;
+    all.allocated = from.allocated;
+    all.freed = from.freed;
+}
+
+// Members that not every version has.
+template <typename T> auto copy_newer(T &to, const weir_torch_counters &from, int) -> decltype((void)to.num_device_free)
+{
+    to.num_sync_all_streams = from.num_sync_all_streams;
+    to.num_device_alloc = from.num_device_alloc;
+    to.num_device_free = from.num_device_free;
+}
+
+template <typename T> void copy_newer(T &, const weir_torch_counters &, long) {}
+
+// --- filters ---
+
+bool ask_filter(void *ctx, void *stream) noexcept
+{
+    try {
+        return (*static_cast<Filter *>(ctx))(stream);
+    } catch (...) {
+        return false;
+    }
+}
+
+void drop_filter(void *ctx) noexcept
+{
+    delete static_cast<Filter *>(ctx);
+}
+
+} // namespace
+
+// set_record_stream_fn, set_erase_stream_fn. stream(false) is the handle without waiting for the task queue.
+WEIR_SHIM void weir_torch_npu_record_stream(void *ptr, c10_npu::NPUStream stream)
+{
+    weir_torch_record_stream(ptr, stream.stream(false));
+}
+
+WEIR_SHIM void weir_torch_npu_erase_stream(void *ptr, c10_npu::NPUStream stream)
+{
+    weir_torch_erase_stream(ptr, stream.stream(false));
+}
+
+// set_get_device_stats_fn
+WEIR_SHIM Stats weir_torch_npu_device_stats(c10::DeviceIndex device)
+{
+    Stats stats{};
+    weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+    if (weir_torch_device_stats(device, &counters) == WEIR_OK) {
+#define WEIR_COPY(name) copy_counter(stats.name, counters.name);
+        WEIR_TORCH_COUNTER_LIST(WEIR_COPY)
+#undef WEIR_COPY
+        stats.num_alloc_retries = counters.num_alloc_retries;
+        stats.num_ooms = counters.num_ooms;
+        copy_newer(stats, counters, 0);
+    }
+    return stats;
+}
+
+// set_begin_allocate_to_pool
+WEIR_SHIM void weir_torch_npu_pool_begin(int device, c10_npu::MempoolId_t id, std::function<bool(aclrtStream)> filter)
+{
+    Filter *own = new (std::nothrow) Filter(std::move(filter));
+    if (own != nullptr && weir_torch_pool_begin(device, {id.first, id.second}, ask_filter, own, drop_filter) != WEIR_OK) {
+        delete own; // weir_torch_report has the reason, or it has begun already
+    }
+}

@@ -1,0 +1,174 @@
+/* bindings/xnnpack/src/xnnpack.c: XNNPACK's five functions over a heap, and a reserve for what XNNPACK does not check.
+ *
+ * Idea: the heap does the work. The reserve is one long-lived block of the heap, handed out from its front and whole again when
+ * the last of its pieces is back. It serves `allocate` only, and only when the heap has said no: what XNNPACK asks for by
+ * `reallocate` and `aligned_allocate` it checks, and that is where nearly all of its bytes are.
+ *
+ * Guarantee: while the reserve lasts, `allocate` does not return NULL. A piece of it is told by its address.
+ *
+ * Cost: beyond the heap's, one comparison of addresses for each free. The lock is taken only where the reserve is used.
+ */
+#include <weir/xnnpack.h>
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "table.h"
+
+enum { RESERVE_BYTES = 256 << 10, PIECE_ALIGN = 64 };
+
+/* Of an xnn_allocator, as its context. [reserve, reserve + used) has been handed out in `pieces` pieces that are not back, and
+ * pieces = 0 means used = 0. */
+struct lender {
+    weir_heap *heap;
+    unsigned char *reserve;
+    pthread_mutex_t lock; /* of what follows */
+    size_t used;
+    size_t pieces;
+};
+
+/* Before each piece, so that its neighbours keep their alignment. */
+struct piece {
+    _Alignas(PIECE_ALIGN) size_t size;
+};
+
+/* --- the reserve --- */
+
+static bool is_lent(const struct lender *lender, const void *block)
+{
+    return (uintptr_t)block - (uintptr_t)lender->reserve < RESERVE_BYTES;
+}
+
+static void *lend(struct lender *lender, size_t size)
+{
+    void *block = NULL;
+    if (size > RESERVE_BYTES) {
+        return NULL;
+    }
+    const size_t room = sizeof(struct piece) + (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+    (void)pthread_mutex_lock(&lender->lock);
+    if (room <= RESERVE_BYTES - lender->used) {
+        struct piece *piece = (struct piece *)(void *)(lender->reserve + lender->used);
+        piece->size = size;
+        lender->used += room;
+        lender->pieces++;
+        block = piece + 1;
+    }
+    (void)pthread_mutex_unlock(&lender->lock);
+    return block;
+}
+
+static void take_back(struct lender *lender)
+{
+    (void)pthread_mutex_lock(&lender->lock);
+    if (--lender->pieces == 0) {
+        lender->used = 0;
+    }
+    (void)pthread_mutex_unlock(&lender->lock);
+}
+
+/* --- XNNPACK's five functions --- */
+
+/* Zero bytes are no failure to malloc, and XNNPACK relies on it. */
+static size_t at_least_one(size_t size)
+{
+    return size != 0 ? size : 1;
+}
+
+static void *allocate(void *context, size_t size)
+{
+    struct lender *lender = context;
+    void *block = weir_heap_alloc(lender->heap, at_least_one(size));
+    return block != NULL ? block : lend(lender, size);
+}
+
+static void deallocate(void *context, void *block)
+{
+    struct lender *lender = context;
+    if (is_lent(lender, block)) {
+        take_back(lender);
+    } else {
+        (void)weir_heap_free(
+            lender->heap,
+            block); /* a stranger's block is left alone and counted in the heap's statistics */
+    }
+}
+
+/* Out of the reserve into the heap. */
+static void *move_lent(struct lender *lender, void *block, size_t size)
+{
+    const struct piece *piece = (const struct piece *)block - 1;
+    void *moved = weir_heap_alloc(lender->heap, at_least_one(size));
+    if (moved != NULL) {
+        memcpy(moved, block, size < piece->size ? size : piece->size);
+        take_back(lender);
+    }
+    return moved;
+}
+
+static void *reallocate(void *context, void *block, size_t size)
+{
+    struct lender *lender = context;
+    return is_lent(lender, block) ? move_lent(lender, block, size)
+                                  : weir_heap_realloc(lender->heap, block, at_least_one(size));
+}
+
+static void *aligned_allocate(void *context, size_t align, size_t size)
+{
+    struct lender *lender = context;
+    return weir_heap_alloc_aligned(lender->heap, at_least_one(size), align);
+}
+
+/* --- begin and end --- */
+
+weir_status weir_xnnpack_allocator_init(weir_heap *heap, struct xnn_allocator *allocator)
+{
+    if (heap == NULL || allocator == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    struct lender *lender = calloc(1, sizeof(*lender));
+    void *reserve = weir_heap_alloc_long_lived(heap, RESERVE_BYTES, PIECE_ALIGN);
+    if (lender == NULL || reserve == NULL || pthread_mutex_init(&lender->lock, NULL) != 0) {
+        (void)weir_heap_free(heap, reserve);
+        free(lender);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    lender->heap = heap;
+    lender->reserve = reserve;
+    const struct weir__xnnpack_table table = {
+        .context = lender,
+        .allocate = allocate,
+        .reallocate = reallocate,
+        .deallocate = deallocate,
+        .aligned_allocate = aligned_allocate,
+        .aligned_deallocate = deallocate,
+    };
+    memcpy(allocator, &table, sizeof(table));
+    return WEIR_OK;
+}
+
+weir_status weir_xnnpack_allocator_fini(struct xnn_allocator *allocator)
+{
+    struct weir__xnnpack_table table;
+    if (allocator == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    memcpy(&table, allocator, sizeof(table));
+    if (table.allocate != allocate || table.context == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    struct lender *lender = table.context;
+    (void)pthread_mutex_lock(&lender->lock);
+    const bool busy = lender->pieces != 0;
+    (void)pthread_mutex_unlock(&lender->lock);
+    if (busy) {
+        return WEIR_ERR_BUSY;
+    }
+    const weir_status status = weir_heap_free(lender->heap, lender->reserve);
+    (void)pthread_mutex_destroy(&lender->lock);
+    free(lender);
+    memset(allocator, 0, sizeof(table));
+    return status;
+}

@@ -1,0 +1,58 @@
+// What weir_torch_npu.cpp needs of torch_npu, with classes that are laid out, copied and destroyed as torch_npu's are. The
+// program that includes it defines what is only declared.
+#ifndef STUB_NPU_STREAM_H
+#define STUB_NPU_STREAM_H
+
+#include <acl/acl.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace c10 {
+
+using DeviceIndex = std::int8_t;
+using StreamId = std::int64_t;
+
+struct Device {
+    std::int8_t type;
+    DeviceIndex index;
+};
+
+class Stream final {
+public:
+    Stream(Device device, StreamId id) : device_(device), id_(id) {}
+    DeviceIndex device_index() const { return device_.index; }
+    StreamId id() const { return id_; }
+
+private:
+    Device device_;
+    StreamId id_;
+};
+
+using CaptureId_t = unsigned long long;
+using MempoolId_t = std::pair<CaptureId_t, CaptureId_t>;
+
+} // namespace c10
+
+namespace c10_npu {
+
+using c10::MempoolId_t;
+
+// The destructor is the user's own, which makes it passed by a hidden pointer.
+class NPUStream {
+public:
+    explicit NPUStream(c10::Stream stream) : stream_(stream) {}
+    NPUStream(const NPUStream &) = default;
+    ~NPUStream() {}
+    aclrtStream stream(const bool need_empty) const;
+    c10::StreamId id() const { return stream_.id(); }
+
+private:
+    c10::Stream stream_;
+};
+
+bool npuSynchronizeDevice(bool check_error = true);
+
+} // namespace c10_npu
+
+#endif

@@ -1,0 +1,757 @@
+/* ONNX Runtime itself on a weir heap: outputs, weights, every failure of making a session and of one inference, threads, wrong
+ * orders, two runtimes at once.    onnxruntime_test LIBRARY [ANOTHER_LIBRARY]
+ *
+ * A failure is a request that the heap does not serve (failing_heap.h): the binding throws, and what must come out of the engine
+ * is a status that says so, with nothing left in the heap, and right outputs the next time.
+ *
+ * Under the thread sanitizer: the engine's code is not instrumented, so what its threads tell each other by its own atomics is
+ * not seen, and what it does through functions that the sanitizer knows (memcpy, locks, new and delete) is not judged (the
+ * suppressions below; weir itself never calls new or delete). Judged are weir's code, the binding's and this file's, on the
+ * engine's threads too.
+ */
+#include <weir/onnxruntime.h>
+
+#include "caught.h"
+
+#include <engines/onnx_api.h>
+#include <engines/onnx_graph.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "failing_heap.h"
+
+enum { SKIPPED = 77 };
+
+#define FOUND_BY_SANITIZER __attribute__((visibility("default")))
+FOUND_BY_SANITIZER const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+    return "called_from_lib:libonnxruntime.so\ncalled_from_lib:libstdc++.so\nrace_top:^operator "
+           "new\nrace_top:^operator delete\n";
+}
+
+/* Under the address sanitizer: version 1.30 loses some hundred bytes of its own where making a session fails. */
+FOUND_BY_SANITIZER const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libonnxruntime.so\n";
+}
+
+/* --- an engine with a heap --- */
+
+static const char *library, *another_library; /* the second may be NULL */
+static struct onnx_model bert, mobilenet;
+
+struct engine {
+    const struct OrtApiBase *base;
+    struct onnx_api ort;
+    OrtEnv *env;
+    weir_heap *heap;
+    weir_onnxruntime *binding;
+};
+
+static void good_at(struct engine *engine, OrtStatus *status, int line)
+{
+    if (status != NULL) {
+        fail_msg("line %d: %s", line, engine->ort.GetErrorMessage(status));
+    }
+}
+#define GOOD(engine, call) good_at(engine, (engine)->ort.call, __LINE__)
+
+/* A failure that is the heap's, said so. */
+static void assert_out_of_memory(const struct engine *engine, OrtStatus *status)
+{
+    assert_non_null(status);
+    const char *text = engine->ort.GetErrorMessage(status);
+    if (strstr(text, "weir: ") == NULL) {
+        fail_msg("not about weir: %s", text);
+    }
+    engine->ort.ReleaseStatus(status);
+}
+
+static weir_heap_stats stats_of(weir_heap *heap)
+{
+    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
+    assert_int_equal(weir_heap_get_stats(heap, &stats), WEIR_OK);
+    return stats;
+}
+
+static weir_onnxruntime *bind(const struct engine *engine, weir_heap *heap)
+{
+    weir_onnxruntime_config config = WEIR_ONNXRUNTIME_CONFIG_INIT;
+    weir_onnxruntime *binding = NULL;
+    config.heap = heap;
+    config.runtime = engine->base;
+    assert_int_equal(weir_onnxruntime_create(&config, &binding), WEIR_OK);
+    return binding;
+}
+
+static struct engine open_engine(const char *from, uint64_t limit_bytes)
+{
+    struct engine engine = {0};
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    config.limit_bytes = limit_bytes;
+    fail_heap_at(0, false);
+    assert_true(onnx_api_load(from, &engine.base, &engine.ort));
+    GOOD(&engine, CreateEnv(ORT_FATAL, "test", &engine.env));
+    assert_int_equal(weir_heap_create(&config, &engine.heap), WEIR_OK);
+    engine.binding = bind(&engine, engine.heap);
+    assert_int_equal(weir_onnxruntime_attach(engine.binding, engine.env), WEIR_OK);
+    return engine;
+}
+
+static void close_engine(struct engine *engine)
+{
+    assert_int_equal(weir_onnxruntime_detach(engine->binding, engine->env), WEIR_OK);
+    engine->ort.ReleaseEnv(engine->env);
+    assert_int_equal(weir_onnxruntime_destroy(engine->binding), WEIR_OK);
+    const weir_heap_stats stats = stats_of(engine->heap);
+    assert_int_equal(stats.live_blocks, 0);
+    assert_int_equal(stats.allocs, stats.frees);
+    assert_int_equal(stats.bad_frees, 0);
+    const char *why = NULL;
+    if (weir_heap_check(engine->heap, &why) != WEIR_OK) {
+        fail_msg("%s", why);
+    }
+    assert_int_equal(weir_heap_destroy(engine->heap), WEIR_OK);
+}
+
+enum {
+    OWN = 1 << 0, /* the engine's own allocator */
+    NO_PATTERN =
+        1
+        << 1, /* a block for each tensor, always; else one for all of a shape that was seen before */
+    NO_PREPACKING = 1 << 2,
+    TWO_THREADS = 1 << 3, /* at one operator */
+};
+
+static OrtStatus *try_session(struct engine *engine, const struct onnx_model *model, int how,
+                              OrtSession **session)
+{
+    OrtSessionOptions *options = NULL;
+    GOOD(engine, CreateSessionOptions(&options));
+    GOOD(engine, SetIntraOpNumThreads(options, how & TWO_THREADS ? 2 : 1));
+    if (how & NO_PATTERN) {
+        GOOD(engine, DisableMemPattern(options));
+    }
+    if (how & OWN) {
+        if (how & NO_PREPACKING) {
+            GOOD(engine, AddSessionConfigEntry(options, "session.disable_prepacking", "1"));
+        }
+    } else {
+        const uint32_t flags = how & NO_PREPACKING ? WEIR_ONNXRUNTIME_NO_PREPACKING : 0u;
+        assert_int_equal(weir_onnxruntime_session_options(engine->binding, options, flags),
+                         WEIR_OK);
+    }
+    OrtStatus *status = engine->ort.CreateSessionFromArray(engine->env, model->bytes, model->size,
+                                                           options, session);
+    engine->ort.ReleaseSessionOptions(options);
+    return status;
+}
+
+static OrtSession *new_session(struct engine *engine, const struct onnx_model *model, int how)
+{
+    OrtSession *session = NULL;
+    good_at(engine, try_session(engine, model, how, &session), __LINE__);
+    return session;
+}
+
+/* --- an inference --- */
+
+/* Of bert: batch and sequence; of mobilenet: batch and side. */
+struct shape {
+    const struct onnx_model *model;
+    int64_t batch, length;
+};
+
+/* Inputs are memory of the test's, so that every request is the engine's. */
+struct inputs {
+    OrtValue *values[2];
+    void *bytes[2];
+    size_t count;
+};
+
+static void add_input(struct engine *engine, struct inputs *inputs, int type, size_t rank,
+                      const int64_t *dims)
+{
+    size_t size = type == ORT_FLOAT ? sizeof(float) : sizeof(int64_t);
+    OrtMemoryInfo *cpu = NULL;
+    for (size_t i = 0; i < rank; i++) {
+        size *= (size_t)dims[i];
+    }
+    void *bytes = calloc(1, size);
+    assert_non_null(bytes);
+    GOOD(engine, CreateCpuMemoryInfo(0, 0, &cpu));
+    GOOD(engine, CreateTensorWithDataAsOrtValue(cpu, bytes, size, dims, rank, type,
+                                                &inputs->values[inputs->count]));
+    engine->ort.ReleaseMemoryInfo(cpu);
+    inputs->bytes[inputs->count++] = bytes;
+}
+
+static struct inputs make_inputs(struct engine *engine, struct shape shape)
+{
+    struct inputs inputs = {.count = 0};
+    if (shape.model == &bert) {
+        const int64_t dims[] = {shape.batch, shape.length};
+        add_input(engine, &inputs, ORT_INT64, 2, dims);
+        add_input(engine, &inputs, ORT_FLOAT, 2, dims);
+        for (int64_t i = 0; i < shape.batch * shape.length; i++) {
+            ((int64_t *)inputs.bytes[0])[i] = i * 37 % ONNX_BERT_WORDS;
+            ((float *)inputs.bytes[1])[i] = i % 11 == 10 ? 0.0f : 1.0f;
+        }
+    } else {
+        const int64_t dims[] = {shape.batch, 3, shape.length, shape.length};
+        add_input(engine, &inputs, ORT_FLOAT, 4, dims);
+        for (int64_t i = 0; i < shape.batch * 3 * shape.length * shape.length; i++) {
+            ((float *)inputs.bytes[0])[i] = (float)(i * 61 % 997) / 500.0f - 1.0f;
+        }
+    }
+    return inputs;
+}
+
+static void drop_inputs(struct engine *engine, struct inputs *inputs)
+{
+    for (size_t i = 0; i < inputs->count; i++) {
+        engine->ort.ReleaseValue(inputs->values[i]);
+        free(inputs->bytes[i]);
+    }
+}
+
+static OrtStatus *try_run(struct engine *engine, OrtSession *session, struct shape shape,
+                          OrtValue **output)
+{
+    static const char *const names[2][2] = {{"ids", "mask"}, {"image", NULL}};
+    static const char *const output_names[] = {"hidden", "scores"};
+    const size_t which = shape.model == &bert ? 0 : 1;
+    struct inputs inputs = make_inputs(engine, shape);
+    OrtStatus *status =
+        engine->ort.Run(session, NULL, names[which], (const OrtValue *const *)inputs.values,
+                        inputs.count, &output_names[which], 1, output);
+    drop_inputs(engine, &inputs);
+    return status;
+}
+
+static uint64_t digest_of(struct engine *engine, OrtValue *value)
+{
+    OrtTensorTypeAndShapeInfo *info = NULL;
+    size_t count = 0;
+    void *data = NULL;
+    GOOD(engine, GetTensorTypeAndShape(value, &info));
+    GOOD(engine, GetTensorShapeElementCount(info, &count));
+    GOOD(engine, GetTensorMutableData(value, &data));
+    engine->ort.ReleaseTensorTypeAndShapeInfo(info);
+    assert_int_equal((uintptr_t)data % 64, 0);
+    uint64_t digest = count;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, (float *)data + i, sizeof(bits));
+        digest = (digest ^ bits) * UINT64_C(0x100000001b3);
+    }
+    return digest;
+}
+
+static uint64_t run(struct engine *engine, OrtSession *session, struct shape shape)
+{
+    OrtValue *output = NULL;
+    good_at(engine, try_run(engine, session, shape, &output), __LINE__);
+    const uint64_t digest = digest_of(engine, output);
+    engine->ort.ReleaseValue(output);
+    return digest;
+}
+
+/* What comes out with the engine's own allocator. */
+static uint64_t right_digest(struct engine *engine, struct shape shape, int how)
+{
+    OrtSession *session = new_session(engine, shape.model, how | OWN);
+    const uint64_t before = stats_of(engine->heap).allocs;
+    const uint64_t digest = run(engine, session, shape);
+    assert_int_equal(stats_of(engine->heap).allocs, before);
+    engine->ort.ReleaseSession(session);
+    return digest;
+}
+
+/* --- outputs and weights --- */
+
+static void test_outputs(void **state)
+{
+    (void)state;
+    static const struct shape shapes[] = {
+        {&bert, 1, 17},      {&bert, 3, 40},      {&bert, 2, 100},     {&bert, 1, 18},
+        {&mobilenet, 1, 64}, {&mobilenet, 2, 96}, {&mobilenet, 1, 160}};
+    static const int ways[] = {0, NO_PREPACKING, NO_PATTERN, TWO_THREADS};
+    struct engine engine = open_engine(library, 0);
+    for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++) {
+        OrtSession *sessions[2][2]; /* by model; own, weir */
+        for (int side = 0; side < 2; side++) {
+            sessions[0][side] = new_session(&engine, &bert, ways[way] | (side == 0 ? OWN : 0));
+            sessions[1][side] = new_session(&engine, &mobilenet, ways[way] | (side == 0 ? OWN : 0));
+        }
+        for (size_t i = 0; i < 2 * sizeof(shapes) / sizeof(shapes[0]);
+             i++) { /* each shape new and known */
+            const struct shape shape = shapes[i / 2];
+            OrtSession **pair = sessions[shape.model == &bert ? 0 : 1];
+            const uint64_t allocs = stats_of(engine.heap).allocs;
+            const uint64_t own = run(&engine, pair[0], shape);
+            assert_int_equal(stats_of(engine.heap).allocs, allocs);
+            assert_int_equal(run(&engine, pair[1], shape), own);
+            assert_true(stats_of(engine.heap).allocs > allocs);
+        }
+        for (int i = 0; i < 4; i++) {
+            engine.ort.ReleaseSession(sessions[i / 2][i % 2]);
+        }
+    }
+    close_engine(&engine);
+}
+
+static void test_weights(void **state)
+{
+    (void)state;
+    const uint64_t mib = 1 << 20;
+    struct engine engine = open_engine(library, 0);
+    OrtSession *session = new_session(&engine, &bert, 0);
+    const uint64_t packed = stats_of(engine.heap).long_lived_bytes;
+    assert_true(packed > mib);
+    assert_true(packed >= stats_of(engine.heap).live_bytes * 9 / 10); /* Reserve, not Alloc */
+    engine.ort.ReleaseSession(session);
+    assert_int_equal(stats_of(engine.heap).live_blocks, 0);
+
+    session = new_session(&engine, &bert, NO_PREPACKING);
+    assert_true(stats_of(engine.heap).long_lived_bytes > 19 * mib); /* all of them */
+    engine.ort.ReleaseSession(session);
+
+    session = new_session(&engine, &mobilenet, NO_PREPACKING);
+    assert_true(stats_of(engine.heap).long_lived_bytes > 13 * mib);
+    engine.ort.ReleaseSession(session);
+
+    close_engine(&engine);
+}
+
+/* --- failures --- */
+
+/* Every request of making a session, one after the other, alone or with all after it. */
+static void fail_sessions(const struct onnx_model *model, int how, bool and_all_after)
+{
+    struct engine engine = open_engine(library, 0);
+    unsigned long long n = 1;
+    for (;; n++) {
+        OrtSession *session = NULL;
+        fail_heap_at(n, and_all_after);
+        OrtStatus *status = try_session(&engine, model, how, &session);
+        const bool failed = atomic_load(&heap_failures) > 0;
+        fail_heap_at(0, false);
+        if (!failed) {
+            good_at(&engine, status, __LINE__);
+            engine.ort.ReleaseSession(session);
+            break;
+        }
+        assert_out_of_memory(&engine, status);
+        assert_null(session);
+        assert_int_equal(stats_of(engine.heap).live_blocks, 0);
+    }
+    assert_true(n > 1);
+    close_engine(&engine);
+}
+
+static void test_session_failures(void **state)
+{
+    (void)state;
+    fail_sessions(&bert, 0, false);
+    fail_sessions(&bert, 0, true);
+    fail_sessions(&mobilenet, 0, false);
+    fail_sessions(&mobilenet, NO_PREPACKING, false);
+    fail_sessions(&mobilenet, NO_PREPACKING, true);
+}
+
+/* Every request of one inference; after each the next inference is right. */
+static void fail_runs(struct shape shape, int how, bool and_all_after, unsigned long long at_least)
+{
+    struct engine engine = open_engine(library, 0);
+    const uint64_t right = right_digest(&engine, shape, how);
+    OrtSession *session = new_session(&engine, shape.model, how);
+    const uint64_t at_rest = stats_of(engine.heap).live_blocks;
+    unsigned long long n = 1;
+    for (;; n++) {
+        OrtValue *output = NULL;
+        fail_heap_at(n, and_all_after);
+        OrtStatus *status = try_run(&engine, session, shape, &output);
+        const bool failed = atomic_load(&heap_failures) > 0;
+        fail_heap_at(0, false);
+        if (!failed) {
+            good_at(&engine, status, __LINE__);
+            assert_int_equal(digest_of(&engine, output), right);
+            engine.ort.ReleaseValue(output);
+            break;
+        }
+        assert_out_of_memory(&engine, status);
+        assert_null(output);
+        assert_int_equal(stats_of(engine.heap).live_blocks, at_rest);
+        assert_int_equal(run(&engine, session, shape), right);
+        assert_int_equal(stats_of(engine.heap).live_blocks, at_rest);
+    }
+    print_message("%llu requests, each refused once\n", n - 1);
+    assert_true(n > at_least);
+    engine.ort.ReleaseSession(session);
+    close_engine(&engine);
+}
+
+static void test_run_failures(void **state)
+{
+    (void)state;
+    const struct shape words = {&bert, 1, 24};
+    const struct shape image = {&mobilenet, 1, 64};
+    fail_runs(words, NO_PATTERN, false, 100);
+    fail_runs(words, NO_PATTERN, true, 100);
+    fail_runs(words, NO_PATTERN | TWO_THREADS, false, 100);
+    fail_runs(words, 0, false, 1);
+    fail_runs(image, NO_PATTERN, false, 50);
+    fail_runs(image, NO_PATTERN, true, 50);
+    fail_runs(image, NO_PATTERN | NO_PREPACKING | TWO_THREADS, false, 50);
+    fail_runs(image, 0, false, 1);
+}
+
+/* The first inference of a shape, which the engine learns from: each time a session that has seen nothing. */
+static void test_first_run_failures(void **state)
+{
+    (void)state;
+    struct engine engine = open_engine(library, 0);
+    const struct shape shape = {&mobilenet, 1, 64};
+    const uint64_t right = right_digest(&engine, shape, 0);
+    for (unsigned long long n = 1; n < 200; n += 7) {
+        OrtSession *session = new_session(&engine, shape.model, 0);
+        OrtValue *output = NULL;
+        fail_heap_at(n, false);
+        OrtStatus *status = try_run(&engine, session, shape, &output);
+        const bool failed = atomic_load(&heap_failures) > 0;
+        fail_heap_at(0, false);
+        if (failed) {
+            assert_out_of_memory(&engine, status);
+        } else {
+            good_at(&engine, status, __LINE__);
+            assert_int_equal(digest_of(&engine, output), right);
+            engine.ort.ReleaseValue(output);
+        }
+        assert_int_equal(run(&engine, session, shape), right);
+        engine.ort.ReleaseSession(session);
+        if (!failed) {
+            break;
+        }
+    }
+    close_engine(&engine);
+}
+
+/* A heap with a limit, rather than an injected failure: what does not fit fails, what fits works, before and after. */
+static void test_limit(void **state)
+{
+    (void)state;
+    struct engine engine = open_engine(library, 40 << 20);
+    const struct shape small = {&mobilenet, 1, 64};
+    const struct shape large = {&mobilenet, 8, 256};
+    const uint64_t right = right_digest(&engine, small, 0);
+    OrtSession *session = new_session(&engine, &mobilenet, 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(run(&engine, session, small), right);
+        OrtValue *output = NULL;
+        assert_out_of_memory(&engine, try_run(&engine, session, large, &output));
+        assert_null(output);
+    }
+    assert_int_equal(run(&engine, session, small), right);
+    assert_true(stats_of(engine.heap).peak_held_bytes <= 40 << 20);
+    engine.ort.ReleaseSession(session);
+    close_engine(&engine);
+}
+
+/* --- threads --- */
+
+enum { THREADS = 2, RUNS = 6 };
+
+struct worker {
+    struct engine *engine;
+    OrtSession *session;
+    pthread_barrier_t *meet;
+    OrtValue **mine, **others; /* outputs that this thread makes, and releases */
+    uint64_t right[RUNS];
+    bool may_fail;
+    int wrong, failed;
+};
+
+static struct shape worker_shape(size_t i)
+{
+    const struct shape shapes[] = {{&bert, 1, 20}, {&bert, 2, 33}, {&bert, 1, 50}};
+    return shapes[i % 3];
+}
+
+/* cmocka's assertions belong to the main thread, so this counts. */
+static void *work(void *ctx)
+{
+    struct worker *worker = ctx;
+    struct engine *engine = worker->engine;
+    for (size_t i = 0; i < RUNS; i++) {
+        OrtStatus *status = try_run(engine, worker->session, worker_shape(i), worker->mine);
+        if (status != NULL) {
+            const bool ours = strstr(engine->ort.GetErrorMessage(status), "weir: ") != NULL;
+            worker->failed++;
+            worker->wrong += !worker->may_fail || !ours || *worker->mine != NULL;
+            engine->ort.ReleaseStatus(status);
+        } else {
+            worker->wrong += digest_of(engine, *worker->mine) != worker->right[i];
+        }
+        (void)pthread_barrier_wait(worker->meet);
+        engine->ort.ReleaseValue(*worker->others); /* NULL where there is none */
+        *worker->others = NULL;
+        (void)pthread_barrier_wait(worker->meet);
+    }
+    return NULL;
+}
+
+/* Returns how many inferences failed. */
+static int run_threads(struct engine *engine, OrtSession *const sessions[THREADS], bool may_fail)
+{
+    struct worker workers[THREADS];
+    OrtValue *outputs[THREADS] = {NULL};
+    pthread_t threads[THREADS];
+    pthread_barrier_t meet;
+    uint64_t right[RUNS];
+    const unsigned long long fails_at = heap_fails_at;
+    int failed = 0;
+    fail_heap_at(0, false);
+    for (size_t i = 0; i < RUNS; i++) {
+        right[i] = right_digest(engine, worker_shape(i), 0);
+    }
+    fail_heap_at(fails_at, false);
+    assert_int_equal(pthread_barrier_init(&meet, NULL, THREADS), 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){.engine = engine,
+                                     .session = sessions[i],
+                                     .meet = &meet,
+                                     .mine = &outputs[i],
+                                     .others = &outputs[(i + 1) % THREADS],
+                                     .may_fail = may_fail};
+        memcpy(workers[i].right, right, sizeof(right));
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(workers[i].wrong, 0);
+        failed += workers[i].failed;
+    }
+    assert_int_equal(pthread_barrier_destroy(&meet), 0);
+    return failed;
+}
+
+static void test_threads_one_session(void **state)
+{
+    (void)state;
+    struct engine engine = open_engine(library, 0);
+    OrtSession *session = new_session(&engine, &bert, 0);
+    assert_int_equal(run_threads(&engine, (OrtSession *[]){session, session}, false), 0);
+    engine.ort.ReleaseSession(session);
+    close_engine(&engine);
+}
+
+static void test_threads_two_sessions(void **state)
+{
+    (void)state;
+    struct engine engine = open_engine(library, 0);
+    OrtSession *sessions[] = {new_session(&engine, &bert, 0),
+                              new_session(&engine, &bert, TWO_THREADS | NO_PATTERN)};
+    assert_int_equal(run_threads(&engine, sessions, false), 0);
+    for (size_t i = 0; i < 2; i++) {
+        engine.ort.ReleaseSession(sessions[i]);
+    }
+    close_engine(&engine);
+}
+
+/* One of two threads fails; the other does not notice. */
+static void test_threads_and_failures(void **state)
+{
+    (void)state;
+    struct engine engine = open_engine(library, 0);
+    OrtSession *session = new_session(&engine, &bert, NO_PATTERN);
+    for (unsigned long long n = 1; n < 900; n += 97) {
+        fail_heap_at(n, false);
+        assert_int_equal(run_threads(&engine, (OrtSession *[]){session, session}, true), 1);
+        fail_heap_at(0, false);
+    }
+    engine.ort.ReleaseSession(session);
+    close_engine(&engine);
+}
+
+/* --- the allocator by itself, orders, several heaps --- */
+
+struct direct_call {
+    OrtAllocator *allocator;
+    struct engine *engine;
+    OrtStatus *status;
+    void *block;
+};
+
+static void call_through_api(void *ctx)
+{
+    struct direct_call *call = ctx;
+    call->status = call->engine->ort.AllocatorAlloc(call->allocator, (size_t)1 << 40, &call->block);
+}
+
+static void test_allocator_through_the_api(void **state)
+{
+    (void)state;
+    struct engine engine = open_engine(library, 64 << 20);
+    OrtAllocator *allocator = weir_onnxruntime_allocator(engine.binding);
+    const OrtMemoryInfo *info = NULL;
+    void *block = NULL;
+    char text[256];
+    GOOD(&engine, AllocatorAlloc(allocator, 1000, &block));
+    assert_non_null(block);
+    GOOD(&engine, AllocatorGetInfo(allocator, &info));
+    assert_non_null(info);
+    if (engine.ort.version >= 23) {
+        OrtKeyValuePairs *pairs = NULL;
+        GOOD(&engine, AllocatorGetStats(allocator, &pairs));
+        assert_string_equal(engine.ort.GetKeyValue(pairs, "Limit"), "67108864");
+        assert_string_equal(engine.ort.GetKeyValue(pairs, "NumAllocs"), "1");
+        engine.ort.ReleaseKeyValuePairs(pairs);
+    }
+    GOOD(&engine, AllocatorFree(allocator, block));
+    /* More than there is: a status, and no exception through the engine's C interface. */
+    struct direct_call call = {.allocator = allocator, .engine = &engine};
+    assert_false(caught_bad_alloc(call_through_api, &call, text, sizeof(text)));
+    assert_out_of_memory(&engine, call.status);
+    /* A tensor, with the same failure. */
+    OrtValue *value = NULL;
+    assert_out_of_memory(&engine, engine.ort.CreateTensorAsOrtValue(allocator, (int64_t[]){1 << 30},
+                                                                    1, ORT_FLOAT, &value));
+    assert_null(value);
+    close_engine(&engine);
+}
+
+static void test_wrong_orders(void **state)
+{
+    (void)state;
+    struct engine engine = open_engine(library, 0);
+    weir_heap *heap = NULL;
+    assert_int_equal(weir_heap_create(NULL, &heap), WEIR_OK);
+    weir_onnxruntime *second = bind(&engine, heap);
+
+    /* The environment takes one allocator for the CPU's memory; the first stays the one. */
+    assert_int_equal(weir_onnxruntime_attach(second, engine.env), WEIR_ERR_BUSY);
+    OrtSession *session = new_session(&engine, &bert, 0);
+    assert_true(stats_of(engine.heap).live_blocks > 0);
+    assert_int_equal(stats_of(heap).live_blocks, 0);
+
+    /* Attached, and then with a session's weights alive. */
+    assert_int_equal(weir_onnxruntime_destroy(engine.binding), WEIR_ERR_BUSY);
+    assert_int_equal(weir_onnxruntime_detach(second, engine.env), WEIR_ERR_INVALID);
+    assert_int_equal(weir_onnxruntime_detach(engine.binding, engine.env), WEIR_OK);
+    assert_int_equal(weir_onnxruntime_detach(engine.binding, engine.env), WEIR_ERR_INVALID);
+    assert_int_equal(weir_onnxruntime_destroy(engine.binding), WEIR_ERR_BUSY);
+
+    /* A session that was made before goes on with its heap, one that is made now has the second's. */
+    const struct shape shape = {&bert, 1, 21};
+    const uint64_t right = right_digest(&engine, shape, 0);
+    assert_int_equal(run(&engine, session, shape), right);
+    assert_int_equal(weir_onnxruntime_attach(second, engine.env), WEIR_OK);
+    OrtSession *next = new_session(&engine, &bert, 0);
+    const uint64_t allocs = stats_of(heap).allocs;
+    assert_true(allocs > 0);
+    assert_int_equal(run(&engine, next, shape), right);
+    assert_true(stats_of(heap).allocs > allocs);
+    const uint64_t after = stats_of(heap).allocs;
+    assert_int_equal(run(&engine, session, shape), right);
+    assert_int_equal(stats_of(heap).allocs, after);
+    engine.ort.ReleaseSession(next);
+    engine.ort.ReleaseSession(session);
+    assert_int_equal(weir_onnxruntime_detach(second, engine.env), WEIR_OK);
+    assert_int_equal(weir_onnxruntime_destroy(second), WEIR_OK);
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+    assert_int_equal(weir_onnxruntime_attach(engine.binding, engine.env), WEIR_OK);
+    close_engine(&engine);
+}
+
+/* The environment goes while a binding is attached; the binding is used again with the next one. */
+static void test_binding_outlives_environment(void **state)
+{
+    (void)state;
+    struct engine engine = open_engine(library, 0);
+    const struct shape shape = {&mobilenet, 1, 64};
+    const uint64_t right = right_digest(&engine, shape, 0);
+    for (int i = 0; i < 3; i++) {
+        OrtSession *session = new_session(&engine, &mobilenet, 0);
+        assert_int_equal(run(&engine, session, shape), right);
+        engine.ort.ReleaseSession(session);
+        engine.ort.ReleaseEnv(engine.env);
+        assert_int_equal(stats_of(engine.heap).live_blocks, 0);
+        assert_int_equal(weir_onnxruntime_detach(engine.binding, NULL), WEIR_OK);
+        GOOD(&engine, CreateEnv(ORT_FATAL, "again", &engine.env));
+        assert_int_equal(weir_onnxruntime_attach(engine.binding, engine.env), WEIR_OK);
+    }
+    close_engine(&engine);
+}
+
+/* Two copies of the runtime in one process have an environment each, and each its own heap. */
+static void test_two_environments(void **state)
+{
+    (void)state;
+    if (another_library == NULL) {
+        skip();
+    }
+    struct engine engines[] = {open_engine(library, 0), open_engine(another_library, 0)};
+    const struct shape shape = {&mobilenet, 1, 96};
+    assert_ptr_not_equal(engines[0].env, engines[1].env);
+    OrtSession *sessions[2];
+    for (size_t i = 0; i < 2; i++) {
+        sessions[i] = new_session(&engines[i], &mobilenet, 0);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        struct engine *engine = &engines[i % 2];
+        const uint64_t elsewhere = stats_of(engines[(i + 1) % 2].heap).allocs;
+        const uint64_t before = stats_of(engine->heap).allocs;
+        assert_int_equal(run(engine, sessions[i % 2], shape), right_digest(engine, shape, 0));
+        assert_true(stats_of(engine->heap).allocs > before);
+        assert_int_equal(stats_of(engines[(i + 1) % 2].heap).allocs, elsewhere);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        engines[i].ort.ReleaseSession(sessions[i]);
+    }
+    close_engine(&engines[1]);
+    close_engine(&engines[0]);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_outputs),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_session_failures),
+        cmocka_unit_test(test_run_failures),
+        cmocka_unit_test(test_first_run_failures),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_threads_one_session),
+        cmocka_unit_test(test_threads_two_sessions),
+        cmocka_unit_test(test_threads_and_failures),
+        cmocka_unit_test(test_allocator_through_the_api),
+        cmocka_unit_test(test_wrong_orders),
+        cmocka_unit_test(test_binding_outlives_environment),
+        cmocka_unit_test(test_two_environments),
+    };
+    library = argc > 1 ? argv[1] : "";
+    another_library = argc > 2 && access(argv[2], R_OK) == 0 ? argv[2] : NULL;
+    if (access(library, R_OK) != 0) {
+        (void)printf("skipped: no ONNX Runtime at %s: run script/engines\n", library);
+        return SKIPPED;
+    }
+    if (!onnx_bert(1, &bert) || !onnx_mobilenet(2, &mobilenet)) {
+        return EXIT_FAILURE;
+    }
+    const int failed = cmocka_run_group_tests_name("onnxruntime", tests, NULL, NULL);
+    free(bert.bytes);
+    free(mobilenet.bytes);
+    return failed;
+}

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Builds and runs users of an installed weir: C and C++, by find_package and by pkg-config, against each kind of library
+# that is installed, and the README's first program. Then what the shared libraries say of themselves.
+#   users.sh TESTS_DIR README ROOT PREFIX LIBDIR
+# ROOT is empty, or where a package was unpacked whose PREFIX is /usr. From the environment: CC (cc), CXX (none: no C++), CMAKE
+# (cmake), GENERATOR (Ninja), CFLAGS, CXXFLAGS.
+set -euo pipefail
+here=$1/package readme=$2 root=$3 prefix=$4 libdir=$5
+cc=${CC:-cc} cxx=${CXX:-} cmake=${CMAKE:-cmake} generator=${GENERATOR:-Ninja}
+installed=$root$prefix/$libdir
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+fail() { echo "users.sh: $*" >&2; exit 1; }
+quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }; }
+# Libraries are found through the loader's path: a user who installs into a private prefix does the same.
+run() { LD_LIBRARY_PATH=$installed${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} quietly "$@"; }
+
+kinds=()
+[ ! -e "$installed/libweir.a" ] || kinds+=(static)
+[ ! -e "$installed/libweir.so" ] || kinds+=(shared)
+[ ${#kinds[@]} -gt 0 ] || fail "no libweir in $installed"
+parts=() modules=()
+part() { parts+=("$1"); [ -z "${2:-}" ] || modules+=("$2"); }
+[ ! -e "$installed/pkgconfig/weir-acl.pc" ] || part acl weir-acl
+[ ! -e "$installed/weir/libascendcl.so" ] || part ascendcl_sim weir-ascendcl-sim
+[ ! -e "$installed/pkgconfig/weir-jemalloc.pc" ] || part jemalloc weir-jemalloc
+[ ! -e "$installed/pkgconfig/weir-onnxruntime.pc" ] || part onnxruntime weir-onnxruntime
+[ ! -e "$installed/libweir_torch.so" ] || part torch
+[ ! -e "$root$prefix/bin/weir" ] || part tools
+has() { [[ " ${parts[*]} " == *" $1 "* ]]; }
+echo "${kinds[*]}; weir ${parts[*]}"
+
+version=$(sed -nE 's/^#define WEIR_VERSION_(MAJOR|MINOR|PATCH) //p' "$root$prefix/include/weir/base.h" | paste -sd.)
+soname=${version%.*}
+[[ $version == 0.* ]] || soname=${version%%.*}
+
+# The README's program, as it stands there.
+awk '/^```c$/ && !seen { inside = seen = 1; next } /^```$/ { inside = 0 } inside' "$readme" >"$scratch/readme.c"
+cp "$scratch/readme.c" "$scratch/readme.cc"
+grep -q 'int main' "$scratch/readme.c" || fail "the README has no first program"
+says='100 blocks of 3 MiB'
+
+# check_program FILE KIND: it is linked as it should be, and it runs.
+check_program() {
+    local names
+    names=$(readelf -d "$1" | sed -nE 's/.*NEEDED.*\[(libweir[^]]*)\]/\1/p')
+    case $2:$names in
+    static:*libweir*) fail "$1 should be static and needs $names" ;;
+    shared:) fail "$1 should need a libweir" ;;
+    esac
+    run "$1"
+    case $1 in */readme*) grep -q "$says" "$scratch/log" || fail "$1 does not say '$says'" ;; esac
+}
+
+find_package_users() { # KIND
+    local build=$scratch/cmake-$1 program
+    quietly "$cmake" -G "$generator" -S "$here/user" -B "$build" -DCMAKE_PREFIX_PATH="$root$prefix" -DKIND="$1" \
+        -DPARTS="$(IFS=,; echo "${parts[*]}")" -DWITH_CXX="$([ -n "$cxx" ] && echo ON || echo OFF)" \
+        -DREADME="$scratch/readme.c"
+    run "$cmake" --build "$build" # weir::command is run by it
+    for program in "$build"/{user,readme}*_c*; do
+        case $program in
+        *_torch_c) run "$program" "$(cat "$build/torch_library")" ;;
+        *_sim_c) run "$program" ;;
+        *.dir) ;;
+        *) [ ! -x "$program" ] || [ -d "$program" ] || check_program "$program" "$1" ;;
+        esac
+    done
+}
+
+# compile KIND OUTPUT SOURCE MODULE...: with what pkg-config says; where both kinds are installed a linker takes the shared
+# library unless it is told the file.
+compile() {
+    local kind=$1 output=$2 source=$3 compiler=("$cc" -std=c11) flags libs static=()
+    shift 3
+    [[ $source != *.cc ]] || compiler=("$cxx" -std=c++17)
+    [ "$kind" = shared ] || static=(--static)
+    read -ra flags <<<"${CFLAGS:-} $(pkg-config "${static[@]}" --cflags "$@")"
+    read -ra libs <<<"$(pkg-config "${static[@]}" --libs "$@")"
+    [ "${kinds[*]} $kind" != 'static shared static' ] || libs=($(sed -E 's/-l(weir\w*)/-l:lib\1.a/' < <(printf '%s\n' "${libs[@]}")))
+    quietly "${compiler[@]}" "$source" "${flags[@]}" -o "$output" "${libs[@]}"
+}
+
+pkg_config_users() { # KIND
+    local programs=(user.c user_heap.c) program output
+    export PKG_CONFIG_PATH=$installed/pkgconfig
+    [ -z "$root" ] || export PKG_CONFIG_SYSROOT_DIR=$root
+    for module in weir "${modules[@]}"; do
+        quietly pkg-config --exact-version="$version" "$module"
+    done
+    [ -z "$cxx" ] || programs+=(user.cc)
+    for program in "${programs[@]/#/$here/user/}" "$scratch"/readme.c ${cxx:+"$scratch/readme.cc"}; do
+        output=$scratch/$(basename "$program" | tr . _)
+        compile "$1" "$output" "$program" weir
+        check_program "$output" "$1"
+    done
+    for program in jemalloc onnxruntime; do
+        has $program || continue
+        compile "$1" "$scratch/user_$program" "$here/user/user_$program.c" weir-$program
+        check_program "$scratch/user_$program" "$1"
+    done
+    if has ascendcl_sim; then
+        compile "$1" "$scratch/user_acl" "$here/user/user_acl.c" weir-acl weir-ascendcl-sim
+        check_program "$scratch/user_acl" "$1"
+        compile "$1" "$scratch/user_sim" "$here/user/user_sim.c" weir-ascendcl-sim
+        run "$scratch/user_sim"
+    fi
+    unset PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+}
+
+# Every installed header alone, with nothing but the prefix's include folder.
+headers_alone() {
+    local header count=0
+    for header in "$root$prefix"/include/weir/*.h*; do
+        case $header in
+        */ascendcl.h | */acl.h) continue ;; # want the vendor's headers, or the simulated runtime's
+        *.hpp) [ -n "$cxx" ] || continue ;;
+        *) echo "#include \"$header\"" | quietly "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only \
+            -I"$root$prefix/include" -x c - ;;
+        esac
+        [ -z "$cxx" ] || echo "#include \"$header\"" | quietly "$cxx" -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only \
+            -I"$root$prefix/include" -x c++ -
+        count=$((count + 1))
+    done
+    [ $count -gt 10 ] || fail "only $count headers in $root$prefix/include/weir"
+}
+
+# The name that a program records, and a version of each symbol.
+names_and_versions() {
+    local file name node=WEIR_${version%.*}
+    for file in "$installed"/libweir*.so; do
+        name=$(basename "$file")
+        readelf -d "$file" | grep -q "SONAME.*\[$name\.$soname\]" || fail "$file: its SONAME is not $name.$soname"
+        [ "$(readlink -f "$file")" = "$(readlink -f "$installed/$name.$version")" ] || fail "$file is not $name.$version"
+        [ "$name" != libweir_torch.so ] || continue # found by name when it runs; nobody links it
+        nm -D --defined-only --with-symbol-versions "$file" | awk -v node="@@$node" '
+            $2 == "A" { next }
+            index($3, node) == 0 { print $3 " has no version " node; bad = 1 }
+            { count++ }
+            END { exit bad || count == 0 }' >&2 || fail "$file: symbols without their version"
+    done
+    readelf -V "$scratch/cmake-shared/user_c" | grep -q "Name: $node " || fail "a program does not say that it needs $node"
+    readelf -V "$scratch/user_c" | grep -q "Name: $node " || fail "a program made with pkg-config does not say that it needs $node"
+}
+
+headers_alone
+for kind in "${kinds[@]}"; do
+    echo "$kind: find_package"
+    find_package_users "$kind"
+    echo "$kind: pkg-config"
+    pkg_config_users "$kind"
+done
+if [ "${kinds[-1]}" = shared ]; then
+    echo "names and versions"
+    names_and_versions
+fi
