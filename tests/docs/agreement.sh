@@ -132,6 +132,12 @@ while IFS=: read -r file name; do
     complain "$file names $name, which there is not"
 done < <(grep -oE '\b(weir|WEIR)_[A-Za-z0-9_]+([.][a-z0-9]+)?' "${texts[@]}" | grep -v '^./CHANGELOG' | sort -u)
 
+# --- weir(3) has every public header, and no other ---
+
+find core allocators bindings -path '*/include/weir/*.h*' | sed 's,.*/include/,,' | sort -u >"$scratch/headers"
+sed -nE 's/^\.It In (.*)/\1/p' docs/man/weir.3 | sort -u >"$scratch/listed"
+same headers "$scratch/headers" 'the include folders' "$scratch/listed" 'weir(3)'
+
 # --- manual pages: mandoc finds nothing, and the trace format is the one of the README ---
 
 grammar() { awk -v from="$2" -v to="$3" '$0 ~ to { on = 0 } on { print } $0 ~ from { on = 1 }' "$1" | sed 's/\\e/\\/g; s/^\\&//'; }
