@@ -128,8 +128,8 @@ while IFS=: read -r file name; do
     WEIR_ASCENDCL_*) grep -q "\"${name#WEIR_ASCENDCL_}" bindings/sim/ascendcl/src/config.c && continue ;;& # read by prefix
     weir__* | WEIR_*) grep -qxF "$name" "$scratch/inside" "$scratch/public" && continue ;;
     weir_command | weir_mstx_check) continue ;;
-    weir_torch_npu_*) grep -q "\b$name\b" bindings/torch/shim/*.cpp && continue ;;& # compiled by the user
-    *) grep -qxF "$name" "$scratch/public" && continue ;;
+    *) grep -qxF "$name" "$scratch/public" && continue
+        grep -qsw "$name" bindings/*/shim/*.cpp && continue ;; # compiled by whoever uses it
     esac
     complain "$file names $name, which there is not"
 done < <(grep -oE '\b(weir|WEIR)_[A-Za-z0-9_]+([.][a-z0-9]+)?' "${texts[@]}" | grep -v '^./CHANGELOG' | sort -u)

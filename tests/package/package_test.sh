@@ -27,7 +27,7 @@ for header in "$source_dir"/{core,allocators,bindings/*}/include/weir/*.h*; do
         fail "not installed: $name"
 done
 for file in "$libdir/weir/libweir_mstx_check.so" "$libdir/weir/libms_tools_ext.so" \
-    $([ ! -e "$prefix/$libdir/libweir_acl.so" ] || echo "include/weir/ascendcl.h $libdir/weir/libascendcl.so"); do
+    $([ ! -e "$prefix/$libdir/weir/libascendcl.so" ] || echo include/weir/ascendcl.h); do
     [ -e "$prefix/$file" ] || fail "not installed: $file"
 done
 

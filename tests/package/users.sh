@@ -13,7 +13,7 @@ trap 'rm -rf "$scratch"' EXIT
 fail() { echo "users.sh: $*" >&2; exit 1; }
 quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }; }
 # Libraries are found through the loader's path: a user who installs into a private prefix does the same.
-run() { LD_LIBRARY_PATH=$installed quietly "$@"; }
+run() { LD_LIBRARY_PATH=$installed${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} quietly "$@"; }
 
 kinds=()
 [ ! -e "$installed/libweir.a" ] || kinds+=(static)

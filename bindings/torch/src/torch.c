@@ -248,6 +248,7 @@ static void abandon_locked(struct torch_pool *own)
 {
     struct torch_device *at = own->at;
     weir__torch_note_lost(at);
+    weir__torch_count_lost(at);
     weir__torch_drop_routes_locked(at);
     for (struct torch_pool *other = atomic_load(&at->others); other != NULL; other = other->next) {
         if (!atomic_load(&other->lost)) {
@@ -255,7 +256,6 @@ static void abandon_locked(struct torch_pool *own)
         }
     }
     lose(own);
-    weir__torch_count_lost(at);
     put_among_others(own);
     atomic_store(&at->own, NULL);
 }
@@ -455,7 +455,7 @@ void *weir_torch_alloc(size_t size, int device, void *stream)
         report_failure(pool, status);
         return NULL;
     }
-    weir__torch_count_alloc(pool->at, block);
+    weir__torch_count_alloc(pool->at, weir_block_capacity(block));
     weir__torch_note_alloc(pool->at, block, stream);
     return (void *)(uintptr_t)weir_block_address(block);
 }
@@ -523,7 +523,6 @@ void weir_torch_free(void *ptr, size_t size, int device, void *stream)
     }
     const bool lost = atomic_load(&pool->lost);
     const uint64_t bytes = weir_block_capacity(block);
-    const uint64_t requested = weir_block_size(block);
     if (!lost) {
         weir__torch_note_free(at, block, stream);
     }
@@ -531,7 +530,7 @@ void weir_torch_free(void *ptr, size_t size, int device, void *stream)
     if (status != WEIR_OK) {
         weir__torch_report_misuse("could not be freed", ptr);
     } else if (!lost) {
-        weir__torch_count_free(at, bytes, requested);
+        weir__torch_count_free(at, bytes);
     }
 }
 

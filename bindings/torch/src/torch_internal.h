@@ -68,13 +68,6 @@ struct torch_route {
     void (*drop)(void *ctx);
 };
 
-/* One figure of live blocks. */
-struct torch_count {
-    _Atomic int64_t current;
-    _Atomic int64_t peak;
-    _Atomic int64_t freed; /* sum of all that went */
-};
-
 struct torch_device {
     int id;
     _Atomic(struct torch_pool *) own;
@@ -85,9 +78,11 @@ struct torch_device {
     atomic_uint route_count;
     struct torch_route *routes; /* under weir__torch_route_lock; the first that matches has the block */
 
-    struct torch_count blocks;
-    struct torch_count bytes;
-    struct torch_count requested;
+    /* Bytes of blocks, as handed out; what is live is the difference. */
+    _Atomic int64_t allocated;
+    _Atomic int64_t freed;
+    _Atomic int64_t peak;
+    _Atomic int64_t past_blocks; /* of pools that are no more */
 
     /* Under source.c's lock. */
     uint64_t reserved;
@@ -164,9 +159,24 @@ weir_status weir__torch_record_device_locked(struct torch_device *at);
 
 /* --- counters.c --- */
 
-void weir__torch_count_alloc(struct torch_device *at, const weir_block *block);
-void weir__torch_count_free(struct torch_device *at, uint64_t bytes, uint64_t requested);
-/* Nothing is live any more. */
+static inline void weir__torch_count_alloc(struct torch_device *at, uint64_t bytes)
+{
+    const int64_t freed = atomic_load_explicit(&at->freed, memory_order_relaxed);
+    const int64_t allocated =
+        atomic_fetch_add_explicit(&at->allocated, (int64_t)bytes, memory_order_relaxed) + (int64_t)bytes;
+    int64_t peak = atomic_load_explicit(&at->peak, memory_order_relaxed);
+    while (allocated - freed > peak &&
+           !atomic_compare_exchange_weak_explicit(&at->peak, &peak, allocated - freed, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+static inline void weir__torch_count_free(struct torch_device *at, uint64_t bytes)
+{
+    (void)atomic_fetch_add_explicit(&at->freed, (int64_t)bytes, memory_order_relaxed);
+}
+
+/* Nothing of the device's pools is live any more. They are still there. */
 void weir__torch_count_lost(struct torch_device *at);
 
 #endif

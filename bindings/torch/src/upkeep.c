@@ -112,6 +112,7 @@ static weir_status end_pool(struct torch_pool *pool)
 static weir_status end_device(struct torch_device *at)
 {
     struct torch_pool *own = atomic_load(&at->own);
+    weir__torch_count_lost(at);
     weir_status first = own != NULL ? end_pool(own) : WEIR_OK;
     struct torch_pool *others = atomic_load(&at->others);
     for (struct torch_pool *other = others; other != NULL; other = other->next) {
@@ -129,7 +130,6 @@ static weir_status end_device(struct torch_device *at)
         }
         free(pool);
     }
-    weir__torch_count_lost(at);
     return first;
 }
 

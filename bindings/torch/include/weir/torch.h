@@ -75,12 +75,12 @@ WEIR_API size_t weir_torch_report(int device, char *text, size_t size);
 /* X(NAME): what is counted, of all pools of the device. */
 #define WEIR_TORCH_COUNTER_LIST(X)                                                                 \
     X(allocation)      /* live blocks */                                                           \
-    X(segment)         /* regions; its peak is the current value */                                \
+    X(segment)         /* regions */                                                               \
     X(active)          /* as allocation */                                                         \
     X(allocated_bytes) /* of live blocks, as handed out */                                         \
     X(reserved_bytes)  /* taken from the device */                                                 \
     X(active_bytes)    /* allocated, and freed but still used by streams; peak: at least allocated's */ \
-    X(requested_bytes) /* of live blocks, as asked, with what kernels may read behind */
+    X(requested_bytes) /* of live blocks, as asked, with what kernels may read behind; not summed up */
 
 #define WEIR_TORCH_NUMBER_LIST(X)                                                                  \
     X(num_alloc_retries)    /* requests that were served, if at all, by returning memory first, or by waiting */ \
@@ -91,7 +91,7 @@ WEIR_API size_t weir_torch_report(int device, char *text, size_t size);
 
 typedef struct weir_torch_counter {
     int64_t current;
-    int64_t peak;      /* since weir_torch_reset_peaks */
+    int64_t peak;      /* of bytes allocated, active and reserved, since weir_torch_reset_peaks; else what is current */
     int64_t allocated; /* ever */
     int64_t freed;
 } weir_torch_counter;
