@@ -126,6 +126,26 @@ static weir_status host_check(weir__source *source, const char **why)
     return proof.broken ? WEIR_ERR_INTERNAL : WEIR_OK;
 }
 
+struct visit {
+    weir__host_visitor visit;
+    void *ctx;
+    uint64_t pad;
+};
+
+static bool visit_block(void *ctx, uint64_t block, uint64_t name)
+{
+    const struct visit *visit = ctx;
+    visit->visit(visit->ctx, block, name - visit->pad);
+    return true;
+}
+
+static weir_status host_each(weir__source *source, weir__host_visitor visit, void *ctx)
+{
+    struct visit all = {.visit = visit, .ctx = ctx, .pad = source->host->pad};
+    weir__owned_each(source->owned, visit_block, &all);
+    return WEIR_OK;
+}
+
 const weir__source_ops weir__host_source = {
     .open = host_open,
     .close = host_close,
@@ -136,4 +156,5 @@ const weir__source_ops weir__host_source = {
     .add_stats = host_add_stats,
     .explain = host_explain,
     .check = host_check,
+    .each = host_each,
 };

@@ -128,6 +128,25 @@ static weir_status pool_check(weir__source *source, const char **why)
     return proof.broken ? WEIR_ERR_INTERNAL : WEIR_OK;
 }
 
+struct visit {
+    weir__host_visitor visit;
+    void *ctx;
+};
+
+static bool visit_block(void *ctx, uint64_t block, uint64_t name)
+{
+    const struct visit *visit = ctx;
+    visit->visit(visit->ctx, block, weir_block_size(named(name)));
+    return true;
+}
+
+static weir_status pool_each(weir__source *source, weir__host_visitor visit, void *ctx)
+{
+    struct visit all = {.visit = visit, .ctx = ctx};
+    weir__owned_each(source->owned, visit_block, &all);
+    return WEIR_OK;
+}
+
 const weir__source_ops weir__pool_source = {
     .open = pool_open,
     .close = pool_close,
@@ -138,4 +157,5 @@ const weir__source_ops weir__pool_source = {
     .add_stats = pool_add_stats,
     .explain = pool_explain,
     .check = pool_check,
+    .each = pool_each,
 };

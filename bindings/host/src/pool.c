@@ -527,7 +527,7 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
         return WEIR_ERR_NO_MEMORY;
     }
     for (size_t i = 1; i < got; i++) {
-        bin->blocks[i - 1] = blocks[i];
+        weir__host_bin_put(bin, (uint32_t)i - 1, blocks[i]);
     }
     if (got > 1) {
         set(&bin->count, (uint32_t)got - 1);
@@ -751,7 +751,7 @@ static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *bl
     if (!WEIR__HOST_LIKELY(count < bin->most)) {
         return false;
     }
-    bin->blocks[count] = block;
+    weir__host_bin_put(bin, count, block);
     set(&bin->count, count + 1);
     add(&bin->frees, 1);
     return true;
