@@ -169,7 +169,7 @@ WEIR_API void weir_torch_pool_release(int device, weir_torch_pool_id id);
 /* --- recording --- */
 
 /* Writes what is asked of each device's pools (blocks, uses by other streams, trims) to a file, to be replayed with other
- * strategies and limits (`weir replay`, `weir sweep`): for device 0 and "run.wtr", run.device0.wtr. An old file is replaced.
+ * strategies (`weir replay`): for device 0 and "run.wtr", run.device0.wtr. An old file is replaced.
  * Blocks that are live already are in it, on the default stream. Sizes are with what kernels may read behind. NULL ends the
  * recordings; until then, and after a crash, the files are whole up to the last moments. A program that ends completes them.
  * WEIR_ERR_BUSY: there is a recording. WEIR_ERR_INVALID: no name, or a very long one. WEIR_ERR_DEVICE: a file cannot be opened
