@@ -148,7 +148,10 @@ WEIR_API weir_status weir_heap_check(weir_heap *heap, const char **why);
 
 /* From now on every alloc, realloc and free of the heap is noted in `recorder` (weir_recorder_create in weir/trace.h), with
  * stream 1 for blocks that come and go and 2 for long-lived ones; NULL ends it: no call that began before uses the old one when
- * this returns. Blocks that are live already are written as `p` lines. WEIR_ERR_BUSY: another recorder is set. */
+ * this returns. Blocks that are live already are written as `p` lines. WEIR_ERR_BUSY: another recorder is set.
+ *
+ * A program need not call this: when the environment names a file in WEIR_RECORD, each heap records itself from its creation
+ * on, the first into that file, the next into FILE.2 and so on; a file that is there is never written over. */
 WEIR_API weir_status weir_heap_record(weir_heap *heap, weir_recorder *recorder);
 
 #ifdef __cplusplus
