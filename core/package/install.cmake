@@ -9,7 +9,8 @@
 # own, `tools` is the weir command with its recordings and manual pages, `development` is headers, static libraries and
 # everything else; a rule that names none goes there.
 #
-# Nothing that is installed names an absolute path of weir's own: an installed tree can be moved.
+# Nothing that is installed names an absolute path of weir's own: an installed tree can be moved. (Built against CANN, the
+# static libweir_acl names CANN's library where it was found.)
 include(CMakePackageConfigHelpers)
 set(WEIR_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)

@@ -50,10 +50,13 @@ check_room bindings/acl 'core/include bindings/acl/include bindings/host/include
 # heap stands in front of host pools and looks into them.
 check_room bindings/heap 'core/include bindings/host/include bindings/heap/include' 'core/src bindings/host/src' '.*' ''
 # What gives an engine a heap sees the heap.
-check_room bindings/xnnpack 'core/include bindings/host/include bindings/heap/include bindings/xnnpack/include' '' '.*' ''
+for binding in bindings/ggml bindings/onnxruntime bindings/xnnpack; do
+    check_room $binding "core/include bindings/host/include bindings/heap/include $binding/include" '' '.*' ''
+done
 for binding in bindings/*/; do
     binding=${binding%/}
-    case $binding in bindings/host | bindings/heap | bindings/torch | bindings/acl | bindings/xnnpack) continue ;; esac
+    case $binding in bindings/host | bindings/heap | bindings/torch | bindings/acl | bindings/ggml | \
+        bindings/onnxruntime | bindings/xnnpack) continue ;; esac
     check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" core/src '.*' ''
 done
 

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$1"
 number=0
-for program in 01_first 06_ascend 07_host; do # in the order of the README
+for program in 01_first 06_ascend 07_host 08_heap; do # in the order of the README
     number=$((number + 1))
     diff -u --label README.md --label tests/examples/$program.c \
         <(awk -v want=$number '/^```c$/ { inside = ++seen == want; next } /^```$/ { inside = 0 } inside' README.md) \
