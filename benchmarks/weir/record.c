@@ -480,16 +480,17 @@ static bool heap_file(char *path, size_t size, const char *output, unsigned numb
     return length > 0 && (size_t)length < size;
 }
 
-/* weir itself writes the files (WEIR_RECORD in core); it takes only names that are free. */
+enum { most_heap_files = 9999 };
+
+/* weir itself writes the files (WEIR_RECORD in core); it takes only names that are free, so old ones are removed. */
 static int record_heaps(const struct settings *settings, const char *output)
 {
     char path[PATH_MAX];
     unsigned number = 1;
-    while (heap_file(path, sizeof path, output, number) && is_file(path)) {
-        if (unlink(path) != 0) {
+    for (; number <= most_heap_files && heap_file(path, sizeof path, output, number); number++) {
+        if (is_file(path) && unlink(path) != 0) {
             return complain("record", false, "%s: %s", path, strerror(errno));
         }
-        number++;
     }
     if (setenv("WEIR_RECORD", output, 1) != 0) {
         return complain("record", false, "out of memory");

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# record_test.sh WEIR LIBRARY PROGRAM STATIC ASCEND: what `weir record` makes of programs whose traffic is known: the exact
+# record_test.sh WEIR LIBRARY PROGRAM STATIC ASCEND HEAP: what `weir record` makes of programs whose traffic is known: the exact
 # trace, crashes, exec, fork, exit statuses, and what cannot be recorded. STATIC and ASCEND may be '-': not built.
 set -uo pipefail
-weir=$1 library=$2 program=$3 static=$4 ascend=$5
+weir=$1 library=$2 program=$3 static=$4 ascend=$5 heap=$6
 unset LD_PRELOAD WEIR_RECORD WEIR_RECORD_CHANNEL
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -208,6 +208,21 @@ said 'without the library' "libweir_record.so is not in $work/alone/"
 record 0 --what weir -- sh -c 'echo "$WEIR_RECORD" >where'
 [ "$(cat where)" = t.wtr ] || complain '--what weir does not name the file'
 said '--what weir' 'made no heap of weir'
+
+echo old >t.wtr.2
+echo old >t.wtr.3
+record 0 --what weir -- "$heap"
+grep -v -E '^(#wtr|#clock)' t.wtr | sed -E 's/ addr=0x[0-9a-f]+//; s/^([afr]) [0-9]+/\1/' >first
+[ "$(cat first)" = '#src weir heap engine
+a 0 100000 0 0 al=64
+a 1 5000 1 0
+r 1 2 70000 0
+f 2 1 0
+f 0 0 0' ] || complain "the first heap: $(cat first)"
+grep -qE '^a [0-9]+ 0 6000 ' t.wtr.2 || complain "the heap that is never destroyed: $(cat t.wtr.2)"
+[ ! -e t.wtr.3 ] || complain '--what weir left what was there before'
+said 'two heaps' 'a heap of weir -> t.wtr.2'
+"$weir" replay -q t.wtr t.wtr.2 >/dev/null || complain 'heaps: weir replay does not play them'
 
 # --- Ascend ---
 
