@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD = TRANSFORMER_WIDTH / TRANSFORMER_HEADS, TENSORS = 1024 };
+enum { HEAD = TRANSFORMER_WIDTH / TRANSFORMER_HEADS, TENSORS = 512 };
 
 static float random_float(uint64_t *state) /* from -1 to 1; splitmix64 */
 {
@@ -28,11 +28,18 @@ static void fill(struct ggml_tensor *tensor, float scale, uint64_t *seed)
     }
 }
 
-/* Descriptions of tensors only: a few hundred bytes each. */
-static struct ggml_context *new_context(void)
+/* Descriptions of tensors, a few hundred bytes each, in a buffer like the tensors themselves. */
+static ggml_backend_buffer_t new_descriptions(ggml_backend_buffer_type_t type)
+{
+    return ggml_backend_buft_alloc_buffer(type, TENSORS * ggml_tensor_overhead() +
+                                                    ggml_graph_overhead_custom(TENSORS, false));
+}
+
+static struct ggml_context *describe_in(ggml_backend_buffer_t descriptions)
 {
     const struct ggml_init_params params = {
-        .mem_size = TENSORS * ggml_tensor_overhead() + ggml_graph_overhead_custom(TENSORS, false),
+        .mem_size = ggml_backend_buffer_get_size(descriptions),
+        .mem_buffer = ggml_backend_buffer_get_base(descriptions),
         .no_alloc = true,
     };
     return ggml_init(params);
@@ -66,12 +73,12 @@ static void describe(struct transformer *model)
 
 bool transformer_load(struct transformer *model, ggml_backend_buffer_type_t type, uint64_t seed)
 {
-    *model = (struct transformer){.context = new_context()};
-    if (model->context == NULL) {
-        return false;
+    *model = (struct transformer){.descriptions = new_descriptions(type)};
+    model->context = model->descriptions != NULL ? describe_in(model->descriptions) : NULL;
+    if (model->context != NULL) {
+        describe(model);
+        model->buffer = ggml_backend_alloc_ctx_tensors_from_buft(model->context, type);
     }
-    describe(model);
-    model->buffer = ggml_backend_alloc_ctx_tensors_from_buft(model->context, type);
     if (model->buffer == NULL) {
         transformer_unload(model);
         return false;
@@ -87,6 +94,7 @@ void transformer_unload(struct transformer *model)
 {
     ggml_backend_buffer_free(model->buffer);
     ggml_free(model->context);
+    ggml_backend_buffer_free(model->descriptions);
     *model = (struct transformer){0};
 }
 
@@ -95,16 +103,17 @@ void transformer_unload(struct transformer *model)
 bool transformer_begin(struct transformer_session *session, const struct transformer *model,
                        ggml_backend_buffer_type_t type, int length)
 {
-    *session = (struct transformer_session){
-        .model = model, .context = new_context(), .type = type, .length = length};
-    if (session->context == NULL) {
-        return false;
+    *session = (struct transformer_session){.model = model, .type = type, .length = length};
+    session->descriptions = new_descriptions(type);
+    session->graph = session->descriptions != NULL ? new_descriptions(type) : NULL;
+    session->context = session->graph != NULL ? describe_in(session->descriptions) : NULL;
+    if (session->context != NULL) {
+        for (int i = 0; i < TRANSFORMER_LAYERS; i++) {
+            session->k[i] = matrix(session->context, TRANSFORMER_WIDTH, length);
+            session->v[i] = matrix(session->context, TRANSFORMER_WIDTH, length);
+        }
+        session->buffer = ggml_backend_alloc_ctx_tensors_from_buft(session->context, type);
     }
-    for (int i = 0; i < TRANSFORMER_LAYERS; i++) {
-        session->k[i] = matrix(session->context, TRANSFORMER_WIDTH, length);
-        session->v[i] = matrix(session->context, TRANSFORMER_WIDTH, length);
-    }
-    session->buffer = ggml_backend_alloc_ctx_tensors_from_buft(session->context, type);
     if (session->buffer == NULL) {
         transformer_end(session);
         return false;
@@ -120,6 +129,8 @@ void transformer_end(struct transformer_session *session)
     }
     ggml_backend_buffer_free(session->buffer);
     ggml_free(session->context);
+    ggml_backend_buffer_free(session->graph);
+    ggml_backend_buffer_free(session->descriptions);
     *session = (struct transformer_session){0};
 }
 
@@ -218,7 +229,8 @@ static bool place(struct transformer_session *session, struct ggml_cgraph *graph
 bool transformer_eval(struct transformer_session *session, ggml_backend_t backend, int tokens,
                       uint64_t seed, float *logits)
 {
-    struct graph g = {.context = new_context(), .before = session->used, .tokens = tokens};
+    struct graph g = {
+        .context = describe_in(session->graph), .before = session->used, .tokens = tokens};
     if (g.context == NULL || tokens < 1 || tokens > session->length - session->used) {
         ggml_free(g.context);
         return false;

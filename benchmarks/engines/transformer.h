@@ -31,7 +31,8 @@ struct transformer_layer {
 };
 
 struct transformer {
-    struct ggml_context *context; /* what the tensors are; where they lie: */
+    ggml_backend_buffer_t descriptions; /* of the context */
+    struct ggml_context *context;       /* what the tensors are; where they lie: */
     ggml_backend_buffer_t buffer;
     struct transformer_layer layers[TRANSFORMER_LAYERS];
     struct ggml_tensor *norm, *output;
@@ -39,6 +40,8 @@ struct transformer {
 
 struct transformer_session {
     const struct transformer *model;
+    ggml_backend_buffer_t descriptions,
+        graph; /* of the context; of one evaluation after the other */
     struct ggml_context *context;
     ggml_backend_buffer_type_t type;
     ggml_backend_buffer_t buffer;

@@ -21,7 +21,7 @@ function plain(s,    out, name) {
     while (match(s, /(weir|WEIR)_[A-Za-z0-9_]+/)) {
         name = substr(s, RSTART, RLENGTH)
         out = out substr(s, 1, RSTART - 1)
-        linked = (RSTART == 1 || substr(s, RSTART - 1, 1) !~ /[A-Za-z0-9_$]/) && name !~ /_$/ && !(name in not_names) &&
+        linked = (RSTART == 1 || substr(s, RSTART - 1, 1) !~ /[A-Za-z0-9_$"]/) && name !~ /_$/ && !(name in not_names) &&
             substr(s, RSTART + RLENGTH) !~ /^[.](c|h|hpp|cpp|so|map|cmake|pc)([^A-Za-z0-9_]|$)/
         out = out (linked ? "#" : "") name
         s = substr(s, RSTART + RLENGTH)

@@ -6,6 +6,7 @@
  * The engine is what you have already: layers whose tensors change their size with each request, an allocator that knows
  * addresses only, and an error when it gives nothing. The binding is what you write.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +26,12 @@ enum { layers = 12, channels_most = 96 };
 static const size_t channels[layers + 1] = { 3, 16, 16, 24, 24, 32, 32, 64, 64, 96, 96, 64, 16 };
 
 /* Each value is made of two of the layer before; every other layer takes a work space. */
-static float *run_layer(const struct engine_allocator *a, size_t layer, const float *weights, const float *in, size_t pixels)
+static uint32_t *run_layer(const struct engine_allocator *a, size_t layer, const uint32_t *weights, const uint32_t *in,
+                           size_t pixels)
 {
     size_t from = channels[layer], to = channels[layer + 1];
-    float *out = a->alloc(a->ctx, pixels * to * sizeof(*out));
-    float *work = layer % 2 == 0 ? a->alloc(a->ctx, pixels * from * sizeof(*work)) : NULL;
+    uint32_t *out = a->alloc(a->ctx, pixels * to * sizeof(*out));
+    uint32_t *work = layer % 2 == 0 ? a->alloc(a->ctx, pixels * from * sizeof(*work)) : NULL;
     if (out == NULL || (work == NULL && layer % 2 == 0)) {
         a->free(a->ctx, out);
         a->free(a->ctx, work);
@@ -37,10 +39,9 @@ static float *run_layer(const struct engine_allocator *a, size_t layer, const fl
     }
     if (work != NULL) memcpy(work, in, pixels * from * sizeof(*work));
     for (size_t pixel = 0; pixel < pixels; pixel++) {
-        const float *value = (work != NULL ? work : in) + pixel * from;
+        const uint32_t *value = (work != NULL ? work : in) + pixel * from;
         for (size_t c = 0, k = 0; c < to; c++, k = k + 1 < from ? k + 1 : 0) {
-            float sum = value[k] * weights[layer * channels_most + c] + value[0];
-            out[pixel * to + c] = sum > 0 ? sum : 0;
+            out[pixel * to + c] = value[k] * weights[layer * channels_most + c] + value[0];
         }
     }
     a->free(a->ctx, work);
@@ -48,13 +49,13 @@ static float *run_layer(const struct engine_allocator *a, size_t layer, const fl
 }
 
 /* One request: a batch of square images. False: out of memory, and everything has been given back. */
-static bool infer(const struct engine_allocator *a, const float *weights, size_t batch, size_t side, double *sum)
+static bool infer(const struct engine_allocator *a, const uint32_t *weights, size_t batch, size_t side, uint32_t *sum)
 {
     size_t pixels = batch * side * side;
-    float *now = a->alloc(a->ctx, pixels * channels[0] * sizeof(*now));
-    for (size_t i = 0; now != NULL && i < pixels * channels[0]; i++) now[i] = (float)(i % 7);
+    uint32_t *now = a->alloc(a->ctx, pixels * channels[0] * sizeof(*now));
+    for (size_t i = 0; now != NULL && i < pixels * channels[0]; i++) now[i] = (uint32_t)i;
     for (size_t layer = 0; now != NULL && layer < layers; layer++) {
-        float *next = run_layer(a, layer, weights, now, pixels);
+        uint32_t *next = run_layer(a, layer, weights, now, pixels);
         a->free(a->ctx, now);
         now = next;
     }
@@ -67,16 +68,16 @@ static int serve(const struct engine_allocator *a)
 {
     static const size_t requests[][2] = { { 1, 224 }, { 4, 96 }, { 2, 160 }, { 8, 64 }, { 1, 192 }, { 3, 112 },
                                           { 1, 64 }, { 4, 128 }, { 2, 96 }, { 6, 112 }, { 1, 160 }, { 3, 144 } };
-    double sum = 0;
+    uint32_t sum = 0;
     int failed = 0;
-    float *weights = a->alloc_weights(a->ctx, sizeof(*weights) * layers * channels_most);
+    uint32_t *weights = a->alloc_weights(a->ctx, sizeof(*weights) * layers * channels_most);
     if (weights == NULL) return 1;
-    for (int i = 0; i < layers * channels_most; i++) weights[i] = (float)(i % 5) - 1.5f;
+    for (int i = 0; i < layers * channels_most; i++) weights[i] = (uint32_t)(2 * i + 1);
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
         if (!infer(a, weights, requests[i][0], requests[i][1], &sum)) failed++;
     }
     a->free(a->ctx, weights);
-    printf("%d requests served, %d out of memory, sum %.6g\n", 12 - failed, failed, sum);
+    printf("%d requests served, %d out of memory, answer %08" PRIx32 "\n", 12 - failed, failed, sum);
     return 0;
 }
 
@@ -126,7 +127,6 @@ static int serve_with_weir(uint64_t limit_bytes, const char *trace)
     weir_heap *heap;
     check(weir_heap_create(&config, &heap));
     struct engine_allocator allocator = { heap, from_heap, weights_from_heap, to_heap };
-
     weir_recorder *recorder = NULL;
     if (trace != NULL) {
         check(weir_recorder_create_file(trace, "engine", &recorder));
@@ -135,7 +135,7 @@ static int serve_with_weir(uint64_t limit_bytes, const char *trace)
 
     int status = serve(&allocator);
 
-    if (recorder != NULL) {
+    if (trace != NULL) {
         check(weir_heap_record(heap, NULL));
         check(weir_recorder_stop(recorder, NULL));
     }

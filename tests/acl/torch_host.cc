@@ -568,7 +568,7 @@ void test_task_queue(Pluggable &host)
     queue.reset(new TaskQueue());
     queues_emptied = 0;
     unsigned seed = 5;
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < 200; i++) {
         seed = seed * 1664525u + 1013904223u;
         const int stream = static_cast<int>((seed >> 8) % 3);
         const int user = static_cast<int>((seed >> 12) % 3);

@@ -60,6 +60,7 @@ if len(sys.argv) > 2:
 END
 
 export LD_LIBRARY_PATH=$(dirname "$library"):$(dirname "$runtime")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_PRELOAD=$runtime # python knows nothing of it, and not every build of it can be loaded late (static thread-local data)
 export WEIR_ASCENDCL_EXIT_CODE=0 # the pool is there until the end
 "$python" "$scratch/program.py" "$scratch/run.wtr" 2>"$scratch/errors" || { cat "$scratch/errors" >&2; exit 1; }
 trace=$scratch/run.device0.wtr

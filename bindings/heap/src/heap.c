@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define OUT_OF_LINE __attribute__((noinline))
 #define MOST_BYTES (UINT64_C(1) << 46)
@@ -92,12 +93,14 @@ static weir_status open_sources(weir_heap *heap)
 static weir_status end(weir_heap *heap)
 {
     weir_status first = WEIR_OK;
+    weir__heap_record_end(heap);
     for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
         weir__source *source = &heap->sources[i];
         const weir_status status = source->ops != NULL ? source->ops->close(source) : WEIR_OK;
         first = first != WEIR_OK ? first : status;
     }
     weir__tally_fini(&heap->tally);
+    (void)pthread_mutex_destroy(&heap->record_lock);
     (void)pthread_mutex_destroy(&heap->explain_lock);
     free(heap->name);
     free(heap);
@@ -114,7 +117,9 @@ weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
         return WEIR_ERR_NO_MEMORY;
     }
     memset(heap, 0, sizeof *heap);
+    heap->process = (long)getpid();
     weir__tally_init(&heap->tally);
+    (void)pthread_mutex_init(&heap->record_lock, NULL);
     (void)pthread_mutex_init(&heap->explain_lock, NULL);
     weir_status status = adopt(heap, config);
     if (status == WEIR_OK) {
@@ -125,6 +130,7 @@ weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
         (void)ended; /* it held nothing */
         return status;
     }
+    weir__heap_record_if_asked(heap);
     *out = heap;
     return WEIR_OK;
 }
@@ -141,7 +147,7 @@ static void count(_Atomic uint64_t *counter)
     (void)atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-static uint64_t read(const _Atomic uint64_t *counter)
+static uint64_t value_of(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
@@ -166,9 +172,54 @@ static inline void note_given(weir_heap *heap, size_t which, uint64_t bytes)
     }
 }
 
+/* --- recording --- */
+
+static OUT_OF_LINE void note_alloc(weir_heap *heap, size_t which, const void *block, uint64_t size, uint64_t align)
+{
+    const weir_trace_event event = {.kind = WEIR_TRACE_ALLOC,
+                                    .stream = (uint32_t)which + 1,
+                                    .tag = WEIR_TRACE_NONE,
+                                    .id = (uint64_t)(uintptr_t)block,
+                                    .size = size,
+                                    .extra = align > 1 ? align : 0,
+                                    .address = (uint64_t)(uintptr_t)block};
+    weir__heap_note(heap, &event);
+}
+
+/* Before the block is anybody else's: so only if there is one. */
+static OUT_OF_LINE void note_free(weir_heap *heap, const void *block)
+{
+    for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
+        if (heap->sources[i].ops->bytes_of(&heap->sources[i], block) != 0) {
+            const weir_trace_event event = {.kind = WEIR_TRACE_FREE,
+                                            .stream = (uint32_t)i + 1,
+                                            .tag = WEIR_TRACE_NONE,
+                                            .id = (uint64_t)(uintptr_t)block};
+            weir__heap_note(heap, &event);
+            return;
+        }
+    }
+}
+
+/* `mode` 'B': the old block may soon be somebody else's; 'E': that is done; 0: it stays where it is. */
+static void note_realloc(weir_heap *heap, size_t which, char mode, const void *old, const void *block, uint64_t size)
+{
+    if (weir__heap_is_recorded(heap)) {
+        const weir_trace_event event = {.kind = WEIR_TRACE_REALLOC,
+                                        .mode = mode,
+                                        .stream = (uint32_t)which + 1,
+                                        .tag = WEIR_TRACE_NONE,
+                                        .id = (uint64_t)(uintptr_t)block,
+                                        .old_id = (uint64_t)(uintptr_t)old,
+                                        .size = size,
+                                        .address = (uint64_t)(uintptr_t)block};
+        weir__heap_note(heap, &event);
+    }
+}
+
 /* --- failures --- */
 
-/* What a call asks for, slack included. */
+/* What a call asks for. */
 typedef struct request {
     weir_heap *heap;
     size_t which;
@@ -271,7 +322,8 @@ static inline weir_status ask_source(const request *r, void **block)
 {
     weir__source *source = &r->heap->sources[r->which];
     uint64_t bytes = 0;
-    const weir_status status = source->ops->alloc(source, r->size, r->align, block, &bytes);
+    const weir_status status =
+        source->ops->alloc(source, r->size + r->heap->config.slack_bytes, r->align, block, &bytes);
     if (WEIR__HOST_LIKELY(status == WEIR_OK)) {
         note_taken(r->heap, r->which, r->size, bytes);
     }
@@ -328,7 +380,7 @@ static OUT_OF_LINE void *refuse(weir_heap *heap, uint64_t size, uint64_t align)
     return NULL;
 }
 
-static inline void *take(weir_heap *heap, size_t which, uint64_t size, uint64_t align)
+static inline void *obtain(weir_heap *heap, size_t which, uint64_t size, uint64_t align)
 {
     void *block = NULL;
     if (!WEIR__HOST_LIKELY(heap != NULL && size - 1 < MOST_BYTES && align - 1 < WEIR__HEAP_MOST_ALIGN &&
@@ -336,9 +388,18 @@ static inline void *take(weir_heap *heap, size_t which, uint64_t size, uint64_t 
         return refuse(heap, size, align);
     }
     const uint64_t least = heap->config.align;
-    request r = {.heap = heap, .which = which, .size = size + heap->config.slack_bytes, .align = align > least ? align : least};
+    request r = {.heap = heap, .which = which, .size = size, .align = align > least ? align : least};
     const weir_status status = ask_source(&r, &block);
     return WEIR__HOST_LIKELY(status == WEIR_OK) ? block : alloc_after(&r, status);
+}
+
+static inline void *take(weir_heap *heap, size_t which, uint64_t size, uint64_t align)
+{
+    void *block = obtain(heap, which, size, align);
+    if (block != NULL && weir__heap_is_recorded(heap)) {
+        note_alloc(heap, which, block, size, align);
+    }
+    return block;
 }
 
 void *weir_heap_alloc(weir_heap *heap, size_t size)
@@ -358,11 +419,8 @@ void *weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align)
 
 /* --- free --- */
 
-weir_status weir_heap_free(weir_heap *heap, void *block)
+static inline weir_status give(weir_heap *heap, void *block)
 {
-    if (!WEIR__HOST_LIKELY(heap != NULL && block != NULL)) {
-        return heap == NULL ? WEIR_ERR_INVALID : WEIR_OK;
-    }
     weir_status status = WEIR_ERR_INVALID;
     for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
         uint64_t bytes = 0;
@@ -377,6 +435,17 @@ weir_status weir_heap_free(weir_heap *heap, void *block)
     }
     count(&heap->bad_frees);
     return status;
+}
+
+weir_status weir_heap_free(weir_heap *heap, void *block)
+{
+    if (!WEIR__HOST_LIKELY(heap != NULL && block != NULL)) {
+        return heap == NULL ? WEIR_ERR_INVALID : WEIR_OK;
+    }
+    if (weir__heap_is_recorded(heap)) {
+        note_free(heap, block);
+    }
+    return give(heap, block);
 }
 
 /* --- realloc --- */
@@ -397,14 +466,17 @@ static weir__source *source_of(weir_heap *heap, const void *block, uint64_t *usa
 
 static void *move(weir_heap *heap, void *block, uint64_t usable, uint64_t size, size_t which)
 {
-    void *larger = (heap->config.flags & WEIR_HEAP_NO_HOST_ACCESS) == 0 ? take(heap, which, size, 1) : NULL;
+    note_realloc(heap, which, 'B', block, NULL, size);
+    void *larger = (heap->config.flags & WEIR_HEAP_NO_HOST_ACCESS) == 0 ? obtain(heap, which, size, 1) : NULL;
     if (larger == NULL) {
+        note_realloc(heap, which, 'E', block, NULL, size);
         return usable >= size ? block : NULL; /* a block that wastes half of itself is better than none */
     }
     memcpy(larger, block, usable < size ? usable : size);
     count(&heap->moves);
-    const weir_status status = weir_heap_free(heap, block);
+    const weir_status status = give(heap, block);
     (void)status; /* it was live a moment ago */
+    note_realloc(heap, which, 'E', block, larger, size);
     return larger;
 }
 
@@ -425,8 +497,12 @@ void *weir_heap_realloc(weir_heap *heap, void *block, size_t size)
         return NULL;
     }
     count(&heap->reallocs);
-    const bool stays = size <= usable && (size >= usable / 2 || usable <= WEIR__HEAP_ALIGN);
-    return stays ? block : move(heap, block, usable, size, (size_t)(source - heap->sources));
+    const size_t which = (size_t)(source - heap->sources);
+    if (size > usable || (size < usable / 2 && usable > WEIR__HEAP_ALIGN)) {
+        return move(heap, block, usable, size, which);
+    }
+    note_realloc(heap, which, 0, block, block, size);
+    return block;
 }
 
 size_t weir_heap_usable_size(weir_heap *heap, const void *block)
@@ -468,16 +544,16 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
         .struct_size = sizeof found,
         .allocs = sources.allocs,
         .frees = sources.frees,
-        .reallocs = read(&heap->reallocs),
-        .moves = read(&heap->moves),
-        .failures = read(&heap->failures),
-        .reclaims = read(&heap->reclaims),
-        .bad_frees = read(&heap->bad_frees),
+        .reallocs = value_of(&heap->reallocs),
+        .moves = value_of(&heap->moves),
+        .failures = value_of(&heap->failures),
+        .reclaims = value_of(&heap->reclaims),
+        .bad_frees = value_of(&heap->bad_frees),
         .live_blocks = sources.allocs - sources.frees,
         .live_bytes = live,
         .peak_live_bytes = peak > live ? peak : live,
-        .long_lived_bytes = read(&heap->long_lived_bytes),
-        .largest_bytes = read(&heap->largest_bytes),
+        .long_lived_bytes = value_of(&heap->long_lived_bytes),
+        .largest_bytes = value_of(&heap->largest_bytes),
         .held_bytes = sources.held_bytes,
         .peak_held_bytes = sources.peak_held_bytes,
         .limit_bytes = heap->ledger.limit_bytes,
@@ -517,12 +593,4 @@ weir_status weir_heap_check(weir_heap *heap, const char **why)
         *why = broken;
     }
     return status;
-}
-
-weir_status weir_heap_record(weir_heap *heap, weir_recorder *recorder)
-{
-    if (heap == NULL) {
-        return WEIR_ERR_INVALID;
-    }
-    return recorder == NULL ? WEIR_OK : WEIR_ERR_UNSUPPORTED;
 }

@@ -21,6 +21,7 @@ enum { WEIR__TALLY_CELLS = 32 };
 
 typedef struct weir__tally_cell {
     _Alignas(WEIR__HEAP_LINE) _Atomic int64_t live; /* of the threads of this cell: taken less given back */
+    _Atomic uint32_t noting; /* calls that may use the recorder (record.c) */
     _Atomic int64_t ceiling; /* so far it may rise before anybody has to look at the sum */
 } weir__tally_cell;
 
@@ -101,7 +102,7 @@ typedef struct weir__source weir__source;
 /* One kind of source: a constant table. Sizes and aligns are good; `block` is never NULL. */
 typedef struct weir__source_ops {
     weir_status (*open)(weir__source *source, weir_heap *heap);
-    /* Blocks that are live are gone, or freed where they came from. */
+    /* Blocks that are live are gone, or freed where they came from; not by a child of fork, whose they are not. */
     weir_status (*close)(weir__source *source);
     /* *bytes: as handed out. */
     weir_status (*alloc)(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes);
@@ -115,6 +116,8 @@ typedef struct weir__source_ops {
     /* As snprintf: what it says of its last failure. */
     size_t (*explain)(weir__source *source, char *text, size_t size);
     weir_status (*check)(weir__source *source, const char **why);
+    /* All blocks that are live. WEIR_ERR_NO_MEMORY: not all of them could be told. */
+    weir_status (*each)(weir__source *source, weir__host_visitor visit, void *ctx);
 } weir__source_ops;
 
 struct weir__source {
@@ -140,7 +143,10 @@ struct weir_heap {
     _Alignas(WEIR__HEAP_LINE) weir_heap_config config; /* defaults filled in */
     weir__source sources[WEIR__HEAP_SOURCES];
     _Atomic uint64_t largest_bytes;
+    _Atomic(weir_recorder *) recorder; /* NULL: none */
+    weir_recorder *asked_recorder;     /* what WEIR_RECORD asked for; the heap's own */
     char *name;
+    long process;
     /* Written now and then. */
     _Alignas(WEIR__HEAP_LINE) _Atomic uint64_t reallocs;
     _Atomic uint64_t moves;
@@ -149,9 +155,24 @@ struct weir_heap {
     _Atomic uint64_t bad_frees;
     _Atomic uint64_t long_lived_bytes;
     weir__host_ledger ledger; /* of memory of the process */
+    pthread_mutex_t record_lock; /* one change of the recorder at a time */
     pthread_mutex_t explain_lock;
     char explanation[1024];
     weir__tally tally;
 };
+
+/* --- record.c --- */
+
+/* Begins to record when the environment asks for it. */
+void weir__heap_record_if_asked(weir_heap *heap);
+/* The heap ends, and with it what the environment asked for. */
+void weir__heap_record_end(weir_heap *heap);
+/* Notes an event, if there is a recorder by then. */
+void weir__heap_note(weir_heap *heap, const weir_trace_event *event);
+
+static inline bool weir__heap_is_recorded(const weir_heap *heap)
+{
+    return !WEIR__HOST_LIKELY(atomic_load_explicit(&heap->recorder, memory_order_relaxed) == NULL);
+}
 
 #endif

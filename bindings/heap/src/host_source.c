@@ -1,6 +1,8 @@
 /* host_source.c: blocks of a host pool that others may use too. What the heap has of it is in owned.c, with its bytes. */
 #include "heap_internal.h"
 
+#include <unistd.h>
+
 static weir_status host_open(weir__source *source, weir_heap *heap)
 {
     source->host = source->from.host_pool;
@@ -31,10 +33,10 @@ static bool end_block(void *ctx, uint64_t block, uint64_t name)
 static weir_status host_close(weir__source *source)
 {
     struct ending ending = {.source = source};
-    if (source->owned != NULL) {
+    if (source->owned != NULL && source->heap->process == (long)getpid()) {
         weir__owned_each(source->owned, end_block, &ending);
-        weir__owned_destroy(source->owned);
     }
+    weir__owned_destroy(source->owned);
     return ending.first;
 }
 
@@ -126,6 +128,26 @@ static weir_status host_check(weir__source *source, const char **why)
     return proof.broken ? WEIR_ERR_INTERNAL : WEIR_OK;
 }
 
+struct visit {
+    weir__host_visitor visit;
+    void *ctx;
+    uint64_t pad;
+};
+
+static bool visit_block(void *ctx, uint64_t block, uint64_t name)
+{
+    const struct visit *visit = ctx;
+    visit->visit(visit->ctx, block, name - visit->pad);
+    return true;
+}
+
+static weir_status host_each(weir__source *source, weir__host_visitor visit, void *ctx)
+{
+    struct visit all = {.visit = visit, .ctx = ctx, .pad = source->host->pad};
+    weir__owned_each(source->owned, visit_block, &all);
+    return WEIR_OK;
+}
+
 const weir__source_ops weir__host_source = {
     .open = host_open,
     .close = host_close,
@@ -136,4 +158,5 @@ const weir__source_ops weir__host_source = {
     .add_stats = host_add_stats,
     .explain = host_explain,
     .check = host_check,
+    .each = host_each,
 };

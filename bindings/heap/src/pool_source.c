@@ -4,6 +4,7 @@
 #include "heap_internal.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static weir_status pool_open(weir__source *source, weir_heap *heap)
 {
@@ -41,10 +42,10 @@ static bool end_block(void *ctx, uint64_t block, uint64_t name)
 static weir_status pool_close(weir__source *source)
 {
     struct freed freed = {.source = source};
-    if (source->owned != NULL) {
+    if (source->owned != NULL && source->heap->process == (long)getpid()) {
         weir__owned_each(source->owned, end_block, &freed);
-        weir__owned_destroy(source->owned);
     }
+    weir__owned_destroy(source->owned);
     return freed.first;
 }
 
@@ -128,6 +129,25 @@ static weir_status pool_check(weir__source *source, const char **why)
     return proof.broken ? WEIR_ERR_INTERNAL : WEIR_OK;
 }
 
+struct visit {
+    weir__host_visitor visit;
+    void *ctx;
+};
+
+static bool visit_block(void *ctx, uint64_t block, uint64_t name)
+{
+    const struct visit *visit = ctx;
+    visit->visit(visit->ctx, block, weir_block_size(named(name)));
+    return true;
+}
+
+static weir_status pool_each(weir__source *source, weir__host_visitor visit, void *ctx)
+{
+    struct visit all = {.visit = visit, .ctx = ctx};
+    weir__owned_each(source->owned, visit_block, &all);
+    return WEIR_OK;
+}
+
 const weir__source_ops weir__pool_source = {
     .open = pool_open,
     .close = pool_close,
@@ -138,4 +158,5 @@ const weir__source_ops weir__pool_source = {
     .add_stats = pool_add_stats,
     .explain = pool_explain,
     .check = pool_check,
+    .each = pool_each,
 };

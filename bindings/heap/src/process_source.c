@@ -68,6 +68,11 @@ static weir_status process_check(weir__source *source, const char **why)
     return weir_host_check(source->host, why);
 }
 
+static weir_status process_each(weir__source *source, weir__host_visitor visit, void *ctx)
+{
+    return weir__host_each_live(source->host, visit, ctx);
+}
+
 const weir__source_ops weir__process_source = {
     .open = process_open,
     .close = process_close,
@@ -78,4 +83,5 @@ const weir__source_ops weir__process_source = {
     .add_stats = process_add_stats,
     .explain = process_explain,
     .check = process_check,
+    .each = process_each,
 };

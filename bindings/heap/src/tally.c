@@ -15,6 +15,7 @@ void weir__tally_init(weir__tally *tally)
 {
     for (size_t i = 0; i < WEIR__TALLY_CELLS; i++) {
         atomic_init(&tally->cells[i].live, 0);
+        atomic_init(&tally->cells[i].noting, 0);
         atomic_init(&tally->cells[i].ceiling, 0);
     }
     atomic_init(&tally->peak, 0);

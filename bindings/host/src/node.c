@@ -12,21 +12,21 @@
 
 /* PAGEABLE_SPARE_SHARE: measured with traffic of inference engines (bindings/heap/README.md): a tighter bound moves pages twice
  * as often. */
-enum { RUNS_AT_ONCE = 64, PAGEABLE_SPARE_SHARE = 12 };
+enum { PAGEABLE_SPARE_SHARE = 12 };
 
 /* --- descriptions --- */
 
 /* The first of a block of descriptions links the blocks. */
 static bool more_runs(weir_host_pool *pool)
 {
-    weir__host_run *runs = aligned_alloc(WEIR__HOST_RUN_ALIGN, RUNS_AT_ONCE * sizeof *runs);
+    weir__host_run *runs = aligned_alloc(WEIR__HOST_RUN_ALIGN, WEIR__HOST_RUNS_AT_ONCE * sizeof *runs);
     if (runs == NULL) {
         return false;
     }
-    memset(runs, 0, RUNS_AT_ONCE * sizeof *runs);
+    memset(runs, 0, WEIR__HOST_RUNS_AT_ONCE * sizeof *runs);
     runs[0].next = pool->all_runs;
     pool->all_runs = runs;
-    for (size_t i = 1; i < RUNS_AT_ONCE; i++) {
+    for (size_t i = 1; i < WEIR__HOST_RUNS_AT_ONCE; i++) {
         runs[i].next = pool->unused_runs;
         pool->unused_runs = &runs[i];
     }
@@ -59,7 +59,7 @@ void weir__host_runs_fini(weir_host_pool *pool)
     while (pool->all_runs != NULL) {
         weir__host_run *runs = pool->all_runs;
         pool->all_runs = runs->next;
-        for (size_t i = 0; i < RUNS_AT_ONCE; i++) {
+        for (size_t i = 0; i < WEIR__HOST_RUNS_AT_ONCE; i++) {
             while (runs[i].marks != NULL) {
                 weir__host_marks *marks = runs[i].marks;
                 runs[i].marks = marks->older;

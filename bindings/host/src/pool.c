@@ -527,7 +527,7 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
         return WEIR_ERR_NO_MEMORY;
     }
     for (size_t i = 1; i < got; i++) {
-        bin->blocks[i - 1] = blocks[i];
+        weir__host_bin_put(bin, (uint32_t)i - 1, blocks[i]);
     }
     if (got > 1) {
         set(&bin->count, (uint32_t)got - 1);
@@ -751,7 +751,7 @@ static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *bl
     if (!WEIR__HOST_LIKELY(count < bin->most)) {
         return false;
     }
-    bin->blocks[count] = block;
+    weir__host_bin_put(bin, count, block);
     set(&bin->count, count + 1);
     add(&bin->frees, 1);
     return true;
@@ -1140,7 +1140,13 @@ static const char *check_chunks(weir__host_node *node)
 {
     weir_host_stats found = {0};
     if (weir__host_is_pageable(&node->pool->config)) {
-        return NULL; /* it has none but in the pool of pages */
+        (void)pthread_mutex_lock(&node->chunk_lock);
+        const weir_host_stats *held = &node->held; /* one chunk, as it were */
+        const bool is_one = held->unpinned_bytes == held->held_bytes && held->pinned_bytes == 0 &&
+                            held->kind_bytes[WEIR_HOST_UNPINNED] == held->held_bytes && node->chunks == NULL &&
+                            held->chunks * node->pool->config.chunk_bytes == held->held_bytes;
+        (void)pthread_mutex_unlock(&node->chunk_lock);
+        return is_one ? NULL : "pageable memory is not what its statistics say";
     }
     (void)pthread_mutex_lock(&node->chunk_lock);
     const weir_host_stats *held = &node->held;

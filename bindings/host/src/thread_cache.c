@@ -12,6 +12,8 @@
  */
 #include "host_internal.h"
 
+#include "../../../core/src/number_map.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -19,7 +21,7 @@ enum { PAGEABLE_SHARE = 128, PAGEABLE_LEAST = 64 << 10 };
 
 static pthread_mutex_t lists = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t end_key;
-static bool end_key_known;
+static atomic_bool end_key_known;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 weir__host_cache weir__host_no_cache = {.number = INT32_MIN};
@@ -45,7 +47,7 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
     const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, bin->blocks, count);
     (void)all; /* what a bin holds was looked up when it came */
     for (uint32_t i = 0; i < keep; i++) {
-        bin->blocks[i] = bin->blocks[count + i];
+        weir__host_bin_put(bin, i, bin->blocks[count + i]);
     }
     atomic_store_explicit(&bin->count, keep, memory_order_relaxed);
 }
@@ -217,6 +219,23 @@ static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool
     stats->live_bytes += atomic_load_explicit(&cache->large_live_bytes, memory_order_relaxed);
 }
 
+bool weir__host_cache_blocks(weir_host_pool *pool, weir__number_map *blocks)
+{
+    bool fits = true;
+    (void)pthread_mutex_lock(&lists);
+    for (const weir__host_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
+        for (uint32_t i = 0; i < pool->bin_count; i++) {
+            const uint32_t count = atomic_load_explicit(&cache->small[i].count, memory_order_relaxed);
+            for (uint32_t j = 0; j < count && fits; j++) {
+                const void *block = weir__host_bin_get(&cache->small[i], j);
+                fits = block == NULL || weir__number_map_put(blocks, (uint64_t)(uintptr_t)block, 1);
+            }
+        }
+    }
+    (void)pthread_mutex_unlock(&lists);
+    return fits;
+}
+
 /* The lists' lock is held. Its counts become the pool's; what the engine keeps for the thread is closed. */
 static void leave_pool(weir__host_cache *cache)
 {
@@ -281,7 +300,7 @@ static void make_key(void)
 /* The library may be unloaded while threads live on: their ends must not call into it. */
 __attribute__((destructor)) static void forget_key(void)
 {
-    if (end_key_known) {
+    if (atomic_exchange(&end_key_known, false)) { /* who comes later keeps nothing */
         (void)pthread_key_delete(end_key);
     }
 }

@@ -24,11 +24,18 @@
 #include "settings.h"
 
 #define WEIR__TORCH_DEVICES 64
+#define WEIR__TORCH_UNNOTED 32
 
 struct torch_stream {
     struct torch_stream *next;
     void *native;
     weir_acl_attachment *follower;
+};
+
+struct torch_region {
+    struct torch_region *next;
+    uint64_t address;
+    uint64_t size;
 };
 
 /* What a pool's device wraps. Under source.c's lock but for the first four, which do not change. */
@@ -39,6 +46,7 @@ struct torch_source {
     void *drain_ctx;
     uint64_t held; /* bytes */
     uint64_t granule_bytes; /* of every physical page: a pool takes one size */
+    struct torch_region *regions;
     bool pinned;   /* what is idle stays: a graph replays in it */
     bool lost;     /* no longer in the device's figures */
 };
@@ -68,13 +76,6 @@ struct torch_route {
     void (*drop)(void *ctx);
 };
 
-/* One figure of live blocks. */
-struct torch_count {
-    _Atomic int64_t current;
-    _Atomic int64_t peak;
-    _Atomic int64_t freed; /* sum of all that went */
-};
-
 struct torch_device {
     int id;
     _Atomic(struct torch_pool *) own;
@@ -82,12 +83,20 @@ struct torch_device {
     _Atomic(struct torch_pool *) blamed; /* where memory ran out last */
     atomic_bool reported;
     _Atomic uint64_t capacity_bytes;
+    /* Uses by streams that the pool could not note; waited for when the block is freed. Under weir__torch_lock. */
+    atomic_uint unnoted_count;
+    struct {
+        const weir_block *block;
+        void *native;
+    } unnoted[WEIR__TORCH_UNNOTED];
     atomic_uint route_count;
     struct torch_route *routes; /* under weir__torch_route_lock; the first that matches has the block */
 
-    struct torch_count blocks;
-    struct torch_count bytes;
-    struct torch_count requested;
+    /* Bytes of blocks, as handed out; what is live is the difference. */
+    _Atomic int64_t allocated;
+    _Atomic int64_t freed;
+    _Atomic int64_t peak;
+    _Atomic int64_t past_blocks; /* of pools that are no more */
 
     /* Under source.c's lock. */
     uint64_t reserved;
@@ -132,6 +141,9 @@ void weir__torch_forget_locked(bool settings_too);
 /* A device that passes everything on to pool->acl, with pool->source as its context. */
 weir_status weir__torch_source_create(struct torch_pool *pool);
 void weir__torch_source_pin(struct torch_source *source, bool pinned);
+/* Gives back what a pool that has nothing any more, or is no more, has left behind: a region that it took while its source was
+ * pinned and had no host memory for. */
+weir_status weir__torch_source_sweep(struct torch_source *source);
 /* What it holds is gone, and counts no more. */
 void weir__torch_source_lose(struct torch_source *source);
 void weir__torch_source_limit(struct torch_device *at, uint64_t limit);
@@ -164,9 +176,24 @@ weir_status weir__torch_record_device_locked(struct torch_device *at);
 
 /* --- counters.c --- */
 
-void weir__torch_count_alloc(struct torch_device *at, const weir_block *block);
-void weir__torch_count_free(struct torch_device *at, uint64_t bytes, uint64_t requested);
-/* Nothing is live any more. */
+static inline void weir__torch_count_alloc(struct torch_device *at, uint64_t bytes)
+{
+    const int64_t freed = atomic_load_explicit(&at->freed, memory_order_relaxed);
+    const int64_t allocated =
+        atomic_fetch_add_explicit(&at->allocated, (int64_t)bytes, memory_order_relaxed) + (int64_t)bytes;
+    int64_t peak = atomic_load_explicit(&at->peak, memory_order_relaxed);
+    while (allocated - freed > peak &&
+           !atomic_compare_exchange_weak_explicit(&at->peak, &peak, allocated - freed, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+static inline void weir__torch_count_free(struct torch_device *at, uint64_t bytes)
+{
+    (void)atomic_fetch_add_explicit(&at->freed, (int64_t)bytes, memory_order_relaxed);
+}
+
+/* Nothing of the device's pools is live any more. They are still there. */
 void weir__torch_count_lost(struct torch_device *at);
 
 #endif

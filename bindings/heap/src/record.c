@@ -1,0 +1,108 @@
+/* record.c: a heap's traffic, noted in a recorder that somebody else made and ends.
+ *
+ * Idea: a call looks at one pointer. Where there is a recorder it says in its thread's cell that it is about to use one, and
+ * looks again; who takes the recorder away waits until no cell says so. Only the note itself is in between: never the source,
+ * and never the callback.
+ * Cost: one load a call while nothing is recorded.
+ */
+#include "heap_internal.h"
+#include "../../../core/src/internal.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+void weir__heap_note(weir_heap *heap, const weir_trace_event *event)
+{
+    weir__tally_cell *cell = weir__tally_mine(&heap->tally);
+    (void)atomic_fetch_add(&cell->noting, 1);
+    weir_recorder *recorder = atomic_load(&heap->recorder);
+    if (recorder != NULL) {
+        weir_recorder_note(recorder, event);
+    }
+    (void)atomic_fetch_sub(&cell->noting, 1);
+}
+
+struct beginning {
+    const weir_heap *heap;
+    weir_recorder *recorder;
+    uint32_t stream;
+};
+
+static void note_prior(void *ctx, uint64_t block, uint64_t bytes)
+{
+    const struct beginning *beginning = ctx;
+    const weir_trace_event event = {.kind = WEIR_TRACE_PRIOR,
+                                    .stream = beginning->stream,
+                                    .tag = WEIR_TRACE_NONE,
+                                    .id = block,
+                                    .size = bytes - beginning->heap->config.slack_bytes,
+                                    .address = block};
+    weir_recorder_note(beginning->recorder, &event);
+}
+
+static weir_status begin(weir_heap *heap, weir_recorder *recorder)
+{
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < WEIR__HEAP_SOURCES && status == WEIR_OK; i++) {
+        weir__source *source = &heap->sources[i];
+        struct beginning beginning = {.heap = heap, .recorder = recorder, .stream = (uint32_t)i + 1};
+        status = source->ops->each(source, note_prior, &beginning);
+    }
+    if (status == WEIR_OK) {
+        atomic_store(&heap->recorder, recorder);
+    }
+    return status;
+}
+
+static void end(weir_heap *heap)
+{
+    atomic_store(&heap->recorder, NULL);
+    for (size_t i = 0; i < WEIR__TALLY_CELLS; i++) {
+        while (atomic_load(&heap->tally.cells[i].noting) != 0) {
+            (void)sched_yield();
+        }
+    }
+}
+
+weir_status weir_heap_record(weir_heap *heap, weir_recorder *recorder)
+{
+    if (heap == NULL) {
+        return WEIR_ERR_INVALID;
+    }
+    weir_status status = WEIR_OK;
+    (void)pthread_mutex_lock(&heap->record_lock);
+    const weir_recorder *set = atomic_load(&heap->recorder);
+    if (recorder == NULL) {
+        end(heap);
+    } else if (set == NULL) {
+        status = begin(heap, recorder);
+    } else if (set != recorder) {
+        status = WEIR_ERR_BUSY;
+    }
+    (void)pthread_mutex_unlock(&heap->record_lock);
+    return status;
+}
+
+/* --- asked for by the environment --- */
+
+void weir__heap_record_if_asked(weir_heap *heap)
+{
+    char source[128];
+    (void)snprintf(source, sizeof source, "weir heap %s", heap->name);
+    weir_recorder *recorder = weir__recorder_from_environment(source);
+    if (recorder != NULL && weir_heap_record(heap, recorder) == WEIR_OK) {
+        heap->asked_recorder = recorder;
+    } else {
+        (void)weir_recorder_stop(recorder, NULL);
+    }
+}
+
+/* No call is under way, so nobody is waited for: in a child of fork that would be for threads that are not there. */
+void weir__heap_record_end(weir_heap *heap)
+{
+    if (heap->asked_recorder != NULL) {
+        atomic_store(&heap->recorder, NULL);
+        (void)weir_recorder_stop(heap->asked_recorder, NULL); /* a full disk: there is nobody here to tell */
+        heap->asked_recorder = NULL;
+    }
+}

@@ -1,0 +1,687 @@
+/* What every heap promises, whatever it is over: compiled once for each source (heap_source.h). */
+#include "heap_source.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+typedef struct fixture {
+    struct under under;
+    weir_heap *heap;
+} fixture;
+
+static void begin(fixture *f)
+{
+    assert_int_equal(under_open(&f->under), WEIR_OK);
+    f->heap = NULL;
+}
+
+static void make(fixture *f)
+{
+    assert_int_equal(weir_heap_create(&f->under.config, &f->heap), WEIR_OK);
+}
+
+static void check(weir_heap *heap)
+{
+    const char *why = "";
+    if (weir_heap_check(heap, &why) != WEIR_OK) {
+        fail_msg("%s", why);
+    }
+}
+
+static void end(fixture *f)
+{
+    check(f->heap);
+    assert_int_equal(weir_heap_destroy(f->heap), WEIR_OK);
+    assert_int_equal(under_close(&f->under), WEIR_OK);
+}
+
+static weir_heap_stats stats_of(weir_heap *heap)
+{
+    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
+    assert_int_equal(weir_heap_get_stats(heap, &stats), WEIR_OK);
+    return stats;
+}
+
+static void fill(void *block, size_t size, unsigned char value)
+{
+    if (CAN_TOUCH) {
+        memset(block, value, size);
+    }
+}
+
+static void holds(const void *block, size_t size, unsigned char value)
+{
+    for (size_t i = 0; CAN_TOUCH && i < size; i++) {
+        assert_int_equal(((const unsigned char *)block)[i], value);
+    }
+}
+
+/* --- blocks --- */
+
+static const size_t sizes[] = {1, 63, 64, 65, 500, 4096, 5000, 16384, 65535, 65536, 70000, 300000, 3 << 20};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static void test_blocks(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    make(&f);
+    void *held[SIZES];
+    for (size_t i = 0; i < SIZES; i++) {
+        held[i] = weir_heap_alloc(f.heap, sizes[i]);
+        assert_non_null(held[i]);
+        assert_int_equal((uintptr_t)held[i] % 64, 0);
+        assert_true(weir_heap_usable_size(f.heap, held[i]) >= sizes[i]);
+        fill(held[i], weir_heap_usable_size(f.heap, held[i]), (unsigned char)i);
+    }
+    check(f.heap);
+    weir_heap_stats stats = stats_of(f.heap);
+    assert_int_equal(stats.allocs, SIZES);
+    assert_int_equal(stats.live_blocks, SIZES);
+    assert_int_equal(stats.largest_bytes, 3 << 20);
+    assert_int_equal(stats.long_lived_bytes, 0);
+    assert_true(stats.live_bytes >= 3 << 20 && stats.live_bytes <= stats.held_bytes);
+    assert_int_equal(stats.peak_live_bytes, stats.live_bytes);
+    const uint64_t peak = stats.live_bytes;
+    for (size_t i = 0; i < SIZES; i++) {
+        holds(held[i], sizes[i], (unsigned char)i);
+        assert_int_equal(weir_heap_free(f.heap, held[i]), WEIR_OK);
+    }
+    stats = stats_of(f.heap);
+    assert_int_equal(stats.frees, SIZES);
+    assert_int_equal(stats.live_blocks, 0);
+    assert_int_equal(stats.live_bytes, 0);
+    assert_int_equal(stats.peak_live_bytes, peak);
+    assert_true(stats.peak_held_bytes >= peak && stats.peak_held_bytes >= stats.held_bytes);
+    uint64_t released = 0;
+    assert_int_equal(weir_heap_trim(f.heap, 0, &released), WEIR_OK);
+    assert_int_equal(released, stats.held_bytes);
+    assert_int_equal(stats_of(f.heap).held_bytes, 0);
+    end(&f);
+}
+
+static void test_alignment(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    f.under.config.align = 256;
+    make(&f);
+    for (size_t align = 1; align <= 2 << 20; align *= 2) {
+        for (size_t size = 1; size < 200000; size = size * 7 + 1) {
+            void *block = weir_heap_alloc_aligned(f.heap, size, align);
+            assert_non_null(block);
+            assert_int_equal((uintptr_t)block % (align > 256 ? align : 256), 0);
+            fill(block, size, 1);
+            void *stays = weir_heap_alloc_long_lived(f.heap, size, align);
+            assert_non_null(stays);
+            assert_int_equal((uintptr_t)stays % (align > 256 ? align : 256), 0);
+            assert_int_equal(weir_heap_free(f.heap, stays), WEIR_OK);
+            assert_int_equal(weir_heap_free(f.heap, block), WEIR_OK);
+        }
+    }
+    void *usual = weir_heap_alloc_aligned(f.heap, 100, 0);
+    assert_int_equal((uintptr_t)usual % 256, 0);
+    assert_int_equal(weir_heap_free(f.heap, usual), WEIR_OK);
+    char text[200];
+    for (size_t i = 0; i < 3; i++) {
+        static const size_t bad[] = {3, 65, 4 << 20};
+        assert_null(weir_heap_alloc_aligned(f.heap, 100, bad[i]));
+        assert_null(weir_heap_alloc_long_lived(f.heap, 100, bad[i]));
+        assert_true(weir_heap_explain(f.heap, text, sizeof text) > 0);
+        assert_non_null(strstr(text, "alignment"));
+    }
+    assert_int_equal(stats_of(f.heap).live_bytes, 0);
+    assert_int_equal(stats_of(f.heap).failures, 0);
+    end(&f);
+}
+
+static void test_slack(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    f.under.config.slack_bytes = 100;
+    make(&f);
+    for (size_t size = 1; size < 400000; size += size / 3 + 1) {
+        unsigned char *block = weir_heap_alloc(f.heap, size);
+        assert_non_null(block);
+        const size_t usable = weir_heap_usable_size(f.heap, block);
+        assert_true(usable >= size);
+        fill(block, usable + 100, 7); /* under a sanitizer this is the proof */
+        assert_int_equal(stats_of(f.heap).largest_bytes, size);
+        assert_int_equal(weir_heap_free(f.heap, block), WEIR_OK);
+    }
+    end(&f);
+}
+
+/* --- bad input --- */
+
+static void test_bad_config(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    weir_heap *heap = NULL;
+    weir_heap_config config = f.under.config;
+    assert_int_equal(weir_heap_create(&config, NULL), WEIR_ERR_INVALID);
+    config.flags |= 1u << 30;
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_ERR_INVALID);
+    static const uint64_t bad_aligns[] = {1, 32, 96, 4 << 20};
+    for (size_t i = 0; i < 4; i++) {
+        config = f.under.config;
+        config.align = bad_aligns[i];
+        assert_int_equal(weir_heap_create(&config, &heap), WEIR_ERR_INVALID);
+    }
+    config = f.under.config;
+    config.slack_bytes = 4097;
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_ERR_INVALID);
+    config = f.under.config;
+    config.struct_size = 3;
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_ERR_INVALID);
+    if (heap_source != PROCESS) {
+        config = f.under.config;
+        config.limit_bytes = MIB;
+        assert_int_equal(weir_heap_create(&config, &heap), WEIR_ERR_INVALID);
+    }
+    if (f.under.pool != NULL) {
+        config = f.under.config;
+        config.source.stream = NULL;
+        assert_int_equal(weir_heap_create(&config, &heap), WEIR_ERR_INVALID);
+        config = f.under.config;
+        config.source.pool = NULL; /* a stream of nothing */
+        assert_int_equal(weir_heap_create(&config, &heap), WEIR_ERR_INVALID);
+        weir_host_pool_config host_config = WEIR_HOST_POOL_CONFIG_INIT;
+        weir_host_pool *host_pool = NULL;
+        host_config.flags = WEIR_HOST_PAGEABLE;
+        assert_int_equal(weir_host_pool_create(&host_config, &host_pool), WEIR_OK);
+        config = f.under.config;
+        config.source.host_pool = host_pool; /* two sources in one */
+        assert_int_equal(weir_heap_create(&config, &heap), WEIR_ERR_INVALID);
+        config = f.under.config;
+        config.long_lived.host_pool = host_pool; /* one for each is fine */
+        assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+        void *block = weir_heap_alloc_long_lived(heap, 5000, 0);
+        weir_host_info info = WEIR_HOST_INFO_INIT;
+        assert_int_equal(weir_host_query(host_pool, block, &info), WEIR_OK);
+        assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+        assert_int_equal(weir_host_query(host_pool, block, &info), WEIR_ERR_INVALID); /* it was freed there */
+        assert_int_equal(weir_host_pool_destroy(host_pool), WEIR_OK);
+        heap = NULL;
+    }
+    assert_null(heap);
+    make(&f);
+    end(&f);
+}
+
+static void test_bad_input(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    make(&f);
+    char text[1000];
+    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
+    assert_null(weir_heap_alloc(NULL, 100));
+    assert_null(weir_heap_alloc_aligned(NULL, 100, 64));
+    assert_null(weir_heap_alloc_long_lived(NULL, 100, 64));
+    assert_null(weir_heap_realloc(NULL, text, 100));
+    assert_int_equal(weir_heap_free(NULL, text), WEIR_ERR_INVALID);
+    assert_int_equal(weir_heap_usable_size(NULL, text), 0);
+    assert_int_equal(weir_heap_trim(NULL, 0, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_heap_get_stats(NULL, &stats), WEIR_ERR_INVALID);
+    assert_int_equal(weir_heap_get_stats(f.heap, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_heap_explain(NULL, text, sizeof text), 0);
+    assert_int_equal(weir_heap_explain(f.heap, NULL, 10), 0);
+    assert_int_equal(weir_heap_check(NULL, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_heap_record(NULL, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_heap_destroy(NULL), WEIR_OK);
+    assert_int_equal(weir_heap_explain(f.heap, text, sizeof text), 0);
+    assert_string_equal(text, "");
+    /* Nothing is no failure. */
+    assert_null(weir_heap_alloc(f.heap, 0));
+    assert_int_equal(weir_heap_free(f.heap, NULL), WEIR_OK);
+    assert_int_equal(weir_heap_usable_size(f.heap, NULL), 0);
+    assert_int_equal(stats_of(f.heap).failures, 0);
+    /* More than there can be. */
+    static const size_t huge[] = {SIZE_MAX, SIZE_MAX - 63, SIZE_MAX / 2, (size_t)1 << 50};
+    for (size_t i = 0; i < 4; i++) {
+        assert_null(weir_heap_alloc(f.heap, huge[i]));
+        assert_null(weir_heap_alloc_aligned(f.heap, huge[i], 4096));
+        assert_null(weir_heap_alloc_long_lived(f.heap, huge[i], 4096));
+        assert_true(weir_heap_explain(f.heap, text, sizeof text) > 0);
+    }
+    assert_int_equal(stats_of(f.heap).failures, 12);
+    assert_int_equal(stats_of(f.heap).allocs, 0);
+    end(&f);
+}
+
+/* Blocks of nobody, of the heap's neighbours, their insides, and those that are freed already. */
+static void test_foreign(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    make(&f);
+    weir_heap *other = NULL;
+    assert_int_equal(weir_heap_create(&f.under.config, &other), WEIR_OK);
+    char *own = malloc(1000);
+    int on_stack = 0;
+    char *small = weir_heap_alloc(f.heap, 1000);
+    char *large = weir_heap_alloc(f.heap, 200000);
+    char *stays = weir_heap_alloc_long_lived(f.heap, 200000, 64);
+    char *others = weir_heap_alloc(other, 1000);
+    char *others_stays = weir_heap_alloc_long_lived(other, 5000, 64);
+    assert_true(own != NULL && small != NULL && large != NULL && stays != NULL && others != NULL && others_stays != NULL);
+    void *const bad[] = {own, &on_stack, (void *)(uintptr_t)64, (void *)UINTPTR_MAX, others, others_stays, small + 1, small + 64,
+                         large + 64, large + 4096, stays + 4096};
+    enum { BAD = sizeof bad / sizeof *bad };
+    const weir_heap_stats before = stats_of(f.heap);
+    for (size_t i = 0; i < BAD; i++) {
+        assert_int_equal(weir_heap_free(f.heap, bad[i]), WEIR_ERR_INVALID);
+        assert_int_equal(weir_heap_usable_size(f.heap, bad[i]), 0);
+        assert_null(weir_heap_realloc(f.heap, bad[i], 100));
+    }
+    weir_heap_stats after = stats_of(f.heap);
+    assert_int_equal(after.bad_frees, 2 * BAD);
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    assert_int_equal(after.frees, 0);
+    assert_int_equal(weir_heap_free(f.heap, large), WEIR_OK);
+    assert_int_equal(weir_heap_free(f.heap, large), WEIR_ERR_INVALID);
+    assert_int_equal(weir_heap_free(f.heap, stays), WEIR_OK);
+    assert_int_equal(weir_heap_free(f.heap, stays), WEIR_ERR_INVALID);
+    assert_int_equal(weir_heap_free(f.heap, small), WEIR_OK);
+#if WEIR_CHECKS >= 1
+    assert_int_equal(weir_heap_free(f.heap, small), WEIR_ERR_INVALID);
+    assert_int_equal(weir_heap_usable_size(f.heap, small), 0);
+#endif
+    assert_int_equal(stats_of(f.heap).live_bytes, 0);
+    assert_int_equal(stats_of(other).live_blocks, 2);
+    free(own);
+    assert_int_equal(weir_heap_destroy(other), WEIR_OK); /* with its blocks */
+    end(&f);
+}
+
+/* What the heap leaves live goes back to a pool that was given; what others have of it stays. */
+static void test_end_frees(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    make(&f);
+    void *theirs = NULL;
+    weir_block *block = NULL;
+    if (f.under.host_pool != NULL) {
+        assert_int_equal(weir_host_alloc(f.under.host_pool, 5000, WEIR_HOST_ANY_NODE, &theirs), WEIR_OK);
+        assert_int_equal(weir_heap_free(f.heap, theirs), WEIR_ERR_INVALID);
+    } else if (f.under.pool != NULL) {
+        assert_int_equal(weir_pool_alloc(f.under.pool, f.under.stream, 5000, 0, &block), WEIR_OK);
+        assert_int_equal(weir_heap_free(f.heap, (void *)(uintptr_t)weir_block_address(block)), WEIR_ERR_INVALID);
+    }
+    for (size_t i = 0; i < 100; i++) {
+        assert_non_null(weir_heap_alloc(f.heap, 1000 * (i + 1)));
+        assert_non_null(weir_heap_alloc_long_lived(f.heap, 100 * (i + 1), 0));
+    }
+    check(f.heap);
+    assert_int_equal(weir_heap_destroy(f.heap), WEIR_OK);
+    if (f.under.host_pool != NULL) {
+        weir_host_stats stats = WEIR_HOST_STATS_INIT;
+        assert_int_equal(weir_host_get_stats(f.under.host_pool, WEIR_HOST_ANY_NODE, &stats), WEIR_OK);
+        assert_int_equal(stats.allocs - stats.frees, 1);
+        assert_int_equal(weir_host_free(f.under.host_pool, theirs), WEIR_OK);
+    } else if (f.under.pool != NULL) {
+        weir_stats stats = WEIR_STATS_INIT;
+        assert_int_equal(weir_pool_stats(f.under.pool, &stats), WEIR_OK);
+        assert_int_equal(stats.requested_bytes, 5000);
+        assert_int_equal(weir_pool_free(f.under.pool, block, f.under.stream), WEIR_OK);
+    }
+    assert_int_equal(under_close(&f.under), WEIR_OK);
+}
+
+/* A child has none of what others own, and frees nothing of it. */
+static void test_fork(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    make(&f);
+    void *small = weir_heap_alloc(f.heap, 100);
+    void *large = weir_heap_alloc(f.heap, 500000);
+    assert_true(small != NULL && large != NULL);
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(weir_heap_destroy(f.heap) == WEIR_OK && under_close(&f.under) == WEIR_OK ? 0 : 1);
+    }
+    int status = -1;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_int_equal(status, 0);
+    fill(large, 500000, 3);
+    assert_int_equal(weir_heap_free(f.heap, small), WEIR_OK);
+    assert_int_equal(weir_heap_free(f.heap, large), WEIR_OK);
+    end(&f);
+}
+
+/* --- long-lived blocks --- */
+
+static void test_long_lived(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    make(&f);
+    uintptr_t low = UINTPTR_MAX;
+    uintptr_t high = 0;
+    void *going[32];
+    void *staying[32];
+    for (size_t i = 0; i < 32; i++) {
+        going[i] = weir_heap_alloc(f.heap, 100000);
+        staying[i] = weir_heap_alloc_long_lived(f.heap, 100000, 64);
+        assert_true(going[i] != NULL && staying[i] != NULL);
+        low = (uintptr_t)staying[i] < low ? (uintptr_t)staying[i] : low;
+        high = (uintptr_t)staying[i] > high ? (uintptr_t)staying[i] : high;
+    }
+    const weir_heap_stats stats = stats_of(f.heap);
+    assert_true(stats.long_lived_bytes >= 32 * 100000 && stats.long_lived_bytes == stats.live_bytes / 2);
+    for (size_t i = 0; i < 32 && heap_source == PROCESS; i++) {
+        assert_true((uintptr_t)going[i] < low || (uintptr_t)going[i] > high); /* they lie apart */
+    }
+    void *grown = weir_heap_realloc(f.heap, staying[0], 150000);
+    if (CAN_TOUCH) {
+        assert_non_null(grown);
+        assert_true(stats_of(f.heap).long_lived_bytes >= 31 * 100000 + 150000); /* among its kind */
+        staying[0] = grown;
+    }
+    for (size_t i = 0; i < 32; i++) {
+        assert_int_equal(weir_heap_free(f.heap, going[i]), WEIR_OK);
+        assert_int_equal(weir_heap_free(f.heap, staying[i]), WEIR_OK);
+    }
+    assert_int_equal(stats_of(f.heap).long_lived_bytes, 0);
+    end(&f);
+}
+
+/* --- realloc --- */
+
+static void test_resizing(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    make(&f);
+    unsigned char *block = weir_heap_realloc(f.heap, NULL, 100);
+    assert_non_null(block);
+    assert_int_equal(stats_of(f.heap).reallocs, 0); /* an alloc */
+    const size_t usable = weir_heap_usable_size(f.heap, block);
+    fill(block, usable, 9);
+    assert_ptr_equal(weir_heap_realloc(f.heap, block, usable), block);
+    assert_ptr_equal(weir_heap_realloc(f.heap, block, usable / 2 + 1), block);
+    assert_int_equal(stats_of(f.heap).moves, 0);
+    if (CAN_TOUCH) {
+        size_t size = usable;
+        while (size < 3 * MIB) {
+            const size_t more = size * 3;
+            unsigned char *larger = weir_heap_realloc(f.heap, block, more);
+            assert_non_null(larger);
+            holds(larger, size, 9);
+            fill(larger, more, 9);
+            block = larger;
+            size = more;
+        }
+        while (size > 100) {
+            size /= 3;
+            unsigned char *smaller = weir_heap_realloc(f.heap, block, size);
+            assert_non_null(smaller);
+            holds(smaller, size, 9);
+            assert_true(weir_heap_usable_size(f.heap, smaller) <= 2 * size + 512);
+            block = smaller;
+        }
+        assert_true(stats_of(f.heap).moves > 10);
+    } else {
+        assert_null(weir_heap_realloc(f.heap, block, 10 * usable)); /* never moved; as it was */
+        assert_int_equal(weir_heap_usable_size(f.heap, block), usable);
+        assert_ptr_equal(weir_heap_realloc(f.heap, block, 1), block);
+    }
+    assert_int_equal(stats_of(f.heap).live_blocks, 1);
+    assert_null(weir_heap_realloc(f.heap, block, SIZE_MAX));
+    assert_int_equal(stats_of(f.heap).live_blocks, 1);
+    assert_null(weir_heap_realloc(f.heap, block, 0)); /* a free */
+    assert_int_equal(stats_of(f.heap).live_blocks, 0);
+    assert_null(weir_heap_realloc(f.heap, NULL, 0));
+    end(&f);
+}
+
+/* --- running out --- */
+
+typedef struct cache {
+    weir_heap *heap;
+    void *blocks[200];
+    size_t count;
+    uint32_t calls;
+    uint32_t lies; /* so often it says that trying again is worth it although it did nothing */
+    uint32_t last_attempt;
+} cache;
+
+static bool drop_one(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt)
+{
+    cache *c = ctx;
+    assert_ptr_equal(heap, c->heap);
+    assert_true(size >= 4 * MIB);
+    c->calls++;
+    c->last_attempt = attempt;
+    /* What it asks for itself fails without another call. */
+    assert_null(weir_heap_alloc(heap, SOURCE_MOST_BYTES + 1));
+    if (c->lies > 0) {
+        c->lies--;
+        return true;
+    }
+    if (c->count == 0) {
+        return false;
+    }
+    assert_int_equal(weir_heap_free(heap, c->blocks[--c->count]), WEIR_OK);
+    return true;
+}
+
+static void fill_up(cache *c)
+{
+    for (;;) {
+        void *block = weir_heap_alloc(c->heap, c->count % 2 == 0 ? 4 * MIB : 5 * MIB);
+        if (block == NULL) {
+            break;
+        }
+        c->blocks[c->count++] = block;
+    }
+}
+
+static void test_reclaim(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    cache c = {0};
+    f.under.config.reclaim = drop_one;
+    f.under.config.reclaim_ctx = &c;
+    f.under.config.name = "little heap";
+    make(&f);
+    c.heap = f.heap;
+    weir_heap *plain = NULL;
+    weir_heap_config config = f.under.config;
+    config.reclaim = NULL;
+    assert_int_equal(weir_heap_create(&config, &plain), WEIR_OK);
+    /* Without anything to drop the callback is asked once, and the request fails. */
+    for (size_t i = 0; i < 3; i++) {
+        void *block = weir_heap_alloc(f.heap, 16 * MIB);
+        if (block != NULL) {
+            c.blocks[c.count++] = block;
+        }
+    }
+    assert_int_equal(c.count, 3);
+    const size_t kept = c.count;
+    c.count = 0;
+    assert_null(weir_heap_alloc(f.heap, 32 * MIB));
+    assert_int_equal(c.calls, 1);
+    char text[1000];
+    assert_true(weir_heap_explain(f.heap, text, sizeof text) > 0);
+    assert_non_null(strstr(text, "little heap"));
+    assert_non_null(strstr(text, "reclaim was called 1 times"));
+    char little[8] = "xxxxxxx";
+    assert_int_equal(weir_heap_explain(f.heap, little, sizeof little), strlen(text));
+    assert_string_equal(little, "little ");
+    if (heap_source == PROCESS) {
+        assert_non_null(strstr(text, "limit"));
+    }
+    /* With something it is asked as often as it takes; lies cost only time. */
+    c.count = kept;
+    c.lies = 2;
+    c.calls = 0;
+    void *large = weir_heap_alloc(f.heap, 40 * MIB);
+    assert_non_null(large);
+    assert_int_equal(c.calls, c.last_attempt + 1);
+    assert_true(c.calls >= 3);
+    const weir_heap_stats stats = stats_of(f.heap);
+    assert_int_equal(stats.reclaims, c.calls + 1);
+    assert_int_equal(stats.failures, 1 + stats.reclaims); /* one request, and those of the callback */
+    assert_int_equal(weir_heap_free(f.heap, large), WEIR_OK);
+    while (c.count > 0) {
+        assert_int_equal(weir_heap_free(f.heap, c.blocks[--c.count]), WEIR_OK);
+    }
+    assert_int_equal(weir_heap_destroy(plain), WEIR_OK);
+    end(&f);
+}
+
+/* All that lies idle in either half of the heap is given back before a request fails. */
+static void test_all_is_tried(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    make(&f);
+    cache c = {.heap = f.heap};
+    fill_up(&c);
+    const weir_heap_stats full = stats_of(f.heap);
+    assert_int_equal(full.failures, 1);
+    assert_true(full.live_bytes >= SOURCE_MOST_BYTES - 6 * MIB);
+    assert_true(full.held_bytes <= SOURCE_MOST_BYTES);
+    while (c.count > 0) {
+        assert_int_equal(weir_heap_free(f.heap, c.blocks[--c.count]), WEIR_OK);
+    }
+    void *stays = weir_heap_alloc_long_lived(f.heap, SOURCE_MOST_BYTES - 8 * MIB, 64);
+    assert_non_null(stays);
+    assert_int_equal(weir_heap_free(f.heap, stays), WEIR_OK);
+    void *goes = weir_heap_alloc(f.heap, SOURCE_MOST_BYTES - 8 * MIB);
+    assert_non_null(goes);
+    assert_int_equal(weir_heap_free(f.heap, goes), WEIR_OK);
+    assert_int_equal(stats_of(f.heap).failures, 1);
+    end(&f);
+}
+
+/* --- threads --- */
+
+enum { THREADS = 4, HANDED = 64, ROUNDS = 300 };
+
+typedef struct mailbox {
+    weir_heap *heap;
+    pthread_mutex_t lock;
+    void *blocks[HANDED];
+    size_t sizes[HANDED];
+    size_t count;
+    uint64_t seed;
+} mailbox;
+
+static uint64_t next(uint64_t *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
+/* Every block is put down for whoever comes; what is picked up instead is freed. */
+static void *exchange(void *argument)
+{
+    mailbox *box = argument;
+    (void)pthread_mutex_lock(&box->lock);
+    uint64_t seed = next(&box->seed);
+    (void)pthread_mutex_unlock(&box->lock);
+    for (int i = 0; i < ROUNDS; i++) {
+        const size_t size = 1 + next(&seed) % (next(&seed) % 8 == 0 ? 200000 : 3000);
+        void *block = i % 5 == 0 ? weir_heap_alloc_long_lived(box->heap, size, 64) : weir_heap_alloc(box->heap, size);
+        if (block == NULL) {
+            return "out of memory";
+        }
+        fill(block, size, (unsigned char)size);
+        (void)pthread_mutex_lock(&box->lock);
+        const size_t place = next(&seed) % HANDED;
+        void *picked = box->blocks[place];
+        const size_t its_size = box->sizes[place];
+        box->blocks[place] = block;
+        box->sizes[place] = size;
+        (void)pthread_mutex_unlock(&box->lock);
+        if (picked != NULL) {
+            for (size_t j = 0; CAN_TOUCH && j < its_size; j++) {
+                if (((unsigned char *)picked)[j] != (unsigned char)its_size) {
+                    return "a block does not hold what was written";
+                }
+            }
+            if (weir_heap_free(box->heap, picked) != WEIR_OK) {
+                return "a block cannot be freed";
+            }
+        }
+    }
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    make(&f);
+    mailbox box = {.heap = f.heap, .lock = PTHREAD_MUTEX_INITIALIZER, .seed = 88172645463325252u};
+    pthread_t threads[THREADS];
+    for (size_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, exchange, &box), 0);
+    }
+    const char *why = "";
+    for (size_t i = 0; i < 20; i++) { /* beside them */
+        const weir_status status = weir_heap_check(f.heap, &why);
+        if (status != WEIR_OK) {
+            fail_msg("%s", why);
+        }
+        (void)stats_of(f.heap);
+        assert_int_equal(weir_heap_trim(f.heap, 0, NULL), WEIR_OK);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        void *failure = NULL;
+        assert_int_equal(pthread_join(threads[i], &failure), 0);
+        assert_null(failure);
+    }
+    for (size_t i = 0; i < HANDED; i++) {
+        assert_int_equal(weir_heap_free(f.heap, box.blocks[i]), WEIR_OK);
+    }
+    const weir_heap_stats stats = stats_of(f.heap);
+    assert_int_equal(stats.allocs, THREADS * ROUNDS);
+    assert_int_equal(stats.live_bytes, 0);
+    assert_int_equal(stats.live_blocks, 0);
+    assert_true(stats.peak_live_bytes > 0 && stats.peak_live_bytes <= stats.peak_held_bytes);
+    end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks),     cmocka_unit_test(test_alignment), cmocka_unit_test(test_slack),
+        cmocka_unit_test(test_bad_config), cmocka_unit_test(test_bad_input), cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_end_frees),  cmocka_unit_test(test_fork), cmocka_unit_test(test_long_lived), cmocka_unit_test(test_resizing),
+        cmocka_unit_test(test_reclaim),    cmocka_unit_test(test_all_is_tried), cmocka_unit_test(test_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
