@@ -139,6 +139,11 @@ void trace_free(struct trace *trace);
  * file that could not be written whole is removed. */
 weir_status trace_write(const struct trace *trace, const char *path, struct trace_error *error);
 
+/* Writes the bytes of the file `from`, text of a trace, to `path` in the same way. */
+weir_status trace_pack(const char *from, const char *path, struct trace_error *error);
+/* Whether the name asks for packing. */
+bool trace_packs(const char *path);
+
 /* The same text in memory from malloc, with a NUL behind it. */
 weir_status trace_write_memory(const struct trace *trace, char **text, size_t *size,
                                struct trace_error *error);

@@ -321,23 +321,53 @@ static struct writer *make_writer(const char *path, enum packing packing, struct
     return writer;
 }
 
-weir_status trace_write(const struct trace *trace, const char *path, struct trace_error *error)
+static enum packing packing_of(const char *path)
 {
-    enum packing packing = PACK_PLAIN;
     if (ends_with(path, ".xz")) {
-        packing = PACK_XZ;
-    } else if (ends_with(path, ".gz")) {
-        packing = PACK_GZIP;
+        return PACK_XZ;
     }
+    return ends_with(path, ".gz") ? PACK_GZIP : PACK_PLAIN;
+}
+
+bool trace_packs(const char *path)
+{
+    return packing_of(path) != PACK_PLAIN;
+}
+
+/* All of `from`, as it is. */
+static void put_file(struct writer *writer, const char *from)
+{
+    char part[4096];
+    FILE *file = fopen(from, "rb");
+    size_t count = 1;
+    while (file != NULL && count > 0 && !writer->failed) {
+        count = fread(part, 1, sizeof part, file);
+        put(writer, part, count);
+    }
+    if (file == NULL || ferror(file)) {
+        (void)trace_say(writer->error, WEIR_ERR_DEVICE, from, "cannot read: %s", strerror(errno));
+        writer->failed = true;
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    flush_pending(writer);
+}
+
+/* Opens, writes by `trace` or from the file `from`, closes. */
+static weir_status write_path(const struct trace *trace, const char *from, const char *path, struct trace_error *error)
+{
     error->status = WEIR_OK;
-    struct writer *writer = make_writer(path, packing, error);
+    struct writer *writer = make_writer(path, packing_of(path), error);
     if (writer == NULL) {
         return error->status;
     }
     open_file(writer);
     bool opened = writer->gzip != NULL || writer->file != NULL;
-    if (!writer->failed) {
+    if (!writer->failed && trace != NULL) {
         put_trace(writer, trace);
+    } else if (!writer->failed) {
+        put_file(writer, from);
     }
     close_file(writer);
     if (writer->failed && opened && writer->file != stdout) {
@@ -345,6 +375,16 @@ weir_status trace_write(const struct trace *trace, const char *path, struct trac
     }
     free(writer);
     return error->status;
+}
+
+weir_status trace_write(const struct trace *trace, const char *path, struct trace_error *error)
+{
+    return write_path(trace, NULL, path, error);
+}
+
+weir_status trace_pack(const char *from, const char *path, struct trace_error *error)
+{
+    return write_path(NULL, from, path, error);
 }
 
 weir_status trace_write_memory(const struct trace *trace, char **text, size_t *size,

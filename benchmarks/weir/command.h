@@ -9,6 +9,7 @@ enum exit_status { EXIT_DONE = 0, EXIT_HAZARDS = 1, EXIT_USAGE = 2 };
 int command_replay(int argc, char **argv);
 int command_import(int argc, char **argv);
 int command_info(int argc, char **argv);
+int command_record(int argc, char **argv);
 int command_topo(int argc, char **argv);
 
 /* One line on standard error, "weir SUBCOMMAND: ...", ended by a hint at --help when `usage` is set. Returns

@@ -13,6 +13,7 @@ static const char help[] =
     "  weir replay TRACE...        replay allocation traces against strategies on a simulated device\n"
     "  weir info TRACE...          what is in a trace: events, streams, sizes, live memory\n"
     "  weir import IN -o OUT.wtr   convert a PyTorch or torch_npu memory snapshot to weir's trace format\n"
+    "  weir record -- PROGRAM...   record what a program asks of its allocators as a trace\n"
     "  weir topo                   NUMA nodes, devices, and what host memory can be pinned on this machine\n"
     "\n"
     "A TRACE is a .wtr file or a memory snapshot (.pickle), plain or packed with gzip or xz, or the name of a recording\n"
@@ -56,9 +57,13 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "info") == 0) {
         return command_info(argc - 1, argv + 1);
     }
+    if (strcmp(argv[1], "record") == 0) {
+        return command_record(argc - 1, argv + 1);
+    }
     if (strcmp(argv[1], "topo") == 0) {
         return command_topo(argc - 1, argv + 1);
     }
-    (void)fprintf(stderr, "weir: no subcommand '%s'; there are replay, info, import and topo (weir --help)\n", argv[1]);
+    (void)fprintf(stderr, "weir: no subcommand '%s'; there are replay, info, import, record and topo (weir --help)\n",
+                  argv[1]);
     return EXIT_USAGE;
 }

@@ -349,6 +349,7 @@ weir_status weir_recorder_stop(weir_recorder *recorder, uint64_t *lost)
     const bool in_child = weir__rings_in_child(&recorder->rings);
     if (!in_child) {
         if (recorder->file != NULL) {
+            weir__record_file_forget(recorder);
             weir__record_file_halt(recorder->file);
         }
         pthread_mutex_lock(&recorder->lock);

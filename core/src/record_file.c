@@ -7,8 +7,8 @@
  * Guarantee: the file is a whole number of lines at any time between two writes, also when the disk is full: what was
  * written of the last piece is cut off again. A child of a fork leaves the file alone.
  */
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* secure_getenv */
 #endif
 
 #include "record_internal.h"
@@ -261,13 +261,47 @@ static int open_numbered(const char *path)
     return -1;
 }
 
+/* A heap that is never destroyed ends with the process, and so does the thread that writes. What is in the rings then is
+ * written here. The list is per process by nature, as the variable is. */
+static pthread_mutex_t asked_lock = PTHREAD_MUTEX_INITIALIZER;
+static weir_recorder *asked;
+
+__attribute__((destructor)) static void drain_at_exit(void)
+{
+    pthread_mutex_lock(&asked_lock);
+    for (weir_recorder *recorder = asked; recorder != NULL; recorder = recorder->next_asked) {
+        (void)weir_recorder_drain(recorder, NULL);
+    }
+    pthread_mutex_unlock(&asked_lock);
+}
+
+void weir__record_file_forget(const weir_recorder *recorder)
+{
+    pthread_mutex_lock(&asked_lock);
+    weir_recorder **link = &asked;
+    while (*link != NULL && *link != recorder) {
+        link = &(*link)->next_asked;
+    }
+    if (*link != NULL) {
+        *link = recorder->next_asked;
+    }
+    pthread_mutex_unlock(&asked_lock);
+}
+
 weir_recorder *weir__recorder_from_environment(const char *source)
 {
-    const char *const path = getenv("WEIR_RECORD");
+    const char *const path = secure_getenv("WEIR_RECORD"); /* not with another user's rights */
+    weir_recorder *recorder = NULL;
     if (path == NULL || path[0] == '\0') {
         return NULL;
     }
-    weir_recorder *recorder = NULL;
     const int fd = open_numbered(path);
-    return fd >= 0 && start(NULL, fd, source, &recorder) == WEIR_OK ? recorder : NULL;
+    if (fd < 0 || start(NULL, fd, source, &recorder) != WEIR_OK) {
+        return NULL;
+    }
+    pthread_mutex_lock(&asked_lock);
+    recorder->next_asked = asked;
+    asked = recorder;
+    pthread_mutex_unlock(&asked_lock);
+    return recorder;
 }

@@ -26,6 +26,7 @@ struct weir_recorder {
     pthread_mutex_t lock;
     weir_pool *pool;                /* NULL: fed by hand */
     struct weir__record_file *file; /* NULL: the caller's sink */
+    weir_recorder *next_asked;      /* of those that the environment asked for */
     char *source;
     weir_device_info device; /* of the pool */
     weir__prior *priors;
@@ -45,6 +46,8 @@ void weir__recorder_free(weir_recorder *recorder);
 
 /* --- record_file.c --- */
 
+/* The recorder ends: it is not drained at exit. */
+void weir__record_file_forget(const weir_recorder *recorder);
 /* Ends the thread that drains; before the last drain. */
 void weir__record_file_halt(struct weir__record_file *file);
 /* Closes the file and frees `file`. Returns 0, or the errno of what could not be written. */

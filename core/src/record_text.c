@@ -45,8 +45,26 @@ __attribute__((format(printf, 2, 3))) static void add(weir__record_text *text, c
     }
 }
 
+/* A realloc holds both blocks for a moment. What is not known of, for want of memory, is not counted. */
+static void count_bytes(weir__record_text *text, const weir_trace_event *event)
+{
+    const bool moves = event->kind == WEIR_TRACE_REALLOC;
+    const bool begins = event->kind == WEIR_TRACE_PRIOR || event->kind == WEIR_TRACE_ALLOC || moves;
+    if (begins && event->size != 0 && weir__number_map_put(&text->sizes, event->id, event->size)) {
+        text->live_bytes += event->size;
+        text->peak_bytes = text->live_bytes > text->peak_bytes ? text->live_bytes : text->peak_bytes;
+    }
+    if (moves || event->kind == WEIR_TRACE_FREE) {
+        text->live_bytes -= weir__number_map_take(&text->sizes, moves ? event->old_id : event->id);
+    }
+}
+
 static void add_event(weir__record_text *text, const weir_trace_event *event)
 {
+    if (text->counts_bytes) {
+        count_bytes(text, event);
+    }
+    text->events_added++;
     char *const line = room(text);
     text->length += weir_trace_format(event, line, LINE_BYTES);
     text->events_in_text += event->kind != WEIR_TRACE_PRIOR;
@@ -93,6 +111,21 @@ static bool renumber_tag(weir__record_text *text, uint32_t tag, uint32_t *number
     return true;
 }
 
+/* A device gets its line before the first event that names it. */
+static bool renumber_device(weir__record_text *text, uint16_t device, uint32_t *number)
+{
+    const size_t known = text->devices.count;
+    uint64_t found = device;
+    if (text->device_name != NULL && !renumber(&text->devices, device, &found)) {
+        return false;
+    }
+    if (text->devices.count > known) {
+        add(text, "#dev %" PRIu64 " name=\"%s\"\n", found, text->device_name(device));
+    }
+    *number = (uint32_t)found;
+    return true;
+}
+
 /* --- what is live --- */
 
 typedef enum verdict {
@@ -111,8 +144,8 @@ static void end_life(weir__record_text *text, uint64_t number, const weir_trace_
                                   .thread = line->thread,
                                   .time_ns = line->time_ns,
                                   .id = number};
-    char *const at = room(text);
-    text->length += weir_trace_format(&end, at, LINE_BYTES);
+    add_event(text, &end);
+    text->events_in_text--; /* nobody told it */
 }
 
 /* `id`, the feeder's name, is a block from now on; line->id becomes its number. */
@@ -140,6 +173,16 @@ static verdict begin_life(weir__record_text *text, uint64_t id, weir_trace_event
 /* A block that the trace has not seen cannot be reallocated; what it becomes is a block all the same. */
 static verdict move(weir__record_text *text, uint64_t moved, const weir__record_entry *event, weir_trace_event *line)
 {
+    if (event->size < text->least_bytes) { /* it shrinks below what is told */
+        *line = (weir_trace_event){.kind = WEIR_TRACE_FREE,
+                                   .stream = line->stream,
+                                   .tag = WEIR_TRACE_NONE,
+                                   .pool = WEIR_TRACE_NONE,
+                                   .thread = line->thread,
+                                   .time_ns = line->time_ns,
+                                   .id = moved - 1};
+        return moved != 0 ? WRITE : KNOWN;
+    }
     if (moved == 0) {
         line->kind = WEIR_TRACE_ALLOC;
         line->stream = line->stream != WEIR_TRACE_NONE ? line->stream : 0;
@@ -187,9 +230,10 @@ static verdict account(weir__record_text *text, const weir__record_entry *event,
     switch (event->kind) {
     case WEIR_TRACE_PRIOR:
     case WEIR_TRACE_ALLOC:
-        return begin_life(text, event->id, line);
+        return event->size >= text->least_bytes ? begin_life(text, event->id, line) : KNOWN;
     case WEIR_TRACE_FREE:
-        number = weir__number_map_take(&text->live, event->id);
+        number = event->mode == 'E' ? weir__number_map_take(&text->moving, line->thread)
+                                    : weir__number_map_take(&text->live, event->id);
         break;
     case WEIR_TRACE_USE:
         number = weir__number_map_get(&text->live, event->id);
@@ -200,7 +244,10 @@ static verdict account(weir__record_text *text, const weir__record_entry *event,
         return WRITE;
     }
     line->id = number - 1;
-    return number != 0 ? WRITE : DROP;
+    if (number == 0) {
+        return text->least_bytes != 0 ? KNOWN : DROP;
+    }
+    return WRITE;
 }
 
 /* --- one event --- */
@@ -224,6 +271,11 @@ static verdict translate(weir__record_text *text, const weir__record_entry *even
     }
     if (event->kind == WEIR_TRACE_SYNC) {
         line->mode = sync_mode(event);
+    }
+    const bool begins = event->kind == WEIR_TRACE_PRIOR || event->kind == WEIR_TRACE_ALLOC ||
+                        (event->kind == WEIR_TRACE_REALLOC && event->mode != 'B');
+    if (begins && event->size >= text->least_bytes && !renumber_device(text, event->device, &line->device)) {
+        return DROP;
     }
     const bool names_event = event->kind == WEIR_TRACE_RECORD || event->kind == WEIR_TRACE_WAIT || line->mode == 'e';
     if (names_event && !renumber(&text->events, event->id, &line->id)) {
@@ -284,6 +336,11 @@ void weir__record_text_begin(weir__record_text *text, const char *source, const 
     }
 }
 
+void weir__record_text_note(weir__record_text *text, const char *note)
+{
+    add(text, "#note %.400s\n", note);
+}
+
 void weir__record_text_note_lost(weir__record_text *text, uint64_t lost)
 {
     if (lost != 0) {
@@ -295,7 +352,9 @@ void weir__record_text_fini(weir__record_text *text)
 {
     weir__number_map_fini(&text->live);
     weir__number_map_fini(&text->moving);
+    weir__number_map_fini(&text->sizes);
     weir__number_map_fini(&text->streams);
     weir__number_map_fini(&text->events);
+    weir__number_map_fini(&text->devices);
     weir__number_map_fini(&text->tags);
 }

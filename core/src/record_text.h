@@ -9,7 +9,8 @@
  * was under way when the recording began, and the block has its `p` line.
  *
  * A realloc that moves a block gives its memory to others before it returns. Noted in two halves (mode 'B' before, 'E'
- * after, by the same thread) the old block's name is free from the first on, and the line is written at the second.
+ * after, by the same thread) the old block's name is free from the first on, and the line is written at the second. A free
+ * that may fail is noted likewise: the first half of a realloc, then a free with mode 'E', or a realloc that failed.
  *
  * Nothing here locks, and the sink is called from here only.
  */
@@ -29,25 +30,36 @@ typedef struct weir__record_text {
     void *sink_ctx;
     const char *(*tag_name)(const weir_pool *pool, uint32_t tag); /* NULL: there are no tags */
     const weir_pool *pool;
+    const char *(*device_name)(uint16_t device); /* NULL: devices keep their numbers; else they are numbered as they
+                                                    appear, and named */
     bool ids_return;
+    bool counts_bytes; /* keeps live_bytes and peak_bytes */
+    uint64_t least_bytes; /* smaller blocks are left out, and an unknown block is taken for one of them */
     bool sink_failed;
     uint64_t lost; /* here, on the way from an event to the sink */
+    uint64_t events_added;
+    uint64_t live_bytes;
+    uint64_t peak_bytes;
     uint64_t last_time_ns;
     uint64_t blocks;          /* numbers given to blocks, where they are ours */
     weir__number_map live;    /* block -> its number in the trace + 1: those that the trace has seen and not freed */
     weir__number_map moving;  /* thread -> the number + 1 of the block that it is reallocating */
+    weir__number_map sizes;   /* block's number in the trace -> bytes, where they are counted */
     weir__number_map streams; /* the feeder's -> ours + 1 */
     weir__number_map events;  /* likewise */
+    weir__number_map devices; /* likewise, with device_name; those in it have their #dev line */
     weir__number_map tags;    /* likewise; those in it have their @ line */
     size_t length;
     uint64_t events_in_text; /* lost when the sink refuses it */
     char text[WEIR__TEXT_BYTES];
 } weir__record_text;
 
-/* Zeroed before; the caller has set sink, tag_name, pool and ids_return. `device` may be NULL. */
+/* Zeroed before; the caller has set what comes before `sink_failed`. `device` may be NULL. */
 void weir__record_text_begin(weir__record_text *text, const char *source, const weir_device_info *device);
 /* One event; its time is raised to that of the one before, if need be. */
 void weir__record_text_add(weir__record_text *text, const weir__record_entry *event, uint32_t thread);
+/* "#note TEXT", one line. */
+void weir__record_text_note(weir__record_text *text, const char *note);
 /* "#note lost N events", if there were any. */
 void weir__record_text_note_lost(weir__record_text *text, uint64_t lost);
 /* Hands what has been written to the sink; false: it refused, now or earlier. */

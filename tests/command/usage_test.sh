@@ -73,6 +73,8 @@ bad 'exactly one input' import
 bad '--list takes no trace good.wtr' info --list good.wtr
 bad "no subcommand 'frob'" frob
 bad 'unknown option --frob' topo --frob
+bad 'no program is named' record
+bad 'unknown option --frob' record --frob true
 bad '--xml needs a value' topo --xml
 bad 'takes no argument node0' topo node0
 bad 'are two machines' topo --xml one.xml --synthetic numa:2
@@ -86,6 +88,7 @@ good 'weir replay' --help
 good '--strategy LIST' replay --help
 good '--output OUT' import --help
 good '--synthetic TEXT' topo --help
+good '--output FILE' record --help
 good 'weir 0.' --version
 good 'hazards' replay good.wtr good.wtr.gz
 good '"peak_reserved_bytes"' replay good.wtr --json

@@ -397,12 +397,14 @@ static void check_lives(const output *out)
     unsigned long long next = 0;
     long live = 0;
     const char *const end = out->text + out->length;
-    for (const char *line = out->text; line < end; line = (const char *)memchr(line, '\n', (size_t)(end - line)) + 1) {
+    const char *next_line = NULL;
+    for (const char *line = out->text; line < end; line = next_line) {
         unsigned long long first = 0;
         unsigned long long second = 0;
         char stream = 0;
         char short_line[64]; /* sscanf looks at all the text that it is given */
-        (void)snprintf(short_line, sizeof short_line, "%.*s", (int)strcspn(line, "\n"), line);
+        next_line = (const char *)memchr(line, '\n', (size_t)(end - line)) + 1;
+        (void)snprintf(short_line, sizeof short_line, "%.*s", (int)(next_line - line), line);
         if (*line == 'a') {
             assert_int_equal(sscanf(short_line, "a %*u %llu", &first), 1);
             assert_true(first == next);

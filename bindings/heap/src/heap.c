@@ -93,6 +93,7 @@ static weir_status open_sources(weir_heap *heap)
 static weir_status end(weir_heap *heap)
 {
     weir_status first = WEIR_OK;
+    weir__heap_record_end(heap);
     for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
         weir__source *source = &heap->sources[i];
         const weir_status status = source->ops != NULL ? source->ops->close(source) : WEIR_OK;
@@ -129,6 +130,7 @@ weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
         (void)ended; /* it held nothing */
         return status;
     }
+    weir__heap_record_if_asked(heap);
     *out = heap;
     return WEIR_OK;
 }

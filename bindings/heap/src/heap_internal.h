@@ -144,6 +144,7 @@ struct weir_heap {
     weir__source sources[WEIR__HEAP_SOURCES];
     _Atomic uint64_t largest_bytes;
     _Atomic(weir_recorder *) recorder; /* NULL: none */
+    weir_recorder *asked_recorder;     /* what WEIR_RECORD asked for; the heap's own */
     char *name;
     long process;
     /* Written now and then. */
@@ -162,6 +163,10 @@ struct weir_heap {
 
 /* --- record.c --- */
 
+/* Begins to record when the environment asks for it. */
+void weir__heap_record_if_asked(weir_heap *heap);
+/* The heap ends, and with it what the environment asked for. */
+void weir__heap_record_end(weir_heap *heap);
 /* Notes an event, if there is a recorder by then. */
 void weir__heap_note(weir_heap *heap, const weir_trace_event *event);
 

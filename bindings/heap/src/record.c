@@ -6,8 +6,10 @@
  * Cost: one load a call while nothing is recorded.
  */
 #include "heap_internal.h"
+#include "../../../core/src/internal.h"
 
 #include <sched.h>
+#include <stdio.h>
 
 void weir__heap_note(weir_heap *heap, const weir_trace_event *event)
 {
@@ -79,4 +81,28 @@ weir_status weir_heap_record(weir_heap *heap, weir_recorder *recorder)
     }
     (void)pthread_mutex_unlock(&heap->record_lock);
     return status;
+}
+
+/* --- asked for by the environment --- */
+
+void weir__heap_record_if_asked(weir_heap *heap)
+{
+    char source[128];
+    (void)snprintf(source, sizeof source, "weir heap %s", heap->name);
+    weir_recorder *recorder = weir__recorder_from_environment(source);
+    if (recorder != NULL && weir_heap_record(heap, recorder) == WEIR_OK) {
+        heap->asked_recorder = recorder;
+    } else {
+        (void)weir_recorder_stop(recorder, NULL);
+    }
+}
+
+/* No call is under way, so nobody is waited for: in a child of fork that would be for threads that are not there. */
+void weir__heap_record_end(weir_heap *heap)
+{
+    if (heap->asked_recorder != NULL) {
+        atomic_store(&heap->recorder, NULL);
+        (void)weir_recorder_stop(heap->asked_recorder, NULL); /* a full disk: there is nobody here to tell */
+        heap->asked_recorder = NULL;
+    }
 }

@@ -151,7 +151,10 @@ WEIR_API weir_status weir_heap_check(weir_heap *heap, const char **why);
  * stream 1 for blocks that come and go and 2 for long-lived ones; NULL ends it: no call that began before uses the old one when
  * this returns. Blocks that are live already are written as `p` lines, with what they can hold; what other threads do in that
  * moment may be missing. May be called from `reclaim`. WEIR_ERR_BUSY: another recorder is set. WEIR_ERR_NO_MEMORY: nothing is
- * recorded. */
+ * recorded.
+ *
+ * A program need not call this: when the environment names a file in WEIR_RECORD, each heap records itself from its creation
+ * on, the first into that file, the next into FILE.2 and so on; a file that is there is never written over. */
 WEIR_API weir_status weir_heap_record(weir_heap *heap, weir_recorder *recorder);
 
 #ifdef __cplusplus

@@ -21,8 +21,10 @@ namespace weir
 class heap_resource final : public std::pmr::memory_resource
 {
   public:
+    /* Over a heap, which is borrowed. */
     explicit heap_resource(weir_heap *heap) noexcept : heap_(heap) {}
 
+    /* The heap that it is over. */
     weir_heap *heap() const noexcept
     {
         return heap_;

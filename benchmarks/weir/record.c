@@ -1,0 +1,540 @@
+/* record.c: `weir record`: runs a program, unchanged, and writes what it asks of its allocators as a trace.
+ *
+ * The program is started with a library in front of the C library's malloc and of the device runtime
+ * (bindings/record); what that tells through shared memory is written here. Whatever becomes of the program, its trace is
+ * whole, and its exit status or signal is passed on.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* pipe2 */
+#endif
+
+#include "command.h"
+
+#include "place.h"
+#include "record_collect.h"
+#include "trace/trace.h"
+#include "units.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char help[] =
+    "weir record -- PROGRAM ARGUMENTS...: record what a program asks of its allocators\n"
+    "\n"
+    "Runs the program as it is and writes every allocation, realloc and free to a trace, which weir replay then serves\n"
+    "by other strategies. On Ascend these are the calls of the device runtime, with events and waits; otherwise those of\n"
+    "malloc and its kin. Nothing is lost: a program that asks faster than the trace can be written is slowed down.\n"
+    "\n"
+    "  -o, --output FILE  where to write, packed when it ends in .xz or .gz (default: PROGRAM-PID.wtr)\n"
+    "  -w, --what WHAT    host: malloc and its kin; device: the device runtime, pinned host memory included; all: both,\n"
+    "                     as devices of one trace; weir: the heaps that the program makes of weir, one file each, FILE,\n"
+    "                     FILE.2, ... (default: device if the program asks for any such memory, else host)\n"
+    "  -m, --min SIZE     leave out smaller blocks of host memory (default: 4KiB, which keeps tensors; 0: none)\n"
+    "  -q, --quiet        no summary on standard error\n"
+    "  -h, --help         this text\n"
+    "\n"
+    "  weir record -- ./engine model.onnx\n"
+    "  weir record -o run.wtr.xz --min 0 -- python3 infer.py\n"
+    "  weir replay run.wtr.xz\n"
+    "\n"
+    "The trace ends with the program's last call, however it ends: also by a crash or by _exit. Processes that it starts\n"
+    "are not recorded; one that it becomes by exec is, and what came before is then forgotten: for a program behind a\n"
+    "shell, sh -c 'exec PROGRAM'. A program that is statically linked or setuid cannot be recorded, and memory that it\n"
+    "maps by itself does not show.\n"
+    "\n"
+    "Exit status: that of the program; 126 or 127 when it cannot be run or is not there, 2 for bad usage or when the\n"
+    "trace could not be written.\n";
+
+enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
+
+enum { nap_least_ns = 200000, nap_most_ns = 5000000 };
+
+struct settings {
+    const char *output; /* NULL: after the program */
+    enum collect_what what;
+    bool heaps; /* --what weir */
+    uint64_t least_bytes;
+    bool quiet;
+    char **program; /* with its arguments */
+};
+
+/* --- options --- */
+
+static int parse_what(struct settings *settings, const char *text)
+{
+    static const char *const names[] = { "host", "device", "all" };
+    static const enum collect_what values[] = { COLLECT_HOST, COLLECT_DEVICE, COLLECT_ALL };
+    settings->heaps = strcmp(text, "weir") == 0;
+    if (settings->heaps) {
+        return EXIT_DONE;
+    }
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            settings->what = values[i];
+            return EXIT_DONE;
+        }
+    }
+    return complain("record", true, "--what %s: it is host, device, all or weir", text);
+}
+
+static int apply_option(struct settings *settings, int code, const char *value)
+{
+    switch (code) {
+    case 'o':
+        settings->output = value;
+        return value[0] != '\0' && strcmp(value, "-") != 0
+                   ? EXIT_DONE
+                   : complain("record", true, "--output %s: a file is needed; standard output is the program's", value);
+    case 'w':
+        return parse_what(settings, value);
+    case 'm':
+        return parse_size(value, &settings->least_bytes)
+                   ? EXIT_DONE
+                   : complain("record", true, "--min %s: not a size such as 4KiB", value);
+    case 'q':
+    default:
+        settings->quiet = true;
+        return EXIT_DONE;
+    }
+}
+
+/* EXIT_DONE, EXIT_USAGE, or -1 when help was asked for. */
+static int read_options(struct settings *settings, int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "output", required_argument, NULL, 'o' }, { "what", required_argument, NULL, 'w' },
+        { "min", required_argument, NULL, 'm' },    { "quiet", no_argument, NULL, 'q' },
+        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
+    };
+    int code;
+    opterr = 0;
+    while ((code = getopt_long(argc, argv, "+:o:w:m:qh", options, NULL)) != -1) {
+        if (code == 'h') {
+            return -1;
+        }
+        if (code == ':') {
+            return complain("record", true, "%s needs a value", argv[optind - 1]);
+        }
+        if (code == '?') {
+            return complain("record", true, "unknown option %s", argv[optind - 1]);
+        }
+        int status = apply_option(settings, code, optarg);
+        if (status != EXIT_DONE) {
+            return status;
+        }
+    }
+    settings->program = argv + optind;
+    if (settings->heaps && settings->output != NULL && trace_packs(settings->output)) {
+        return complain("record", true, "--output %s: the files of heaps are not packed; weir import does that",
+                        settings->output);
+    }
+    return optind < argc ? EXIT_DONE : complain("record", true, "no program is named");
+}
+
+/* --- the program --- */
+
+static bool is_file(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
+}
+
+/* As execvp finds it; what is there but may not be run counts, for the message. */
+static bool find_program(const char *name, char *path, size_t size)
+{
+    const char *at = getenv("PATH");
+    if (strchr(name, '/') != NULL) {
+        return (size_t)snprintf(path, size, "%s", name) < size && access(path, F_OK) == 0;
+    }
+    for (at = at != NULL ? at : "/bin:/usr/bin"; *at != '\0'; at += strcspn(at, ":"), at += *at == ':') {
+        int length = (int)strcspn(at, ":");
+        const int written = snprintf(path, size, "%.*s%s%s", length, at, length != 0 ? "/" : "", name);
+        if (written > 0 && (size_t)written < size && is_file(path) && access(path, X_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Why nothing can be put in front of what the ELF file calls; NULL: it can. */
+static const char *why_not_elf(FILE *file, const Elf64_Ehdr *head)
+{
+    if (head->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)) {
+        return "is for another word size than weir";
+    }
+    for (unsigned i = 0; i < head->e_phnum; i++) {
+        Elf64_Phdr part;
+        if (fseek(file, (long)(head->e_phoff + (uint64_t)i * head->e_phentsize), SEEK_SET) != 0 ||
+            fread(&part, sizeof part, 1, file) != 1 || part.p_type == PT_INTERP) {
+            return NULL; /* what cannot be read will be said by whoever runs it */
+        }
+    }
+    return "is statically linked: nothing can be put between it and its allocator";
+}
+
+/* The same for any program; of a script, its interpreter is asked. */
+static const char *why_not(const char *path, int scripts)
+{
+    struct stat facts;
+    Elf64_Ehdr head;
+    FILE *file = fopen(path, "rb");
+    const char *why = NULL;
+    if (file == NULL) {
+        return NULL;
+    }
+    memset(&head, 0, sizeof head);
+    const size_t length = fread(&head, 1, sizeof head, file);
+    if (fstat(fileno(file), &facts) == 0 && (((facts.st_mode & S_ISUID) != 0 && facts.st_uid != geteuid()) ||
+                                             ((facts.st_mode & S_ISGID) != 0 && facts.st_gid != getegid()))) {
+        why = "is setuid or setgid: the loader puts nothing between it and its allocator";
+    } else if (length == sizeof head && memcmp(head.e_ident, ELFMAG, SELFMAG) == 0) {
+        why = why_not_elf(file, &head);
+    } else if (length > 2 && memcmp(&head, "#!", 2) == 0 && scripts > 0) {
+        char line[PATH_MAX];
+        rewind(file);
+        if (fgets(line, sizeof line, file) != NULL) {
+            char *interpreter = line + 2 + strspn(line + 2, " \t");
+            interpreter[strcspn(interpreter, " \t\r\n")] = '\0';
+            why = why_not(interpreter, scripts - 1);
+        }
+    }
+    (void)fclose(file);
+    return why;
+}
+
+/* --- running it --- */
+
+static volatile sig_atomic_t program; /* its process id, for the handler */
+
+static void pass_on(int number)
+{
+    if (program > 0) {
+        (void)kill((pid_t)program, number);
+    }
+}
+
+/* What the terminal sends reaches the program too; this waits for what comes of it. */
+static void prepare_signals(struct sigaction *interrupt, struct sigaction *quit)
+{
+    struct sigaction ignore = { .sa_handler = SIG_IGN };
+    struct sigaction forward = { .sa_handler = pass_on, .sa_flags = SA_RESTART };
+    (void)sigaction(SIGINT, &ignore, interrupt);
+    (void)sigaction(SIGQUIT, &ignore, quit);
+    (void)sigaction(SIGTERM, &forward, NULL);
+    (void)sigaction(SIGHUP, &forward, NULL);
+    (void)sigaction(SIGUSR1, &forward, NULL);
+    (void)sigaction(SIGUSR2, &forward, NULL);
+}
+
+/* In front of what is there. */
+static bool set_preload(const char *library)
+{
+    const char *others = getenv("LD_PRELOAD");
+    char *both = NULL;
+    if (others == NULL || others[0] == '\0') {
+        return setenv("LD_PRELOAD", library, 1) == 0;
+    }
+    const size_t size = strlen(library) + strlen(others) + 2;
+    both = malloc(size);
+    if (both == NULL) {
+        return false;
+    }
+    (void)snprintf(both, size, "%s:%s", library, others);
+    const bool set = setenv("LD_PRELOAD", both, 1) == 0;
+    free(both);
+    return set;
+}
+
+/* The program, in the child. `report`: where it is said that it could not be run. */
+static void become(char **arguments, const sigset_t *mask, int report)
+{
+    (void)sigprocmask(SIG_SETMASK, mask, NULL);
+    (void)execvp(arguments[0], arguments);
+    const int why = errno;
+    (void)!write(report, &why, sizeof why);
+    _exit(why == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
+}
+
+/* Starts the program with the environment as it is now. -1: it could not be run, and errno says why. */
+static pid_t start(char **arguments, channel *to)
+{
+    struct sigaction interrupt;
+    struct sigaction quit;
+    sigset_t all;
+    sigset_t before;
+    int report[2];
+    int why = 0;
+    if (pipe2(report, O_CLOEXEC) != 0) {
+        return -1;
+    }
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &before);
+    prepare_signals(&interrupt, &quit);
+    const pid_t child = fork();
+    if (child == 0) {
+        struct sigaction usual = { .sa_handler = SIG_DFL };
+        (void)sigaction(SIGINT, &interrupt, NULL);
+        (void)sigaction(SIGQUIT, &quit, NULL);
+        (void)sigaction(SIGTERM, &usual, NULL);
+        (void)sigaction(SIGHUP, &usual, NULL);
+        (void)sigaction(SIGUSR1, &usual, NULL);
+        (void)sigaction(SIGUSR2, &usual, NULL);
+        if (to != NULL) {
+            to->program = (int32_t)getpid();
+        }
+        become(arguments, &before, report[1]);
+    }
+    program = (sig_atomic_t)child;
+    const int fork_error = errno;
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    (void)close(report[1]);
+    if (child > 0 && read(report[0], &why, sizeof why) == (ssize_t)sizeof why) {
+        (void)waitpid(child, NULL, 0);
+    }
+    (void)close(report[0]);
+    errno = child < 0 ? fork_error : why;
+    return child > 0 && why == 0 ? child : -1;
+}
+
+/* Reads what the program tells until it has ended; its wait status. */
+static int collect(struct collector *collector, pid_t child)
+{
+    struct timespec nap = { .tv_nsec = nap_least_ns };
+    int status = 0;
+    for (;;) {
+        if (collector != NULL && collector_drain(collector, false) != 0) {
+            nap.tv_nsec = nap_least_ns;
+            continue;
+        }
+        const pid_t ended = waitpid(child, &status, 0 | (collector != NULL ? WNOHANG : 0));
+        if (ended == child || (ended < 0 && errno != EINTR)) {
+            break;
+        }
+        (void)nanosleep(&nap, NULL);
+        nap.tv_nsec = nap.tv_nsec * 2 < nap_most_ns ? nap.tv_nsec * 2 : nap_most_ns;
+    }
+    program = 0;
+    while (collector != NULL && collector_drain(collector, true) != 0) {
+    }
+    return status;
+}
+
+/* --- the result --- */
+
+/* Ends as the program did. */
+static int end_like(int status)
+{
+    if (WIFSIGNALED(status)) {
+        const struct rlimit none = { 0, 0 };
+        struct sigaction usual = { .sa_handler = SIG_DFL };
+        (void)fflush(NULL);
+        (void)setrlimit(RLIMIT_CORE, &none); /* it has written its own */
+        (void)sigaction(WTERMSIG(status), &usual, NULL);
+        (void)raise(WTERMSIG(status));
+        return 128 + WTERMSIG(status);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_USAGE;
+}
+
+/* A trace that could not be written is an error of its own, where the program had none. */
+static int end_badly(int status)
+{
+    return status == 0 ? EXIT_USAGE : end_like(status);
+}
+
+static void summarise(const struct collected *result, const char *output)
+{
+    char events[UNIT_TEXT];
+    char peak[UNIT_TEXT];
+    char lost[UNIT_TEXT];
+    (void)fprintf(stderr, "weir record: %s events, live peak %s, %s lost -> %s\n", format_count(events, result->events),
+                  format_size(peak, result->peak_bytes), result->lost != 0 ? format_count(lost, result->lost) : "none",
+                  output);
+    if (result->device) {
+        (void)fprintf(stderr, "weir record: this is the device's memory; for the host's: --what host\n");
+    }
+}
+
+static int say_nothing_recorded(const struct settings *settings, const struct collected *result, int status)
+{
+    char least[UNIT_TEXT];
+    if (result->images == 0) {
+        (void)complain("record", false, "nothing was recorded: %s did not load the recording library",
+                       settings->program[0]);
+        return end_badly(status);
+    }
+    if (!settings->quiet) {
+        (void)fprintf(stderr, "weir record: %s asked for no %s memory%s%s%s: there is no trace\n", settings->program[0],
+                      settings->what == COLLECT_DEVICE ? "device" : "host",
+                      settings->what != COLLECT_DEVICE && settings->least_bytes != 0 ? " in blocks of " : "",
+                      settings->what != COLLECT_DEVICE && settings->least_bytes != 0
+                          ? format_size(least, settings->least_bytes)
+                          : "",
+                      settings->what != COLLECT_DEVICE && settings->least_bytes != 0 ? " or more" : "");
+    }
+    return end_like(status);
+}
+
+/* Packs the plain trace, if the name asks for it. */
+static bool pack(const char *plain, const char *output)
+{
+    struct trace_error error = { 0 };
+    if (strcmp(plain, output) == 0) {
+        return true;
+    }
+    if (trace_pack(plain, output, &error) != WEIR_OK) {
+        (void)complain("record", false, "%s; the trace is in %s", error.message, plain);
+        return false;
+    }
+    (void)unlink(plain);
+    return true;
+}
+
+static int say_cannot_run(const char *name, int why)
+{
+    (void)complain("record", false, "%s: cannot be run: %s", name, strerror(why));
+    return why == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+}
+
+/* --- the two ways --- */
+
+/* The command line as one line, for #src. */
+static void join(char *text, size_t size, char **arguments)
+{
+    size_t length = (size_t)snprintf(text, size, "weir record --");
+    for (; *arguments != NULL && length < size; arguments++) {
+        length += (size_t)snprintf(text + length, size - length, " %s", *arguments);
+    }
+}
+
+static int say_no_library(void)
+{
+    char *folder = place_folder(PLACE_LIBRARIES);
+    (void)complain("record", false, "libweir_record.so is not in %s", folder != NULL ? folder : "weir's folder");
+    free(folder);
+    return EXIT_USAGE;
+}
+
+static int record_program(const struct settings *settings, const char *output)
+{
+    char plain[PATH_MAX];
+    char source[400];
+    const char *failed = NULL;
+    struct collected result;
+    if ((size_t)snprintf(plain, sizeof plain, "%s%s", output, trace_packs(output) ? ".plain" : "") >= sizeof plain) {
+        return complain("record", false, "%s: the name is too long", output);
+    }
+    char *library = place_file(PLACE_LIBRARIES, "libweir_record.so");
+    if (library == NULL) {
+        return say_no_library();
+    }
+    join(source, sizeof source, settings->program);
+    struct collector *collector = collector_open(plain, source, settings->what, settings->least_bytes, &failed);
+    if (collector == NULL) {
+        free(library);
+        return complain("record", false, "%s: %s", failed, strerror(errno));
+    }
+    const bool ready = set_preload(library) && setenv(CHANNEL_ENV, collector_channel_path(collector), 1) == 0;
+    free(library);
+    const pid_t child = ready ? start(settings->program, collector_channel(collector)) : -1;
+    if (child < 0) {
+        const int why = ready ? errno : ENOMEM;
+        collector_close(collector, &result);
+        return say_cannot_run(settings->program[0], why);
+    }
+    const int status = collect(collector, child);
+    collector_close(collector, &result);
+    if (result.failure != 0) {
+        (void)complain("record", false, "%s: %s; the trace ends there", plain, strerror(result.failure));
+        return end_badly(status);
+    }
+    if (result.events == 0) {
+        return say_nothing_recorded(settings, &result, status);
+    }
+    if (!pack(plain, output)) {
+        return end_badly(status);
+    }
+    if (!settings->quiet) {
+        summarise(&result, output);
+    }
+    return end_like(status);
+}
+
+/* The name of the heap's file with that number. */
+static bool heap_file(char *path, size_t size, const char *output, unsigned number)
+{
+    const int length =
+        number == 1 ? snprintf(path, size, "%s", output) : snprintf(path, size, "%s.%u", output, number);
+    return length > 0 && (size_t)length < size;
+}
+
+enum { most_heap_files = 9999 };
+
+/* weir itself writes the files (WEIR_RECORD in core); it takes only names that are free, so old ones are removed. */
+static int record_heaps(const struct settings *settings, const char *output)
+{
+    char path[PATH_MAX];
+    unsigned number = 1;
+    for (; number <= most_heap_files && heap_file(path, sizeof path, output, number); number++) {
+        if (is_file(path) && unlink(path) != 0) {
+            return complain("record", false, "%s: %s", path, strerror(errno));
+        }
+    }
+    if (setenv("WEIR_RECORD", output, 1) != 0) {
+        return complain("record", false, "out of memory");
+    }
+    const pid_t child = start(settings->program, NULL);
+    if (child < 0) {
+        return say_cannot_run(settings->program[0], errno);
+    }
+    const int status = collect(NULL, child);
+    for (number = 1; heap_file(path, sizeof path, output, number) && is_file(path); number++) {
+        if (!settings->quiet) {
+            (void)fprintf(stderr, "weir record: a heap of weir -> %s\n", path);
+        }
+    }
+    if (number == 1 && !settings->quiet) {
+        (void)fprintf(stderr, "weir record: %s made no heap of weir: there is no trace\n", settings->program[0]);
+    }
+    return end_like(status);
+}
+
+int command_record(int argc, char **argv)
+{
+    struct settings settings = { .what = COLLECT_AUTO, .least_bytes = 4096 };
+    char path[PATH_MAX];
+    char name[PATH_MAX];
+    int status = read_options(&settings, argc, argv);
+    if (status != EXIT_DONE) {
+        if (status < 0) {
+            (void)fputs(help, stdout);
+        }
+        return status < 0 ? EXIT_DONE : status;
+    }
+    if (!find_program(settings.program[0], path, sizeof path)) {
+        return say_cannot_run(settings.program[0], ENOENT);
+    }
+    const char *why = settings.heaps ? NULL : why_not(path, 4);
+    if (why != NULL) {
+        (void)complain("record", false, "%s %s", path, why);
+        return EXIT_CANNOT_RUN;
+    }
+    if (settings.output == NULL) {
+        (void)snprintf(name, sizeof name, "%s-%ld.wtr", basename(path), (long)getpid());
+        settings.output = name;
+    }
+    return settings.heaps ? record_heaps(&settings, settings.output) : record_program(&settings, settings.output);
+}

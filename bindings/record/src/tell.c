@@ -1,0 +1,208 @@
+/* bindings/record/src/tell.c: the program's side of the channel.
+ *
+ * Idea: see channel.h. Everything here is safe inside malloc: no memory but one page of its own, no lock, no stdio.
+ *
+ * Only the process that the command started tells. Its children have a copy of the page that holds the channel's address,
+ * wiped by the kernel (MADV_WIPEONFORK), whichever way they were made; what is started by exec finds another process's number
+ * in the channel. An exec of the process itself begins a new image.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* MADV_WIPEONFORK */
+#endif
+
+#include "tell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { nap_ns = 50000, naps_between_looks = 400 };
+
+/* Alone on its page. */
+typedef struct process_page {
+    _Atomic(channel *) channel;
+} process_page;
+
+static _Atomic(process_page *) page;
+static atomic_int asked; /* whether the environment has been looked at */
+
+static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t own_number; /* of the thread, from 1 */
+static _Thread_local __attribute__((tls_model("initial-exec"))) bool telling;
+
+/* --- attaching --- */
+
+static channel *map_channel(const char *path)
+{
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return NULL;
+    }
+    void *const memory = mmap(NULL, channel_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    (void)close(fd);
+    if (memory == MAP_FAILED) {
+        return NULL;
+    }
+    channel *const found = memory;
+    if (found->magic != CHANNEL_MAGIC || found->program != (int32_t)getpid()) {
+        (void)munmap(memory, channel_bytes);
+        return NULL;
+    }
+    return found;
+}
+
+static void forget_channel(void)
+{
+    process_page *const own = atomic_load_explicit(&page, memory_order_relaxed);
+    if (own != NULL) {
+        atomic_store_explicit(&own->channel, NULL, memory_order_relaxed);
+    }
+}
+
+static process_page *make_page(void)
+{
+    const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *const memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        return NULL;
+    }
+    /* Before Linux 4.14, children by fork are told of in the C library's way; those by clone are not. */
+    if (madvise(memory, size, MADV_WIPEONFORK) != 0 && pthread_atfork(NULL, NULL, forget_channel) != 0) {
+        (void)munmap(memory, size);
+        return NULL;
+    }
+    return memory;
+}
+
+static void attach(const char *path)
+{
+    process_page *const own = make_page();
+    channel *const found = own != NULL ? map_channel(path) : NULL;
+    if (found == NULL) {
+        return;
+    }
+    atomic_store(&found->image_first, atomic_load(&found->tail));
+    atomic_fetch_add(&found->images, 1);
+    atomic_store_explicit(&own->channel, found, memory_order_relaxed);
+    atomic_store_explicit(&page, own, memory_order_release);
+    tell(found, (channel_slot){ .kind = channel_image });
+}
+
+static const char *channel_path_in(char *const *environment)
+{
+    const size_t length = sizeof CHANNEL_ENV - 1;
+    for (; environment != NULL && *environment != NULL; environment++) {
+        if (strncmp(*environment, CHANNEL_ENV, length) == 0 && (*environment)[length] == '=') {
+            return *environment + length + 1;
+        }
+    }
+    return NULL;
+}
+
+/* Once, by the first who has an environment: the C library has none before its own beginning. */
+static void look_at_environment(char *const *environment)
+{
+    int nobody = 0;
+    if (environment == NULL || !atomic_compare_exchange_strong(&asked, &nobody, 1)) {
+        return;
+    }
+    const int saved = errno;
+    const char *const path = channel_path_in(environment);
+    if (path != NULL && path[0] != '\0') {
+        attach(path);
+    }
+    errno = saved;
+}
+
+/* glibc hands these over to whatever begins. */
+__attribute__((constructor)) static void at_load(int count, char **arguments, char **environment)
+{
+    (void)count, (void)arguments;
+    look_at_environment(environment);
+}
+
+channel *tell_channel(void)
+{
+    if (atomic_load_explicit(&asked, memory_order_relaxed) == 0) {
+        look_at_environment(environ);
+    }
+    process_page *const own = atomic_load_explicit(&page, memory_order_acquire);
+    return own != NULL ? atomic_load_explicit(&own->channel, memory_order_relaxed) : NULL;
+}
+
+/* --- telling --- */
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* The reader is at work, or stopped together with the program; when it has ended, so has the recording. */
+static bool wait_for_reader(const channel *to, unsigned *naps)
+{
+    const struct timespec nap = { .tv_nsec = nap_ns };
+    if (++*naps % naps_between_looks == 0 && getppid() != (pid_t)to->reader) {
+        forget_channel();
+        return false;
+    }
+    (void)nanosleep(&nap, NULL);
+    return true;
+}
+
+/* Takes the next ticket; its slot is free. NULL: nobody reads any more. */
+static channel_slot *take_slot(channel *to, uint64_t *ticket)
+{
+    uint64_t tail = atomic_load_explicit(&to->tail, memory_order_relaxed);
+    unsigned naps = 0;
+    for (;;) {
+        channel_slot *const slot = &to->slots[tail % channel_slots];
+        const uint64_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
+        if (turn == tail) {
+            if (atomic_compare_exchange_weak_explicit(&to->tail, &tail, tail + 1, memory_order_relaxed,
+                                                      memory_order_relaxed)) {
+                *ticket = tail;
+                return slot;
+            }
+        } else {
+            if (turn < tail && !wait_for_reader(to, &naps)) {
+                return NULL;
+            }
+            tail = atomic_load_explicit(&to->tail, memory_order_relaxed);
+        }
+    }
+}
+
+/* A signal's handler that allocates in the middle of this is not told of: it might wait for what it interrupts. */
+void tell(channel *to, channel_slot event)
+{
+    if (telling) {
+        return;
+    }
+    const int saved = errno;
+    uint64_t ticket = 0;
+    telling = true;
+    if (own_number == 0) {
+        own_number = atomic_fetch_add_explicit(&to->threads, 1, memory_order_relaxed) + 1;
+    }
+    event.time_ns = clock_ns();
+    channel_slot *const slot = take_slot(to, &ticket);
+    if (slot != NULL) {
+        slot->time_ns = event.time_ns;
+        slot->id = event.id;
+        slot->size = event.size;
+        slot->extra = event.extra;
+        slot->stream = event.stream;
+        slot->thread = own_number - 1;
+        slot->device = event.device;
+        slot->kind = event.kind;
+        slot->mode = event.mode;
+        atomic_store_explicit(&slot->turn, ticket + 1, memory_order_release);
+    }
+    telling = false;
+    errno = saved;
+}

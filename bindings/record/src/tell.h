@@ -1,0 +1,16 @@
+/* bindings/record/src/tell.h: what preload.c and preload_acl.c share. */
+#ifndef WEIR_RECORD_TELL_H
+#define WEIR_RECORD_TELL_H
+
+#include "channel.h"
+
+#include <weir/trace.h>
+
+#include <stdbool.h>
+
+/* The channel, or NULL where nothing is to be told: no recording, a child of fork, another program. */
+channel *tell_channel(void);
+/* Tells it in the calling thread's name; waits while the ring is full. Keeps errno. */
+void tell(channel *to, channel_slot event);
+
+#endif

@@ -1,0 +1,185 @@
+/* tests/command/record/program.c: a program with known traffic, for record_test.sh.    program MODE [ARGS]
+ *
+ * Sizes from 4096 are the test's; what the C library asks for by itself is smaller. No stdio, which has a buffer.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* reallocarray, memalign */
+#endif
+
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The compiler must not know that a block is not used. */
+static void *volatile keep;
+
+static void *held(void *block)
+{
+    keep = block;
+    return keep;
+}
+
+static void *before_main;
+
+__attribute__((constructor)) static void at_the_beginning(void)
+{
+    before_main = held(malloc(4101));
+}
+
+__attribute__((destructor)) static void at_the_end(void)
+{
+    free(before_main);
+    free(held(malloc(4102)));
+}
+
+/* record_test.sh has what the trace must be. */
+static int traffic(void)
+{
+    void *aligned = NULL;
+    void *zeroed = held(calloc(10, 600));
+    void *moved = held(malloc(5000));
+    void *next = held(malloc(5001));
+    moved = held(realloc(moved, 900000));
+    free(NULL);
+    moved = held(realloc(moved, 800000));
+    if (realloc(moved, PTRDIFF_MAX) != NULL || malloc(PTRDIFF_MAX) != NULL) {
+        return 1;
+    }
+    moved = held(realloc(moved, 100)); /* too small to be told of */
+    moved = held(realloc(moved, 7000));
+    void *array = held(reallocarray(NULL, 3, 2000));
+    if (posix_memalign(&aligned, 64, 8192) != 0) {
+        return 1;
+    }
+    void *page = held(aligned_alloc(4096, 8192));
+    void *old = held(memalign(128, 6001));
+    void *v = held(valloc(5002));
+    free(realloc(next, 0)); /* a free, in this C library */
+    free(v);
+    free(old);
+    free(page);
+    free(aligned);
+    free(array);
+    free(moved);
+    free(zeroed);
+    return 0;
+}
+
+/* Between two blocks of a size that nobody else asks for, small ones. */
+static int small(void)
+{
+    free(held(malloc(77777)));
+    void *one = held(malloc(1));
+    void *nothing = held(malloc(0));
+    one = held(realloc(one, 300));
+    free(nothing);
+    free(one);
+    free(held(malloc(77778)));
+    return 0;
+}
+
+enum { threads = 4 };
+
+static uintptr_t rounds = 50000;
+
+/* Blocks wander: each thread frees what the one before it left in a place. */
+static void *_Atomic places[64];
+
+static void *work(void *start)
+{
+    for (uintptr_t i = 0, at = (uintptr_t)start; i < rounds; i++, at = at * 5 + 3) {
+        void *block = malloc(4096 + at % 3000);
+        if (i % 3 == 0) {
+            block = realloc(block, 5000 + at % 9000);
+        }
+        free(__atomic_exchange_n((void **)&places[at % 64], block, __ATOMIC_ACQ_REL));
+    }
+    return NULL;
+}
+
+static int in_threads(void)
+{
+    pthread_t ids[threads];
+    for (uintptr_t i = 0; i < threads; i++) {
+        if (pthread_create(&ids[i], NULL, work, (void *)i) != 0) {
+            return 1;
+        }
+    }
+    for (int i = 0; i < threads; i++) {
+        (void)pthread_join(ids[i], NULL);
+    }
+    for (int i = 0; i < 64; i++) {
+        free(places[i]);
+    }
+    return 0;
+}
+
+static int with_child(void)
+{
+    int status = 0;
+    void *block = held(malloc(5000));
+    const pid_t child = fork();
+    if (child == 0) {
+        free(held(malloc(6000)));
+        _exit(0);
+    }
+    (void)waitpid(child, &status, 0);
+    free(block);
+    return status;
+}
+
+static void on_term(int number)
+{
+    (void)number;
+    free(held(malloc(9000)));
+}
+
+int main(int count, char **arguments)
+{
+    const char *mode = count > 1 ? arguments[1] : "";
+    if (strcmp(mode, "traffic") == 0) {
+        return traffic();
+    }
+    if (strcmp(mode, "small") == 0) {
+        return small();
+    }
+    if (strcmp(mode, "threads") == 0) {
+        rounds = count > 2 ? (uintptr_t)atoi(arguments[2]) : rounds;
+        return in_threads();
+    }
+    if (strcmp(mode, "fork") == 0) {
+        return with_child();
+    }
+    if (strcmp(mode, "exit") == 0 && count > 2) {
+        return atoi(arguments[2]);
+    }
+    if (strcmp(mode, "leave") == 0) {
+        (void)held(malloc(5000));
+        _exit(3);
+    }
+    if (strcmp(mode, "crash") == 0) {
+        (void)held(malloc(5000));
+        *(volatile char *)16 = 1;
+    }
+    if (strcmp(mode, "exec") == 0) {
+        (void)held(malloc(5000));
+        (void)execl(arguments[0], arguments[0], "traffic", (char *)NULL);
+    }
+    if (strcmp(mode, "signal") == 0) {
+        sigset_t term;
+        sigset_t before;
+        (void)sigemptyset(&term);
+        (void)sigaddset(&term, SIGTERM);
+        (void)sigprocmask(SIG_BLOCK, &term, &before);
+        (void)signal(SIGTERM, on_term);
+        (void)kill(getppid(), SIGTERM);
+        (void)sigsuspend(&before);
+        return 0;
+    }
+    return 1;
+}

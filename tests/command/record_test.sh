@@ -1,0 +1,265 @@
+#!/usr/bin/env bash
+# record_test.sh WEIR LIBRARY PROGRAM STATIC ASCEND HEAP: what `weir record` makes of programs whose traffic is known: the exact
+# trace, crashes, exec, fork, exit statuses, and what cannot be recorded. STATIC and ASCEND may be '-': not built.
+set -uo pipefail
+weir=$1 library=$2 program=$3 static=$4 ascend=$5 heap=$6
+unset LD_PRELOAD WEIR_RECORD WEIR_RECORD_CHANNEL
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+complain() { echo "FAILED: $1"; failures=$((failures + 1)); }
+
+# record STATUS ARGUMENTS...: runs `weir record -o t.wtr ARGUMENTS`; its messages are in err, what it prints in out.
+record() {
+    local expected=$1 status=0
+    shift
+    rm -f t.wtr
+    "$weir" record -o t.wtr "$@" >out 2>err || status=$?
+    [ $status = "$expected" ] || complain "record $*: exit status $status, not $expected: $(cat err)"
+}
+
+# The lines of events without their times, and blocks and tags as they are.
+events() { grep -v '^#' "$1" | sed -E 's/^([a-z]) [0-9]+/\1/'; }
+
+# is WHAT EXPECTED: the events of t.wtr
+is() {
+    [ "$(events t.wtr)" = "$2" ] || complain "$1: the trace is not as expected:
+$(diff <(echo "$2") <(events t.wtr))"
+    "$weir" info t.wtr >/dev/null || complain "$1: weir info does not read it"
+    "$weir" replay -q t.wtr >/dev/null || complain "$1: weir replay does not play it"
+}
+
+said() { grep -qF -- "$2" err || complain "$1: no '$2' in: $(cat err)"; }
+
+# --- exactly what was asked for ---
+
+begin='a 0 4101 0 0'
+traffic="$begin
+a 1 6000 0 0
+a 2 5000 0 0
+a 3 5001 0 0
+r 2 4 900000 0
+r 4 5 800000 0
+f 5 0 0
+a 6 7000 0 0
+a 7 6000 0 0
+a 8 8192 0 0 al=64
+a 9 8192 0 0 al=4096
+a 10 6001 0 0 al=128
+a 11 5002 0 0 al=4096
+f 3 0 0
+f 11 0 0
+f 10 0 0
+f 9 0 0
+f 8 0 0
+f 7 0 0
+f 6 0 0
+f 1 0 0
+f 0 0 0
+a 12 4102 0 0
+f 12 0 0"
+[ "$(getconf PAGESIZE)" = 4096 ] || traffic=${traffic/5002 0 0 al=4096/5002 0 0 al=$(getconf PAGESIZE)}
+record 0 -- "$program" traffic
+is traffic "$traffic"
+said traffic '24 events, live peak'
+said traffic 'none lost -> t.wtr'
+grep -q '^#src weir record -- .*traffic$' t.wtr || complain 'the source does not name the program'
+grep -q '^#note host blocks below 4096 bytes are left out$' t.wtr || complain 'what is left out is not noted'
+grep -q '^#dev 0 name="host memory"$' t.wtr || complain 'the device is not named'
+
+record 0 -q -- "$program" traffic
+[ ! -s err ] || complain "-q is not quiet: $(cat err)"
+
+# Small blocks too, between two that mark the place.
+record 0 --min 0 -- "$program" small
+is small "$(events t.wtr)"
+middle=$(events t.wtr | awk '$3 == 77777 { on = 1 } on { print } $3 == 77778 { exit }' |
+    sed -E 's/^a [0-9]+ ([0-9]+).*/a \1/; s/^r [0-9]+ [0-9]+ ([0-9]+).*/r \1/; s/^f .*/f/' | tr '\n' ' ')
+[ "$middle" = 'a 77777 f a 1 a 0 r 300 f f a 77778 ' ] || complain "small blocks: $middle"
+
+record 0 --min 8000 -- "$program" traffic
+[ "$(events t.wtr | grep -c '^a')" = 3 ] || complain "--min 8000: $(events t.wtr)"
+[ "$(events t.wtr | grep -c '^f')" = 3 ] || complain "--min 8000: $(events t.wtr)"
+
+# --- threads: every block has one life, although its address has many and its frees are other threads' ---
+
+record 0 --min 4096 -- "$program" threads
+said threads 'none lost'
+awk '/^#/ { next }
+    $1 == "a" { if ($3 in live) exit 1; live[$3] = 1; allocs++ }
+    $1 == "r" { if (!($3 in live)) exit 1; delete live[$3]; live[$4] = 1; reallocs++ }
+    $1 == "f" { if (!($3 in live) || $4 == "-") exit 1; delete live[$3] }
+    END { n = 0; for (b in live) n++; exit !(n == 0 && allocs == 200002 && reallocs == 66668) }' t.wtr ||
+    complain "threads: a block does not live once, or some are missing: $(grep -c '^a' t.wtr) $(grep -c '^r' t.wtr)"
+"$weir" replay -q -s direct t.wtr >/dev/null || complain 'threads: weir replay does not play it'
+
+# --- however it ends, whatever it does ---
+
+record 3 -- "$program" leave
+is leave "$begin"$'\na 1 5000 0 0'
+for status in 0 1 42 255; do
+    record $status -- "$program" exit $status
+done
+record 139 -- "$program" crash
+is crash "$begin"$'\na 1 5000 0 0'
+record 0 -- "$program" fork
+is fork "$begin"$'\na 1 5000 0 0\nf 1 0 0\nf 0 0 0\na 2 4102 0 0\nf 2 0 0'
+record 0 -- "$program" exec
+is exec "$traffic"
+record 0 -- sh -c "exec '$program' traffic"
+is 'exec by a shell' "$traffic"
+record 0 -- env A=1 "$program" traffic
+is 'env' "$traffic"
+# A signal to the command is the program's, and what it does about it is recorded.
+record 0 -- "$program" signal
+is signal "$begin"$'\na 1 9000 0 0\nf 1 0 0\nf 0 0 0\na 2 4102 0 0\nf 2 0 0'
+printf '#!%s traffic\n' "$program" >script
+chmod +x script
+record 0 -- ./script
+[ "$(events t.wtr | grep -c .)" = 24 ] || complain "a script: $(events t.wtr)"
+echo words | "$weir" record -q -o t.wtr -- cat >out 2>err || complain 'input and output are not passed on'
+[ "$(cat out)" = words ] || complain 'input and output are not passed on'
+
+# --- output ---
+
+for packed in t.wtr.xz t.wtr.gz; do
+    "$weir" record -q -o $packed -- "$program" traffic || complain "$packed: cannot be written"
+    "$weir" import -q $packed -o unpacked.wtr && [ "$(events unpacked.wtr)" = "$traffic" ] ||
+        complain "$packed: is not the trace"
+    [ ! -e $packed.plain ] || complain "$packed: the plain trace was left"
+done
+rm -f ./*.wtr
+"$weir" record -q -- "$program" traffic
+[ "$(ls ./program*-*.wtr ./test_*-*.wtr 2>/dev/null | wc -l)" = 1 ] || complain "the default name: $(ls)"
+record 0 -- true
+said true 'asked for no host memory'
+[ ! -e t.wtr ] || complain 'a trace of nothing was left'
+record 2 -o nowhere/t.wtr -- touch ran
+said 'no such folder' 'nowhere/t.wtr: No such file or directory'
+[ ! -e ran ] || complain 'the program was run although there is nowhere to write'
+if [ -w /dev/full ]; then
+    record 2 -o /dev/full -- "$program" traffic
+    said 'full disk' '/dev/full: No space left on device'
+    record 5 -o /dev/full -- "$program" exit 5
+    [ -c /dev/full ] || complain '/dev/full is gone'
+fi
+if (ulimit -f 17000) 2>/dev/null; then # KiB: more than the shared memory, less than the trace
+    status=0
+    (trap '' XFSZ; ulimit -f 17000; exec "$weir" record -o t.wtr -- "$program" threads 120000) >out 2>err || status=$?
+    [ $status = 2 ] || complain "a disk that fills up: exit status $status: $(cat err)"
+    said 'a disk that fills up' 'the trace ends there'
+    "$weir" info t.wtr >/dev/null || complain 'a disk that fills up: what was written is no trace'
+fi
+
+# --- what cannot be recorded, and bad usage ---
+
+record 127 -- "$work/missing"
+said missing 'missing: cannot be run: No such file or directory'
+record 127 -- no-such-program-anywhere
+touch plain
+record 126 -- ./plain
+said 'no program' './plain: cannot be run: Permission denied'
+if [ "$static" != - ]; then
+    record 126 -- "$static"
+    said static 'is statically linked'
+else
+    echo "no static program can be linked here: that one is not tried"
+fi
+if [ "$(id -u)" = 0 ]; then
+    cp "$program" other && chown nobody other 2>/dev/null && chmod u+s other && { record 126 -- ./other; said setuid 'setuid'; }
+fi
+bad() {
+    local text=$1 status=0
+    shift
+    "$weir" record "$@" >out 2>err || status=$?
+    [ $status = 2 ] || complain "record $*: exit status $status, not 2"
+    [ ! -s out ] || complain "record $*: something on standard output"
+    [ "$(wc -l <err)" = 1 ] || complain "record $*: not one line: $(cat err)"
+    said "record $*" "$text"
+}
+bad 'no program is named'
+bad 'no program is named' --
+bad 'unknown option --frob' --frob -- true
+bad '-o needs a value' -o
+bad '--output -: a file is needed' -o - -- true
+bad '--what gpu: it is host, device, all or weir' --what gpu -- true
+bad '--min some: not a size' --min some -- true
+bad 'the files of heaps are not packed' --what weir -o h.wtr.xz -- true
+"$weir" record --help | grep -q -- '--what WHAT' || complain 'there is no help'
+
+# --- where the library is ---
+
+# The way from the command to it is the same wherever the two lie.
+way=$(realpath --relative-to="$(dirname "$weir")" "$(dirname "$library")")
+mkdir -p place/bin alone/bin && (cd place/bin && mkdir -p "$way")
+cp "$weir" place/bin/weir && cp "$weir" alone/bin/weir && cp "$library" "place/bin/$way/libweir_record.so"
+rm -f t.wtr
+place/bin/weir record -q -o t.wtr -- "$program" traffic || complain 'an installed copy does not record'
+is 'an installed copy' "$traffic"
+status=0
+alone/bin/weir record -o t.wtr -- touch ran >out 2>err || status=$?
+[ $status = 2 ] || complain "without the library: exit status $status"
+said 'without the library' "libweir_record.so is not in $work/alone/"
+
+# --- weir's own heaps write their traces themselves ---
+
+record 0 --what weir -- sh -c 'echo "$WEIR_RECORD" >where'
+[ "$(cat where)" = t.wtr ] || complain '--what weir does not name the file'
+said '--what weir' 'made no heap of weir'
+
+echo old >t.wtr.2
+echo old >t.wtr.3
+record 0 --what weir -- "$heap"
+grep -v -E '^(#wtr|#clock)' t.wtr | sed -E 's/ addr=0x[0-9a-f]+//; s/^([afr]) [0-9]+/\1/' >first
+[ "$(cat first)" = '#src weir heap engine
+a 0 100000 0 0 al=64
+a 1 5000 1 0
+r 1 2 70000 0
+f 2 1 0
+f 0 0 0' ] || complain "the first heap: $(cat first)"
+grep -qE '^a [0-9]+ 0 6000 ' t.wtr.2 || complain "the heap that is never destroyed: $(cat t.wtr.2)"
+[ ! -e t.wtr.3 ] || complain '--what weir left what was there before'
+said 'two heaps' 'a heap of weir -> t.wtr.2'
+"$weir" replay -q t.wtr t.wtr.2 >/dev/null || complain 'heaps: weir replay does not play them'
+
+# --- Ascend ---
+
+if [ "$ascend" != - ]; then
+    device='a 0 1000000 0 0
+a 1 2000 0 0
+a 2 3000 1 0 d=1
+e 0 2
+x 0 3
+y 3
+y e0
+f 1 - 0
+f 2 - 0
+y *
+f 0 - 0
+y 3
+y 2'
+    record 0 -- "$ascend"
+    is Ascend "$device"
+    said Ascend "this is the device's memory"
+    said Ascend 'none lost'
+    grep -q '^#dev 0 name="NPU 0"$' t.wtr && grep -q '^#dev 1 name="pinned host memory"$' t.wtr ||
+        complain "Ascend: the devices are not named: $(grep '#dev' t.wtr)"
+    [ ! -e t.wtr.device ] || complain 'Ascend: the second file was left'
+    record 0 --what device -- "$ascend"
+    is 'Ascend, device' "$device"
+    record 0 --what host -- "$ascend"
+    events t.wtr | grep -q '^a [0-9]* 50000 0 ' || complain 'Ascend, host: no host memory'
+    ! grep -q 1000000 <(events t.wtr) || complain 'Ascend, host: device memory'
+    record 0 --what all -- "$ascend"
+    events t.wtr | grep -q '^a [0-9]* 50000 0 ' || complain 'Ascend, all: no host memory'
+    events t.wtr | grep -q '^a [0-9]* 1000000 [0-9]* 0 d=1' || complain 'Ascend, all: no device memory'
+    "$weir" replay -q t.wtr >/dev/null || complain 'Ascend, all: weir replay does not play it'
+    record 0 --what device -- "$program" traffic
+    said 'no device' 'asked for no device memory'
+else
+    echo 'the simulated Ascend runtime is not built: that one is not tried'
+fi
+
+[ $failures = 0 ] && echo 'programs are recorded as they are' || exit 1
