@@ -44,6 +44,7 @@ static const char help[] =
     "                     FILE.2, ... (default: device if the program asks for any such memory, else host)\n"
     "  -m, --min SIZE     leave out smaller blocks of host memory (default: 4KiB, which keeps tensors; 0: none)\n"
     "  -q, --quiet        no summary on standard error\n"
+    "  -h, --help         this text\n"
     "\n"
     "  weir record -- ./engine model.onnx\n"
     "  weir record -o run.wtr.xz --min 0 -- python3 infer.py\n"
