@@ -42,7 +42,9 @@ function print_output(    i, j, k, file, line) {
     } else {
         i = 1
         for (j = 1; j <= gots; j++) {
-            for (k = i; k <= wants; k++) if (index(want[k], "…") && trim(want[k]) != "…" && line_matches(want[k], got[j])) break
+            for (k = i; k <= wants; k++) {
+                if (index(want[k], "…") && trim(want[k]) != "…" && line_matches(want[k], got[j])) break
+            }
             if (k <= wants) { print want[k]; i = k + 1 }
             else print got[j]
         }

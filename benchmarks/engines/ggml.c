@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DECODED = 8, SEED = 50 };
 
@@ -53,7 +54,8 @@ static bool start_backend(struct server *server)
     }
     ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(server->backend));
     void *found = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
-    ggml_backend_set_n_threads_t set_threads = (ggml_backend_set_n_threads_t)(uintptr_t)found;
+    ggml_backend_set_n_threads_t set_threads;
+    memcpy(&set_threads, &found, sizeof set_threads);
     if (set_threads != NULL) {
         set_threads(server->backend, 1);
     }
@@ -68,7 +70,7 @@ static bool serve(struct server *server, int prompt, uint64_t *digest)
     bool good = transformer_begin(&session, &server->model, server->type, prompt + DECODED);
     for (int i = 0; good && i <= DECODED; i++) {
         good = transformer_eval(&session, server->backend, i == 0 ? prompt : 1,
-                                (uint64_t)(prompt + i), logits);
+                                (uint64_t)prompt + (uint64_t)i, logits);
         sum = good && digest != NULL ? meter_digest(sum, logits, sizeof logits) : sum;
     }
     if (good && digest != NULL) {

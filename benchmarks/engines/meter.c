@@ -3,6 +3,8 @@
 
 #include "engines/outside.h"
 
+#include <weir/trace.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -347,7 +349,29 @@ static bool hear(int from, void *bytes, size_t size)
     return true;
 }
 
-static bool count_round(const struct meter_engine *engine, enum meter_side side,
+static bool is_fine(weir_status status, const char *what)
+{
+    if (status != WEIR_OK) {
+        (void)fprintf(stderr, "%s: %s\n", what, weir_status_text(status));
+    }
+    return status == WEIR_OK;
+}
+
+/* The same round, its requests written to a file; what is live already stands at the file's begin. */
+static bool record_round(const struct meter_engine *engine, const char *path, uint64_t *digests)
+{
+    weir_heap *heap = engine->heap(engine->ctx);
+    weir_recorder *recorder = NULL;
+    if (!is_fine(weir_recorder_create_file(path, engine->name, &recorder), path)) {
+        return false;
+    }
+    const bool recording = is_fine(weir_heap_record(heap, recorder), "weir_heap_record");
+    const bool done = recording && meter_round(engine, digests);
+    const bool ended = !recording || is_fine(weir_heap_record(heap, NULL), "weir_heap_record");
+    return is_fine(weir_recorder_stop(recorder, NULL), path) && ended && done;
+}
+
+static bool count_round(const struct meter_engine *engine, enum meter_side side, const char *record,
                         struct report *report, uint64_t *digests)
 {
     report->heap = (weir_heap_stats)WEIR_HEAP_STATS_INIT;
@@ -357,7 +381,8 @@ static bool count_round(const struct meter_engine *engine, enum meter_side side,
         return false;
     }
     report->ready = meter_count_read();
-    const bool done = meter_round(engine, digests);
+    const bool done = side == METER_WEIR && record != NULL ? record_round(engine, record, digests)
+                                                           : meter_round(engine, digests);
     report->round = meter_count_read();
     meter_count_stop();
     report->resident_peak = status_bytes("VmHWM:");
@@ -369,13 +394,15 @@ static bool count_round(const struct meter_engine *engine, enum meter_side side,
 }
 
 /* Counts one round, then runs one more for each byte it hears, and ends when it hears no more. */
-static int serve(const struct meter_engine *engine, enum meter_side side, int from, int to)
+static int serve(const struct meter_engine *engine, enum meter_side side, const char *record,
+                 int from, int to)
 {
     struct report report = {0};
     uint64_t *digests = calloc(engine->steps, sizeof(*digests));
     char command;
     if (digests == NULL || !hear(from, &command, 1) ||
-        !count_round(engine, side, &report, digests) || !tell(to, &report, sizeof(report)) ||
+        !count_round(engine, side, record, &report, digests) ||
+        !tell(to, &report, sizeof(report)) ||
         !tell(to, digests, engine->steps * sizeof(*digests))) {
         return EXIT_FAILURE;
     }
@@ -405,7 +432,8 @@ struct side {
     uint64_t *times; /* of the timed rounds, nanoseconds */
 };
 
-static bool side_start(const struct meter_engine *engine, enum meter_side which, struct side *sides)
+static bool side_start(const struct meter_engine *engine, enum meter_side which, const char *record,
+                       struct side *sides)
 {
     struct side *side = &sides[which];
     int down[2];
@@ -423,7 +451,7 @@ static bool side_start(const struct meter_engine *engine, enum meter_side which,
             (void)close(sides[METER_OWN].to);
             (void)close(sides[METER_OWN].from);
         }
-        const int status = serve(engine, which, down[0], up[1]);
+        const int status = serve(engine, which, record, down[0], up[1]);
         (void)fflush(NULL);
         _exit(status);
     }
@@ -602,7 +630,7 @@ static int run_both(const struct meter_engine *engine, const struct meter_option
         sides[i].digests = calloc(engine->steps, sizeof(uint64_t));
         sides[i].times = calloc(options->rounds + 1, sizeof(uint64_t));
         good = good && sides[i].digests != NULL && sides[i].times != NULL &&
-               side_start(engine, (enum meter_side)i, sides);
+               side_start(engine, (enum meter_side)i, options->record, sides);
     }
     good = good && both_run(sides, engine->steps, options->rounds);
     for (int i = METER_OWN; i <= METER_WEIR; i++) {
@@ -668,6 +696,14 @@ int meter_options_take(char **arguments, struct meter_options *options)
             return -1;
         }
         options->rounds = rounds;
+        return 2;
+    }
+    if (strcmp(name, "--record") == 0) {
+        if (*value == '\0') {
+            (void)fprintf(stderr, "--record wants the name of a file\n");
+            return -1;
+        }
+        options->record = value;
         return 2;
     }
     if (strcmp(name, "--once") == 0) {

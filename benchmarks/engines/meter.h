@@ -45,6 +45,7 @@ struct meter_options {
     bool
         once; /* one side alone, in this process, one warm round and one inside meter_round: for callgrind */
     enum meter_side side; /* which, with `once` */
+    const char *record; /* file for the requests of the counted round, as .wtr; NULL: none */
 };
 
 #define METER_OPTIONS_INIT                                                                         \
@@ -52,7 +53,7 @@ struct meter_options {
         .rounds = 15                                                                               \
     }
 
-/* What every program takes: --rounds N, --once own|weir. Returns how many arguments from `arguments` on it took: 2, or 0 when
+/* What every program takes: --rounds N, --once own|weir, --record FILE. Returns how many arguments from `arguments` on it took: 2, or 0 when
  * the first is not one of its own, or -1 after it has said what is wrong. `arguments` ends with NULL. */
 int meter_options_take(char **arguments, struct meter_options *options);
 /* For programs that take no others: the index of the first argument that is not one of these, or -1. */

@@ -45,6 +45,7 @@ static const char help[] =
     "  -c, --children     record every process that the program starts, each to a file of its own: FILE, FILE.2, ...\n"
     "  -m, --min SIZE     leave out smaller blocks of host memory (default: 4KiB, which keeps tensors; 0: none)\n"
     "  -q, --quiet        no summary on standard error\n"
+    "  -h, --help         this text\n"
     "\n"
     "  weir record -- ./engine model.onnx\n"
     "  weir record -o run.wtr.xz --min 0 -- python3 infer.py\n"

@@ -21,7 +21,7 @@ function plain(s,    out, name) {
     while (match(s, /(weir|WEIR)_[A-Za-z0-9_]+/)) {
         name = substr(s, RSTART, RLENGTH)
         out = out substr(s, 1, RSTART - 1)
-        linked = (RSTART == 1 || substr(s, RSTART - 1, 1) !~ /[A-Za-z0-9_$]/) && name !~ /_$/ && !(name in not_names) &&
+        linked = (RSTART == 1 || substr(s, RSTART - 1, 1) !~ /[A-Za-z0-9_$"]/) && name !~ /_$/ && !(name in not_names) &&
             substr(s, RSTART + RLENGTH) !~ /^[.](c|h|hpp|cpp|so|map|cmake|pc)([^A-Za-z0-9_]|$)/
         out = out (linked ? "#" : "") name
         s = substr(s, RSTART + RLENGTH)
@@ -221,7 +221,7 @@ function code_line(s,    at, rest) {
 
 BEGIN {
     for_compilers = "^#define (WEIR_API|WEIR_NODISCARD|WEIR_EXTENSION)"
-    split("WEIR_TORCH WEIR_HEAP WEIR_API WEIR_NODISCARD WEIR_EXTENSION weir_torch WEIR_UNKNOWN", words, " ") # settings, libraries
+    split("WEIR_TORCH WEIR_RECORD WEIR_HEAP WEIR_API WEIR_NODISCARD WEIR_EXTENSION weir_torch WEIR_UNKNOWN", words, " ") # settings, libraries
     for (i in words) not_names[words[i]] = 1
 }
 

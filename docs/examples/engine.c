@@ -97,38 +97,19 @@ static void with_free(void *ctx, void *block)
 
 /* --- weir behind it: the binding --- */
 
-struct binding {
-    weir_heap *heap;
-    weir_recorder *recorder; /* NULL: nothing is recorded */
-};
-
-static void note(const struct binding *binding, weir_trace_kind kind, void *block, size_t size)
+static void *from_heap(void *heap, size_t size)
 {
-    weir_trace_event event = { .kind = kind, .id = (uintptr_t)block, .size = size };
-    if (binding->recorder != NULL && block != NULL) weir_recorder_note(binding->recorder, &event);
+    return weir_heap_alloc(heap, size);
 }
 
-static void *from_heap(void *ctx, size_t size)
+static void *weights_from_heap(void *heap, size_t size)
 {
-    const struct binding *binding = ctx;
-    void *block = weir_heap_alloc(binding->heap, size);
-    note(binding, WEIR_TRACE_ALLOC, block, size);
-    return block;
+    return weir_heap_alloc_long_lived(heap, size, 0);
 }
 
-static void *weights_from_heap(void *ctx, size_t size)
+static void to_heap(void *heap, void *block)
 {
-    const struct binding *binding = ctx;
-    void *block = weir_heap_alloc_long_lived(binding->heap, size, 0);
-    note(binding, WEIR_TRACE_ALLOC, block, size);
-    return block;
-}
-
-static void to_heap(void *ctx, void *block)
-{
-    const struct binding *binding = ctx;
-    note(binding, WEIR_TRACE_FREE, block, 0);
-    if (weir_heap_free(binding->heap, block) != WEIR_OK) fprintf(stderr, "engine: freed what was not allocated\n");
+    if (weir_heap_free(heap, block) != WEIR_OK) fprintf(stderr, "engine: freed what was not allocated\n");
 }
 
 static void check(weir_status status)
@@ -143,21 +124,28 @@ static int serve_with_weir(uint64_t limit_bytes, const char *trace)
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     config.limit_bytes = limit_bytes;
     config.name = "engine";
-    struct binding binding = { NULL, NULL };
-    struct engine_allocator allocator = { &binding, from_heap, weights_from_heap, to_heap };
-    check(weir_heap_create(&config, &binding.heap));
-    if (trace != NULL) check(weir_recorder_create_file(trace, "engine", &binding.recorder));
+    weir_heap *heap;
+    check(weir_heap_create(&config, &heap));
+    struct engine_allocator allocator = { heap, from_heap, weights_from_heap, to_heap };
+    weir_recorder *recorder = NULL;
+    if (trace != NULL) {
+        check(weir_recorder_create_file(trace, "engine", &recorder));
+        check(weir_heap_record(heap, recorder));
+    }
 
     int status = serve(&allocator);
 
-    if (trace != NULL) check(weir_recorder_stop(binding.recorder, NULL));
+    if (trace != NULL) {
+        check(weir_heap_record(heap, NULL));
+        check(weir_recorder_stop(recorder, NULL));
+    }
     char why[1024];
-    if (weir_heap_explain(binding.heap, why, sizeof(why)) > 0) fputs(why, stdout);
+    if (weir_heap_explain(heap, why, sizeof(why)) > 0) fputs(why, stdout);
     weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
-    check(weir_heap_get_stats(binding.heap, &stats));
+    check(weir_heap_get_stats(heap, &stats));
     printf("%d blocks, at most %.1f MiB live, %.1f MiB held\n", (int)stats.allocs,
            (double)stats.peak_live_bytes / (1 << 20), (double)stats.peak_held_bytes / (1 << 20));
-    check(weir_heap_destroy(binding.heap));
+    check(weir_heap_destroy(heap));
     return status;
 }
 

@@ -144,9 +144,9 @@ static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
     (void)ctx;
+    const int file = (int)(handle - 1);
     void *at = (void *)(uintptr_t)address;
-    return mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)(handle - 1), 0) == at ? WEIR_OK
-                                                                                                      : status_of(errno);
+    return mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == at ? WEIR_OK : status_of(errno);
 }
 
 static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)

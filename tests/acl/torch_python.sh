@@ -77,6 +77,6 @@ assert lib.weir_torch_alloc(1 << 20, 0, None)
 END
 grep -q '^a ' "$scratch/all.device0.wtr" || { echo "the end of a program did not complete its recording" >&2; exit 1; }
 if [ -n "$weir" ]; then
-    "$weir" replay "$trace" >"$scratch/replayed" 2>&1 || { cat "$scratch/replayed" >&2; exit 1; }
+    "$weir" replay "$trace" --strategy caching,size_class,caching+vm --sweep=1.00:1.50:0.05 --no-timing >"$scratch/replayed" 2>&1 || { cat "$scratch/replayed" >&2; exit 1; }
 fi
 echo "the README's program runs"

@@ -21,8 +21,10 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef DEVICE_DESTROY
 #define DEVICE_DESTROY(device) weir_device_destroy(device)
@@ -80,6 +82,18 @@ static void require_bytes(uint64_t address, uint64_t size, unsigned char value)
     const unsigned char *bytes = (const unsigned char *)(uintptr_t)address;
     for (uint64_t i = 0; DEVICE_HOST_ACCESS && i < size; i += 509) {
         assert_int_equal(bytes[i], value);
+    }
+}
+
+/* The kernel says so without a fault: it cannot copy from where nothing is. */
+static void require_nothing_at(uint64_t address)
+{
+    int ends[2];
+    if (DEVICE_HOST_ACCESS) {
+        assert_int_equal(pipe(ends), 0);
+        assert_int_equal(write(ends[1], (const void *)(uintptr_t)address, 1), -1);
+        assert_int_equal(errno, EFAULT);
+        assert_int_equal(close(ends[0]) | close(ends[1]), 0);
     }
 }
 
@@ -210,7 +224,9 @@ static void test_memory_keeps_its_bytes_wherever_it_is_mapped(void **state)
     write_bytes(base, page, 1);
     write_bytes(base + page, 2 * page, 2);
     require_bytes(base, page, 1);
+    require_nothing_at(base + 3 * page);
     assert_int_equal(weir_device_vm_unmap(rig.device, base, page), WEIR_OK);
+    require_nothing_at(base);
     assert_int_equal(weir_device_vm_map(rig.device, base + 3 * page, page, one), WEIR_OK);
     require_bytes(base + page, 2 * page, 2);
     require_bytes(base + 3 * page, page, 1);

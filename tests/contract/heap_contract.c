@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -156,6 +158,7 @@ static void test_slack(void **state)
         const size_t usable = weir_heap_usable_size(f.heap, block);
         assert_true(usable >= size);
         fill(block, usable + 100, 7); /* under a sanitizer this is the proof */
+        assert_int_equal(stats_of(f.heap).largest_bytes, size);
         assert_int_equal(weir_heap_free(f.heap, block), WEIR_OK);
     }
     end(&f);
@@ -342,6 +345,30 @@ static void test_end_frees(void **state)
         assert_int_equal(weir_pool_free(f.under.pool, block, f.under.stream), WEIR_OK);
     }
     assert_int_equal(under_close(&f.under), WEIR_OK);
+}
+
+/* A child has none of what others own, and frees nothing of it. */
+static void test_fork(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    make(&f);
+    void *small = weir_heap_alloc(f.heap, 100);
+    void *large = weir_heap_alloc(f.heap, 500000);
+    assert_true(small != NULL && large != NULL);
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(weir_heap_destroy(f.heap) == WEIR_OK && under_close(&f.under) == WEIR_OK ? 0 : 1);
+    }
+    int status = -1;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_int_equal(status, 0);
+    fill(large, 500000, 3);
+    assert_int_equal(weir_heap_free(f.heap, small), WEIR_OK);
+    assert_int_equal(weir_heap_free(f.heap, large), WEIR_OK);
+    end(&f);
 }
 
 /* --- long-lived blocks --- */
@@ -653,7 +680,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks),     cmocka_unit_test(test_alignment), cmocka_unit_test(test_slack),
         cmocka_unit_test(test_bad_config), cmocka_unit_test(test_bad_input), cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_end_frees),  cmocka_unit_test(test_long_lived), cmocka_unit_test(test_resizing),
+        cmocka_unit_test(test_end_frees),  cmocka_unit_test(test_fork), cmocka_unit_test(test_long_lived), cmocka_unit_test(test_resizing),
         cmocka_unit_test(test_reclaim),    cmocka_unit_test(test_all_is_tried), cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

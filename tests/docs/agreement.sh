@@ -36,7 +36,8 @@ sed -nE 's/^int command_([a-z]+)\(.*/\1/p' benchmarks/weir/command.h | sort >"$s
 "$weir" --help | sed -nE 's/^  weir ([a-z]+) .*/\1/p' | sort >"$scratch/help"
 find docs/man -name 'weir-*.1' | sed -E 's/.*weir-(.*)\.1/\1/' | sort >"$scratch/manual"
 sed -nE 's/^\.It Nm weir Cm ([a-z]+).*/\1/p' docs/man/weir.1 | sort >"$scratch/listed"
-("$weir" nosuchsubcommand 2>&1 || true) | sed 's/.*there are//; s/(.*//; s/and//; s/,//g' | tr -s ' ' '\n' | sed '/^$/d' | sort >"$scratch/refusal"
+("$weir" nosuchsubcommand 2>&1 || true) | sed 's/.*there are//; s/(.*//; s/and//; s/,//g' |
+    tr -s ' ' '\n' | sed '/^$/d' | sort >"$scratch/refusal"
 [ -s "$scratch/there" ] || complain 'no subcommand found in benchmarks/weir/command.h'
 same subcommands "$scratch/there" command.h "$scratch/help" 'weir --help'
 same subcommands "$scratch/there" command.h "$scratch/manual" docs/man
@@ -81,7 +82,8 @@ done <"$scratch/weir.manual"
 
 # --- what README files, pages and help texts show people ---
 
-mapfile -t texts < <(find . \( -name build -o -name .git \) -prune -o \( -name '*.md' -o -path './docs/man/*.[1-9]' \) -print | sort)
+mapfile -t texts < <(find . \( -name build -o -name .git \) -prune -o \
+    \( -name '*.md' -o -path './docs/man/*.[1-9]' \) -print | sort)
 used() { # "FILE SUBCOMMAND OPTION" for each command line of `weir` in a text, fenced, indented or between backquotes
     awk '{
         line = $0
@@ -132,16 +134,27 @@ while IFS=: read -r file name; do
     complain "$file names $name, which there is not"
 done < <(grep -oE '\b(weir|WEIR)_[A-Za-z0-9_]+([.][a-z0-9]+)?' "${texts[@]}" | grep -v '^./CHANGELOG' | sort -u)
 
+# --- weir(3) has every public header, and no other ---
+
+find core allocators bindings -path '*/include/weir/*.h*' | sed 's,.*/include/,,' | sort -u >"$scratch/headers"
+sed -nE 's/^\.It In (.*)/\1/p' docs/man/weir.3 | sort -u >"$scratch/listed"
+same headers "$scratch/headers" 'the include folders' "$scratch/listed" 'weir(3)'
+
 # --- manual pages: mandoc finds nothing, and the trace format is the one of the README ---
 
-grammar() { awk -v from="$2" -v to="$3" '$0 ~ to { on = 0 } on { print } $0 ~ from { on = 1 }' "$1" | sed 's/\\e/\\/g; s/^\\&//'; }
+grammar() { # PAGE: its literal blocks
+    awk '/^[.]Ed/ { on = 0 } on { print } /^[.]Bd -literal$/ { on = 1 }' "$1" | sed 's/\\e/\\/g; s/^\\&//'
+}
 diff -u --label benchmarks/trace/README.md --label docs/man/weir-trace.5 \
-    <(awk '/^```/ { fence = !fence; bare = fence && $0 == "```"; next } bare' benchmarks/trace/README.md | sed -n '/^#wtr 1/,/^v T/p') \
-    <(grammar docs/man/weir-trace.5 '^[.]Bd -literal$' '^[.]Ed') >&2 || complain 'weir-trace(5) is not the format'
+    <(awk '/^```/ { fence = !fence; bare = fence && $0 == "```"; next } bare' benchmarks/trace/README.md |
+        sed -n '/^#wtr 1/,/^v T/p') \
+    <(grammar docs/man/weir-trace.5) >&2 || complain 'weir-trace(5) is not the format'
 if [ -x "$mandoc" ]; then
     for page in docs/man/*.[1-9]; do
         "$mandoc" -Tlint -W warning "$page" >&2 || complain "$page: mandoc warns"
     done
+else
+    echo 'there is no mandoc (script/bootstrap test): the form of the manual pages has not been looked at'
 fi
 
 [ $failures = 0 ] || exit 1

@@ -21,6 +21,16 @@ struct xnn_allocator {
 
 enum { RESERVE_BYTES = 256 << 10 };
 
+/* The linker leads weir's calls of calloc here. */
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+static bool calloc_fails;
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return calloc_fails ? NULL : __real_calloc(count, size);
+}
+
 static weir_heap *heap;
 static struct xnn_allocator allocator;
 static const struct weir__xnnpack_table *const t = &allocator.table;
@@ -130,6 +140,21 @@ static void no_room_for_the_reserve_is_an_error(void **state)
     assert_int_equal(weir_xnnpack_allocator_init(small, &other), WEIR_ERR_NO_MEMORY);
     assert_memory_equal(&other, &before, sizeof other);
     assert_int_equal(weir_heap_destroy(small), WEIR_OK);
+}
+
+static void no_host_memory_is_an_error(void **state)
+{
+    (void)state;
+    struct xnn_allocator other;
+    memset(&other, 0x5a, sizeof other);
+    const struct xnn_allocator before = other;
+    const uint64_t live = stats().live_blocks;
+    calloc_fails = true;
+    const weir_status status = weir_xnnpack_allocator_init(heap, &other);
+    calloc_fails = false;
+    assert_int_equal(status, WEIR_ERR_NO_MEMORY);
+    assert_memory_equal(&other, &before, sizeof other);
+    assert_int_equal(stats().live_blocks, live);
 }
 
 static void two_tables_of_one_heap(void **state)
@@ -349,6 +374,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(alignment_is_what_was_asked, begin, end),
         cmocka_unit_test_setup_teardown(bad_arguments_are_refused, begin, end),
         cmocka_unit_test_setup_teardown(no_room_for_the_reserve_is_an_error, begin, end),
+        cmocka_unit_test_setup_teardown(no_host_memory_is_an_error, begin, end),
         cmocka_unit_test_setup_teardown(two_tables_of_one_heap, begin, end),
         cmocka_unit_test_setup_teardown(reallocation_keeps_contents, begin, end),
         cmocka_unit_test_setup_teardown(the_reserve_is_lent_when_the_heap_is_empty, begin, end),

@@ -52,11 +52,15 @@ check_program() {
     case $1 in */readme*) grep -q "$says" "$scratch/log" || fail "$1 does not say '$says'" ;; esac
 }
 
+# configure BUILD KIND PARTS WITH_CXX
+configure() {
+    quietly "$cmake" -G "$generator" -S "$here/user" -B "$1" -DCMAKE_PREFIX_PATH="$root$prefix" -DKIND="$2" -DPARTS="$3" \
+        -DWITH_CXX="$4" -DREADME="$scratch/readme.c"
+}
+
 find_package_users() { # KIND
     local build=$scratch/cmake-$1 program
-    quietly "$cmake" -G "$generator" -S "$here/user" -B "$build" -DCMAKE_PREFIX_PATH="$root$prefix" -DKIND="$1" \
-        -DPARTS="$(IFS=,; echo "${parts[*]}")" -DWITH_CXX="$([ -n "$cxx" ] && echo ON || echo OFF)" \
-        -DREADME="$scratch/readme.c"
+    configure "$build" "$1" "$(IFS=,; echo "${parts[*]}")" "$([ -n "$cxx" ] && echo ON || echo OFF)"
     run "$cmake" --build "$build" # weir::command is run by it
     for program in "$build"/{user,readme}*_c*; do
         case $program in
@@ -66,6 +70,12 @@ find_package_users() { # KIND
         *) [ ! -x "$program" ] || [ -d "$program" ] || check_program "$program" "$1" ;;
         esac
     done
+    # A project without C++ links the part that has some.
+    if has onnxruntime && [ -n "$cxx" ]; then
+        configure "$build-c" "$1" onnxruntime OFF
+        quietly "$cmake" --build "$build-c" --target user_onnxruntime_c
+        check_program "$build-c/user_onnxruntime_c" "$1"
+    fi
 }
 
 # compile KIND OUTPUT SOURCE MODULE...: with what pkg-config says; where both kinds are installed a linker takes the shared

@@ -11,12 +11,10 @@
  *
  * Seeds as in pool_random: WEIR_SEED and WEIR_SEEDS; of those beyond 1,000 one in 20, since a program takes longer here.
  */
+#include "random_program.h"
+
 #include <weir/budget.h>
-#include <weir/arena_strategy.h>
-#include <weir/caching.h>
-#include <weir/routing.h>
 #include <weir/sim.h>
-#include <weir/size_class.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,10 +42,7 @@ struct program {
     const struct variant *variant;
     weir_sim_config sim_config;
     weir_pool_config config;
-    weir_caching_config caching;
-    weir_size_class_config size_class;
-    weir_routing_config routing;
-    weir_arena_strategy_config arena;
+    struct strategy_configs configs;
     weir_sim *sim;
     weir_pool *pool;
     unsigned lanes;
@@ -98,10 +93,7 @@ static struct coverage {
 
 static uint64_t below(struct program *p, uint64_t n)
 {
-    uint64_t z = p->random += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return (z ^ (z >> 31)) % n;
+    return chance(&p->random) % n;
 }
 
 static bool one_in(struct program *p, uint64_t n)
@@ -467,27 +459,20 @@ static void choose(struct program *p)
     p->sim_config.no_audit = true;
     p->sim_config.no_virtual_memory = !p->variant->maps;
     p->sim_config.no_ordering = one_in(p, 16);
-    p->caching = (weir_caching_config)WEIR_CACHING_CONFIG_INIT;
-    p->caching.small_bytes = one_in(p, 3) ? UINT64_MAX : p->unit / 4;
-    p->caching.small_region_bytes = p->unit << below(p, 3);
-    p->caching.large_region_bytes = p->unit << below(p, 4);
-    p->size_class = (weir_size_class_config)WEIR_SIZE_CLASS_CONFIG_INIT;
-    p->size_class.small_bytes = p->caching.small_bytes;
-    p->size_class.slab_bytes = p->unit / 8;
-    p->size_class.slab_region_bytes = p->caching.small_region_bytes;
-    p->size_class.large_region_bytes = p->caching.large_region_bytes;
+    p->configs.caching = (weir_caching_config)WEIR_CACHING_CONFIG_INIT;
+    p->configs.caching.small_bytes = one_in(p, 3) ? UINT64_MAX : p->unit / 4;
+    p->configs.caching.small_region_bytes = p->unit << below(p, 3);
+    p->configs.caching.large_region_bytes = p->unit << below(p, 4);
+    derive_size_class(&p->configs, p->unit);
     p->config = (weir_pool_config)WEIR_POOL_CONFIG_INIT;
-    p->routing = (weir_routing_config)WEIR_ROUTING_CONFIG_INIT;
-    p->routing.small_config = &p->size_class;
-    p->routing.large_config = &p->caching;
-    p->routing.threshold_bytes = p->caching.small_bytes;
-    p->arena = (weir_arena_strategy_config)WEIR_ARENA_STRATEGY_CONFIG_INIT;
-    p->arena.chunk_bytes = p->unit << below(p, 3);
+    p->configs.routing = (weir_routing_config)WEIR_ROUTING_CONFIG_INIT;
+    p->configs.routing.small_config = &p->configs.size_class;
+    p->configs.routing.large_config = &p->configs.caching;
+    p->configs.routing.threshold_bytes = p->configs.caching.small_bytes;
+    p->configs.arena = (weir_arena_strategy_config)WEIR_ARENA_STRATEGY_CONFIG_INIT;
+    p->configs.arena.chunk_bytes = p->unit << below(p, 3);
     p->config.strategy = p->variant->ops();
-    p->config.strategy_config = p->config.strategy == weir_caching_strategy()   ? (const void *)&p->caching
-                                : p->config.strategy == weir_routing_strategy() ? (const void *)&p->routing
-                                : p->config.strategy == weir_arena_strategy()   ? (const void *)&p->arena
-                                                                                : &p->size_class;
+    p->config.strategy_config = config_for(&p->configs, p->config.strategy);
     p->config.growth = (weir_growth)below(p, 3);
     p->config.flags = (one_in(p, 4) ? WEIR_POOL_SINGLE_THREADED : 0u) | (one_in(p, 4) ? WEIR_POOL_NO_FRONT_CACHE : 0u) |
                       (one_in(p, 4) ? WEIR_POOL_KEEP_IDLE_REGIONS : 0u) |
@@ -603,11 +588,6 @@ static void test_size_class_on_granules(void **state)
 {
     (void)state;
     run_programs(&(struct variant){ "size_class+vm", weir_size_class_strategy, true });
-}
-
-static uint64_t number(const char *text, uint64_t otherwise)
-{
-    return text != NULL && *text != '\0' ? strtoull(text, NULL, 10) : otherwise;
 }
 
 int main(int argc, char **argv)

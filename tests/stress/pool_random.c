@@ -15,12 +15,10 @@
  *
  *     pool_random [SEEDS [FIRST]]      or WEIR_SEEDS and WEIR_SEED in the environment
  */
-#include <weir/arena_strategy.h>
-#include <weir/caching.h>
+#include "random_program.h"
+
 #include <weir/pool.h>
-#include <weir/routing.h>
 #include <weir/sim.h>
-#include <weir/size_class.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,10 +88,7 @@ struct program {
     weir_pool *pool;
     weir_sim_config sim_config;
     weir_pool_config config;
-    weir_caching_config caching;
-    weir_size_class_config size_class;
-    weir_routing_config routing;
-    weir_arena_strategy_config arena;
+    struct strategy_configs configs;
     bool backed;
     bool ordered;
     bool maps; /* a pool with virtual memory */
@@ -170,17 +165,9 @@ __attribute__((format(printf, 2, 3), noreturn)) static void broken(const struct 
 
 /* --- chance --- */
 
-static uint64_t next_random(struct program *p)
-{
-    uint64_t z = p->random += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-
 static uint64_t below(struct program *p, uint64_t n)
 {
-    return n == 0 ? 0 : next_random(p) % n;
+    return n == 0 ? 0 : chance(&p->random) % n;
 }
 
 static bool one_in(struct program *p, unsigned n)
@@ -333,7 +320,7 @@ static void touch(struct program *p, struct held *held, unsigned lane, bool writ
     note(p, write ? "write" : "read", held->address, held->capacity, lane);
     launch(p, lane, &access, 1);
     if (p->backed && write) {
-        held->value = (uint8_t)next_random(p);
+        held->value = (uint8_t)chance(&p->random);
         ok(p, weir_sim_fill(p->sim, p->lane[lane].native, held->address, held->capacity, held->value, "fill"));
     } else if (p->backed) {
         struct expectation *expected = malloc(sizeof(*expected));
@@ -932,39 +919,29 @@ static void choose_pool(struct program *p)
 {
     const uint64_t unit = p->sim_config.region_granularity_bytes;
     const uint64_t capacity = p->sim_config.capacity_bytes;
-    p->caching = (weir_caching_config)WEIR_CACHING_CONFIG_INIT;
-    p->caching.small_bytes = one_in(p, 2) ? unit / 4 : (one_in(p, 2) ? 1 : UINT64_MAX);
-    p->caching.small_region_bytes = unit << below(p, 3);
-    p->caching.large_region_bytes = unit << below(p, 4);
+    p->configs.caching = (weir_caching_config)WEIR_CACHING_CONFIG_INIT;
+    p->configs.caching.small_bytes = one_in(p, 2) ? unit / 4 : (one_in(p, 2) ? 1 : UINT64_MAX);
+    p->configs.caching.small_region_bytes = unit << below(p, 3);
+    p->configs.caching.large_region_bytes = unit << below(p, 4);
     p->config = (weir_pool_config)WEIR_POOL_CONFIG_INIT;
     p->config.device = p->device;
     p->config.strategy = p->strategy;
-    p->size_class = (weir_size_class_config){
-        .struct_size = sizeof(p->size_class),
-        .small_bytes = p->caching.small_bytes,
-        .slab_bytes = unit / 8,
-        .slab_region_bytes = p->caching.small_region_bytes,
-        .large_region_bytes = p->caching.large_region_bytes,
-    };
+    derive_size_class(&p->configs, unit);
     /* By turns around a quarter of a region, so that requests go both ways, with either strategy as either half. */
     const bool slots_for_large = p->seed % 4 == 3;
-    p->routing = (weir_routing_config){
-        .struct_size = sizeof(p->routing),
+    p->configs.routing = (weir_routing_config){
+        .struct_size = sizeof(p->configs.routing),
         .small_strategy = slots_for_large ? weir_caching_strategy() : weir_size_class_strategy(),
-        .small_config = slots_for_large ? (const void *)&p->caching : &p->size_class,
+        .small_config = slots_for_large ? (const void *)&p->configs.caching : &p->configs.size_class,
         .large_strategy = slots_for_large ? weir_size_class_strategy() : weir_caching_strategy(),
-        .large_config = slots_for_large ? (const void *)&p->size_class : &p->caching,
+        .large_config = slots_for_large ? (const void *)&p->configs.size_class : &p->configs.caching,
         .threshold_bytes = unit >> (1 + p->seed % 3),
     };
-    p->arena = (weir_arena_strategy_config){
-        .struct_size = sizeof(p->arena),
-        .chunk_bytes = p->caching.large_region_bytes / 2,
+    p->configs.arena = (weir_arena_strategy_config){
+        .struct_size = sizeof(p->configs.arena),
+        .chunk_bytes = p->configs.caching.large_region_bytes / 2,
     };
-    p->config.strategy_config = p->strategy == weir_caching_strategy()      ? (const void *)&p->caching
-                                : p->strategy == weir_size_class_strategy() ? (const void *)&p->size_class
-                                : p->strategy == weir_routing_strategy()    ? (const void *)&p->routing
-                                : p->strategy == weir_arena_strategy()      ? &p->arena
-                                                                            : NULL;
+    p->config.strategy_config = config_for(&p->configs, p->strategy);
     p->config.limit_bytes = one_in(p, 3) ? unit + below(p, capacity) : 0;
     p->config.front_cache_bytes = one_in(p, 4) ? 1 + below(p, 65536) : 0;
     p->config.front_cache_block_bytes = one_in(p, 4) ? 1 + below(p, 8192) : 0;
@@ -1127,11 +1104,6 @@ static void test_direct_model(void **state)
     run_programs(model_direct_strategy(), seeds / 16 + 1);
 }
 #endif
-
-static uint64_t number(const char *text, uint64_t otherwise)
-{
-    return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 0) : otherwise;
-}
 
 int main(int argc, char **argv)
 {

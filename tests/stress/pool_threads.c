@@ -21,6 +21,8 @@
  *
  * and there: WEIR_THREADS (4) workers over WEIR_STREAMS (8) streams, for WEIR_SECONDS each test instead of so many rounds.
  */
+#include "random_program.h"
+
 #include <weir/budget.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
@@ -107,10 +109,7 @@ struct worker {
 
 static uint64_t below(struct worker *w, uint64_t n)
 {
-    uint64_t z = w->random += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return (z ^ (z >> 31)) % n;
+    return chance(&w->random) % n;
 }
 
 /* --- the queue --- */
@@ -698,11 +697,6 @@ static void test_nothing_is_refused_without_need(void **state)
         judge(&shared, all);
         finish(&shared);
     }
-}
-
-static uint64_t number(const char *text, uint64_t otherwise)
-{
-    return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 0) : otherwise;
 }
 
 static unsigned at_most(uint64_t wanted, unsigned most)

@@ -17,4 +17,11 @@ for header in "$source_dir"/{core,allocators,bindings/*}/include/weir/*.h; do
     fi
     count=$((count + 1))
 done
+for header in "$source_dir"/{core,allocators,bindings/*}/include/weir/*.hpp; do
+    [ -e "$header" ] && [ -n "$cxx" ] || continue
+    line="#include <weir/$(basename "$header")>"
+    printf '%s\n%s\n' "$line" "$line" | "$cxx" -std=c++17 "${flags[@]}" -x c++ -
+    printf '%s\n%s\n' "$line" "$line" | "$cxx" -std=c++17 -fno-rtti "${flags[@]}" -x c++ -
+    count=$((count + 1))
+done
 [ $count -gt 0 ] && echo "$count headers compile alone${cxx:+, as C and as C++}"

@@ -1,12 +1,15 @@
-/* tests/unit/heap_test.c: the heap over each kind of source: blocks, bad input, limits, reclaiming, realloc, several heaps. */
+/* tests/unit/heap_test.c: what is particular to a heap: the peak that many threads count, recording, the ends of processes, and
+ * pageable pools under it. What holds for every source is in tests/contract/heap_contract.c.
+ */
+#include "heap_internal.h"
+#include "sandbox.h"
+
 #include <weir/caching.h>
-#include <weir/heap.h>
 #include <weir/sim.h>
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,70 +18,11 @@
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
 
-/* --- the kinds of source --- */
-
-enum kind { PROCESS, HOST_POOL, POOL, KINDS };
-static const char *const kind_names[] = {"process", "host pool", "pool"};
-
-/* A heap with what lies under it. */
-struct fixture {
-    enum kind kind;
-    weir_heap *heap;
-    weir_heap_config config;
-    weir_host_pool *host_pool;
-    weir_sim *sim;
-    weir_pool *pool;
-    weir_stream *stream;
-};
-
-static void open_source(struct fixture *f, enum kind kind)
+static weir_heap *plain_heap(void)
 {
-    *f = (struct fixture){.kind = kind, .config = WEIR_HEAP_CONFIG_INIT};
-    if (kind == HOST_POOL) {
-        weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
-        config.flags = WEIR_HOST_ALLOW_UNPINNED;
-        config.kinds = 1u << WEIR_HOST_UNPINNED;
-        assert_int_equal(weir_host_pool_create(&config, &f->host_pool), WEIR_OK);
-        f->config.source.host_pool = f->host_pool;
-    } else if (kind == POOL) {
-        weir_sim_config sim_config = WEIR_SIM_CONFIG_INIT;
-        sim_config.capacity_bytes = 64 * MIB;
-        assert_int_equal(weir_sim_create(&sim_config, &f->sim), WEIR_OK);
-        weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-        config.device = weir_sim_device(f->sim);
-        config.strategy = weir_caching_strategy();
-        assert_int_equal(weir_pool_create(&config, &f->pool), WEIR_OK);
-        assert_int_equal(weir_pool_stream(f->pool, NULL, &f->stream), WEIR_OK);
-        f->config.source.pool = f->pool;
-        f->config.source.stream = f->stream;
-        f->config.flags = WEIR_HEAP_NO_HOST_ACCESS;
-    }
-}
-
-static void open_heap(struct fixture *f, enum kind kind)
-{
-    open_source(f, kind);
-    assert_int_equal(weir_heap_create(&f->config, &f->heap), WEIR_OK);
-}
-
-static void close_source(struct fixture *f)
-{
-    assert_int_equal(weir_host_pool_destroy(f->host_pool), WEIR_OK);
-    assert_int_equal(weir_pool_destroy(f->pool), WEIR_OK);
-    if (f->sim != NULL) {
-        weir_sim_destroy(f->sim);
-    }
-}
-
-static void close_heap(struct fixture *f)
-{
-    assert_int_equal(weir_heap_destroy(f->heap), WEIR_OK);
-    close_source(f);
-}
-
-static bool can_touch(const struct fixture *f)
-{
-    return (f->config.flags & WEIR_HEAP_NO_HOST_ACCESS) == 0;
+    weir_heap *heap = NULL;
+    assert_int_equal(weir_heap_create(NULL, &heap), WEIR_OK);
+    return heap;
 }
 
 static weir_heap_stats stats_of(weir_heap *heap)
@@ -88,80 +32,544 @@ static weir_heap_stats stats_of(weir_heap *heap)
     return stats;
 }
 
-static void check(weir_heap *heap)
+
+/* --- the tally --- */
+
+static uint64_t next(uint64_t *seed)
 {
-    const char *why = "";
-    if (weir_heap_check(heap, &why) != WEIR_OK) {
-        fail_msg("%s", why);
-    }
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
 }
 
-static void for_each_kind(void (*test)(struct fixture *f))
-{
-    for (enum kind kind = PROCESS; kind < KINDS; kind++) {
-        struct fixture f;
-        print_message("  over a %s\n", kind_names[kind]);
-        open_heap(&f, kind);
-        test(&f);
-        check(f.heap);
-        close_heap(&f);
-    }
-}
-
-/* --- blocks --- */
-
-static const size_t sizes[] = {1, 63, 64, 65, 500, 4096, 5000, 65535, 65536, 70000, 300000, 3 << 20};
-enum { SIZES = sizeof sizes / sizeof *sizes };
-
-static void blocks(struct fixture *f)
-{
-    void *held[SIZES];
-    for (size_t i = 0; i < SIZES; i++) {
-        held[i] = weir_heap_alloc(f->heap, sizes[i]);
-        assert_non_null(held[i]);
-        assert_int_equal((uintptr_t)held[i] % 64, 0);
-        assert_true(weir_heap_usable_size(f->heap, held[i]) >= sizes[i]);
-        if (can_touch(f)) {
-            memset(held[i], (int)i, weir_heap_usable_size(f->heap, held[i]));
-        }
-    }
-    weir_heap_stats stats = stats_of(f->heap);
-    assert_int_equal(stats.allocs, SIZES);
-    assert_int_equal(stats.live_blocks, SIZES);
-    assert_int_equal(stats.largest_bytes, 3 << 20);
-    assert_true(stats.live_bytes >= 3 << 20 && stats.live_bytes <= stats.held_bytes);
-    assert_int_equal(stats.peak_live_bytes, stats.live_bytes);
-    const uint64_t peak = stats.live_bytes;
-    for (size_t i = 0; i < SIZES; i++) {
-        if (can_touch(f)) {
-            for (size_t j = 0; j < sizes[i]; j++) {
-                assert_int_equal(((unsigned char *)held[i])[j], i);
-            }
-        }
-        assert_int_equal(weir_heap_free(f->heap, held[i]), WEIR_OK);
-    }
-    stats = stats_of(f->heap);
-    assert_int_equal(stats.frees, SIZES);
-    assert_int_equal(stats.live_blocks, 0);
-    assert_int_equal(stats.live_bytes, 0);
-    assert_int_equal(stats.peak_live_bytes, peak);
-    assert_true(stats.peak_held_bytes >= peak);
-    uint64_t released = 0;
-    assert_int_equal(weir_heap_trim(f->heap, 0, &released), WEIR_OK);
-    assert_int_equal(released, stats.held_bytes);
-    assert_int_equal(stats_of(f->heap).held_bytes, 0);
-}
-
-static void test_blocks(void **state)
+static void test_tally_is_exact(void **state)
 {
     (void)state;
-    for_each_kind(blocks);
+    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof *tally);
+    assert_non_null(tally);
+    weir__tally_init(tally);
+    uint64_t seed = 4711;
+    int64_t live = 0;
+    int64_t peak = 0;
+    for (int i = 0; i < 200000; i++) {
+        const int64_t most = 1 + (int64_t)(next(&seed) % (i % 1000 == 0 ? 100000 : 1000));
+        if (next(&seed) % 2 == 0) {
+            weir__tally_add(tally, (uint64_t)most);
+            live += most;
+        } else {
+            weir__tally_remove(tally, (uint64_t)(most < live ? most : live));
+            live -= most < live ? most : live;
+        }
+        peak = live > peak ? live : peak;
+        assert_int_equal(atomic_load(&tally->peak), peak);
+    }
+    assert_int_equal(weir__tally_live(tally), live);
+    assert_true(weir__tally_check(tally));
+    weir__tally_fini(tally);
+    free(tally);
+}
+
+/* Other cells' shares come back, and what one thread took another gives back. */
+static void test_tally_of_cells(void **state)
+{
+    (void)state;
+    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof *tally);
+    assert_non_null(tally);
+    weir__tally_init(tally);
+    uint64_t seed = 1147;
+    int64_t live = 0;
+    int64_t peak = 0;
+    for (int i = 0; i < 100000; i++) {
+        weir__tally_cell *cell = &tally->cells[next(&seed) % 7];
+        const int64_t bytes = (int64_t)(next(&seed) % 5000);
+        const bool adds = next(&seed) % 16 < 8u + (unsigned)(i / 20000 % 2);
+        const int64_t change = adds ? bytes : -(bytes < live ? bytes : live);
+        if (atomic_fetch_add(&cell->live, change) + change > atomic_load(&cell->ceiling) && adds) {
+            weir__tally_rise(tally, cell);
+        }
+        live += change;
+        peak = live > peak ? live : peak;
+        assert_int_equal(atomic_load(&tally->peak), peak);
+        assert_true(i % 1000 != 0 || weir__tally_check(tally));
+    }
+    assert_int_equal(weir__tally_live(tally), live);
+    weir__tally_fini(tally);
+    free(tally);
+}
+
+enum { TALLY_THREADS = 4, TALLY_ROUNDS = 20000 };
+
+static void *add_and_remove(void *argument)
+{
+    for (int i = 0; i < TALLY_ROUNDS; i++) {
+        weir__tally_add(argument, 100);
+        weir__tally_remove(argument, 100);
+    }
+    weir__tally_add(argument, 1000);
+    return NULL;
+}
+
+static void test_tally_of_threads(void **state)
+{
+    (void)state;
+    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof *tally);
+    assert_non_null(tally);
+    weir__tally_init(tally);
+    pthread_t threads[TALLY_THREADS];
+    for (size_t i = 0; i < TALLY_THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, add_and_remove, tally), 0);
+    }
+    for (size_t i = 0; i < TALLY_THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(weir__tally_live(tally), TALLY_THREADS * 1000);
+    assert_true(weir__tally_check(tally));
+    assert_in_range(atomic_load(&tally->peak), TALLY_THREADS * 1000, TALLY_THREADS * 1100);
+    weir__tally_fini(tally);
+    free(tally);
+}
+
+/* --- recording --- */
+
+typedef struct text {
+    char bytes[1 << 16];
+    size_t length;
+} text;
+
+static bool keep_text(void *ctx, const char *bytes, size_t length)
+{
+    text *t = ctx;
+    if (t->length + length >= sizeof t->bytes) {
+        return false;
+    }
+    memcpy(t->bytes + t->length, bytes, length);
+    t->length += length;
+    t->bytes[t->length] = '\0';
+    return true;
+}
+
+static weir_recorder *recorder_to(text *t)
+{
+    weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+    config.sink = keep_text;
+    config.sink_ctx = t;
+    t->length = 0;
+    weir_recorder *recorder = NULL;
+    assert_int_equal(weir_recorder_create(&config, &recorder), WEIR_OK);
+    return recorder;
+}
+
+/* How many lines begin with the letter. */
+static size_t lines(const text *t, char letter)
+{
+    size_t found = 0;
+    for (const char *line = t->bytes; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        found += *line == letter && line[1] == ' ';
+    }
+    return found;
+}
+
+/* The blocks of a line `p ID SIZE ...` or `a TIME ID SIZE ...` with that size. */
+static size_t lines_of_size(const text *t, char letter, uint64_t size)
+{
+    size_t found = 0;
+    for (const char *line = t->bytes; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        uint64_t numbers[3] = {0};
+        if (*line == letter &&
+            sscanf(line + 1, "%" SCNu64 "%" SCNu64 "%" SCNu64, &numbers[0], &numbers[1], &numbers[2]) >= 2) {
+            found += numbers[letter == 'p' ? 1 : 2] == size;
+        }
+    }
+    return found;
+}
+
+static void record_all(weir_heap *heap, bool can_move)
+{
+    static text t;
+    enum { PRIORS = 40 };
+    void *priors[PRIORS];
+    void *gone[10];
+    for (size_t i = 0; i < PRIORS; i++) {
+        priors[i] = i % 4 == 0 ? weir_heap_alloc_long_lived(heap, 100000, 64) : weir_heap_alloc(heap, i % 2 == 0 ? 100 : 70000);
+        assert_non_null(priors[i]);
+    }
+    for (size_t i = 0; i < 10; i++) {
+        gone[i] = weir_heap_alloc(heap, 100); /* what the thread keeps is no live block */
+    }
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(weir_heap_free(heap, gone[i]), WEIR_OK);
+    }
+    weir_recorder *recorder = recorder_to(&t);
+    weir_recorder *second = recorder_to(&t);
+    assert_int_equal(weir_heap_record(heap, recorder), WEIR_OK);
+    assert_int_equal(weir_heap_record(heap, recorder), WEIR_OK);
+    assert_int_equal(weir_heap_record(heap, second), WEIR_ERR_BUSY);
+    assert_int_equal(weir_recorder_stop(second, NULL), WEIR_OK);
+    t.length = 0;
+    void *small = weir_heap_alloc(heap, 123);
+    void *large = weir_heap_alloc_aligned(heap, 123456, 4096);
+    void *stays = weir_heap_alloc_long_lived(heap, 4321, 64);
+    assert_true(small != NULL && large != NULL && stays != NULL);
+    size_t moved = 0;
+    if (can_move) {
+        void *larger = weir_heap_realloc(heap, small, 50000);
+        assert_non_null(larger);
+        small = larger;
+        assert_ptr_equal(weir_heap_realloc(heap, small, 49999), small);
+        moved = 2;
+    }
+    int nobody = 0;
+    assert_int_equal(weir_heap_free(heap, &nobody), WEIR_ERR_INVALID); /* which is no event */
+    assert_int_equal(weir_heap_free(heap, large), WEIR_OK);
+    for (size_t i = 0; i < PRIORS; i++) {
+        assert_int_equal(weir_heap_free(heap, priors[i]), WEIR_OK);
+    }
+    assert_int_equal(weir_heap_record(heap, NULL), WEIR_OK);
+    assert_int_equal(weir_heap_record(heap, NULL), WEIR_OK);
+    assert_int_equal(weir_heap_free(heap, small), WEIR_OK); /* past the end */
+    assert_int_equal(weir_heap_free(heap, stays), WEIR_OK);
+    uint64_t lost = 1;
+    assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
+    assert_int_equal(lost, 0);
+    assert_int_equal(lines(&t, 'p'), PRIORS);
+    assert_int_equal(lines(&t, 'a'), 3);
+    assert_int_equal(lines_of_size(&t, 'a', 123), 1);
+    assert_int_equal(lines_of_size(&t, 'a', 123456), 1);
+    assert_int_equal(lines_of_size(&t, 'a', 4321), 1);
+    assert_int_equal(lines(&t, 'r'), moved);
+    assert_int_equal(lines(&t, 'f'), PRIORS + 1);
+    assert_int_equal(stats_of(heap).live_bytes, 0);
+}
+
+static void test_recording(void **state)
+{
+    (void)state;
+    weir_heap *heap = plain_heap();
+    record_all(heap, true);
+    record_all(heap, true); /* once more with other recorders */
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+    weir_host_pool_config host_config = WEIR_HOST_POOL_CONFIG_INIT;
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    host_config.flags = WEIR_HOST_PAGEABLE;
+    assert_int_equal(weir_host_pool_create(&host_config, &config.source.host_pool), WEIR_OK);
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+    record_all(heap, true);
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+    assert_int_equal(weir_host_pool_destroy(config.source.host_pool), WEIR_OK);
+    weir_sim *sim = NULL;
+    weir_sim_config sim_config = WEIR_SIM_CONFIG_INIT;
+    weir_pool_config pool_config = WEIR_POOL_CONFIG_INIT;
+    config = (weir_heap_config)WEIR_HEAP_CONFIG_INIT;
+    assert_int_equal(weir_sim_create(&sim_config, &sim), WEIR_OK);
+    pool_config.device = weir_sim_device(sim);
+    pool_config.strategy = weir_caching_strategy();
+    assert_int_equal(weir_pool_create(&pool_config, &config.source.pool), WEIR_OK);
+    assert_int_equal(weir_pool_stream(config.source.pool, NULL, &config.source.stream), WEIR_OK);
+    config.flags = WEIR_HEAP_NO_HOST_ACCESS;
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+    record_all(heap, false);
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+    assert_int_equal(weir_pool_destroy(config.source.pool), WEIR_OK);
+    weir_sim_destroy(sim);
+}
+
+typedef struct busy {
+    weir_heap *heap;
+    atomic_bool is_over;
+} busy;
+
+static void *work(void *argument)
+{
+    busy *b = argument;
+    uint64_t seed = (uint64_t)(uintptr_t)&seed | 1;
+    while (!atomic_load(&b->is_over)) {
+        void *block = weir_heap_alloc(b->heap, 1 + next(&seed) % 5000);
+        block = weir_heap_realloc(b->heap, block, 1 + next(&seed) % 20000);
+        if (weir_heap_free(b->heap, block) != WEIR_OK) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+static bool discard(void *ctx, const char *bytes, size_t length)
+{
+    (void)ctx;
+    (void)bytes;
+    (void)length;
+    return true;
+}
+
+/* No call uses a recorder that has been taken away: it is freed each time. */
+static void test_recorders_come_and_go(void **state)
+{
+    (void)state;
+    busy b = {.heap = plain_heap()};
+    pthread_t threads[2];
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &b), 0);
+    }
+    for (int i = 0; i < 50; i++) {
+        weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+        config.sink = discard;
+        config.ring_events = 1024;
+        weir_recorder *recorder = NULL;
+        assert_int_equal(weir_recorder_create(&config, &recorder), WEIR_OK);
+        assert_int_equal(weir_heap_record(b.heap, recorder), WEIR_OK);
+        for (int j = 0; j < 20; j++) {
+            assert_int_equal(weir_recorder_drain(recorder, NULL), WEIR_OK);
+        }
+        assert_int_equal(weir_heap_record(b.heap, NULL), WEIR_OK);
+        assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
+    }
+    atomic_store(&b.is_over, true);
+    for (size_t i = 0; i < 2; i++) {
+        void *failed = NULL;
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_int_equal(weir_heap_destroy(b.heap), WEIR_OK);
+}
+
+/* --- processes --- */
+
+static weir_heap *late_heap;
+static void *late_block;
+
+static void use_late(void)
+{
+    unsigned char *block = weir_heap_realloc(late_heap, late_block, 300000);
+    if (block == NULL || block[0] != 7 || weir_heap_free(late_heap, block) != WEIR_OK ||
+        weir_heap_alloc(late_heap, 100) == NULL) {
+        _exit(99);
+    }
+    _exit(42);
+}
+
+/* Runs after main, and after what weir itself has of destructors where those come first. */
+static int leave_to_atexit(void)
+{
+    CHECK(atexit(use_late) == 0);
+    CHECK(weir_heap_create(NULL, &late_heap) == WEIR_OK);
+    late_block = weir_heap_alloc(late_heap, 100000);
+    CHECK(late_block != NULL);
+    memset(late_block, 7, 100000);
+    exit(1);
+}
+
+__attribute__((destructor(101))) static void use_in_destructor(void)
+{
+    if (late_heap != NULL) {
+        void *block = weir_heap_alloc(late_heap, 5000);
+        if (block == NULL || weir_heap_free(late_heap, block) != WEIR_OK || weir_heap_free(late_heap, late_block) != WEIR_OK) {
+            _exit(98);
+        }
+        _exit(43);
+    }
+}
+
+static int leave_to_destructor(void)
+{
+    CHECK(weir_heap_create(NULL, &late_heap) == WEIR_OK);
+    late_block = weir_heap_alloc(late_heap, 100);
+    CHECK(late_block != NULL);
+    exit(1);
+}
+
+static void test_outlives_main(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(leave_to_atexit), 42);
+    assert_int_equal(in_child(leave_to_destructor), 43);
+}
+
+static weir_heap *forked_heap;
+static unsigned char *forked_small;
+static unsigned char *forked_large;
+
+static int in_forked_child(void)
+{
+    CHECK(forked_small[0] == 1 && forked_large[300000] == 2);
+    memset(forked_small, 3, 100);
+    memset(forked_large, 4, 500000);
+    CHECK(forked_large[300000] == 4);
+    CHECK(weir_heap_destroy(forked_heap) == WEIR_OK);
+    weir_heap *heap = NULL; /* one of its own */
+    CHECK(weir_heap_create(NULL, &heap) == WEIR_OK);
+    void *block = weir_heap_alloc(heap, 1000);
+    CHECK(block != NULL && weir_heap_free(heap, block) == WEIR_OK);
+    CHECK(weir_heap_destroy(heap) == WEIR_OK);
+    return 0;
+}
+
+static void test_fork(void **state)
+{
+    (void)state;
+    forked_heap = plain_heap();
+    forked_small = weir_heap_alloc(forked_heap, 100);
+    forked_large = weir_heap_alloc(forked_heap, 500000);
+    assert_true(forked_small != NULL && forked_large != NULL);
+    memset(forked_small, 1, 100);
+    memset(forked_large, 2, 500000);
+    assert_int_equal(in_child(in_forked_child), 0);
+    assert_int_equal(forked_small[0], 1);
+    assert_int_equal(forked_large[300000], 2);
+    assert_int_equal(weir_heap_free(forked_heap, forked_small), WEIR_OK);
+    assert_int_equal(weir_heap_destroy(forked_heap), WEIR_OK);
+}
+
+/* What some sandboxes forbid costs speed only. */
+static int without_advice(void)
+{
+    CHECK(deny_madvise());
+    weir_heap *heap = NULL;
+    CHECK(weir_heap_create(NULL, &heap) == WEIR_OK);
+    for (size_t size = 100000; size < 20 * MIB; size = size * 5 / 4) {
+        unsigned char *block = weir_heap_alloc(heap, size);
+        CHECK(block != NULL);
+        memset(block, 1, size);
+        CHECK(weir_heap_free(heap, block) == WEIR_OK);
+    }
+    uint64_t released = 0;
+    CHECK(weir_heap_trim(heap, 0, &released) == WEIR_OK && released > MIB);
+    CHECK(weir_heap_check(heap, NULL) == WEIR_OK);
+    CHECK(weir_heap_destroy(heap) == WEIR_OK);
+    return 0;
+}
+
+static void test_without_advice(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    print_message("a sanitizer advises the system itself\n");
+    skip();
+#endif
+    assert_int_equal(in_child(without_advice), 0);
+}
+
+/* --- pageable pools --- */
+
+static void test_pageable_pool(void **state)
+{
+    (void)state;
+    weir_host_pool *pool = NULL;
+    weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
+    weir_host_pool_config bad = WEIR_HOST_POOL_CONFIG_INIT;
+    bad.flags = WEIR_HOST_PAGEABLE | WEIR_HOST_STRICT;
+    assert_int_equal(weir_host_pool_create(&bad, &pool), WEIR_ERR_INVALID);
+    bad.flags = WEIR_HOST_PAGEABLE;
+    bad.runtime = &runtime;
+    assert_int_equal(weir_host_pool_create(&bad, &pool), WEIR_ERR_INVALID);
+    bad.runtime = NULL;
+    bad.kinds = 1u << WEIR_HOST_LOCKED;
+    assert_int_equal(weir_host_pool_create(&bad, &pool), WEIR_ERR_INVALID);
+    bad.kinds = 0;
+    bad.chunk_bytes = 8 * KIB;
+    assert_int_equal(weir_host_pool_create(&bad, &pool), WEIR_ERR_INVALID);
+    bad.flags = WEIR_HOST_ALLOW_UNPINNED;
+    bad.chunk_bytes = 64 * KIB;
+    assert_int_equal(weir_host_pool_create(&bad, &pool), WEIR_ERR_INVALID); /* pageable ones only */
+    weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
+    config.flags = WEIR_HOST_PAGEABLE | WEIR_HOST_NO_PAD;
+    config.kinds = 1u << WEIR_HOST_UNPINNED;
+    config.chunk_bytes = 16 * KIB;
+    assert_int_equal(weir_host_pool_create(&config, &pool), WEIR_OK);
+    void *block = NULL;
+    assert_int_equal(weir_host_alloc(pool, 100000, 0, &block), WEIR_ERR_INVALID); /* no such node */
+    assert_int_equal(weir_host_alloc(pool, 100000, WEIR_HOST_THREAD_NODE, &block), WEIR_OK);
+    weir_host_info info = WEIR_HOST_INFO_INIT;
+    assert_int_equal(weir_host_query(pool, (char *)block + 99999, &info), WEIR_OK);
+    assert_ptr_equal(info.block, block);
+    assert_int_equal(info.node, WEIR_NODE_NONE);
+    assert_int_equal(info.kind, WEIR_HOST_UNPINNED);
+    assert_false(info.is_pinned);
+    weir_host_stats stats = WEIR_HOST_STATS_INIT;
+    assert_int_equal(weir_host_get_stats(pool, WEIR_HOST_ANY_NODE, &stats), WEIR_OK);
+    assert_int_equal(stats.held_bytes, 112 * KIB);
+    assert_int_equal(stats.unpinned_bytes, 112 * KIB);
+    assert_int_equal(stats.chunks, 7);
+    assert_int_equal(weir_host_check(pool, NULL), WEIR_OK);
+    assert_int_equal(weir_host_free(pool, block), WEIR_OK);
+    assert_int_equal(weir_host_trim(pool, 0, NULL), WEIR_OK);
+    assert_int_equal(weir_host_get_stats(pool, WEIR_HOST_ANY_NODE, &stats), WEIR_OK);
+    assert_int_equal(stats.held_bytes, 0);
+    assert_int_equal(weir_host_query(pool, block, &info), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
+}
+
+/* The two pools of a heap share its limit, and what one gives back the other gets. */
+static void test_one_limit(void **state)
+{
+    (void)state;
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    weir_heap *heap = NULL;
+    config.limit_bytes = 10 * MIB;
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+    void *stays = weir_heap_alloc_long_lived(heap, 6 * MIB, 0);
+    assert_non_null(stays);
+    assert_null(weir_heap_alloc(heap, 6 * MIB));
+    char why[1000];
+    assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+    assert_non_null(strstr(why, "a configured limit forbids it"));
+    assert_non_null(strstr(why, "raise limit_bytes"));
+    assert_int_equal(weir_heap_free(heap, stays), WEIR_OK);
+    void *goes = weir_heap_alloc(heap, 9 * MIB);
+    assert_non_null(goes);
+    assert_null(weir_heap_alloc_long_lived(heap, 6 * MIB, 0));
+    assert_int_equal(weir_heap_free(heap, goes), WEIR_OK);
+    const weir_heap_stats stats = stats_of(heap);
+    assert_int_equal(stats.limit_bytes, 10 * MIB);
+    assert_int_equal(stats.failures, 2);
+    assert_true(stats.peak_held_bytes <= 10 * MIB);
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+}
+
+/* Sizes that never come again leave little behind: what lies idle moves. */
+static void test_holds_little(void **state)
+{
+    (void)state;
+    enum { LAYERS = 40 };
+    weir_heap *heap = plain_heap();
+    uint64_t seed = 99;
+    uint64_t most = 0;
+    for (int shape = 0; shape < 60; shape++) {
+        const uint64_t scale = 1 + next(&seed) % 100;
+        void *before = NULL;
+        uint64_t before_bytes = 0;
+        for (int layer = 0; layer < LAYERS; layer++) {
+            const uint64_t bytes = scale * (1000 + next(&seed) % 80000);
+            void *now = weir_heap_alloc(heap, bytes);
+            assert_non_null(now);
+            most = bytes + before_bytes > most ? bytes + before_bytes : most;
+            assert_int_equal(weir_heap_free(heap, before), WEIR_OK);
+            before = now;
+            before_bytes = bytes;
+        }
+        assert_int_equal(weir_heap_free(heap, before), WEIR_OK);
+    }
+    const weir_heap_stats stats = stats_of(heap);
+    assert_true(stats.peak_live_bytes <= most + most / 50 + 64 * KIB);
+    assert_true(stats.peak_held_bytes <= most + most / 8 + 512 * KIB);
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_tally_is_exact),
+        cmocka_unit_test(test_tally_of_cells),
+        cmocka_unit_test(test_tally_of_threads),
+        cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_recorders_come_and_go),
+        cmocka_unit_test(test_outlives_main),
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_without_advice),
+        cmocka_unit_test(test_pageable_pool),
+        cmocka_unit_test(test_one_limit),
+        cmocka_unit_test(test_holds_little),
     };
-    return cmocka_run_group_tests_name("heap", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,8 @@ struct wish {
     uint64_t capacity;
     uint64_t limit;
     uint64_t granule;
+    uint64_t spare_share;
+    uint64_t spare_bytes;
     uint32_t flags;
     weir_sim_mode mode;
     const weir_strategy_ops *strategy;
@@ -53,6 +55,8 @@ static struct world open_world(struct wish wish)
     config.flags = WEIR_POOL_VIRTUAL_MEMORY | WEIR_POOL_NO_FRONT_CACHE | wish.flags;
     config.limit_bytes = wish.limit;
     config.vm_granule_bytes = wish.granule;
+    config.vm_spare_share = wish.spare_share;
+    config.vm_spare_bytes = wish.spare_bytes;
     ok(weir_pool_create(&config, &w.pool));
     for (int i = 0; i < streams; i++) {
         w.native[i] = new_stream(w.sim);
@@ -361,6 +365,32 @@ static void test_little_more_is_taken_than_was_ever_live(void **state)
     weir_stats stats;
     rounds_of_two_cuts(0, &peak, &stats);
     assert_true(stats.peak_reserved_bytes <= peak + peak / 20 + 8 * MIB);
+}
+
+/* 40 granules of 128 KiB, every second one idle, and a request that needs them all. */
+static uint64_t reserved_with(uint64_t spare_share, uint64_t spare_bytes)
+{
+    struct world w = open_world((struct wish){ .capacity = GIB, .spare_share = spare_share, .spare_bytes = spare_bytes });
+    weir_block *blocks[40];
+    for (int i = 0; i < 40; i++) {
+        blocks[i] = get(&w, A, PAGE);
+    }
+    for (int i = 0; i < 40; i += 2) {
+        put(&w, blocks[i], A);
+    }
+    (void)get(&w, A, 24 * PAGE); /* with 20 others */
+    const uint64_t reserved = figures(&w).peak_reserved_bytes / PAGE;
+    close_world(&w);
+    return reserved;
+}
+
+static void test_how_much_may_lie_idle_is_configured(void **state)
+{
+    (void)state;
+    assert_int_equal(reserved_with(0, 0), 64);       /* 6 MiB more than lives: nothing moves */
+    assert_int_equal(reserved_with(0, 1), 44 + 1 + 3); /* 1/24, and three granules at least */
+    assert_int_equal(reserved_with(4, 1), 44 + 11 + 3);
+    assert_int_equal(reserved_with(UINT64_MAX, 5 * PAGE), 44 + 5);
 }
 
 static void test_idle_memory_stays_when_it_is_kept(void **state)
@@ -921,6 +951,7 @@ int main(void)
         cmocka_unit_test(test_idle_granules_move_when_the_device_is_full),
         cmocka_unit_test(test_idle_granules_move_under_a_limit),
         cmocka_unit_test(test_little_more_is_taken_than_was_ever_live),
+        cmocka_unit_test(test_how_much_may_lie_idle_is_configured),
         cmocka_unit_test(test_idle_memory_stays_when_it_is_kept),
         cmocka_unit_test(test_nothing_is_taken_away_under_a_kernel),
         cmocka_unit_test(test_a_running_kernel_makes_nobody_wait),

@@ -2,31 +2,11 @@
  * and must be clean. What the auditor says is checked, too: both operations, streams, ticks, and whether luck was
  * missing.
  */
-#include "sim_test.h"
-
-typedef struct bench {
-    weir_sim *sim;
-    weir_sim_stream *a;
-    weir_sim_stream *b;
-    weir_sim_stream *c;
-    uint64_t region; /* 16 MiB */
-} bench;
-
-#define REGION (16 * MIB)
+#include "sim_bench.h"
 
 static bench set_up(void)
 {
-    bench t = {.sim = new_sim(free_of_charge())};
-    t.a = new_stream(t.sim);
-    t.b = new_stream(t.sim);
-    t.c = new_stream(t.sim);
-    t.region = new_region(t.sim, REGION);
-    return t;
-}
-
-static void tear_down(bench *t)
-{
-    weir_sim_destroy(t->sim);
+    return set_up_with(free_of_charge());
 }
 
 /* --- outside a block --- */

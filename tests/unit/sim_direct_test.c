@@ -1,37 +1,15 @@
 /* tests/unit/sim_direct_test.c: memory that no live block covers, touched with direct_access: what is judged there
  * and what is not. The twin of every finding is ordered as it should be and must be clean.
  */
-#include "sim_test.h"
+#include "sim_bench.h"
 
 #include <stddef.h>
-
-#define REGION (16 * MIB)
-
-typedef struct bench {
-    weir_sim *sim;
-    weir_device *device;
-    weir_sim_stream *a;
-    weir_sim_stream *b;
-    weir_sim_stream *c;
-    uint64_t region; /* 16 MiB */
-} bench;
 
 static bench set_up(void)
 {
     weir_sim_config config = free_of_charge();
     config.direct_access = true;
-    bench t = {.sim = new_sim(config)};
-    t.device = weir_sim_device(t.sim);
-    t.a = new_stream(t.sim);
-    t.b = new_stream(t.sim);
-    t.c = new_stream(t.sim);
-    t.region = new_region(t.sim, REGION);
-    return t;
-}
-
-static void tear_down(bench *t)
-{
-    weir_sim_destroy(t->sim);
+    return set_up_with(config);
 }
 
 /* --- the flag --- */

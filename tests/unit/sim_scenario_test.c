@@ -11,28 +11,12 @@
  *   uses       torchrec PR #4231, vllm-ascend PR #6479: the use on a side stream is forgotten
  *   polling    SOMA: "opportunistic" reuse that never asks whether the work is complete
  */
-#include "sim_test.h"
-
-typedef struct bench {
-    weir_sim *sim;
-    weir_device *device;
-    weir_sim_stream *a;
-    weir_sim_stream *b;
-    weir_sim_stream *c;
-    uint64_t region; /* 32 MiB */
-} bench;
-
 #define REGION (32 * MIB)
+#include "sim_bench.h"
 
 static bench set_up(void)
 {
-    bench t = {.sim = new_sim(free_of_charge())};
-    t.device = weir_sim_device(t.sim);
-    t.a = new_stream(t.sim);
-    t.b = new_stream(t.sim);
-    t.c = new_stream(t.sim);
-    t.region = new_region(t.sim, REGION);
-    return t;
+    return set_up_with(free_of_charge());
 }
 
 /* Ends a scenario: clean, or exactly this one finding. */

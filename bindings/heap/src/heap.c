@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define OUT_OF_LINE __attribute__((noinline))
 #define MOST_BYTES (UINT64_C(1) << 46)
@@ -116,6 +117,7 @@ weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
         return WEIR_ERR_NO_MEMORY;
     }
     memset(heap, 0, sizeof *heap);
+    heap->process = (long)getpid();
     weir__tally_init(&heap->tally);
     (void)pthread_mutex_init(&heap->record_lock, NULL);
     (void)pthread_mutex_init(&heap->explain_lock, NULL);
@@ -145,7 +147,7 @@ static void count(_Atomic uint64_t *counter)
     (void)atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-static uint64_t read(const _Atomic uint64_t *counter)
+static uint64_t value_of(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
@@ -217,7 +219,7 @@ static void note_realloc(weir_heap *heap, size_t which, char mode, const void *o
 
 /* --- failures --- */
 
-/* What a call asks for, slack included. */
+/* What a call asks for. */
 typedef struct request {
     weir_heap *heap;
     size_t which;
@@ -320,7 +322,8 @@ static inline weir_status ask_source(const request *r, void **block)
 {
     weir__source *source = &r->heap->sources[r->which];
     uint64_t bytes = 0;
-    const weir_status status = source->ops->alloc(source, r->size, r->align, block, &bytes);
+    const weir_status status =
+        source->ops->alloc(source, r->size + r->heap->config.slack_bytes, r->align, block, &bytes);
     if (WEIR__HOST_LIKELY(status == WEIR_OK)) {
         note_taken(r->heap, r->which, r->size, bytes);
     }
@@ -385,7 +388,7 @@ static inline void *obtain(weir_heap *heap, size_t which, uint64_t size, uint64_
         return refuse(heap, size, align);
     }
     const uint64_t least = heap->config.align;
-    request r = {.heap = heap, .which = which, .size = size + heap->config.slack_bytes, .align = align > least ? align : least};
+    request r = {.heap = heap, .which = which, .size = size, .align = align > least ? align : least};
     const weir_status status = ask_source(&r, &block);
     return WEIR__HOST_LIKELY(status == WEIR_OK) ? block : alloc_after(&r, status);
 }
@@ -541,16 +544,16 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
         .struct_size = sizeof found,
         .allocs = sources.allocs,
         .frees = sources.frees,
-        .reallocs = read(&heap->reallocs),
-        .moves = read(&heap->moves),
-        .failures = read(&heap->failures),
-        .reclaims = read(&heap->reclaims),
-        .bad_frees = read(&heap->bad_frees),
+        .reallocs = value_of(&heap->reallocs),
+        .moves = value_of(&heap->moves),
+        .failures = value_of(&heap->failures),
+        .reclaims = value_of(&heap->reclaims),
+        .bad_frees = value_of(&heap->bad_frees),
         .live_blocks = sources.allocs - sources.frees,
         .live_bytes = live,
         .peak_live_bytes = peak > live ? peak : live,
-        .long_lived_bytes = read(&heap->long_lived_bytes),
-        .largest_bytes = read(&heap->largest_bytes),
+        .long_lived_bytes = value_of(&heap->long_lived_bytes),
+        .largest_bytes = value_of(&heap->largest_bytes),
         .held_bytes = sources.held_bytes,
         .peak_held_bytes = sources.peak_held_bytes,
         .limit_bytes = heap->ledger.limit_bytes,

@@ -1,6 +1,8 @@
 /* host_source.c: blocks of a host pool that others may use too. What the heap has of it is in owned.c, with its bytes. */
 #include "heap_internal.h"
 
+#include <unistd.h>
+
 static weir_status host_open(weir__source *source, weir_heap *heap)
 {
     source->host = source->from.host_pool;
@@ -31,10 +33,10 @@ static bool end_block(void *ctx, uint64_t block, uint64_t name)
 static weir_status host_close(weir__source *source)
 {
     struct ending ending = {.source = source};
-    if (source->owned != NULL) {
+    if (source->owned != NULL && source->heap->process == (long)getpid()) {
         weir__owned_each(source->owned, end_block, &ending);
-        weir__owned_destroy(source->owned);
     }
+    weir__owned_destroy(source->owned);
     return ending.first;
 }
 

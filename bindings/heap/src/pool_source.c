@@ -4,6 +4,7 @@
 #include "heap_internal.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static weir_status pool_open(weir__source *source, weir_heap *heap)
 {
@@ -41,10 +42,10 @@ static bool end_block(void *ctx, uint64_t block, uint64_t name)
 static weir_status pool_close(weir__source *source)
 {
     struct freed freed = {.source = source};
-    if (source->owned != NULL) {
+    if (source->owned != NULL && source->heap->process == (long)getpid()) {
         weir__owned_each(source->owned, end_block, &freed);
-        weir__owned_destroy(source->owned);
     }
+    weir__owned_destroy(source->owned);
     return freed.first;
 }
 

@@ -167,10 +167,21 @@ static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_ha
     return WEIR_OK;
 }
 
+/* Where advice is forbidden, as by some sandboxes, or the pages are locked, fresh memory takes their place. */
+static bool drop_pages(uint64_t address, uint64_t size)
+{
+    void *memory = (void *)(uintptr_t)address;
+    return madvise(memory, (size_t)size, MADV_DONTNEED) == 0 ||
+           mmap(memory, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
+               MAP_FAILED;
+}
+
 static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 {
     weir__host_node *node = ctx;
-    (void)madvise((void *)(uintptr_t)address, (size_t)size, MADV_DONTNEED);
+    if (!drop_pages(address, size)) {
+        return WEIR_ERR_DEVICE;
+    }
     count(node, 0 - size);
     return WEIR_OK;
 }

@@ -1140,7 +1140,13 @@ static const char *check_chunks(weir__host_node *node)
 {
     weir_host_stats found = {0};
     if (weir__host_is_pageable(&node->pool->config)) {
-        return NULL; /* it has none but in the pool of pages */
+        (void)pthread_mutex_lock(&node->chunk_lock);
+        const weir_host_stats *held = &node->held; /* one chunk, as it were */
+        const bool is_one = held->unpinned_bytes == held->held_bytes && held->pinned_bytes == 0 &&
+                            held->kind_bytes[WEIR_HOST_UNPINNED] == held->held_bytes && node->chunks == NULL &&
+                            held->chunks * node->pool->config.chunk_bytes == held->held_bytes;
+        (void)pthread_mutex_unlock(&node->chunk_lock);
+        return is_one ? NULL : "pageable memory is not what its statistics say";
     }
     (void)pthread_mutex_lock(&node->chunk_lock);
     const weir_host_stats *held = &node->held;

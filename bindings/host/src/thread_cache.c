@@ -21,7 +21,7 @@ enum { PAGEABLE_SHARE = 128, PAGEABLE_LEAST = 64 << 10 };
 
 static pthread_mutex_t lists = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t end_key;
-static bool end_key_known;
+static atomic_bool end_key_known;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 weir__host_cache weir__host_no_cache = {.number = INT32_MIN};
@@ -300,7 +300,7 @@ static void make_key(void)
 /* The library may be unloaded while threads live on: their ends must not call into it. */
 __attribute__((destructor)) static void forget_key(void)
 {
-    if (end_key_known) {
+    if (atomic_exchange(&end_key_known, false)) { /* who comes later keeps nothing */
         (void)pthread_key_delete(end_key);
     }
 }

@@ -1,9 +1,9 @@
 /* runtime.h: what the binding knows of ONNX Runtime's C ABI.
  *
  * ONNX Runtime's tables only ever grow at their ends, and a runtime of version 1.N offers the table of every version up to N, so
- * a function is found by its place in the table. The places and the layout below were compared with the vendor's header of
- * versions 13 and 28 and are compared again by tests/onnxruntime/layout_test.c where WEIR_ONNXRUNTIME_INCLUDE names one; that the
- * runtimes agree is seen by the tests that run them.
+ * a function is found by its place in the table. tests/engines/onnxruntime_layout.c compares places and layouts with the vendor's
+ * header where there is one (WEIR_ONNXRUNTIME_INCLUDE; done with version 21); what later versions brought is seen by the tests
+ * that run 1.28 and 1.30.
  */
 #ifndef WEIR_ONNXRUNTIME_RUNTIME_H
 #define WEIR_ONNXRUNTIME_RUNTIME_H

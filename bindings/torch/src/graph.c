@@ -61,12 +61,13 @@ static bool is_routed(const struct torch_pool *pool)
 }
 
 /* Released, with nothing live and nothing reserved. */
-static bool is_vacant(const struct torch_pool *pool)
+static bool is_vacant(struct torch_pool *pool)
 {
     weir_stats stats = WEIR_STATS_INIT;
     return pool->of_graphs && pool->uses == 0 && !atomic_load(&pool->lost) && !is_routed(pool) &&
            weir_pool_trim(pool->pool, 0, 0, NULL) == WEIR_OK && weir_pool_stats(pool->pool, &stats) == WEIR_OK &&
-           stats.reserved_bytes == 0 && stats.allocs == stats.frees;
+           stats.reserved_bytes == 0 && stats.allocs == stats.frees &&
+           weir__torch_source_sweep(&pool->source) == WEIR_OK;
 }
 
 static struct torch_pool *vacant(const struct torch_device *at)
@@ -153,8 +154,11 @@ weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, weir_torch_
 {
     struct torch_pool *own = weir__torch_pool_of(device);
     struct torch_route *route = own != NULL ? calloc(1, sizeof(*route)) : NULL;
+    if (weir__torch_device(device) == NULL) {
+        return WEIR_ERR_INVALID;
+    }
     if (route == NULL) {
-        return own != NULL ? WEIR_ERR_NO_MEMORY : WEIR_ERR_INVALID;
+        return own != NULL ? WEIR_ERR_NO_MEMORY : WEIR_ERR_DEVICE;
     }
     *route = (struct torch_route){ .id = id, .filter = filter, .ctx = ctx, .drop = drop };
     (void)pthread_mutex_lock(&weir__torch_lock);

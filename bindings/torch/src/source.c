@@ -89,15 +89,62 @@ static bool is_pinned(struct torch_source *self)
     return is;
 }
 
+static void put_region(struct torch_source *self, struct torch_region *region)
+{
+    (void)pthread_mutex_lock(&lock);
+    region->next = self->regions;
+    self->regions = region;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* The region at the address, or any (0); NULL: none. */
+static struct torch_region *take_region(struct torch_source *self, uint64_t address)
+{
+    (void)pthread_mutex_lock(&lock);
+    struct torch_region **link = &self->regions;
+    while (*link != NULL && address != 0 && (*link)->address != address) {
+        link = &(*link)->next;
+    }
+    struct torch_region *region = *link;
+    if (region != NULL) {
+        *link = region->next;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return region;
+}
+
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
     struct torch_source *self = ctx;
-    if (!reserve(self, size)) {
-        return WEIR_ERR_LIMIT;
+    struct torch_region *region = malloc(sizeof(*region));
+    if (region == NULL) {
+        return WEIR_ERR_NO_MEMORY;
     }
-    const weir_status status = weir_device_region_alloc(self->inner, size, address);
-    reserved(self, size, status == WEIR_OK);
-    return status;
+    weir_status status = reserve(self, size) ? WEIR_OK : WEIR_ERR_LIMIT;
+    if (status == WEIR_OK) {
+        status = weir_device_region_alloc(self->inner, size, address);
+        reserved(self, size, status == WEIR_OK);
+    }
+    if (status != WEIR_OK) {
+        free(region);
+        return status;
+    }
+    *region = (struct torch_region){.address = *address, .size = size};
+    put_region(self, region);
+    return WEIR_OK;
+}
+
+/* Out of the list first: once the device has it, another thread may get the same address. */
+static weir_status give_back(struct torch_source *self, struct torch_region *region)
+{
+    const weir_status status = weir_device_region_free(self->inner, region->address, region->size);
+    if (status != WEIR_OK) {
+        put_region(self, region);
+        return status;
+    }
+    returned(self, region->size);
+    free(region);
+    return WEIR_OK;
 }
 
 static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
@@ -106,11 +153,11 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
     if (is_pinned(self)) {
         return WEIR_ERR_BUSY;
     }
-    const weir_status status = weir_device_region_free(self->inner, address, size);
-    if (status == WEIR_OK) {
-        returned(self, size);
+    struct torch_region *region = take_region(self, address);
+    if (region == NULL) { /* lost with the device, to which it is given back all the same: that one knows */
+        return weir_device_region_free(self->inner, address, size);
     }
-    return status;
+    return give_back(self, region);
 }
 
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
@@ -319,6 +366,22 @@ void weir__torch_source_pin(struct torch_source *source, bool pinned)
     (void)pthread_mutex_unlock(&lock);
 }
 
+weir_status weir__torch_source_sweep(struct torch_source *source)
+{
+    weir_status status = WEIR_OK;
+    for (struct torch_region *region; status == WEIR_OK && (region = take_region(source, 0)) != NULL;) {
+        status = give_back(source, region);
+    }
+    return status;
+}
+
+static void forget_regions(struct torch_source *source)
+{
+    for (struct torch_region *region; (region = take_region(source, 0)) != NULL;) {
+        free(region);
+    }
+}
+
 void weir__torch_source_lose(struct torch_source *source)
 {
     (void)pthread_mutex_lock(&lock);
@@ -328,6 +391,7 @@ void weir__torch_source_lose(struct torch_source *source)
         source->at->reserved -= source->held;
     }
     (void)pthread_mutex_unlock(&lock);
+    forget_regions(source);
 }
 
 void weir__torch_source_limit(struct torch_device *at, uint64_t limit)

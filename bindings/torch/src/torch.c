@@ -141,6 +141,15 @@ struct torch_pool *weir__torch_existing(int device)
     return pool != NULL && is_current(pool) ? pool : NULL;
 }
 
+/* A pool makes its index of addresses when it is first asked. Later there might be no host memory for it, and a free that finds
+ * no block frees none. */
+static weir_status make_index(weir_pool *pool)
+{
+    weir_block *none = NULL;
+    const weir_status status = weir_pool_find(pool, 0, &none);
+    return status == WEIR_ERR_INVALID ? WEIR_OK : status;
+}
+
 static weir_status make_pool(struct torch_pool *made)
 {
     weir_status status = weir__torch_source_create(made);
@@ -158,6 +167,10 @@ static weir_status make_pool(struct torch_pool *made)
     }
     if (status == WEIR_OK) {
         status = weir_pool_create(&config, &made->pool);
+    }
+    if (status == WEIR_OK && (status = make_index(made->pool)) != WEIR_OK) {
+        const weir_status ended = weir_pool_destroy(made->pool);
+        (void)ended; /* nothing has been taken */
     }
     if (status != WEIR_OK) {
         weir_device_destroy(made->device);
@@ -247,6 +260,7 @@ static void lose(struct torch_pool *pool)
 static void abandon_locked(struct torch_pool *own)
 {
     struct torch_device *at = own->at;
+    atomic_store(&at->unnoted_count, 0);
     weir__torch_note_lost(at);
     weir__torch_count_lost(at);
     weir__torch_drop_routes_locked(at);
@@ -483,29 +497,71 @@ struct torch_pool *weir__torch_find(void *ptr, weir_block **block)
     return pool;
 }
 
-/* The allocating stream may still work on the block: who frees it elsewhere does not wait for that one. If it is
- * retired its work is over. */
-static void wait_for_owner(weir_pool *pool, weir_block *block, const weir_stream *on)
+/* False: there are too many. */
+static bool keep_unnoted(struct torch_device *at, const weir_block *block, void *stream)
 {
-    weir_stream *owner = weir_block_stream(block);
-    if (owner != on) {
-        const weir_status status = weir_pool_use(pool, block, owner);
-        (void)status;
+    (void)pthread_mutex_lock(&weir__torch_lock);
+    const unsigned count = atomic_load(&at->unnoted_count);
+    const bool fits = count < WEIR__TORCH_UNNOTED;
+    if (fits) {
+        at->unnoted[count].block = block;
+        at->unnoted[count].native = stream;
+        atomic_store(&at->unnoted_count, count + 1);
+    }
+    (void)pthread_mutex_unlock(&weir__torch_lock);
+    return fits;
+}
+
+static bool take_unnoted(struct torch_device *at, const weir_block *block, void **stream)
+{
+    (void)pthread_mutex_lock(&weir__torch_lock);
+    const unsigned count = atomic_load(&at->unnoted_count);
+    unsigned found = 0;
+    while (found < count && at->unnoted[found].block != block) {
+        found++;
+    }
+    if (found < count) {
+        *stream = at->unnoted[found].native;
+        at->unnoted[found] = at->unnoted[count - 1];
+        atomic_store(&at->unnoted_count, count - 1);
+    }
+    (void)pthread_mutex_unlock(&weir__torch_lock);
+    return found < count;
+}
+
+/* What it has been used for is over then, or its stream is gone. */
+static void wait_for_stream(struct torch_pool *pool, void *stream)
+{
+    weir_status status = WEIR_ERR_DEVICE;
+    for (int tries = 0; tries < 2 && status != WEIR_OK; tries++) { /* a failure that passes must not do harm */
+        status = weir_device_stream_sync(pool->device, stream);
     }
 }
 
 static weir_status free_on(struct torch_pool *pool, weir_block *block, void *stream)
 {
     weir_stream *on = NULL;
+    void *other = NULL;
+    while (atomic_load_explicit(&pool->at->unnoted_count, memory_order_relaxed) != 0 &&
+           take_unnoted(pool->at, block, &other)) {
+        wait_for_stream(pool, other);
+    }
     weir_status status = stream_of(pool, stream, false, &on);
     if (status != WEIR_OK) {
+        wait_for_stream(pool, stream != NULL ? stream : default_stream(pool->at->id));
         status = weir_pool_stream(pool->pool, NULL, &on);
     }
-    if (status == WEIR_OK) {
-        wait_for_owner(pool->pool, block, on);
-        status = weir_pool_free(pool->pool, block, on);
+    if (status != WEIR_OK) {
+        return status;
     }
-    return status;
+    /* The allocating stream may still work on the block: who frees it elsewhere does not wait for that one. If it is retired
+     * its work is over; if there is no host memory to note it, the block goes back in its order instead. */
+    weir_stream *owner = weir_block_stream(block);
+    if (owner != on && weir_pool_use(pool->pool, block, owner) == WEIR_ERR_NO_MEMORY) {
+        wait_for_stream(pool, stream != NULL ? stream : default_stream(pool->at->id));
+        on = owner;
+    }
+    return weir_pool_free(pool->pool, block, on);
 }
 
 void weir_torch_free(void *ptr, size_t size, int device, void *stream)
@@ -551,12 +607,10 @@ void weir_torch_record_stream(void *ptr, void *stream)
     if (status == WEIR_OK) {
         status = weir_pool_use(pool->pool, block, user);
     }
-    if (status != WEIR_OK) {
-        /* It cannot be noted, so it has to be over. */
-        status = weir_acl_sync_stream(pool->pool, stream);
-        if (status != WEIR_OK) {
-            weir__torch_report_misuse("the use by a stream could neither be noted nor waited for", ptr);
-        }
+    stream = stream != NULL ? stream : default_stream(pool->at->id);
+    if (status != WEIR_OK && !keep_unnoted(pool->at, block, stream)) {
+        wait_for_stream(pool, stream); /* which covers what has been queued so far */
+        weir__torch_report_misuse("the use by a stream could not be noted", ptr);
     }
 }
 

@@ -24,11 +24,18 @@
 #include "settings.h"
 
 #define WEIR__TORCH_DEVICES 64
+#define WEIR__TORCH_UNNOTED 32
 
 struct torch_stream {
     struct torch_stream *next;
     void *native;
     weir_acl_attachment *follower;
+};
+
+struct torch_region {
+    struct torch_region *next;
+    uint64_t address;
+    uint64_t size;
 };
 
 /* What a pool's device wraps. Under source.c's lock but for the first four, which do not change. */
@@ -39,6 +46,7 @@ struct torch_source {
     void *drain_ctx;
     uint64_t held; /* bytes */
     uint64_t granule_bytes; /* of every physical page: a pool takes one size */
+    struct torch_region *regions;
     bool pinned;   /* what is idle stays: a graph replays in it */
     bool lost;     /* no longer in the device's figures */
 };
@@ -75,6 +83,12 @@ struct torch_device {
     _Atomic(struct torch_pool *) blamed; /* where memory ran out last */
     atomic_bool reported;
     _Atomic uint64_t capacity_bytes;
+    /* Uses by streams that the pool could not note; waited for when the block is freed. Under weir__torch_lock. */
+    atomic_uint unnoted_count;
+    struct {
+        const weir_block *block;
+        void *native;
+    } unnoted[WEIR__TORCH_UNNOTED];
     atomic_uint route_count;
     struct torch_route *routes; /* under weir__torch_route_lock; the first that matches has the block */
 
@@ -127,6 +141,9 @@ void weir__torch_forget_locked(bool settings_too);
 /* A device that passes everything on to pool->acl, with pool->source as its context. */
 weir_status weir__torch_source_create(struct torch_pool *pool);
 void weir__torch_source_pin(struct torch_source *source, bool pinned);
+/* Gives back what a pool that has nothing any more, or is no more, has left behind: a region that it took while its source was
+ * pinned and had no host memory for. */
+weir_status weir__torch_source_sweep(struct torch_source *source);
 /* What it holds is gone, and counts no more. */
 void weir__torch_source_lose(struct torch_source *source);
 void weir__torch_source_limit(struct torch_device *at, uint64_t limit);

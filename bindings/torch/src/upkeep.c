@@ -102,7 +102,9 @@ static weir_status detach_all(struct torch_device *at)
 static weir_status end_pool(struct torch_pool *pool)
 {
     weir__torch_source_pin(&pool->source, false);
-    const weir_status status = weir_pool_destroy(pool->pool);
+    weir_status status = weir_pool_destroy(pool->pool);
+    const weir_status swept = weir__torch_source_sweep(&pool->source);
+    status = status == WEIR_OK ? swept : status;
     weir__torch_source_lose(&pool->source); /* what the device did not take back */
     weir_device_destroy(pool->device);
     return status;
@@ -123,6 +125,7 @@ static weir_status end_device(struct torch_device *at)
     atomic_store(&at->others, NULL);
     atomic_store(&at->blamed, NULL);
     atomic_store(&at->reported, false);
+    atomic_store(&at->unnoted_count, 0);
     for (struct torch_pool *pool = own != NULL ? own : others, *next; pool != NULL; pool = next) {
         next = pool == own ? others : pool->next;
         if (!pool->of_graphs) {

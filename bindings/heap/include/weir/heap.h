@@ -7,8 +7,9 @@
  * Engines call their allocator by address alone and expect malloc's manners. A heap gives them that over any memory weir
  * manages:
  *
- *     nothing named     memory of the process that the heap maps for itself, page by page, and moves where it is needed: it
- *                       holds little more than was ever live at once, whatever sizes come and go
+ *     nothing named     memory of the process that the heap maps for itself, in chunks of 64 KiB that move to where they are
+ *                       needed: it holds little more than was ever live at once, whatever sizes come and go. Pages lie where the
+ *                       system puts them, which is near the thread that asked for them first
  *     `host_pool`       pinned memory near a NUMA node (weir/host.h)
  *     `pool`, `stream`  any pool, in the order of one stream; the host need not be able to read the memory
  *
@@ -22,8 +23,8 @@
  * all others return a status. Before NULL is returned, what lies idle anywhere has been given back and tried, and `reclaim` has
  * been asked for as long as it says that trying again is worth it.
  *
- * Thread safety: every function may be called from any thread, except weir_heap_destroy. After fork the child does not have
- * the blocks and may only destroy the heap.
+ * Thread safety: every function may be called from any thread, except weir_heap_destroy. After fork the child may only destroy
+ * the heap; until then it may read and write its copies of the blocks that are memory of the process.
  */
 #ifndef WEIR_HEAP_H
 #define WEIR_HEAP_H
@@ -125,7 +126,7 @@ typedef struct weir_heap_stats {
     uint64_t bad_frees;       /* refused with WEIR_ERR_INVALID */
     uint64_t live_blocks;
     uint64_t live_bytes;      /* as handed out: slack and rounding included */
-    uint64_t peak_live_bytes;
+    uint64_t peak_live_bytes; /* exact, but for what several threads do in the same instant */
     uint64_t long_lived_bytes; /* of live_bytes */
     uint64_t largest_bytes;   /* the largest request yet */
     uint64_t held_bytes;      /* taken from the system or the device */
@@ -148,7 +149,9 @@ WEIR_API weir_status weir_heap_check(weir_heap *heap, const char **why);
 
 /* From now on every alloc, realloc and free of the heap is noted in `recorder` (weir_recorder_create in weir/trace.h), with
  * stream 1 for blocks that come and go and 2 for long-lived ones; NULL ends it: no call that began before uses the old one when
- * this returns. Blocks that are live already are written as `p` lines. WEIR_ERR_BUSY: another recorder is set.
+ * this returns. Blocks that are live already are written as `p` lines, with what they can hold; what other threads do in that
+ * moment may be missing. May be called from `reclaim`. WEIR_ERR_BUSY: another recorder is set. WEIR_ERR_NO_MEMORY: nothing is
+ * recorded.
  *
  * A program need not call this: when the environment names a file in WEIR_RECORD, each heap records itself from its creation
  * on, the first into that file, the next into FILE.2 and so on; a file that is there is never written over. */

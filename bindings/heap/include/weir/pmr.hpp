@@ -4,7 +4,7 @@
  *     std::pmr::vector<float> activations(&resource);
  *
  * The heap is borrowed and outlives the resource, which outlives what it serves. Several resources may be over one heap: they
- * are equal, and what one has allocated the other may free. A failure is std::bad_alloc; weir_heap_explain says why.
+ * are equal (where the program is compiled with RTTI), and what one has allocated the other may free. A failure is std::bad_alloc; weir_heap_explain says why.
  */
 #ifndef WEIR_PMR_HPP
 #define WEIR_PMR_HPP
@@ -21,8 +21,10 @@ namespace weir
 class heap_resource final : public std::pmr::memory_resource
 {
   public:
+    /* Over a heap, which is borrowed. */
     explicit heap_resource(weir_heap *heap) noexcept : heap_(heap) {}
 
+    /* The heap that it is over. */
     weir_heap *heap() const noexcept
     {
         return heap_;
@@ -46,8 +48,12 @@ class heap_resource final : public std::pmr::memory_resource
 
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
     {
+#if defined(__cpp_rtti) || defined(_CPPRTTI)
         const auto *resource = dynamic_cast<const heap_resource *>(&other);
         return resource != nullptr && resource->heap_ == heap_;
+#else
+        return this == &other;
+#endif
     }
 
     weir_heap *heap_;

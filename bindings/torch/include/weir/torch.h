@@ -158,7 +158,8 @@ typedef bool (*weir_torch_filter)(void *ctx, void *stream);
  * as often as this; only then is what is idle of it returned. `drop`, when not NULL, is called with `ctx` when the filter is no
  * longer used; after a failure it is not, and `ctx` is the caller's. Blocks are freed as any others.
  * set_begin_allocate_to_pool takes a std::function, which C cannot call: shim/weir_torch_npu.cpp makes a filter of it.
- * WEIR_ERR_BUSY: begun already. WEIR_ERR_INVALID: no pool for the device can be made. WEIR_ERR_NO_MEMORY. */
+ * WEIR_ERR_BUSY: begun already. WEIR_ERR_INVALID: no such index. WEIR_ERR_DEVICE: the device has no pool, see
+ * weir_torch_report. WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, weir_torch_filter filter, void *ctx,
                                            void (*drop)(void *ctx));
 /* set_end_allocate_to_pool_fn and set_release_pool. What is not begun is reported on stderr and otherwise ignored. */
@@ -168,7 +169,7 @@ WEIR_API void weir_torch_pool_release(int device, weir_torch_pool_id id);
 /* --- recording --- */
 
 /* Writes what is asked of each device's pools (blocks, uses by other streams, trims) to a file, to be replayed with other
- * strategies and limits (`weir replay`, `weir sweep`): for device 0 and "run.wtr", run.device0.wtr. An old file is replaced.
+ * strategies (`weir replay`): for device 0 and "run.wtr", run.device0.wtr. An old file is replaced.
  * Blocks that are live already are in it, on the default stream. Sizes are with what kernels may read behind. NULL ends the
  * recordings; until then, and after a crash, the files are whole up to the last moments. A program that ends completes them.
  * WEIR_ERR_BUSY: there is a recording. WEIR_ERR_INVALID: no name, or a very long one. WEIR_ERR_DEVICE: a file cannot be opened

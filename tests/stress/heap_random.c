@@ -1,0 +1,296 @@
+/* tests/stress/heap_random.c: random requests to a heap against an oracle that knows every live block. Compiled once for each
+ * source (heap_source.h).
+ *
+ * Oracle: a table of blocks with what was asked for and what was written. No two overlap, slack included; each starts where it
+ * should and still holds its bytes when it is freed or resized; live bytes and their peak are what the table says, within
+ * what is rounded; nothing is live at the end. One thread, then several that free each other's blocks.
+ *
+ * WEIR_SEEDS: how many seeds (10), of those beyond 10 one in 600; WEIR_SEED: only that one.
+ */
+#include "../contract/heap_source.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCKS = 300, STEPS = 3000, THREADS = 4 };
+
+typedef struct slot {
+    pthread_mutex_t lock;
+    unsigned char *ptr; /* NULL: none */
+    size_t size;
+    size_t usable;
+    bool stays;
+    unsigned char value;
+} slot;
+
+typedef struct game {
+    struct under under;
+    weir_heap *heap;
+    slot slots[BLOCKS];
+    uint64_t slack;
+    uint64_t align;
+    uint64_t seed;
+    uint64_t most_live; /* of usable bytes and slack; one thread */
+    uint64_t live;
+    _Atomic uint64_t failures;
+    bool is_alone;
+} game;
+
+static void lose(const game *g, const char *why)
+{
+    (void)fprintf(stderr, "seed %llu: %s\n", (unsigned long long)g->seed, why);
+    exit(1);
+}
+
+static uint64_t next(uint64_t *random)
+{
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    return *random;
+}
+
+/* Most are small, few are large. */
+static size_t a_size(uint64_t *random)
+{
+    const unsigned bits = (unsigned)(next(random) % 100);
+    const unsigned k = bits < 60 ? bits % 12 : bits < 90 ? 12 + bits % 6 : bits < 98 ? 18 + bits % 3 : 21;
+    return 1 + next(random) % (UINT64_C(2) << k);
+}
+
+static void fill(const game *g, slot *s, uint64_t *random)
+{
+    s->value = (unsigned char)next(random);
+    if (CAN_TOUCH) {
+        memset(s->ptr, s->value, s->usable + g->slack);
+    }
+}
+
+static void holds(const game *g, const slot *s, size_t size)
+{
+    const size_t step = size / 4096 + 1;
+    for (size_t i = 0; CAN_TOUCH && i < size; i += step) {
+        if (s->ptr[i] != s->value) {
+            lose(g, "a block does not hold what was written");
+        }
+    }
+}
+
+static void count(game *g, uint64_t added, uint64_t removed)
+{
+    if (g->is_alone) {
+        g->live += added;
+        g->most_live = g->live > g->most_live ? g->live : g->most_live;
+        g->live -= removed;
+    }
+}
+
+static void settle(game *g, slot *s, unsigned char *ptr, size_t size, size_t align, uint64_t *random)
+{
+    s->ptr = ptr;
+    s->size = size;
+    s->usable = weir_heap_usable_size(g->heap, ptr);
+    if (s->usable < size || (uintptr_t)ptr % align != 0) {
+        lose(g, "a block is too small, or lies crooked");
+    }
+    fill(g, s, random);
+}
+
+static void put(game *g, slot *s, uint64_t *random)
+{
+    const size_t size = a_size(random);
+    const size_t more = next(random) % 8 == 0 ? (size_t)1 << next(random) % 17 : 1;
+    const size_t align = more > g->align ? more : g->align;
+    s->stays = next(random) % 6 == 0;
+    void *ptr = s->stays                 ? weir_heap_alloc_long_lived(g->heap, size, align)
+                : next(random) % 2 == 0 ? weir_heap_alloc_aligned(g->heap, size, align)
+                                        : weir_heap_alloc(g->heap, size);
+    if (ptr == NULL) {
+        (void)atomic_fetch_add(&g->failures, 1);
+        return;
+    }
+    settle(g, s, ptr, size, (uintptr_t)ptr % align == 0 ? align : g->align, random);
+    count(g, s->usable + g->slack, 0);
+}
+
+static void resize(game *g, slot *s, uint64_t *random)
+{
+    const size_t size = a_size(random);
+    const size_t before = s->usable;
+    unsigned char *ptr = weir_heap_realloc(g->heap, s->ptr, size);
+    if (ptr == NULL) {
+        if (CAN_TOUCH) {
+            (void)atomic_fetch_add(&g->failures, 1);
+        }
+        holds(g, s, s->size); /* as it was */
+        return;
+    }
+    const slot moved = {.ptr = ptr, .value = s->value};
+    holds(g, &moved, size < s->size ? size : s->size);
+    const bool is_moved = ptr != s->ptr;
+    settle(g, s, ptr, size, g->align, random);
+    count(g, is_moved ? s->usable + g->slack : 0, is_moved ? before + g->slack : 0);
+}
+
+static void take(game *g, slot *s)
+{
+    holds(g, s, s->usable);
+    const size_t usable = s->usable;
+    if (weir_heap_free(g->heap, s->ptr) != WEIR_OK) {
+        lose(g, "a block cannot be freed");
+    }
+    s->ptr = NULL;
+    count(g, 0, usable + g->slack);
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const slot *const left = a;
+    const slot *const right = b;
+    return left->ptr < right->ptr ? -1 : left->ptr > right->ptr;
+}
+
+/* Nobody else is at work. */
+static void look_at_all(game *g)
+{
+    static slot sorted[BLOCKS];
+    uint64_t live = 0;
+    uint64_t blocks = 0;
+    uint64_t staying = 0;
+    memcpy(sorted, g->slots, sizeof sorted);
+    qsort(sorted, BLOCKS, sizeof sorted[0], by_address);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        const slot *s = &sorted[i];
+        if (s->ptr == NULL) {
+            continue;
+        }
+        blocks++;
+        live += s->usable + g->slack;
+        staying += s->stays ? s->usable + g->slack : 0;
+        holds(g, s, s->usable);
+        if (i + 1 < BLOCKS && s->ptr + s->usable + g->slack > sorted[i + 1].ptr) {
+            lose(g, "two blocks overlap");
+        }
+    }
+    const char *why = "no memory to check with";
+    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
+    if (weir_heap_check(g->heap, &why) != WEIR_OK) {
+        lose(g, why);
+    }
+    if (weir_heap_get_stats(g->heap, &stats) != WEIR_OK || stats.live_blocks != blocks || stats.failures != g->failures) {
+        lose(g, "the statistics count other blocks");
+    }
+    /* The pad of a host pool is counted but not usable. */
+    const uint64_t pads = heap_source == HOST_POOL ? 32 : 0;
+    if (stats.live_bytes != live + pads * blocks || stats.long_lived_bytes > stats.live_bytes ||
+        stats.long_lived_bytes < staying) {
+        lose(g, "the statistics count other bytes");
+    }
+    if (stats.peak_live_bytes < stats.live_bytes ||
+        (g->is_alone && pads == 0 && stats.peak_live_bytes != g->most_live)) {
+        lose(g, "the peak is another one");
+    }
+    if (stats.held_bytes > stats.peak_held_bytes || stats.live_bytes > stats.held_bytes) {
+        lose(g, "less is held than lives");
+    }
+}
+
+typedef struct player {
+    game *g;
+    uint64_t random;
+} player;
+
+static void *play(void *argument)
+{
+    player *p = argument;
+    for (int step = 0; step < STEPS; step++) {
+        slot *s = &p->g->slots[next(&p->random) % BLOCKS];
+        (void)pthread_mutex_lock(&s->lock);
+        if (s->ptr == NULL) {
+            put(p->g, s, &p->random);
+        } else if (next(&p->random) % 5 == 0) {
+            resize(p->g, s, &p->random);
+        } else {
+            take(p->g, s);
+        }
+        (void)pthread_mutex_unlock(&s->lock);
+        if (next(&p->random) % 500 == 0) {
+            (void)weir_heap_trim(p->g->heap, next(&p->random) % (8 * MIB), NULL);
+        }
+    }
+    return NULL;
+}
+
+static void play_game(uint64_t seed, size_t threads)
+{
+    static game g;
+    memset(&g, 0, sizeof g);
+    g.seed = seed;
+    if (under_open(&g.under) != WEIR_OK) {
+        lose(&g, "nothing to be over");
+    }
+    weir_heap_config config = g.under.config;
+    g.slack = seed % 3 == 0 ? seed * 37 % 4097 : 0;
+    g.align = seed % 5 == 4 ? 4096 : seed % 5 == 3 ? 128 : 64;
+    g.is_alone = threads == 1;
+    config.slack_bytes = g.slack;
+    config.align = g.align;
+    config.limit_bytes = heap_source == PROCESS && seed % 2 == 0 ? SOURCE_MOST_BYTES / 2 : 0;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        (void)pthread_mutex_init(&g.slots[i].lock, NULL);
+    }
+    if (weir_heap_create(&config, &g.heap) != WEIR_OK) {
+        lose(&g, "no heap");
+    }
+    pthread_t ids[THREADS];
+    player players[THREADS];
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < threads; i++) {
+            players[i] = (player){.g = &g, .random = seed * 0x9e3779b97f4a7c15u + i + 1 + (uint64_t)round * 77};
+            if (threads == 1) {
+                (void)play(&players[i]);
+            } else if (pthread_create(&ids[i], NULL, play, &players[i]) != 0) {
+                lose(&g, "no thread");
+            }
+        }
+        for (size_t i = 0; i < threads && threads > 1; i++) {
+            (void)pthread_join(ids[i], NULL);
+        }
+        look_at_all(&g);
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (g.slots[i].ptr != NULL) {
+            take(&g, &g.slots[i]);
+        }
+    }
+    look_at_all(&g);
+    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
+    if (weir_heap_trim(g.heap, 0, NULL) != WEIR_OK || weir_heap_get_stats(g.heap, &stats) != WEIR_OK ||
+        stats.held_bytes != 0 || stats.live_bytes != 0) {
+        lose(&g, "an empty heap holds memory");
+    }
+    if (weir_heap_destroy(g.heap) != WEIR_OK || under_close(&g.under) != WEIR_OK) {
+        lose(&g, "the heap did not end well");
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+        (void)pthread_mutex_destroy(&g.slots[i].lock);
+    }
+}
+
+int main(void)
+{
+    const char *only = getenv("WEIR_SEED");
+    const char *many = getenv("WEIR_SEEDS");
+    const uint64_t first = only != NULL ? strtoull(only, NULL, 10) : 1;
+    const uint64_t asked = many != NULL ? strtoull(many, NULL, 10) : 10;
+    const uint64_t count = only != NULL ? 1 : asked <= 10 ? asked : 10 + (asked - 10) / 600;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        play_game(seed, 1);
+        play_game(seed, THREADS);
+    }
+    (void)printf("%llu seeds\n", (unsigned long long)count);
+    return 0;
+}

@@ -1,0 +1,114 @@
+/* tests/unit/trace_heap_test.c: recorded traffic of inference engines through a heap of ordinary memory: it holds at most 1.15
+ * times what was live at once as asked for, in every round, and at the end nothing is live.
+ */
+#include <weir/heap.h>
+
+#include "trace/trace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ROUNDS = 2 };
+
+typedef struct player {
+    weir_heap *heap;
+    const struct trace *trace;
+    unsigned char **blocks;
+    uint64_t *sizes;
+    uint64_t live;
+    uint64_t peak;
+} player;
+
+static void put(player *p, uint32_t index, uint64_t size)
+{
+    unsigned char *block = weir_heap_alloc(p->heap, size);
+    assert_non_null(block);
+    block[0] = (unsigned char)index;
+    block[size - 1] = (unsigned char)index;
+    p->blocks[index] = block;
+    p->sizes[index] = size;
+    p->live += size;
+    p->peak = p->live > p->peak ? p->live : p->peak;
+}
+
+static void take(player *p, uint32_t index)
+{
+    const unsigned char *block = p->blocks[index];
+    assert_int_equal(block[0], (unsigned char)index);
+    assert_int_equal(block[p->sizes[index] - 1], (unsigned char)index);
+    assert_int_equal(weir_heap_free(p->heap, p->blocks[index]), WEIR_OK);
+    p->blocks[index] = NULL;
+    p->live -= p->sizes[index];
+}
+
+static void play(player *p)
+{
+    for (size_t i = 0; i < p->trace->event_count; i++) {
+        const struct trace_event *event = &p->trace->events[i];
+        if (event->event.kind == WEIR_TRACE_ALLOC || event->event.kind == WEIR_TRACE_PRIOR) {
+            put(p, event->index, event->event.size);
+        } else if (event->event.kind == WEIR_TRACE_FREE) {
+            take(p, event->index);
+        }
+    }
+    for (uint32_t i = 0; i < p->trace->block_count; i++) {
+        if (p->blocks[i] != NULL) {
+            take(p, i);
+        }
+    }
+}
+
+static void play_file(const char *name)
+{
+    char path[512];
+    struct trace *trace = NULL;
+    struct trace_error error;
+    (void)snprintf(path, sizeof path, "%s/%s.wtr.xz", WEIR_BUNDLED_TRACES_DIR, name);
+    if (trace_read(path, NULL, &trace, &error) != WEIR_OK) {
+        fail_msg("%s", error.message);
+    }
+    player p = {.trace = trace};
+    p.blocks = calloc(trace->block_count, sizeof *p.blocks);
+    p.sizes = calloc(trace->block_count, sizeof *p.sizes);
+    assert_true(p.blocks != NULL && p.sizes != NULL);
+    assert_int_equal(weir_heap_create(NULL, &p.heap), WEIR_OK);
+    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
+    for (int round = 0; round < ROUNDS; round++) {
+        play(&p);
+        const char *why = "no statistics";
+        assert_int_equal(weir_heap_check(p.heap, &why), WEIR_OK);
+        assert_int_equal(weir_heap_get_stats(p.heap, &stats), WEIR_OK);
+        assert_int_equal(stats.live_bytes, 0);
+        assert_true(stats.peak_live_bytes >= p.peak);
+        print_message("%-30s live %.1f MiB, held %.3f of that\n", name, (double)p.peak / 0x1p20,
+                      (double)stats.peak_held_bytes / (double)p.peak);
+        assert_true(stats.peak_held_bytes <= p.peak + p.peak / 20 * 3);
+    }
+    assert_int_equal(weir_heap_destroy(p.heap), WEIR_OK);
+    free(p.blocks);
+    free(p.sizes);
+    trace_free(trace);
+}
+
+static void test_holds_little_more_than_lives(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "ort_mobilenetv2_dyn_batch_res", "ort_mobilenetv2_dyn_nopattern", "ort_unet_dyn_res", "ort_resnet18_dyn_weights",
+        "ort_bert6_dyn_seq", "ort_bert6_conc2threads", "ort_gpt6_kvcache_decode", "xnnpack_mobilenetv2_dyn",
+        "opencv_mobilenetv2_dyn", "opencv_unet_dyn", "llama_ctx_dyn"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        play_file(names[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_holds_little_more_than_lives)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
