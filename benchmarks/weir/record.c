@@ -53,7 +53,8 @@ static const char help[] =
     "\n"
     "The trace ends with the program's last call, however it ends: also by a crash or by _exit. Processes that it starts\n"
     "are recorded with --children only; one that it becomes by exec is, and what came before is then forgotten. A program\n"
-    "that is statically linked or setuid cannot be recorded, and memory that it maps by itself does not show.\n"
+    "that is statically linked, setuid or brings its own malloc cannot be recorded, and memory that it maps by itself\n"
+    "does not show.\n"
     "\n"
     "Exit status: that of the program; 126 or 127 when it cannot be run or is not there, 2 for bad usage or when the\n"
     "trace could not be written.\n";
@@ -385,6 +386,11 @@ static int say_nothing_recorded(const struct settings *settings, const struct co
     char least[UNIT_TEXT];
     if (result->images == 0) {
         (void)complain("record", false, "nothing was recorded: %s did not load the recording library",
+                       settings->program[0]);
+        return end_badly(status);
+    }
+    if (result->bypassed != 0 && settings->what != COLLECT_DEVICE) {
+        (void)complain("record", false, "nothing was recorded: %s brings a malloc of its own, which is called instead",
                        settings->program[0]);
         return end_badly(status);
     }

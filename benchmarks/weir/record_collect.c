@@ -542,7 +542,8 @@ void collector_close(struct collector *collector, void (*each)(void *ctx, const 
                      void *ctx, struct collected *total)
 {
     char path[PATH_MAX];
-    *total = (struct collected){ .images = atomic_load(&collector->channel->images) };
+    *total = (struct collected){ .images = atomic_load(&collector->channel->images),
+                                 .bypassed = atomic_load(&collector->channel->bypassed) };
     for (unsigned i = 0; i < collector->image_count; i++) {
         struct image *image = &collector->images[i];
         struct collected one = { .lost = i == 0 ? collector->lost : 0, .failure = image->failure };

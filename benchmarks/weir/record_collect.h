@@ -38,10 +38,11 @@ struct collected {
     uint64_t events;
     uint64_t peak_bytes;
     uint64_t lost;
-    bool device;     /* AUTO: the device's traffic was kept */
-    unsigned traces; /* that hold events */
-    unsigned images; /* 0: the program never told anything, not even that it is there */
-    int failure;     /* errno of what could not be written, or 0 */
+    bool device;       /* AUTO: the device's traffic was kept */
+    unsigned traces;   /* that hold events */
+    unsigned images;   /* 0: the program never told anything, not even that it is there */
+    unsigned bypassed; /* of these, with a malloc of their own that is called instead */
+    int failure;       /* errno of what could not be written, or 0 */
 };
 
 /* After the last drain: completes the files. One that holds no event is removed, and the next takes its name. `each`, when

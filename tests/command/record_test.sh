@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# record_test.sh WEIR LIBRARY PROGRAM STATIC ASCEND HEAP: what `weir record` makes of programs whose traffic is known: the exact
+# record_test.sh WEIR LIBRARY PROGRAM STATIC ASCEND HEAP OWN_MALLOC: what `weir record` makes of programs whose traffic is known: the exact
 # trace, crashes, exec, fork, exit statuses, and what cannot be recorded. STATIC and ASCEND may be '-': not built.
 set -uo pipefail
-weir=$1 library=$2 program=$3 static=$4 ascend=$5 heap=$6
+weir=$1 library=$2 program=$3 static=$4 ascend=$5 heap=$6 own_malloc=$7
 unset LD_PRELOAD WEIR_RECORD WEIR_RECORD_CHANNEL
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -191,6 +191,8 @@ fi
 if [ "$(id -u)" = 0 ]; then
     cp "$program" other && chown nobody other 2>/dev/null && chmod u+s other && { record 126 -- ./other; said setuid 'setuid'; }
 fi
+record 2 -- "$own_malloc"
+said 'its own malloc' 'brings a malloc of its own'
 bad() {
     local text=$1 status=0
     shift

@@ -62,8 +62,9 @@ typedef struct channel {
     int32_t reader;
     uint32_t what;
     uint32_t children;   /* those of the program tell too */
-    atomic_uint threads; /* numbers given out */
-    atomic_uint images;  /* how many have come to use the channel: 0 = the library was not loaded */
+    atomic_uint bypassed; /* images that bring a malloc of their own, which is called instead */
+    atomic_uint threads;  /* numbers given out */
+    atomic_uint images;   /* how many have come to use the channel: 0 = the library was not loaded */
     _Atomic uint64_t image_first;
     _Atomic uint64_t calls; /* of the device runtime that were seen */
     _Alignas(64) _Atomic uint64_t tail; /* the next ticket */

@@ -114,8 +114,12 @@ static void attach(const char *path)
         return;
     }
     atomic_store_explicit(&inherited, found, memory_order_relaxed);
+    atomic_store(&own->joins, 1);
     atomic_store_explicit(&page, own, memory_order_release);
     join(own, found);
+    if (!stands_in_front()) {
+        atomic_fetch_add(&found->bypassed, 1);
+    }
 }
 
 static const char *channel_path_in(char *const *environment)
