@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEPS = 48, MOST_VALUES = 16, SKIPPED = 77 };
+enum { MOST_VALUES = 16, SKIPPED = 77 };
 
 struct program;
 
@@ -34,6 +34,7 @@ struct program {
     const char *library;
     bool prepacking;
     int threads;
+    int inferences; /* of a round */
     /* While a side is open. */
     const struct OrtApiBase *base;
     struct onnx_api ort;
@@ -343,6 +344,7 @@ static void usage(FILE *to)
         "  --library FILE    libonnxruntime.so (%s)\n"
         "  --no-prepacking   kernels use weights as the model has them\n"
         "  --threads N       of one operator (1)\n"
+        "  --inferences N    of a round (48)\n"
         "%s",
         WEIR_ENGINES_DIR "/onnxruntime/libonnxruntime.so", meter_options_help());
 }
@@ -359,7 +361,7 @@ static int run_graph(const struct graph *graph, struct program program,
     (void)snprintf(name, sizeof(name), "ONNX Runtime, %s%s", graph->text,
                    program.prepacking ? "" : ", no prepacking");
     const struct meter_engine engine = {.name = name,
-                                        .steps = STEPS,
+                                        .steps = (size_t)program.inferences,
                                         .ctx = &program,
                                         .open = open_engine,
                                         .step = step_engine,
@@ -374,7 +376,8 @@ int main(int argc, char **argv)
 {
     struct program program = {.library = WEIR_ENGINES_DIR "/onnxruntime/libonnxruntime.so",
                               .prepacking = true,
-                              .threads = 1};
+                              .threads = 1,
+                              .inferences = 48};
     struct meter_options options = METER_OPTIONS_INIT;
     bool wanted[sizeof(graphs) / sizeof(graphs[0])] = {false};
     bool any = false;
@@ -399,6 +402,8 @@ int main(int argc, char **argv)
             program.library = argv[++i];
         } else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc && atoi(argv[i + 1]) > 0) {
             program.threads = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--inferences") == 0 && i + 1 < argc && atoi(argv[i + 1]) > 0) {
+            program.inferences = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--no-prepacking") == 0) {
             program.prepacking = false;
         } else {

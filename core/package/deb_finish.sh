@@ -31,3 +31,4 @@ sed -i "s/^Installed-Size: .*/Installed-Size: $size/" DEBIAN/control
 find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum >DEBIAN/md5sums
 chmod 644 DEBIAN/*
 dpkg-deb --root-owner-group -Zxz -b . "$package" >/dev/null
+chmod 644 "$package"

@@ -25,7 +25,7 @@ enum { layers = 12, channels_most = 96 };
 
 static const size_t channels[layers + 1] = { 3, 16, 16, 24, 24, 32, 32, 64, 64, 96, 96, 64, 16 };
 
-/* Each value is made of two of the layer before; every other layer takes a work space. */
+/* Each value is made of one of the layer before; every other layer takes a work space. */
 static uint32_t *run_layer(const struct engine_allocator *a, size_t layer, const uint32_t *weights, const uint32_t *in,
                            size_t pixels)
 {
@@ -41,7 +41,7 @@ static uint32_t *run_layer(const struct engine_allocator *a, size_t layer, const
     for (size_t pixel = 0; pixel < pixels; pixel++) {
         const uint32_t *value = (work != NULL ? work : in) + pixel * from;
         for (size_t c = 0, k = 0; c < to; c++, k = k + 1 < from ? k + 1 : 0) {
-            out[pixel * to + c] = value[k] * weights[layer * channels_most + c] + value[0];
+            out[pixel * to + c] = value[k] * weights[layer * channels_most + c] + (uint32_t)c;
         }
     }
     a->free(a->ctx, work);
@@ -59,7 +59,7 @@ static bool infer(const struct engine_allocator *a, const uint32_t *weights, siz
         a->free(a->ctx, now);
         now = next;
     }
-    for (size_t i = 0; now != NULL && i < pixels; i++) *sum += now[i * channels[layers]];
+    for (size_t i = 0; now != NULL && i < pixels; i++) *sum = *sum * 31 + now[i * channels[layers]];
     a->free(a->ctx, now);
     return now != NULL;
 }

@@ -37,6 +37,7 @@ static struct {
                               void (*drop)(void *ctx));
     void (*pool_end)(int device, weir_torch_pool_id id);
     void (*pool_release)(int device, weir_torch_pool_id id);
+    weir_status (*record)(const char *path);
 } host;
 
 static void look_up(void *library, const char *name, void *function)
@@ -77,6 +78,7 @@ static void load(void)
     look_up(library, "weir_torch_pool_begin", &host.pool_begin);
     look_up(library, "weir_torch_pool_end", &host.pool_end);
     look_up(library, "weir_torch_pool_release", &host.pool_release);
+    look_up(library, "weir_torch_record", &host.record);
 }
 
 static void fill(void *memory, size_t size, int value, aclrtStream stream)
@@ -274,7 +276,7 @@ static void test_settings(void **state)
     static const char *const bad[] = { "strategy:best",   "limit:12XB",   "limit:",         "limit:-5",
                                        "nonsense",        "speed:fast",   "virtual_memory:2", "pages:tiny",
                                        "growth:never",    "limit:99999999999TiB", "limit:1GiB,soft_limit:2GiB",
-                                       "report:yes",      "strategy:caching,,limit:1" };
+                                       "report:yes",      "strategy:caching,,limit:1", "record:" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         fails(host.configure(bad[i]), WEIR_ERR_INVALID);
         char text[512];
@@ -721,6 +723,62 @@ static void test_pools_in_the_wrong_order(void **state)
     assert_non_null(host.alloc(4 * MIB, 0, streams[0]));
 }
 
+/* --- recording --- */
+
+static unsigned lines_of(const char *name, char kind)
+{
+    char line[256];
+    unsigned count = 0;
+    FILE *file = fopen(name, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        count += line[0] == kind && line[1] == ' ';
+    }
+    (void)fclose(file);
+    return count;
+}
+
+static void test_recording(void **state)
+{
+    (void)state;
+    static const char name[] = "weir_torch_test.device0.wtr";
+    ok(host.record(NULL)); /* there is none */
+    fails(host.record(""), WEIR_ERR_INVALID);
+    void *early = host.alloc(MIB, 0, streams[0]);
+    fails(host.record("/nowhere/at/all.wtr"), WEIR_ERR_DEVICE);
+    ok(host.record("weir_torch_test.wtr"));
+    fails(host.record("weir_torch_test.wtr"), WEIR_ERR_BUSY);
+    const weir_torch_pool_id id = {9, 9};
+    for (int i = 0; i < 10; i++) {
+        if (i == 5) {
+            ok(host.pool_begin(0, id, NULL, NULL, NULL)); /* into the same file */
+        }
+        void *block = host.alloc(MIB, 0, streams[i % 2]);
+        host.record_stream(block, streams[(i + 1) % 2]);
+        host.free(block, MIB, 0, streams[i % 2]);
+    }
+    host.pool_end(0, id);
+    void *held = host.alloc(MIB, 0, streams[0]);
+    host.pool_release(0, id);
+    acl_ok(aclrtResetDeviceForce(0)); /* frees it, and what was there before */
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtCreateStream(&streams[0]));
+    acl_ok(aclrtCreateStream(&streams[1]));
+    void *next = host.alloc(MIB, 0, streams[0]);
+    host.free(held, MIB, 0, streams[0]); /* is told no more */
+    host.free(early, MIB, 0, streams[0]);
+    host.free(next, MIB, 0, streams[0]);
+    ok(host.record(NULL));
+    assert_int_equal(lines_of(name, 'p'), 1);
+    assert_int_equal(lines_of(name, 'a'), 12);
+    assert_int_equal(lines_of(name, 'u'), 10);
+    assert_int_equal(lines_of(name, 'f'), 13);
+    void *after = host.alloc(MIB, 0, streams[0]);
+    host.free(after, MIB, 0, streams[0]);
+    assert_int_equal(lines_of(name, 'a'), 12);
+    assert_int_equal(remove(name), 0);
+}
+
 /* --- threads --- */
 
 static atomic_int failures;
@@ -837,7 +895,7 @@ int main(int argc, char **argv)
         EACH(test_frees_at_exit),   EACH(test_every_refusal_has_a_reason),
         EACH(test_device_reset),    EACH(test_counters),             EACH(test_counters_of_another_size),
         EACH(test_json),            EACH(test_init_reads_the_settings), EACH(test_reset_empties_the_cache),
-        EACH(test_base),            EACH(test_pool_of_a_graph),      EACH(test_pools_in_the_wrong_order),
+        EACH(test_base),            EACH(test_recording),            EACH(test_pool_of_a_graph),      EACH(test_pools_in_the_wrong_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

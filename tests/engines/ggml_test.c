@@ -181,7 +181,7 @@ struct worker {
 static void *work(void *argument)
 {
     struct worker *worker = argument;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 4; i++) {
         worker->wrong +=
             !infer(worker->backend, weights_type, type, worker->prompt, worker->logits) ||
             memcmp(worker->logits, worker->right, sizeof worker->right) != 0;

@@ -230,7 +230,7 @@ static void reallocation_keeps_contents(void **state)
     print_message("seed %" PRIu64 "\n", random);
     random |= 1;
     struct held held[32] = {0};
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; i < 5000; i++) {
         model_step(&held[draw(&random) % 32], &random);
     }
     for (int i = 0; i < 32; i++) {

@@ -98,7 +98,7 @@ pkg_config_users() { # KIND
     for module in weir "${modules[@]}"; do
         quietly pkg-config --exact-version="$version" "$module"
     done
-    [ -z "$cxx" ] || programs+=(user.cc)
+    [ -z "$cxx" ] || programs+=(user.cc user_pmr.cc)
     for program in "${programs[@]/#/$here/user/}" "$scratch"/readme.c ${cxx:+"$scratch/readme.cc"}; do
         output=$scratch/$(basename "$program" | tr . _)
         compile "$1" "$output" "$program" weir

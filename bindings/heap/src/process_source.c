@@ -20,6 +20,11 @@ static weir_status process_close(weir__source *source)
 
 static weir_status process_alloc(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes)
 {
+    /* Before the pool makes room in its tables for a block that it may not give. */
+    const uint64_t limit = source->heap->config.limit_bytes;
+    if (limit != 0 && size > limit) {
+        return WEIR_ERR_LIMIT;
+    }
     const weir_status status = align <= WEIR__HOST_ALIGNMENT
                                    ? weir_host_alloc(source->host, size, source->node, block)
                                    : weir_host_alloc_aligned(source->host, size, align, source->node, block);

@@ -42,6 +42,7 @@ _Noreturn static void out_of_memory(weir_heap *heap)
 {
     char text[400];
     (void)weir_heap_explain(heap, text, sizeof(text));
+    text[strcspn(text, "\n")] = '\0'; /* the first line says it */
     weir__onnxruntime_throw(text);
 }
 
