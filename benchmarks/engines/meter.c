@@ -677,7 +677,7 @@ const char *meter_options_help(void)
 {
     return "  --rounds N        timed rounds of each side (15); 0: none\n"
            "  --once own|weir   one side alone, one warm round and one to look at: for callgrind,\n"
-           "                    valgrind --tool=callgrind --toggle-collect=meter_round PROGRAM "
+           "                    valgrind --tool=callgrind --toggle-collect='meter_round*' PROGRAM "
            "--once weir\n";
 }
 

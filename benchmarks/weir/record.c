@@ -42,6 +42,7 @@ static const char help[] =
     "  -w, --what WHAT    host: malloc and its kin; device: the device runtime, pinned host memory included; all: both,\n"
     "                     as devices of one trace; weir: the heaps that the program makes of weir, one file each, FILE,\n"
     "                     FILE.2, ... (default: device if the program asks for any such memory, else host)\n"
+    "  -c, --children     record every process that the program starts, each to a file of its own: FILE, FILE.2, ...\n"
     "  -m, --min SIZE     leave out smaller blocks of host memory (default: 4KiB, which keeps tensors; 0: none)\n"
     "  -q, --quiet        no summary on standard error\n"
     "  -h, --help         this text\n"
@@ -51,9 +52,9 @@ static const char help[] =
     "  weir replay run.wtr.xz\n"
     "\n"
     "The trace ends with the program's last call, however it ends: also by a crash or by _exit. Processes that it starts\n"
-    "are not recorded; one that it becomes by exec is, and what came before is then forgotten: for a program behind a\n"
-    "shell, sh -c 'exec PROGRAM'. A program that is statically linked or setuid cannot be recorded, and memory that it\n"
-    "maps by itself does not show.\n"
+    "are recorded with --children only; one that it becomes by exec is, and what came before is then forgotten. A program\n"
+    "that is statically linked, setuid or brings its own malloc cannot be recorded, and memory that it maps by itself\n"
+    "does not show.\n"
     "\n"
     "Exit status: that of the program; 126 or 127 when it cannot be run or is not there, 2 for bad usage or when the\n"
     "trace could not be written.\n";
@@ -66,6 +67,7 @@ struct settings {
     const char *output; /* NULL: after the program */
     enum collect_what what;
     bool heaps; /* --what weir */
+    bool children;
     uint64_t least_bytes;
     bool quiet;
     char **program; /* with its arguments */
@@ -104,6 +106,9 @@ static int apply_option(struct settings *settings, int code, const char *value)
         return parse_size(value, &settings->least_bytes)
                    ? EXIT_DONE
                    : complain("record", true, "--min %s: not a size such as 4KiB", value);
+    case 'c':
+        settings->children = true;
+        return EXIT_DONE;
     case 'q':
     default:
         settings->quiet = true;
@@ -116,12 +121,13 @@ static int read_options(struct settings *settings, int argc, char **argv)
 {
     static const struct option options[] = {
         { "output", required_argument, NULL, 'o' }, { "what", required_argument, NULL, 'w' },
-        { "min", required_argument, NULL, 'm' },    { "quiet", no_argument, NULL, 'q' },
-        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
+        { "min", required_argument, NULL, 'm' },    { "children", no_argument, NULL, 'c' },
+        { "quiet", no_argument, NULL, 'q' },        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
     };
     int code;
     opterr = 0;
-    while ((code = getopt_long(argc, argv, "+:o:w:m:qh", options, NULL)) != -1) {
+    while ((code = getopt_long(argc, argv, "+:o:w:m:cqh", options, NULL)) != -1) {
         if (code == 'h') {
             return -1;
         }
@@ -137,9 +143,12 @@ static int read_options(struct settings *settings, int argc, char **argv)
         }
     }
     settings->program = argv + optind;
-    if (settings->heaps && settings->output != NULL && trace_packs(settings->output)) {
-        return complain("record", true, "--output %s: the files of heaps are not packed; weir import does that",
+    if ((settings->heaps || settings->children) && settings->output != NULL && trace_packs(settings->output)) {
+        return complain("record", true, "--output %s: of several traces none is packed; weir import does that",
                         settings->output);
+    }
+    if (settings->heaps && settings->children) {
+        return complain("record", true, "--children is for other memory than that of weir: its heaps name no process");
     }
     return optind < argc ? EXIT_DONE : complain("record", true, "no program is named");
 }
@@ -355,8 +364,12 @@ static int end_badly(int status)
     return status == 0 ? EXIT_USAGE : end_like(status);
 }
 
-static void summarise(const struct collected *result, const char *output)
+static void summarise(void *ctx, const char *output, const struct collected *result)
 {
+    const struct settings *settings = ctx;
+    if (settings->quiet || result->failure != 0) {
+        return;
+    }
     char events[UNIT_TEXT];
     char peak[UNIT_TEXT];
     char lost[UNIT_TEXT];
@@ -373,6 +386,11 @@ static int say_nothing_recorded(const struct settings *settings, const struct co
     char least[UNIT_TEXT];
     if (result->images == 0) {
         (void)complain("record", false, "nothing was recorded: %s did not load the recording library",
+                       settings->program[0]);
+        return end_badly(status);
+    }
+    if (result->bypassed != 0 && settings->what != COLLECT_DEVICE) {
+        (void)complain("record", false, "nothing was recorded: %s brings a malloc of its own, which is called instead",
                        settings->program[0]);
         return end_badly(status);
     }
@@ -411,6 +429,30 @@ static int say_cannot_run(const char *name, int why)
 
 /* --- the two ways --- */
 
+enum { most_files = 9999 };
+
+/* FILE, FILE.2, ... */
+static bool numbered(char *path, size_t size, const char *output, unsigned number)
+{
+    const int length =
+        number == 1 ? snprintf(path, size, "%s", output) : snprintf(path, size, "%s.%u", output, number);
+    return length > 0 && (size_t)length < size;
+}
+
+enum { most_numbereds = 9999 };
+
+/* Those of an earlier run, from that number on. */
+static bool remove_numbered(const char *output, unsigned number)
+{
+    char path[PATH_MAX];
+    for (; number <= most_files && numbered(path, sizeof path, output, number); number++) {
+        if (is_file(path) && unlink(path) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The command line as one line, for #src. */
 static void join(char *text, size_t size, char **arguments)
 {
@@ -434,6 +476,7 @@ static int record_program(const struct settings *settings, const char *output)
     char source[400];
     const char *failed = NULL;
     struct collected result;
+    struct settings summary = *settings;
     if ((size_t)snprintf(plain, sizeof plain, "%s%s", output, trace_packs(output) ? ".plain" : "") >= sizeof plain) {
         return complain("record", false, "%s: the name is too long", output);
     }
@@ -442,7 +485,16 @@ static int record_program(const struct settings *settings, const char *output)
         return say_no_library();
     }
     join(source, sizeof source, settings->program);
-    struct collector *collector = collector_open(plain, source, settings->what, settings->least_bytes, &failed);
+    const struct collect_options options = { .path = plain,
+                                             .source = source,
+                                             .what = settings->what,
+                                             .least_bytes = settings->least_bytes,
+                                             .children = settings->children };
+    if (settings->children && !remove_numbered(output, 2)) {
+        free(library);
+        return complain("record", false, "%s: older traces cannot be removed: %s", output, strerror(errno));
+    }
+    struct collector *collector = collector_open(&options, &failed);
     if (collector == NULL) {
         free(library);
         return complain("record", false, "%s: %s", failed, strerror(errno));
@@ -452,11 +504,12 @@ static int record_program(const struct settings *settings, const char *output)
     const pid_t child = ready ? start(settings->program, collector_channel(collector)) : -1;
     if (child < 0) {
         const int why = ready ? errno : ENOMEM;
-        collector_close(collector, &result);
+        collector_close(collector, NULL, NULL, &result);
         return say_cannot_run(settings->program[0], why);
     }
     const int status = collect(collector, child);
-    collector_close(collector, &result);
+    const bool packs = strcmp(plain, output) != 0;
+    collector_close(collector, packs ? NULL : summarise, &summary, &result);
     if (result.failure != 0) {
         (void)complain("record", false, "%s: %s; the trace ends there", plain, strerror(result.failure));
         return end_badly(status);
@@ -467,31 +520,19 @@ static int record_program(const struct settings *settings, const char *output)
     if (!pack(plain, output)) {
         return end_badly(status);
     }
-    if (!settings->quiet) {
-        summarise(&result, output);
+    if (packs) {
+        summarise(&summary, output, &result);
     }
     return end_like(status);
 }
-
-/* The name of the heap's file with that number. */
-static bool heap_file(char *path, size_t size, const char *output, unsigned number)
-{
-    const int length =
-        number == 1 ? snprintf(path, size, "%s", output) : snprintf(path, size, "%s.%u", output, number);
-    return length > 0 && (size_t)length < size;
-}
-
-enum { most_heap_files = 9999 };
 
 /* weir itself writes the files (WEIR_RECORD in core); it takes only names that are free, so old ones are removed. */
 static int record_heaps(const struct settings *settings, const char *output)
 {
     char path[PATH_MAX];
     unsigned number = 1;
-    for (; number <= most_heap_files && heap_file(path, sizeof path, output, number); number++) {
-        if (is_file(path) && unlink(path) != 0) {
-            return complain("record", false, "%s: %s", path, strerror(errno));
-        }
+    if (!remove_numbered(output, 1)) {
+        return complain("record", false, "%s: older traces cannot be removed: %s", output, strerror(errno));
     }
     if (setenv("WEIR_RECORD", output, 1) != 0) {
         return complain("record", false, "out of memory");
@@ -501,7 +542,7 @@ static int record_heaps(const struct settings *settings, const char *output)
         return say_cannot_run(settings->program[0], errno);
     }
     const int status = collect(NULL, child);
-    for (number = 1; heap_file(path, sizeof path, output, number) && is_file(path); number++) {
+    for (number = 1; numbered(path, sizeof path, output, number) && is_file(path); number++) {
         if (!settings->quiet) {
             (void)fprintf(stderr, "weir record: a heap of weir -> %s\n", path);
         }

@@ -37,21 +37,34 @@ struct target {
     bool begun;
 };
 
-struct collector {
-    channel *channel;
-    int fd;
-    char channel_path[64];
-    char source[512];
-    enum collect_what what;
-    uint64_t start_ns;
-    uint64_t next; /* ticket */
-    uint64_t lost; /* tickets that nobody published */
+/* Of one process. */
+struct image {
+    bool open;
+    char source[600];
     weir__number_map streams; /* handle, or device + 1 for default streams -> number + 1 */
     weir__number_map threads; /* as told -> number + 1 */
     struct target *host;
     struct target *device; /* may be `host`; AUTO: made when there is something for it */
-    int device_failure;    /* errno: it could not be made */
+    int failure;           /* errno: a file could not be made */
 };
+
+struct collector {
+    channel *channel;
+    int fd;
+    char channel_path[64];
+    struct collect_options options;
+    char source[512];
+    uint64_t start_ns;
+    uint64_t next;     /* ticket */
+    uint64_t stuck_ns; /* since when it has not been published; 0 = it is not waited for */
+    uint64_t lost;     /* tickets that nobody published */
+    struct image *images;
+    unsigned image_count;
+    unsigned files; /* names given out */
+};
+
+enum { most_images = 9999 };
+static const uint64_t patience_ns = UINT64_C(3000000000); /* with a process that does not publish */
 
 /* --- files --- */
 
@@ -88,18 +101,17 @@ static const char *device_name(uint16_t device)
     return name;
 }
 
-static void begin_text(struct target *target, const struct collector *collector)
+static void begin_text(struct target *target, const struct image *image, uint64_t least)
 {
     char note[96];
-    const uint64_t least = collector->channel->least_bytes;
     memset(&target->text, 0, sizeof target->text);
     target->text.sink = write_text;
     target->text.sink_ctx = target;
     target->text.device_name = device_name;
     target->text.ids_return = true;
     target->text.counts_bytes = true;
-    weir__record_text_begin(&target->text, collector->source, NULL);
-    if (least != 0 && target == collector->host) {
+    weir__record_text_begin(&target->text, image->source, NULL);
+    if (least != 0 && target == image->host) {
         (void)snprintf(note, sizeof note, "host blocks below %" PRIu64 " bytes are left out", least);
         weir__record_text_note(&target->text, note);
     }
@@ -134,7 +146,7 @@ static void target_close(struct target *target)
 }
 
 /* The program has become another one. */
-static void begin_anew(struct collector *collector, struct target *target)
+static void begin_anew(struct target *target, const struct image *image, uint64_t least)
 {
     if (target != NULL) {
         weir__record_text_fini(&target->text);
@@ -142,7 +154,7 @@ static void begin_anew(struct collector *collector, struct target *target)
         if (ftruncate(target->fd, 0) == 0 && lseek(target->fd, 0, SEEK_SET) == 0) {
             target->failure = 0;
         }
-        begin_text(target, collector);
+        begin_text(target, image, least);
     }
 }
 
@@ -161,9 +173,9 @@ static uint32_t number_of(weir__number_map *numbers, uint64_t key)
     return (uint32_t)(number - 1);
 }
 
-static uint32_t stream_number(struct collector *collector, const channel_slot *event)
+static uint32_t stream_number(struct image *image, const channel_slot *event)
 {
-    return number_of(&collector->streams, event->stream != 0 ? event->stream : (uint64_t)event->device + 1);
+    return number_of(&image->streams, event->stream != 0 ? event->stream : (uint64_t)event->device + 1);
 }
 
 static bool is_power_of_two(uint64_t number)
@@ -178,15 +190,14 @@ static uint64_t block_name(const channel_slot *event, uint64_t address)
 }
 
 /* The slot as core's recorder knows events. */
-static weir__record_entry entry_of(struct collector *collector, const channel_slot *event)
+static weir__record_entry entry_of(struct image *image, const channel_slot *event, uint64_t start_ns)
 {
     weir__record_entry entry = { .kind = event->kind,
                                  .mode = event->mode,
                                  .device = event->device,
                                  .size = event->size,
-                                 .stream = stream_number(collector, event),
-                                 .time_ns = event->time_ns > collector->start_ns ? event->time_ns - collector->start_ns
-                                                                                 : 0 };
+                                 .stream = stream_number(image, event),
+                                 .time_ns = event->time_ns > start_ns ? event->time_ns - start_ns : 0 };
     switch (event->kind) {
     case WEIR_TRACE_ALLOC:
         entry.id = block_name(event, event->id);
@@ -211,32 +222,96 @@ static weir__record_entry entry_of(struct collector *collector, const channel_sl
     return entry;
 }
 
-static struct target *device_target(struct collector *collector)
+/* The files of an image that has something to tell: PATH, then PATH.2, ... */
+static void open_image(struct collector *collector, struct image *image)
 {
-    if (collector->device == NULL && collector->what == COLLECT_AUTO && collector->device_failure == 0) {
-        collector->device = target_open(collector->host->path, ".device");
-        if (collector->device == NULL) {
-            collector->device_failure = errno != 0 ? errno : ENOMEM;
+    const struct collect_options *options = &collector->options;
+    char suffix[16] = "";
+    if (++collector->files > 1) {
+        (void)snprintf(suffix, sizeof suffix, ".%u", collector->files);
+    }
+    struct target *target = target_open(options->path, suffix);
+    image->open = true;
+    if (target == NULL) {
+        image->failure = errno != 0 ? errno : ENOMEM;
+        return;
+    }
+    if (options->what != COLLECT_DEVICE) {
+        image->host = target;
+    }
+    if (options->what == COLLECT_DEVICE || options->what == COLLECT_ALL) {
+        image->device = target;
+    }
+    begin_anew(target, image, options->least_bytes);
+}
+
+/* NULL: there is nowhere to write it. */
+static struct target *target_of(struct collector *collector, struct image *image, const channel_slot *event)
+{
+    if (!image->open) {
+        open_image(collector, image);
+    }
+    if (event->device == channel_host) {
+        return image->host;
+    }
+    if (image->device == NULL && image->host != NULL && collector->options.what == COLLECT_AUTO && image->failure == 0) {
+        image->device = target_open(image->host->path, ".device");
+        if (image->device == NULL) {
+            image->failure = errno != 0 ? errno : ENOMEM;
         } else {
-            begin_text(collector->device, collector);
+            begin_text(image->device, image, 0);
         }
     }
-    return collector->device;
+    return image->device;
+}
+
+/* An image begins. Where only the program is recorded, it is in the place of the one before. */
+static void take_image(struct collector *collector, struct image *image, const channel_slot *event)
+{
+    const uint64_t least = collector->options.least_bytes;
+    weir__number_map_fini(&image->threads);
+    (void)snprintf(image->source, sizeof image->source, "%s", collector->source);
+    if (collector->options.children && event->image > 0) {
+        (void)snprintf(image->source, sizeof image->source, "%s (process %" PRIu64 ")", collector->source, event->id);
+    }
+    begin_anew(image->host, image, least);
+    begin_anew(image->device != image->host ? image->device : NULL, image, least);
+}
+
+static struct image *image_of(struct collector *collector, const channel_slot *event)
+{
+    const unsigned number = collector->options.children ? event->image : 0;
+    if (number >= most_images) {
+        return NULL;
+    }
+    if (number >= collector->image_count) {
+        struct image *more = realloc(collector->images, (number + 1) * sizeof *more);
+        if (more == NULL) {
+            return NULL;
+        }
+        memset(more + collector->image_count, 0, (number + 1 - collector->image_count) * sizeof *more);
+        collector->images = more;
+        collector->image_count = number + 1;
+    }
+    return &collector->images[number];
 }
 
 static void take(struct collector *collector, const channel_slot *event)
 {
-    if (event->kind == channel_image) {
-        weir__number_map_fini(&collector->threads);
-        begin_anew(collector, collector->host);
-        begin_anew(collector, collector->device != collector->host ? collector->device : NULL);
+    struct image *image = image_of(collector, event);
+    if (image == NULL) {
+        collector->lost++;
         return;
     }
-    struct target *target = event->device == channel_host ? collector->host : device_target(collector);
+    if (event->kind == channel_image) {
+        take_image(collector, image, event);
+        return;
+    }
+    struct target *target = target_of(collector, image, event);
     if (target != NULL) {
-        const weir__record_entry entry = entry_of(collector, event);
-        target->text.least_bytes = event->device == channel_host ? collector->channel->least_bytes : 0;
-        weir__record_text_add(&target->text, &entry, number_of(&collector->threads, event->thread));
+        const weir__record_entry entry = entry_of(image, event, collector->start_ns);
+        target->text.least_bytes = event->device == channel_host ? collector->options.least_bytes : 0;
+        weir__record_text_add(&target->text, &entry, number_of(&image->threads, event->thread));
     }
 }
 
@@ -244,6 +319,36 @@ static void flush(struct target *target)
 {
     if (target != NULL) {
         (void)weir__record_text_flush(&target->text); /* what fails is told at the end */
+    }
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* Whether the next ticket, which is not published, never will be. */
+static bool is_given_up(struct collector *collector, uint64_t image_first, uint64_t tail, bool ended)
+{
+    if (collector->next < image_first || (ended && collector->next < tail)) {
+        return true;
+    }
+    if (!collector->options.children || collector->next >= tail) {
+        return false;
+    }
+    const uint64_t now = clock_ns();
+    collector->stuck_ns = collector->stuck_ns != 0 ? collector->stuck_ns : now;
+    return now - collector->stuck_ns > patience_ns;
+}
+
+static void flush_images(struct collector *collector)
+{
+    for (unsigned i = 0; i < collector->image_count; i++) {
+        struct image *image = &collector->images[i];
+        flush(image->host);
+        flush(image->device != image->host ? image->device : NULL);
     }
 }
 
@@ -258,26 +363,27 @@ size_t collector_drain(struct collector *collector, bool ended)
         const uint64_t tail = atomic_load_explicit(&from->tail, memory_order_relaxed);
         if (atomic_load_explicit(&slot->turn, memory_order_acquire) == collector->next + 1) {
             take(collector, slot);
-        } else if (collector->next < image_first || (ended && collector->next < tail)) {
+        } else if (is_given_up(collector, image_first, tail, ended)) {
             collector->lost++;
         } else {
             break;
         }
         atomic_store_explicit(&slot->turn, collector->next + channel_slots, memory_order_release);
+        collector->stuck_ns = 0;
         collector->next++;
         count++;
     }
     if (count != 0) {
-        flush(collector->host);
-        flush(collector->device != collector->host ? collector->device : NULL);
+        flush_images(collector);
     }
     return count;
 }
 
 /* --- beginning and end --- */
 
-static bool make_channel(struct collector *collector, uint64_t least_bytes)
+static bool make_channel(struct collector *collector)
 {
+    const struct collect_options *options = &collector->options;
     collector->fd = memfd_create("weir-record", MFD_CLOEXEC);
     if (collector->fd < 0 || ftruncate(collector->fd, channel_bytes) != 0) {
         return false;
@@ -288,35 +394,17 @@ static bool make_channel(struct collector *collector, uint64_t least_bytes)
     }
     collector->channel = memory;
     collector->channel->magic = CHANNEL_MAGIC;
-    collector->channel->least_bytes = least_bytes;
+    collector->channel->least_bytes = options->least_bytes;
+    collector->channel->children = options->children;
     collector->channel->reader = (int32_t)getpid();
-    collector->channel->what = (collector->what != COLLECT_DEVICE ? channel_records_host : 0u) |
-                               (collector->what != COLLECT_HOST ? channel_records_device : 0u);
+    collector->channel->what = (options->what != COLLECT_DEVICE ? channel_records_host : 0u) |
+                               (options->what != COLLECT_HOST ? channel_records_device : 0u);
     for (uint64_t i = 0; i < channel_slots; i++) {
         atomic_init(&collector->channel->slots[i].turn, i);
     }
     (void)snprintf(collector->channel_path, sizeof collector->channel_path, "/proc/%ld/fd/%d", (long)getpid(),
                    collector->fd);
     return true;
-}
-
-static bool open_targets(struct collector *collector, const char *path)
-{
-    if (collector->what != COLLECT_DEVICE) {
-        collector->host = target_open(path, "");
-    }
-    switch (collector->what) {
-    case COLLECT_DEVICE:
-        collector->device = target_open(path, "");
-        return collector->device != NULL;
-    case COLLECT_ALL:
-        collector->device = collector->host;
-        return collector->host != NULL;
-    case COLLECT_HOST:
-    case COLLECT_AUTO:
-    default:
-        return collector->host != NULL;
-    }
 }
 
 static void release(struct collector *collector)
@@ -327,10 +415,14 @@ static void release(struct collector *collector)
     if (collector->fd >= 0) {
         (void)close(collector->fd);
     }
-    weir__number_map_fini(&collector->streams);
-    weir__number_map_fini(&collector->threads);
-    free(collector->device != collector->host ? collector->device : NULL);
-    free(collector->host);
+    for (unsigned i = 0; i < collector->image_count; i++) {
+        struct image *image = &collector->images[i];
+        weir__number_map_fini(&image->streams);
+        weir__number_map_fini(&image->threads);
+        free(image->device != image->host ? image->device : NULL);
+        free(image->host);
+    }
+    free(collector->images);
     free(collector);
 }
 
@@ -343,26 +435,36 @@ static void make_one_line(char *text)
     }
 }
 
-struct collector *collector_open(const char *path, const char *source, enum collect_what what, uint64_t least_bytes,
-                                 const char **failed)
+/* The first file is made at once: where it cannot be, the program need not be run. */
+static bool open_first(struct collector *collector)
+{
+    const channel_slot first = { .image = 0 };
+    struct image *image = image_of(collector, &first);
+    if (image == NULL) {
+        errno = ENOMEM;
+        return false;
+    }
+    take_image(collector, image, &first);
+    open_image(collector, image);
+    errno = image->failure;
+    return image->failure == 0;
+}
+
+struct collector *collector_open(const struct collect_options *options, const char **failed)
 {
     struct collector *collector = calloc(1, sizeof *collector);
-    struct timespec now;
     *failed = "memory";
     if (collector == NULL) {
         return NULL;
     }
-    collector->what = what;
-    (void)snprintf(collector->source, sizeof collector->source, "%s", source);
+    collector->options = *options;
+    (void)snprintf(collector->source, sizeof collector->source, "%s", options->source);
     make_one_line(collector->source);
+    collector->start_ns = clock_ns();
     *failed = "shared memory";
-    if (make_channel(collector, least_bytes)) {
-        *failed = path;
-        if (open_targets(collector, path)) {
-            begin_anew(collector, collector->host);
-            begin_anew(collector, collector->device != collector->host ? collector->device : NULL);
-            clock_gettime(CLOCK_MONOTONIC, &now);
-            collector->start_ns = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+    if (make_channel(collector)) {
+        *failed = options->path;
+        if (open_first(collector)) {
             return collector;
         }
     }
@@ -400,38 +502,66 @@ static void finish(struct target *target, struct collected *result)
     result->events = target->text.events_added;
     result->peak_bytes = target->text.peak_bytes;
     target_close(target);
-    result->failure = target->failure;
+    result->failure = target->failure != 0 ? target->failure : result->failure;
     if (result->events == 0) {
         remove_file(target);
     }
 }
 
-/* The device's traffic takes the place of the host's where there is any. */
-static void choose(struct collector *collector, struct collected *result)
+/* The device's traffic takes the place of the host's where there is any. Returns the target that is kept. */
+static struct target *choose(const struct image *image, struct collected *result)
 {
-    struct target *device = collector->device;
-    result->failure = collector->device_failure;
-    if (device == NULL) {
-        return;
+    if (image->host == NULL || image->device == NULL || image->host == image->device) {
+        return image->host != NULL ? image->host : image->device;
     }
-    result->device = device->text.peak_bytes != 0;
-    struct target *other = result->device ? collector->host : device;
+    result->device = image->device->text.peak_bytes != 0;
+    struct target *other = result->device ? image->host : image->device;
     target_close(other);
     remove_file(other);
+    return result->device ? image->device : image->host;
 }
 
-void collector_close(struct collector *collector, struct collected *result)
+/* The name of the trace with that number, from 1. */
+static bool trace_path(char *path, size_t size, const char *first, unsigned number)
 {
-    *result = (struct collected){ .lost = collector->lost, .images = atomic_load(&collector->channel->images) };
-    if (collector->what == COLLECT_AUTO) {
-        choose(collector, result);
+    const int length = number == 1 ? snprintf(path, size, "%s", first) : snprintf(path, size, "%s.%u", first, number);
+    return length > 0 && (size_t)length < size;
+}
+
+static void add(struct collected *total, const struct collected *one)
+{
+    total->events += one->events;
+    total->lost += one->lost;
+    total->peak_bytes = one->peak_bytes > total->peak_bytes ? one->peak_bytes : total->peak_bytes;
+    total->device |= one->device;
+    total->failure = total->failure != 0 ? total->failure : one->failure;
+    total->traces += one->events != 0;
+}
+
+void collector_close(struct collector *collector, void (*each)(void *ctx, const char *path, const struct collected *one),
+                     void *ctx, struct collected *total)
+{
+    char path[PATH_MAX];
+    *total = (struct collected){ .images = atomic_load(&collector->channel->images),
+                                 .bypassed = atomic_load(&collector->channel->bypassed) };
+    for (unsigned i = 0; i < collector->image_count; i++) {
+        struct image *image = &collector->images[i];
+        struct collected one = { .lost = i == 0 ? collector->lost : 0, .failure = image->failure };
+        struct target *kept = choose(image, &one);
+        if (kept != NULL) {
+            finish(kept, &one);
+        }
+        add(total, &one);
+        if (one.events == 0) {
+            continue;
+        }
+        if (!trace_path(path, sizeof path, collector->options.path, total->traces) ||
+            (strcmp(path, kept->path) != 0 && rename(kept->path, path) != 0)) {
+            total->failure = total->failure != 0 ? total->failure : errno;
+        }
+        if (each != NULL) {
+            each(ctx, path, &one);
+        }
     }
-    const int failure = result->failure;
-    struct target *kept = result->device || collector->host == NULL ? collector->device : collector->host;
-    finish(kept, result);
-    if (result->device && rename(kept->path, collector->host->path) != 0 && result->failure == 0) {
-        result->failure = errno;
-    }
-    result->failure = result->failure != 0 ? result->failure : failure;
     release(collector);
 }

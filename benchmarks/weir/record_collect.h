@@ -15,12 +15,18 @@ enum collect_what {
     COLLECT_ALL, /* both, as devices of one trace */
 };
 
+struct collect_options {
+    const char *path;   /* of the first trace; further ones are PATH.2, PATH.3, ... */
+    const char *source; /* the #src line */
+    enum collect_what what;
+    uint64_t least_bytes; /* of host blocks */
+    bool children;        /* a trace for each process, not for the program only */
+};
+
 struct collector;
 
-/* Makes the channel, and the file `path`, where the trace will be; `source` is its #src line. `least_bytes`: of host blocks.
- * NULL, and errno: it cannot be done; *failed says what. */
-struct collector *collector_open(const char *path, const char *source, enum collect_what what, uint64_t least_bytes,
-                                 const char **failed);
+/* Makes the channel and the first file. NULL, and errno: it cannot be done; *failed says what. */
+struct collector *collector_open(const struct collect_options *options, const char **failed);
 channel *collector_channel(struct collector *collector);
 /* The path at which the program finds it. */
 const char *collector_channel_path(const struct collector *collector);
@@ -32,12 +38,16 @@ struct collected {
     uint64_t events;
     uint64_t peak_bytes;
     uint64_t lost;
-    bool device;   /* AUTO: the device's traffic was kept */
-    unsigned images; /* 0: the program never told anything, not even that it is there */
-    int failure;   /* errno of what could not be written, or 0 */
+    bool device;       /* AUTO: the device's traffic was kept */
+    unsigned traces;   /* that hold events */
+    unsigned images;   /* 0: the program never told anything, not even that it is there */
+    unsigned bypassed; /* of these, with a malloc of their own that is called instead */
+    int failure;       /* errno of what could not be written, or 0 */
 };
 
-/* After the last drain: completes the file and frees the collector. A file that holds no event is removed. */
-void collector_close(struct collector *collector, struct collected *result);
+/* After the last drain: completes the files. One that holds no event is removed, and the next takes its name. `each`, when
+ * not NULL, is called for every trace that is left; *total is their sum, and the peak the highest. */
+void collector_close(struct collector *collector, void (*each)(void *ctx, const char *path, const struct collected *one),
+                     void *ctx, struct collected *total);
 
 #endif

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# record_test.sh WEIR LIBRARY PROGRAM STATIC ASCEND HEAP: what `weir record` makes of programs whose traffic is known: the exact
+# record_test.sh WEIR LIBRARY PROGRAM STATIC ASCEND HEAP OWN_MALLOC: what `weir record` makes of programs whose traffic is known: the exact
 # trace, crashes, exec, fork, exit statuses, and what cannot be recorded. STATIC and ASCEND may be '-': not built.
 set -uo pipefail
-weir=$1 library=$2 program=$3 static=$4 ascend=$5 heap=$6
+weir=$1 library=$2 program=$3 static=$4 ascend=$5 heap=$6 own_malloc=$7
 unset LD_PRELOAD WEIR_RECORD WEIR_RECORD_CHANNEL
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -112,6 +112,27 @@ record 0 -- sh -c "exec '$program' traffic"
 is 'exec by a shell' "$traffic"
 record 0 -- env A=1 "$program" traffic
 is 'env' "$traffic"
+# With --children each process has a trace; those that ask for nothing leave no gap in the names.
+echo old >t.wtr.2
+echo old >t.wtr.7
+record 0 --children -- "$program" fork
+is 'fork, the parent' "$begin"$'\na 1 5000 0 0\nf 1 0 0\nf 0 0 0\na 2 4102 0 0\nf 2 0 0'
+[ "$(events t.wtr.2)" = $'a 0 6000 0 0\nf 0 0 0' ] || complain "fork, the child: $(cat t.wtr.2)"
+grep -qE '^#src .* fork \(process [0-9]+\)$' t.wtr.2 || complain "fork, the child: $(head -2 t.wtr.2)"
+said 'fork, both' '-> t.wtr.2'
+[ ! -e t.wtr.7 ] || complain 'a trace of an earlier run was left'
+record 4 -c -- sh -c "'$program' traffic & '$program' traffic; wait; '$program' exec; exit 4"
+for each in t.wtr t.wtr.2 t.wtr.4; do
+    [ "$(events $each)" = "$traffic" ] || complain "a shell's children: $each: $(cat $each)"
+done
+[ "$(events t.wtr.3)" = "$begin"$'\na 1 5000 0 0' ] || complain "before the exec: $(cat t.wtr.3)"
+[ ! -e t.wtr.5 ] || complain 'a trace too many'
+record 0 -c -- sh -c "for i in 1 2 3 4; do '$program' threads 5000 & done; wait"
+for each in t.wtr t.wtr.2 t.wtr.3 t.wtr.4; do
+    [ "$(events $each | grep -c '^a')" = 20002 ] && [ "$(events $each | grep -c '^r')" = 6668 ] &&
+        ! grep -q '^#note lost' $each || complain "four at a time: $each"
+    "$weir" replay -q -s direct $each >/dev/null || complain "four at a time: weir replay does not play $each"
+done
 # A signal to the command is the program's, and what it does about it is recorded.
 record 0 -- "$program" signal
 is signal "$begin"$'\na 1 9000 0 0\nf 1 0 0\nf 0 0 0\na 2 4102 0 0\nf 2 0 0'
@@ -170,6 +191,8 @@ fi
 if [ "$(id -u)" = 0 ]; then
     cp "$program" other && chown nobody other 2>/dev/null && chmod u+s other && { record 126 -- ./other; said setuid 'setuid'; }
 fi
+record 2 -- "$own_malloc"
+said 'its own malloc' 'brings a malloc of its own'
 bad() {
     local text=$1 status=0
     shift
@@ -186,7 +209,9 @@ bad '-o needs a value' -o
 bad '--output -: a file is needed' -o - -- true
 bad '--what gpu: it is host, device, all or weir' --what gpu -- true
 bad '--min some: not a size' --min some -- true
-bad 'the files of heaps are not packed' --what weir -o h.wtr.xz -- true
+bad 'of several traces none is packed' --what weir -o h.wtr.xz -- true
+bad 'of several traces none is packed' --children -o h.wtr.xz -- true
+bad '--children is for other memory' --children --what weir -- true
 "$weir" record --help | grep -q -- '--what WHAT' || complain 'there is no help'
 
 # --- where the library is ---

@@ -210,7 +210,7 @@ static void test_bad_config(void **state)
         config = f.under.config;
         config.long_lived.host_pool = host_pool; /* one for each is fine */
         assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
-        void *block = weir_heap_alloc_long_lived(heap, 5000, 0);
+        void *block = weir_heap_alloc_long_lived(heap, 500000, 0);
         weir_host_info info = WEIR_HOST_INFO_INIT;
         assert_int_equal(weir_host_query(host_pool, block, &info), WEIR_OK);
         assert_int_equal(weir_heap_destroy(heap), WEIR_OK);

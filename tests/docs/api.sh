@@ -13,7 +13,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 # "name yes" or "name no" for each function of the reference: whether there is a text.
 cat "$scratch"/xml/*.xml | awk '
-    /<memberdef kind="function"/ { inside = 1; text = "no"; name = "" }
+    /<memberdef kind="function".* prot="public"/ { inside = 1; text = "no"; name = "" }
     inside && name == "" && /<name>/ { name = $0; gsub(/.*<name>|<\/name>.*/, "", name) }
     inside && /<para>/ { text = "yes" }
     inside && /<\/memberdef>/ { print name, text; inside = 0 }' | sort -u >"$scratch/reference"

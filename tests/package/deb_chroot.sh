@@ -46,6 +46,8 @@ ldconfig -p | grep -q 'libweir\.so\.' || { echo "the loader does not know libwei
 weir --version
 weir info --list | wc -l
 (cd / && weir replay llama_ctx_dyn --strategy caching)
+weir record --what host --min 0 -o /tmp/run.wtr -- ls / >/dev/null
+weir info /tmp/run.wtr | head -n 4
 
 echo "everything, with compilers"
 apt install --no-install-recommends /debs/*.deb

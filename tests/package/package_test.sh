@@ -50,6 +50,12 @@ if [ -e "$prefix/bin/weir" ]; then
     done
     quietly "$prefix/bin/weir" --version
     [ "$(cat "$scratch/log")" = "weir $(pkg-config --modversion weir)" ] || fail "weir --version says $(cat "$scratch/log")"
+    # What it loads into another program is found as well (a sanitizer's library cannot be loaded so).
+    if [[ ${CFLAGS:-} != *-fsanitize* ]]; then
+        quietly env -u LD_LIBRARY_PATH "$prefix/bin/weir" record --what host --min 0 -o "$scratch/run.wtr" -- ls /
+        quietly "$prefix/bin/weir" info "$scratch/run.wtr"
+        grep -q '^  peak live' "$scratch/log" || fail "$(cat "$scratch/log")"
+    fi
 fi
 
 echo "what is missing"

@@ -12,6 +12,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -527,6 +529,63 @@ static void test_one_limit(void **state)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
+/* More than the machine has is refused, in one piece and in several, before any of it is made. */
+static void test_more_than_there_is(void **state)
+{
+    (void)state;
+    weir_heap *heap = plain_heap();
+    const uint64_t machine = weir__host_machine_bytes();
+    char why[1000];
+    assert_true(machine > MIB);
+    assert_null(weir_heap_alloc(heap, machine + MIB));
+    assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+    assert_non_null(strstr(why, "reserving addresses"));
+    assert_null(weir_heap_alloc(heap, (size_t)1 << 45));
+    assert_null(weir_heap_alloc_long_lived(heap, (size_t)1 << 43, 64));
+    void *some = weir_heap_alloc(heap, MIB);
+    assert_non_null(some);
+    assert_null(weir_heap_alloc(heap, machine - MIB / 2));
+    assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+    assert_non_null(strstr(why, "more than the machine has"));
+    assert_true(stats_of(heap).held_bytes <= 2 * MIB);
+    assert_int_equal(weir_heap_free(heap, some), WEIR_OK);
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+}
+
+/* A process that has all its memory locked has no more of it locked for the addresses of a heap. */
+static int locked_process(void)
+{
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
+        return 77;
+    }
+    weir_heap *heap = NULL;
+    CHECK(weir_heap_create(NULL, &heap) == WEIR_OK);
+    char *block = weir_heap_alloc(heap, 3 * MIB);
+    CHECK(block != NULL);
+    memset(block, 1, 3 * MIB);
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0 && usage.ru_maxrss < 1 << 20); /* KiB */
+    CHECK(weir_heap_free(heap, block) == WEIR_OK);
+    CHECK(weir_heap_trim(heap, 0, NULL) == WEIR_OK);
+    CHECK(weir_heap_destroy(heap) == WEIR_OK);
+    return 0;
+}
+
+static void test_locked_process(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    print_message("a sanitizer's shadow cannot be locked\n");
+    skip();
+#endif
+    const int status = in_child(locked_process);
+    if (status == 77) {
+        print_message("memory cannot be locked here\n");
+        skip();
+    }
+    assert_int_equal(status, 0);
+}
+
 /* Sizes that never come again leave little behind: what lies idle moves. */
 static void test_holds_little(void **state)
 {
@@ -569,6 +628,8 @@ int main(void)
         cmocka_unit_test(test_without_advice),
         cmocka_unit_test(test_pageable_pool),
         cmocka_unit_test(test_one_limit),
+        cmocka_unit_test(test_more_than_there_is),
+        cmocka_unit_test(test_locked_process),
         cmocka_unit_test(test_holds_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,6 +84,8 @@ void weir__host_device_fini(weir__host_node *node);
 /* --- pageable.c: memory of the process as a weir_device --- */
 
 weir_status weir__host_pageable_create(weir__host_node *node, weir_device **device);
+/* The memory that the machine has, swap included; 0: it does not say. */
+uint64_t weir__host_machine_bytes(void);
 /* The device is gone: gives back what it has not. */
 void weir__host_pageable_fini(weir__host_node *node);
 
@@ -227,6 +229,7 @@ weir_status weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit,
 /* What pools hold, against one limit: a pool has one of its own, those of a heap share one. */
 typedef struct weir__host_ledger {
     uint64_t limit_bytes; /* 0: none */
+    uint64_t machine_bytes; /* of pageable pools: all there is, beyond which the system would kill; 0: not known */
     _Atomic uint64_t held_bytes;
     _Atomic uint64_t peak_held_bytes;
 } weir__host_ledger;

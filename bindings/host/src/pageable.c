@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE /* old headers lack it */
 #define MADV_POPULATE_WRITE 23
@@ -33,6 +36,12 @@ static void note_reason(weir__host_node *node, const char *what, int number, uin
     (void)snprintf(node->reasons[WEIR_HOST_UNPINNED], sizeof node->reasons[0], "%s of %llu KiB failed: %s", what,
                    (unsigned long long)(bytes >> 10), strerror(number));
     (void)pthread_mutex_unlock(&node->chunk_lock);
+}
+
+uint64_t weir__host_machine_bytes(void)
+{
+    struct sysinfo info;
+    return sysinfo(&info) == 0 ? ((uint64_t)info.totalram + info.totalswap) * info.mem_unit : 0;
 }
 
 static weir_status get_info(void *ctx, weir_device_info *info)
@@ -65,9 +74,18 @@ static weir_status no_region_free(void *ctx, uint64_t address, uint64_t size)
 static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
     weir__host_node *node = ctx;
+    const uint64_t machine = node->pool->ledger->machine_bytes;
+    if (machine != 0 && size > machine) {
+        note_reason(node, "reserving addresses", ENOMEM, size);
+        return WEIR_ERR_NO_MEMORY;
+    }
     reservation *r = malloc(sizeof *r);
     void *start = NULL;
     const weir_status status = r != NULL ? weir__place_reserve(size, WEIR__HUGE_PAGE, &start, NULL) : WEIR_ERR_NO_MEMORY;
+    if (status == WEIR_OK) {
+        /* A process may lock all that it will map: these addresses must not become memory at once. */
+        (void)syscall(SYS_munlock, start, size);
+    }
     if (status != WEIR_OK || mprotect(start, (size_t)size, PROT_READ | PROT_WRITE) != 0) {
         note_reason(node, "reserving addresses", errno, size);
         if (status == WEIR_OK) {
@@ -110,6 +128,11 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
     weir__host_node *node = ctx;
+    const weir__host_ledger *ledger = node->pool->ledger;
+    if (ledger->machine_bytes != 0 && atomic_load(&ledger->held_bytes) + size > ledger->machine_bytes) {
+        note_reason(node, "taking more than the machine has, in pieces", ENOMEM, size);
+        return WEIR_ERR_NO_MEMORY;
+    }
     if (!weir__host_limit_take(node->pool, size)) {
         return WEIR_ERR_LIMIT;
     }

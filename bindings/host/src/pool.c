@@ -243,6 +243,9 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
     weir_status status = adopt(pool, config);
     pool->own_ledger.limit_bytes = pool->config.limit_bytes;
     pool->ledger = ledger != NULL ? ledger : &pool->own_ledger;
+    if (weir__host_is_pageable(&pool->config)) {
+        pool->ledger->machine_bytes = weir__host_machine_bytes();
+    }
     if (status == WEIR_OK) {
         status = weir__host_registry_init(&pool->registry);
     }

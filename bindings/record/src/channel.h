@@ -12,8 +12,12 @@
  * reader goes by number and waits where one is taken and not yet published. When the ring is full, who wants to write waits
  * for the reader: nothing is lost. Only when there is no reader any more the program goes on unrecorded.
  *
- * A process that calls exec leaves tickets that nobody will publish, if it had threads. The next image's first ticket
- * (`image_first`) tells the reader which these are.
+ * Who tells is an image: a process from its beginning, or from an exec, to its end. The first is the program's; further ones
+ * are its children's, where these are recorded too (`children`), and what the program becomes by exec.
+ *
+ * A process that ends in the middle, or calls exec while other threads are in it, leaves tickets that nobody will publish.
+ * The reader passes over them when the program has ended; where there is one process only, when its next image has begun
+ * (`image_first` is that image's first ticket); where there are several, after some seconds.
  *
  * Shared between this folder's library and the command, which are built from one tree: the magic number changes with the
  * layout. Both sides must be of the same word size.
@@ -25,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CHANNEL_MAGIC UINT64_C(0x3130676e69726577)
+#define CHANNEL_MAGIC UINT64_C(0x3230676e69726577)
 #define CHANNEL_ENV "WEIR_RECORD_CHANNEL" /* the path of the shared memory */
 
 enum { channel_slots = 1 << 18 }; /* 16 MiB */
@@ -48,6 +52,7 @@ typedef struct channel_slot {
     uint16_t device;
     uint8_t kind;
     char mode;
+    uint32_t image; /* which of those that have come, from 0 */
 } channel_slot;
 
 typedef struct channel {
@@ -56,8 +61,10 @@ typedef struct channel {
     int32_t program;      /* process id */
     int32_t reader;
     uint32_t what;
-    atomic_uint threads; /* numbers given out */
-    atomic_uint images;  /* how many have come to use the channel: 0 = the library was not loaded */
+    uint32_t children;   /* those of the program tell too */
+    atomic_uint bypassed; /* images that bring a malloc of their own, which is called instead */
+    atomic_uint threads;  /* numbers given out */
+    atomic_uint images;   /* how many have come to use the channel: 0 = the library was not loaded */
     _Atomic uint64_t image_first;
     _Atomic uint64_t calls; /* of the device runtime that were seen */
     _Alignas(64) _Atomic uint64_t tail; /* the next ticket */

@@ -170,6 +170,15 @@ EXPORT void *malloc(size_t size)
     return told_alloc(to, next.malloc(size), size, 0);
 }
 
+/* An executable's own malloc is before any library's. */
+bool stands_in_front(void)
+{
+    Dl_info called;
+    Dl_info ours;
+    return dladdr(dlsym(RTLD_DEFAULT, "malloc"), &called) != 0 && dladdr(early, &ours) != 0 &&
+           called.dli_fbase == ours.dli_fbase;
+}
+
 EXPORT void *calloc(size_t count, size_t size)
 {
     size_t bytes = 0;

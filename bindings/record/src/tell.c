@@ -2,9 +2,9 @@
  *
  * Idea: see channel.h. Everything here is safe inside malloc: no memory but one page of its own, no lock, no stdio.
  *
- * Only the process that the command started tells. Its children have a copy of the page that holds the channel's address,
- * wiped by the kernel (MADV_WIPEONFORK), whichever way they were made; what is started by exec finds another process's number
- * in the channel. An exec of the process itself begins a new image.
+ * The process that the command started tells, and its children where that is asked for. These have a copy of the page that
+ * holds the channel's address, wiped by the kernel (MADV_WIPEONFORK), whichever way they were made; what is started by exec
+ * finds another process's number in the channel. An exec of the process itself begins a new image.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* MADV_WIPEONFORK */
@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -22,12 +23,15 @@
 
 enum { nap_ns = 50000, naps_between_looks = 400 };
 
-/* Alone on its page. */
+/* Alone on its page, of which a child has one that is all zero. */
 typedef struct process_page {
     _Atomic(channel *) channel;
+    uint32_t image;
+    atomic_int joins; /* threads of a child that want to be its first to tell */
 } process_page;
 
 static _Atomic(process_page *) page;
+static _Atomic(channel *) inherited; /* where children go on */
 static atomic_int asked; /* whether the environment has been looked at */
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t own_number; /* of the thread, from 1 */
@@ -47,7 +51,7 @@ static channel *map_channel(const char *path)
         return NULL;
     }
     channel *const found = memory;
-    if (found->magic != CHANNEL_MAGIC || found->program != (int32_t)getpid()) {
+    if (found->magic != CHANNEL_MAGIC || (found->program != (int32_t)getpid() && found->children == 0)) {
         (void)munmap(memory, channel_bytes);
         return NULL;
     }
@@ -57,8 +61,33 @@ static channel *map_channel(const char *path)
 static void forget_channel(void)
 {
     process_page *const own = atomic_load_explicit(&page, memory_order_relaxed);
+    atomic_store_explicit(&inherited, NULL, memory_order_relaxed);
     if (own != NULL) {
         atomic_store_explicit(&own->channel, NULL, memory_order_relaxed);
+    }
+}
+
+/* This process is an image of its own from now on. */
+static void join(process_page *own, channel *to)
+{
+    if (to->children == 0) {
+        atomic_store(&to->image_first, atomic_load(&to->tail));
+    }
+    own->image = atomic_fetch_add(&to->images, 1);
+    own_number = 0; /* in a child it is the parent's */
+    atomic_store_explicit(&own->channel, to, memory_order_release);
+    tell(to, (channel_slot){ .kind = channel_image, .id = (uint64_t)getpid() });
+}
+
+/* A child by fork. Threads that come while its first one joins are not told of. */
+static void join_as_child(process_page *own)
+{
+    channel *const to = atomic_load_explicit(&inherited, memory_order_relaxed);
+    int nobody = 0;
+    if (to == NULL || to->children == 0) {
+        atomic_store_explicit(&inherited, NULL, memory_order_relaxed);
+    } else if (atomic_compare_exchange_strong(&own->joins, &nobody, 1)) {
+        join(own, to);
     }
 }
 
@@ -84,11 +113,13 @@ static void attach(const char *path)
     if (found == NULL) {
         return;
     }
-    atomic_store(&found->image_first, atomic_load(&found->tail));
-    atomic_fetch_add(&found->images, 1);
-    atomic_store_explicit(&own->channel, found, memory_order_relaxed);
+    atomic_store_explicit(&inherited, found, memory_order_relaxed);
+    atomic_store(&own->joins, 1);
     atomic_store_explicit(&page, own, memory_order_release);
-    tell(found, (channel_slot){ .kind = channel_image });
+    join(own, found);
+    if (!stands_in_front()) {
+        atomic_fetch_add(&found->bypassed, 1);
+    }
 }
 
 static const char *channel_path_in(char *const *environment)
@@ -130,7 +161,14 @@ channel *tell_channel(void)
         look_at_environment(environ);
     }
     process_page *const own = atomic_load_explicit(&page, memory_order_acquire);
-    return own != NULL ? atomic_load_explicit(&own->channel, memory_order_relaxed) : NULL;
+    if (own == NULL) {
+        return NULL;
+    }
+    if (atomic_load_explicit(&own->channel, memory_order_relaxed) == NULL &&
+        atomic_load_explicit(&inherited, memory_order_relaxed) != NULL) {
+        join_as_child(own);
+    }
+    return atomic_load_explicit(&own->channel, memory_order_acquire);
 }
 
 /* --- telling --- */
@@ -146,7 +184,8 @@ static uint64_t clock_ns(void)
 static bool wait_for_reader(const channel *to, unsigned *naps)
 {
     const struct timespec nap = { .tv_nsec = nap_ns };
-    if (++*naps % naps_between_looks == 0 && getppid() != (pid_t)to->reader) {
+    if (++*naps % naps_between_looks == 0 && getppid() != (pid_t)to->reader &&
+        (to->children == 0 || kill((pid_t)to->reader, 0) != 0)) {
         forget_channel();
         return false;
     }
@@ -177,6 +216,18 @@ static channel_slot *take_slot(channel *to, uint64_t *ticket)
     }
 }
 
+/* Where there are several processes the reader may have given up waiting for this one: then its event is lost. */
+static void publish(const channel *to, channel_slot *slot, uint64_t ticket)
+{
+    if (to->children == 0) {
+        atomic_store_explicit(&slot->turn, ticket + 1, memory_order_release);
+    } else {
+        uint64_t expected = ticket;
+        (void)atomic_compare_exchange_strong_explicit(&slot->turn, &expected, ticket + 1, memory_order_release,
+                                                      memory_order_relaxed);
+    }
+}
+
 /* A signal's handler that allocates in the middle of this is not told of: it might wait for what it interrupts. */
 void tell(channel *to, channel_slot event)
 {
@@ -201,7 +252,8 @@ void tell(channel *to, channel_slot event)
         slot->device = event.device;
         slot->kind = event.kind;
         slot->mode = event.mode;
-        atomic_store_explicit(&slot->turn, ticket + 1, memory_order_release);
+        slot->image = atomic_load_explicit(&page, memory_order_relaxed)->image;
+        publish(to, slot, ticket);
     }
     telling = false;
     errno = saved;

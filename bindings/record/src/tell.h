@@ -13,4 +13,7 @@ channel *tell_channel(void);
 /* Tells it in the calling thread's name; waits while the ring is full. Keeps errno. */
 void tell(channel *to, channel_slot event);
 
+/* preload.c: whether this library's malloc is the one that is called. */
+bool stands_in_front(void);
+
 #endif

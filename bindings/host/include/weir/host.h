@@ -113,8 +113,9 @@ typedef struct weir_host_pool_config {
     const weir_host_runtime *runtime;   /* copied; NULL: none */
     const weir_host_engine_ops *engine; /* NULL: weir's classes */
     uint64_t limit_bytes;               /* most that may be held on all nodes together, in whole chunks; 0 = no limit */
-    /* A power of two from 2 MiB to 1 GiB; 0 = 4 MiB. WEIR_HOST_PAGEABLE: from 16 KiB on; 0 = 64 KiB. Halved until it passes the limit and one call of the runtime's. A
-     * larger block takes several, side by side, or a piece of its size from the runtime. */
+    /* A power of two from 2 MiB to 1 GiB; 0 = 4 MiB. WEIR_HOST_PAGEABLE: from 16 KiB on; 0 = 64 KiB. Halved until it passes
+     * the limit and one call of the runtime's. A larger block takes several, side by side, or a piece of its size from the
+     * runtime. */
     uint64_t chunk_bytes;
     uint64_t thread_cache_bytes;        /* most that a thread keeps for a node; 0 = 8 MiB, or four blocks where that is more */
 } weir_host_pool_config;
