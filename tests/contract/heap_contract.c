@@ -109,6 +109,35 @@ static void test_blocks(void **state)
     end(&f);
 }
 
+/* Also where another block's bytes were. */
+static void test_zeroed(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    make(&f);
+    for (size_t i = 0; i < SIZES; i++) {
+        void *before = weir_heap_alloc(f.heap, sizes[i]);
+        assert_non_null(before);
+        fill(before, sizes[i], 0xff);
+        assert_int_equal(weir_heap_free(f.heap, before), WEIR_OK);
+        void *block = weir_heap_alloc_zeroed(f.heap, 1 + i % 3, sizes[i]);
+        assert_int_equal(block != NULL, CAN_TOUCH);
+        if (block != NULL) {
+            holds(block, (1 + i % 3) * sizes[i], 0);
+        }
+        assert_int_equal(weir_heap_free(f.heap, block), WEIR_OK);
+    }
+    assert_null(weir_heap_alloc_zeroed(f.heap, 0, 100));
+    assert_null(weir_heap_alloc_zeroed(f.heap, 100, 0));
+    assert_null(weir_heap_alloc_zeroed(NULL, 1, 1));
+    assert_null(weir_heap_alloc_zeroed(f.heap, SIZE_MAX / 2 + 2, 2)); /* 2 bytes, were it not for the overflow */
+    assert_int_equal(stats_of(f.heap).live_blocks, 0);
+    char why[300];
+    assert_true(weir_heap_explain(f.heap, why, sizeof why) > 0);
+    end(&f);
+}
+
 static void test_alignment(void **state)
 {
     (void)state;
@@ -678,7 +707,7 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks),     cmocka_unit_test(test_alignment), cmocka_unit_test(test_slack),
+        cmocka_unit_test(test_blocks),     cmocka_unit_test(test_zeroed),    cmocka_unit_test(test_alignment), cmocka_unit_test(test_slack),
         cmocka_unit_test(test_bad_config), cmocka_unit_test(test_bad_input), cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_end_frees),  cmocka_unit_test(test_fork), cmocka_unit_test(test_long_lived), cmocka_unit_test(test_resizing),
         cmocka_unit_test(test_reclaim),    cmocka_unit_test(test_all_is_tried), cmocka_unit_test(test_threads),

@@ -529,6 +529,34 @@ static void test_one_limit(void **state)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
+static bool never_called(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt)
+{
+    (void)ctx;
+    (void)heap;
+    (void)size;
+    (void)attempt;
+    fail_msg("asked to make room for a block that could stay as it is");
+    return false;
+}
+
+/* A block that shrinks and finds no room to move to stays, and nothing has failed. */
+static void test_shrink_without_room(void **state)
+{
+    (void)state;
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    weir_heap *heap = NULL;
+    config.limit_bytes = 4 * MIB;
+    config.reclaim = never_called;
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+    void *block = weir_heap_alloc(heap, 3 * MIB);
+    assert_non_null(block);
+    assert_ptr_equal(weir_heap_realloc(heap, block, 5 * MIB / 4), block);
+    const weir_heap_stats stats = stats_of(heap);
+    assert_int_equal(stats.failures + stats.reclaims + stats.moves, 0);
+    assert_int_equal(weir_heap_free(heap, block), WEIR_OK);
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+}
+
 /* More than the machine has is refused, in one piece and in several, before any of it is made. */
 static void test_more_than_there_is(void **state)
 {
@@ -628,6 +656,7 @@ int main(void)
         cmocka_unit_test(test_without_advice),
         cmocka_unit_test(test_pageable_pool),
         cmocka_unit_test(test_one_limit),
+        cmocka_unit_test(test_shrink_without_room),
         cmocka_unit_test(test_more_than_there_is),
         cmocka_unit_test(test_locked_process),
         cmocka_unit_test(test_holds_little),

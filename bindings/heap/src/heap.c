@@ -407,6 +407,23 @@ void *weir_heap_alloc(weir_heap *heap, size_t size)
     return take(heap, WEIR__HEAP_GOING, size, 1);
 }
 
+void *weir_heap_alloc_zeroed(weir_heap *heap, size_t number, size_t size)
+{
+    size_t bytes = 0;
+    if (heap == NULL) {
+        return NULL;
+    }
+    if ((heap->config.flags & WEIR_HEAP_NO_HOST_ACCESS) != 0) {
+        explain_refusal(heap, "the host cannot make memory zero that it cannot touch, bytes asked for", size);
+        return NULL;
+    }
+    if (__builtin_mul_overflow(number, size, &bytes)) {
+        return refuse(heap, SIZE_MAX, 1);
+    }
+    void *block = take(heap, WEIR__HEAP_GOING, bytes, 1);
+    return block != NULL ? memset(block, 0, bytes) : NULL;
+}
+
 void *weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t align)
 {
     return take(heap, WEIR__HEAP_GOING, size, align != 0 ? align : 1);
@@ -464,20 +481,35 @@ static weir__source *source_of(weir_heap *heap, const void *block, uint64_t *usa
     return NULL;
 }
 
+/* A block to move to; NULL: none, or the host cannot copy. Nothing is given back, nobody is asked and nothing has failed for a
+ * smaller one: a block that wastes half of itself will do. */
+static void *another(weir_heap *heap, uint64_t usable, uint64_t size, size_t which)
+{
+    void *block = NULL;
+    if ((heap->config.flags & WEIR_HEAP_NO_HOST_ACCESS) != 0) {
+        return NULL;
+    }
+    if (size > usable) {
+        return obtain(heap, which, size, 1);
+    }
+    const request r = {.heap = heap, .which = which, .size = size, .align = heap->config.align};
+    return ask_source(&r, &block) == WEIR_OK ? block : NULL;
+}
+
 static void *move(weir_heap *heap, void *block, uint64_t usable, uint64_t size, size_t which)
 {
     note_realloc(heap, which, 'B', block, NULL, size);
-    void *larger = (heap->config.flags & WEIR_HEAP_NO_HOST_ACCESS) == 0 ? obtain(heap, which, size, 1) : NULL;
-    if (larger == NULL) {
+    void *moved = another(heap, usable, size, which);
+    if (moved == NULL) {
         note_realloc(heap, which, 'E', block, NULL, size);
-        return usable >= size ? block : NULL; /* a block that wastes half of itself is better than none */
+        return usable >= size ? block : NULL;
     }
-    memcpy(larger, block, usable < size ? usable : size);
+    memcpy(moved, block, usable < size ? usable : size);
     count(&heap->moves);
     const weir_status status = give(heap, block);
     (void)status; /* it was live a moment ago */
-    note_realloc(heap, which, 'E', block, larger, size);
-    return larger;
+    note_realloc(heap, which, 'E', block, moved, size);
+    return moved;
 }
 
 void *weir_heap_realloc(weir_heap *heap, void *block, size_t size)

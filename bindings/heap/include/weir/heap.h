@@ -89,6 +89,9 @@ WEIR_API weir_status weir_heap_destroy(weir_heap *heap);
 /* A block of at least `size` bytes at a multiple of the heap's align; contents undefined. NULL: size 0 (which is no failure),
  * or out of memory. */
 WEIR_API void *weir_heap_alloc(weir_heap *heap, size_t size);
+/* A block of `count` times `size` bytes that are all zero, as calloc's. NULL also when the product overflows, and with
+ * WEIR_HEAP_NO_HOST_ACCESS. */
+WEIR_API void *weir_heap_alloc_zeroed(weir_heap *heap, size_t count, size_t size);
 /* The same at a multiple of `align`, a power of two up to 2 MiB (NULL for any other), or the heap's where that is more; 0 = the
  * heap's. */
 WEIR_API void *weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t align);
