@@ -466,9 +466,13 @@ static weir__source *source_of(weir_heap *heap, const void *block, uint64_t *usa
 
 static void *move(weir_heap *heap, void *block, uint64_t usable, uint64_t size, size_t which)
 {
+    const bool can_copy = (heap->config.flags & WEIR_HEAP_NO_HOST_ACCESS) == 0;
     note_realloc(heap, which, 'B', block, NULL, size);
-    void *larger = (heap->config.flags & WEIR_HEAP_NO_HOST_ACCESS) == 0 ? obtain(heap, which, size, 1) : NULL;
+    void *larger = can_copy ? obtain(heap, which, size, 1) : NULL;
     if (larger == NULL) {
+        if (!can_copy && usable < size) {
+            explain_refusal(heap, "no block is moved because of WEIR_HEAP_NO_HOST_ACCESS, to grow to so many bytes", size);
+        }
         note_realloc(heap, which, 'E', block, NULL, size);
         return usable >= size ? block : NULL; /* a block that wastes half of itself is better than none */
     }
@@ -494,6 +498,7 @@ void *weir_heap_realloc(weir_heap *heap, void *block, size_t size)
     const weir__source *source = source_of(heap, block, &usable);
     if (source == NULL) {
         count(&heap->bad_frees);
+        explain_refusal(heap, "no block of this heap is at the address to resize", (uint64_t)(uintptr_t)block);
         return NULL;
     }
     count(&heap->reallocs);
@@ -549,7 +554,8 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
         .failures = value_of(&heap->failures),
         .reclaims = value_of(&heap->reclaims),
         .bad_frees = value_of(&heap->bad_frees),
-        .live_blocks = sources.allocs - sources.frees,
+        /* Threads count for themselves: a block may be seen freed by one before it is seen allocated by another. */
+        .live_blocks = sources.allocs > sources.frees ? sources.allocs - sources.frees : 0,
         .live_bytes = live,
         .peak_live_bytes = peak > live ? peak : live,
         .long_lived_bytes = value_of(&heap->long_lived_bytes),
