@@ -278,6 +278,112 @@ static void test_recording(void **state)
     weir_sim_destroy(sim);
 }
 
+/* The callback of a request may itself move blocks, while the request is one to move. */
+typedef struct cached {
+    void *moving;
+    void *dropped;
+} cached;
+
+static bool shuffle(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt)
+{
+    cached *c = ctx;
+    (void)size;
+    void *moved = weir_heap_realloc(heap, c->moving, 40000);
+    assert_non_null(moved);
+    assert_ptr_not_equal(moved, c->moving);
+    c->moving = moved;
+    assert_int_equal(weir_heap_free(heap, c->dropped), WEIR_OK);
+    c->dropped = NULL;
+    return attempt == 0;
+}
+
+static void test_recording_of_moves_in_moves(void **state)
+{
+    (void)state;
+    static text t;
+    cached c = {0};
+    weir_heap *heap = NULL;
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    config.limit_bytes = 8 * MIB;
+    config.reclaim = shuffle;
+    config.reclaim_ctx = &c;
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+    weir_recorder *recorder = recorder_to(&t);
+    assert_int_equal(weir_heap_record(heap, recorder), WEIR_OK);
+    c.moving = weir_heap_alloc(heap, 1000);
+    c.dropped = weir_heap_alloc(heap, 5 * MIB);
+    void *block = weir_heap_alloc(heap, 2 * MIB);
+    assert_true(c.moving != NULL && c.dropped != NULL && block != NULL);
+    block = weir_heap_realloc(heap, block, 5 * MIB);
+    assert_non_null(block);
+    assert_null(c.dropped);
+    assert_int_equal(weir_heap_free(heap, block), WEIR_OK);
+    assert_int_equal(weir_heap_free(heap, c.moving), WEIR_OK);
+    assert_int_equal(weir_heap_record(heap, NULL), WEIR_OK);
+    uint64_t lost = 1;
+    assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
+    assert_int_equal(lost, 0);
+    assert_int_equal(lines(&t, 'a'), 3);
+    assert_int_equal(lines(&t, 'r'), 2);
+    assert_int_equal(lines(&t, 'f'), 3);
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+}
+
+static char record_path[] = "/tmp/weir-heap-XXXXXX";
+
+/* A heap that records itself into record_path, as the environment asks it to. */
+static weir_heap *self_recorded_heap(void)
+{
+    (void)memcpy(strchr(record_path, '\0') - 6, "XXXXXX", 6);
+    const int fd = mkstemp(record_path);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(unlink(record_path), 0);
+    assert_int_equal(setenv("WEIR_RECORD", record_path, 1), 0);
+    weir_heap *heap = plain_heap();
+    assert_int_equal(unsetenv("WEIR_RECORD"), 0);
+    assert_non_null(heap->asked_recorder);
+    return heap;
+}
+
+typedef struct cancelled {
+    weir_heap *heap;
+    atomic_bool is_cancelled;
+    atomic_bool is_done;
+} cancelled;
+
+static void *work_cancelled(void *argument)
+{
+    cancelled *c = argument;
+    while (!atomic_load(&c->is_cancelled)) {
+    }
+    for (int i = 0; i < 200000; i++) {
+        if (weir_heap_free(c->heap, weir_heap_alloc(c->heap, 100)) != WEIR_OK) {
+            return NULL;
+        }
+    }
+    atomic_store(&c->is_done, true);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* A thread that finds no room for its events writes the file; it does not end there, with a lock in its hand. */
+static void test_recording_of_cancelled(void **state)
+{
+    (void)state;
+    cancelled c = {.heap = self_recorded_heap()};
+    pthread_t thread;
+    void *result = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, work_cancelled, &c), 0);
+    assert_int_equal(pthread_cancel(thread), 0);
+    atomic_store(&c.is_cancelled, true);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_true(result == PTHREAD_CANCELED);
+    assert_true(atomic_load(&c.is_done));
+    assert_int_equal(weir_heap_destroy(c.heap), WEIR_OK);
+    assert_int_equal(unlink(record_path), 0);
+}
+
 typedef struct busy {
     weir_heap *heap;
     atomic_bool is_over;
@@ -548,20 +654,12 @@ static int in_recorded_child(void)
 static void test_fork_while_recorded(void **state)
 {
     (void)state;
-    char path[] = "/tmp/weir-heap-XXXXXX";
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(close(fd), 0);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(setenv("WEIR_RECORD", path, 1), 0);
-    forked_heap = plain_heap();
-    assert_int_equal(unsetenv("WEIR_RECORD"), 0);
-    assert_non_null(forked_heap->asked_recorder);
+    forked_heap = self_recorded_heap();
     void *block = weir_heap_alloc(forked_heap, 100);
     assert_int_equal(in_child(in_recorded_child), 0);
     assert_int_equal(weir_heap_free(forked_heap, block), WEIR_OK);
     assert_int_equal(weir_heap_destroy(forked_heap), WEIR_OK);
-    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(record_path), 0);
 }
 
 /* What some sandboxes forbid costs speed only. */
@@ -763,6 +861,8 @@ int main(void)
         cmocka_unit_test(test_tally_of_cells),
         cmocka_unit_test(test_tally_of_threads),
         cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_recording_of_moves_in_moves),
+        cmocka_unit_test(test_recording_of_cancelled),
         cmocka_unit_test(test_recorders_come_and_go),
         cmocka_unit_test(test_check_finds_strangers),
         cmocka_unit_test(test_counts_do_not_wrap),

@@ -467,17 +467,17 @@ static weir__source *source_of(weir_heap *heap, const void *block, uint64_t *usa
 static void *move(weir_heap *heap, void *block, uint64_t usable, uint64_t size, size_t which)
 {
     const bool can_copy = (heap->config.flags & WEIR_HEAP_NO_HOST_ACCESS) == 0;
-    note_realloc(heap, which, 'B', block, NULL, size);
     void *larger = can_copy ? obtain(heap, which, size, 1) : NULL;
     if (larger == NULL) {
         if (!can_copy && usable < size) {
             explain_refusal(heap, "no block is moved because of WEIR_HEAP_NO_HOST_ACCESS, to grow to so many bytes", size);
         }
-        note_realloc(heap, which, 'E', block, NULL, size);
         return usable >= size ? block : NULL; /* a block that wastes half of itself is better than none */
     }
     memcpy(larger, block, usable < size ? usable : size);
     count(&heap->moves);
+    /* Only now: what the callback has done in the meantime is noted before. */
+    note_realloc(heap, which, 'B', block, NULL, size);
     const weir_status status = give(heap, block);
     (void)status; /* it was live a moment ago */
     note_realloc(heap, which, 'E', block, larger, size);
