@@ -98,9 +98,12 @@ weir_status weir_recorder_drain(weir_recorder *recorder, uint64_t *lost)
  * to be repeated: that thread is about to. */
 static void make_room(weir_recorder *recorder)
 {
+    int cancels = 0;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels); /* an alloc is no place where a thread may be ended */
     pthread_mutex_lock(&recorder->lock);
     (void)drain_locked(recorder, false);
     pthread_mutex_unlock(&recorder->lock);
+    (void)pthread_setcancelstate(cancels, &cancels);
     (void)sched_yield();
 }
 
@@ -347,9 +350,11 @@ weir_status weir_recorder_stop(weir_recorder *recorder, uint64_t *lost)
         }
     }
     const bool in_child = weir__rings_in_child(&recorder->rings);
+    if (recorder->file != NULL) {
+        weir__record_file_forget(recorder);
+    }
     if (!in_child) {
         if (recorder->file != NULL) {
-            weir__record_file_forget(recorder);
             weir__record_file_halt(recorder->file);
         }
         pthread_mutex_lock(&recorder->lock);

@@ -265,6 +265,23 @@ static int open_numbered(const char *path)
  * written here. The list is per process by nature, as the variable is. */
 static pthread_mutex_t asked_lock = PTHREAD_MUTEX_INITIALIZER;
 static weir_recorder *asked;
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+static void lock_asked(void)
+{
+    pthread_mutex_lock(&asked_lock);
+}
+
+static void unlock_asked(void)
+{
+    pthread_mutex_unlock(&asked_lock);
+}
+
+/* A child ends its heaps and leaves by exit like any process, so it must find the list in order. */
+static void watch_forks(void)
+{
+    (void)pthread_atfork(lock_asked, unlock_asked, unlock_asked);
+}
 
 __attribute__((destructor)) static void drain_at_exit(void)
 {
@@ -295,6 +312,7 @@ weir_recorder *weir__recorder_from_environment(const char *source)
     if (path == NULL || path[0] == '\0') {
         return NULL;
     }
+    (void)pthread_once(&watched, watch_forks);
     const int fd = open_numbered(path);
     if (fd < 0 || start(NULL, fd, source, &recorder) != WEIR_OK) {
         return NULL;

@@ -19,7 +19,7 @@
 static _Thread_local weir__ring *rings_of_thread;
 static pthread_key_t thread_end_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool thread_end_known;
+static atomic_bool thread_end_known;
 static _Atomic uint64_t forks; /* between the first process and this one */
 static _Atomic uint64_t last_serial;
 
@@ -57,7 +57,7 @@ static void watch_process(void)
 /* The library may be unloaded while threads live on: their ends must not call into it. */
 __attribute__((destructor)) static void forget_threads(void)
 {
-    if (thread_end_known) {
+    if (atomic_exchange(&thread_end_known, false)) { /* the key may soon be somebody else's */
         (void)pthread_key_delete(thread_end_key);
     }
 }

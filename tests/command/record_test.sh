@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# record_test.sh WEIR LIBRARY PROGRAM STATIC ASCEND HEAP OWN_MALLOC: what `weir record` makes of programs whose traffic is known: the exact
+# record_test.sh WEIR LIBRARY PROGRAM STATIC ASCEND HEAP OWN_MALLOC BARE: what `weir record` makes of programs whose traffic is known: the exact
 # trace, crashes, exec, fork, exit statuses, and what cannot be recorded. STATIC and ASCEND may be '-': not built.
 set -uo pipefail
-weir=$1 library=$2 program=$3 static=$4 ascend=$5 heap=$6 own_malloc=$7
+weir=$1 library=$2 program=$3 static=$4 ascend=$5 heap=$6 own_malloc=$7 bare=$8
 unset LD_PRELOAD WEIR_RECORD WEIR_RECORD_CHANNEL
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -94,6 +94,9 @@ awk '/^#/ { next }
     END { n = 0; for (b in live) n++; exit !(n == 0 && allocs == 200002 && reallocs == 66668) }' t.wtr ||
     complain "threads: a block does not live once, or some are missing: $(grep -c '^a' t.wtr) $(grep -c '^r' t.wtr)"
 "$weir" replay -q -s direct t.wtr >/dev/null || complain 'threads: weir replay does not play it'
+
+# A thread is not ended where it waits for the reader.
+record 0 -q -- "$program" cancel
 
 # --- however it ends, whatever it does ---
 
@@ -191,6 +194,10 @@ fi
 if [ "$(id -u)" = 0 ]; then
     cp "$program" other && chown nobody other 2>/dev/null && chmod u+s other && { record 126 -- ./other; said setuid 'setuid'; }
 fi
+record 0 -- "$bare"
+events t.wtr | grep -A2 -E '^a [0-9]+ 5000 0 0$' | sed -E 's/^([arf]) .*/\1/' | tr '\n' ' ' | grep -q '^a r f ' ||
+    complain "an allocator without sizes: $(events t.wtr)"
+said 'an allocator without sizes' 'none lost'
 record 2 -- "$own_malloc"
 said 'its own malloc' 'brings a malloc of its own'
 bad() {

@@ -477,9 +477,17 @@ static void test_resizing(void **state)
     } else {
         assert_null(weir_heap_realloc(f.heap, block, 10 * usable)); /* never moved; as it was */
         assert_int_equal(weir_heap_usable_size(f.heap, block), usable);
+        char why[1024];
+        assert_true(weir_heap_explain(f.heap, why, sizeof why) > 0);
+        assert_non_null(strstr(why, "WEIR_HEAP_NO_HOST_ACCESS"));
         assert_ptr_equal(weir_heap_realloc(f.heap, block, 1), block);
     }
     assert_int_equal(stats_of(f.heap).live_blocks, 1);
+    char text[1024];
+    int nobody = 0;
+    assert_null(weir_heap_realloc(f.heap, &nobody, 10));
+    assert_true(weir_heap_explain(f.heap, text, sizeof text) > 0);
+    assert_non_null(strstr(text, "no block of this heap"));
     assert_null(weir_heap_realloc(f.heap, block, SIZE_MAX));
     assert_int_equal(stats_of(f.heap).live_blocks, 1);
     assert_null(weir_heap_realloc(f.heap, block, 0)); /* a free */

@@ -278,6 +278,112 @@ static void test_recording(void **state)
     weir_sim_destroy(sim);
 }
 
+/* The callback of a request may itself move blocks, while the request is one to move. */
+typedef struct cached {
+    void *moving;
+    void *dropped;
+} cached;
+
+static bool shuffle(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt)
+{
+    cached *c = ctx;
+    (void)size;
+    void *moved = weir_heap_realloc(heap, c->moving, 40000);
+    assert_non_null(moved);
+    assert_ptr_not_equal(moved, c->moving);
+    c->moving = moved;
+    assert_int_equal(weir_heap_free(heap, c->dropped), WEIR_OK);
+    c->dropped = NULL;
+    return attempt == 0;
+}
+
+static void test_recording_of_moves_in_moves(void **state)
+{
+    (void)state;
+    static text t;
+    cached c = {0};
+    weir_heap *heap = NULL;
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    config.limit_bytes = 8 * MIB;
+    config.reclaim = shuffle;
+    config.reclaim_ctx = &c;
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+    weir_recorder *recorder = recorder_to(&t);
+    assert_int_equal(weir_heap_record(heap, recorder), WEIR_OK);
+    c.moving = weir_heap_alloc(heap, 1000);
+    c.dropped = weir_heap_alloc(heap, 5 * MIB);
+    void *block = weir_heap_alloc(heap, 2 * MIB);
+    assert_true(c.moving != NULL && c.dropped != NULL && block != NULL);
+    block = weir_heap_realloc(heap, block, 5 * MIB);
+    assert_non_null(block);
+    assert_null(c.dropped);
+    assert_int_equal(weir_heap_free(heap, block), WEIR_OK);
+    assert_int_equal(weir_heap_free(heap, c.moving), WEIR_OK);
+    assert_int_equal(weir_heap_record(heap, NULL), WEIR_OK);
+    uint64_t lost = 1;
+    assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
+    assert_int_equal(lost, 0);
+    assert_int_equal(lines(&t, 'a'), 3);
+    assert_int_equal(lines(&t, 'r'), 2);
+    assert_int_equal(lines(&t, 'f'), 3);
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+}
+
+static char record_path[] = "/tmp/weir-heap-XXXXXX";
+
+/* A heap that records itself into record_path, as the environment asks it to. */
+static weir_heap *self_recorded_heap(void)
+{
+    (void)memcpy(strchr(record_path, '\0') - 6, "XXXXXX", 6);
+    const int fd = mkstemp(record_path);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(unlink(record_path), 0);
+    assert_int_equal(setenv("WEIR_RECORD", record_path, 1), 0);
+    weir_heap *heap = plain_heap();
+    assert_int_equal(unsetenv("WEIR_RECORD"), 0);
+    assert_non_null(heap->asked_recorder);
+    return heap;
+}
+
+typedef struct cancelled {
+    weir_heap *heap;
+    atomic_bool is_cancelled;
+    atomic_bool is_done;
+} cancelled;
+
+static void *work_cancelled(void *argument)
+{
+    cancelled *c = argument;
+    while (!atomic_load(&c->is_cancelled)) {
+    }
+    for (int i = 0; i < 200000; i++) {
+        if (weir_heap_free(c->heap, weir_heap_alloc(c->heap, 100)) != WEIR_OK) {
+            return NULL;
+        }
+    }
+    atomic_store(&c->is_done, true);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* A thread that finds no room for its events writes the file; it does not end there, with a lock in its hand. */
+static void test_recording_of_cancelled(void **state)
+{
+    (void)state;
+    cancelled c = {.heap = self_recorded_heap()};
+    pthread_t thread;
+    void *result = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, work_cancelled, &c), 0);
+    assert_int_equal(pthread_cancel(thread), 0);
+    atomic_store(&c.is_cancelled, true);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_true(result == PTHREAD_CANCELED);
+    assert_true(atomic_load(&c.is_done));
+    assert_int_equal(weir_heap_destroy(c.heap), WEIR_OK);
+    assert_int_equal(unlink(record_path), 0);
+}
+
 typedef struct busy {
     weir_heap *heap;
     atomic_bool is_over;
@@ -326,6 +432,121 @@ static void test_recorders_come_and_go(void **state)
         }
         assert_int_equal(weir_heap_record(b.heap, NULL), WEIR_OK);
         assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
+    }
+    atomic_store(&b.is_over, true);
+    for (size_t i = 0; i < 2; i++) {
+        void *failed = NULL;
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_int_equal(weir_heap_destroy(b.heap), WEIR_OK);
+}
+
+/* --- proof --- */
+
+/* One entry that is none of the pool's, among many that are, is found wherever the walk comes to it. */
+static void find_stranger(weir_heap *heap)
+{
+    weir__owned *owned = heap->sources[WEIR__HEAP_GOING].owned;
+    void *blocks[200];
+    for (size_t i = 0; i < 200; i++) {
+        blocks[i] = weir_heap_alloc(heap, 5000);
+        assert_non_null(blocks[i]);
+    }
+    assert_int_equal(weir_heap_check(heap, NULL), WEIR_OK);
+    for (size_t i = 0; i < WEIR__OWNED_SHARDS; i++) {
+        static const char stranger = 0;
+        const uint64_t key = (uint64_t)(uintptr_t)&stranger;
+        const char *why = NULL;
+        assert_true(weir__number_map_put(&owned->shards[i].blocks, key, 64));
+        assert_int_equal(weir_heap_check(heap, &why), WEIR_ERR_INTERNAL);
+        assert_non_null(why);
+        assert_int_equal(weir__number_map_take(&owned->shards[i].blocks, key), 64);
+    }
+    for (size_t i = 0; i < 200; i++) {
+        assert_int_equal(weir_heap_free(heap, blocks[i]), WEIR_OK);
+    }
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+}
+
+static void test_check_finds_strangers(void **state)
+{
+    (void)state;
+    weir_heap *heap = NULL;
+    weir_host_pool_config host_config = WEIR_HOST_POOL_CONFIG_INIT;
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    host_config.flags = WEIR_HOST_PAGEABLE;
+    assert_int_equal(weir_host_pool_create(&host_config, &config.source.host_pool), WEIR_OK);
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+    find_stranger(heap);
+    assert_int_equal(weir_host_pool_destroy(config.source.host_pool), WEIR_OK);
+    weir_sim *sim = NULL;
+    weir_sim_config sim_config = WEIR_SIM_CONFIG_INIT;
+    weir_pool_config pool_config = WEIR_POOL_CONFIG_INIT;
+    config = (weir_heap_config)WEIR_HEAP_CONFIG_INIT;
+    assert_int_equal(weir_sim_create(&sim_config, &sim), WEIR_OK);
+    pool_config.device = weir_sim_device(sim);
+    pool_config.strategy = weir_caching_strategy();
+    assert_int_equal(weir_pool_create(&pool_config, &config.source.pool), WEIR_OK);
+    assert_int_equal(weir_pool_stream(config.source.pool, NULL, &config.source.stream), WEIR_OK);
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+    find_stranger(heap);
+    assert_int_equal(weir_pool_destroy(config.source.pool), WEIR_OK);
+    weir_sim_destroy(sim);
+}
+
+/* --- statistics --- */
+
+typedef struct baton {
+    weir_heap *heap;
+    _Atomic(void *) block;
+    atomic_bool is_over;
+} baton;
+
+static void *take_over(void *argument)
+{
+    baton *b = argument;
+    while (!atomic_load(&b->is_over)) {
+        void *block = atomic_exchange(&b->block, NULL);
+        if (weir_heap_free(b->heap, block) != WEIR_OK) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+static void *hand_over(void *argument)
+{
+    baton *b = argument;
+    while (!atomic_load(&b->is_over)) {
+        void *none = NULL;
+        void *block = weir_heap_alloc(b->heap, 100);
+        while (!atomic_compare_exchange_weak(&b->block, &none, block) && !atomic_load(&b->is_over)) {
+            none = NULL;
+        }
+        if (none != NULL && weir_heap_free(b->heap, block) != WEIR_OK) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+/* One thread allocates what the other frees: what is counted of the two is not of the same moment, and never less than none. */
+static void test_counts_do_not_wrap(void **state)
+{
+    (void)state;
+    baton b = {.heap = plain_heap()};
+    pthread_t threads[2];
+    /* What the one that allocates has counted is looked at first: its cache is the younger. */
+    b.block = weir_heap_alloc(b.heap, 100);
+    assert_int_equal(pthread_create(&threads[0], NULL, take_over, &b), 0);
+    while (stats_of(b.heap).frees == 0) {
+    }
+    assert_int_equal(pthread_create(&threads[1], NULL, hand_over, &b), 0);
+    for (int i = 0; i < 200000; i++) {
+        const weir_heap_stats stats = stats_of(b.heap);
+        assert_true(stats.live_blocks < UINT32_MAX);
+        assert_true(stats.live_bytes < UINT32_MAX);
     }
     atomic_store(&b.is_over, true);
     for (size_t i = 0; i < 2; i++) {
@@ -421,6 +642,24 @@ static void test_fork(void **state)
     assert_int_equal(forked_large[300000], 2);
     assert_int_equal(weir_heap_free(forked_heap, forked_small), WEIR_OK);
     assert_int_equal(weir_heap_destroy(forked_heap), WEIR_OK);
+}
+
+static int in_recorded_child(void)
+{
+    CHECK(weir_heap_destroy(forked_heap) == WEIR_OK);
+    exit(0); /* what the environment asked to record ends here */
+}
+
+/* A child ends a heap that records itself, and leaves by exit; the file stays the parent's. */
+static void test_fork_while_recorded(void **state)
+{
+    (void)state;
+    forked_heap = self_recorded_heap();
+    void *block = weir_heap_alloc(forked_heap, 100);
+    assert_int_equal(in_child(in_recorded_child), 0);
+    assert_int_equal(weir_heap_free(forked_heap, block), WEIR_OK);
+    assert_int_equal(weir_heap_destroy(forked_heap), WEIR_OK);
+    assert_int_equal(unlink(record_path), 0);
 }
 
 /* What some sandboxes forbid costs speed only. */
@@ -650,9 +889,14 @@ int main(void)
         cmocka_unit_test(test_tally_of_cells),
         cmocka_unit_test(test_tally_of_threads),
         cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_recording_of_moves_in_moves),
+        cmocka_unit_test(test_recording_of_cancelled),
         cmocka_unit_test(test_recorders_come_and_go),
+        cmocka_unit_test(test_check_finds_strangers),
+        cmocka_unit_test(test_counts_do_not_wrap),
         cmocka_unit_test(test_outlives_main),
         cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_fork_while_recorded),
         cmocka_unit_test(test_without_advice),
         cmocka_unit_test(test_pageable_pool),
         cmocka_unit_test(test_one_limit),

@@ -487,6 +487,9 @@ static void *another(weir_heap *heap, uint64_t usable, uint64_t size, size_t whi
 {
     void *block = NULL;
     if ((heap->config.flags & WEIR_HEAP_NO_HOST_ACCESS) != 0) {
+        if (size > usable) {
+            explain_refusal(heap, "no block is moved because of WEIR_HEAP_NO_HOST_ACCESS, to grow to so many bytes", size);
+        }
         return NULL;
     }
     if (size > usable) {
@@ -498,14 +501,14 @@ static void *another(weir_heap *heap, uint64_t usable, uint64_t size, size_t whi
 
 static void *move(weir_heap *heap, void *block, uint64_t usable, uint64_t size, size_t which)
 {
-    note_realloc(heap, which, 'B', block, NULL, size);
     void *moved = another(heap, usable, size, which);
     if (moved == NULL) {
-        note_realloc(heap, which, 'E', block, NULL, size);
         return usable >= size ? block : NULL;
     }
     memcpy(moved, block, usable < size ? usable : size);
     count(&heap->moves);
+    /* Only now: what the callback has done in the meantime is noted before. */
+    note_realloc(heap, which, 'B', block, NULL, size);
     const weir_status status = give(heap, block);
     (void)status; /* it was live a moment ago */
     note_realloc(heap, which, 'E', block, moved, size);
@@ -526,6 +529,7 @@ void *weir_heap_realloc(weir_heap *heap, void *block, size_t size)
     const weir__source *source = source_of(heap, block, &usable);
     if (source == NULL) {
         count(&heap->bad_frees);
+        explain_refusal(heap, "no block of this heap is at the address to resize", (uint64_t)(uintptr_t)block);
         return NULL;
     }
     count(&heap->reallocs);
@@ -581,7 +585,8 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
         .failures = value_of(&heap->failures),
         .reclaims = value_of(&heap->reclaims),
         .bad_frees = value_of(&heap->bad_frees),
-        .live_blocks = sources.allocs - sources.frees,
+        /* Threads count for themselves: a block may be seen freed by one before it is seen allocated by another. */
+        .live_blocks = sources.allocs > sources.frees ? sources.allocs - sources.frees : 0,
         .live_bytes = live,
         .peak_live_bytes = peak > live ? peak : live,
         .long_lived_bytes = value_of(&heap->long_lived_bytes),

@@ -82,7 +82,7 @@ void weir__owned_destroy(weir__owned *owned);
 bool weir__owned_put(weir__owned *owned, const void *block, uint64_t name);
 /* What is no longer there when it has been released. WEIR_ERR_INVALID: it is not there. */
 weir_status weir__owned_free(weir__owned *owned, void *block, weir__owned_release release, void *ctx);
-/* Visits with the shard's lock held. */
+/* Visits with the shard's lock held. False ends the walk of a shard; the next ones are begun all the same. */
 void weir__owned_each(weir__owned *owned, bool (*visit)(void *ctx, uint64_t block, uint64_t name), void *ctx);
 /* 0: it is not there. */
 uint64_t weir__owned_get(weir__owned *owned, const void *block);

@@ -113,7 +113,7 @@ static bool prove(void *ctx, uint64_t block, uint64_t name)
 {
     struct proof *proof = ctx;
     weir_host_info info = WEIR_HOST_INFO_INIT;
-    proof->broken = weir_host_query(proof->source->host, (void *)(uintptr_t)block, &info) != WEIR_OK ||
+    proof->broken = proof->broken || weir_host_query(proof->source->host, (void *)(uintptr_t)block, &info) != WEIR_OK ||
                     (uint64_t)(uintptr_t)info.block != block || info.size + proof->source->host->pad != name;
     return !proof->broken;
 }

@@ -115,7 +115,8 @@ static bool prove(void *ctx, uint64_t block, uint64_t name)
 {
     struct proof *proof = ctx;
     weir_block *found = NULL;
-    proof->broken = weir_pool_find(proof->source->from.pool, block, &found) != WEIR_OK || found != named(name);
+    proof->broken = proof->broken || weir_pool_find(proof->source->from.pool, block, &found) != WEIR_OK ||
+                    found != named(name);
     return !proof->broken;
 }
 

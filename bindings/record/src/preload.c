@@ -78,6 +78,25 @@ static size_t early_size(const void *block)
     return size;
 }
 
+static bool are_of_one_object(const void *one, const void *other)
+{
+    Dl_info first;
+    Dl_info second;
+    return dladdr(one, &first) != 0 && dladdr(other, &second) != 0 && first.dli_fbase == second.dli_fbase;
+}
+
+/* An allocator that cannot tell the size of its blocks stands before one that can, and that one knows nothing of them. */
+static void forget_foreign_sizes(void)
+{
+    void *size_of = NULL;
+    void *get = NULL;
+    memcpy(&size_of, &next.malloc_usable_size, sizeof size_of);
+    memcpy(&get, &next.malloc, sizeof get);
+    if (size_of != NULL && !are_of_one_object(size_of, get)) {
+        next.malloc_usable_size = NULL;
+    }
+}
+
 static void look_for_next(void)
 {
     looking = true;
@@ -93,6 +112,7 @@ static void look_for_next(void)
     }
     NEXT_LIST(NEXT_FIND)
 #undef NEXT_FIND
+    forget_foreign_sizes();
     looking = false;
 }
 
@@ -173,10 +193,7 @@ EXPORT void *malloc(size_t size)
 /* An executable's own malloc is before any library's. */
 bool stands_in_front(void)
 {
-    Dl_info called;
-    Dl_info ours;
-    return dladdr(dlsym(RTLD_DEFAULT, "malloc"), &called) != 0 && dladdr(early, &ours) != 0 &&
-           called.dli_fbase == ours.dli_fbase;
+    return are_of_one_object(dlsym(RTLD_DEFAULT, "malloc"), early);
 }
 
 EXPORT void *calloc(size_t count, size_t size)

@@ -183,13 +183,17 @@ static uint64_t clock_ns(void)
 /* The reader is at work, or stopped together with the program; when it has ended, so has the recording. */
 static bool wait_for_reader(const channel *to, unsigned *naps)
 {
+    int cancels = 0;
     const struct timespec nap = { .tv_nsec = nap_ns };
     if (++*naps % naps_between_looks == 0 && getppid() != (pid_t)to->reader &&
         (to->children == 0 || kill((pid_t)to->reader, 0) != 0)) {
         forget_channel();
         return false;
     }
+    /* The functions of malloc are no place where a thread may be ended. */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
     (void)nanosleep(&nap, NULL);
+    (void)pthread_setcancelstate(cancels, &cancels);
     return true;
 }
 

@@ -9,6 +9,8 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +135,38 @@ static int with_child(void)
     return status;
 }
 
+static atomic_bool is_cancelled;
+static atomic_bool is_done;
+
+/* More events than the channel holds, in a thread that is to end where it may: no function of malloc's is such a place. */
+static void *work_cancelled(void *unused)
+{
+    while (!atomic_load(&is_cancelled)) {
+    }
+    for (int i = 0; i < 140000; i++) {
+        free(held(malloc(5000)));
+    }
+    atomic_store(&is_done, true);
+    pthread_testcancel();
+    return unused;
+}
+
+static int cancelled(void)
+{
+    pthread_t thread;
+    void *result = NULL;
+    const pid_t reader = getppid();
+    if (pthread_create(&thread, NULL, work_cancelled, NULL) != 0 || kill(reader, SIGSTOP) != 0) {
+        return 1;
+    }
+    (void)pthread_cancel(thread);
+    atomic_store(&is_cancelled, true);
+    (void)usleep(500000);
+    (void)kill(reader, SIGCONT);
+    (void)pthread_join(thread, &result);
+    return atomic_load(&is_done) && result == PTHREAD_CANCELED ? 0 : 1;
+}
+
 static void on_term(int number)
 {
     (void)number;
@@ -151,6 +185,9 @@ int main(int count, char **arguments)
     if (strcmp(mode, "threads") == 0) {
         rounds = count > 2 ? (uintptr_t)atoi(arguments[2]) : rounds;
         return in_threads();
+    }
+    if (strcmp(mode, "cancel") == 0) {
+        return cancelled();
     }
     if (strcmp(mode, "fork") == 0) {
         return with_child();
