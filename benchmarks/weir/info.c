@@ -220,10 +220,11 @@ static void print_facts(const struct trace *trace, const struct facts *facts)
                  trace->stream_count == 1 ? "" : "s", trace->thread_count, trace->thread_count == 1 ? "" : "s",
                  trace->device_count, trace->device_count == 1 ? "" : "s", format_count(a, trace->event_count));
     print_kinds(facts);
-    (void)printf("  before     %s in %s blocks\n", format_size(a, facts->prior_bytes),
-                 format_count(b, facts->kinds[WEIR_TRACE_PRIOR]));
+    (void)printf("  before     %s in %s block%s\n", format_size(a, facts->prior_bytes),
+                 format_count(b, facts->kinds[WEIR_TRACE_PRIOR]), facts->kinds[WEIR_TRACE_PRIOR] == 1 ? "" : "s");
     (void)printf("  peak live  %s at event %s\n", format_size(a, facts->peak_live), format_count(b, facts->peak_event));
-    (void)printf("  at the end %s in %s blocks\n", format_size(a, facts->end_live), format_count(b, facts->end_blocks));
+    (void)printf("  at the end %s in %s block%s\n", format_size(a, facts->end_live), format_count(b, facts->end_blocks),
+                 facts->end_blocks == 1 ? "" : "s");
     print_curve(facts);
     print_sizes(facts);
     if (trace->recorded_note != NULL) {

@@ -42,7 +42,8 @@ static const char help[] =
     "  -w, --what WHAT    host: malloc and its kin; device: the device runtime, pinned host memory included; all: both,\n"
     "                     as devices of one trace; weir: the heaps that the program makes of weir, one file each, FILE,\n"
     "                     FILE.2, ... (default: device if the program asks for any such memory, else host)\n"
-    "  -c, --children     record every process that the program starts, each to a file of its own: FILE, FILE.2, ...\n"
+    "  -c, --children     record every process that the program starts, each to a file of its own: FILE, FILE.2, ...;\n"
+    "                     files of these names that an earlier run left are removed\n"
     "  -m, --min SIZE     leave out smaller blocks of host memory (default: 4KiB, which keeps tensors; 0: none)\n"
     "  -q, --quiet        no summary on standard error\n"
     "  -h, --help         this text\n"
@@ -395,13 +396,12 @@ static int say_nothing_recorded(const struct settings *settings, const struct co
         return end_badly(status);
     }
     if (!settings->quiet) {
-        (void)fprintf(stderr, "weir record: %s asked for no %s memory%s%s%s: there is no trace\n", settings->program[0],
-                      settings->what == COLLECT_DEVICE ? "device" : "host",
-                      settings->what != COLLECT_DEVICE && settings->least_bytes != 0 ? " in blocks of " : "",
-                      settings->what != COLLECT_DEVICE && settings->least_bytes != 0
-                          ? format_size(least, settings->least_bytes)
-                          : "",
-                      settings->what != COLLECT_DEVICE && settings->least_bytes != 0 ? " or more" : "");
+        const bool device = settings->what == COLLECT_DEVICE;
+        const bool some = !device && settings->least_bytes != 0;
+        (void)fprintf(stderr, "weir record: %s asked for no %s memory%s%s%s: there is no trace%s\n", settings->program[0],
+                      device ? "device" : "host", some ? " in blocks of " : "",
+                      some ? format_size(least, settings->least_bytes) : "", some ? " or more" : "",
+                      settings->children ? "" : "; processes that it starts are recorded with --children");
     }
     return end_like(status);
 }
@@ -438,8 +438,6 @@ static bool numbered(char *path, size_t size, const char *output, unsigned numbe
         number == 1 ? snprintf(path, size, "%s", output) : snprintf(path, size, "%s.%u", output, number);
     return length > 0 && (size_t)length < size;
 }
-
-enum { most_numbereds = 9999 };
 
 /* Those of an earlier run, from that number on. */
 static bool remove_numbered(const char *output, unsigned number)

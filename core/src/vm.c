@@ -51,8 +51,8 @@ struct vm_span {
     uint64_t size;
     uint64_t reserved_address;
     uint64_t reserved_size;
-    uint64_t used; /* no granule from this one on has ever had memory */
-    struct vm_granule granules[];
+    uint64_t used;                 /* no granule from this one on has ever had memory */
+    struct vm_granule granules[]; /* from `used` on nothing is written, so that what is not used is not resident either */
 };
 
 /* One granule of a move. `handle` is what is mapped there, as far as the move has come. */
@@ -162,16 +162,27 @@ static struct vm_span *span_of(const struct pool_vm *vm, uint64_t address)
     return span;
 }
 
+/* NULL: one that has never had memory. */
 static struct vm_granule *granule_at(const struct pool_vm *vm, struct vm_span *span, uint64_t address)
 {
-    return &span->granules[(address - span->address) >> vm->granule_shift];
+    const uint64_t number = (address - span->address) >> vm->granule_shift;
+    return number < span->used ? &span->granules[number] : NULL;
+}
+
+static struct vm_granule *use_granule(const struct pool_vm *vm, struct vm_span *span, uint64_t address)
+{
+    const uint64_t number = (address - span->address) >> vm->granule_shift;
+    for (; span->used <= number; span->used++) {
+        span->granules[span->used] = (struct vm_granule){ 0 };
+    }
+    return &span->granules[number];
 }
 
 bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range)
 {
     struct vm_span *span = span_of(pool->vm, range->address);
-    return span != NULL && range->size == pool->vm->granule && range->token != NULL &&
-           granule_at(pool->vm, span, range->address)->token == range->token;
+    const struct vm_granule *granule = span != NULL ? granule_at(pool->vm, span, range->address) : NULL;
+    return granule != NULL && range->size == pool->vm->granule && range->token != NULL && granule->token == range->token;
 }
 
 uint64_t weir__vm_granule(const weir_pool *pool)
@@ -441,9 +452,7 @@ static weir_status claim(weir_pool *pool, struct vm_move *move, uint64_t address
         pool->strategy->claim(pool->state, address, vm->granule, limits, pool->lanes, &range);
     if (status == WEIR_OK) {
         struct vm_span *span = span_of(vm, address);
-        struct vm_granule *granule = granule_at(vm, span, address);
-        const uint64_t number = (uint64_t)(granule - span->granules);
-        span->used = number < span->used ? span->used : number + 1;
+        struct vm_granule *granule = use_granule(vm, span, address);
         granule->token = range.token;
         move->steps[move->holes + move->victims] =
             (struct vm_step){ .granule = granule, .address = address, .handle = granule->handle, .lane = lane };
@@ -461,7 +470,8 @@ static weir_status claim_holes(weir_pool *pool, struct vm_move *move, const stru
     struct vm_span *span = span_of(vm, window->first);
     weir_status status = WEIR_OK;
     for (uint64_t at = window->first; at < window->end && status == WEIR_OK; at += vm->granule) {
-        if (granule_at(vm, span, at)->handle == 0) {
+        const struct vm_granule *granule = granule_at(vm, span, at);
+        if (granule == NULL || granule->handle == 0) {
             status = claim(pool, move, at, lane, NULL);
         }
     }
@@ -530,7 +540,7 @@ static bool add_span(struct request *request)
     }
     failures += status != WEIR_OK;
     if (status == WEIR_OK) {
-        span = calloc(1, sizeof(*span) + (size >> vm->granule_shift) * sizeof(span->granules[0]));
+        span = malloc(sizeof(*span) + (size >> vm->granule_shift) * sizeof(span->granules[0]));
     }
     pool_lock(pool);
     pool->device_failures += failures;
@@ -553,10 +563,8 @@ static bool add_span(struct request *request)
         request->broken = WEIR_ERR_NO_MEMORY;
         return false;
     }
-    span->address = start;
-    span->size = size;
-    span->reserved_address = address;
-    span->reserved_size = size + extra;
+    *span = (struct vm_span){
+        .address = start, .size = size, .reserved_address = address, .reserved_size = size + extra };
     struct vm_span **link = &vm->spans;
     while (*link != NULL) {
         link = &(*link)->next;

@@ -159,6 +159,7 @@ rm -f ./*.wtr
 [ "$(ls ./program*-*.wtr ./test_*-*.wtr 2>/dev/null | wc -l)" = 1 ] || complain "the default name: $(ls)"
 record 0 -- true
 said true 'asked for no host memory'
+said true 'recorded with --children'
 [ ! -e t.wtr ] || complain 'a trace of nothing was left'
 record 2 -o nowhere/t.wtr -- touch ran
 said 'no such folder' 'nowhere/t.wtr: No such file or directory'

@@ -10,10 +10,12 @@
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -882,6 +884,50 @@ static void test_holds_little(void **state)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
+/* 0: not told. */
+static uint64_t resident_bytes(void)
+{
+    uint64_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file != NULL) {
+        pages = fscanf(file, "%*u %" SCNu64, &pages) == 1 ? pages : 0;
+        (void)fclose(file);
+    }
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The tables of a heap are as long as its addresses. In memory that malloc has had before, what nobody uses of them is not
+ * resident either: later heaps take no more than the first ones. */
+static int heaps_again(void)
+{
+    enum { HEAPS = 8, ROUNDS = 6 };
+    uint64_t first = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        weir_heap *heaps[HEAPS];
+        for (int i = 0; i < HEAPS; i++) {
+            CHECK(weir_heap_create(NULL, &heaps[i]) == WEIR_OK);
+            CHECK(weir_heap_alloc(heaps[i], 100) != NULL);
+        }
+        const uint64_t resident = resident_bytes();
+        first = round == 0 ? resident : first;
+        CHECK(resident != 0 && resident < first + 6 * MIB); /* a table is 2 MiB */
+        for (int i = 0; i < HEAPS; i++) {
+            CHECK(weir_heap_destroy(heaps[i]) == WEIR_OK);
+        }
+    }
+    return 0;
+}
+
+static void test_heaps_again(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    print_message("a sanitizer's shadow is resident too\n");
+    skip();
+#endif
+    assert_int_equal(in_child(heaps_again), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -904,6 +950,7 @@ int main(void)
         cmocka_unit_test(test_more_than_there_is),
         cmocka_unit_test(test_locked_process),
         cmocka_unit_test(test_holds_little),
+        cmocka_unit_test(test_heaps_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

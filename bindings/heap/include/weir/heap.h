@@ -143,7 +143,7 @@ typedef struct weir_heap_stats {
 WEIR_API weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats);
 
 /* Writes, as snprintf does, why the last request that failed did: the heap's name, the request, who stood in the way and what
- * would help. Empty when none has failed. */
+ * would help; a newline ends each line. Empty when none has failed. */
 WEIR_API size_t weir_heap_explain(weir_heap *heap, char *text, size_t size);
 
 /* Proves the invariants of the heap and of its own sources. Other threads may go on working. WEIR_ERR_INTERNAL, and in *why
