@@ -95,6 +95,11 @@ awk '/^#/ { next }
     complain "threads: a block does not live once, or some are missing: $(grep -c '^a' t.wtr) $(grep -c '^r' t.wtr)"
 "$weir" replay -q -s direct t.wtr >/dev/null || complain 'threads: weir replay does not play it'
 
+# A signal that is ignored before is ignored by the program, as with nohup.
+record_ignoring() { trap '' HUP; record 0 -q -- sh -c 'kill -HUP $$; echo still here'; trap - HUP; }
+record_ignoring
+[ "$(cat out)" = 'still here' ] || complain 'a hangup that is ignored reached the program'
+
 # A thread is not ended where it waits for the reader.
 record 0 -q -- "$program" cancel
 
