@@ -528,6 +528,21 @@ static int record_program(const struct settings *settings, const char *output)
     return end_like(status);
 }
 
+/* The program may be in another folder when it makes a heap. */
+static bool name_heaps_file(const char *output)
+{
+    char folder[PATH_MAX];
+    char path[2 * PATH_MAX];
+    if (output[0] == '/') {
+        return setenv("WEIR_RECORD", output, 1) == 0;
+    }
+    if (getcwd(folder, sizeof folder) == NULL) {
+        return false;
+    }
+    (void)snprintf(path, sizeof path, "%s/%s", folder, output);
+    return setenv("WEIR_RECORD", path, 1) == 0;
+}
+
 /* weir itself writes the files (WEIR_RECORD in core); it takes only names that are free, so old ones are removed. */
 static int record_heaps(const struct settings *settings, const char *output)
 {
@@ -536,8 +551,8 @@ static int record_heaps(const struct settings *settings, const char *output)
     if (!remove_numbered(output, 1)) {
         return complain("record", false, "%s: older traces cannot be removed: %s", output, strerror(errno));
     }
-    if (setenv("WEIR_RECORD", output, 1) != 0) {
-        return complain("record", false, "out of memory");
+    if (!name_heaps_file(output)) {
+        return complain("record", false, "%s: %s", output, strerror(errno));
     }
     const pid_t child = start(settings->program, NULL);
     if (child < 0) {

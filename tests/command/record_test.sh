@@ -243,8 +243,12 @@ said 'without the library' "libweir_record.so is not in $work/alone/"
 # --- weir's own heaps write their traces themselves ---
 
 record 0 --what weir -- sh -c 'echo "$WEIR_RECORD" >where'
-[ "$(cat where)" = t.wtr ] || complain '--what weir does not name the file'
+[ "$(cat where)" = "$PWD/t.wtr" ] || complain '--what weir does not name the file'
 said '--what weir' 'made no heap of weir'
+
+mkdir elsewhere
+record 0 --what weir -- sh -c 'cd elsewhere && "$0"' "$heap"
+[ -e t.wtr ] && [ ! -e elsewhere/t.wtr ] || complain '--what weir: a program in another folder wrote the trace there'
 
 echo old >t.wtr.2
 echo old >t.wtr.3
