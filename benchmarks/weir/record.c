@@ -544,6 +544,18 @@ static int record_program(const struct settings *settings, const char *output)
     return end_like(status);
 }
 
+/* The program may change its folder before it makes a heap. */
+static bool name_from_root(char *path, size_t size, const char *output)
+{
+    char folder[PATH_MAX] = "";
+    if (output[0] != '/' && getcwd(folder, sizeof folder) == NULL) {
+        return false;
+    }
+    const int length = snprintf(path, size, "%s%s%s", folder, output[0] != '/' ? "/" : "", output);
+    errno = ENAMETOOLONG;
+    return length > 0 && (size_t)length < size;
+}
+
 /* weir itself writes the files (WEIR_RECORD in core); it takes only names that are free, so old ones are removed. */
 static int record_heaps(const struct settings *settings, const char *output)
 {
@@ -559,7 +571,10 @@ static int record_heaps(const struct settings *settings, const char *output)
     }
     (void)close(trial);
     (void)unlink(output);
-    if (setenv("WEIR_RECORD", output, 1) != 0) {
+    if (!name_from_root(path, sizeof path, output)) {
+        return complain("record", false, "%s: %s", output, strerror(errno));
+    }
+    if (setenv("WEIR_RECORD", path, 1) != 0) {
         return complain("record", false, "out of memory");
     }
     const pid_t child = start(settings->program, NULL);

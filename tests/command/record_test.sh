@@ -239,9 +239,12 @@ said 'without the library' "libweir_record.so is not in $work/alone/"
 # --- weir's own heaps write their traces themselves ---
 
 record 0 --what weir -- sh -c 'echo "$WEIR_RECORD" >where'
-[ "$(cat where)" = t.wtr ] || complain '--what weir does not name the file'
+[ "$(cat where)" = "$PWD/t.wtr" ] || complain '--what weir does not name the file'
 said '--what weir' 'made no heap of weir'
 
+mkdir elsewhere
+record 0 --what weir -- sh -c 'cd elsewhere && "$0"' "$heap"
+said 'heaps of a program in another folder' 'a heap of weir -> t.wtr.2'
 echo '#wtr 1' >t.wtr.2
 echo '#wtr 1' >t.wtr.3
 record 0 --what weir -- "$heap"
