@@ -236,17 +236,28 @@ static void pass_on(int number)
     }
 }
 
-/* What the terminal sends reaches the program too; this waits for what comes of it. */
-static void prepare_signals(struct sigaction *interrupt, struct sigaction *quit)
+enum { from_terminal = 2, signals_met = 6 };
+static const int met[signals_met] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+
+/* What the terminal sends reaches the program too; this waits for what comes of it. Other signals are passed on, but for those
+ * that are ignored, as by nohup: the program ignores them likewise. */
+static void prepare_signals(struct sigaction before[signals_met])
 {
     struct sigaction ignore = { .sa_handler = SIG_IGN };
     struct sigaction forward = { .sa_handler = pass_on, .sa_flags = SA_RESTART };
-    (void)sigaction(SIGINT, &ignore, interrupt);
-    (void)sigaction(SIGQUIT, &ignore, quit);
-    (void)sigaction(SIGTERM, &forward, NULL);
-    (void)sigaction(SIGHUP, &forward, NULL);
-    (void)sigaction(SIGUSR1, &forward, NULL);
-    (void)sigaction(SIGUSR2, &forward, NULL);
+    for (unsigned i = 0; i < signals_met; i++) {
+        (void)sigaction(met[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN) {
+            (void)sigaction(met[i], i < from_terminal ? &ignore : &forward, NULL);
+        }
+    }
+}
+
+static void restore_signals(const struct sigaction before[signals_met])
+{
+    for (unsigned i = 0; i < signals_met; i++) {
+        (void)sigaction(met[i], &before[i], NULL);
+    }
 }
 
 /* In front of what is there. */
@@ -281,8 +292,7 @@ static void become(char **arguments, const sigset_t *mask, int report)
 /* Starts the program with the environment as it is now. -1: it could not be run, and errno says why. */
 static pid_t start(char **arguments, channel *to)
 {
-    struct sigaction interrupt;
-    struct sigaction quit;
+    struct sigaction usual[signals_met];
     sigset_t all;
     sigset_t before;
     int report[2];
@@ -292,16 +302,10 @@ static pid_t start(char **arguments, channel *to)
     }
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &before);
-    prepare_signals(&interrupt, &quit);
+    prepare_signals(usual);
     const pid_t child = fork();
     if (child == 0) {
-        struct sigaction usual = { .sa_handler = SIG_DFL };
-        (void)sigaction(SIGINT, &interrupt, NULL);
-        (void)sigaction(SIGQUIT, &quit, NULL);
-        (void)sigaction(SIGTERM, &usual, NULL);
-        (void)sigaction(SIGHUP, &usual, NULL);
-        (void)sigaction(SIGUSR1, &usual, NULL);
-        (void)sigaction(SIGUSR2, &usual, NULL);
+        restore_signals(usual);
         if (to != NULL) {
             to->program = (int32_t)getpid();
         }
@@ -544,16 +548,19 @@ static int record_program(const struct settings *settings, const char *output)
     return end_like(status);
 }
 
-/* The program may change its folder before it makes a heap. */
-static bool name_from_root(char *path, size_t size, const char *output)
+/* The program may be in another folder when it makes a heap. */
+static bool name_heaps_file(const char *output)
 {
-    char folder[PATH_MAX] = "";
-    if (output[0] != '/' && getcwd(folder, sizeof folder) == NULL) {
+    char folder[PATH_MAX];
+    char path[2 * PATH_MAX];
+    if (output[0] == '/') {
+        return setenv("WEIR_RECORD", output, 1) == 0;
+    }
+    if (getcwd(folder, sizeof folder) == NULL) {
         return false;
     }
-    const int length = snprintf(path, size, "%s%s%s", folder, output[0] != '/' ? "/" : "", output);
-    errno = ENAMETOOLONG;
-    return length > 0 && (size_t)length < size;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, output);
+    return setenv("WEIR_RECORD", path, 1) == 0;
 }
 
 /* weir itself writes the files (WEIR_RECORD in core); it takes only names that are free, so old ones are removed. */
@@ -571,11 +578,8 @@ static int record_heaps(const struct settings *settings, const char *output)
     }
     (void)close(trial);
     (void)unlink(output);
-    if (!name_from_root(path, sizeof path, output)) {
+    if (!name_heaps_file(output)) {
         return complain("record", false, "%s: %s", output, strerror(errno));
-    }
-    if (setenv("WEIR_RECORD", path, 1) != 0) {
-        return complain("record", false, "out of memory");
     }
     const pid_t child = start(settings->program, NULL);
     if (child < 0) {

@@ -95,6 +95,11 @@ awk '/^#/ { next }
     complain "threads: a block does not live once, or some are missing: $(grep -c '^a' t.wtr) $(grep -c '^r' t.wtr)"
 "$weir" replay -q -s direct t.wtr >/dev/null || complain 'threads: weir replay does not play it'
 
+# A signal that is ignored before is ignored by the program, as with nohup.
+record_ignoring() { trap '' HUP; record 0 -q -- sh -c 'kill -HUP $$; echo still here'; trap - HUP; }
+record_ignoring
+[ "$(cat out)" = 'still here' ] || complain 'a hangup that is ignored reached the program'
+
 # A thread is not ended where it waits for the reader.
 record 0 -q -- "$program" cancel
 
@@ -244,7 +249,8 @@ said '--what weir' 'made no heap of weir'
 
 mkdir elsewhere
 record 0 --what weir -- sh -c 'cd elsewhere && "$0"' "$heap"
-said 'heaps of a program in another folder' 'a heap of weir -> t.wtr.2'
+[ -e t.wtr ] && [ ! -e elsewhere/t.wtr ] || complain '--what weir: a program in another folder wrote the trace there'
+
 echo '#wtr 1' >t.wtr.2
 echo '#wtr 1' >t.wtr.3
 record 0 --what weir -- "$heap"

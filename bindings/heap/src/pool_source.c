@@ -108,26 +108,29 @@ static size_t pool_explain(weir__source *source, char *text, size_t size)
 
 struct proof {
     weir__source *source;
-    bool broken;
+    weir_status status; /* what was found first */
 };
 
 static bool prove(void *ctx, uint64_t block, uint64_t name)
 {
     struct proof *proof = ctx;
     weir_block *found = NULL;
-    proof->broken = proof->broken || weir_pool_find(proof->source->from.pool, block, &found) != WEIR_OK ||
-                    found != named(name);
-    return !proof->broken;
+    if (proof->status == WEIR_OK) {
+        const weir_status status = weir_pool_find(proof->source->from.pool, block, &found);
+        const bool is_there = status == WEIR_OK && found == named(name);
+        proof->status = is_there || status == WEIR_ERR_NO_MEMORY ? status : WEIR_ERR_INTERNAL;
+    }
+    return proof->status == WEIR_OK;
 }
 
 static weir_status pool_check(weir__source *source, const char **why)
 {
-    struct proof proof = {.source = source};
+    struct proof proof = {.source = source, .status = WEIR_OK};
     weir__owned_each(source->owned, prove, &proof);
-    if (proof.broken) {
+    if (proof.status == WEIR_ERR_INTERNAL) {
         *why = "a block of the heap is none of its pool's";
     }
-    return proof.broken ? WEIR_ERR_INTERNAL : WEIR_OK;
+    return proof.status;
 }
 
 struct visit {

@@ -1,7 +1,8 @@
 /* pageable.c: memory of the process as a weir_device: not pinned, not placed, page by page.
  *
- * A reservation is memory at once, without pages; mapping a granule counts it and taking it away gives its pages back, so
- * neither of them costs a mapping of its own. The pages come from the node of the thread that asks, and a child after fork
+ * A reservation is memory without pages from its beginning to the furthest address that was ever mapped, and some more; what
+ * lies behind cannot be touched yet, so it counts for no limit and a process that locks its memory does not make it. Mapping a
+ * granule counts it and taking it away gives its pages back, so neither of them costs a mapping of its own. The pages come from the node of the thread that asks, and a child after fork
  * has them like any other memory of its parent's. They are small ones: huge pages would make more resident than is held. One
  * chunk stands for all that is mapped.
  */
@@ -27,7 +28,10 @@ typedef struct weir__host_reservation {
     struct weir__host_reservation *next; /* under the node's chunk_lock */
     uint64_t address;
     uint64_t size;
+    uint64_t open_bytes; /* from its beginning: what can be touched */
 } reservation;
+
+#define LEAST_OPENED (UINT64_C(2) << 20)
 
 static void note_reason(weir__host_node *node, const char *what, int number, uint64_t bytes)
 {
@@ -86,11 +90,8 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
         /* A process may lock all that it will map: these addresses must not become memory at once. */
         (void)syscall(SYS_munlock, start, size);
     }
-    if (status != WEIR_OK || mprotect(start, (size_t)size, PROT_READ | PROT_WRITE) != 0) {
+    if (status != WEIR_OK) {
         note_reason(node, "reserving addresses", errno, size);
-        if (status == WEIR_OK) {
-            weir__place_unmap(start, size, false);
-        }
         free(r);
         return WEIR_ERR_NO_MEMORY;
     }
@@ -175,10 +176,48 @@ static bool make_pages(weir__host_node *node, uint64_t address, uint64_t size)
     return false;
 }
 
+/* Makes addresses of a reservation touchable up to `bytes`; a quarter more where that may be had, so that it is seldom done. */
+static bool widen(reservation *r, uint64_t bytes)
+{
+    char *const end = (char *)(uintptr_t)r->address + r->open_bytes;
+    const uint64_t left = r->size - bytes;
+    const uint64_t more = bytes / 4 > LEAST_OPENED ? bytes / 4 & ~(LEAST_OPENED - 1) : LEAST_OPENED;
+    const uint64_t ample = bytes + (more < left ? more : left);
+    if (mprotect(end, (size_t)(ample - r->open_bytes), PROT_READ | PROT_WRITE) == 0) {
+        r->open_bytes = ample;
+        return true;
+    }
+    if (mprotect(end, (size_t)(bytes - r->open_bytes), PROT_READ | PROT_WRITE) == 0) {
+        r->open_bytes = bytes;
+        return true;
+    }
+    return false;
+}
+
+static bool open_addresses(weir__host_node *node, uint64_t address, uint64_t size)
+{
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    reservation *r = node->reservations;
+    while (r != NULL && address - r->address >= r->size) {
+        r = r->next;
+    }
+    const uint64_t bytes = r != NULL ? address - r->address + size : 0;
+    const bool is_open = r != NULL && (bytes <= r->open_bytes || widen(r, bytes));
+    const int why = errno;
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+    if (!is_open) {
+        note_reason(node, "making addresses memory", why, size);
+    }
+    return is_open;
+}
+
 static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
     weir__host_node *node = ctx;
     (void)handle;
+    if (!open_addresses(node, address, size)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
     if (weir__host_registry_reserve(&node->pool->registry, address, size) != WEIR_OK) {
         return WEIR_ERR_NO_MEMORY;
     }
