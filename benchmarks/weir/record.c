@@ -43,7 +43,7 @@ static const char help[] =
     "                     as devices of one trace; weir: the heaps that the program makes of weir, one file each, FILE,\n"
     "                     FILE.2, ... (default: device if the program asks for any such memory, else host)\n"
     "  -c, --children     record every process that the program starts, each to a file of its own: FILE, FILE.2, ...;\n"
-    "                     files of these names that an earlier run left are removed\n"
+    "                     traces of these names that an earlier run left are removed\n"
     "  -m, --min SIZE     leave out smaller blocks of host memory (default: 4KiB, which keeps tensors; 0: none)\n"
     "  -q, --quiet        no summary on standard error\n"
     "  -h, --help         this text\n"
@@ -443,16 +443,35 @@ static bool numbered(char *path, size_t size, const char *output, unsigned numbe
     return length > 0 && (size_t)length < size;
 }
 
-/* Those of an earlier run, from that number on. */
-static bool remove_numbered(const char *output, unsigned number)
+/* Begins as a trace does, or is empty. */
+static bool may_be_trace(const char *path)
+{
+    char start[4] = "";
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        return false;
+    }
+    const size_t length = fread(start, 1, sizeof start, file);
+    (void)fclose(file);
+    return length == 0 || (length == sizeof start && memcmp(start, "#wtr", sizeof start) == 0);
+}
+
+/* Removes those of an earlier run, from that number on. FILE is the user's choice; what lies at one of its numbers and is no
+ * trace is somebody's, and nothing is removed. */
+static int remove_numbered(const char *output, unsigned number)
 {
     char path[PATH_MAX];
-    for (; number <= most_files && numbered(path, sizeof path, output, number); number++) {
-        if (is_file(path) && unlink(path) != 0) {
-            return false;
+    for (unsigned n = 2; n <= most_files && numbered(path, sizeof path, output, n); n++) {
+        if (is_file(path) && !may_be_trace(path)) {
+            return complain("record", false, "%s is there and is no trace: choose another name than %s", path, output);
         }
     }
-    return true;
+    for (; number <= most_files && numbered(path, sizeof path, output, number); number++) {
+        if (is_file(path) && unlink(path) != 0) {
+            return complain("record", false, "%s: cannot be removed: %s", path, strerror(errno));
+        }
+    }
+    return EXIT_DONE;
 }
 
 /* The command line as one line, for #src. */
@@ -492,9 +511,10 @@ static int record_program(const struct settings *settings, const char *output)
                                              .what = settings->what,
                                              .least_bytes = settings->least_bytes,
                                              .children = settings->children };
-    if (settings->children && !remove_numbered(output, 2)) {
+    const int removed = settings->children ? remove_numbered(output, 2) : EXIT_DONE;
+    if (removed != EXIT_DONE) {
         free(library);
-        return complain("record", false, "%s: older traces cannot be removed: %s", output, strerror(errno));
+        return removed;
     }
     struct collector *collector = collector_open(&options, &failed);
     if (collector == NULL) {
@@ -548,9 +568,16 @@ static int record_heaps(const struct settings *settings, const char *output)
 {
     char path[PATH_MAX];
     unsigned number = 1;
-    if (!remove_numbered(output, 1)) {
-        return complain("record", false, "%s: older traces cannot be removed: %s", output, strerror(errno));
+    const int removed = remove_numbered(output, 1);
+    if (removed != EXIT_DONE) {
+        return removed;
     }
+    const int trial = open(output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* the program would not say */
+    if (trial < 0) {
+        return complain("record", false, "%s: %s", output, strerror(errno));
+    }
+    (void)close(trial);
+    (void)unlink(output);
     if (!name_heaps_file(output)) {
         return complain("record", false, "%s: %s", output, strerror(errno));
     }

@@ -127,8 +127,8 @@ is 'exec by a shell' "$traffic"
 record 0 -- env A=1 "$program" traffic
 is 'env' "$traffic"
 # With --children each process has a trace; those that ask for nothing leave no gap in the names.
-echo old >t.wtr.2
-echo old >t.wtr.7
+echo '#wtr 1' >t.wtr.2
+: >t.wtr.7
 record 0 --children -- "$program" fork
 is 'fork, the parent' "$begin"$'\na 1 5000 0 0\nf 1 0 0\nf 0 0 0\na 2 4102 0 0\nf 2 0 0'
 [ "$(events t.wtr.2)" = $'a 0 6000 0 0\nf 0 0 0' ] || complain "fork, the child: $(cat t.wtr.2)"
@@ -257,8 +257,8 @@ mkdir elsewhere
 record 0 --what weir -- sh -c 'cd elsewhere && "$0"' "$heap"
 [ -e t.wtr ] && [ ! -e elsewhere/t.wtr ] || complain '--what weir: a program in another folder wrote the trace there'
 
-echo old >t.wtr.2
-echo old >t.wtr.3
+echo '#wtr 1' >t.wtr.2
+echo '#wtr 1' >t.wtr.3
 record 0 --what weir -- "$heap"
 grep -v -E '^(#wtr|#clock)' t.wtr | sed -E 's/ addr=0x[0-9a-f]+//; s/^([afr]) [0-9]+/\1/' >first
 [ "$(cat first)" = '#src weir heap engine
@@ -271,6 +271,17 @@ grep -qE '^a [0-9]+ 0 6000 ' t.wtr.2 || complain "the heap that is never destroy
 [ ! -e t.wtr.3 ] || complain '--what weir left what was there before'
 said 'two heaps' 'a heap of weir -> t.wtr.2'
 "$weir" replay -q t.wtr t.wtr.2 >/dev/null || complain 'heaps: weir replay does not play them'
+echo mine >t.wtr.5
+for option in --children '--what weir'; do
+    record 2 $option -- touch ran
+    said "somebody's file, $option" 't.wtr.5 is there and is no trace'
+    [ "$(cat t.wtr.5)" = mine ] && [ -e t.wtr.2 ] || complain "$option removed what is no trace"
+    [ ! -e ran ] || complain "$option: the program was run although a file is in the way"
+done
+rm t.wtr.5
+record 2 -o nowhere/t.wtr --what weir -- touch ran
+said '--what weir, no such folder' 'nowhere/t.wtr: No such file or directory'
+[ ! -e ran ] || complain '--what weir: the program was run although there is nowhere to write'
 
 # --- Ascend ---
 

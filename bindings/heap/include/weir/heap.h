@@ -157,7 +157,8 @@ WEIR_API weir_status weir_heap_check(weir_heap *heap, const char **why);
  * recorded.
  *
  * A program need not call this: when the environment names a file in WEIR_RECORD, each heap records itself from its creation
- * on, the first into that file, the next into FILE.2 and so on; a file that is there is never written over. */
+ * on, the first into that file, the next into FILE.2 and so on; a file that is there is never written over. Where none can be
+ * written, the heap works on unrecorded, without a word: `weir record --what weir` says so. */
 WEIR_API weir_status weir_heap_record(weir_heap *heap, weir_recorder *recorder);
 
 #ifdef __cplusplus
