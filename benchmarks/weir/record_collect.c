@@ -31,7 +31,7 @@
 struct target {
     weir__record_text text;
     char path[PATH_MAX];
-    int fd;
+    int fd; /* -1: opened for each piece; there may be more processes than files that may be open at once */
     int failure;
     off_t written;
     bool begun;
@@ -70,17 +70,16 @@ static const uint64_t patience_ns = UINT64_C(3000000000); /* with a process that
 
 /* --- files --- */
 
-static bool write_text(void *ctx, const char *text, size_t length)
+static bool write_piece(struct target *target, int fd, const char *text, size_t length)
 {
-    struct target *target = ctx;
     size_t done = 0;
     while (done < length) {
-        const ssize_t count = write(target->fd, text + done, length - done);
+        const ssize_t count = write(fd, text + done, length - done);
         if (count > 0) {
             done += (size_t)count;
         } else if (count == 0 || errno != EINTR) {
             target->failure = count == 0 ? EIO : errno;
-            if (ftruncate(target->fd, target->written) != 0) {
+            if (ftruncate(fd, target->written) != 0) {
                 return false; /* a pipe or a terminal: half a line has been seen already */
             }
             return false;
@@ -88,6 +87,25 @@ static bool write_text(void *ctx, const char *text, size_t length)
     }
     target->written += (off_t)length;
     return true;
+}
+
+static bool write_text(void *ctx, const char *text, size_t length)
+{
+    struct target *target = ctx;
+    if (target->fd >= 0) {
+        return write_piece(target, target->fd, text, length);
+    }
+    const int fd = open(target->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (fd < 0) {
+        target->failure = errno;
+        return false;
+    }
+    const bool written = write_piece(target, fd, text, length);
+    if (close(fd) != 0 && errno != EINTR) {
+        target->failure = errno;
+        return false;
+    }
+    return written;
 }
 
 static const char *device_name(uint16_t device)
@@ -119,7 +137,7 @@ static void begin_text(struct target *target, const struct image *image, uint64_
     }
 }
 
-static struct target *target_open(const char *path, const char *suffix)
+static struct target *target_open(const char *path, const char *suffix, bool stays_open)
 {
     struct target *target = calloc(1, sizeof *target);
     if (target == NULL) {
@@ -136,12 +154,16 @@ static struct target *target_open(const char *path, const char *suffix)
         free(target);
         return NULL;
     }
+    if (!stays_open) {
+        (void)close(target->fd); /* nothing is written yet */
+        target->fd = -1;
+    }
     return target;
 }
 
 static void target_close(struct target *target)
 {
-    if (close(target->fd) != 0 && target->failure == 0 && errno != EINTR) {
+    if (target->fd >= 0 && close(target->fd) != 0 && target->failure == 0 && errno != EINTR) {
         target->failure = errno;
     }
     weir__record_text_fini(&target->text);
@@ -232,7 +254,7 @@ static void open_image(struct collector *collector, struct image *image)
     if (++collector->files > 1) {
         (void)snprintf(suffix, sizeof suffix, ".%u", collector->files);
     }
-    struct target *target = target_open(options->path, suffix);
+    struct target *target = target_open(options->path, suffix, collector->files == 1);
     image->open = true;
     if (target == NULL) {
         image->failure = errno != 0 ? errno : ENOMEM;
@@ -257,7 +279,7 @@ static struct target *target_of(struct collector *collector, struct image *image
         return image->host;
     }
     if (image->device == NULL && image->host != NULL && collector->options.what == COLLECT_AUTO && image->failure == 0) {
-        image->device = target_open(image->host->path, ".device");
+        image->device = target_open(image->host->path, ".device", image->host->fd >= 0);
         if (image->device == NULL) {
             image->failure = errno != 0 ? errno : ENOMEM;
         } else {

@@ -48,6 +48,7 @@ static void write_beginning(weir_recorder *recorder)
                                          .id = block->id,
                                          .size = block->size,
                                          .address = block->address,
+                                         .device = block->device,
                                          .stream = block->stream};
         weir__record_text_add(&recorder->text, &line, 0);
     }
@@ -107,6 +108,40 @@ static void make_room(weir_recorder *recorder)
     (void)sched_yield();
 }
 
+/* False: no memory. */
+static bool add_prior(weir_recorder *recorder, const weir__prior *prior)
+{
+    if (recorder->prior_count == recorder->prior_room) {
+        const size_t room = recorder->prior_room != 0 ? recorder->prior_room * 2 : 64;
+        weir__prior *const larger = realloc(recorder->priors, room * sizeof *larger);
+        if (larger == NULL) {
+            return false;
+        }
+        recorder->priors = larger;
+        recorder->prior_room = room;
+    }
+    recorder->priors[recorder->prior_count++] = *prior;
+    return true;
+}
+
+/* Nobody can drain between the blocks that are told of at once when a recording begins, however many they are: those that the
+ * ring does not hold go to the beginning of the trace, if that is not written yet. */
+static bool keep_for_beginning(weir_recorder *recorder, const weir__record_entry *event)
+{
+    const weir__prior prior = {.id = event->id,
+                               .size = event->size,
+                               .address = event->address,
+                               .stream = event->stream,
+                               .device = event->device};
+    /* The caller may hold a lock that a sink wants, so a drain is not waited for: what it writes is the beginning. */
+    if (event->kind != WEIR_TRACE_PRIOR || pthread_mutex_trylock(&recorder->lock) != 0) {
+        return false;
+    }
+    const bool is_kept = !recorder->begun && add_prior(recorder, &prior);
+    pthread_mutex_unlock(&recorder->lock);
+    return is_kept;
+}
+
 static void record(weir_recorder *recorder, weir__record_entry event)
 {
     weir__ring_result result = weir__rings_put(&recorder->rings, event);
@@ -114,7 +149,8 @@ static void record(weir_recorder *recorder, weir__record_entry event)
         make_room(recorder);
         result = weir__rings_put(&recorder->rings, event);
     }
-    if (result == WEIR__RING_FULL || result == WEIR__RING_NONE) {
+    const bool has_room = result != WEIR__RING_FULL && result != WEIR__RING_NONE;
+    if (!has_room && !keep_for_beginning(recorder, &event)) {
         count_lost(recorder, 1);
     }
 }
@@ -260,19 +296,10 @@ weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *c
  * Giving up instead would take the recorder away from hooks that may already be using it. */
 static void note_prior(void *ctx, uint64_t block_id, uint64_t size, uint32_t stream_number, uint64_t address)
 {
-    weir_recorder *const recorder = ctx;
-    if (recorder->prior_count == recorder->prior_room) {
-        const size_t room = recorder->prior_room != 0 ? recorder->prior_room * 2 : 64;
-        weir__prior *const larger = realloc(recorder->priors, room * sizeof *larger);
-        if (larger == NULL) {
-            count_lost(recorder, 1);
-            return;
-        }
-        recorder->priors = larger;
-        recorder->prior_room = room;
+    const weir__prior prior = {.id = block_id, .size = size, .address = address, .stream = stream_number};
+    if (!add_prior(ctx, &prior)) {
+        count_lost(ctx, 1);
     }
-    recorder->priors[recorder->prior_count++] =
-        (weir__prior){.id = block_id, .size = size, .address = address, .stream = stream_number};
 }
 
 /* The list is complete before the first hook knows the recorder, so any drain finds it so. */

@@ -35,6 +35,7 @@ struct weir__record_file {
     pthread_cond_t wake;
     bool begun; /* what the thread waits for, under `lock` */
     bool ending;
+    bool halted; /* it has ended */
 };
 
 /* --- writing --- */
@@ -117,8 +118,11 @@ static void set(struct weir__record_file *file, bool *flag)
 
 void weir__record_file_halt(struct weir__record_file *file)
 {
-    set(file, &file->ending);
-    (void)pthread_join(file->thread, NULL);
+    if (!file->halted) {
+        set(file, &file->ending);
+        (void)pthread_join(file->thread, NULL);
+        file->halted = true;
+    }
 }
 
 /* --- beginning and end --- */
@@ -261,8 +265,9 @@ static int open_numbered(const char *path)
     return -1;
 }
 
-/* A heap that is never destroyed ends with the process, and so does the thread that writes. What is in the rings then is
- * written here. The list is per process by nature, as the variable is. */
+/* A heap that is never destroyed ends with the process, or with the library where that is unloaded before: so the thread that
+ * writes ends here, and what is in the rings then is written. Who fills a ring afterwards writes it. The list is per process
+ * by nature, as the variable is. */
 static pthread_mutex_t asked_lock = PTHREAD_MUTEX_INITIALIZER;
 static weir_recorder *asked;
 static pthread_once_t watched = PTHREAD_ONCE_INIT;
@@ -283,11 +288,14 @@ static void watch_forks(void)
     (void)pthread_atfork(lock_asked, unlock_asked, unlock_asked);
 }
 
-__attribute__((destructor)) static void drain_at_exit(void)
+__attribute__((destructor)) static void end_with_library(void)
 {
     pthread_mutex_lock(&asked_lock);
     for (weir_recorder *recorder = asked; recorder != NULL; recorder = recorder->next_asked) {
-        (void)weir_recorder_drain(recorder, NULL);
+        if (!weir__rings_in_child(&recorder->rings)) {
+            weir__record_file_halt(recorder->file);
+            (void)weir_recorder_drain(recorder, NULL);
+        }
     }
     pthread_mutex_unlock(&asked_lock);
 }

@@ -14,6 +14,7 @@ typedef struct weir__prior {
     uint64_t size;
     uint64_t address;
     uint32_t stream;
+    uint16_t device;
 } weir__prior;
 
 struct weir_recorder {

@@ -95,6 +95,12 @@ awk '/^#/ { next }
     complain "threads: a block does not live once, or some are missing: $(grep -c '^a' t.wtr) $(grep -c '^r' t.wtr)"
 "$weir" replay -q -s direct t.wtr >/dev/null || complain 'threads: weir replay does not play it'
 
+# More processes than files that may be open at once.
+(ulimit -n 40; record 0 -q -c --min 0 -- bash -c 'for i in $(seq 60); do /bin/true; done'; exit $failures) ||
+    complain 'many processes: not all of them are recorded'
+"$weir" info t.wtr.50 >/dev/null || complain 'many processes: the last trace is none'
+rm -f t.wtr.*
+
 # A signal that is ignored before is ignored by the program, as with nohup.
 record_ignoring() { trap '' HUP; record 0 -q -- sh -c 'kill -HUP $$; echo still here'; trap - HUP; }
 record_ignoring

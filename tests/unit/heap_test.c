@@ -280,6 +280,46 @@ static void test_recording(void **state)
     weir_sim_destroy(sim);
 }
 
+static bool count_priors(void *ctx, const char *bytes, size_t length)
+{
+    size_t *priors = ctx;
+    for (size_t i = 0; i + 1 < length; i++) {
+        *priors += bytes[i] == '\n' && bytes[i + 1] == 'p';
+    }
+    return true;
+}
+
+/* More blocks are live than a ring holds, and nobody drains between them. */
+static void test_recording_of_many_priors(void **state)
+{
+    (void)state;
+    enum { MANY = 5000 };
+    static void *blocks[MANY];
+    size_t priors = 0;
+    uint64_t lost = 1;
+    weir_heap *heap = plain_heap();
+    for (size_t i = 0; i < MANY; i++) {
+        blocks[i] = weir_heap_alloc(heap, 100);
+        assert_non_null(blocks[i]);
+    }
+    weir_recorder *recorder = NULL;
+    weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+    config.sink = count_priors;
+    config.sink_ctx = &priors;
+    config.ring_events = 1024;
+    assert_int_equal(weir_recorder_create(&config, &recorder), WEIR_OK);
+    assert_int_equal(weir_heap_record(heap, recorder), WEIR_OK);
+    assert_int_equal(weir_recorder_drain(recorder, NULL), WEIR_OK);
+    for (size_t i = 0; i < 1000; i++) {
+        assert_int_equal(weir_heap_free(heap, blocks[i]), WEIR_OK);
+    }
+    assert_int_equal(weir_heap_record(heap, NULL), WEIR_OK);
+    assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
+    assert_int_equal(lost, 0);
+    assert_in_range(priors, MANY - MANY / 100, MANY); /* a line at a piece's beginning is not seen */
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+}
+
 /* The callback of a request may itself move blocks, while the request is one to move. */
 typedef struct cached {
     void *moving;
@@ -991,6 +1031,7 @@ int main(void)
         cmocka_unit_test(test_tally_of_cells),
         cmocka_unit_test(test_tally_of_threads),
         cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_recording_of_many_priors),
         cmocka_unit_test(test_recording_of_moves_in_moves),
         cmocka_unit_test(test_recording_of_cancelled),
         cmocka_unit_test(test_recorders_come_and_go),

@@ -396,6 +396,35 @@ static void test_unloading(void **state)
     assert_int_equal(in_child(load_use_unload), 0);
 }
 
+/* A heap that records itself is left behind: its thread must not go on in what is gone, and all is in the file. */
+static int unload_while_recorded(void)
+{
+    char path[] = "/tmp/weir-unload-XXXXXX";
+    char text[1000] = "";
+    const int fd = mkstemp(path);
+    CHECK(fd >= 0 && close(fd) == 0 && unlink(path) == 0 && setenv("WEIR_RECORD", path, 1) == 0);
+    void *library = dlopen(HOST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    CHECK(library != NULL);
+    void *symbol = dlsym(library, "plugin_leave_heap");
+    int (*leave_heap)(void);
+    memcpy(&leave_heap, &symbol, sizeof symbol);
+    CHECK(leave_heap() == 0);
+    CHECK(dlclose(library) == 0);
+    (void)usleep(100000);
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL && fread(text, 1, sizeof text - 1, file) > 0);
+    (void)fclose(file);
+    (void)unlink(path);
+    CHECK(strstr(text, " 12345 ") != NULL);
+    return 0;
+}
+
+static void test_unloading_while_recorded(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(unload_while_recorded), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_a_child_has_no_chunks),
         cmocka_unit_test(test_unloading),
+        cmocka_unit_test(test_unloading_while_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

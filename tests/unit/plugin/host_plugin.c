@@ -1,4 +1,5 @@
 /* A library with a weir of its own inside, such as a plug-in of a framework: loaded, used from several threads, unloaded. */
+#include <weir/heap.h>
 #include <weir/host.h>
 
 #include <pthread.h>
@@ -11,6 +12,7 @@ static weir_host_pool *pool;
 
 SEEN int plugin_use(void);
 SEEN int plugin_end(void);
+SEEN int plugin_leave_heap(void);
 
 static weir_host_pool *the_pool(void)
 {
@@ -49,4 +51,11 @@ int plugin_end(void)
     const weir_status status = weir_host_pool_destroy(pool);
     pool = NULL;
     return status == WEIR_OK ? 0 : 1;
+}
+
+/* A heap that is never destroyed. */
+int plugin_leave_heap(void)
+{
+    weir_heap *heap = NULL;
+    return weir_heap_create(NULL, &heap) == WEIR_OK && weir_heap_alloc(heap, 12345) != NULL ? 0 : 1;
 }
