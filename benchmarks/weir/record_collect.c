@@ -46,6 +46,8 @@ struct image {
     struct target *host;
     struct target *device; /* may be `host`; AUTO: made when there is something for it */
     int failure;           /* errno: a file could not be made */
+    struct target *kept;   /* at the end: that of the two which holds events, or NULL */
+    struct collected result;
 };
 
 struct collector {
@@ -560,29 +562,67 @@ static void add(struct collected *total, const struct collected *one)
     total->traces += one->events != 0;
 }
 
+/* Neither a device nor a pipe takes part. */
+static bool move(struct target *target, const char *path)
+{
+    struct stat facts;
+    if (strcmp(target->path, path) == 0) {
+        return true;
+    }
+    if ((stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) || (stat(target->path, &facts) == 0 && !S_ISREG(facts.st_mode))) {
+        errno = EEXIST;
+        return false;
+    }
+    if (rename(target->path, path) != 0) {
+        return false;
+    }
+    (void)snprintf(target->path, sizeof target->path, "%s", path);
+    return true;
+}
+
+/* A file got the number that was next when its process had something to tell; now the processes are numbered as they began.
+ * What has to move is set aside first, since its new name may be another's old one. */
+static void number_traces(struct collector *collector, struct collected *total)
+{
+    char path[PATH_MAX + 8];
+    for (int pass = 0; pass < 2; pass++) {
+        unsigned number = 0;
+        for (unsigned i = 0; i < collector->image_count; i++) {
+            struct target *kept = collector->images[i].kept;
+            if (kept == NULL) {
+                continue;
+            }
+            errno = ENAMETOOLONG;
+            bool done = trace_path(path, PATH_MAX, collector->options.path, ++number);
+            if (done && pass == 0 && strcmp(kept->path, path) != 0) {
+                (void)snprintf(path, sizeof path, "%s.part", kept->path);
+                done = strlen(path) < PATH_MAX;
+            }
+            done = done && move(kept, path);
+            total->failure = done || total->failure != 0 ? total->failure : errno;
+        }
+    }
+}
+
 void collector_close(struct collector *collector, void (*each)(void *ctx, const char *path, const struct collected *one),
                      void *ctx, struct collected *total)
 {
-    char path[PATH_MAX];
     *total = (struct collected){ .images = atomic_load(&collector->channel->images),
                                  .bypassed = atomic_load(&collector->channel->bypassed) };
     for (unsigned i = 0; i < collector->image_count; i++) {
         struct image *image = &collector->images[i];
-        struct collected one = { .lost = i == 0 ? collector->lost : 0, .failure = image->failure };
-        struct target *kept = choose(image, &one);
+        image->result = (struct collected){ .lost = i == 0 ? collector->lost : 0, .failure = image->failure };
+        struct target *kept = choose(image, &image->result);
         if (kept != NULL) {
-            finish(kept, &one);
+            finish(kept, &image->result);
         }
-        add(total, &one);
-        if (one.events == 0) {
-            continue;
-        }
-        if (!trace_path(path, sizeof path, collector->options.path, total->traces) ||
-            (strcmp(path, kept->path) != 0 && rename(kept->path, path) != 0)) {
-            total->failure = total->failure != 0 ? total->failure : errno;
-        }
-        if (each != NULL) {
-            each(ctx, path, &one);
+        image->kept = image->result.events != 0 ? kept : NULL;
+        add(total, &image->result);
+    }
+    number_traces(collector, total);
+    for (unsigned i = 0; each != NULL && i < collector->image_count; i++) {
+        if (collector->images[i].kept != NULL) {
+            each(ctx, collector->images[i].kept->path, &collector->images[i].result);
         }
     }
     release(collector);

@@ -135,6 +135,11 @@ is 'fork, the parent' "$begin"$'\na 1 5000 0 0\nf 1 0 0\nf 0 0 0\na 2 4102 0 0\n
 grep -qE '^#src .* fork \(process [0-9]+\)$' t.wtr.2 || complain "fork, the child: $(head -2 t.wtr.2)"
 said 'fork, both' '-> t.wtr.2'
 [ ! -e t.wtr.7 ] || complain 'a trace of an earlier run was left'
+# Who began first may tell something last: none takes the file of another.
+rm -f t.wtr*
+record 0 -c -- bash -c '{ sleep 0.2; read -r l < <(seq 2000 | tr "\n" " "); } & "$0" fork; "$0" fork; wait' "$program"
+[ "$(sed -n 's/.*-> //p' err | sort)" = "$(ls t.wtr* | sort)" ] || complain "traces were lost: $(ls t.wtr*) $(cat err)"
+rm -f t.wtr*
 record 4 -c -- sh -c "'$program' traffic & '$program' traffic; wait; '$program' exec; exit 4"
 for each in t.wtr t.wtr.2 t.wtr.4; do
     [ "$(events $each)" = "$traffic" ] || complain "a shell's children: $each: $(cat $each)"
