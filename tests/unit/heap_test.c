@@ -810,6 +810,35 @@ static void test_one_limit(void **state)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
+/* A limit that changes while the heap serves. */
+static void test_another_limit(void **state)
+{
+    (void)state;
+    weir_heap *heap = plain_heap();
+    assert_int_equal(weir_heap_set_limit(NULL, 1), WEIR_ERR_INVALID);
+    void *first = weir_heap_alloc(heap, 6 * MIB);
+    void *second = weir_heap_alloc(heap, 6 * MIB);
+    assert_true(first != NULL && second != NULL);
+    assert_int_equal(weir_heap_free(heap, second), WEIR_OK);
+    assert_true(stats_of(heap).held_bytes >= 12 * MIB);
+    assert_int_equal(weir_heap_set_limit(heap, 8 * MIB), WEIR_OK);
+    assert_in_range(stats_of(heap).held_bytes, 6 * MIB, 8 * MIB);
+    assert_int_equal(stats_of(heap).limit_bytes, 8 * MIB);
+    assert_null(weir_heap_alloc(heap, 6 * MIB));
+    assert_int_equal(weir_heap_set_limit(heap, 4 * MIB), WEIR_OK); /* less than lives */
+    assert_null(weir_heap_alloc(heap, MIB));
+    assert_int_equal(weir_heap_set_limit(heap, 16 * MIB), WEIR_OK);
+    second = weir_heap_alloc(heap, 6 * MIB);
+    assert_non_null(second);
+    assert_int_equal(weir_heap_set_limit(heap, 0), WEIR_OK);
+    void *third = weir_heap_alloc(heap, 20 * MIB);
+    assert_non_null(third);
+    assert_int_equal(weir_heap_free(heap, first), WEIR_OK);
+    assert_int_equal(weir_heap_free(heap, second), WEIR_OK);
+    assert_int_equal(weir_heap_free(heap, third), WEIR_OK);
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+}
+
 static bool never_called(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt)
 {
     (void)ctx;
@@ -1043,6 +1072,7 @@ int main(void)
         cmocka_unit_test(test_without_advice),
         cmocka_unit_test(test_pageable_pool),
         cmocka_unit_test(test_one_limit),
+        cmocka_unit_test(test_another_limit),
         cmocka_unit_test(test_shrink_without_room),
         cmocka_unit_test(test_more_than_there_is),
         cmocka_unit_test(test_locked_process),

@@ -257,7 +257,7 @@ static void explain_failure(const request *r, weir_status status)
 {
     weir_heap *heap = r->heap;
     const weir__source_stats stats = held_by(heap);
-    const uint64_t limit = heap->ledger.limit_bytes;
+    const uint64_t limit = atomic_load(&heap->ledger.limit_bytes);
     char reason[600] = "";
     const size_t length = heap->sources[r->which].ops->explain(&heap->sources[r->which], reason, sizeof reason);
     (void)pthread_mutex_lock(&heap->explain_lock);
@@ -568,6 +568,18 @@ weir_status weir_heap_trim(weir_heap *heap, uint64_t keep_bytes, uint64_t *relea
     return first;
 }
 
+weir_status weir_heap_set_limit(weir_heap *heap, uint64_t limit_bytes)
+{
+    if (heap == NULL || !is_empty(&heap->config.source)) {
+        return WEIR_ERR_INVALID;
+    }
+    atomic_store(&heap->ledger.limit_bytes, limit_bytes);
+    if (limit_bytes == 0 || held_by(heap).held_bytes <= limit_bytes) {
+        return WEIR_OK;
+    }
+    return weir_heap_trim(heap, 0, NULL);
+}
+
 weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
 {
     if (heap == NULL || stats == NULL) {
@@ -593,7 +605,7 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
         .largest_bytes = value_of(&heap->largest_bytes),
         .held_bytes = sources.held_bytes,
         .peak_held_bytes = sources.peak_held_bytes,
-        .limit_bytes = heap->ledger.limit_bytes,
+        .limit_bytes = atomic_load(&heap->ledger.limit_bytes),
     };
     return weir__config_report(stats, &found, sizeof found);
 }

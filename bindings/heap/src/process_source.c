@@ -21,7 +21,7 @@ static weir_status process_close(weir__source *source)
 static weir_status process_alloc(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes)
 {
     /* Before the pool makes room in its tables for a block that it may not give. */
-    const uint64_t limit = source->heap->config.limit_bytes;
+    const uint64_t limit = atomic_load_explicit(&source->heap->ledger.limit_bytes, memory_order_relaxed);
     if (limit != 0 && size > limit) {
         return WEIR_ERR_LIMIT;
     }

@@ -228,7 +228,7 @@ weir_status weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit,
 
 /* What pools hold, against one limit: a pool has one of its own, those of a heap share one. */
 typedef struct weir__host_ledger {
-    uint64_t limit_bytes; /* 0: none */
+    _Atomic uint64_t limit_bytes; /* 0: none */
     uint64_t machine_bytes; /* of pageable pools: all there is, beyond which the system would kill; 0: not known */
     _Atomic uint64_t held_bytes;
     _Atomic uint64_t peak_held_bytes;

@@ -635,7 +635,7 @@ static _Thread_local bool limit_refused;
 bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
 {
     weir__host_ledger *ledger = pool->ledger;
-    const uint64_t limit = ledger->limit_bytes;
+    const uint64_t limit = atomic_load_explicit(&ledger->limit_bytes, memory_order_relaxed);
     uint64_t held = atomic_load(&ledger->held_bytes);
     do {
         if (limit != 0 && (bytes > limit || held > limit - bytes)) {

@@ -117,6 +117,11 @@ WEIR_API size_t weir_heap_usable_size(weir_heap *heap, const void *block);
  * trimmed likewise, each to `keep_bytes`. *released, when not NULL: bytes. WEIR_ERR_DEVICE: a source kept some. */
 WEIR_API weir_status weir_heap_trim(weir_heap *heap, uint64_t keep_bytes, uint64_t *released);
 
+/* Another limit_bytes; 0 = none. What lies idle goes back at once where more than that is held; live blocks stay, and requests
+ * that need more memory fail until it fits. WEIR_ERR_INVALID: NULL, or a heap whose source is not the process's memory: that has
+ * a limit of its own. */
+WEIR_API weir_status weir_heap_set_limit(weir_heap *heap, uint64_t limit_bytes);
+
 /* Of this heap's blocks; held and cached are those of its sources, which others may share. */
 typedef struct weir_heap_stats {
     size_t struct_size;
