@@ -573,10 +573,15 @@ static bool move(struct target *target, const char *path)
         errno = EEXIST;
         return false;
     }
+    const size_t length = strlen(path) + 1;
+    if (length > sizeof target->path) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
     if (rename(target->path, path) != 0) {
         return false;
     }
-    (void)snprintf(target->path, sizeof target->path, "%s", path);
+    memcpy(target->path, path, length);
     return true;
 }
 

@@ -148,11 +148,11 @@ static void *told_alloc(channel *to, void *block, size_t size, size_t align)
 {
     inside--;
     if (to != NULL && block != NULL && size >= to->least_bytes) {
-        tell(to, (channel_slot){ .kind = WEIR_TRACE_ALLOC,
-                                 .device = channel_host,
-                                 .id = (uintptr_t)block,
-                                 .size = size,
-                                 .extra = align });
+        tell(to, &(channel_slot){ .kind = WEIR_TRACE_ALLOC,
+                                  .device = channel_host,
+                                  .id = (uintptr_t)block,
+                                  .size = size,
+                                  .extra = align });
     }
     return block;
 }
@@ -165,13 +165,13 @@ static bool may_be_known(const channel *to, void *block)
 static void tell_free(channel *to, void *block)
 {
     if (may_be_known(to, block)) {
-        tell(to, (channel_slot){ .kind = WEIR_TRACE_FREE, .device = channel_host, .id = (uintptr_t)block });
+        tell(to, &(channel_slot){ .kind = WEIR_TRACE_FREE, .device = channel_host, .id = (uintptr_t)block });
     }
 }
 
 static void tell_realloc(channel *to, char half, void *old, void *block, size_t size)
 {
-    tell(to, (channel_slot){ .kind = WEIR_TRACE_REALLOC,
+    tell(to, &(channel_slot){ .kind = WEIR_TRACE_REALLOC,
                              .mode = half,
                              .device = channel_host,
                              .id = (uintptr_t)block,

@@ -76,7 +76,7 @@ static void join(process_page *own, channel *to)
     own->image = atomic_fetch_add(&to->images, 1);
     own_number = 0; /* in a child it is the parent's */
     atomic_store_explicit(&own->channel, to, memory_order_release);
-    tell(to, (channel_slot){ .kind = channel_image, .id = (uint64_t)getpid() });
+    tell(to, &(channel_slot){ .kind = channel_image, .id = (uint64_t)getpid() });
 }
 
 /* A child by fork. Threads that come while its first one joins are not told of. */
@@ -233,7 +233,7 @@ static void publish(const channel *to, channel_slot *slot, uint64_t ticket)
 }
 
 /* A signal's handler that allocates in the middle of this is not told of: it might wait for what it interrupts. */
-void tell(channel *to, channel_slot event)
+void tell(channel *to, const channel_slot *event)
 {
     if (telling) {
         return;
@@ -244,18 +244,18 @@ void tell(channel *to, channel_slot event)
     if (own_number == 0) {
         own_number = atomic_fetch_add_explicit(&to->threads, 1, memory_order_relaxed) + 1;
     }
-    event.time_ns = clock_ns();
+    const uint64_t time_ns = clock_ns();
     channel_slot *const slot = take_slot(to, &ticket);
     if (slot != NULL) {
-        slot->time_ns = event.time_ns;
-        slot->id = event.id;
-        slot->size = event.size;
-        slot->extra = event.extra;
-        slot->stream = event.stream;
+        slot->time_ns = time_ns;
+        slot->id = event->id;
+        slot->size = event->size;
+        slot->extra = event->extra;
+        slot->stream = event->stream;
         slot->thread = own_number - 1;
-        slot->device = event.device;
-        slot->kind = event.kind;
-        slot->mode = event.mode;
+        slot->device = event->device;
+        slot->kind = event->kind;
+        slot->mode = event->mode;
         slot->image = atomic_load_explicit(&page, memory_order_relaxed)->image;
         publish(to, slot, ticket);
     }

@@ -11,7 +11,7 @@
 /* The channel, or NULL where nothing is to be told: no recording, a child of fork, another program. */
 channel *tell_channel(void);
 /* Tells it in the calling thread's name; waits while the ring is full. Keeps errno. */
-void tell(channel *to, channel_slot event);
+void tell(channel *to, const channel_slot *event);
 
 /* preload.c: whether this library's malloc is the one that is called. */
 bool stands_in_front(void);
