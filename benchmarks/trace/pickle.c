@@ -756,13 +756,13 @@ static bool take_memo_index(struct machine *machine, unsigned size_bytes, uint64
 
 static bool put_indexed(struct machine *machine, unsigned size_bytes)
 {
-    uint64_t index;
+    uint64_t index = 0;
     return take_memo_index(machine, size_bytes, &index) && put_memo(machine, index);
 }
 
 static bool get_indexed(struct machine *machine, unsigned size_bytes)
 {
-    uint64_t index;
+    uint64_t index = 0;
     return take_memo_index(machine, size_bytes, &index) && get_memo(machine, index);
 }
 

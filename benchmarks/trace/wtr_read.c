@@ -438,7 +438,7 @@ static bool parse_option_number(struct reader *reader, const char *name, const c
 static bool parse_option(struct reader *reader, enum option option, const char *value,
                          const char *end, weir_trace_event *event)
 {
-    uint64_t number;
+    uint64_t number = 0;
     switch (option) {
     case OPTION_AL:
         if (!parse_option_number(reader, "al", value, end, UINT64_MAX, "al= and a power of two",

@@ -201,7 +201,8 @@ int main(int count, char **arguments)
     }
     if (strcmp(mode, "crash") == 0) {
         (void)held(malloc(5000));
-        *(volatile char *)16 = 1;
+        volatile char *volatile nowhere = (volatile char *)16;
+        *nowhere = 1;
     }
     if (strcmp(mode, "exec") == 0) {
         (void)held(malloc(5000));
