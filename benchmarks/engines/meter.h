@@ -42,8 +42,7 @@ struct meter_engine {
 
 struct meter_options {
     size_t rounds; /* timed rounds of each side; 0: no times */
-    bool
-        once; /* one side alone, in this process, one warm round and one inside meter_round: for callgrind */
+    bool once;            /* one side alone, in this process, a warm round and one inside meter_round: for callgrind */
     enum meter_side side; /* which, with `once` */
     const char *record; /* file for the requests of the counted round, as .wtr; NULL: none */
 };
@@ -82,8 +81,7 @@ struct meter_flow {
 };
 
 struct meter_counts {
-    struct meter_flow
-        weir; /* weir_heap_alloc and its like; a realloc counts as a request of the new size */
+    struct meter_flow weir; /* weir_heap_alloc and its like; a realloc counts as a request of the new size */
     struct meter_flow outside; /* malloc and its like, from METER_LARGE_BYTES on only; zero under a sanitizer */
     struct meter_flow bookkeeping; /* the same, by weir itself */
     uint64_t live_bytes; /* as requested, of weir's blocks */

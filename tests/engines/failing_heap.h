@@ -21,8 +21,7 @@ void *__wrap_weir_heap_realloc(weir_heap *heap, void *block, size_t size);
 weir_status __wrap_weir_heap_free(weir_heap *heap, void *block);
 
 static atomic_ullong heap_requests;
-static unsigned long long
-    heap_fails_at; /* the n-th request from now, 0 = never; changed by one thread alone */
+static unsigned long long heap_fails_at; /* the n-th request from now, 0 = never; changed by one thread alone */
 static bool heap_stays_empty; /* and all after it */
 static atomic_ullong heap_failures;
 static _Thread_local bool in_heap; /* this thread */

@@ -8,6 +8,7 @@
  * WEIR_SEEDS: how many seeds (10; 2 under a thread sanitizer), of those beyond 10 one in 600; WEIR_SEED: only that one.
  */
 #include "../contract/heap_source.h"
+#include "random_blocks.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,6 +22,8 @@ enum { USUAL_SEEDS = 2 };
 enum { USUAL_SEEDS = 10 };
 #endif
 enum { BLOCKS = 300, STEPS = 3000, THREADS = 4 };
+
+enum { LARGEST_SHIFT = 21 };
 
 typedef struct slot {
     pthread_mutex_t lock;
@@ -48,22 +51,6 @@ static void lose(const game *g, const char *why)
 {
     (void)fprintf(stderr, "seed %llu: %s\n", (unsigned long long)g->seed, why);
     exit(1);
-}
-
-static uint64_t next(uint64_t *random)
-{
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return *random;
-}
-
-/* Most are small, few are large. */
-static size_t a_size(uint64_t *random)
-{
-    const unsigned bits = (unsigned)(next(random) % 100);
-    const unsigned k = bits < 60 ? bits % 12 : bits < 90 ? 12 + bits % 6 : bits < 98 ? 18 + bits % 3 : 21;
-    return 1 + next(random) % (UINT64_C(2) << k);
 }
 
 static void fill(const game *g, slot *s, uint64_t *random)
@@ -106,7 +93,7 @@ static void settle(game *g, slot *s, unsigned char *ptr, size_t size, size_t ali
 
 static void put(game *g, slot *s, uint64_t *random)
 {
-    const size_t size = a_size(random);
+    const size_t size = a_size(random, LARGEST_SHIFT);
     const size_t more = next(random) % 8 == 0 ? (size_t)1 << next(random) % 17 : 1;
     const size_t align = more > g->align ? more : g->align;
     s->stays = next(random) % 6 == 0;
@@ -123,7 +110,7 @@ static void put(game *g, slot *s, uint64_t *random)
 
 static void resize(game *g, slot *s, uint64_t *random)
 {
-    const size_t size = a_size(random);
+    const size_t size = a_size(random, LARGEST_SHIFT);
     const size_t before = s->usable;
     unsigned char *ptr = weir_heap_realloc(g->heap, s->ptr, size);
     if (ptr == NULL) {

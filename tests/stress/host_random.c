@@ -7,6 +7,8 @@
  * WEIR_SEEDS: how many seeds (20), of those beyond 20 one in 300, since a game takes longer than a program of pool_random;
  * WEIR_SEED: only that one.
  */
+#include "random_blocks.h"
+
 #include <weir/host.h>
 
 #include <pthread.h>
@@ -16,6 +18,8 @@
 
 #define MIB (UINT64_C(1) << 20)
 enum { BLOCKS = 300, STEPS = 3000, THREADS = 4, PAD = 32 };
+
+enum { LARGEST_SHIFT = 22 };
 
 typedef struct slot {
     pthread_mutex_t lock;
@@ -40,22 +44,6 @@ static void lose(const game *g, const char *why)
     exit(1);
 }
 
-static uint64_t next(uint64_t *random)
-{
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return *random;
-}
-
-/* Most are small, few are large. */
-static uint64_t a_size(uint64_t *random)
-{
-    const unsigned bits = (unsigned)(next(random) % 100);
-    const unsigned k = bits < 60 ? bits % 12 : bits < 90 ? 12 + bits % 6 : bits < 98 ? 18 + bits % 3 : 22;
-    return 1 + next(random) % (UINT64_C(2) << k);
-}
-
 static void fill(slot *s)
 {
     memset(s->ptr, s->value, s->size < 4096 ? s->size : 4096);
@@ -76,7 +64,7 @@ static bool is_intact(const slot *s)
 static void put(game *g, slot *s, uint64_t *random)
 {
     void *ptr = NULL;
-    const uint64_t size = a_size(random);
+    const uint64_t size = a_size(random, LARGEST_SHIFT);
     const uint64_t align = next(random) % 8 == 0 ? UINT64_C(1) << next(random) % 17 : 0;
     const int32_t node = next(random) % 3 == 0 ? WEIR_HOST_ANY_NODE : WEIR_HOST_THREAD_NODE;
     const weir_status status = weir_host_alloc_aligned(g->pool, size, align, node, &ptr);
