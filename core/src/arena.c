@@ -254,7 +254,7 @@ weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_a
     if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool) {
         return WEIR_ERR_INVALID;
     }
-    weir_status status = config != NULL ? weir__config_adopt(&own, sizeof(own), config) : WEIR_OK;
+    weir_status status = config != NULL ? weir__config_adopt(&own, sizeof(own), config, "weir_arena_create: config") : WEIR_OK;
     if (status != WEIR_OK) {
         return status;
     }

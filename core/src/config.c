@@ -35,14 +35,18 @@ static bool is_zero(const unsigned char *bytes, size_t from, size_t to)
     return true;
 }
 
-weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src)
+weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name)
 {
+    if (src == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s is NULL", name);
+    }
     const size_t src_size = claimed_size(src);
     if (src_size == 0) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "%s has no struct_size: its ..._INIT macro sets it", name);
     }
     if (!is_zero(src, dst_size, src_size)) {
-        return WEIR_ERR_UNSUPPORTED;
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s sets members beyond the %zu bytes that this library, %s, knows", name,
+                           dst_size, weir_version());
     }
     memset(dst, 0, dst_size);
     memcpy(dst, src, smaller(src_size, dst_size));

@@ -220,7 +220,7 @@ weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_devic
         return WEIR_ERR_INVALID;
     }
     weir_device made = {.made_of = ops, .ctx = ctx};
-    weir_status status = weir__config_adopt(&made.ops, sizeof made.ops, ops);
+    weir_status status = weir__config_adopt(&made.ops, sizeof made.ops, ops, "weir_device_create: ops");
     if (status != WEIR_OK) {
         return status;
     }

@@ -15,8 +15,8 @@
 /* --- config.c --- */
 
 /* Adopts a caller's size-first struct: copies what both know into the zeroed `dst`, sets dst's own size, and refuses
- * bytes beyond it that are not zero. */
-weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src);
+ * bytes beyond it that are not zero. `name`, "weir_pool_create: config", begins the sentence of a refusal. */
+weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name);
 /* The other direction: writes a library struct into the caller's, which may be shorter or longer. */
 weir_status weir__config_report(void *dst, const void *src, size_t src_size);
 

@@ -180,7 +180,7 @@ weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, voi
     if (pool == NULL || ops == NULL) {
         return WEIR_ERR_INVALID;
     }
-    weir_status status = weir__config_adopt(&own, sizeof(own), ops);
+    weir_status status = weir__config_adopt(&own, sizeof(own), ops, "weir_pool_observe: ops");
     if (status != WEIR_OK) {
         return status;
     }

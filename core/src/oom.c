@@ -760,7 +760,7 @@ size_t weir_oom_format(const weir_oom_record *source, char *buffer, size_t size)
     weir_oom_record record;
     char a[SIZE_TEXT];
     struct text text = { buffer, size, 0 };
-    if (weir__config_adopt(&record, sizeof(record), source) != WEIR_OK || record.failure == 0) {
+    if (weir__config_adopt(&record, sizeof(record), source, "weir_oom_format: record") != WEIR_OK || record.failure == 0) {
         say(&text, "no request has failed\n");
         return text.length;
     }

@@ -114,7 +114,7 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     if (config == NULL || out == NULL) {
         return WEIR_ERR_INVALID;
     }
-    weir_status status = weir__config_adopt(&own, sizeof(own), config);
+    weir_status status = weir__config_adopt(&own, sizeof(own), config, "weir_pool_create: config");
     if (status != WEIR_OK) {
         return status;
     }

@@ -314,7 +314,7 @@ static weir_status adopt(weir_recorder_config *known, const weir_recorder_config
     if (config == NULL || recorder == NULL) {
         return WEIR_ERR_INVALID;
     }
-    const weir_status status = weir__config_adopt(known, sizeof *known, config);
+    const weir_status status = weir__config_adopt(known, sizeof *known, config, "weir_recorder: config");
     return status == WEIR_OK && known->sink == NULL ? WEIR_ERR_INVALID : status;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <string.h>
 
 static void test_names_and_texts(void **state)
@@ -47,6 +48,39 @@ static void test_version(void **state)
     assert_string_equal(weir_version(), expected);
 }
 
+static void test_a_refusal_leaves_its_sentence(void **state)
+{
+    (void)state;
+    assert_string_equal(weir_last_error(), "");
+    assert_int_equal(weir_refuse(WEIR_ERR_BUSY, "door %d: %s", 7, "shut"), WEIR_ERR_BUSY);
+    assert_string_equal(weir_last_error(), "door 7: shut");
+    char text[1000];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_int_equal(weir_refuse(WEIR_ERR_INVALID, "%s", text), WEIR_ERR_INVALID);
+    assert_int_equal(strlen(weir_last_error()), 255); /* cut, not overrun */
+}
+
+static void *other_thread(void *unused)
+{
+    (void)unused;
+    const bool empty = weir_last_error()[0] == '\0';
+    (void)!weir_refuse(WEIR_ERR_INVALID, "of the other thread");
+    return empty ? "empty" : NULL;
+}
+
+static void test_each_thread_has_its_own_sentence(void **state)
+{
+    (void)state;
+    (void)!weir_refuse(WEIR_ERR_INVALID, "of this thread");
+    pthread_t thread;
+    void *was_empty = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, other_thread, NULL), 0);
+    assert_int_equal(pthread_join(thread, &was_empty), 0);
+    assert_non_null(was_empty);
+    assert_string_equal(weir_last_error(), "of this thread");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -54,6 +88,8 @@ int main(void)
         cmocka_unit_test(test_success_is_zero_and_errors_are_negative),
         cmocka_unit_test(test_values_outside_the_list),
         cmocka_unit_test(test_version),
+        cmocka_unit_test(test_a_refusal_leaves_its_sentence),
+        cmocka_unit_test(test_each_thread_has_its_own_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static weir_status adopt(weir_heap *heap, const weir_heap_config *config)
 {
     static const weir_heap_config defaults = WEIR_HEAP_CONFIG_INIT;
     weir_heap_config *own = &heap->config;
-    const weir_status status = weir__config_adopt(own, sizeof *own, config != NULL ? config : &defaults);
+    const weir_status status = weir__config_adopt(own, sizeof *own, config != NULL ? config : &defaults, "weir_heap_create: config");
     if (status != WEIR_OK) {
         return status;
     }

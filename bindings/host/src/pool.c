@@ -114,12 +114,15 @@ static uint64_t chunk_that_fits(const weir_host_pool_config *config, const weir_
 static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *config)
 {
     static const weir_host_pool_config defaults = WEIR_HOST_POOL_CONFIG_INIT;
-    weir_status status = weir__config_adopt(&pool->config, sizeof pool->config, config != NULL ? config : &defaults);
+    weir_status status = weir__config_adopt(&pool->config, sizeof pool->config, config != NULL ? config : &defaults,
+                                            "weir_host_pool_create: config");
     if (status == WEIR_OK && pool->config.runtime != NULL) {
-        status = weir__config_adopt(&pool->runtime, sizeof pool->runtime, pool->config.runtime);
+        status = weir__config_adopt(&pool->runtime, sizeof pool->runtime, pool->config.runtime,
+                                    "weir_host_pool_create: config.runtime");
     }
     if (status == WEIR_OK && pool->runtime.ops != NULL) {
-        status = weir__config_adopt(&pool->runtime_ops, sizeof pool->runtime_ops, pool->runtime.ops);
+        status = weir__config_adopt(&pool->runtime_ops, sizeof pool->runtime_ops, pool->runtime.ops,
+                                    "weir_host_pool_create: config.runtime.ops");
         pool->runtime.ops = &pool->runtime_ops;
     }
     if (status != WEIR_OK) {

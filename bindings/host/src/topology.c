@@ -403,7 +403,7 @@ weir_status weir_topology_create(const weir_topology_config *config, weir_topolo
         return WEIR_ERR_INVALID;
     }
     if (config != NULL) {
-        const weir_status adopted = weir__config_adopt(&c, sizeof c, config);
+        const weir_status adopted = weir__config_adopt(&c, sizeof c, config, "weir_topology_create: config");
         if (adopted != WEIR_OK) {
             return adopted;
         }

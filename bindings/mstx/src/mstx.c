@@ -383,7 +383,7 @@ static weir_status start(weir_mstx *mstx, const char *name)
 weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, weir_mstx **attachment)
 {
     weir_mstx_config own = WEIR_MSTX_CONFIG_INIT;
-    weir_status status = config != NULL ? weir__config_adopt(&own, sizeof(own), config) : WEIR_OK;
+    weir_status status = config != NULL ? weir__config_adopt(&own, sizeof(own), config, "weir_mstx_attach: config") : WEIR_OK;
     const char *name = own.domain != NULL ? own.domain : "weir";
     if (status != WEIR_OK) {
         return status;

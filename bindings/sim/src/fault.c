@@ -45,7 +45,7 @@ weir_status weir_sim_fault_arm(weir_sim *sim, const weir_sim_fault *fault)
     if (sim == NULL) {
         return status;
     }
-    status = weir__config_adopt(&armed.fault, sizeof armed.fault, fault);
+    status = weir__config_adopt(&armed.fault, sizeof armed.fault, fault, "weir_sim_fault_arm: fault");
     if (status != WEIR_OK) {
         return status;
     }

@@ -134,7 +134,7 @@ weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim)
     }
     weir_sim_config filled;
     weir_status status =
-        weir__config_adopt(&filled, sizeof filled, config != NULL ? config : &defaults);
+        weir__config_adopt(&filled, sizeof filled, config != NULL ? config : &defaults, "weir_sim_create: config");
     if (status != WEIR_OK) {
         return status;
     }

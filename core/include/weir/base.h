@@ -42,6 +42,12 @@ extern "C" {
 #define WEIR_EXTENSION
 #endif
 
+#if defined(__GNUC__)
+#define WEIR_PRINTF(text, values) __attribute__((format(printf, text, values)))
+#else
+#define WEIR_PRINTF(text, values)
+#endif
+
 /* A size-first struct with everything else zero. (In C++ a call, since C++17 has no designated initialisers.) */
 #if defined(__cplusplus)
 #define WEIR_STRUCT_INIT(type) ([] { type init = type(); init.struct_size = sizeof(type); return init; }())
@@ -71,6 +77,21 @@ WEIR_API const char *weir_status_name(weir_status status);
 
 /* A few words for a person, without a full stop. Thread-safe, never NULL. */
 WEIR_API const char *weir_status_text(weir_status status);
+
+/* The sentence behind the calling thread's last refusal: a call that returned WEIR_ERR_INVALID, WEIR_ERR_BUSY or
+ * WEIR_ERR_UNSUPPORTED. It names the function and the argument or state that was refused, without a full stop:
+ * "weir_pool_alloc: align 24 is not a power of two". Successful calls and other failures leave it as it is, so it is read
+ * right after the refused call. (WEIR_ERR_NO_MEMORY and WEIR_ERR_LIMIT are explained by weir_pool_oom,
+ * WEIR_ERR_DEVICE by weir_device_error.)
+ * Results: never NULL; "" when no call of this thread was refused. Valid until the thread's next refusal or its end.
+ * Threads: each thread has its own sentence. */
+WEIR_API const char *weir_last_error(void);
+
+/* For authors of devices, strategies and bindings: stores the sentence that weir_last_error returns, made from `format`
+ * as by printf and cut at 255 bytes, and returns `status`, so that a refusal is one statement:
+ *     return weir_refuse(WEIR_ERR_INVALID, "my_device_create: port %d is closed", port);
+ * Threads: any; allocates nothing and takes no lock. */
+WEIR_API weir_status weir_refuse(weir_status status, const char *format, ...) WEIR_PRINTF(2, 3);
 
 /* The library's own version, "major.minor.patch", which may differ from the header's. Thread-safe, never NULL. */
 WEIR_API const char *weir_version(void);
