@@ -237,7 +237,7 @@ static void unplug(setting *set, mode m, const server *servers)
         }
     }
     MUST_WEIR(weir_pool_destroy(set->pool));
-    weir_device_destroy(set->device);
+    MUST_WEIR(weir_device_destroy(set->device));
     while (set->wrong.free != NULL) {
         piece *next = set->wrong.free->next;
         (void)aclrtFree(set->wrong.free->address);

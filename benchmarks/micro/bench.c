@@ -50,7 +50,7 @@ void bench_pool_open(struct bench_pool *bench, const weir_strategy_ops *strategy
 void bench_pool_close(struct bench_pool *bench)
 {
     require(weir_pool_destroy(bench->pool), "cannot end the pool");
-    weir_sim_destroy(bench->sim);
+    require(weir_sim_destroy(bench->sim), "cannot end the simulator");
 }
 
 /* ISO C knows no conversion from dlsym's result to a function, POSIX says that the bytes are the same. */

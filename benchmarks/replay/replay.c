@@ -800,7 +800,7 @@ static void clean_up(struct run *run)
         if (machine->watch.device != NULL) {
             watch_fini(&machine->watch);
         }
-        weir_sim_destroy(machine->sim);
+        (void)!weir_sim_destroy(machine->sim); /* its pool and the watch are gone */
     }
     for (uint32_t s = 0; run->lanes != NULL && s < run->trace->stream_count; s++) {
         free(run->lanes[s].used);

@@ -211,7 +211,7 @@ weir_status watch_init(struct watch *watch, weir_sim *sim, struct watch_total *t
 
 void watch_fini(struct watch *watch)
 {
-    weir_device_destroy(watch->device);
+    (void)!weir_device_destroy(watch->device); /* its pool is gone */
     watch->device = NULL;
     free(watch->regions);
     watch->regions = NULL;

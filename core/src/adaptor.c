@@ -59,6 +59,7 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
 static void destroy(void *ctx)
 {
     weir__adaptor *const adaptor = ctx;
+    (void)!weir_device_release(adaptor->inner);
     adaptor->kind->destroy(adaptor);
 }
 
@@ -274,7 +275,11 @@ static const weir_device_ops *table_for(const weir_device *device)
 
 weir_status weir__adaptor_device(weir__adaptor *adaptor, weir_device **device)
 {
-    return weir_device_create(table_for(adaptor->inner), adaptor, device);
+    const weir_status status = weir_device_create(table_for(adaptor->inner), adaptor, device);
+    if (status == WEIR_OK) {
+        (void)!weir_device_hold(adaptor->inner);
+    }
+    return status;
 }
 
 weir__adaptor *weir__adaptor_of(const weir_device *device, const weir__adaptor_kind *kind)

@@ -649,6 +649,6 @@ weir_status weir_arena_use_end(weir_arena *arena, weir_stream *stream)
 
 weir_status weir_arena_stats(const weir_arena *arena, weir_arena_usage *usage)
 {
-    return arena != NULL ? weir__config_report(usage, &arena->usage, sizeof(arena->usage))
+    return arena != NULL ? weir__config_report(usage, &arena->usage, sizeof(arena->usage), "weir_arena_stats: usage")
                          : WEIR_ERR_INVALID;
 }

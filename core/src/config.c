@@ -35,14 +35,17 @@ static bool is_zero(const unsigned char *bytes, size_t from, size_t to)
     return true;
 }
 
+static weir_status refuse_size(const void *object, const char *name)
+{
+    return weir_refuse(WEIR_ERR_INVALID, object == NULL ? "%s is NULL" : "%s has no struct_size: its ..._INIT macro sets it",
+                       name);
+}
+
 weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name)
 {
-    if (src == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s is NULL", name);
-    }
     const size_t src_size = claimed_size(src);
     if (src_size == 0) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s has no struct_size: its ..._INIT macro sets it", name);
+        return refuse_size(src, name);
     }
     if (!is_zero(src, dst_size, src_size)) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s sets members beyond the %zu bytes that this library, %s, knows", name,
@@ -57,11 +60,11 @@ weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, cons
 /* The caller's own size stays, so that the same struct can be filled again and again. What a longer
  * struct has beyond the library's is zeroed: the caller asked for a figure that this library does
  * not have. */
-weir_status weir__config_report(void *dst, const void *src, size_t src_size)
+weir_status weir__config_report(void *dst, const void *src, size_t src_size, const char *name)
 {
     const size_t dst_size = claimed_size(dst);
     if (dst_size == 0) {
-        return WEIR_ERR_INVALID;
+        return refuse_size(dst, name);
     }
     memset(dst, 0, dst_size);
     memcpy(dst, src, smaller(src_size, dst_size));

@@ -13,6 +13,8 @@
  */
 #include "internal.h"
 
+#include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,70 +23,81 @@ struct weir_device {
     const weir_device_ops *made_of;  /* as the backend gave it; identifies the kind of device */
     void *ctx;
     weir_device_info info;
+    atomic_uint holds; /* pools and adaptors that stand on it, and explicit holds */
 };
 
 /* --- what a missing slot does --- */
 
 /* The prefix `no_` keeps these apart from the slots they stand for. Unused parameters are the
  * point. */
+static weir_status no_virtual_memory(void)
+{
+    return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_device_vm_...: the device has no virtual memory");
+}
+
+static weir_status no_ordering(void)
+{
+    return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_device_...: the device has no streams and events; it is synchronous");
+}
+
 static weir_status no_sized(void *ctx, uint64_t size, uint64_t *result)
 {
     (void)ctx, (void)size, (void)result;
-    return WEIR_ERR_UNSUPPORTED;
+    return no_virtual_memory();
 }
 
 static weir_status no_range(void *ctx, uint64_t address, uint64_t size)
 {
     (void)ctx, (void)address, (void)size;
-    return WEIR_ERR_UNSUPPORTED;
+    return no_virtual_memory();
 }
 
 static weir_status no_vm_destroy(void *ctx, weir_vm_handle handle)
 {
     (void)ctx, (void)handle;
-    return WEIR_ERR_UNSUPPORTED;
+    return no_virtual_memory();
 }
 
 static weir_status no_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
     (void)ctx, (void)address, (void)size, (void)handle;
-    return WEIR_ERR_UNSUPPORTED;
+    return no_virtual_memory();
 }
 
 static weir_status no_event_create(void *ctx, weir_event **event)
 {
     (void)ctx, (void)event;
-    return WEIR_ERR_UNSUPPORTED;
+    return no_ordering();
 }
 
 static weir_status no_event(void *ctx, weir_event *event)
 {
     (void)ctx, (void)event;
-    return WEIR_ERR_UNSUPPORTED;
+    return no_ordering();
 }
 
 static weir_status no_event_record(void *ctx, weir_event *event, void *native_stream)
 {
     (void)ctx, (void)event, (void)native_stream;
-    return WEIR_ERR_UNSUPPORTED;
+    return no_ordering();
 }
 
 static weir_status no_event_query(void *ctx, weir_event *event, bool *complete)
 {
     (void)ctx, (void)event, (void)complete;
-    return WEIR_ERR_UNSUPPORTED;
+    return no_ordering();
 }
 
 static weir_status no_stream_wait_event(void *ctx, void *native_stream, weir_event *event)
 {
     (void)ctx, (void)native_stream, (void)event;
-    return WEIR_ERR_UNSUPPORTED;
+    return no_ordering();
 }
 
 static weir_status no_stream_sync(void *ctx, void *native_stream)
 {
     (void)ctx, (void)native_stream;
-    return WEIR_ERR_UNSUPPORTED;
+    return no_ordering();
 }
 
 static weir_status no_native_error(void *ctx, int64_t *code, const char **text)
@@ -184,12 +197,20 @@ static bool is_power_of_two(uint64_t value)
  * running. */
 static weir_status check_facts(const weir_device_info *info, uint32_t abilities)
 {
-    if (!is_power_of_two(info->region_granularity_bytes) ||
-        !is_power_of_two(info->region_alignment_bytes) || info->abilities != abilities) {
-        return WEIR_ERR_INVALID;
+    if (!is_power_of_two(info->region_granularity_bytes) || !is_power_of_two(info->region_alignment_bytes)) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_device_create: get_info's region_granularity_bytes %" PRIu64
+                           " and region_alignment_bytes %" PRIu64 " must be powers of two",
+                           info->region_granularity_bytes, info->region_alignment_bytes);
+    }
+    if (info->abilities != abilities) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_device_create: get_info's abilities 0x%x do not match the groups of slots that are set, 0x%x",
+                           (unsigned)info->abilities, (unsigned)abilities);
     }
     if ((abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0 && !is_power_of_two(info->page_bytes)) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_create: get_info's page_bytes %" PRIu64 " must be a power of two",
+                           info->page_bytes);
     }
     return WEIR_OK;
 }
@@ -217,15 +238,20 @@ static weir_status copy_facts(const weir_device_ops *ops, void *ctx, weir_device
 weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_device **device)
 {
     if (ops == NULL || device == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_create: %s is NULL", ops == NULL ? "ops" : "device");
     }
     weir_device made = {.made_of = ops, .ctx = ctx};
     weir_status status = weir__config_adopt(&made.ops, sizeof made.ops, ops, "weir_device_create: ops");
     if (status != WEIR_OK) {
         return status;
     }
-    if (!has_required_slots(&made.ops) || !has_whole_groups(&made.ops)) {
-        return WEIR_ERR_INVALID;
+    if (!has_required_slots(&made.ops)) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_device_create: ops lacks a required slot: get_info, region_alloc or region_free");
+    }
+    if (!has_whole_groups(&made.ops)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_create: ops sets the group of %s in part; set all its slots or none",
+                           is_whole(vm_slots_set(&made.ops), 6) ? "ordering" : "virtual memory");
     }
     status = copy_facts(&made.ops, ctx, &made.info);
     if (status != WEIR_OK) {
@@ -241,12 +267,48 @@ weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_devic
     return WEIR_OK;
 }
 
-void weir_device_destroy(weir_device *device)
+weir_status weir_device_destroy(weir_device *device)
 {
-    if (device != NULL) {
-        device->ops.destroy(device->ctx);
-        free(device);
+    if (device == NULL) {
+        return WEIR_OK;
     }
+    const unsigned holds = atomic_load_explicit(&device->holds, memory_order_acquire);
+    if (holds != 0) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_device_destroy: device \"%s\" is held %u times, by pools or adaptors that stand on it",
+                           device->info.name, holds);
+    }
+    device->ops.destroy(device->ctx);
+    free(device);
+    return WEIR_OK;
+}
+
+weir_status weir_device_hold(weir_device *device)
+{
+    if (device == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_hold: device is NULL");
+    }
+    (void)atomic_fetch_add_explicit(&device->holds, 1, memory_order_relaxed);
+    return WEIR_OK;
+}
+
+bool weir__release_hold(atomic_uint *holds)
+{
+    unsigned held = atomic_load_explicit(holds, memory_order_relaxed);
+    while (held != 0 && !atomic_compare_exchange_weak_explicit(holds, &held, held - 1, memory_order_release,
+                                                               memory_order_relaxed)) {
+    }
+    return held != 0;
+}
+
+weir_status weir_device_release(weir_device *device)
+{
+    if (device == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_release: device is NULL");
+    }
+    if (!weir__release_hold(&device->holds)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_release: device \"%s\" is not held", device->info.name);
+    }
+    return WEIR_OK;
 }
 
 /* --- facts and diagnosis --- */
@@ -264,15 +326,16 @@ const weir_device_info *weir__device_info(const weir_device *device)
 weir_status weir_device_get_info(const weir_device *device, weir_device_info *info)
 {
     if (device == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_get_info: device is NULL");
     }
-    return weir__config_report(info, &device->info, sizeof device->info);
+    return weir__config_report(info, &device->info, sizeof device->info, "weir_device_get_info: info");
 }
 
 weir_status weir_device_error(weir_device *device, int64_t *code, const char **text)
 {
     if (device == NULL || code == NULL || text == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_error: %s is NULL",
+                           device == NULL ? "device" : code == NULL ? "code" : "text");
     }
     int64_t found_code = 0;
     const char *found_text = "";
@@ -286,6 +349,18 @@ weir_status weir_device_error(weir_device *device, int64_t *code, const char **t
 
 /* --- regions --- */
 
+/* The sentence for a call with a size. `wrong`, when not NULL, is what is wrong with the argument beside device and size. */
+static weir_status refuse_size(const char *function, const weir_device *device, const char *wrong, uint64_t size)
+{
+    if (device == NULL || wrong != NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %s", function, device == NULL ? "device is NULL" : wrong);
+    }
+    const bool is_region = strncmp(function, "weir_device_region", strlen("weir_device_region")) == 0;
+    return weir_refuse(WEIR_ERR_INVALID, "%s: size %" PRIu64 " is not a multiple, above 0, of the device's %s %" PRIu64, function,
+                       size, is_region ? "region_granularity_bytes" : "page_bytes",
+                       is_region ? device->info.region_granularity_bytes : device->info.page_bytes);
+}
+
 static bool is_region_size(const weir_device *device, uint64_t size)
 {
     return size != 0 && (size & (device->info.region_granularity_bytes - 1)) == 0;
@@ -294,7 +369,7 @@ static bool is_region_size(const weir_device *device, uint64_t size)
 weir_status weir_device_region_alloc(weir_device *device, uint64_t size, uint64_t *address)
 {
     if (device == NULL || address == NULL || !is_region_size(device, size)) {
-        return WEIR_ERR_INVALID;
+        return refuse_size("weir_device_region_alloc", device, address == NULL ? "address is NULL" : NULL, size);
     }
     uint64_t given = 0;
     const weir_status status = device->ops.region_alloc(device->ctx, size, &given);
@@ -307,7 +382,7 @@ weir_status weir_device_region_alloc(weir_device *device, uint64_t size, uint64_
 weir_status weir_device_region_free(weir_device *device, uint64_t address, uint64_t size)
 {
     if (device == NULL || !is_region_size(device, size)) {
-        return WEIR_ERR_INVALID;
+        return refuse_size("weir_device_region_free", device, NULL, size);
     }
     return device->ops.region_free(device->ctx, address, size);
 }
@@ -324,7 +399,7 @@ static bool is_page_size(const weir_device *device, uint64_t size)
 weir_status weir_device_vm_reserve(weir_device *device, uint64_t size, uint64_t *address)
 {
     if (device == NULL || address == NULL || !is_page_size(device, size)) {
-        return WEIR_ERR_INVALID;
+        return refuse_size("weir_device_vm_reserve", device, address == NULL ? "address is NULL" : NULL, size);
     }
     uint64_t given = 0;
     const weir_status status = device->ops.vm_reserve(device->ctx, size, &given);
@@ -337,7 +412,7 @@ weir_status weir_device_vm_reserve(weir_device *device, uint64_t size, uint64_t 
 weir_status weir_device_vm_release(weir_device *device, uint64_t address, uint64_t size)
 {
     if (device == NULL || !is_page_size(device, size)) {
-        return WEIR_ERR_INVALID;
+        return refuse_size("weir_device_vm_release", device, NULL, size);
     }
     return device->ops.vm_release(device->ctx, address, size);
 }
@@ -345,7 +420,7 @@ weir_status weir_device_vm_release(weir_device *device, uint64_t address, uint64
 weir_status weir_device_vm_create(weir_device *device, uint64_t size, weir_vm_handle *handle)
 {
     if (device == NULL || handle == NULL || !is_page_size(device, size)) {
-        return WEIR_ERR_INVALID;
+        return refuse_size("weir_device_vm_create", device, handle == NULL ? "handle is NULL" : NULL, size);
     }
     weir_vm_handle given = 0;
     const weir_status status = device->ops.vm_create(device->ctx, size, &given);
@@ -358,7 +433,7 @@ weir_status weir_device_vm_create(weir_device *device, uint64_t size, weir_vm_ha
 weir_status weir_device_vm_destroy(weir_device *device, weir_vm_handle handle)
 {
     if (device == NULL || handle == 0) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_vm_destroy: %s", device == NULL ? "device is NULL" : "handle is 0");
     }
     return device->ops.vm_destroy(device->ctx, handle);
 }
@@ -367,7 +442,7 @@ weir_status weir_device_vm_map(weir_device *device, uint64_t address, uint64_t s
                                weir_vm_handle handle)
 {
     if (device == NULL || handle == 0 || !is_page_size(device, size)) {
-        return WEIR_ERR_INVALID;
+        return refuse_size("weir_device_vm_map", device, handle == 0 ? "handle is 0" : NULL, size);
     }
     return device->ops.vm_map(device->ctx, address, size, handle);
 }
@@ -375,7 +450,7 @@ weir_status weir_device_vm_map(weir_device *device, uint64_t address, uint64_t s
 weir_status weir_device_vm_unmap(weir_device *device, uint64_t address, uint64_t size)
 {
     if (device == NULL || !is_page_size(device, size)) {
-        return WEIR_ERR_INVALID;
+        return refuse_size("weir_device_vm_unmap", device, NULL, size);
     }
     return device->ops.vm_unmap(device->ctx, address, size);
 }
@@ -385,7 +460,7 @@ weir_status weir_device_vm_unmap(weir_device *device, uint64_t address, uint64_t
 weir_status weir_device_event_create(weir_device *device, weir_event **event)
 {
     if (device == NULL || event == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_create: %s is NULL", device == NULL ? "device" : "event");
     }
     weir_event *given = NULL;
     const weir_status status = device->ops.event_create(device->ctx, &given);
@@ -398,7 +473,7 @@ weir_status weir_device_event_create(weir_device *device, weir_event **event)
 weir_status weir_device_event_destroy(weir_device *device, weir_event *event)
 {
     if (device == NULL || event == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_destroy: %s is NULL", device == NULL ? "device" : "event");
     }
     return device->ops.event_destroy(device->ctx, event);
 }
@@ -406,7 +481,7 @@ weir_status weir_device_event_destroy(weir_device *device, weir_event *event)
 weir_status weir_device_event_record(weir_device *device, weir_event *event, void *native_stream)
 {
     if (device == NULL || event == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_record: %s is NULL", device == NULL ? "device" : "event");
     }
     return device->ops.event_record(device->ctx, event, native_stream);
 }
@@ -414,7 +489,7 @@ weir_status weir_device_event_record(weir_device *device, weir_event *event, voi
 weir_status weir_device_event_query(weir_device *device, weir_event *event, bool *complete)
 {
     if (device == NULL || event == NULL || complete == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_query: %s is NULL", device == NULL ? "device" : event == NULL ? "event" : "complete");
     }
     bool found = false;
     const weir_status status = device->ops.event_query(device->ctx, event, &found);
@@ -427,7 +502,7 @@ weir_status weir_device_event_query(weir_device *device, weir_event *event, bool
 weir_status weir_device_event_sync(weir_device *device, weir_event *event)
 {
     if (device == NULL || event == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_sync: %s is NULL", device == NULL ? "device" : "event");
     }
     return device->ops.event_sync(device->ctx, event);
 }
@@ -436,7 +511,7 @@ weir_status weir_device_stream_wait_event(weir_device *device, void *native_stre
                                           weir_event *event)
 {
     if (device == NULL || event == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_wait_event: %s is NULL", device == NULL ? "device" : "event");
     }
     return device->ops.stream_wait_event(device->ctx, native_stream, event);
 }
@@ -444,7 +519,7 @@ weir_status weir_device_stream_wait_event(weir_device *device, void *native_stre
 weir_status weir_device_stream_sync(weir_device *device, void *native_stream)
 {
     if (device == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_sync: device is NULL");
     }
     return device->ops.stream_sync(device->ctx, native_stream);
 }

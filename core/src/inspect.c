@@ -373,7 +373,7 @@ weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)
     add_pool(pool, &stats);
     add_peaks(pool, &stats, &sums);
     pool_unlock(pool);
-    return weir__config_report(out, &stats, sizeof(stats));
+    return weir__config_report(out, &stats, sizeof(stats), "weir_pool_stats: stats");
 }
 
 const char *weir_rung_name(weir_rung rung)

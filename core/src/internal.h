@@ -6,6 +6,8 @@
 #ifndef WEIR_CORE_INTERNAL_H
 #define WEIR_CORE_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include <weir/budget.h>
 #include <weir/device.h>
 #include <weir/pool.h>
@@ -17,8 +19,8 @@
 /* Adopts a caller's size-first struct: copies what both know into the zeroed `dst`, sets dst's own size, and refuses
  * bytes beyond it that are not zero. `name`, "weir_pool_create: config", begins the sentence of a refusal. */
 weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name);
-/* The other direction: writes a library struct into the caller's, which may be shorter or longer. */
-weir_status weir__config_report(void *dst, const void *src, size_t src_size);
+/* The other direction, with `name` as above: writes a library struct into the caller's, which may be shorter or longer. */
+weir_status weir__config_report(void *dst, const void *src, size_t src_size, const char *name);
 
 /* --- device.c --- */
 
@@ -26,6 +28,8 @@ weir_status weir__config_report(void *dst, const void *src, size_t src_size);
 void *weir__device_context(const weir_device *device, const weir_device_ops *ops);
 /* The facts as copied at creation, without a call. */
 const weir_device_info *weir__device_info(const weir_device *device);
+/* Takes one from a count of holds, of a device or a pool; false when it is 0. */
+bool weir__release_hold(atomic_uint *holds);
 
 /* --- record.c: hooks of a pool, called only when the pool has a recorder --- */
 

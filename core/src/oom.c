@@ -629,7 +629,7 @@ weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *out)
     pool_lock(pool);
     weir_oom_record record = pool->oom;
     pool_unlock(pool);
-    return weir__config_report(out, &record, sizeof(record));
+    return weir__config_report(out, &record, sizeof(record), "weir_pool_oom: record");
 }
 
 /* --- the report --- */

@@ -12,6 +12,7 @@
 #include "front_cache.h"
 #include "pool_internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,30 +109,51 @@ static void adopt_defaults(weir_pool *pool)
     }
 }
 
+static weir_status check_config(const weir_pool_config *config)
+{
+    if (config->device == NULL || config->strategy == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: config.%s is NULL",
+                           config->device == NULL ? "device" : "strategy");
+    }
+    const uint32_t unknown = config->flags & ~(uint32_t)ALL_POOL_FLAGS;
+    if (unknown != 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: config.flags has unknown bits 0x%x", (unsigned)unknown);
+    }
+    if ((unsigned)config->growth > WEIR_GROWTH_WAIT_FIRST) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: config.growth %d is no weir_growth", (int)config->growth);
+    }
+    if (config->limit_bytes != 0 && config->soft_limit_bytes > config->limit_bytes) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_pool_create: config.soft_limit_bytes %" PRIu64 " is above limit_bytes %" PRIu64,
+                           config->soft_limit_bytes, config->limit_bytes);
+    }
+    const uint64_t alignment = weir__device_info(config->device)->region_alignment_bytes;
+    const bool regions = (config->flags & WEIR_POOL_VIRTUAL_MEMORY) == 0;
+    if (regions && alignment < config->strategy->granule_bytes) { /* a region could begin in the middle of a granule */
+        return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                           "weir_pool_create: the device aligns regions to %" PRIu64 " bytes, strategy %s needs %" PRIu64, alignment,
+                           config->strategy->name, (uint64_t)config->strategy->granule_bytes);
+    }
+    return WEIR_OK;
+}
+
 weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
 {
     weir_pool_config own;
-    if (config == NULL || out == NULL) {
-        return WEIR_ERR_INVALID;
+    weir_status status = out != NULL ? weir__config_adopt(&own, sizeof(own), config, "weir_pool_create: config")
+                                     : weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: pool is NULL");
+    if (status == WEIR_OK) {
+        status = check_config(&own);
     }
-    weir_status status = weir__config_adopt(&own, sizeof(own), config, "weir_pool_create: config");
     if (status != WEIR_OK) {
         return status;
-    }
-    if (own.device == NULL || own.strategy == NULL || (own.flags & ~(uint32_t)ALL_POOL_FLAGS) != 0 ||
-        (unsigned)own.growth > WEIR_GROWTH_WAIT_FIRST ||
-        (own.limit_bytes != 0 && own.soft_limit_bytes > own.limit_bytes)) {
-        return WEIR_ERR_INVALID;
-    }
-    const bool regions = (own.flags & WEIR_POOL_VIRTUAL_MEMORY) == 0;
-    if (regions && weir__device_info(own.device)->region_alignment_bytes < own.strategy->granule_bytes) {
-        return WEIR_ERR_UNSUPPORTED; /* a region could begin in the middle of a granule */
     }
     weir_pool *pool = calloc(1, sizeof(*pool));
     if (pool == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     pool->device = own.device;
+    (void)!weir_device_hold(pool->device);
     pool->strategy = own.strategy;
     pool->config = own;
     pool->granule_mask = own.strategy->granule_bytes - 1;
@@ -147,6 +169,7 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     adopt_defaults(pool);
     status = pool->streams == NULL || pool->limits == NULL ? WEIR_ERR_NO_MEMORY : start_memory(pool);
     if (status != WEIR_OK) {
+        (void)!weir_device_release(pool->device);
         free(pool->streams);
         free(pool->limits);
         free(pool);
@@ -203,8 +226,10 @@ weir_status weir_pool_destroy(weir_pool *pool)
     }
     /* A child after fork has no use of the parent's device handles: it frees host memory only. */
     const bool same_process = pool->process == getpid();
-    if (same_process && atomic_load_explicit(&pool->holds, memory_order_acquire) != 0) {
-        return WEIR_ERR_BUSY;
+    const unsigned holds = atomic_load_explicit(&pool->holds, memory_order_acquire);
+    if (same_process && holds != 0) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_pool_destroy: the pool is held %u times, by heaps or attachments that stand on it",
+                           holds);
     }
     weir__arena_orphan_all(pool);
     if (same_process) {
@@ -231,6 +256,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     free(pool->streams);
     free(pool->limits);
     free(pool->state);
+    (void)!weir_device_release(pool->device);
     free(pool);
     return first;
 }
@@ -238,7 +264,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
 weir_status weir_pool_hold(weir_pool *pool)
 {
     if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_hold: pool is NULL");
     }
     (void)atomic_fetch_add_explicit(&pool->holds, 1, memory_order_relaxed);
     return WEIR_OK;
@@ -247,15 +273,11 @@ weir_status weir_pool_hold(weir_pool *pool)
 weir_status weir_pool_release(weir_pool *pool)
 {
     if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_release: pool is NULL");
     }
-    unsigned holds = atomic_load_explicit(&pool->holds, memory_order_relaxed);
-    do {
-        if (holds == 0) {
-            return WEIR_ERR_INVALID;
-        }
-    } while (!atomic_compare_exchange_weak_explicit(&pool->holds, &holds, holds - 1, memory_order_release,
-                                                    memory_order_relaxed));
+    if (!weir__release_hold(&pool->holds)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_release: the pool is not held");
+    }
     return WEIR_OK;
 }
 

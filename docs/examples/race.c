@@ -64,7 +64,7 @@ int main(void)
     check(weir_acl_detach(attachments[0]));
     check(weir_acl_detach(attachments[1]));
     check(weir_pool_destroy(pool));
-    weir_device_destroy(device);
+    check(weir_device_destroy(device));
     check(aclrtFreeHost(host));
     check(aclrtDestroyEvent(filled));
     check(aclrtDestroyStream(compute));

@@ -40,7 +40,7 @@ int main(void)
     }
     for (int i = 0; i < 3; i++) check(weir_pool_free(pool, blocks[i], stream));
     check(weir_pool_destroy(pool));
-    weir_device_destroy(logged);
-    weir_device_destroy(device);
+    check(weir_device_destroy(logged));
+    check(weir_device_destroy(device));
     return 0;
 }

@@ -46,7 +46,7 @@ static void try_strategy(const weir_strategy_ops *strategy)
     printf("%-10s %3d MiB reserved for %d MiB live\n", strategy->name, (int)(stats.peak_reserved_bytes >> 20),
            (int)(stats.peak_live_bytes >> 20));
     check(weir_pool_destroy(pool));
-    weir_sim_destroy(sim);
+    check(weir_sim_destroy(sim));
 }
 
 int main(void)

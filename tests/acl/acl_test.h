@@ -84,7 +84,7 @@ static inline void end_world(struct world *w)
     size_t left = 0;
     acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
     assert_int_equal(left, total);
-    weir_device_destroy(w->device);
+    assert_int_equal(weir_device_destroy(w->device), WEIR_OK);
     acl_ok(aclrtResetDevice(0));
 }
 

@@ -486,7 +486,7 @@ static void test_device_reset_by_force_first(void **state)
         ok(weir_acl_detach(attachment[i]));
     }
     ok(weir_pool_destroy(w.pool));
-    weir_device_destroy(w.device);
+    assert_int_equal(weir_device_destroy(w.device), WEIR_OK);
     assert_int_not_equal(aclrtResetDevice(0), ACL_SUCCESS); /* nobody has the device */
 }
 
@@ -517,11 +517,11 @@ static void test_device_reset_and_set_again(void **state)
     ok(weir_pool_free(w.pool, block, stream));
     ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, NULL));
     ok(weir_pool_destroy(w.pool));
-    weir_device_destroy(w.device);
+    assert_int_equal(weir_device_destroy(w.device), WEIR_OK);
     acl_ok(aclrtMemset(memory, 200 * MIB, 7, 200 * MIB));
     acl_ok(aclrtFree(memory));
     assert_int_equal(free_bytes(), all);
-    weir_device_destroy(again);
+    assert_int_equal(weir_device_destroy(again), WEIR_OK);
     acl_ok(aclrtResetDevice(0));
 }
 
@@ -589,7 +589,7 @@ static void test_two_devices(void **state)
     acl_ok(aclrtSetDevice(1));
     acl_ok(aclrtDestroyStream(stream));
     acl_ok(aclrtSetCurrentContext(home));
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     acl_ok(aclrtResetDevice(1));
     acl_ok(aclrtResetDevice(1));
     acl_ok(aclrtSetCurrentContext(home));

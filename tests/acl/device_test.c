@@ -29,7 +29,7 @@ static void test_facts(void **state)
     int32_t current = -1;
     acl_ok(aclrtGetDevice(&current));
     assert_int_equal(current, 1); /* as it was */
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     acl_ok(aclrtGetDevice(&current));
     assert_int_equal(current, 1);
     acl_ok(aclrtResetDevice(1));
@@ -72,7 +72,7 @@ static void test_bad_configs(void **state)
     fails(weir_acl_device_create(&longer.known, &device), WEIR_ERR_UNSUPPORTED);
     longer.newer = 0;
     ok(weir_acl_device_create(&longer.known, &device));
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 /* A region of n MiB costs n MiB: no page more for padding. */
@@ -97,7 +97,7 @@ static void test_regions_take_what_they_say(void **state)
         weir_device_info info = WEIR_DEVICE_INFO_INIT;
         ok(weir_device_get_info(device, &info));
         assert_true((info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0);
-        weir_device_destroy(device);
+        assert_int_equal(weir_device_destroy(device), WEIR_OK);
     }
     acl_ok(aclrtResetDevice(0));
 }
@@ -116,7 +116,7 @@ static void test_running_out_is_no_memory(void **state)
     fails(weir_device_region_free(device, UINT64_C(0x12345000), 2 * MIB), WEIR_ERR_DEVICE);
     ok(weir_device_error(device, &code, &text));
     assert_true(code != 207001 && code != 0);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void test_events(void **state)
@@ -152,7 +152,7 @@ static void test_events(void **state)
     ok(weir_device_region_free(device, address, 64 * MIB));
     acl_ok(aclrtDestroyStream(stream[0]));
     acl_ok(aclrtDestroyStream(stream[1]));
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     acl_ok(aclrtResetDevice(0));
 }
 
@@ -232,7 +232,7 @@ static void test_any_thread_may_call(void **state)
         }
     }
     acl_ok(aclrtDestroyStream(stream));
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     acl_ok(aclrtResetDevice(0));
 }
 
@@ -279,7 +279,7 @@ static void test_streams_of_another_context(void **state)
     acl_ok(aclrtDestroyStream(stream));
     acl_ok(aclrtDestroyContext(own));
     acl_ok(aclrtSetCurrentContext(home));
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     acl_ok(aclrtResetDevice(0));
 }
 
@@ -290,7 +290,7 @@ static void test_the_programs_reset_leaves_weirs_device(void **state)
     weir_device *device = make_device(0);
     acl_ok(aclrtResetDevice(0)); /* the program's own reference */
     assert_int_equal(use_everything(device, NULL), WEIR_OK);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     size_t left = 0;
     size_t total = 0;
     assert_int_not_equal(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total), ACL_SUCCESS); /* weir's reference is gone too */
@@ -307,7 +307,7 @@ static void test_virtual_memory(void **state)
     ok(weir_device_get_info(device, &info));
     if ((info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0) {
         print_message("skipped: the runtime has no virtual memory\n");
-        weir_device_destroy(device);
+        assert_int_equal(weir_device_destroy(device), WEIR_OK);
         skip();
     }
     const size_t before = free_bytes();
@@ -341,7 +341,7 @@ static void test_virtual_memory(void **state)
     ok(weir_pool_destroy(pool));
     assert_int_equal(free_bytes(), before);
     acl_ok(aclrtDestroyStream(native));
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     acl_ok(aclrtResetDevice(0));
 }
 
@@ -393,7 +393,7 @@ static void test_errors_are_each_threads_own(void **state)
     ok(weir_acl_error(&own, NULL));
     assert_int_not_equal(own, 0);
     ok(weir_acl_error(NULL, NULL));
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void test_block_bytes(void **state)

@@ -154,7 +154,7 @@ static int scenario(void)
         if (with_pages == 0 || (info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0) {
             use_device(device, with_pages != 0 ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0);
         }
-        weir_device_destroy(device);
+        (void)!weir_device_destroy(device); /* refused where the pool on it could not be ended */
     }
     TRY_ACL(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
     if (!given_up && left != total) {

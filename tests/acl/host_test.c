@@ -71,7 +71,7 @@ static void test_both_ways(void **state)
         assert_true(released >= 4 * MIB);
         ok(weir_host_pool_destroy(pool));
     }
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void test_bad_devices(void **state)
@@ -82,7 +82,7 @@ static void test_bad_devices(void **state)
     fails(weir_acl_host_runtime(NULL, &runtime), WEIR_ERR_INVALID);
     fails(weir_acl_host_runtime(device, NULL), WEIR_ERR_INVALID);
     fails(weir_acl_host_runtime((weir_device *)(void *)&runtime, &runtime), WEIR_ERR_INVALID);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     fails(weir_acl_host_runtime(device, &runtime), WEIR_ERR_INVALID);
 }
 
@@ -106,7 +106,7 @@ static void test_limit_of_one_call(void **state)
     ptr = host_block(pool, 3 * MIB);
     ok(weir_host_free(pool, ptr));
     ok(weir_host_pool_destroy(pool));
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 struct errand {
@@ -157,7 +157,7 @@ static void test_threads_without_context(void **state)
     }
     acl_ok(aclrtDestroyStream(stream));
     acl_ok(aclrtResetDevice(1));
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 /* Copies from a block that is freed after them: each reads what was written for it. */
@@ -199,7 +199,7 @@ static void test_copies_read_what_was_written(void **state)
     acl_ok(aclrtFree(on_device));
     ok(weir_host_pool_destroy(pool));
     acl_ok(aclrtResetDevice(0));
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 /* --- every ACL call of it failing, in a process of its own, since faults are the environment's --- */
@@ -265,7 +265,7 @@ static int errand_main(const char *kind)
     config.chunk_bytes = 4 * MIB;
     TRY(weir_host_pool_create(&config, &pool) == WEIR_OK);
     const int failed = pool_under_faults(pool, stream);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     return failed;
 }
 

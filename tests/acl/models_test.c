@@ -96,7 +96,7 @@ static void one_pool_body(void)
         }
     }
     OK(weir_pool_destroy(pool));
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void one_pool_serves_two_models(void **state)
@@ -134,7 +134,7 @@ static void single_drop(single *s)
 {
     OK(weir_acl_detach(s->attachment));
     OK(weir_pool_destroy(s->pool));
-    weir_device_destroy(s->device);
+    assert_int_equal(weir_device_destroy(s->device), WEIR_OK);
     OK(aclrtDestroyStream(s->stream));
     image_drop(&s->m);
 }

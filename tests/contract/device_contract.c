@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #ifndef DEVICE_DESTROY
-#define DEVICE_DESTROY(device) weir_device_destroy(device)
+#define DEVICE_DESTROY(device) assert_int_equal(weir_device_destroy(device), WEIR_OK)
 #endif
 #ifndef DEVICE_HOST_ACCESS
 #define DEVICE_HOST_ACCESS 0
@@ -359,7 +359,7 @@ static void test_serves_a_pool(void **state)
             assert_int_equal(weir_count_create(rig.device, &counting), WEIR_OK);
             serve(counting, &rig.info, virtual_memory, seed, false);
             require_balance(counting);
-            weir_device_destroy(counting);
+            assert_int_equal(weir_device_destroy(counting), WEIR_OK);
         }
     }
     stop(&rig);
@@ -381,8 +381,8 @@ static void test_serves_a_pool_whose_calls_fail(void **state)
             assert_int_equal(weir_fault_arm(faulty, WEIR_CALL_ANY, n, WEIR_ERR_DEVICE), WEIR_OK);
             serve(faulty, &rig.info, virtual_memory, 7, true);
             assert_int_equal(weir_fault_state(faulty, NULL, &struck), WEIR_OK);
-            weir_device_destroy(faulty);
-            weir_device_destroy(counting);
+            assert_int_equal(weir_device_destroy(faulty), WEIR_OK);
+            assert_int_equal(weir_device_destroy(counting), WEIR_OK);
         }
     }
     stop(&rig);

@@ -32,7 +32,7 @@ static inline weir_status make_sim_backed(uint64_t capacity_bytes, weir_device *
 static inline void end_sim(weir_device *device)
 {
     (void)device; /* the simulator's own */
-    weir_sim_destroy(made_sim);
+    (void)!weir_sim_destroy(made_sim);
 }
 
 static inline weir_status make_limited(uint64_t capacity_bytes, weir_device **device)
@@ -47,8 +47,8 @@ static inline weir_status make_limited(uint64_t capacity_bytes, weir_device **de
 
 static inline void end_limited(weir_device *device)
 {
-    weir_device_destroy(device);
-    weir_sim_destroy(made_sim);
+    (void)!weir_device_destroy(device);
+    (void)!weir_sim_destroy(made_sim);
 }
 
 #endif

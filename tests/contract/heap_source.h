@@ -81,7 +81,7 @@ static weir_status under_close(struct under *u)
     const weir_status host = weir_host_pool_destroy(u->host_pool);
     const weir_status pool = weir_pool_destroy(u->pool);
     if (u->sim != NULL) {
-        weir_sim_destroy(u->sim);
+        (void)!weir_sim_destroy(u->sim);
     }
     return host != WEIR_OK ? host : pool;
 }

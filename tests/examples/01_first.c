@@ -30,6 +30,6 @@ int main(void)
     check(weir_pool_stats(pool, &stats));
     printf("%d blocks of 3 MiB out of %d MiB\n", (int)stats.allocs, (int)(stats.peak_reserved_bytes >> 20));
     check(weir_pool_destroy(pool));
-    weir_sim_destroy(sim);
+    check(weir_sim_destroy(sim));
     return 0;
 }

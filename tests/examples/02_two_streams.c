@@ -85,7 +85,7 @@ static unsigned long long run(bool tell_the_pool)
     if (weir_sim_finding_at(sim, 0, &finding)) printf("    %s\n", finding.text);
     check(weir_device_event_destroy(weir_sim_device(sim), written));
     check(weir_pool_destroy(pool));
-    weir_sim_destroy(sim);
+    check(weir_sim_destroy(sim));
     return hazards;
 }
 

@@ -78,6 +78,6 @@ int main(void)
     check(weir_device_event_destroy(weir_sim_device(sim), ready));
     check(weir_pool_destroy(pool));
     check(weir_sim_sync(sim));
-    weir_sim_destroy(sim);
+    check(weir_sim_destroy(sim));
     return hazards == 0 && host[steps - 1][result - 1] == 1 ? 0 : 1;
 }

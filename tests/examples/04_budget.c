@@ -58,6 +58,6 @@ int main(void)
     (void)weir_oom_format(&record, report, sizeof(report));
     puts(report);
     check(weir_pool_destroy(pool));
-    weir_sim_destroy(sim);
+    check(weir_sim_destroy(sim));
     return 0;
 }

@@ -35,5 +35,5 @@ int main(void)
     check(weir_pool_free(pool, block, stream));
     check(weir_pool_destroy(pool));
     check(weir_mstx_detach(mstx));
-    weir_sim_destroy(sim);
+    check(weir_sim_destroy(sim));
 }

@@ -51,7 +51,7 @@ int main(void)
     check(aclrtFree(memory));
     check(weir_acl_detach(attachment));
     check(weir_pool_destroy(pool));
-    weir_device_destroy(device);
+    check(weir_device_destroy(device));
     check(aclrtDestroyStream(stream));
     check(aclrtResetDevice(0));
     return aclFinalize();

@@ -41,6 +41,6 @@ int main(void)
     printf("node %d, memory %s\n", info.node, weir_host_kind_text(info.kind));
     check(weir_host_pool_destroy(pool));
     check(weir_device_region_free(weir_sim_device(sim), weights, 64 << 20));
-    weir_sim_destroy(sim);
+    check(weir_sim_destroy(sim));
     return 0;
 }

@@ -290,9 +290,9 @@ static void finish(struct world *w)
     ok(w, weir_sim_sync(w->sim));
     weir_sim_audit_leaks(w->sim);
     must(w, weir_sim_finding_count(w->sim, WEIR_SIM_FINDING_KINDS) == 0);
-    weir_device_destroy(w->faulty);
-    weir_device_destroy(w->passing);
-    weir_sim_destroy(w->sim);
+    assert_int_equal(weir_device_destroy(w->faulty), WEIR_OK);
+    assert_int_equal(weir_device_destroy(w->passing), WEIR_OK);
+    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
 static bool device_strikes(weir_status status, uint64_t n, uint64_t seed)

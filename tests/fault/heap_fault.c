@@ -220,7 +220,7 @@ static void test_one_device_call_fails(void **state)
     }
     device = plain;
     host_struck = false;
-    weir_device_destroy(faulty);
+    assert_int_equal(weir_device_destroy(faulty), WEIR_OK);
 }
 
 /* --- the system maps no more --- */
@@ -310,7 +310,7 @@ int main(void)
         cmocka_unit_test(test_no_addresses),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    weir_device_destroy(device);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     return failed;
 }

@@ -154,8 +154,8 @@ int main(void)
         cmocka_unit_test(test_device_calls_fail),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    weir_device_destroy(streams);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_device_destroy(streams), WEIR_OK);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     weir_topology_destroy(topology);
     return failed;
 }

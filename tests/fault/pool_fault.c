@@ -547,10 +547,10 @@ static bool start(struct world *w, weir_growth growth, uint64_t seed)
 
 static void tidy_up(struct world *w)
 {
-    weir_device_destroy(w->counted);
-    weir_device_destroy(w->faulty);
-    weir_device_destroy(w->passing);
-    weir_sim_destroy(w->sim);
+    assert_int_equal(weir_device_destroy(w->counted), WEIR_OK);
+    assert_int_equal(weir_device_destroy(w->faulty), WEIR_OK);
+    assert_int_equal(weir_device_destroy(w->passing), WEIR_OK);
+    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
 /* The pool is gone even when a device call failed on the way; what one failure kept from going back goes in the second

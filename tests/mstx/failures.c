@@ -134,9 +134,9 @@ static void run(struct world *w, bool pool_first)
 
 static void close_world(struct world *w)
 {
-    weir_device_destroy(w->faulty);
-    weir_device_destroy(w->passing);
-    weir_sim_destroy(w->sim);
+    assert_int_equal(weir_device_destroy(w->faulty), WEIR_OK);
+    assert_int_equal(weir_device_destroy(w->passing), WEIR_OK);
+    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
 static void survives_each_device_call(void **state)

@@ -162,8 +162,8 @@ static void play_trace(const struct trace *trace, const weir_strategy_ops *strat
     bytes_moved += stats.vm_moved_bytes;
     assert_int_equal(weir_pool_destroy(p.pool), WEIR_OK);
     assert_int_equal(weir_mstx_detach(p.mstx), WEIR_OK);
-    weir_device_destroy(p.device);
-    weir_sim_destroy(p.sim);
+    assert_int_equal(weir_device_destroy(p.device), WEIR_OK);
+    assert_int_equal(weir_sim_destroy(p.sim), WEIR_OK);
     free(p.streams);
     free(p.blocks);
     free(p.live);

@@ -42,7 +42,7 @@ static struct world open_world(uint32_t flags)
 static void close_world(struct world *w)
 {
     ok(weir_pool_destroy(w->pool));
-    weir_sim_destroy(w->sim);
+    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
 static weir_mstx *attach(struct world *w, const char *domain)

@@ -135,7 +135,7 @@ static void run(uint32_t flags, const char *domain, bool visited)
     }
     assert_int_equal(weir_pool_destroy(shared.pool), WEIR_OK); /* with the blocks that are left */
     assert_int_equal(weir_mstx_detach(mstx), WEIR_OK);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     uint64_t heaps = 1;
     uint64_t regions = 1;
     check_announced(&heaps, &regions);

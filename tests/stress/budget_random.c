@@ -522,7 +522,7 @@ static void run_program(const struct variant *variant, uint64_t seed)
     judge(p);
     coverage.above_soft += figures(p).soft_limit_growths > 0;
     ok(p, weir_pool_destroy(p->pool));
-    weir_sim_destroy(p->sim);
+    assert_int_equal(weir_sim_destroy(p->sim), WEIR_OK);
     free(p);
 }
 

@@ -1006,7 +1006,7 @@ static void finish(struct program *p)
     weir_sim_audit_leaks(p->sim);
     must(p, weir_sim_finding_count(p->sim, WEIR_SIM_FINDING_KINDS) == 0, "the auditor found a hazard at the end");
     must(p, !spoilt.wrong, "a block was spoilt");
-    weir_sim_destroy(p->sim);
+    assert_int_equal(weir_sim_destroy(p->sim), WEIR_OK);
 }
 
 /* Returns a digest of where every block was placed, 0 in backed mode, where addresses are the host's. */

@@ -587,7 +587,7 @@ static void finish(struct shared *shared)
     assert_int_equal(weir_sim_finding_count(shared->sim, WEIR_SIM_FINDING_KINDS), 0);
     assert_int_equal(stats.held_bytes, 0);
     assert_int_equal(stats.audit_lost, 0);
-    weir_sim_destroy(shared->sim);
+    assert_int_equal(weir_sim_destroy(shared->sim), WEIR_OK);
     (void)pthread_mutex_destroy(&shared->mutex);
 }
 

@@ -79,9 +79,9 @@ static void test_every_kind_passes_everything_on(void **state)
             assert_int_equal(fake_make_call(outer, (weir_device_call)i), WEIR_OK);
             assert_int_equal(fake.calls[i], 1);
         }
-        weir_device_destroy(outer);
+        assert_int_equal(weir_device_destroy(outer), WEIR_OK);
         assert_int_equal(fake.destroyed, 0); /* the wrapped device is borrowed */
-        weir_device_destroy(inner);
+        assert_int_equal(weir_device_destroy(inner), WEIR_OK);
         assert_int_equal(fake.destroyed, 1);
     }
 }
@@ -138,8 +138,8 @@ static void test_every_kind_passes_arguments_and_results(void **state)
         assert_ptr_equal(fake.event, event);
         assert_int_equal(weir_device_event_destroy(outer, made), WEIR_OK);
         assert_ptr_equal(fake.event, made);
-        weir_device_destroy(outer);
-        weir_device_destroy(inner);
+        assert_int_equal(weir_device_destroy(outer), WEIR_OK);
+        assert_int_equal(weir_device_destroy(inner), WEIR_OK);
     }
 }
 
@@ -160,8 +160,8 @@ static void test_every_kind_passes_failures_and_their_reason(void **state)
         assert_int_equal(weir_device_error(outer, &code, &text), WEIR_OK);
         assert_int_equal(code, 507);
         assert_string_equal(text, "fake trouble");
-        weir_device_destroy(outer);
-        weir_device_destroy(inner);
+        assert_int_equal(weir_device_destroy(outer), WEIR_OK);
+        assert_int_equal(weir_device_destroy(inner), WEIR_OK);
     }
 }
 
@@ -190,8 +190,8 @@ static void test_every_kind_lacks_what_the_device_lacks(void **state)
             const weir_status expected = fake_make_call(inner, (weir_device_call)i);
             assert_int_equal(fake_make_call(outer, (weir_device_call)i), expected);
         }
-        weir_device_destroy(outer);
-        weir_device_destroy(inner);
+        assert_int_equal(weir_device_destroy(outer), WEIR_OK);
+        assert_int_equal(weir_device_destroy(inner), WEIR_OK);
     }
 }
 
@@ -213,13 +213,13 @@ static void test_functions_know_their_own_kind(void **state)
         assert_int_equal(weir_count_get(device, calls, NULL),
                          kind == 2 ? WEIR_OK : WEIR_ERR_INVALID);
         if (kind >= 0) {
-            weir_device_destroy(device);
+            assert_int_equal(weir_device_destroy(device), WEIR_OK);
         }
     }
     assert_int_equal(weir_limit_held(NULL, &number), WEIR_ERR_INVALID);
     assert_int_equal(weir_fault_state(NULL, &number, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir_count_get(NULL, calls, NULL), WEIR_ERR_INVALID);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 static void test_null_arguments(void **state)
@@ -243,9 +243,9 @@ static void test_null_arguments(void **state)
     weir_device *const counting = wrap(2, inner);
     assert_int_equal(weir_limit_held(limited, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir_count_get(counting, NULL, NULL), WEIR_ERR_INVALID);
-    weir_device_destroy(limited);
-    weir_device_destroy(counting);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(limited), WEIR_OK);
+    assert_int_equal(weir_device_destroy(counting), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 /* --- fault --- */
@@ -277,8 +277,8 @@ static void test_fault_strikes_the_nth_call_of_each_kind(void **state)
             assert_int_equal(fake.calls[kind] - before, 3); /* one did not get through */
         }
     }
-    weir_device_destroy(faulty);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(faulty), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 static void test_fault_of_any_kind(void **state)
@@ -293,8 +293,8 @@ static void test_fault_of_any_kind(void **state)
         assert_int_equal(fake_make_call(faulty, (weir_device_call)i),
                          i == 3 ? WEIR_ERR_NO_MEMORY : WEIR_OK);
     }
-    weir_device_destroy(faulty);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(faulty), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 static void test_fault_disarmed_and_misused(void **state)
@@ -319,8 +319,8 @@ static void test_fault_disarmed_and_misused(void **state)
     const weir_device_call beyond = (weir_device_call)(WEIR_CALL_ANY + 1);
     assert_int_equal(weir_fault_arm(faulty, beyond, 1, WEIR_ERR_BUSY), WEIR_ERR_INVALID);
     assert_int_equal(fake_make_call(faulty, WEIR_CALL_REGION_ALLOC), WEIR_OK);
-    weir_device_destroy(faulty);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(faulty), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 /* --- count --- */
@@ -348,8 +348,8 @@ static void test_count(void **state)
         assert_int_equal(failures[i], 1);
     }
     assert_int_equal(weir_count_get(counting, calls, NULL), WEIR_OK);
-    weir_device_destroy(counting);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(counting), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 /* --- log --- */
@@ -405,8 +405,8 @@ static void test_log(void **state)
     assert_int_equal(weir_device_vm_map(logging, UINT64_MAX, largest, UINT64_MAX), WEIR_OK);
     assert_string_equal(last.text, "vm_map address=0xffffffffffffffff size=18446744073709486080 "
                                    "handle=0xffffffffffffffff -> WEIR_OK");
-    weir_device_destroy(logging);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(logging), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 /* --- limit --- */
@@ -435,8 +435,8 @@ static void test_limit_is_exact(void **state)
     assert_int_equal(weir_device_region_alloc(limited, 3 * FAKE_GRANULE, &c), WEIR_OK);
     const uint64_t huge = UINT64_MAX - FAKE_GRANULE + 1; /* must not wrap round */
     assert_int_equal(weir_device_region_alloc(limited, huge, &c), WEIR_ERR_LIMIT);
-    weir_device_destroy(limited);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(limited), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 static void test_limit_keeps_count_when_the_device_fails(void **state)
@@ -466,8 +466,8 @@ static void test_limit_keeps_count_when_the_device_fails(void **state)
     fake.answer = WEIR_OK;
     assert_int_equal(weir_device_vm_create(limited, FAKE_PAGE, &handle), WEIR_OK);
     assert_int_equal(held(limited), 2 * FAKE_PAGE);
-    weir_device_destroy(limited);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(limited), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 /* A handle says nothing of its size, so the adaptor must know; also for handles in no order. */
@@ -497,8 +497,8 @@ static void test_limit_remembers_sizes_of_handles(void **state)
     assert_int_equal(held(limited), 0);
     assert_int_equal(weir_device_vm_destroy(limited, 12345), WEIR_OK); /* not from here */
     assert_int_equal(held(limited), 0);
-    weir_device_destroy(limited);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(limited), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 static void test_limit_lowers_the_capacity(void **state)
@@ -520,8 +520,8 @@ static void test_limit_lowers_the_capacity(void **state)
         assert_int_equal(weir_limit_create(inner, cases[i][1], &limited), WEIR_OK);
         assert_int_equal(weir_device_get_info(limited, &info), WEIR_OK);
         assert_int_equal(info.capacity_bytes, cases[i][2]);
-        weir_device_destroy(limited);
-        weir_device_destroy(inner);
+        assert_int_equal(weir_device_destroy(limited), WEIR_OK);
+        assert_int_equal(weir_device_destroy(inner), WEIR_OK);
     }
 }
 
@@ -583,8 +583,8 @@ static void test_limit_doomed_requests_harm_no_one(void **state)
     assert_int_equal(refused, 0);
     assert_int_equal(atomic_load(&others.other_answers), 0);
     assert_int_equal(held(limited), 0);
-    weir_device_destroy(limited);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(limited), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 /* A request within the limit that the device is slow to refuse: a smaller one must wait for the
@@ -664,8 +664,8 @@ static void check_small_beside_large(weir_status large_verdict, weir_status smal
     assert_int_equal(large.status, large_verdict);
     assert_int_equal(small.status, small_expected);
     assert_int_equal(held(limited), held_expected);
-    weir_device_destroy(limited);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(limited), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
     pthread_cond_destroy(&g.changed);
     pthread_mutex_destroy(&g.lock);
 }
@@ -706,8 +706,8 @@ static void test_limit_survives_reuse_of_a_handle(void **state)
     assert_int_equal(weir_device_vm_destroy(self.limited, handle), WEIR_OK);
     assert_int_equal(self.handle, handle);
     assert_int_equal(held(self.limited), 3 * FAKE_PAGE);
-    weir_device_destroy(self.limited);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(self.limited), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 /* --- stacks and threads --- */
@@ -748,11 +748,11 @@ static void test_stack_of_adaptors(void **state)
     assert_int_equal(fake.calls[WEIR_CALL_REGION_ALLOC], 1);
     assert_int_equal(fake.calls[WEIR_CALL_REGION_FREE], 1);
     assert_int_equal(last.lines, 4);
-    weir_device_destroy(logging);
-    weir_device_destroy(counting);
-    weir_device_destroy(faulty);
-    weir_device_destroy(limited);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(logging), WEIR_OK);
+    assert_int_equal(weir_device_destroy(counting), WEIR_OK);
+    assert_int_equal(weir_device_destroy(faulty), WEIR_OK);
+    assert_int_equal(weir_device_destroy(limited), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 enum { THREADS = 4, ROUNDS = 2000 };
@@ -809,11 +809,11 @@ static void test_stack_from_several_threads(void **state)
         through += fake.calls[i];
     }
     assert_int_equal(last.lines, through);
-    weir_device_destroy(counting);
-    weir_device_destroy(limited);
-    weir_device_destroy(faulty);
-    weir_device_destroy(logging);
-    weir_device_destroy(inner);
+    assert_int_equal(weir_device_destroy(counting), WEIR_OK);
+    assert_int_equal(weir_device_destroy(limited), WEIR_OK);
+    assert_int_equal(weir_device_destroy(faulty), WEIR_OK);
+    assert_int_equal(weir_device_destroy(logging), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
 int main(void)

@@ -113,7 +113,7 @@ static void close_world(struct world *w)
     weir_sim_stats stats = WEIR_SIM_STATS_INIT;
     ok(weir_sim_get_stats(w->sim, &stats));
     assert_int_equal(stats.held_bytes, 0);
-    weir_sim_destroy(w->sim);
+    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
 static void close_clean(struct world *w)
@@ -769,7 +769,7 @@ static void a_pool_that_is_gone_is_refused(void **state)
     weir_arena_destroy(t.arena);
     weir_arena_destroy(other.arena);
     is_clean(w.sim);
-    weir_sim_destroy(w.sim);
+    assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
 
 static void a_child_may_destroy(void **state)

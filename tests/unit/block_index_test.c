@@ -74,7 +74,7 @@ static void close_world(struct world *w)
         fail();
     }
     assert_int_equal(weir_pool_destroy(w->pool), WEIR_OK);
-    weir_device_destroy(w->device);
+    assert_int_equal(weir_device_destroy(w->device), WEIR_OK);
 }
 
 static weir_stream *stream_of(const struct world *w, uintptr_t native)

@@ -61,7 +61,7 @@ static void close_world(struct world *w)
         fail_msg("check: %s", why);
     }
     ok(weir_pool_destroy(w->pool));
-    weir_sim_destroy(w->sim);
+    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
 static weir_block *get(struct world *w, int stream, uint64_t size, weir_tag tag)
@@ -233,7 +233,7 @@ static void test_one_stream_has_exact_peaks(void **state)
     assert_int_equal(stats.peak_requested_bytes, 4 * MIB);
     assert_int_equal(stats.requested_bytes, MIB);
     ok(weir_pool_destroy(pool));
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_a_stream_may_have_a_tag(void **state)
@@ -368,7 +368,7 @@ static void test_configs_with_crossed_limits_are_turned_away(void **state)
     config.soft_limit_bytes = MIB + 1;
     fails(weir_pool_create(&config, &pool), WEIR_ERR_INVALID);
     assert_null(pool);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* Below the soft limit the policy is to grow; above, another stream's memory is waited for first. */
@@ -425,7 +425,7 @@ static void test_above_the_soft_limit_no_more_is_taken_than_needed(void **state)
     ok(weir_pool_stats(pool, &stats));
     assert_int_equal(stats.reserved_bytes - before, 4 * MIB);
     ok(weir_pool_destroy(pool));
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* An idle region of the other kind holds the request, and what would take its place does not: it stays. */
@@ -457,7 +457,7 @@ static void idle_region_serves(uint64_t align, uint64_t limit)
     ok(weir_pool_alloc(pool, stream, 512, align, &small));
     assert_int_equal(weir_block_address(small) % (align != 0 ? align : 512), 0);
     ok(weir_pool_destroy(pool));
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_an_idle_region_is_not_returned_in_vain(void **state)

@@ -110,7 +110,7 @@ static void test_report_to_older(void **state)
         older config;
         uint64_t other;
     } caller = {.config = {.struct_size = sizeof(older), .a = 9}, .other = 7};
-    assert_int_equal(weir__config_report(&caller.config, &src, sizeof src), WEIR_OK);
+    assert_int_equal(weir__config_report(&caller.config, &src, sizeof src, "out"), WEIR_OK);
     assert_int_equal(caller.config.struct_size, sizeof(older));
     assert_int_equal(caller.config.a, 1);
     assert_int_equal(caller.other, 7);
@@ -121,7 +121,7 @@ static void test_report_to_newer(void **state)
     (void)state;
     const known src = {.struct_size = sizeof src, .a = 1, .b = 2};
     newer dst = {.struct_size = sizeof dst, .a = 9, .b = 9, .c = 9};
-    assert_int_equal(weir__config_report(&dst, &src, sizeof src), WEIR_OK);
+    assert_int_equal(weir__config_report(&dst, &src, sizeof src, "out"), WEIR_OK);
     assert_int_equal(dst.struct_size, sizeof dst);
     assert_int_equal(dst.a, 1);
     assert_int_equal(dst.b, 2);
@@ -133,9 +133,9 @@ static void test_report_refuses_nonsense(void **state)
     (void)state;
     const known src = {.struct_size = sizeof src, .a = 1, .b = 2};
     known dst = {.struct_size = 0, .a = 9};
-    assert_int_equal(weir__config_report(&dst, &src, sizeof src), WEIR_ERR_INVALID);
+    assert_int_equal(weir__config_report(&dst, &src, sizeof src, "out"), WEIR_ERR_INVALID);
     assert_int_equal(dst.a, 9);
-    assert_int_equal(weir__config_report(NULL, &src, sizeof src), WEIR_ERR_INVALID);
+    assert_int_equal(weir__config_report(NULL, &src, sizeof src, "out"), WEIR_ERR_INVALID);
 }
 
 int main(void)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 static weir_device *create(fake_device *fake)
 {
@@ -38,7 +39,29 @@ static void test_every_call_arrives_once(void **state)
             assert_int_equal(fake.calls[j], j <= i ? 1 : 0);
         }
     }
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+    assert_int_equal(fake.destroyed, 1);
+}
+
+static void test_a_held_device_is_not_destroyed(void **state)
+{
+    (void)state;
+    fake_device fake;
+    fake_init(&fake);
+    weir_device *const device = create(&fake);
+    assert_int_equal(weir_device_hold(device), WEIR_OK);
+    assert_int_equal(weir_device_destroy(device), WEIR_ERR_BUSY);
+    assert_non_null(strstr(weir_last_error(), "weir_device_destroy: "));
+    assert_int_equal(fake.destroyed, 0);
+    weir_device *limited = NULL;
+    assert_int_equal(weir_limit_create(device, UINT64_MAX, &limited), WEIR_OK);
+    assert_int_equal(weir_device_release(device), WEIR_OK);
+    assert_int_equal(weir_device_destroy(device), WEIR_ERR_BUSY); /* the adaptor holds it */
+    assert_int_equal(weir_device_destroy(limited), WEIR_OK);
+    assert_int_equal(weir_device_release(device), WEIR_ERR_INVALID);
+    assert_int_equal(weir_device_hold(NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_device_release(NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     assert_int_equal(fake.destroyed, 1);
 }
 
@@ -59,7 +82,7 @@ static void test_arguments_arrive(void **state)
     assert_ptr_equal(fake.native_stream, stream);
     assert_int_equal(weir_device_event_record(device, event, NULL), WEIR_OK);
     assert_null(fake.native_stream);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void test_results_come_back(void **state)
@@ -83,7 +106,7 @@ static void test_results_come_back(void **state)
     fake.event_complete = true;
     assert_int_equal(weir_device_event_query(device, event, &complete), WEIR_OK);
     assert_true(complete);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void test_failure_leaves_results_untouched(void **state)
@@ -108,7 +131,7 @@ static void test_failure_leaves_results_untouched(void **state)
     assert_int_equal(handle, 43);
     assert_ptr_equal(event, before);
     assert_false(complete);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void test_missing_groups_say_unsupported(void **state)
@@ -125,7 +148,7 @@ static void test_missing_groups_say_unsupported(void **state)
                          region ? WEIR_OK : WEIR_ERR_UNSUPPORTED);
         assert_int_equal(fake.calls[i], region ? 1 : 0);
     }
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 /* Takes one slot away at a time: each is part of a group, or required. */
@@ -210,7 +233,7 @@ static void test_facts_are_copied_once(void **state)
     assert_int_equal(weir__device_info(device)->capacity_bytes, UINT64_C(1) << 30);
     assert_int_equal(weir_device_get_info(NULL, &info), WEIR_ERR_INVALID);
     assert_int_equal(weir_device_get_info(device, NULL), WEIR_ERR_INVALID);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void test_older_table(void **state)
@@ -231,7 +254,7 @@ static void test_older_table(void **state)
     assert_int_equal(fake_make_call(device, WEIR_CALL_REGION_ALLOC), WEIR_OK);
     assert_int_equal(fake_make_call(device, WEIR_CALL_VM_MAP), WEIR_ERR_UNSUPPORTED);
     assert_int_equal(fake_make_call(device, WEIR_CALL_STREAM_SYNC), WEIR_ERR_UNSUPPORTED);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     assert_int_equal(fake.destroyed, 0);
     free(older);
 }
@@ -248,7 +271,7 @@ static void test_newer_table(void **state)
     newer.ops.struct_size = sizeof newer;
     weir_device *device = NULL;
     assert_int_equal(weir_device_create(&newer.ops, &fake, &device), WEIR_OK);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     newer.unknown = &fake;
     assert_int_equal(weir_device_create(&newer.ops, &fake, &device), WEIR_ERR_UNSUPPORTED);
 }
@@ -267,14 +290,14 @@ static void test_native_error(void **state)
     assert_int_equal(weir_device_error(NULL, &code, &text), WEIR_ERR_INVALID);
     assert_int_equal(weir_device_error(device, NULL, &text), WEIR_ERR_INVALID);
     assert_int_equal(weir_device_error(device, &code, NULL), WEIR_ERR_INVALID);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 
     fake.ops.native_error = NULL;
     device = create(&fake);
     assert_int_equal(weir_device_error(device, &code, &text), WEIR_OK);
     assert_int_equal(code, 0);
     assert_string_equal(text, "");
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void test_bad_sizes_never_arrive(void **state)
@@ -298,7 +321,7 @@ static void test_bad_sizes_never_arrive(void **state)
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
         assert_int_equal(fake.calls[i], 0);
     }
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void test_null_arguments_never_arrive(void **state)
@@ -327,12 +350,12 @@ static void test_null_arguments_never_arrive(void **state)
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
         assert_int_equal(fake.calls[i], 0);
     }
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 
     weir_device *made = NULL;
     assert_int_equal(weir_device_create(NULL, &fake, &made), WEIR_ERR_INVALID);
     assert_int_equal(weir_device_create(&fake.ops, &fake, NULL), WEIR_ERR_INVALID);
-    weir_device_destroy(NULL);
+    assert_int_equal(weir_device_destroy(NULL), WEIR_OK);
 }
 
 static void test_context_only_for_its_own_table(void **state)
@@ -345,13 +368,14 @@ static void test_context_only_for_its_own_table(void **state)
     assert_ptr_equal(weir__device_context(device, &fake.ops), &fake);
     assert_null(weir__device_context(device, &copy));
     assert_null(weir__device_context(NULL, &fake.ops));
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_arrives_once),
+        cmocka_unit_test(test_a_held_device_is_not_destroyed),
         cmocka_unit_test(test_arguments_arrive),
         cmocka_unit_test(test_results_come_back),
         cmocka_unit_test(test_failure_leaves_results_untouched),

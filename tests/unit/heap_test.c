@@ -277,7 +277,7 @@ static void test_recording(void **state)
     record_all(heap, false);
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
     assert_int_equal(weir_pool_destroy(config.source.pool), WEIR_OK);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static bool count_priors(void *ctx, const char *bytes, size_t length)
@@ -534,7 +534,7 @@ static void test_check_finds_strangers(void **state)
     assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
     find_stranger(heap);
     assert_int_equal(weir_pool_destroy(config.source.pool), WEIR_OK);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* --- statistics --- */

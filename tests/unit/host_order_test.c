@@ -68,7 +68,7 @@ static void close_machine(machine *m)
     }
     assert_int_equal(weir_host_pool_destroy(m->pool), WEIR_OK);
     (void)findings(m->sim);
-    weir_sim_destroy(m->sim);
+    assert_int_equal(weir_sim_destroy(m->sim), WEIR_OK);
     weir_topology_destroy(m->topology);
 }
 
@@ -168,7 +168,7 @@ static void test_destroy_waits(void **state)
     assert_int_equal(weir_host_pool_destroy(m.pool), WEIR_OK);
     assert_true(weir_sim_now(m.sim) >= tail);
     (void)findings(m.sim);
-    weir_sim_destroy(m.sim);
+    assert_int_equal(weir_sim_destroy(m.sim), WEIR_OK);
     weir_topology_destroy(m.topology);
 }
 
@@ -274,7 +274,7 @@ static void test_a_broken_stream(void **state)
     void *ptr = block(&m, 100);
     free_idle(&m, ptr);
     assert_int_equal(weir_host_pool_destroy(m.pool), WEIR_ERR_DEVICE);
-    weir_sim_destroy(m.sim);
+    assert_int_equal(weir_sim_destroy(m.sim), WEIR_OK);
     weir_topology_destroy(m.topology);
 }
 

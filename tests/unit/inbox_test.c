@@ -87,7 +87,7 @@ static void close_world(struct world *w, uint64_t frees)
     ok(weir_pool_destroy(w->pool));
     ok(weir_sim_get_stats(w->sim, &device));
     assert_int_equal(device.held_bytes, 0);
-    weir_sim_destroy(w->sim);
+    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
 static void get(struct world *w, unsigned index, int stream, uint64_t size)
@@ -495,7 +495,7 @@ static void test_retiring_takes_what_came_in_meanwhile(void **state)
     ok(weir_pool_stats(w.pool, &stats));
     assert_int_equal(stats.reserved_bytes, 0);
     ok(weir_pool_destroy(w.pool));
-    weir_device_destroy(w.device);
+    assert_int_equal(weir_device_destroy(w.device), WEIR_OK);
 }
 
 /* --- recording --- */
@@ -579,7 +579,7 @@ static void test_of_two_frees_one_succeeds(void **state)
     const char *why = "";
     ok(weir_pool_check(w.pool, &why));
     ok(weir_pool_destroy(w.pool));
-    weir_sim_destroy(w.sim);
+    assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
 
 static void test_a_pool_goes_with_a_full_inbox(void **state)
@@ -596,7 +596,7 @@ static void test_a_pool_goes_with_a_full_inbox(void **state)
     is_clean(w.sim);
     ok(weir_sim_get_stats(w.sim, &device));
     assert_int_equal(device.held_bytes, 0);
-    weir_sim_destroy(w.sim);
+    assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
 
 int main(void)

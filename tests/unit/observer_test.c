@@ -250,9 +250,9 @@ static void close_world(struct world *w)
     if (w->pool != NULL) {
         ok(weir_pool_destroy(w->pool));
     }
-    weir_device_destroy(w->slow);
-    weir_device_destroy(w->faulty);
-    weir_sim_destroy(w->sim);
+    assert_int_equal(weir_device_destroy(w->slow), WEIR_OK);
+    assert_int_equal(weir_device_destroy(w->faulty), WEIR_OK);
+    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
 static void free_one(struct world *w, size_t i)

@@ -44,7 +44,7 @@ static void serves(fake_device *fake, uint64_t small_region_bytes)
     assert_int_equal(weir_pool_alloc(pool, stream, 300, 0, &block), WEIR_OK);
     assert_int_equal(weir_pool_check(pool, &why), WEIR_OK);
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 /* Regions consist of whole granules, also where the device and the strategy's config would allow others. */
@@ -78,7 +78,7 @@ static void test_an_alignment_below_the_granule_is_refused(void **state)
     weir_pool *pool = NULL;
     assert_int_equal(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
     assert_null(pool);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 /* --- a round of waiting ends --- */
@@ -131,7 +131,7 @@ static void test_waiting_ends_while_others_go_on_freeing(void **state)
     assert_in_range(atomic_load(&waits), 1, 100);
     atomic_store(&waits, 1000);
     assert_int_equal(weir_pool_destroy(busy_pool), WEIR_OK);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 int main(void)

@@ -115,7 +115,7 @@ static void close_world(struct world *w)
     ok(weir_sim_get_stats(w->sim, &stats));
     assert_int_equal(stats.held_bytes, 0);
     is_clean(w->sim);
-    weir_sim_destroy(w->sim);
+    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
 static weir_stats figures(const struct world *w)
@@ -236,7 +236,7 @@ static void test_create_turns_bad_configs_away(void **state)
     fails(weir_pool_create(&config, &pool), WEIR_ERR_INVALID);
     assert_null(pool);
     ok(weir_pool_destroy(NULL));
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_configs_of_other_versions(void **state)
@@ -274,7 +274,7 @@ static void test_configs_of_other_versions(void **state)
     weir_stats empty = { .struct_size = 1 };
     fails(weir_pool_stats(pool, &empty), WEIR_ERR_INVALID);
     ok(weir_pool_destroy(pool));
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_alloc_turns_bad_requests_away(void **state)
@@ -1079,6 +1079,17 @@ static void test_a_held_pool_is_not_destroyed(void **state)
     close_world(&w);
 }
 
+static void test_a_device_under_a_pool_is_not_destroyed(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *block = get(&w, A, 5000);
+    fails(weir_sim_destroy(w.sim), WEIR_ERR_BUSY);
+    fails(weir_device_destroy(weir_sim_device(w.sim)), WEIR_ERR_BUSY);
+    put(&w, block, A); /* the pool works on */
+    close_world(&w);
+}
+
 /* S3: the default stream is a stream, not "no stream". */
 static void test_the_null_stream_is_an_ordinary_stream(void **state)
 {
@@ -1668,7 +1679,7 @@ static void test_a_broken_stream_hides_nothing_of_the_others(void **state)
     weir_sim_stats stats = WEIR_SIM_STATS_INIT;
     ok(weir_sim_get_stats(w.sim, &stats));
     assert_int_equal(stats.held_bytes, 0);
-    weir_sim_destroy(w.sim);
+    assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
 
 /* --- placement --- */
@@ -1744,6 +1755,7 @@ int main(void)
         cmocka_unit_test(test_blocks_outlive_their_stream),
         cmocka_unit_test(test_an_ended_stream_is_not_asked),
         cmocka_unit_test(test_a_held_pool_is_not_destroyed),
+        cmocka_unit_test(test_a_device_under_a_pool_is_not_destroyed),
         cmocka_unit_test(test_the_null_stream_is_an_ordinary_stream),
         cmocka_unit_test(test_two_pools_on_one_device),
         cmocka_unit_test(test_trim_waits_on_its_own_device),

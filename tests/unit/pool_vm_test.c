@@ -109,7 +109,7 @@ static void close_world(struct world *w)
     ok(weir_sim_sync(w->sim));
     weir_sim_audit_leaks(w->sim);
     is_clean(w->sim);
-    weir_sim_destroy(w->sim);
+    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
 static weir_block *get_aligned(struct world *w, int stream, uint64_t size, uint64_t align)
@@ -220,8 +220,8 @@ static void test_create_asks_for_what_it_needs(void **state)
     for (int call = 0; call < WEIR_CALL_COUNT; call++) {
         assert_int_equal(stats.calls[call], 0); /* a pool that serves nobody takes nothing */
     }
-    weir_sim_destroy(sim);
-    weir_sim_destroy(bare);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
+    assert_int_equal(weir_sim_destroy(bare), WEIR_OK);
 }
 
 /* --- growing --- */
@@ -611,7 +611,7 @@ static void test_a_further_range_is_reserved(void **state)
     assert_int_equal(stats.regions, 8);
     assert_int_equal(stats.reserved_bytes, 64 * PAGE);
     close_world(&w);
-    weir_device_destroy(small_device);
+    assert_int_equal(weir_device_destroy(small_device), WEIR_OK);
 }
 
 static void test_no_addresses_is_out_of_memory(void **state)
@@ -623,7 +623,7 @@ static void test_no_addresses_is_out_of_memory(void **state)
     assert_int_equal(record.device_status, WEIR_ERR_NO_MEMORY);
     (void)get(&w, A, 2 * PAGE);
     close_world(&w);
-    weir_device_destroy(small_device);
+    assert_int_equal(weir_device_destroy(small_device), WEIR_OK);
 }
 
 static void test_absurd_requests(void **state)
@@ -823,7 +823,7 @@ static void test_destroy_tries_twice(void **state)
         ok(weir_sim_fault_arm(w.sim, &fault));
         ok(weir_pool_destroy(w.pool));
         assert_int_equal(held(&w), 0);
-        weir_sim_destroy(w.sim);
+        assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
     }
     struct world w = open_world((struct wish){ 0 });
     (void)get(&w, A, 3 * PAGE);
@@ -834,7 +834,7 @@ static void test_destroy_tries_twice(void **state)
     ok(weir_sim_fault_arm(w.sim, &fault));
     fails(weir_pool_destroy(w.pool), WEIR_ERR_DEVICE);
     assert_int_equal(held(&w), 3 * PAGE); /* reported, not hidden */
-    weir_sim_destroy(w.sim);
+    assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
 
 /* --- contents --- */

@@ -344,7 +344,7 @@ static void test_pool(void **state)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(weir_pool_free(pool, block, stream), WEIR_OK);
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 int main(void)

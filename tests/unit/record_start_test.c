@@ -85,7 +85,7 @@ static void test_no_free_is_missed_at_the_start(void **state)
         assert_in_range(balance.worst, 0, 1);
     }
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 int main(void)

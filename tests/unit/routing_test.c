@@ -339,7 +339,7 @@ static weir_stats stats_of(const struct world *w)
 static void close_world(struct world *w)
 {
     ok(weir_pool_destroy(w->pool));
-    weir_sim_destroy(w->sim);
+    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
 static void an_idle_region_is_exchanged(void **state)

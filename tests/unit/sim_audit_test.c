@@ -774,7 +774,7 @@ static void test_findings_are_counted_beyond_what_is_kept(void **state)
     assert_int_equal(weir_sim_finding_count(sim, WEIR_SIM_FOREIGN_FREE), 10);
     assert_true(weir_sim_finding_at(sim, 2, &f));
     assert_false(weir_sim_finding_at(sim, 3, &f));
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_no_audit(void **state)
@@ -789,7 +789,7 @@ static void test_no_audit(void **state)
     weir_sim_audit_leaks(sim);
     assert_int_equal(weir_sim_finding_count(sim, WEIR_SIM_FINDING_KINDS), 0);
     assert_false(weir_sim_finding_at(sim, 0, &f));
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_synchronous_device(void **state)
@@ -810,7 +810,7 @@ static void test_synchronous_device(void **state)
     weir_sim_block_free(sim, region, NULL, "del y");
     give_region(sim, region, REGION);
     is_clean(sim);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_names(void **state)

@@ -32,7 +32,7 @@ static inline bench set_up_with(weir_sim_config config)
 
 static inline void tear_down(bench *t)
 {
-    weir_sim_destroy(t->sim);
+    assert_int_equal(weir_sim_destroy(t->sim), WEIR_OK);
 }
 
 #endif

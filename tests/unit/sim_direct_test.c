@@ -24,7 +24,7 @@ static void test_a_caller_who_does_not_know_it(void **state)
     uint64_t region = new_region(sim, REGION);
     writes(sim, NULL, region, MIB, "stray");
     only_finding(sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "stray");
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* --- order among direct accesses --- */

@@ -105,7 +105,7 @@ static void test_every_call_can_fail_and_changes_nothing(void **state)
             ok(weir_device_vm_unmap(p.device, p.base, PAGE));
         }
         ok(make(&p, call)); /* once only, and now it works */
-        weir_sim_destroy(p.sim);
+        assert_int_equal(weir_sim_destroy(p.sim), WEIR_OK);
     }
 }
 
@@ -121,7 +121,7 @@ static void test_a_failed_sync_orders_nothing(void **state)
     assert_int_equal(weir_sim_now(p.sim), 0);
     writes(p.sim, other, p.region, PAGE, "second");
     only_finding(p.sim, WEIR_SIM_UNORDERED, "first", "second");
-    weir_sim_destroy(p.sim);
+    assert_int_equal(weir_sim_destroy(p.sim), WEIR_OK);
 }
 
 static void test_nth_and_repeat_and_clear(void **state)
@@ -153,7 +153,7 @@ static void test_nth_and_repeat_and_clear(void **state)
     fault.call = (weir_device_call)99;
     fails(weir_sim_fault_arm(p.sim, &fault), WEIR_ERR_INVALID);
     fails(weir_sim_fault_arm(p.sim, NULL), WEIR_ERR_INVALID);
-    weir_sim_destroy(p.sim);
+    assert_int_equal(weir_sim_destroy(p.sim), WEIR_OK);
 }
 
 static void test_slow_calls(void **state)
@@ -174,7 +174,7 @@ static void test_slow_calls(void **state)
     ok(weir_sim_fault_arm(p.sim, &fault));
     fails(make(&p, WEIR_CALL_REGION_ALLOC), WEIR_ERR_NO_MEMORY);
     assert_int_equal(weir_sim_now(p.sim), 10000);
-    weir_sim_destroy(p.sim);
+    assert_int_equal(weir_sim_destroy(p.sim), WEIR_OK);
 }
 
 /* The k-th map of several fails; what was mapped stays, and can be undone. */
@@ -207,7 +207,7 @@ static void test_half_way_through_a_map_of_many_parts(void **state)
         ok(weir_device_vm_release(device, base, 4 * PAGE));
         weir_sim_audit_leaks(sim);
         is_clean(sim);
-        weir_sim_destroy(sim);
+        assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     }
 }
 
@@ -245,7 +245,7 @@ static void test_broken_stream(void **state)
     ok(weir_sim_stream_destroy(p.sim, p.stream));
     ok(weir_sim_sync(p.sim));
     fails(weir_sim_stream_break(p.sim, p.stream), WEIR_ERR_INVALID);
-    weir_sim_destroy(p.sim);
+    assert_int_equal(weir_sim_destroy(p.sim), WEIR_OK);
 }
 
 static void count_up(void *ctx)
@@ -272,7 +272,7 @@ static void test_broken_stream_drops_what_was_queued(void **state)
     assert_int_equal(calls[0], 10);
     assert_int_equal(calls[1], 2);
     assert_int_equal(calls[2], 10);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* --- work that will never run --- */
@@ -348,7 +348,7 @@ static void test_dropped_when_a_stream_breaks(void **state)
     free(late.host_ctx);
     fails(weir_sim_sync(all.sim), WEIR_ERR_DEVICE);
     assert_string_equal(all.letters, "BADCegikFHJL");
-    weir_sim_destroy(all.sim);
+    assert_int_equal(weir_sim_destroy(all.sim), WEIR_OK);
     assert_string_equal(all.letters, "BADCegikFHJL");
 }
 
@@ -379,7 +379,7 @@ static void test_dropped_after_a_copy_that_faults(void **state)
         assert_string_equal(all.letters, "Abc");
         weir_sim_advance(all.sim, 5000);
         assert_string_equal(all.letters, "AbcD");
-        weir_sim_destroy(all.sim);
+        assert_int_equal(weir_sim_destroy(all.sim), WEIR_OK);
     }
 }
 
@@ -397,7 +397,7 @@ static void test_dropped_by_destroy(void **state)
     unasked.host_function = count_up;
     unasked.host_ctx = &calls;
     ok(weir_sim_launch(all.sim, a, &unasked));
-    weir_sim_destroy(all.sim);
+    assert_int_equal(weir_sim_destroy(all.sim), WEIR_OK);
     assert_string_equal(all.letters, "bac");
     assert_int_equal(calls, 0);
 }
@@ -438,7 +438,7 @@ static void test_dropped_may_use_the_simulator(void **state)
             ok(weir_sim_stream_break(m.all.sim, stream));
             assert_string_equal(m.all.letters, "xY"); /* the function over, Y's turn came */
         }
-        weir_sim_destroy(m.all.sim);
+        assert_int_equal(weir_sim_destroy(m.all.sim), WEIR_OK);
         assert_int_equal(m.calls, 1);
         assert_string_equal(m.all.letters, destroy ? "yx" : "xY");
     }
@@ -460,7 +460,7 @@ static void test_dropped_and_older_callers(void **state)
     work.host_ctx = &calls[1];
     ok(weir_sim_launch(sim, NULL, &work));
     ok(weir_sim_stream_break(sim, NULL));
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     assert_int_equal(calls[0], 0);
     assert_int_equal(calls[1], 0);
 }

@@ -65,7 +65,7 @@ static void test_first_fit_by_address(void **state)
     assert_int_equal(new_region(sim, PAGE), r[0]);
     give_region(sim, r[1], 4 * PAGE); /* joins its free neighbours */
     assert_int_equal(new_region(sim, 11 * PAGE), r[0] + PAGE);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_capacity_is_exact(void **state)
@@ -93,7 +93,7 @@ static void test_capacity_is_exact(void **state)
         assert_int_equal(stats.peak_held_bytes, 16 * PAGE);
         region = new_region(sim, 16 * PAGE);
         give_region(sim, region, 16 * PAGE);
-        weir_sim_destroy(sim);
+        assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     }
 }
 
@@ -113,7 +113,7 @@ static void test_capacity_may_shrink(void **state)
     weir_sim_set_capacity(sim, 64 * PAGE); /* and grow */
     (void)new_region(sim, 32 * PAGE);
     give_region(sim, first, 8 * PAGE);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_region_free_must_match(void **state)
@@ -128,7 +128,7 @@ static void test_region_free_must_match(void **state)
     give_region(sim, region, 4 * PAGE);
     fails(weir_device_region_free(device, region, 4 * PAGE), WEIR_ERR_INVALID);
     is_clean(sim); /* refused calls are no findings */
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* Random regions against a plain list: no overlap, inside the window, and every byte comes back. */
@@ -167,7 +167,7 @@ static void test_many_regions(void **state)
         }
     }
     assert_int_equal(new_region(sim, 60 * GIB), 0x100000000000); /* all in one piece again */
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* --- virtual memory --- */
@@ -216,7 +216,7 @@ static void test_vm_rules(void **state)
         ok(weir_device_vm_destroy(device, other));
         ok(weir_device_vm_destroy(device, successor));
         assert_int_equal(held(sim), 0);
-        weir_sim_destroy(sim);
+        assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     }
 }
 
@@ -228,7 +228,7 @@ static void test_reservations_cost_no_memory(void **state)
     ok(weir_device_vm_reserve(weir_sim_device(sim), 64 * PAGE, &base));
     assert_int_equal(held(sim), 0);
     ok(weir_device_vm_release(weir_sim_device(sim), base, 64 * PAGE));
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_device_without_groups(void **state)
@@ -247,7 +247,7 @@ static void test_device_without_groups(void **state)
     assert_int_equal(info.capacity_bytes, 64 * GIB);
     fails(weir_device_vm_reserve(device, PAGE, &base), WEIR_ERR_UNSUPPORTED);
     fails(weir_device_stream_sync(device, NULL), WEIR_ERR_UNSUPPORTED);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* --- real bytes --- */
@@ -273,7 +273,7 @@ static void test_region_bytes(void **state)
     assert_true(faults(bytes, true));
     assert_int_equal(new_region(sim, 3 * PAGE), region);
     assert_int_equal(bytes[5], 0xdd); /* and nothing of the old contents */
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_accounting_has_no_bytes(void **state)
@@ -284,7 +284,7 @@ static void test_accounting_has_no_bytes(void **state)
     assert_null(weir_sim_bytes(sim, region, 1));
     ok(weir_sim_fill(sim, NULL, region, GIB, 1, NULL));
     ok(weir_sim_sync(sim));
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_remap_keeps_contents(void **state)
@@ -319,7 +319,7 @@ static void test_remap_keeps_contents(void **state)
     ok(weir_device_vm_map(device, base, PAGE, second));
     assert_int_equal(bytes[0], 0);
     assert_int_equal(bytes[8 * PAGE], 1);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* Live contents survive any number of remaps of others. */
@@ -368,7 +368,7 @@ static void test_remap_churn(void **state)
         slot_of[i] = slot;
         piece_in[slot] = i;
     }
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* --- work on real bytes --- */
@@ -402,7 +402,7 @@ static void test_copies_happen_when_their_time_comes(void **state)
     assert_memory_equal(target, "\x09\x09\x03\x2c", 4);
     assert_int_equal(bytes[4], 1);
     is_clean(sim);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* Two streams, no order: the data shows who was late, and it is the later in time, not in the program. */
@@ -425,7 +425,7 @@ static void test_race_shows_in_the_data(void **state)
         ok(weir_sim_sync(sim));
         assert_int_equal(bytes[0], ordered ? 2 : 1);
         assert_int_equal(weir_sim_finding_count(sim, WEIR_SIM_UNORDERED), ordered ? 0 : 1);
-        weir_sim_destroy(sim);
+        assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     }
 }
 
@@ -445,7 +445,7 @@ static void test_work_on_memory_that_is_gone_breaks_the_stream(void **state)
     sync_stream(sim, b);
     ok(weir_sim_stream_destroy(sim, a));
     ok(weir_sim_sync(sim));
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_large_region_is_committed_lazily(void **state)
@@ -458,7 +458,7 @@ static void test_large_region_is_committed_lazily(void **state)
     bytes[0] = 1;
     bytes[8 * GIB - 1] = 1;
     give_region(sim, region, 8 * GIB);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 int main(void)

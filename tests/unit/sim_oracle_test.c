@@ -497,7 +497,7 @@ static int run_program(uint32_t seed, bool direct, uint64_t *kinds)
     for (int kind = 0; kind < WEIR_SIM_FINDING_KINDS; kind++) {
         kinds[kind] += j.expected[kind];
     }
-    weir_sim_destroy(r.sim);
+    assert_int_equal(weir_sim_destroy(r.sim), WEIR_OK);
     return step;
 }
 

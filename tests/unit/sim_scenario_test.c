@@ -29,7 +29,7 @@ static void expect(bench *t, bool right, weir_sim_finding_kind kind, const char 
         weir_sim_finding f = only_finding(t->sim, kind, earlier, later);
         assert_true(f.in_flight);
     }
-    weir_sim_destroy(t->sim);
+    assert_int_equal(weir_sim_destroy(t->sim), WEIR_OK);
 }
 
 /* a frees neighbours x and y behind a long kernel. b, ordered after a, takes most of both, so they merge and a rest
@@ -195,7 +195,7 @@ static void test_uses(void **state)
             } else { /* perhaps only by luck in time, which is no excuse */
                 only_finding(t.sim, WEIR_SIM_EARLY_REUSE, tags[forgotten], "next");
             }
-            weir_sim_destroy(t.sim);
+            assert_int_equal(weir_sim_destroy(t.sim), WEIR_OK);
         }
     }
 }

@@ -78,7 +78,7 @@ static void test_threads_share_a_simulator(void **state)
     ok(weir_sim_get_stats(sim, &stats));
     assert_int_equal(stats.operations, 2 * THREADS * ROUNDS);
     is_clean(sim);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* A host function that itself uses the simulator, and even queues more of its kind. */
@@ -111,7 +111,7 @@ static void test_host_function_calls_back(void **state)
         ok(weir_sim_sync(sim)); /* waits for what is queued now; each link queues one more */
     }
     assert_int_equal(c.left, -1);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* Streams break while other threads queue on them and run what is due: each piece of work has one fate. */
@@ -176,7 +176,7 @@ static void test_every_work_has_one_fate(void **state)
     (void)weir_sim_sync(sim); /* another thread may have been running the last of them */
     assert_int_equal(atomic_load(&ran) + atomic_load(&dropped), queued);
     assert_true(atomic_load(&dropped) > 0);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     assert_int_equal(atomic_load(&ran) + atomic_load(&dropped), queued);
 }
 

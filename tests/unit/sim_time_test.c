@@ -22,7 +22,7 @@ static void test_work_runs_in_stream_order(void **state)
     assert_int_equal(weir_sim_now(sim), 150);
     weir_sim_advance_to(sim, 160);
     assert_int_equal(weir_sim_now(sim), 160);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_wait_orders_streams(void **state)
@@ -45,7 +45,7 @@ static void test_wait_orders_streams(void **state)
     fails(weir_device_event_record(device, event, a), WEIR_ERR_INVALID);
     ok(weir_sim_sync(sim));
     assert_int_equal(weir_sim_now(sim), 1100);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_event_query_and_sync(void **state)
@@ -72,7 +72,7 @@ static void test_event_query_and_sync(void **state)
     assert_false(complete);
     ok(weir_device_event_sync(device, event));
     assert_int_equal(weir_sim_now(sim), 200);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_event_never_recorded(void **state)
@@ -96,7 +96,7 @@ static void test_event_never_recorded(void **state)
     event = new_event(sim);
     ok(weir_device_event_query(device, event, &complete));
     assert_true(complete);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_default_stream(void **state)
@@ -112,7 +112,7 @@ static void test_default_stream(void **state)
     assert_int_equal(weir_sim_now(sim), 100);
     fails(weir_sim_stream_destroy(sim, standard), WEIR_ERR_INVALID);
     fails(weir_sim_stream_destroy(sim, NULL), WEIR_ERR_INVALID);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_destroyed_stream(void **state)
@@ -140,7 +140,7 @@ static void test_destroyed_stream(void **state)
     assert_false(complete);
     ok(weir_sim_sync(sim)); /* its work still runs to its end */
     assert_int_equal(weir_sim_now(sim), 100);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_foreign_handles(void **state)
@@ -164,8 +164,8 @@ static void test_foreign_handles(void **state)
     fails(weir_device_event_query(device, foreign, &complete), WEIR_ERR_INVALID);
     fails(weir_device_event_destroy(device, foreign), WEIR_ERR_INVALID);
     fails(weir_device_event_query(device, new_event(other), &complete), WEIR_ERR_INVALID);
-    weir_sim_destroy(other);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(other), WEIR_OK);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_arguments(void **state)
@@ -198,8 +198,8 @@ static void test_arguments(void **state)
     fails(weir_sim_launch(sim, NULL, &work), WEIR_ERR_INVALID);
     fails(weir_sim_launch(sim, NULL, NULL), WEIR_ERR_INVALID);
     fails(weir_sim_copy_to_host(sim, NULL, NULL, 0, 1, NULL), WEIR_ERR_INVALID);
-    weir_sim_destroy(sim);
-    weir_sim_destroy(NULL);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
+    assert_int_equal(weir_sim_destroy(NULL), WEIR_OK);
 }
 
 static void test_calls_cost_what_the_table_says(void **state)
@@ -233,7 +233,7 @@ static void test_calls_cost_what_the_table_says(void **state)
     assert_int_equal(stats.call_ns[WEIR_CALL_STREAM_SYNC], 100); /* the wait is part of it */
     assert_int_equal(stats.call_ns[WEIR_CALL_REGION_FREE], 62000);
     assert_int_equal(stats.operations, 2);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_time_stops_at_its_end(void **state)
@@ -246,7 +246,7 @@ static void test_time_stops_at_its_end(void **state)
     weir_sim_advance(sim, UINT64_MAX);
     weir_sim_advance(sim, 10);
     assert_true(weir_sim_now(sim) == UINT64_MAX);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 /* A short mixed program; what its time and figures come to. */
@@ -275,7 +275,7 @@ static uint64_t run(uint64_t seed, uint64_t *tails)
     }
     ok(weir_sim_sync(sim));
     uint64_t result = addresses + weir_sim_now(sim);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     return result;
 }
 
@@ -307,7 +307,7 @@ static void test_jitter_stays_in_its_bounds(void **state)
         sum += took;
     }
     assert_in_range(sum / 2000, 980000, 1020000);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void count_up(void *ctx)
@@ -340,7 +340,7 @@ static void test_host_functions_run_when_their_time_comes(void **state)
     assert_int_equal(calls, 2);
     ok(weir_sim_sync(sim));
     assert_int_equal(calls, 3);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 typedef struct order_log {
@@ -381,7 +381,7 @@ static void test_host_functions_run_in_the_order_of_time(void **state)
     assert_int_equal(log.times[0], 100);
     assert_int_equal(log.times[2], 200);
     assert_int_equal(log.times[3], 300);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 int main(void)

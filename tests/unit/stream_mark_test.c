@@ -35,7 +35,7 @@ static void close_world(struct world *w)
     const char *why = "";
     assert_int_equal(weir_pool_check(w->pool, &why), WEIR_OK);
     ok(weir_pool_destroy(w->pool));
-    weir_sim_destroy(w->sim);
+    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
 static void work(struct world *w, int stream, uint64_t ns)

@@ -607,7 +607,7 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
         .peak_held_bytes = sources.peak_held_bytes,
         .limit_bytes = atomic_load(&heap->ledger.limit_bytes),
     };
-    return weir__config_report(stats, &found, sizeof found);
+    return weir__config_report(stats, &found, sizeof found, "weir_heap_get_stats: stats");
 }
 
 size_t weir_heap_explain(weir_heap *heap, char *text, size_t size)

@@ -22,7 +22,7 @@ struct weir__number_map;
 /* --- core: size-first structs, in and out --- */
 
 weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name);
-weir_status weir__config_report(void *dst, const void *src, size_t src_size);
+weir_status weir__config_report(void *dst, const void *src, size_t src_size, const char *name);
 
 /* --- node.c: the page runs of one node --- */
 

@@ -281,7 +281,7 @@ weir_status weir__host_node_fini(weir__host_node *node)
     }
     keep_first(&first, weir_pool_destroy(node->given));
     keep_first(&first, weir_pool_destroy(node->mapped));
-    weir_device_destroy(node->device);
+    (void)!weir_device_destroy(node->device); /* its pools are gone */
     weir__host_device_fini(node);
     weir__host_pageable_fini(node);
     weir__host_ladder_fini(node);

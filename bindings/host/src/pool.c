@@ -1038,7 +1038,7 @@ weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_inf
     }
     found.size -= pool->pad;
     found.node = run->node->number;
-    return weir__config_report(info, &found, sizeof found);
+    return weir__config_report(info, &found, sizeof found, "weir_host_query: info");
 }
 
 /* Bytes freed after the work of some stream that the host has not seen complete. */
@@ -1099,7 +1099,7 @@ weir_status weir_host_get_stats(weir_host_pool *pool, int32_t number, weir_host_
         }
     }
     weir__host_cache_counts(pool, only, &found);
-    return weir__config_report(stats, &found, sizeof found);
+    return weir__config_report(stats, &found, sizeof found, "weir_host_get_stats: stats");
 }
 
 /* --- upkeep --- */

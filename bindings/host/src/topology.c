@@ -471,7 +471,7 @@ weir_status weir_topology_node(const weir_topology *topology, size_t index, weir
         facts.free_huge_pages =
             weir__sysfs_node_number("", node->number, "hugepages/hugepages-2048kB/free_hugepages");
     }
-    return weir__config_report(info, &facts, sizeof facts);
+    return weir__config_report(info, &facts, sizeof facts, "weir_topology_node: info");
 }
 
 uint32_t weir_topology_distance(const weir_topology *topology, int32_t from, int32_t to)
@@ -597,7 +597,7 @@ weir_status weir_topology_device_at(const weir_topology *topology, size_t index,
         .node = nearest_to_device(topology, place, NULL),
     };
     format_bus_id(pci->address, facts.bus_id);
-    return weir__config_report(device, &facts, sizeof facts);
+    return weir__config_report(device, &facts, sizeof facts, "weir_topology_device_at: device");
 }
 
 weir_status weir_topology_nearest(const weir_topology *topology, const char *bus_id, int32_t from,

@@ -447,5 +447,5 @@ weir_status weir_mstx_stats(weir_mstx *mstx, weir_mstx_counters *counters)
         own = mstx->counters;
         (void)pthread_mutex_unlock(&mstx->lock);
     }
-    return weir__config_report(counters, &own, sizeof(own));
+    return weir__config_report(counters, &own, sizeof(own), "weir_mstx_stats: counters");
 }

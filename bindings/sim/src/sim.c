@@ -109,6 +109,20 @@ static bool is_sound(const weir_sim_config *config)
 
 /* --- life --- */
 
+/* The device's destroy slot, so that a device that is still in use keeps its simulator. */
+static void end(void *ctx)
+{
+    weir_sim *sim = ctx;
+    weir__sim_effects_fini(sim);
+    weir__sim_audit_destroy(sim->audit);
+    weir__sim_memory_fini(sim);
+    weir__sim_streams_fini(sim);
+    free(sim->faults.armed);
+    (void)pthread_cond_destroy(&sim->effects.done);
+    (void)pthread_mutex_destroy(&sim->lock);
+    free(sim);
+}
+
 static weir_status start(weir_sim *sim)
 {
     weir_status status = weir__sim_streams_init(sim);
@@ -121,6 +135,7 @@ static weir_status start(weir_sim *sim)
     }
     if (status == WEIR_OK) {
         weir__sim_device_ops(sim);
+        sim->ops.destroy = end;
         status = weir_device_create(&sim->ops, sim, &sim->device);
     }
     return status;
@@ -158,27 +173,16 @@ weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim)
     }
     status = start(created);
     if (status != WEIR_OK) {
-        weir_sim_destroy(created);
+        end(created);
         return status;
     }
     *sim = created;
     return WEIR_OK;
 }
 
-void weir_sim_destroy(weir_sim *sim)
+weir_status weir_sim_destroy(weir_sim *sim)
 {
-    if (sim == NULL) {
-        return;
-    }
-    weir__sim_effects_fini(sim);
-    weir_device_destroy(sim->device);
-    weir__sim_audit_destroy(sim->audit);
-    weir__sim_memory_fini(sim);
-    weir__sim_streams_fini(sim);
-    free(sim->faults.armed);
-    (void)pthread_cond_destroy(&sim->effects.done);
-    (void)pthread_mutex_destroy(&sim->lock);
-    free(sim);
+    return sim != NULL ? weir_device_destroy(sim->device) : WEIR_OK;
 }
 
 weir_device *weir_sim_device(weir_sim *sim)
@@ -292,5 +296,5 @@ weir_status weir_sim_get_stats(weir_sim *sim, weir_sim_stats *stats)
     now.operations = sim->operations;
     now.audit_lost = sim->audit != NULL ? weir__sim_audit_lost(sim->audit) : 0;
     weir__sim_unlock(sim);
-    return weir__config_report(stats, &now, sizeof now);
+    return weir__config_report(stats, &now, sizeof now, "weir_sim_get_stats: stats");
 }

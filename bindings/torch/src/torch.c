@@ -173,7 +173,7 @@ static weir_status make_pool(struct torch_pool *made)
         (void)ended; /* nothing has been taken */
     }
     if (status != WEIR_OK) {
-        weir_device_destroy(made->device);
+        (void)!weir_device_destroy(made->device); /* no pool stands on it */
     }
     return status;
 }
@@ -196,7 +196,7 @@ static weir_status make_own(struct torch_device *at, struct torch_pool *made)
         status = make_pool(made);
     }
     if (status != WEIR_OK) {
-        weir_device_destroy(made->acl);
+        (void)!weir_device_destroy(made->acl); /* no pool stands on it */
     }
     return status;
 }

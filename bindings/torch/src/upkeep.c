@@ -106,7 +106,7 @@ static weir_status end_pool(struct torch_pool *pool)
     const weir_status swept = weir__torch_source_sweep(&pool->source);
     status = status == WEIR_OK ? swept : status;
     weir__torch_source_lose(&pool->source); /* what the device did not take back */
-    weir_device_destroy(pool->device);
+    (void)!weir_device_destroy(pool->device); /* its pool is gone */
     return status;
 }
 
@@ -129,7 +129,7 @@ static weir_status end_device(struct torch_device *at)
     for (struct torch_pool *pool = own != NULL ? own : others, *next; pool != NULL; pool = next) {
         next = pool == own ? others : pool->next;
         if (!pool->of_graphs) {
-            weir_device_destroy(pool->acl);
+            (void)!weir_device_destroy(pool->acl); /* its pools are gone */
         }
         free(pool);
     }

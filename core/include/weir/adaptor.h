@@ -1,7 +1,7 @@
 /* weir/adaptor.h: devices that wrap a device. Each takes a device and gives one, so they stack in any order.
  *
- * The wrapped device is borrowed: it must outlive the adaptor, and weir_device_destroy on the adaptor ends the adaptor
- * only. Adaptors are as thread-safe as what they wrap.
+ * The wrapped device is borrowed and held: weir_device_destroy refuses it while the adaptor lives, and ends the adaptor
+ * only when it is given the adaptor. Adaptors are as thread-safe as what they wrap.
  */
 #ifndef WEIR_ADAPTOR_H
 #define WEIR_ADAPTOR_H

@@ -100,8 +100,14 @@ typedef struct weir_device_ops {
  * failure `ctx` is still the caller's. */
 WEIR_API weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_device **device);
 
-/* Ends a device. No pool or adaptor may still use it. NULL is allowed. */
-WEIR_API void weir_device_destroy(weir_device *device);
+/* Ends a device and its context. NULL is allowed. WEIR_ERR_BUSY: a pool or an adaptor stands on it, or it is held
+ * otherwise; nothing has changed. */
+WEIR_API weir_status weir_device_destroy(weir_device *device);
+
+/* For bindings whose objects use the device later: until it has been released as often as held, weir_device_destroy
+ * refuses. Pools and adaptors hold their device. WEIR_ERR_INVALID: NULL, or a release too many. Any thread. */
+WEIR_API weir_status weir_device_hold(weir_device *device);
+WEIR_API weir_status weir_device_release(weir_device *device);
 
 /* Copies the fixed facts into *info, whose struct_size the caller has set. */
 WEIR_API weir_status weir_device_get_info(const weir_device *device, weir_device_info *info);

@@ -24,7 +24,7 @@ int main(void)
     if (weir_pool_free(pool, block, stream) != WEIR_OK) return 5;
     if (weir_pool_destroy(pool) != WEIR_OK) return 6;
     if (weir_mstx_detach(mstx) != WEIR_OK) return 8;
-    weir_sim_destroy(sim);
+    if (weir_sim_destroy(sim) != WEIR_OK) return 9;
     printf("weir %s\n", weir_version());
     return 0;
 }

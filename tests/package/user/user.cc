@@ -20,7 +20,7 @@ int main(void)
     if (weir_pool_alloc(pool, stream, 1000, 0, &block) != WEIR_OK) return 4;
     if (weir_pool_free(pool, block, stream) != WEIR_OK) return 5;
     if (weir_pool_destroy(pool) != WEIR_OK) return 6;
-    weir_sim_destroy(sim);
+    if (weir_sim_destroy(sim) != WEIR_OK) return 7;
     std::printf("weir %s\n", weir_version());
     return 0;
 }

@@ -19,7 +19,7 @@ int main(void)
     if (weir_acl_attach(pool, stream, &attachment) != WEIR_OK) return 4;
     if (weir_acl_detach(attachment) != WEIR_OK) return 5;
     if (weir_pool_destroy(pool) != WEIR_OK) return 6;
-    weir_device_destroy(device);
+    if (weir_device_destroy(device) != WEIR_OK) return 7;
     printf("weir %s\n", weir_version());
     return aclrtDestroyStream(stream) != ACL_SUCCESS || aclrtResetDevice(0) != ACL_SUCCESS;
 }
