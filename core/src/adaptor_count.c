@@ -35,7 +35,7 @@ static const weir__adaptor_kind count_kind = {.after = count, .destroy = destroy
 weir_status weir_count_create(weir_device *device, weir_device **counting)
 {
     if (device == NULL || counting == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_count_create: %s is NULL", device == NULL ? "device" : "counting");
     }
     counter *const self = calloc(1, sizeof *self);
     if (self == NULL) {
@@ -54,7 +54,8 @@ weir_status weir_count_get(weir_device *counting, uint64_t *calls, uint64_t *fai
 {
     counter *const self = (counter *)weir__adaptor_of(counting, &count_kind);
     if (self == NULL || calls == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_count_get: %s",
+                           self == NULL ? "the device is not of weir_count_create" : "calls is NULL");
     }
     for (size_t i = 0; i < WEIR_CALL_COUNT; i++) {
         calls[i] = atomic_load_explicit(&self->calls[i], memory_order_relaxed);

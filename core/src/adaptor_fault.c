@@ -54,7 +54,7 @@ static const weir__adaptor_kind fault_kind = {.before = strike, .destroy = destr
 weir_status weir_fault_create(weir_device *device, weir_device **faulty)
 {
     if (device == NULL || faulty == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_fault_create: %s is NULL", device == NULL ? "device" : "faulty");
     }
     faulty_device *const self = calloc(1, sizeof *self);
     if (self == NULL) {
@@ -78,11 +78,14 @@ weir_status weir_fault_arm(weir_device *faulty, weir_device_call call, uint64_t 
                            weir_status status)
 {
     faulty_device *const self = (faulty_device *)weir__adaptor_of(faulty, &fault_kind);
-    if (self == NULL || (size_t)call > WEIR_CALL_ANY) {
-        return WEIR_ERR_INVALID;
+    if (self == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_fault_arm: the device is not of weir_fault_create");
+    }
+    if ((size_t)call > WEIR_CALL_ANY) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_fault_arm: call %d is no weir_device_call", (int)call);
     }
     if (n != 0 && status == WEIR_OK) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_fault_arm: status is WEIR_OK, which is no failure");
     }
     pthread_mutex_lock(&self->lock);
     self->armed = call;
@@ -98,7 +101,7 @@ weir_status weir_fault_state(weir_device *faulty, uint64_t *calls, bool *struck)
 {
     faulty_device *const self = (faulty_device *)weir__adaptor_of(faulty, &fault_kind);
     if (self == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_fault_state: the device is not of weir_fault_create");
     }
     pthread_mutex_lock(&self->lock);
     if (calls != NULL) {

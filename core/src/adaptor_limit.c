@@ -204,7 +204,7 @@ static limiter *limiter_new(weir_device *device, uint64_t limit_bytes)
 weir_status weir_limit_create(weir_device *device, uint64_t limit_bytes, weir_device **limited)
 {
     if (device == NULL || limited == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_limit_create: %s is NULL", device == NULL ? "device" : "limited");
     }
     limiter *const self = limiter_new(device, limit_bytes);
     if (self == NULL) {
@@ -221,7 +221,8 @@ weir_status weir_limit_held(weir_device *limited, uint64_t *bytes)
 {
     limiter *const self = (limiter *)weir__adaptor_of(limited, &limit_kind);
     if (self == NULL || bytes == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_limit_held: %s",
+                           self == NULL ? "the device is not of weir_limit_create" : "bytes is NULL");
     }
     pthread_mutex_lock(&self->lock);
     *bytes = self->held_bytes;

@@ -154,7 +154,8 @@ weir_status weir_log_create(weir_device *device, weir_log_sink sink, void *ctx,
                             weir_device **logging)
 {
     if (device == NULL || sink == NULL || logging == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_log_create: %s is NULL",
+                           device == NULL ? "device" : sink == NULL ? "sink" : "logging");
     }
     logger *const self = calloc(1, sizeof *self);
     if (self == NULL) {

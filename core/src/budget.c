@@ -16,6 +16,8 @@
  */
 #include "pool_internal.h"
 
+#include <inttypes.h>
+
 uint64_t weir__budget_limit_locked(const weir_pool *pool, bool soft)
 {
     const weir_pool_config *config = &pool->config;
@@ -107,8 +109,13 @@ bool weir__budget_press(const struct request *request)
 
 weir_status weir_pool_set_limits(weir_pool *pool, uint64_t soft_limit_bytes, uint64_t limit_bytes)
 {
-    if (pool == NULL || (limit_bytes != 0 && soft_limit_bytes > limit_bytes)) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_set_limits: pool is NULL");
+    }
+    if (limit_bytes != 0 && soft_limit_bytes > limit_bytes) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_pool_set_limits: soft_limit_bytes %" PRIu64 " is above limit_bytes %" PRIu64, soft_limit_bytes,
+                           limit_bytes);
     }
     pool_lock(pool);
     /* What is on its way from the device was admitted under the old limit and must be counted. */

@@ -99,7 +99,7 @@ static bool show_range(void *ctx, const weir_range_info *range)
 weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx)
 {
     if (pool == NULL || visit == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_walk: %s is NULL", pool == NULL ? "pool" : "visit");
     }
     struct walker walker = { pool, visit, ctx };
     weir__pool_lock_all(pool);
@@ -266,7 +266,7 @@ static const char *first_broken_rule(weir_pool *pool)
 weir_status weir_pool_check(weir_pool *pool, const char **why)
 {
     if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_check: pool is NULL");
     }
     weir__pool_lock_all(pool);
     if (!weir__block_index_locked(pool)) {
@@ -351,8 +351,8 @@ static void add_pool(weir_pool *pool, weir_stats *stats)
 
 weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)
 {
-    if (pool == NULL || out == NULL || out->struct_size < sizeof(size_t)) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_stats: pool is NULL");
     }
     weir_stats stats = WEIR_STATS_INIT;
     struct live_sums sums = { 0, 0 };

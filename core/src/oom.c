@@ -623,8 +623,8 @@ void weir__oom_explain(const struct request *request)
 
 weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *out)
 {
-    if (pool == NULL || out == NULL || out->struct_size < sizeof(size_t)) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_oom: pool is NULL");
     }
     pool_lock(pool);
     weir_oom_record record = pool->oom;

@@ -366,8 +366,11 @@ uint64_t weir__order_wait_round(weir_pool *pool)
 
 weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *mark)
 {
-    if (pool == NULL || stream == NULL || mark == NULL) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL || stream == NULL) {
+        return weir__refuse_stream("weir_stream_mark", pool, stream);
+    }
+    if (mark == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_stream_mark: mark is NULL");
     }
     stream_visit(stream);
     const bool ours = stream->pool == pool;
@@ -379,7 +382,7 @@ weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *ma
         pool_unlock(pool);
     }
     stream_unlock(stream);
-    return ours ? WEIR_OK : WEIR_ERR_INVALID;
+    return ours ? WEIR_OK : weir__refuse_stream("weir_stream_mark", pool, stream);
 }
 
 /* *unfinished: as of unfinished_tick. */
@@ -394,8 +397,11 @@ static bool has_reached(weir_pool *pool, const weir_stream *stream, weir_tick ma
 
 weir_status weir_stream_reached(weir_pool *pool, weir_stream *stream, weir_tick mark, bool wait, bool *reached)
 {
-    if (pool == NULL || stream == NULL || reached == NULL || stream->owner != pool) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL || stream == NULL || stream->owner != pool) {
+        return weir__refuse_stream("weir_stream_reached", pool, stream);
+    }
+    if (reached == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_stream_reached: reached is NULL");
     }
     weir_status status = WEIR_OK;
     weir_tick unfinished = 0;

@@ -291,6 +291,18 @@ static inline bool is_block(weir_pool *pool, const weir_block *block)
            block->pool == pool;
 }
 
+/* The sentence for a block that is none of the pool's, or no longer live. */
+static OUT_OF_LINE weir_status refuse_block(const char *function, weir_pool *pool, const weir_block *block)
+{
+    if (pool == NULL || block == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, pool == NULL ? "pool" : "block");
+    }
+    if (!is_block(pool, block)) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: block %p is not a block of this pool", function, (const void *)block);
+    }
+    return weir_refuse(WEIR_ERR_INVALID, "%s: block %p is not live: it has been freed already", function, (const void *)block);
+}
+
 /* No lock is held. */
 static inline void prove(weir_pool *pool)
 {
@@ -376,13 +388,35 @@ static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, 
     return WEIR_OK;
 }
 
+/* WEIR_OK when the arguments of a request are good. */
+static weir_status check_request(const weir_pool *pool, const weir_stream *stream, uint64_t size, uint64_t align,
+                                 weir_block **out, weir_tag wanted)
+{
+    const char *function = wanted == TAG_OF_STREAM ? "weir_pool_alloc" : "weir_pool_alloc_tagged";
+    if (pool == NULL || stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream(function, pool, stream);
+    }
+    if (out == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: block is NULL", function);
+    }
+    if (size == 0 || size >= SIZE_LIMIT) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: size %" PRIu64 " is %s", function, size,
+                           size == 0 ? "no size" : "too large to round");
+    }
+    if ((align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: align %" PRIu64 " is %s", function, align,
+                           align >= SIZE_LIMIT ? "too large" : "not a power of two");
+    }
+    return WEIR_OK;
+}
+
 /* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
 static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                                           weir_block **out, weir_tag wanted)
 {
-    if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool || size == 0 || size >= SIZE_LIMIT ||
-        (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
-        return WEIR_ERR_INVALID;
+    const weir_status status = check_request(pool, stream, size, align, out, wanted);
+    if (status != WEIR_OK) {
+        return status;
     }
     weir_block *block = NULL;
     stream_lock(stream);
@@ -441,7 +475,7 @@ weir_status weir_pool_alloc_tagged(weir_pool *pool, weir_stream *stream, uint64_
                                    weir_block **out)
 {
     if (pool == NULL || tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
-        return WEIR_ERR_INVALID;
+        return weir__refuse_tag("weir_pool_alloc_tagged", pool, tag);
     }
     return alloc(pool, stream, size, align, tag, out);
 }
@@ -514,7 +548,7 @@ static OUT_OF_LINE weir_status free_other(weir_pool *pool, weir_block *block, we
 {
     if (state_of(block) != BLOCK_LIVE) {
         stream_unlock(stream);
-        return WEIR_ERR_INVALID;
+        return refuse_block("weir_pool_free", pool, block);
     }
     drop_tag(stream, block);
     if (block->uses == NULL && block->size <= front_block_bytes(stream) && front_push(pool, stream, block)) {
@@ -528,8 +562,11 @@ static OUT_OF_LINE weir_status free_other(weir_pool *pool, weir_block *block, we
 /* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    if (!is_block(pool, block) || stream == NULL || stream->pool != pool) {
-        return WEIR_ERR_INVALID;
+    if (!is_block(pool, block)) {
+        return refuse_block("weir_pool_free", pool, block);
+    }
+    if (stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream("weir_pool_free", pool, stream);
     }
     if (block->uses != NULL && state_of(block) == BLOCK_LIVE) {
         close_uses(block);
@@ -563,7 +600,7 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
 weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
 {
     if (!is_block(pool, block) || state_of(block) != BLOCK_LIVE) {
-        return WEIR_ERR_INVALID;
+        return refuse_block("weir_pool_free_idle", pool, block);
     }
     const uint64_t address = block_address(block);
     weir_stream *owner = block->stream; /* its counters stay right when it has been retired */
@@ -579,14 +616,18 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
     if (live && (pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
         return_now(pool, NULL, address);
     }
-    return live ? WEIR_OK : WEIR_ERR_INVALID;
+    return live ? WEIR_OK : refuse_block("weir_pool_free_idle", pool, block);
 }
 
 /* --- uses --- */
 
-static bool usable(weir_pool *pool, const weir_block *block, const weir_stream *stream)
+/* WEIR_OK when the block is live and the stream is the pool's. */
+static weir_status check_use(const char *function, weir_pool *pool, const weir_block *block, const weir_stream *stream)
 {
-    return is_block(pool, block) && stream != NULL && stream->pool == pool && state_of(block) == BLOCK_LIVE;
+    if (!is_block(pool, block) || state_of(block) != BLOCK_LIVE) {
+        return refuse_block(function, pool, block);
+    }
+    return stream != NULL && stream->pool == pool ? WEIR_OK : weir__refuse_stream(function, pool, stream);
 }
 
 static struct weir_use *find_use(const weir_block *block, const weir_stream *stream)
@@ -600,8 +641,9 @@ static struct weir_use *find_use(const weir_block *block, const weir_stream *str
 
 weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    if (!usable(pool, block, stream)) {
-        return WEIR_ERR_INVALID;
+    const weir_status status = check_use("weir_pool_use", pool, block, stream);
+    if (status != WEIR_OK) {
+        return status;
     }
     weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
     if (recorder != NULL) {
@@ -627,8 +669,9 @@ weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *strea
 
 weir_status weir_pool_use_end(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    if (!usable(pool, block, stream)) {
-        return WEIR_ERR_INVALID;
+    const weir_status status = check_use("weir_pool_use_end", pool, block, stream);
+    if (status != WEIR_OK) {
+        return status;
     }
     stream_visit(stream);
     weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
@@ -672,7 +715,7 @@ weir_stream *weir_block_stream(const weir_block *block)
 weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)
 {
     if (pool == NULL || out == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_find: %s is NULL", pool == NULL ? "pool" : "block");
     }
     weir_block *block = NULL;
     weir_status status = weir__block_find(pool, address, &block);
@@ -680,7 +723,7 @@ weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)
         return status;
     }
     if (block == NULL || state_of(block) != BLOCK_LIVE) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_find: no live block starts at 0x%" PRIx64, address);
     }
     *out = block;
     return WEIR_OK;
@@ -717,7 +760,7 @@ weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
     weir_status status = WEIR_OK;
     weir__pool_lock_all(pool);
     if (recorder != NULL && atomic_load_explicit(&pool->recorder, memory_order_relaxed) != NULL) {
-        status = WEIR_ERR_BUSY;
+        status = weir_refuse(WEIR_ERR_BUSY, "weir_recorder_start: the pool is being recorded already");
     } else {
         if (recorder != NULL && live != NULL) {
             struct live_visit visit = { live, ctx };

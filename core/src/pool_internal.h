@@ -477,6 +477,9 @@ static inline bool inbox_is_empty(const weir_stream *stream)
 
 /* --- stream.c --- */
 
+/* WEIR_ERR_INVALID with the sentence for a stream that is NULL, retired or of another pool, or a pool that is NULL. */
+weir_status weir__refuse_stream(const char *function, const weir_pool *pool, const weir_stream *stream);
+
 /* Pool lock held: knowledge[lane] = max(knowledge[lane], tick); false without host memory, which only forgets. */
 bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick);
 void weir__stream_fini_events(weir_pool *pool);
@@ -577,6 +580,9 @@ struct live_sums {
 uint64_t weir__inspect_sample(weir_pool *pool);
 
 /* --- tag.c --- */
+
+/* WEIR_ERR_INVALID with the sentence for a tag that the pool did not give, or a pool that is NULL. */
+weir_status weir__refuse_tag(const char *function, const weir_pool *pool, weir_tag tag);
 
 /* Stream lock held: the block, which is live, is counted under the tag, which is not 0; and no longer. */
 void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag);

@@ -360,8 +360,12 @@ weir_status weir__region_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t fla
 
 weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released)
 {
-    if (pool == NULL || (flags & ~(uint32_t)WEIR_TRIM_WAIT) != 0) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_trim: pool is NULL");
+    }
+    if ((flags & ~(uint32_t)WEIR_TRIM_WAIT) != 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_trim: flags has unknown bits 0x%x",
+                           (unsigned)(flags & ~(uint32_t)WEIR_TRIM_WAIT));
     }
     weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
     if (recorder != NULL) {

@@ -129,10 +129,19 @@ static bool move_in(weir_pool *pool, weir_stream *place, void *native)
     return ours;
 }
 
+weir_status weir__refuse_stream(const char *function, const weir_pool *pool, const weir_stream *stream)
+{
+    if (pool == NULL || stream == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, pool == NULL ? "pool" : "stream");
+    }
+    return weir_refuse(WEIR_ERR_INVALID, "%s: the stream %s", function,
+                       stream->owner == pool ? "has been retired" : "is of another pool");
+}
+
 weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream **stream)
 {
     if (pool == NULL || stream == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_stream: %s is NULL", pool == NULL ? "pool" : "stream");
     }
     weir_stream *found = NULL;
     weir_stream *place = NULL;
@@ -198,7 +207,7 @@ static void retire(weir_pool *pool, weir_stream *stream)
 weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
 {
     if (pool == NULL || stream == NULL || stream->pool != pool) {
-        return WEIR_ERR_INVALID;
+        return weir__refuse_stream("weir_stream_retire", pool, stream);
     }
     (void)weir__order_flush(pool, stream);
     if (pool->ordered) {
@@ -214,7 +223,7 @@ weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
 weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream)
 {
     if (pool == NULL || stream == NULL || stream->pool != pool) {
-        return WEIR_ERR_INVALID;
+        return weir__refuse_stream("weir_stream_ended", pool, stream);
     }
     retire(pool, stream);
     return WEIR_OK;
@@ -293,8 +302,11 @@ static weir_tick close_tick(weir_pool *pool, weir_stream *stream)
 
 weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream *stream)
 {
-    if (pool == NULL || event == NULL || stream == NULL || stream->pool != pool) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL || event == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_stream_recorded: %s is NULL", pool == NULL ? "pool" : "event");
+    }
+    if (stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream("weir_stream_recorded", pool, stream);
     }
     const weir_tick tick = close_tick(pool, stream);
     pool_lock(pool);
@@ -310,8 +322,11 @@ weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream
 
 weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void *event)
 {
-    if (pool == NULL || event == NULL || stream == NULL || stream->pool != pool) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL || event == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_stream_waited: %s is NULL", pool == NULL ? "pool" : "event");
+    }
+    if (stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream("weir_stream_waited", pool, stream);
     }
     record_event(pool, WEIR_TRACE_WAIT, event, stream->lane);
     bool learned = true;
@@ -340,7 +355,7 @@ static void clock_done(weir_pool *pool, const weir_tick *clock, size_t lanes)
 weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream)
 {
     if (pool == NULL || stream == NULL || stream->pool != pool) {
-        return WEIR_ERR_INVALID;
+        return weir__refuse_stream("weir_stream_synced", pool, stream);
     }
     const weir_tick tick = close_tick(pool, stream);
     pool_lock(pool);
@@ -354,7 +369,7 @@ weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream)
 weir_status weir_event_synced(weir_pool *pool, const void *event)
 {
     if (pool == NULL || event == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_event_synced: %s is NULL", pool == NULL ? "pool" : "event");
     }
     pool_lock(pool);
     const struct known_event *known = event_find(pool, event);
@@ -370,7 +385,7 @@ weir_status weir_event_synced(weir_pool *pool, const void *event)
 weir_status weir_event_forgotten(weir_pool *pool, const void *event)
 {
     if (pool == NULL || event == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_event_forgotten: %s is NULL", pool == NULL ? "pool" : "event");
     }
     pool_lock(pool);
     struct known_event *known = event_find(pool, event);

@@ -82,10 +82,22 @@ static weir_status add_name(weir_pool *pool, const char *name, weir_tag *tag)
     return WEIR_OK;
 }
 
+weir_status weir__refuse_tag(const char *function, const weir_pool *pool, weir_tag tag)
+{
+    return pool == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s: pool is NULL", function)
+                        : weir_refuse(WEIR_ERR_INVALID, "%s: tag %u is none of the pool's %u", function, (unsigned)tag,
+                                      (unsigned)tags_of(pool));
+}
+
 weir_status weir_pool_tag(weir_pool *pool, const char *name, weir_tag *tag)
 {
-    if (pool == NULL || name == NULL || tag == NULL || !is_name(name)) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL || name == NULL || tag == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_tag: %s is NULL",
+                           pool == NULL ? "pool" : name == NULL ? "name" : "tag");
+    }
+    if (!is_name(name)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_tag: name \"%.64s\" is empty, too long or has a control character",
+                           name);
     }
     weir_status status = WEIR_OK;
     weir__pool_lock_all(pool);
@@ -138,8 +150,11 @@ void weir__tag_drop(weir_stream *stream, weir_block *block)
 
 weir_status weir_stream_set_tag(weir_pool *pool, weir_stream *stream, weir_tag tag)
 {
-    if (pool == NULL || stream == NULL || stream->pool != pool || tag >= tags_of(pool)) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL || stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream("weir_stream_set_tag", pool, stream);
+    }
+    if (tag >= tags_of(pool)) {
+        return weir__refuse_tag("weir_stream_set_tag", pool, tag);
     }
     stream_visit(stream);
     stream->tag = tag;
@@ -248,8 +263,8 @@ static uint64_t live_blocks(const struct tag_sums *sums, uint32_t tag)
 
 weir_status weir_pool_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *out)
 {
-    if (pool == NULL || out == NULL || out->struct_size < sizeof(size_t) || tag >= tags_of(pool)) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL || tag >= tags_of(pool)) {
+        return weir__refuse_tag("weir_pool_tag_stats", pool, tag);
     }
     struct tag_sums sums;
     sum_up(pool, &sums);

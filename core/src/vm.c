@@ -21,6 +21,8 @@
  * granule. One thread at a time.
  */
 #include "pool_internal.h"
+
+#include <inttypes.h>
 #include "vm_place.h"
 
 #include <stdlib.h>
@@ -109,15 +111,22 @@ weir_status weir__vm_init(weir_pool *pool)
     const bool claims =
         strategy->struct_size >= offsetof(weir_strategy_ops, claim) + sizeof(strategy->claim) && strategy->claim != NULL;
     const uint64_t granule = pool->config.vm_granule_bytes != 0 ? pool->config.vm_granule_bytes : info->page_bytes;
-    if ((info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0 || info->page_bytes == 0 || !claims ||
-        (strategy->flags & (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS)) != 0) {
-        return WEIR_ERR_UNSUPPORTED;
+    if ((info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0 || info->page_bytes == 0) {
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: device \"%s\" has no virtual memory", info->name);
+    }
+    if (!claims || (strategy->flags & (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS)) != 0) {
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: strategy %s does not work over virtual memory",
+                           strategy->name);
     }
     if ((granule & (granule - 1)) != 0 || granule < info->page_bytes) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_pool_create: config.vm_granule_bytes %" PRIu64 " is not a power of two of at least the device's %" PRIu64,
+                           granule, info->page_bytes);
     }
     if (granule < strategy->granule_bytes) {
-        return WEIR_ERR_UNSUPPORTED;
+        return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                           "weir_pool_create: the device's page of %" PRIu64 " bytes is smaller than the granule of strategy %s, %" PRIu64,
+                           granule, strategy->name, (uint64_t)strategy->granule_bytes);
     }
     if (strategy->lane_add != NULL && strategy->lane_add(pool->state, WEIR_LANE_UNMAPPED) != WEIR_OK) {
         return WEIR_ERR_NO_MEMORY;
