@@ -349,7 +349,7 @@ weir_status weir_device_error(weir_device *device, int64_t *code, const char **t
 
 /* --- regions --- */
 
-/* The sentence for a call with a size. `wrong`, when not NULL, is what is wrong with the argument beside device and size. */
+/* The sentence for a call with a size. `wrong`, when not NULL, names the bad argument beside device and size. */
 static weir_status refuse_size(const char *function, const weir_device *device, const char *wrong, uint64_t size)
 {
     if (device == NULL || wrong != NULL) {

@@ -1,4 +1,4 @@
-/* tests/unit/refusal_test.c: what core refuses, and the sentence that says why. */
+/* tests/unit/refusal_test.c: each refusal of core carries a sentence that names the argument or state. */
 #include "refusal.h"
 
 #include <weir/adaptor.h>

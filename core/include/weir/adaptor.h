@@ -1,7 +1,7 @@
 /* weir/adaptor.h: devices that wrap a device. Each takes a device and gives one, so they stack in any order.
  *
  * The wrapped device is borrowed and held: weir_device_destroy refuses it while the adaptor lives, and ends the adaptor
- * only when it is given the adaptor. Adaptors are as thread-safe as what they wrap.
+ * only when it is given the adaptor. An adaptor is as thread-safe as the device that it wraps.
  */
 #ifndef WEIR_ADAPTOR_H
 #define WEIR_ADAPTOR_H

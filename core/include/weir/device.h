@@ -104,7 +104,7 @@ WEIR_API weir_status weir_device_create(const weir_device_ops *ops, void *ctx, w
  * otherwise; nothing has changed. */
 WEIR_API weir_status weir_device_destroy(weir_device *device);
 
-/* For bindings whose objects use the device later: until it has been released as often as held, weir_device_destroy
+/* For bindings with objects that use the device later: until it has been released as often as held, weir_device_destroy
  * refuses. Pools and adaptors hold their device. WEIR_ERR_INVALID: NULL, or a release too many. Any thread. */
 WEIR_API weir_status weir_device_hold(weir_device *device);
 WEIR_API weir_status weir_device_release(weir_device *device);
