@@ -286,18 +286,6 @@ static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
     };
 }
 
-uint64_t weir__vm_free_granule_bytes_locked(weir_pool *pool)
-{
-    uint64_t granules = 0;
-    for (size_t lane = 0; lane < pool->lanes; lane++) {
-        pool->limits[lane] = WEIR_TICK_MAX;
-    }
-    const struct vm_view view = view_of(pool, pool->limits);
-    /* Without host memory for the list the answer is less; it is for the record of a failure only. */
-    const weir_status status = weir__vm_find_idle(&pool->vm->scratch, &view, NULL, &granules);
-    return status == WEIR_OK ? granules << pool->vm->granule_shift : 0;
-}
-
 /* --- device calls of a move: no lock is held --- */
 
 static weir_status count(struct vm_move *move, weir_status status, uint64_t *counter)
