@@ -53,7 +53,7 @@ static weir_status caching_init(void *state, const void *config)
 {
     struct caching *caching = state;
     weir_caching_config own;
-    weir_status status = weir__strategy_config(&own, sizeof(own), config);
+    weir_status status = weir__strategy_config(&own, sizeof(own), config, "weir_caching_config");
     if (status != WEIR_OK) {
         return status;
     }

@@ -508,7 +508,7 @@ static weir_status size_class_init(void *state, const void *config)
 {
     struct size_class *own = state;
     weir_size_class_config given;
-    weir_status status = weir__strategy_config(&given, sizeof(given), config);
+    weir_status status = weir__strategy_config(&given, sizeof(given), config, "weir_size_class_config");
     if (status != WEIR_OK) {
         return status;
     }

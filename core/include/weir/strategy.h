@@ -112,7 +112,8 @@ typedef struct weir_strategy_ops {
     /* Bytes of zeroed memory that init needs. `config` is the strategy's own struct or NULL for defaults. */
     size_t (*state_size)(const void *config);
     /* WEIR_ERR_INVALID for a config it cannot honour, WEIR_ERR_UNSUPPORTED for one with members it does not know that
-     * are not zero (see weir/base.h). Holds no pointer to `config` afterwards. */
+     * are not zero (see weir/base.h); weir_pool_create returns it, so the sentence that init leaves by weir_refuse names
+     * weir_pool_create and the config. Holds no pointer to `config` afterwards. */
     weir_status (*init)(void *state, const void *config);
     /* Frees all the strategy holds, live ranges included. */
     void (*fini)(void *state);
