@@ -35,6 +35,7 @@
 #include "pool_internal.h"
 #include "ramps.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
@@ -43,6 +44,25 @@
 enum { asked_at_once = 64 };
 
 /* --- all or none --- */
+
+/* An alloc would refuse a size that is not sound, so a group refuses it before the first alloc. */
+static weir_status check_group(const char *function, const weir_pool *pool, const weir_stream *stream,
+                               const uint64_t *sizes, size_t n)
+{
+    if (pool == NULL || stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream(function, pool, stream);
+    }
+    if (n > 0 && sizes == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: sizes is NULL", function);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (sizes[i] == 0 || sizes[i] >= SIZE_LIMIT) {
+            return weir_refuse(WEIR_ERR_INVALID, "%s: sizes[%zu] is %" PRIu64 ", which is %s", function, i, sizes[i],
+                               sizes[i] == 0 ? "no size" : "too large to round");
+        }
+    }
+    return WEIR_OK;
+}
 
 /* While it is on its way to the caller nobody else holds a live block, and `next` strings the group together. */
 static void give_up(weir_pool *pool, weir_stream *stream, weir_block *last)
@@ -58,14 +78,21 @@ static void give_up(weir_pool *pool, weir_stream *stream, weir_block *last)
 weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, const uint64_t *sizes, size_t n, weir_tag tag,
                                  weir_block **blocks)
 {
-    if (pool == NULL || stream == NULL || stream->pool != pool || (n > 0 && (sizes == NULL || blocks == NULL)) ||
-        tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
-        return WEIR_ERR_INVALID;
+    const char *function = "weir_pool_alloc_many";
+    weir_status status = check_group(function, pool, stream, sizes, n);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (n > 0 && blocks == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: blocks is NULL", function);
+    }
+    if (tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
+        return weir__refuse_tag(function, pool, tag);
     }
     weir_block *last = NULL;
     for (size_t i = 0; i < n; i++) {
         weir_block *block = NULL;
-        const weir_status status = weir_pool_alloc_tagged(pool, stream, sizes[i], 0, tag, &block);
+        status = weir_pool_alloc_tagged(pool, stream, sizes[i], 0, tag, &block);
         if (status != WEIR_OK) {
             give_up(pool, stream, last);
             return status;
@@ -124,14 +151,9 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The distinct sizes. WEIR_ERR_INVALID for one that no alloc would take. */
+/* The distinct sizes. */
 static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (sizes[i] == 0 || sizes[i] >= SIZE_LIMIT) {
-            return WEIR_ERR_INVALID;
-        }
-    }
     q->kinds = calloc(n, sizeof(*q->kinds));
     if (q->kinds == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -356,8 +378,7 @@ static uint64_t regions_for(const struct question *q, uint64_t count, uint64_t r
     return taken;
 }
 
-/* Where idle regions may turn into others, and where cuts leave rests, new regions count as the worst that
- * there may be. */
+/* New regions count as the worst possible ones where idle regions may turn into others, and where cuts leave rests. */
 static uint64_t missing_for_equals(const struct question *q)
 {
     const struct kind *kind = &q->kinds[0];
@@ -471,14 +492,19 @@ static uint64_t missing_for(const struct question *q)
 weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, const uint64_t *sizes, size_t n, bool *fits,
                                 uint64_t *missing_bytes)
 {
-    if (pool == NULL || stream == NULL || stream->pool != pool || fits == NULL || (n > 0 && sizes == NULL)) {
-        return WEIR_ERR_INVALID;
+    const char *function = "weir_pool_would_fit";
+    weir_status status = check_group(function, pool, stream, sizes, n);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (fits == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: fits is NULL", function);
     }
     uint64_t missing = 0;
     struct question q = { .pool = pool,
                           .granule = pool->granule_mask + 1,
                           .granularity = pool->vm != NULL ? weir__vm_granule(pool) : weir__region_granularity(pool) };
-    weir_status status = n > 0 ? sort_kinds(&q, sizes, n) : WEIR_OK;
+    status = n > 0 ? sort_kinds(&q, sizes, n) : WEIR_OK;
     if (status == WEIR_OK && n > 0) {
         status = look(&q, stream);
     }

@@ -1,7 +1,7 @@
 /* core/src/ramps.h: a sum of many terms slope * min(x, top), evaluated for many x.
  *
- * Idea: the ramps are sorted by `top` once. For a given x, the ramps below x have reached their height, slope * top, and
- * all others stand at slope * x. So two running sums over the sorted ramps and a binary search give the sum.
+ * Idea: the ramps are sorted by `top` once. A ramp whose top is below x adds its height, slope * top, and any other ramp
+ * adds slope * x. Two running sums over the sorted ramps and a binary search give the total.
  *
  * Guarantee: the result is the sum term by term, or UINT64_MAX where that sum does not fit. The slopes themselves must
  * add up to less than 2^64.

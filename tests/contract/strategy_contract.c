@@ -894,8 +894,8 @@ static bool claimable(const struct rig *rig, uint64_t address, uint64_t end, con
     return true;
 }
 
-/* A claim may join what it cuts off to the first range that is not as asked, at either end of what is. All ranges of the
- * region beyond that one must be as they were in `before`. */
+/* Around a claimed run lie ranges that are free as asked, and then, on either side, the first one that is not. A piece that
+ * the claim cuts off may join this one. All ranges beyond it must be as they were in `before`. */
 static void require_only_around(const struct rig *rig, const struct pieces *before, uint64_t address, uint64_t end,
                                 const weir_tick *limits, size_t lanes)
 {
@@ -1714,9 +1714,10 @@ static void claim_takes_memory_set_apart(void **state)
     stop(&rig);
 }
 
-/* A block of eight granules, which some strategies set apart with others of its size, was freed early, and a large
- * neighbour of its lane late. Four granules out of the middle of one such block are claimed as four ranges, or refused as
- * a whole where both have merged. The rest of the block may join its neighbour when the claim is over, not during it. */
+/* A block of eight granules is freed early and its large neighbour of the same lane late. Some strategies set the block
+ * apart for requests of its size; others merge both. Four granules inside each eight are claimed as four ranges, or
+ * refused as a whole where the merged range has the later tick. The rest of the block joins the neighbour after the claim,
+ * not during it. */
 static void claim_takes_neighbours_in_one_call(void **state)
 {
     (void)state;
