@@ -378,7 +378,7 @@ static uint64_t regions_for(const struct question *q, uint64_t count, uint64_t r
     return taken;
 }
 
-/* New regions count as the worst possible ones where idle regions may turn into others, and where cuts leave rests. */
+/* New regions count as the worst possible ones where idle regions may become new ones, and where cuts leave rests. */
 static uint64_t missing_for_equals(const struct question *q)
 {
     const struct kind *kind = &q->kinds[0];

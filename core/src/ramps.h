@@ -1,6 +1,6 @@
 /* core/src/ramps.h: a sum of many terms slope * min(x, top), evaluated for many x.
  *
- * Idea: the ramps are sorted by `top` once. A ramp whose top is below x adds its height, slope * top, and any other ramp
+ * Idea: the ramps are sorted by `top` once. A ramp with a top below x adds its height, slope * top, and any other ramp
  * adds slope * x. Two running sums over the sorted ramps and a binary search give the total.
  *
  * Guarantee: the result is the sum term by term, or UINT64_MAX where that sum does not fit. The slopes themselves must

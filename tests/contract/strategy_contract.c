@@ -1715,7 +1715,7 @@ static void claim_takes_memory_set_apart(void **state)
 }
 
 /* A block of eight granules is freed early and its large neighbour of the same lane late. Some strategies set the block
- * apart for requests of its size; others merge both. Four granules inside each eight are claimed as four ranges, or
+ * apart for requests of its size; the rest merge both. Four granules inside each eight are claimed as four ranges, or
  * refused as a whole where the merged range has the later tick. The rest of the block joins the neighbour after the claim,
  * not during it. */
 static void claim_takes_neighbours_in_one_call(void **state)
