@@ -376,7 +376,7 @@ static weir_status arena_init(void *state, const void *config)
 {
     struct arena *arena = state;
     weir_arena_strategy_config own;
-    weir_status status = weir__strategy_config(&own, sizeof(own), config);
+    weir_status status = weir__strategy_config(&own, sizeof(own), config, "weir_arena_strategy_config");
     if (status != WEIR_OK) {
         return status;
     }

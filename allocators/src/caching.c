@@ -53,7 +53,7 @@ static weir_status caching_init(void *state, const void *config)
 {
     struct caching *caching = state;
     weir_caching_config own;
-    weir_status status = weir__strategy_config(&own, sizeof(own), config);
+    weir_status status = weir__strategy_config(&own, sizeof(own), config, "weir_caching_config");
     if (status != WEIR_OK) {
         return status;
     }
@@ -108,11 +108,11 @@ static weir_status caching_region_remove(void *state, void *region, const weir_t
     return weir__runs_region_remove(&caching->runs, region, limits, lanes);
 }
 
-static weir_status caching_claim(void *state, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
-                                 weir_range *out)
+static weir_status caching_claim(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
+                                 size_t lanes, void **tokens)
 {
     struct caching *caching = state;
-    return weir__runs_claim(&caching->runs, address, size, limits, lanes, out);
+    return weir__runs_claim(&caching->runs, address, size, count, limits, lanes, tokens);
 }
 
 static bool caching_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)

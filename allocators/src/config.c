@@ -14,17 +14,19 @@ static bool is_zero(const unsigned char *bytes, size_t from, size_t to)
     return true;
 }
 
-weir_status weir__strategy_config(void *own, size_t size, const void *given)
+weir_status weir__strategy_config(void *own, size_t size, const void *given, const char *name)
 {
     size_t claimed = sizeof(claimed);
     if (given != NULL) {
         memcpy(&claimed, given, sizeof(claimed));
     }
     if (claimed < sizeof(claimed)) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: %s has no struct_size: its ..._INIT macro sets it", name);
     }
     if (given != NULL && !is_zero(given, size, claimed)) {
-        return WEIR_ERR_UNSUPPORTED;
+        return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                           "weir_pool_create: %s sets members beyond the %zu bytes that this library, %s, knows", name, size,
+                           weir_version());
     }
     memset(own, 0, size);
     if (given != NULL) {

@@ -101,15 +101,24 @@ static bool is_complete(const weir_strategy_ops *ops)
            ops->stats != NULL && ops->lane_stats != NULL;
 }
 
-static bool can_be_routed_to(const weir_strategy_ops *ops)
+static weir_status require_routable(const weir_strategy_ops *ops, const char *member)
 {
-    return is_complete(ops) && ops->granule_bytes == GRANULE &&
-           (ops->flags & ~(uint32_t)WEIR_STRATEGY_CUTS_ENDS) == WEIR_STRATEGY_EVEN_TOKENS;
+    const char *wrong = NULL;
+    if (!is_complete(ops)) {
+        wrong = "its table lacks a function or is shorter than this library's";
+    } else if (ops->granule_bytes != GRANULE) {
+        wrong = "its granule_bytes are not 512";
+    } else if ((ops->flags & ~(uint32_t)WEIR_STRATEGY_CUTS_ENDS) != WEIR_STRATEGY_EVEN_TOKENS) {
+        wrong = "its flags are not WEIR_STRATEGY_EVEN_TOKENS, with or without WEIR_STRATEGY_CUTS_ENDS";
+    }
+    return wrong == NULL ? WEIR_OK
+                         : weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: weir_routing_config.%s cannot be routed to: %s",
+                                       member, wrong);
 }
 
 static weir_status read_config(weir_routing_config *own, const void *config)
 {
-    weir_status status = weir__strategy_config(own, sizeof(*own), config);
+    weir_status status = weir__strategy_config(own, sizeof(*own), config, "weir_routing_config");
     if (status != WEIR_OK) {
         return status;
     }
@@ -118,8 +127,8 @@ static weir_status read_config(weir_routing_config *own, const void *config)
     own->large_strategy =
         own->large_strategy != NULL ? own->large_strategy : weir_caching_strategy();
     own->threshold_bytes = own->threshold_bytes != 0 ? own->threshold_bytes : DEFAULT_THRESHOLD;
-    const bool can = can_be_routed_to(own->small_strategy) && can_be_routed_to(own->large_strategy);
-    return can ? WEIR_OK : WEIR_ERR_INVALID;
+    status = require_routable(own->small_strategy, "small_strategy");
+    return status == WEIR_OK ? require_routable(own->large_strategy, "large_strategy") : status;
 }
 
 static size_t aligned(size_t size)

@@ -681,11 +681,6 @@ struct range *weir__runs_gather(struct runs *runs, enum run_kind kind, const str
 /* The free range that holds `address`; NULL when none does. `unmapped`: one without memory. */
 static struct range *free_range_at(const struct runs *runs, uint64_t address, bool unmapped)
 {
-    /* Records live as long as the store, and one that is taken is in use, whatever it describes by now. */
-    const struct range *last = runs->claimed;
-    if (last != NULL && last->taken && last->next != NULL && last->next->address == address) {
-        return last->next->taken ? NULL : last->next;
-    }
     if (unmapped) {
         struct range *range = runs->lanes != NULL ? run_lane_of(runs, WEIR_LANE_UNMAPPED)->oldest : NULL;
         while (range != NULL && address - range->address >= range->size) {
@@ -709,18 +704,23 @@ static bool claimable(const struct range *range, const weir_tick *limits, size_t
     return limits != NULL ? run_eligible(range, limits, lanes) : !range->taken && range->lane == WEIR_LANE_UNMAPPED;
 }
 
-/* Room for the two records that cutting off both ends takes. */
-static bool reserve_two(struct runs *runs)
+/* Makes sure that the store has so many unused records; false without host memory. */
+static bool reserve_records(struct runs *runs, size_t wanted)
 {
-    struct range *one = weir__range_new(&runs->store);
-    struct range *two = weir__range_new(&runs->store);
-    if (two != NULL) {
-        weir__range_delete(&runs->store, two);
+    struct range *held = NULL;
+    size_t count = 0;
+    struct range *record = NULL;
+    while (count < wanted && (record = weir__range_new(&runs->store)) != NULL) {
+        record->next = held;
+        held = record;
+        count++;
     }
-    if (one != NULL) {
-        weir__range_delete(&runs->store, one);
+    while (held != NULL) {
+        record = held;
+        held = record->next;
+        weir__range_delete(&runs->store, record);
     }
-    return one != NULL && two != NULL;
+    return count == wanted;
 }
 
 /* `range` is in no lane and holds `address`: what lies below it becomes free again. Returns the rest. */
@@ -743,10 +743,24 @@ static void cut_above(struct runs *runs, struct range *range, uint64_t end)
     }
 }
 
-weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
-                             weir_range *out)
+/* Hands out a range that is in no lane as ranges of `size` bytes each. */
+static void hand_out_parts(struct runs *runs, struct range *whole, uint64_t size, void **tokens)
 {
-    const uint64_t end = address + size;
+    weir_range part;
+    for (size_t i = 0; whole != NULL; i++) {
+        struct range *rest = whole->size > size ? split(runs, whole, size) : NULL;
+        hand_out(runs, whole, &part);
+        tokens[i] = part.token;
+        whole = rest;
+    }
+}
+
+/* The whole run leaves the lanes in one step: a slot that it cuts gives back its outer part only, so no inner part can
+ * join a neighbour of a later tick before it is claimed. */
+weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
+                             size_t lanes, void **tokens)
+{
+    const uint64_t end = address + count * size;
     struct range *first = free_range_at(runs, address, limits == NULL);
     runs->gathered = NULL;
     for (const struct range *range = first; range != NULL && range->address < end; range = range->next) {
@@ -757,7 +771,7 @@ weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size,
     if (first == NULL) {
         return WEIR_ERR_BUSY;
     }
-    if (!reserve_two(runs)) {
+    if (!reserve_records(runs, count + 1)) { /* cuts: both ends, and between the parts */
         return WEIR_ERR_NO_MEMORY;
     }
     detach(runs, first);
@@ -767,12 +781,10 @@ weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size,
         detach(runs, whole->next);
         whole->next->taken = true;
         cut_above(runs, whole->next, end);
-        whole->next->taken = false; /* free_range_at: records that are given up are not taken */
         absorb_next(runs, whole);
     }
     cut_above(runs, whole, end);
-    hand_out(runs, whole, out);
-    runs->claimed = whole;
+    hand_out_parts(runs, whole, size, tokens);
     return WEIR_OK;
 }
 

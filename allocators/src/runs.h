@@ -57,7 +57,6 @@ struct runs {
     uint64_t taken_ranges;
     uint64_t taken_bytes;
     struct range *gathered; /* what the last call, a gather, has found, of whatever kind; else NULL */
-    struct range *claimed;  /* what the last claim took, where the next one looks first; its record may be another's now */
 };
 
 /* The unmapped lane's number is -1 as a signed one. */
@@ -143,10 +142,9 @@ struct range *weir__runs_gather(struct runs *runs, enum run_kind kind, const str
 
 /* --- claim --- */
 
-/* A strategy's claim. Linear in the ranges of the region, or in the unmapped ones, and constant when what the last claim
- * took lies just before. */
-weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
-                             weir_range *out);
+/* A strategy's claim. Linear in the ranges of the region, or in the unmapped ones, and in the count. */
+weir_status weir__runs_claim(struct runs *runs, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
+                             size_t lanes, void **tokens);
 
 /* --- looking --- */
 

@@ -508,7 +508,7 @@ static weir_status size_class_init(void *state, const void *config)
 {
     struct size_class *own = state;
     weir_size_class_config given;
-    weir_status status = weir__strategy_config(&given, sizeof(given), config);
+    weir_status status = weir__strategy_config(&given, sizeof(given), config, "weir_size_class_config");
     if (status != WEIR_OK) {
         return status;
     }
@@ -613,11 +613,11 @@ static weir_status size_class_region_remove(void *state, void *region, const wei
 }
 
 /* Slots, of slabs in use as well, become ranges: the pool asks for memory that it takes away. */
-static weir_status size_class_claim(void *state, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
-                                    weir_range *out)
+static weir_status size_class_claim(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
+                                    size_t lanes, void **tokens)
 {
     struct size_class *own = state;
-    return weir__runs_claim(&own->runs, address, size, limits, lanes, out);
+    return weir__runs_claim(&own->runs, address, size, count, limits, lanes, tokens);
 }
 
 static bool size_class_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)

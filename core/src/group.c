@@ -28,15 +28,41 @@
  *
  * That a request gets what is there is the ladder's promise (order.c); tests/stress tries both.
  *
- * Cost: a poll, a copy and a sort of the ranges, and the square of the number of distinct sizes.
+ * Cost: a poll, a copy of the ranges, and n log n for n ranges and for n requests. The strategy is asked twice for each
+ * distinct size, and once for each region that equal requests would take. The pool's lock is held for the copy and for a
+ * few questions at a time; sorts and sums are made without it.
  */
 #include "pool_internal.h"
+#include "ramps.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 
+/* Questions to the strategy while the pool's lock is held once. */
+enum { asked_at_once = 64 };
+
 /* --- all or none --- */
+
+/* An alloc would refuse a size that is not sound, so a group refuses it before the first alloc. */
+static weir_status check_group(const char *function, const weir_pool *pool, const weir_stream *stream,
+                               const uint64_t *sizes, size_t n)
+{
+    if (pool == NULL || stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream(function, pool, stream);
+    }
+    if (n > 0 && sizes == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: sizes is NULL", function);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (sizes[i] == 0 || sizes[i] >= SIZE_LIMIT) {
+            return weir_refuse(WEIR_ERR_INVALID, "%s: sizes[%zu] is %" PRIu64 ", which is %s", function, i, sizes[i],
+                               sizes[i] == 0 ? "no size" : "too large to round");
+        }
+    }
+    return WEIR_OK;
+}
 
 /* While it is on its way to the caller nobody else holds a live block, and `next` strings the group together. */
 static void give_up(weir_pool *pool, weir_stream *stream, weir_block *last)
@@ -52,14 +78,21 @@ static void give_up(weir_pool *pool, weir_stream *stream, weir_block *last)
 weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, const uint64_t *sizes, size_t n, weir_tag tag,
                                  weir_block **blocks)
 {
-    if (pool == NULL || stream == NULL || stream->pool != pool || (n > 0 && (sizes == NULL || blocks == NULL)) ||
-        tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
-        return WEIR_ERR_INVALID;
+    const char *function = "weir_pool_alloc_many";
+    weir_status status = check_group(function, pool, stream, sizes, n);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (n > 0 && blocks == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: blocks is NULL", function);
+    }
+    if (tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
+        return weir__refuse_tag(function, pool, tag);
     }
     weir_block *last = NULL;
     for (size_t i = 0; i < n; i++) {
         weir_block *block = NULL;
-        const weir_status status = weir_pool_alloc_tagged(pool, stream, sizes[i], 0, tag, &block);
+        status = weir_pool_alloc_tagged(pool, stream, sizes[i], 0, tag, &block);
         if (status != WEIR_OK) {
             give_up(pool, stream, last);
             return status;
@@ -95,24 +128,16 @@ struct question {
     uint64_t *pieces; /* sizes, ascending */
     uint64_t *sums;   /* of the pieces from there on */
     size_t piece_count;
+    struct ramp *ramps; /* two for each kind: see arrange_waste */
     uint64_t largest_run;
     uint64_t idle_bytes; /* in wholly free regions */
     uint64_t held;       /* requests of the first kind that the pieces hold, at the worst */
     uint64_t reserved;
-    uint64_t room; /* that may be taken */
+    uint64_t soft_limit; /* 0: none */
+    uint64_t room;       /* that may be taken */
     uint64_t over; /* or by how much the pool is above its limit */
     uint64_t largest_region; /* that there may be room for, when the strategy likes large ones */
 };
-
-static uint64_t add(uint64_t a, uint64_t b)
-{
-    return a + b < a ? UINT64_MAX : a + b;
-}
-
-static uint64_t multiply(uint64_t a, uint64_t b)
-{
-    return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
-}
 
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
@@ -126,21 +151,16 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The distinct sizes. WEIR_ERR_INVALID for one that no alloc would take. */
+/* The distinct sizes. */
 static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (sizes[i] == 0 || sizes[i] >= SIZE_LIMIT) {
-            return WEIR_ERR_INVALID;
-        }
-    }
     q->kinds = calloc(n, sizeof(*q->kinds));
     if (q->kinds == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < n; i++) {
         q->kinds[i] = (struct kind){ .size = (sizes[i] + q->granule - 1) & ~(q->granule - 1), .count = 1 };
-        q->total = add(q->total, q->kinds[i].size);
+        q->total = saturating_add(q->total, q->kinds[i].size);
     }
     qsort(q->kinds, n, sizeof(*q->kinds), by_size);
     q->count = n;
@@ -156,8 +176,8 @@ static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t 
     return WEIR_OK;
 }
 
-/* A strategy may ask for more the more is reserved, up to a point. */
-static uint64_t liked_region(const weir_pool *pool, uint64_t size, uint64_t reserved, uint64_t *least)
+/* Pool lock held. A strategy may ask for more the more is reserved, up to a point. */
+static uint64_t liked_region_locked(const weir_pool *pool, uint64_t size, uint64_t reserved, uint64_t *least)
 {
     uint64_t now = 0;
     uint64_t later = 0;
@@ -166,26 +186,40 @@ static uint64_t liked_region(const weir_pool *pool, uint64_t size, uint64_t rese
     return now > later ? now : later;
 }
 
-/* Pool lock held. With virtual memory, idle granules move: only those that live blocks touch count as reserved. */
-static void look_at_growth(struct question *q)
+/* With virtual memory, idle granules move: only those that live blocks touch count as reserved. Another thread may have
+ * given idle granules back since the survey, so the difference is never below 0. */
+static void look_at_limits(struct question *q, const struct survey *survey)
 {
+    const uint64_t idle = q->pool->vm != NULL ? weir__survey_free_granules(survey, q->granularity) : 0;
+    pool_lock(q->pool);
     const uint64_t most = weir__budget_most_locked(q->pool, false);
-    const uint64_t idle = q->pool->vm != NULL ? weir__vm_free_granule_bytes_locked(q->pool) : 0;
-    q->reserved = q->pool->reserved_bytes - idle;
+    const uint64_t reserved = q->pool->reserved_bytes;
+    q->soft_limit = q->pool->config.soft_limit_bytes;
+    pool_unlock(q->pool);
+    q->reserved = reserved > idle ? reserved - idle : 0;
     q->room = most > q->reserved ? most - q->reserved : 0;
     q->over = most != 0 && most < q->reserved ? q->reserved - most : 0;
-    for (size_t i = 0; i < q->kind_count; i++) {
-        q->kinds[i].liked = liked_region(q->pool, q->kinds[i].size, q->reserved, &q->kinds[i].least);
-    }
     q->largest_region = UINT64_MAX;
+}
+
+static void look_at_regions(struct question *q)
+{
+    for (size_t i = 0; i < q->kind_count;) {
+        pool_lock(q->pool);
+        for (size_t n = 0; n < asked_at_once && i < q->kind_count; n++, i++) {
+            struct kind *kind = &q->kinds[i];
+            kind->liked = liked_region_locked(q->pool, kind->size, q->reserved, &kind->least);
+        }
+        pool_unlock(q->pool);
+    }
 }
 
 /* Larger regions than what is left below the limits are not taken, unless idle ones go back. */
 static void bound_regions(struct question *q)
 {
-    const uint64_t soft = q->pool->config.soft_limit_bytes;
+    const uint64_t soft = q->soft_limit;
     const uint64_t below_soft = soft == 0 ? UINT64_MAX : soft > q->reserved ? soft - q->reserved : 0;
-    q->largest_region = add(smaller(q->room, below_soft), q->idle_bytes);
+    q->largest_region = saturating_add(smaller(q->room, below_soft), q->idle_bytes);
 }
 
 /* The largest region that may be taken for one of the kind. */
@@ -284,21 +318,22 @@ static weir_status look(struct question *q, const weir_stream *stream)
     }
     q->pieces = calloc(survey.count + 1, sizeof(*q->pieces));
     q->sums = calloc(survey.count + 1, sizeof(*q->sums));
-    if (q->pieces != NULL && q->sums != NULL) {
-        pool_lock(q->pool);
-        look_at_growth(q);
-        pool_unlock(q->pool);
+    q->ramps = calloc(2 * q->kind_count, sizeof(*q->ramps));
+    const bool complete = q->pieces != NULL && q->sums != NULL && q->ramps != NULL;
+    if (complete) {
+        look_at_limits(q, &survey);
+        look_at_regions(q);
         look_at_pieces(q, &survey);
     }
     weir__survey_fini(&survey);
-    return q->pieces != NULL && q->sums != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    return complete ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
 /* --- the sums; each answers with the bytes of room that are missing --- */
 
 static uint64_t missing_of(const struct question *q, uint64_t wanted)
 {
-    const uint64_t whole = add(wanted, q->granularity - 1) & ~(q->granularity - 1);
+    const uint64_t whole = saturating_add(wanted, q->granularity - 1) & ~(q->granularity - 1);
     return whole > q->room ? whole - q->room + q->over : 0;
 }
 
@@ -309,34 +344,41 @@ static uint64_t missing_for_one(const struct question *q)
         return 0;
     }
     const uint64_t returned = gathers(q) ? q->idle_bytes : 0;
-    const uint64_t wanted = add(kind->least, q->over);
+    const uint64_t wanted = saturating_add(kind->least, q->over);
     const uint64_t there = q->room + returned;
     return wanted > there ? wanted - there : 0;
 }
 
-/* Pool lock held: bytes of the regions that the pool takes one after the other for so many of the first kind, when there
- * is room for that much. */
+/* Pool lock held: the next region that the pool takes for one of the first kind, when `taken` bytes of `room` are. */
+static uint64_t next_region_locked(const struct question *q, uint64_t taken, uint64_t room)
+{
+    const uint64_t soft = q->soft_limit != 0 ? q->soft_limit : UINT64_MAX;
+    const uint64_t reserved = saturating_add(q->reserved, taken);
+    uint64_t liked = 0;
+    uint64_t least = 0;
+    weir__region_sizes_locked(q->pool, q->kinds[0].size, q->granule, reserved, &liked, &least);
+    const bool has_room = room >= taken && liked <= room - taken && soft >= reserved && liked <= soft - reserved;
+    return has_room ? liked : least;
+}
+
+/* Bytes of the regions that the pool takes one after the other for so many of the first kind, when there is room for that
+ * much. */
 static uint64_t regions_for(const struct question *q, uint64_t count, uint64_t room)
 {
-    const uint64_t size = q->kinds[0].size;
-    const uint64_t limit = q->pool->config.soft_limit_bytes;
-    const uint64_t soft = limit != 0 ? limit : UINT64_MAX;
     uint64_t taken = 0;
     while (count > 0) {
-        uint64_t liked = 0;
-        uint64_t least = 0;
-        const uint64_t reserved = add(q->reserved, taken);
-        weir__region_sizes_locked(q->pool, size, q->granule, reserved, &liked, &least);
-        const bool has_room = room >= taken && liked <= room - taken && soft >= reserved && liked <= soft - reserved;
-        const uint64_t region = has_room ? liked : least;
-        count -= smaller(count, region / size);
-        taken = add(taken, region);
+        pool_lock(q->pool);
+        for (size_t n = 0; n < asked_at_once && count > 0; n++) {
+            const uint64_t region = next_region_locked(q, taken, room);
+            count -= smaller(count, region / q->kinds[0].size);
+            taken = saturating_add(taken, region);
+        }
+        pool_unlock(q->pool);
     }
     return taken;
 }
 
-/* Pool lock held. Where idle regions may turn into others, and where cuts leave rests, new regions count as the worst that
- * there may be. */
+/* New regions count as the worst possible ones where idle regions may become new ones, and where cuts leave rests. */
 static uint64_t missing_for_equals(const struct question *q)
 {
     const struct kind *kind = &q->kinds[0];
@@ -348,25 +390,29 @@ static uint64_t missing_for_equals(const struct question *q)
     if (cuts_ends(q) && q->idle_bytes == 0) {
         return regions_for(q, left, q->room) <= q->room ? 0 : missing_of(q, regions_for(q, left, UINT64_MAX));
     }
-    return missing_of(q, add(kind->least - q->granularity, multiply(left, worst_share(q))));
+    return missing_of(q, saturating_add(kind->least - q->granularity, saturating_multiply(left, worst_share(q))));
 }
 
-/* W: what regions taken for the group may leave unused when a request of `size` fails. All but the last region of each
- * kind have no room left for one of their kind when the next is taken; so many they cannot be that together they hold more
- * than the group. */
-static uint64_t waste_of(const struct question *q, uint64_t size)
+/* Regions taken for the group leave some of their bytes unused when a request of x + g bytes fails. The last region of each
+ * kind leaves x at most, and no more than it has beside one of its kind. All other regions of the kind have no room left
+ * for one of their kind either; so many they cannot be that together they hold more than the group. */
+static void arrange_waste(const struct question *q)
 {
-    uint64_t waste = 0;
     for (size_t i = 0; i < q->kind_count; i++) {
         const struct kind *kind = &q->kinds[i];
         const uint64_t rest = most_of(q, kind) - kind->size;
-        const uint64_t last = smaller(size - q->granule, rest);
-        const uint64_t each = smaller(last, kind->size - q->granule);
         const uint64_t used = kind->least > 2 * kind->size ? kind->least - kind->size : kind->size;
         const uint64_t full = smaller(kind->count - 1, q->total / used);
-        waste = add(waste, add(last, multiply(full, each)));
+        q->ramps[2 * i] = (struct ramp){ .top = rest, .slope = 1 };
+        q->ramps[2 * i + 1] = (struct ramp){ .top = smaller(rest, kind->size - q->granule), .slope = full };
     }
-    return waste;
+    weir__ramps_sort(q->ramps, 2 * q->kind_count);
+}
+
+/* W of a request of `size`: the sum of these over all regions. */
+static uint64_t waste_of(const struct question *q, uint64_t size)
+{
+    return weir__ramps_at(q->ramps, 2 * q->kind_count, size - q->granule);
 }
 
 /* What pieces have had taken from them when none has room for `size`. */
@@ -388,18 +434,19 @@ static uint64_t spent_of(const struct question *q, uint64_t size)
 static uint64_t missing_for_mixed(const struct question *q)
 {
     uint64_t missing = 0;
+    arrange_waste(q);
     for (size_t i = 0; i < q->kind_count; i++) {
         const struct kind *kind = &q->kinds[i];
         const uint64_t others = q->total - kind->size;
         const uint64_t spent = spent_of(q, kind->size);
         const uint64_t waste = waste_of(q, kind->size);
         const uint64_t lost = q->idle_bytes > 0 && waste > q->room ? waste - q->room : 0;
-        if (add(others, lost) < spent) {
+        if (saturating_add(others, lost) < spent) {
             continue;
         }
         /* X has to make up for what the pieces lack; it does so from 0 on only. */
         const uint64_t lacking = others >= spent ? others - spent + q->granule : 0;
-        const uint64_t here = missing_of(q, add(add(lacking, waste), kind->least - q->granularity));
+        const uint64_t here = missing_of(q, saturating_add(saturating_add(lacking, waste), kind->least - q->granularity));
         missing = here > missing ? here : missing;
     }
     return missing;
@@ -409,7 +456,7 @@ static uint64_t missing_for_any_cuts(const struct question *q)
 {
     uint64_t wanted = 0;
     for (size_t i = 0; i < q->kind_count; i++) {
-        wanted = add(wanted, multiply(q->kinds[i].count, most_of(q, &q->kinds[i])));
+        wanted = saturating_add(wanted, saturating_multiply(q->kinds[i].count, most_of(q, &q->kinds[i])));
     }
     return missing_of(q, wanted);
 }
@@ -422,14 +469,13 @@ static uint64_t missing_for_granules(const struct question *q)
     for (size_t i = 0; i < q->kind_count; i++) {
         const struct kind *kind = &q->kinds[i];
         const uint64_t granules = (kind->size + q->granularity - 1) & ~(q->granularity - 1);
-        wanted = add(wanted, multiply(kind->count, granules + q->granularity));
+        wanted = saturating_add(wanted, saturating_multiply(kind->count, granules + q->granularity));
     }
     const bool lies_ready = q->count == 1 && q->largest_run >= q->kinds[0].size;
     return lies_ready ? 0 : missing_of(q, wanted - q->granularity);
 }
 
-/* Pool lock held: the strategy is asked for the sizes of regions. */
-static uint64_t missing_locked(const struct question *q)
+static uint64_t missing_for(const struct question *q)
 {
     if (q->pool->vm != NULL) {
         return missing_for_granules(q);
@@ -446,27 +492,31 @@ static uint64_t missing_locked(const struct question *q)
 weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, const uint64_t *sizes, size_t n, bool *fits,
                                 uint64_t *missing_bytes)
 {
-    if (pool == NULL || stream == NULL || stream->pool != pool || fits == NULL || (n > 0 && sizes == NULL)) {
-        return WEIR_ERR_INVALID;
+    const char *function = "weir_pool_would_fit";
+    weir_status status = check_group(function, pool, stream, sizes, n);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (fits == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: fits is NULL", function);
     }
     uint64_t missing = 0;
     struct question q = { .pool = pool,
                           .granule = pool->granule_mask + 1,
                           .granularity = pool->vm != NULL ? weir__vm_granule(pool) : weir__region_granularity(pool) };
-    weir_status status = n > 0 ? sort_kinds(&q, sizes, n) : WEIR_OK;
+    status = n > 0 ? sort_kinds(&q, sizes, n) : WEIR_OK;
     if (status == WEIR_OK && n > 0) {
         status = look(&q, stream);
     }
     if (status == WEIR_OK && n > 0) {
-        pool_lock(pool);
         struct question bounded = q;
         bound_regions(&bounded);
-        missing = missing_locked(&bounded) == 0 ? 0 : missing_locked(&q); /* with more room, regions may be larger */
-        pool_unlock(pool);
+        missing = missing_for(&bounded) == 0 ? 0 : missing_for(&q); /* with more room, regions may be larger */
     }
     free(q.kinds);
     free(q.pieces);
     free(q.sums);
+    free(q.ramps);
     if (status == WEIR_OK) {
         *fits = missing == 0;
         if (missing_bytes != NULL) {

@@ -268,7 +268,9 @@ static struct mapping mapping_locked(weir_oom_record *record, const struct reque
 {
     weir_pool *pool = request->pool;
     const uint64_t granule = weir__vm_granule(pool);
-    record->idle_region_bytes = any_stuck(survey) ? 0 : weir__vm_free_granule_bytes_locked(pool);
+    const uint64_t idle = any_stuck(survey) ? 0 : weir__survey_free_granules(survey, granule);
+    /* Another thread may have given granules back since the survey. */
+    record->idle_region_bytes = idle < record->reserved_bytes ? idle : record->reserved_bytes;
     return (struct mapping){
         .granule = granule,
         .pinned = record->reserved_bytes - record->idle_region_bytes,

@@ -15,6 +15,7 @@
  *     survey.c   what lies where at one moment, for whoever has to reason about it
  *     oom.c      why a request failed and what would have helped
  *     group.c    several blocks at once: all or none, and whether they would fit
+ *     ramps.c    a sum that group.c asks for once for each size (pure)
  *     observe.c  telling an observer, and the recorder of alloc and free
  *
  * Locks: one per stream (stream_lock.h: held for a few instructions, or around a device call that does not block), one
@@ -524,8 +525,6 @@ bool weir__vm_grow(struct request *request);
 uint64_t weir__vm_return_idle(weir_pool *pool, uint64_t keep, weir_status *failed);
 /* Pool lock held: whether the strategy's range is one whose memory is being moved, and has no block for that reason. */
 bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);
-/* Pool lock held: bytes of the granules that free memory makes up wholly, whoever may have it. */
-uint64_t weir__vm_free_granule_bytes_locked(weir_pool *pool);
 uint64_t weir__vm_granule(const weir_pool *pool);
 /* Pool lock held, and nobody grows: visits every granule that has memory. */
 void weir__vm_each_granule_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
@@ -650,6 +649,8 @@ struct survey {
 
 /* As `stream` sees it. False without host memory. No lock is held. */
 bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey *survey);
+/* With virtual memory: bytes of the granules that free ranges make up wholly, whichever stream may have them. */
+uint64_t weir__survey_free_granules(const struct survey *survey, uint64_t granule);
 void weir__survey_fini(struct survey *survey);
 
 /* --- observe.c --- */

@@ -145,6 +145,26 @@ bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey
     return true;
 }
 
+uint64_t weir__survey_free_granules(const struct survey *survey, uint64_t granule)
+{
+    uint64_t bytes = 0;
+    uint64_t start = 0; /* of the free run so far, [start, end) */
+    uint64_t end = 0;
+    for (size_t i = 0; i <= survey->count; i++) {
+        const struct survey_piece *piece = i < survey->count ? &survey->pieces[i] : NULL;
+        if (piece != NULL && piece->state == SURVEY_FREE && piece->address == end) {
+            end += piece->size;
+            continue;
+        }
+        const uint64_t from = round_up(start, granule);
+        const uint64_t to = end & ~(granule - 1);
+        bytes += from < to ? to - from : 0;
+        start = piece != NULL && piece->state == SURVEY_FREE ? piece->address : 0;
+        end = start != 0 ? start + piece->size : 0;
+    }
+    return bytes;
+}
+
 void weir__survey_fini(struct survey *survey)
 {
     free(survey->pieces);

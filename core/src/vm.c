@@ -95,7 +95,9 @@ struct pool_vm {
     struct vm_span *spans; /* in the order in which they were reserved */
     size_t spares;         /* the first of move.handles, while nobody moves */
     size_t moving;         /* claimed granules that had memory */
+    void **tokens;         /* of one claim */
     size_t step_capacity;
+    size_t token_capacity;
     size_t handle_capacity;
     struct vm_move move;
     struct vm_scratch scratch;
@@ -154,6 +156,7 @@ void weir__vm_fini(weir_pool *pool)
         vm->spans = next;
     }
     weir__vm_scratch_fini(&vm->scratch);
+    free(vm->tokens);
     free(vm->move.steps);
     free(vm->move.handles);
     free(vm);
@@ -281,18 +284,6 @@ static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
         .lanes = pool->lanes,
         .granule = pool->vm->granule,
     };
-}
-
-uint64_t weir__vm_free_granule_bytes_locked(weir_pool *pool)
-{
-    uint64_t granules = 0;
-    for (size_t lane = 0; lane < pool->lanes; lane++) {
-        pool->limits[lane] = WEIR_TICK_MAX;
-    }
-    const struct vm_view view = view_of(pool, pool->limits);
-    /* Without host memory for the list the answer is less; it is for the record of a failure only. */
-    const weir_status status = weir__vm_find_idle(&pool->vm->scratch, &view, NULL, &granules);
-    return status == WEIR_OK ? granules << pool->vm->granule_shift : 0;
 }
 
 /* --- device calls of a move: no lock is held --- */
@@ -451,25 +442,33 @@ static void settle_move(weir_pool *pool, struct vm_move *move)
     move->counts = (struct vm_counts){ 0 };
 }
 
-/* Takes one granule from the strategy. `limits` NULL: a hole. */
-static weir_status claim(weir_pool *pool, struct vm_move *move, uint64_t address, weir_lane lane,
+/* Takes neighbouring granules from the strategy. `limits` NULL: holes. */
+static weir_status claim(weir_pool *pool, struct vm_move *move, uint64_t address, uint64_t granules, weir_lane lane,
                          const weir_tick *limits)
 {
     struct pool_vm *vm = pool->vm;
-    weir_range range;
     const weir_status status =
-        pool->strategy->claim(pool->state, address, vm->granule, limits, pool->lanes, &range);
-    if (status == WEIR_OK) {
-        struct vm_span *span = span_of(vm, address);
+        pool->strategy->claim(pool->state, address, vm->granule, granules, limits, pool->lanes, vm->tokens);
+    if (status != WEIR_OK) {
+        return status == WEIR_ERR_NO_MEMORY ? status : WEIR_ERR_INTERNAL; /* the plan has just found them free */
+    }
+    struct vm_span *span = span_of(vm, address);
+    for (uint64_t i = 0; i < granules; i++, address += vm->granule) {
         struct vm_granule *granule = use_granule(vm, span, address);
-        granule->token = range.token;
+        granule->token = vm->tokens[i];
         move->steps[move->holes + move->victims] =
             (struct vm_step){ .granule = granule, .address = address, .handle = granule->handle, .lane = lane };
         move->holes += limits == NULL;
         move->victims += limits != NULL;
         vm->moving += limits != NULL;
     }
-    return status;
+    return WEIR_OK;
+}
+
+static bool is_hole(const struct pool_vm *vm, struct vm_span *span, uint64_t address)
+{
+    const struct vm_granule *granule = granule_at(vm, span, address);
+    return granule == NULL || granule->handle == 0;
 }
 
 /* Claims the holes of a window for the lane. */
@@ -478,28 +477,30 @@ static weir_status claim_holes(weir_pool *pool, struct vm_move *move, const stru
     const struct pool_vm *vm = pool->vm;
     struct vm_span *span = span_of(vm, window->first);
     weir_status status = WEIR_OK;
-    for (uint64_t at = window->first; at < window->end && status == WEIR_OK; at += vm->granule) {
-        const struct vm_granule *granule = granule_at(vm, span, at);
-        if (granule == NULL || granule->handle == 0) {
-            status = claim(pool, move, at, lane, NULL);
+    uint64_t end = 0;
+    for (uint64_t at = window->first; at < window->end && status == WEIR_OK; at = end + vm->granule) {
+        for (end = at; end < window->end && is_hole(vm, span, end);) {
+            end += vm->granule;
+        }
+        if (end > at) {
+            status = claim(pool, move, at, (end - at) >> vm->granule_shift, lane, NULL);
         }
     }
     return status;
 }
 
-/* Claims so many of the idle granules that were found last, from the smallest runs. */
+/* Claims so many of the idle granules that were found last, from the smallest runs. Each run is claimed by one call. A
+ * range that the call cuts may join a neighbour with a later tick, and that neighbour is in no run: runs are maximal. */
 static weir_status claim_idle(weir_pool *pool, struct vm_move *move, uint64_t granules)
 {
     const struct vm_scratch *scratch = &pool->vm->scratch;
     const weir_tick *limits = weir__order_limits_locked(pool, NULL);
     weir_status status = WEIR_OK;
-    for (size_t i = 0; i < scratch->run_count && granules > 0; i++) {
+    for (size_t i = 0; i < scratch->run_count && granules > 0 && status == WEIR_OK; i++) {
         const struct vm_run *run = &scratch->runs[i];
         const uint64_t take = run->granules < granules ? run->granules : granules;
-        uint64_t at = run->address + (run->hole_below ? 0 : (run->granules - take) * pool->vm->granule);
-        for (uint64_t k = 0; k < take && status == WEIR_OK; k++, at += pool->vm->granule) {
-            status = claim(pool, move, at, run->lane, limits);
-        }
+        const uint64_t skipped = run->hole_below ? 0 : run->granules - take;
+        status = claim(pool, move, run->address + skipped * pool->vm->granule, take, run->lane, limits);
         granules -= take;
     }
     return status;
@@ -515,6 +516,7 @@ static bool prepare_move(struct pool_vm *vm, uint64_t holes, uint64_t victims, u
     move->in_hand = vm->spares;
     move->counts = (struct vm_counts){ 0 };
     return reserve_array((void **)&move->steps, holes + victims, &vm->step_capacity, sizeof(*move->steps)) &&
+           reserve_array((void **)&vm->tokens, holes + victims, &vm->token_capacity, sizeof(*vm->tokens)) &&
            reserve_array((void **)&move->handles, vm->spares + holes + victims + creates, &vm->handle_capacity,
                          sizeof(*move->handles));
 }
@@ -703,7 +705,7 @@ static bool claim_plan(struct request *request, const struct vm_plan *plan)
     status = status == WEIR_OK && plan->victims > 0 ? claim_idle(pool, &vm->move, plan->victims) : status;
     if (status != WEIR_OK) {
         settle_move(pool, &vm->move);
-        request->broken = status == WEIR_ERR_NO_MEMORY ? status : WEIR_ERR_INTERNAL;
+        request->broken = status;
         return false;
     }
     vm->move.counts.moved = plan->victims;

@@ -13,7 +13,9 @@
  *   - placement must not depend on absolute addresses;
  *   - in backed mode every block must still hold what was written to it.
  *
- *     pool_random [SEEDS [FIRST]]      or WEIR_SEEDS and WEIR_SEED in the environment
+ *     pool_random [SEEDS [FIRST [PAGE]]]      or WEIR_SEEDS, WEIR_SEED and WEIR_PAGE in the environment
+ *
+ * PAGE, a power of two from 4096 on: every program has virtual memory in pages of so many bytes.
  */
 #include "random_program.h"
 
@@ -42,6 +44,7 @@ enum {
     max_lanes = 8,
     max_blocks = 96,
     told_events = 6,
+    shapes = 2,
     log_lines = 40,
     granule = 512,
     host_ordered = -1,
@@ -100,6 +103,7 @@ struct program {
     weir_event *told[told_events]; /* weir hears of every record of these, and of none of the others */
     weir_event *silent;
     unsigned most_live;
+    uint64_t shapes[shapes]; /* sizes that come again and again, as those of slots do; 0: no size does */
     unsigned callback_calls;
     uint64_t allocs;
     uint64_t frees;
@@ -120,6 +124,7 @@ struct coverage {
 
 static struct coverage coverage;
 static const char *program_name = "pool_random";
+static uint64_t given_page; /* 0, or the page of every program's device: see above */
 
 static void note(struct program *p, const char *what, uint64_t a, uint64_t b, uint64_t c)
 {
@@ -148,8 +153,8 @@ __attribute__((format(printf, 2, 3), noreturn)) static void broken(const struct 
     for (size_t i = 0; p->sim != NULL && weir_sim_finding_at(p->sim, i, &finding) && i < 4; i++) {
         print_error("finding: %s\n", finding.text);
     }
-    print_error("%s, seed %" PRIu64 ": %s\nrepeat: %s 1 %" PRIu64 "\n", p->strategy->name, p->seed, text, program_name,
-                p->seed);
+    print_error("%s, seed %" PRIu64 ": %s\nrepeat: %s 1 %" PRIu64 " %" PRIu64 "\n", p->strategy->name, p->seed, text,
+                program_name, p->seed, given_page);
     fail();
     abort();
 }
@@ -634,6 +639,9 @@ static uint64_t some_size(struct program *p)
     static const uint64_t usual[] = { 512, 1024, 1536, 4096, 5000, 65536 };
     const uint64_t unit = p->sim_config.region_granularity_bytes;
     const uint64_t capacity = p->sim_config.capacity_bytes;
+    if (p->shapes[0] != 0 && !one_in(p, 4)) {
+        return p->shapes[below(p, shapes)];
+    }
     switch (below(p, 16)) {
     case 0:
         return unit << below(p, 3);
@@ -888,21 +896,33 @@ static void step(struct program *p)
 
 /* --- one program --- */
 
+/* A page is a unit of the device's regions or a part of one, so that requests and slots span several granules. */
+static void choose_pages(struct program *p, uint64_t unit)
+{
+    const unsigned smaller = 2 * (unsigned)below(p, 3);
+    const uint64_t page = unit >> smaller > 4096 ? unit >> smaller : 4096;
+    p->sim_config.page_bytes = given_page != 0 ? given_page : page;
+    p->sim_config.region_granularity_bytes = given_page != 0 ? given_page << smaller : unit;
+}
+
 static void choose_device(struct program *p)
 {
     static const unsigned shifts[] = { 12, 14, 16, 18, 21 };
     /* The models of other allocators take 2 MiB at least, whatever is asked. */
     const bool model = (p->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
     p->backed = !model && one_in(p, 24);
-    const unsigned shift = model ? 21 : shifts[below(p, p->backed ? 3 : 5)];
+    const uint64_t unit = UINT64_C(1) << (model ? 21 : shifts[below(p, p->backed ? 3 : 5)]);
     p->sim_config = (weir_sim_config)WEIR_SIM_CONFIG_INIT;
     p->sim_config.mode = p->backed ? WEIR_SIM_BACKED : WEIR_SIM_ACCOUNTING;
-    p->sim_config.region_granularity_bytes = UINT64_C(1) << shift;
-    p->sim_config.capacity_bytes = ((model ? 10 : 2) + below(p, 22)) << shift;
-    p->sim_config.page_bytes = UINT64_C(1) << shift;
+    p->sim_config.region_granularity_bytes = unit;
+    p->sim_config.page_bytes = unit;
+    p->maps = p->strategy->claim != NULL && (one_in(p, 3) || given_page != 0);
+    if (p->maps) {
+        choose_pages(p, unit);
+    }
+    p->sim_config.capacity_bytes = ((model ? 10 : 2) + below(p, 22)) * p->sim_config.region_granularity_bytes;
     p->sim_config.seed = one_in(p, 2) ? p->seed : 0;
     p->sim_config.address_base = UINT64_C(0x100000000000);
-    p->maps = p->strategy->claim != NULL && one_in(p, 3);
     p->sim_config.no_virtual_memory = !p->maps;
     p->sim_config.no_ordering = one_in(p, 24);
     p->ordered = !p->sim_config.no_ordering;
@@ -927,6 +947,10 @@ static void choose_pool(struct program *p)
     p->config.device = p->device;
     p->config.strategy = p->strategy;
     derive_size_class(&p->configs, unit);
+    if (p->maps && !one_in(p, 4)) {
+        /* The largest slot is an eighth of it: 2 to 16 pages. */
+        p->configs.size_class.slab_region_bytes = p->sim_config.page_bytes << (4 + below(p, 4));
+    }
     /* By turns around a quarter of a region, so that requests go both ways, with either strategy as either half. */
     const bool slots_for_large = p->seed % 4 == 3;
     p->configs.routing = (weir_routing_config){
@@ -956,6 +980,16 @@ static void choose_pool(struct program *p)
     }
 }
 
+/* Half of the programs with virtual memory ask for few sizes, of whole granules. */
+static void choose_shapes(struct program *p)
+{
+    if (p->maps && one_in(p, 2)) {
+        for (unsigned i = 0; i < shapes; i++) {
+            p->shapes[i] = granule_of(p) * (1 + below(p, 8));
+        }
+    }
+}
+
 static void start(struct program *p, uint64_t shift)
 {
     choose_device(p);
@@ -963,8 +997,9 @@ static void start(struct program *p, uint64_t shift)
     ok(p, weir_sim_create(&p->sim_config, &p->sim));
     p->device = weir_sim_device(p->sim);
     choose_pool(p);
+    choose_shapes(p);
     ok(p, weir_pool_create(&p->config, &p->pool));
-    p->lanes = 1 + (unsigned)below(p, max_lanes);
+    p->lanes = 1 + (unsigned)below(p, p->shapes[0] != 0 ? 2 : max_lanes);
     p->most_live = 4u << below(p, 5);
     p->most_live = p->most_live < max_blocks ? p->most_live : max_blocks - 1;
     const unsigned by_default = (unsigned)below(p, (uint64_t)p->lanes * 2);
@@ -1053,7 +1088,9 @@ static void require_every_rung(const weir_strategy_ops *strategy)
 {
     for (unsigned i = 0; seeds >= 1000 && i < WEIR_RUNG_COUNT; i++) {
         const bool of_mapping = i == WEIR_RUNG_MAPPED || i == WEIR_RUNG_REMAPPED;
-        if (coverage.served[i] == 0 && (!of_mapping || strategy->claim != NULL)) {
+        const bool of_regions = i == WEIR_RUNG_GROWN || i == WEIR_RUNG_EXCHANGED;
+        const bool reached = !(of_mapping && strategy->claim == NULL) && !(of_regions && given_page != 0);
+        if (coverage.served[i] == 0 && reached) {
             print_error("no program reached \"%s\"\n", weir_rung_name((weir_rung)i));
             fail();
         }
@@ -1110,6 +1147,7 @@ int main(int argc, char **argv)
     program_name = argc > 0 ? argv[0] : program_name;
     seeds = number(argc > 1 ? argv[1] : getenv("WEIR_SEEDS"), seeds);
     first_seed = number(argc > 2 ? argv[2] : getenv("WEIR_SEED"), first_seed);
+    given_page = number(argc > 3 ? argv[3] : getenv("WEIR_PAGE"), given_page);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caching),
         cmocka_unit_test(test_size_class),

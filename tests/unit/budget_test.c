@@ -37,7 +37,7 @@ static struct world open_world(uint64_t capacity, weir_pool_config config)
     caching.small_region_bytes = REGION;
     caching.small_bytes = UINT64_MAX;
     config.device = w.device;
-    config.strategy = weir_caching_strategy();
+    config.strategy = config.strategy != NULL ? config.strategy : weir_caching_strategy();
     config.strategy_config = &caching;
     ok(weir_pool_create(&config, &w.pool));
     for (int i = 0; i < streams; i++) {
@@ -697,6 +697,42 @@ static void test_different_sizes_may_fill_half_and_more(void **state)
     close_world(&w);
 }
 
+static uint64_t questions;
+
+static uint64_t counted_region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
+                                    uint64_t granularity)
+{
+    questions++;
+    return weir_caching_strategy()->region_size(state, size, align, reserved, granularity);
+}
+
+/* Two questions to the strategy for each size, and an answer at once: a sum over all sizes for each of them would take many
+ * minutes. */
+static void test_a_group_may_be_of_very_many_sizes(void **state)
+{
+    (void)state;
+    enum { many = 200000 };
+    const uint64_t limit = UINT64_C(1) << 40;
+    weir_strategy_ops counting = *weir_caching_strategy();
+    counting.region_size = counted_region_size;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.limit_bytes = limit;
+    config.strategy = &counting;
+    struct world w = open_world(UINT64_C(1) << 44, config);
+    uint64_t *sizes = calloc(many, sizeof(*sizes));
+    assert_non_null(sizes);
+    for (uint64_t i = 0; i < many; i++) {
+        sizes[i] = 512 * (1 + i * 7 % many); /* each multiple of 512 once, in no order */
+    }
+    uint64_t missing = 0;
+    assert_false(would_fit(&w, sizes, many, &missing));
+    assert_int_equal(questions, 2 * many);
+    ok(weir_pool_set_limits(w.pool, 0, limit + missing));
+    assert_true(would_fit(&w, sizes, many, &missing));
+    free(sizes);
+    close_world(&w);
+}
+
 /* What others' work still touches counts: the request would wait for it. */
 static void test_memory_in_use_by_other_streams_counts(void **state)
 {
@@ -916,6 +952,7 @@ int main(void)
         cmocka_unit_test(test_the_question_is_checked),
         cmocka_unit_test(test_equal_pages_are_counted_exactly),
         cmocka_unit_test(test_different_sizes_may_fill_half_and_more),
+        cmocka_unit_test(test_a_group_may_be_of_very_many_sizes),
         cmocka_unit_test(test_memory_in_use_by_other_streams_counts),
         cmocka_unit_test(test_of_an_unknown_device_nothing_is_promised),
         cmocka_unit_test(test_the_record_says_who_holds_what_and_where),

@@ -941,6 +941,52 @@ static void test_slots_are_given_up(void **state)
     close_world(&w);
 }
 
+/* A slab of slots of four granules, all but `slot` idle, and right above it free memory that a kernel of the same stream
+ * still writes. A slot that is cut, granule by granule, would join that memory and wait for the kernel. */
+static struct world slots_below_a_kernel(weir_block **slot)
+{
+    const uint64_t page = 64 * KIB;
+    struct world w = open_world(
+        (struct wish){ .page = page, .capacity = 96 * page, .limit = 69 * page, .strategy = weir_size_class_strategy() });
+    weir_block *low = get(&w, A, 16 * page);
+    weir_block *high = get(&w, A, 24 * page);
+    assert_int_equal(weir_block_address(high), weir_block_address(low) + 16 * page);
+    put(&w, low, A);
+    *slot = get(&w, A, 4 * page);
+    assert_true(weir_block_address(*slot) < weir_block_address(high));
+    sync_stream(w.sim, w.native[A]);
+    ok(weir_stream_synced(w.pool, w.stream[A]));
+    run_on(&w, high, A);
+    put(&w, high, A);
+    return w;
+}
+
+static void test_slots_of_several_granules_are_trimmed(void **state)
+{
+    (void)state;
+    const uint64_t page = 64 * KIB;
+    weir_block *slot = NULL;
+    struct world w = slots_below_a_kernel(&slot);
+    uint64_t released = 0;
+    ok(weir_pool_trim(w.pool, 38 * page, 0, &released));
+    assert_int_equal(released, 2 * page);
+    ok(weir_pool_trim(w.pool, 0, 0, &released));
+    assert_int_equal(released, 10 * page);
+    assert_int_equal(held(&w), 28 * page); /* the live slot, and the memory that the kernel writes */
+    close_world(&w);
+}
+
+static void test_slots_of_several_granules_are_moved(void **state)
+{
+    (void)state;
+    const uint64_t page = 64 * KIB;
+    weir_block *slot = NULL;
+    struct world w = slots_below_a_kernel(&slot);
+    (void)get_by(&w, A, 60 * page, WEIR_RUNG_REMAPPED); /* 64 of 69 granules are live then */
+    assert_true(figures(&w).vm_moved_bytes >= 7 * page);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -970,6 +1016,8 @@ int main(void)
         cmocka_unit_test(test_destroy_tries_twice),
         cmocka_unit_test(test_live_blocks_keep_their_contents),
         cmocka_unit_test(test_slots_are_given_up),
+        cmocka_unit_test(test_slots_of_several_granules_are_trimmed),
+        cmocka_unit_test(test_slots_of_several_granules_are_moved),
     };
     return cmocka_run_group_tests_name("pools with virtual memory", tests, NULL, NULL);
 }

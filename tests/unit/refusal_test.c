@@ -214,6 +214,32 @@ static void test_blocks(void **state)
     close_world(&w);
 }
 
+static void test_groups(void **state)
+{
+    (void)state;
+    struct world w = open_world();
+    struct world other = open_world();
+    const uint64_t sizes[] = { 512, 0, UINT64_MAX };
+    weir_block *blocks[3] = { NULL };
+    bool fits = false;
+    refused(weir_pool_alloc_many(NULL, w.stream, sizes, 1, 0, blocks), WEIR_ERR_INVALID, "pool is NULL");
+    refused(weir_pool_alloc_many(w.pool, other.stream, sizes, 1, 0, blocks), WEIR_ERR_INVALID, "stream");
+    refused(weir_pool_alloc_many(w.pool, w.stream, NULL, 1, 0, blocks), WEIR_ERR_INVALID, "sizes is NULL");
+    refused(weir_pool_alloc_many(w.pool, w.stream, sizes, 1, 0, NULL), WEIR_ERR_INVALID, "blocks is NULL");
+    refused(weir_pool_alloc_many(w.pool, w.stream, sizes, 1, 9, blocks), WEIR_ERR_INVALID, "tag 9");
+    refused(weir_pool_alloc_many(w.pool, w.stream, sizes, 2, 0, blocks), WEIR_ERR_INVALID, "sizes[1] is 0");
+    refused(weir_pool_would_fit(NULL, w.stream, sizes, 1, &fits, NULL), WEIR_ERR_INVALID, "pool is NULL");
+    refused(weir_pool_would_fit(w.pool, NULL, sizes, 1, &fits, NULL), WEIR_ERR_INVALID, "stream");
+    refused(weir_pool_would_fit(w.pool, w.stream, NULL, 1, &fits, NULL), WEIR_ERR_INVALID, "sizes is NULL");
+    refused(weir_pool_would_fit(w.pool, w.stream, sizes, 1, NULL, NULL), WEIR_ERR_INVALID, "fits is NULL");
+    refused(weir_pool_would_fit(w.pool, w.stream, sizes + 2, 1, &fits, NULL), WEIR_ERR_INVALID, "too large");
+    weir_stats stats = WEIR_STATS_INIT;
+    assert_int_equal(weir_pool_stats(w.pool, &stats), WEIR_OK);
+    assert_int_equal(stats.allocs, 0);
+    close_world(&other);
+    close_world(&w);
+}
+
 static void test_streams_and_tags(void **state)
 {
     (void)state;
@@ -247,7 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices), cmocka_unit_test(test_adaptors),         cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_blocks),  cmocka_unit_test(test_streams_and_tags),
+        cmocka_unit_test(test_blocks),  cmocka_unit_test(test_groups), cmocka_unit_test(test_streams_and_tags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,13 @@
 /* strategy_config_test.c: the config structs of strategies between callers and libraries of different age, by the
  * helper and through every strategy that has one. */
 #include "config.h"
+#include "refusal.h"
 
+#include <weir/arena_strategy.h>
 #include <weir/caching.h>
+#include <weir/pool.h>
 #include <weir/routing.h>
+#include <weir/sim.h>
 #include <weir/size_class.h>
 
 #include <setjmp.h>
@@ -25,7 +29,7 @@ static void nothing_given_is_all_default(void **state)
     (void)state;
     struct known own;
     memset(&own, 0xa5, sizeof own);
-    assert_int_equal(weir__strategy_config(&own, sizeof own, NULL), WEIR_OK);
+    assert_int_equal(weir__strategy_config(&own, sizeof own, NULL, "a"), WEIR_OK);
     assert_int_equal(own.struct_size, sizeof own);
     assert_true(own.a == 0 && own.b == 0);
 }
@@ -38,14 +42,14 @@ static void shorter_and_longer(void **state)
         size_t struct_size;
         uint64_t a;
     } older = {sizeof older, 5};
-    assert_int_equal(weir__strategy_config(&own, sizeof own, &older), WEIR_OK);
+    assert_int_equal(weir__strategy_config(&own, sizeof own, &older, "a"), WEIR_OK);
     assert_true(own.struct_size == sizeof own && own.a == 5 && own.b == 0);
 
     struct {
         struct known known;
         uint64_t later[2];
     } newer = {{sizeof newer, 1, 2}, {0, 0}};
-    assert_int_equal(weir__strategy_config(&own, sizeof own, &newer), WEIR_OK);
+    assert_int_equal(weir__strategy_config(&own, sizeof own, &newer, "a"), WEIR_OK);
     assert_true(own.struct_size == sizeof own && own.a == 1 && own.b == 2);
 }
 
@@ -58,12 +62,12 @@ static void refusals_change_nothing(void **state)
         struct known known;
         unsigned char later[16];
     } newer = {{sizeof newer, 1, 2}, {[15] = 1}};
-    assert_int_equal(weir__strategy_config(&own, sizeof own, &newer), WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir__strategy_config(&own, sizeof own, &newer, "a"), WEIR_ERR_UNSUPPORTED);
     newer.later[15] = 0;
     newer.later[0] = 1;
-    assert_int_equal(weir__strategy_config(&own, sizeof own, &newer), WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir__strategy_config(&own, sizeof own, &newer, "a"), WEIR_ERR_UNSUPPORTED);
     for (size_t size = 0; size < sizeof(size_t); size++) {
-        assert_int_equal(weir__strategy_config(&own, sizeof own, &size), WEIR_ERR_INVALID);
+        assert_int_equal(weir__strategy_config(&own, sizeof own, &size, "a"), WEIR_ERR_INVALID);
     }
     assert_memory_equal(&own, &before, sizeof own);
 }
@@ -92,6 +96,7 @@ static void every_strategy_reads_by_size(void **state)
         {weir_caching_strategy(), sizeof(weir_caching_config)},
         {weir_size_class_strategy(), sizeof(weir_size_class_config)},
         {weir_routing_strategy(), sizeof(weir_routing_config)},
+        {weir_arena_strategy(), sizeof(weir_arena_strategy_config)},
     };
     for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
         const weir_strategy_ops *ops = strategies[i].ops;
@@ -114,6 +119,60 @@ static void every_strategy_reads_by_size(void **state)
     }
 }
 
+/* --- sentences --- */
+
+static void refusals_reach_the_caller_of_the_pool(void **state)
+{
+    (void)state;
+    weir_strategy_ops coarse = *weir_caching_strategy();
+    coarse.granule_bytes = 4096;
+    weir_strategy_ops odd = *weir_caching_strategy();
+    odd.flags |= WEIR_STRATEGY_NO_FRONT_CACHE;
+    weir_strategy_ops partial = *weir_caching_strategy();
+    partial.gather = NULL;
+    const size_t none = 0;
+    union {
+        size_t struct_size;
+        unsigned char bytes[256];
+    } newer = {.struct_size = 256};
+    newer.bytes[255] = 1;
+    const struct {
+        const weir_strategy_ops *ops;
+        const void *config;
+        weir_status status;
+        const char *words;
+    } calls[] = {
+        {weir_caching_strategy(), &none, WEIR_ERR_INVALID, "weir_caching_config has no struct_size"},
+        {weir_caching_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_caching_config sets members beyond"},
+        {weir_size_class_strategy(), &none, WEIR_ERR_INVALID, "weir_size_class_config has no struct_size"},
+        {weir_size_class_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_size_class_config sets members beyond"},
+        {weir_arena_strategy(), &none, WEIR_ERR_INVALID, "weir_arena_strategy_config has no struct_size"},
+        {weir_arena_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_arena_strategy_config sets members beyond"},
+        {weir_routing_strategy(), &none, WEIR_ERR_INVALID, "weir_routing_config has no struct_size"},
+        {weir_routing_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_routing_config sets members beyond"},
+        {weir_routing_strategy(), &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .small_strategy = &coarse},
+         WEIR_ERR_INVALID, "weir_routing_config.small_strategy cannot be routed to: its granule_bytes"},
+        {weir_routing_strategy(), &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .large_strategy = &odd},
+         WEIR_ERR_INVALID, "weir_routing_config.large_strategy cannot be routed to: its flags"},
+        {weir_routing_strategy(), &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .large_strategy = &partial},
+         WEIR_ERR_INVALID, "weir_routing_config.large_strategy cannot be routed to: its table"},
+        {weir_routing_strategy(), &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .small_config = &none},
+         WEIR_ERR_INVALID, "weir_size_class_config has no struct_size"},
+    };
+    weir_sim *sim = NULL;
+    assert_int_equal(weir_sim_create(NULL, &sim), WEIR_OK);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        weir_pool *pool = NULL;
+        weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+        config.device = weir_sim_device(sim);
+        config.strategy = calls[i].ops;
+        config.strategy_config = calls[i].config;
+        refused(weir_pool_create(&config, &pool), calls[i].status, calls[i].words);
+        assert_null(pool);
+    }
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +180,7 @@ int main(void)
         cmocka_unit_test(shorter_and_longer),
         cmocka_unit_test(refusals_change_nothing),
         cmocka_unit_test(every_strategy_reads_by_size),
+        cmocka_unit_test(refusals_reach_the_caller_of_the_pool),
     };
     return cmocka_run_group_tests_name("configs of strategies", tests, NULL, NULL);
 }

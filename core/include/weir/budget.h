@@ -87,6 +87,7 @@ WEIR_API weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, 
  * one granule more than it is long. weir_pool_alloc_many gives the definite answer.
  * *missing_bytes, when not NULL: 0 when it fits, else by how much more what may be taken (the limit, or the device where
  * that is less) makes it a promise.
+ * Cost: n log n, and a copy of the pool's ranges, which is made while other threads wait for the pool.
  * WEIR_ERR_INVALID as of weir_pool_alloc; WEIR_ERR_NO_MEMORY: no host memory to look. */
 WEIR_API weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, const uint64_t *sizes, size_t n,
                                          bool *fits, uint64_t *missing_bytes);

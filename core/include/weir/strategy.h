@@ -112,7 +112,8 @@ typedef struct weir_strategy_ops {
     /* Bytes of zeroed memory that init needs. `config` is the strategy's own struct or NULL for defaults. */
     size_t (*state_size)(const void *config);
     /* WEIR_ERR_INVALID for a config it cannot honour, WEIR_ERR_UNSUPPORTED for one with members it does not know that
-     * are not zero (see weir/base.h). Holds no pointer to `config` afterwards. */
+     * are not zero (see weir/base.h); weir_pool_create returns it, so the sentence that init leaves by weir_refuse names
+     * weir_pool_create and the config. Holds no pointer to `config` afterwards. */
     weir_status (*init)(void *state, const void *config);
     /* Frees all the strategy holds, live ranges included. */
     void (*fini)(void *state);
@@ -168,14 +169,18 @@ typedef struct weir_strategy_ops {
     void (*stats)(const void *state, weir_strategy_stats *stats);
     void (*lane_stats)(const void *state, weir_lane lane, weir_lane_stats *stats);
 
-    /* Takes exactly [address, address + size), whole granules of one region, as one range, whatever free ranges of
-     * whichever lanes it is made of, those set apart included: each must be in a lane l below `lanes` with a tick at or
-     * below limits[l]. `limits` NULL: each must be in the unmapped lane. What the call cuts off keeps lane and tick. The
-     * token goes back by free like any other.
+    /* Takes exactly [address, address + count * size), whole granules of one region, as `count` ranges of `size` bytes,
+     * from whichever free ranges of whichever lanes lie there, those set apart included: each must be in a lane l below
+     * `lanes` with a tick at or below limits[l]. `limits` NULL: each must be in the unmapped lane. tokens[i] names
+     * [address + i * size, address + (i + 1) * size); each token goes back by free like any other.
+     * The call cuts off at most one piece at either end. A piece keeps its lane and tick and merges like any free range,
+     * also when it was set apart before. Rule 3 may then raise its tick above the limits. So neighbours that were found
+     * free together are claimed by one call, and a call changes nothing that lies beyond a range which is taken or not
+     * free as asked.
      * WEIR_ERR_BUSY unless all of it is free as asked; WEIR_ERR_NO_MEMORY when there is no memory for the strategy's own
      * records; nothing has changed then. May be NULL: such a strategy serves no pool with virtual memory. */
-    weir_status (*claim)(void *state, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes,
-                         weir_range *range);
+    weir_status (*claim)(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
+                         size_t lanes, void **tokens);
     /* Walks the unmapped ranges and what is free around them: of each run of neighbouring ranges that are free or
      * unmapped, with an unmapped one among them, every range in address order; the runs in any order, but the same calls
      * give the same. Its cost should depend on the number of holes, not of ranges: the pool grows by it. NULL: walk. */
