@@ -403,6 +403,39 @@ static void test_hints_cover_the_frees_before_them(void **state)
     close_world(&w, 11);
 }
 
+static uint64_t events(const struct world *w)
+{
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(weir_pool_stats(w->pool, &stats));
+    return stats.events_recorded;
+}
+
+/* The pool's own event covers what another thread freed before it as well, so that memory needs no second event. */
+static void test_an_event_of_the_pool_covers_the_frees_before_it(void **state)
+{
+    (void)state;
+    weir_sim_config config = free_of_charge();
+    config.capacity_bytes = REGION;
+    struct world w = open_world(config, 0);
+    weir_tick mark = 0;
+    bool reached = false;
+    get_some(&w, 0, 8, 32 * KIB);
+    for (unsigned i = 0; i < 8; i++) {
+        writes(w.sim, w.native[A], weir_block_address(w.block[i]), 32 * KIB, "kernel of A");
+    }
+    ok(weir_stream_mark(w.pool, w.stream[A], &mark));
+    others_free(&w, 0, 8);
+    ok(weir_stream_reached(w.pool, w.stream[A], mark, true, &reached)); /* records an event and waits for it */
+    assert_true(reached);
+    get(&w, 8, B, REGION);
+    writes(w.sim, w.native[B], weir_block_address(w.block[8]), REGION, "kernel of B");
+    put(&w, 8, B);
+    if (events(&w) != 1) {
+        fail_msg("an event does not cover what was freed before it: %u were recorded", (unsigned)events(&w));
+    }
+    close_world(&w, 9);
+}
+
 /* --- nothing is kept from anybody --- */
 
 /* Work that has completed: what is in the inbox serves another stream before the pool grows. */
@@ -610,6 +643,7 @@ int main(void)
         cmocka_unit_test(test_what_looks_empties_the_inbox),
         cmocka_unit_test(test_another_stream_waits),
         cmocka_unit_test(test_hints_cover_the_frees_before_them),
+        cmocka_unit_test(test_an_event_of_the_pool_covers_the_frees_before_it),
         cmocka_unit_test(test_a_poll_finds_what_came_in),
         cmocka_unit_test(test_a_poll_finds_what_was_left_over),
         cmocka_unit_test(test_a_device_without_order),
