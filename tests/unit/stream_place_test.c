@@ -1,4 +1,5 @@
-/* tests/unit/stream_place_test.c: what a stream inherits from the retired stream whose place it takes: nothing.
+/* tests/unit/stream_place_test.c: the end of a stream: what it leaves is free for all, and the next stream in its place
+ * inherits nothing.
  *
  * The simulator's auditor is the judge: kernels are still running when the next step is taken, and nothing costs host time.
  */
@@ -151,12 +152,56 @@ static void test_no_tag(void **state)
     close_world(&w);
 }
 
+/* The front cache of a stream that has ended holds nothing: its blocks serve other streams, or go back to the device. */
+static void test_no_cached_block(void **state)
+{
+    (void)state;
+    struct world w = open_world(4 * SIZE);
+    put(&w, get(&w, A, 4 * SIZE), A); /* so much is reserved that the front cache takes the next block */
+    weir_block *block = get(&w, A, 1 * KIB);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    assert_int_equal(figures(&w).cached_bytes, 1 * KIB);
+    sync_stream(w.sim, w.native[A]);
+    ok(weir_stream_ended(w.pool, w.stream[A]));
+    if (figures(&w).cached_bytes != 0) {
+        fail_msg("the front cache of an ended stream holds %u bytes", (unsigned)figures(&w).cached_bytes);
+    }
+    run_on(&w, get(&w, B, 4 * SIZE), B);
+    assert_int_equal(figures(&w).syncs, 0);
+    succeed(&w, A);
+    close_world(&w);
+}
+
+/* A block that waited for the ended stream alone waits for nothing any more. */
+static void test_no_pending_block(void **state)
+{
+    (void)state;
+    struct world w = open_world(0);
+    weir_block *block = get(&w, A, SIZE);
+    ok(weir_pool_use(w.pool, block, w.stream[B]));
+    run_on(&w, block, A);
+    order(w.sim, w.native[A], w.native[B]);
+    run_on(&w, block, B);
+    put(&w, block, A);
+    assert_int_equal(figures(&w).pending_bytes, SIZE);
+    sync_stream(w.sim, w.native[B]);
+    ok(weir_stream_ended(w.pool, w.stream[B]));
+    if (figures(&w).pending_bytes != 0) {
+        fail_msg("%u bytes wait for a stream that has ended", (unsigned)figures(&w).pending_bytes);
+    }
+    succeed(&w, B);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_clock),
         cmocka_unit_test(test_no_tick),
         cmocka_unit_test(test_no_tag),
+        cmocka_unit_test(test_no_cached_block),
+        cmocka_unit_test(test_no_pending_block),
     };
-    return cmocka_run_group_tests_name("the place of a retired stream", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("the end of a stream", tests, NULL, NULL);
 }
