@@ -752,6 +752,32 @@ static const weir_oom_advice *advice_of(const weir_oom_record *record, weir_advi
     return NULL;
 }
 
+/* More holders than the record has room for: those with the most bytes are in it, whatever order they came in. */
+static void test_the_record_holds_the_largest_holders(void **state)
+{
+    (void)state;
+    static const uint64_t parts[] = { 3, 8, 1, 6, 2, 7, 5, 4 };
+    enum { holders = sizeof parts / sizeof parts[0] };
+    struct world w = plain_world(REGION, 0);
+    char name[16];
+    for (unsigned i = 0; i < holders; i++) {
+        (void)snprintf(name, sizeof name, "holder %u", (unsigned)parts[i]);
+        (void)get(&w, A, parts[i] * KIB, tag(&w, name));
+    }
+    refused(&w, A, REGION);
+    const weir_oom_record record = reason(&w);
+    if (record.holder_count != WEIR_OOM_ENTRIES) {
+        fail_msg("the record lists %u holders of %u", record.holder_count, (unsigned)holders);
+    }
+    for (unsigned i = 0; i < WEIR_OOM_ENTRIES; i++) {
+        (void)snprintf(name, sizeof name, "holder %u", holders - i);
+        assert_string_equal(record.holders[i].name, name);
+        assert_int_equal(record.holders[i].requested_bytes, (holders - i) * KIB);
+        assert_int_equal(record.holders[i].blocks, 1);
+    }
+    close_world(&w);
+}
+
 static void test_the_record_says_who_holds_what_and_where(void **state)
 {
     (void)state;
@@ -918,6 +944,7 @@ int main(void)
         cmocka_unit_test(test_different_sizes_may_fill_half_and_more),
         cmocka_unit_test(test_memory_in_use_by_other_streams_counts),
         cmocka_unit_test(test_of_an_unknown_device_nothing_is_promised),
+        cmocka_unit_test(test_the_record_holds_the_largest_holders),
         cmocka_unit_test(test_the_record_says_who_holds_what_and_where),
         cmocka_unit_test(test_a_pool_that_never_failed_has_little_to_say),
         cmocka_unit_test(test_waiting_is_advised_when_weir_could_not),
