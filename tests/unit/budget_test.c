@@ -733,6 +733,30 @@ static void test_of_an_unknown_device_nothing_is_promised(void **state)
     close_world(&w);
 }
 
+/* With virtual memory what is free can be moved, so granules that nobody uses count as room. */
+static void test_idle_granules_are_room(void **state)
+{
+    (void)state;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.flags = WEIR_POOL_VIRTUAL_MEMORY;
+    config.limit_bytes = 4 * REGION;
+    struct world w = open_world(16 * REGION, config);
+    const uint64_t two[] = { REGION, REGION };
+    uint64_t missing = 0;
+    bool fits = false;
+    put(&w, get(&w, A, 4 * REGION, 0), A);
+    assert_int_equal(figures(&w).reserved_bytes, 4 * REGION);
+    ok(weir_pool_would_fit(w.pool, w.stream[A], two, 2, &fits, &missing));
+    if (!fits) {
+        fail_msg("idle granules are not counted as room: %u bytes are said to be missing", (unsigned)missing);
+    }
+    weir_block *blocks[2];
+    ok(weir_pool_alloc_many(w.pool, w.stream[A], two, 2, 0, blocks));
+    ok(weir_pool_free(w.pool, blocks[0], w.stream[A]));
+    ok(weir_pool_free(w.pool, blocks[1], w.stream[A]));
+    close_world(&w);
+}
+
 /* --- advice --- */
 
 static weir_oom_record reason(struct world *w)
@@ -944,6 +968,7 @@ int main(void)
         cmocka_unit_test(test_different_sizes_may_fill_half_and_more),
         cmocka_unit_test(test_memory_in_use_by_other_streams_counts),
         cmocka_unit_test(test_of_an_unknown_device_nothing_is_promised),
+        cmocka_unit_test(test_idle_granules_are_room),
         cmocka_unit_test(test_the_record_holds_the_largest_holders),
         cmocka_unit_test(test_the_record_says_who_holds_what_and_where),
         cmocka_unit_test(test_a_pool_that_never_failed_has_little_to_say),
