@@ -805,7 +805,7 @@ bool weir__vm_grow(struct request *request)
 
 /* --- giving back --- */
 
-/* Pool lock held: claims what is idle and may go. *spares: the spare handles that need not go. */
+/* Pool lock held: claims the idle granules that go back. *spares: the spare handles that stay. */
 static weir_status plan_return(weir_pool *pool, uint64_t keep, size_t *spares)
 {
     struct pool_vm *vm = pool->vm;

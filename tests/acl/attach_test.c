@@ -91,7 +91,7 @@ static void test_attachments_that_are_used_again_are_new(void **state)
         r.free(r.object, NULL);
         const weir_acl_attachment_info info = info_of(attachment);
         if (info.failures != 1 || info.refused_frees != 1 || info.live_blocks != 0) {
-            fail_msg("attachment %d counts what another one did: %u failures, %u refused frees", i, (unsigned)info.failures,
+            fail_msg("attachment %d starts with old counters: %u failures, %u refused frees", i, (unsigned)info.failures,
                      (unsigned)info.refused_frees);
         }
         ok(weir_acl_detach(attachment));

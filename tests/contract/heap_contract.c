@@ -193,8 +193,8 @@ static void test_slack(void **state)
     end(&f);
 }
 
-/* What lies behind a block is its own: to write all that it may hold and the slack behind that touches no other block. */
-static void test_slack_is_shared_with_nobody(void **state)
+/* The slack behind a block is its own: a write to all of its usable bytes and to the slack behind them changes no other block. */
+static void test_slack_is_not_shared(void **state)
 {
     (void)state;
     enum { COUNT = 64, SLACK = 100 };
@@ -752,7 +752,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks),     cmocka_unit_test(test_zeroed),    cmocka_unit_test(test_alignment), cmocka_unit_test(test_slack),
-        cmocka_unit_test(test_slack_is_shared_with_nobody),
+        cmocka_unit_test(test_slack_is_not_shared),
         cmocka_unit_test(test_bad_config), cmocka_unit_test(test_bad_input), cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_end_frees),  cmocka_unit_test(test_fork), cmocka_unit_test(test_long_lived), cmocka_unit_test(test_resizing),
         cmocka_unit_test(test_reclaim),    cmocka_unit_test(test_all_is_tried), cmocka_unit_test(test_threads),

@@ -69,9 +69,9 @@ static void close_world(struct world *w)
     if (created != destroyed) {
         fail_msg("events are lost: %u created, %u destroyed", (unsigned)created, (unsigned)destroyed);
     }
-    weir_device_destroy(w->counted);
-    weir_device_destroy(w->faulty);
-    weir_sim_destroy(w->sim);
+    ok(weir_device_destroy(w->counted));
+    ok(weir_device_destroy(w->faulty));
+    ok(weir_sim_destroy(w->sim));
 }
 
 /* The n-th attempt to destroy an event fails, whether a retired stream's or one of those that the destroyed pool has left. */

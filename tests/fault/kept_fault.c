@@ -1,8 +1,8 @@
 /* tests/fault/kept_fault.c: memory that the device does not take back at once.
  *
- * What a pool cannot enter into its books, for want of host memory, it gives back to the device: a call that fails once must
- * not leave it with neither. And handles of physical memory that could not be destroyed count as reserved until they are: a
- * trim gives back no more than it was asked for, and a pool that goes leaves none of them behind.
+ * A pool that has no host memory to enter a region gives the region back to the device. The call is tried twice, so one
+ * failure loses no region. Handles of physical memory that could not be destroyed count as reserved until they are
+ * destroyed: a trim stops at keep_bytes, and the end of the pool destroys all of them.
  */
 #include <weir/adaptor.h>
 #include <weir/caching.h>
@@ -55,9 +55,9 @@ static void close_world(struct world *w)
     if (weir_sim_finding_at(w->sim, 0, &finding)) {
         fail_msg("the device has not got everything back: %s", finding.text);
     }
-    weir_device_destroy(w->faulty);
-    weir_device_destroy(w->passing);
-    weir_sim_destroy(w->sim);
+    ok(weir_device_destroy(w->faulty));
+    ok(weir_device_destroy(w->passing));
+    ok(weir_sim_destroy(w->sim));
 }
 
 static uint64_t reserved(const struct world *w)

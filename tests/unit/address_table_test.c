@@ -1,7 +1,7 @@
-/* tests/unit/address_table_test.c: tables of entries by address (block.c), which have no marks for what was removed.
+/* tests/unit/address_table_test.c: tables of entries by address (block.c), which mark no removed entry.
  *
- * Random entries come and go, so densely that many share a place and runs go round the end of the table; after each step
- * every entry is found and no removed one is. WEIR_SEED plays one seed alone.
+ * Random entries are added and removed, so densely that many share a place and runs wrap around the end of the table. Each
+ * entry of the table is found, and no removed entry is. WEIR_SEED plays one seed alone.
  */
 #include "pool_internal.h"
 

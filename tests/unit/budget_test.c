@@ -733,7 +733,7 @@ static void test_of_an_unknown_device_nothing_is_promised(void **state)
     close_world(&w);
 }
 
-/* With virtual memory what is free can be moved, so granules that nobody uses count as room. */
+/* With virtual memory free granules can be moved, so idle granules count as room. */
 static void test_idle_granules_are_room(void **state)
 {
     (void)state;
@@ -776,7 +776,7 @@ static const weir_oom_advice *advice_of(const weir_oom_record *record, weir_advi
     return NULL;
 }
 
-/* More holders than the record has room for: those with the most bytes are in it, whatever order they came in. */
+/* There are more holders than the record has room for: it lists the holders with the most bytes, in any order of arrival. */
 static void test_the_record_holds_the_largest_holders(void **state)
 {
     (void)state;

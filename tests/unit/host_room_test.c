@@ -1,6 +1,6 @@
-/* tests/unit/host_room_test.c: what a host pool makes of a runtime that has no more pinned memory.
+/* tests/unit/host_room_test.c: a host pool, and a runtime that has no more pinned memory.
  *
- * A refusal counts for nothing: neither against the limit, nor once memory has come back.
+ * A refused request does not count against the limit, and a refusal is forgotten as soon as memory has come back.
  */
 #include <weir/host.h>
 
@@ -92,7 +92,7 @@ static void close_pool(weir_host_pool *pool, const struct runtime *runtime, uint
     assert_int_equal(runtime->room, room);
 }
 
-/* What a refused request would have held is not held: afterwards all of the limit can be had. */
+/* A refused request holds no bytes: afterwards a block as large as the limit is served. */
 static void test_a_refusal_counts_for_nothing(void **state)
 {
     (void)state;

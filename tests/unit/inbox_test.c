@@ -410,7 +410,7 @@ static uint64_t events(const struct world *w)
     return stats.events_recorded;
 }
 
-/* The pool's own event covers what another thread freed before it as well, so that memory needs no second event. */
+/* The pool's own event also covers the blocks that another thread freed before it: their memory needs no second event. */
 static void test_an_event_of_the_pool_covers_the_frees_before_it(void **state)
 {
     (void)state;
@@ -431,7 +431,7 @@ static void test_an_event_of_the_pool_covers_the_frees_before_it(void **state)
     writes(w.sim, w.native[B], weir_block_address(w.block[8]), REGION, "kernel of B");
     put(&w, 8, B);
     if (events(&w) != 1) {
-        fail_msg("an event does not cover what was freed before it: %u were recorded", (unsigned)events(&w));
+        fail_msg("an event does not cover earlier frees: %u were recorded", (unsigned)events(&w));
     }
     close_world(&w, 9);
 }
@@ -531,8 +531,9 @@ static void test_retiring_takes_what_came_in_meanwhile(void **state)
     assert_int_equal(weir_device_destroy(w.device), WEIR_OK);
 }
 
-/* A free that passed its checks before the stream was retired may leave the block in the inbox afterwards. Everything that
- * was queued on the stream is complete, so the memory is free for all. Pushed by hand: no test can hold a thread there. */
+/* A free that passed its checks before the stream was retired may leave the block in the inbox afterwards. All work
+ * of the stream is complete, so the memory is free for all streams. The test pushes the block by hand: it cannot hold a
+ * thread at that point. */
 static void test_what_comes_in_after_the_end_is_free_for_all(void **state)
 {
     (void)state;

@@ -216,7 +216,7 @@ static void test_blocks_of_before_are_lost_and_counted(void **state)
     }
     assert_true(losses >= 2); /* the list as it grows */
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 int main(void)

@@ -560,7 +560,7 @@ static void test_free_pending(void **state)
     tear_down(&t);
 }
 
-/* The same with work that reads: who trusts the host's word is not to blame for it. */
+/* The host says that a block is idle while work still reads it: one finding, at the free and not at the next alloc. */
 static void test_free_pending_read(void **state)
 {
     (void)state;

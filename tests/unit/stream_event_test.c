@@ -1,7 +1,7 @@
-/* tests/unit/stream_event_test.c: what a pool learns from the events that its caller tells of.
+/* tests/unit/stream_event_test.c: the order that a pool learns from events of its caller.
  *
- * An event carries the clock of its stream as of its last record, no more and no less. The simulator's auditor is the judge
- * of what is too much, the statistics of what is too little.
+ * An event carries the clock of its stream as of its last record, no more and no less. The simulator's auditor finds too
+ * much order, the statistics show too little.
  */
 #include "sim_test.h"
 
@@ -50,7 +50,7 @@ static void close_world(struct world *w)
     }
     is_clean(w->sim);
     ok(weir_pool_destroy(w->pool));
-    weir_sim_destroy(w->sim);
+    ok(weir_sim_destroy(w->sim));
 }
 
 static weir_stats figures(const struct world *w)
@@ -94,7 +94,7 @@ static void forget(struct world *w, weir_event *event)
     ok(weir_device_event_destroy(w->device, event));
 }
 
-/* B knows what A has freed. An event recorded on B, and then anew on C, which knows nothing of A, says nothing of A. */
+/* B is ordered after A's free. An event is recorded on B, and then anew on C, which is not: the event says nothing of A. */
 static void test_a_second_record_replaces_the_first(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void test_a_wait_of_the_host_counts_for_what_came_before(void **state)
     ok(weir_event_synced(w.pool, event));
     (void)get(&w, C);
     if (figures(&w).events_recorded != 0 || figures(&w).region_allocs != 1) {
-        fail_msg("a wait for an event says nothing of what its stream had waited for");
+        fail_msg("a wait for an event says nothing of the streams before it");
     }
     forget(&w, event);
     forget(&w, order);
@@ -150,7 +150,7 @@ static void test_a_wait_for_a_stream_counts_for_what_came_before(void **state)
     ok(weir_stream_synced(w.pool, w.stream[B]));
     (void)get(&w, C);
     if (figures(&w).events_recorded != 0 || figures(&w).region_allocs != 1) {
-        fail_msg("a wait for a stream says nothing of what it had waited for");
+        fail_msg("a wait for a stream says nothing of the streams before it");
     }
     forget(&w, order);
     close_world(&w);

@@ -1,5 +1,5 @@
-/* tests/unit/stream_place_test.c: the end of a stream: what it leaves is free for all, and the next stream in its place
- * inherits nothing.
+/* tests/unit/stream_place_test.c: the end of a stream: its memory is free for all, and the next stream in its place inherits
+ * nothing.
  *
  * The simulator's auditor is the judge: kernels are still running when the next step is taken, and nothing costs host time.
  */
@@ -52,7 +52,7 @@ static void close_world(struct world *w)
     }
     is_clean(w->sim);
     ok(weir_pool_destroy(w->pool));
-    weir_sim_destroy(w->sim);
+    ok(weir_sim_destroy(w->sim));
 }
 
 static weir_block *get(struct world *w, int stream, uint64_t size)
@@ -74,7 +74,7 @@ static void run_on(struct world *w, const weir_block *block, int stream)
     writes(w->sim, w->native[stream], weir_block_address(block), weir_block_capacity(block), "kernel");
 }
 
-/* The stream waits for what is on `from` now, and the pool is told. */
+/* The stream `to` waits for the work on `from` so far, and the pool is told. */
 static void tell_order(struct world *w, int from, int to)
 {
     weir_event *event = new_event(w->sim);
@@ -103,7 +103,7 @@ static weir_stats figures(const struct world *w)
 }
 
 /* Stream A waits for B, and breaks before B has come that far: the device drops the wait with the rest of A's work. So A
- * has ended and B's work has not; what A knew of B must not be taken for the knowledge of the next stream in its place. */
+ * has ended and B's work has not. The next stream in A's place is not ordered after B's work. */
 static void test_no_clock(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ static void test_no_clock(void **state)
     close_world(&w);
 }
 
-/* What the next stream in a place frees is unfinished, although all ticks of its predecessor are complete. */
+/* Memory that the next stream in a place frees is unfinished, although all ticks of its predecessor are complete. */
 static void test_no_tick(void **state)
 {
     (void)state;
