@@ -383,15 +383,15 @@ static weir_status move_memory(weir_pool *pool, struct vm_move *move)
     return status;
 }
 
-/* Takes the victims' memory away for good; stops where the device refuses. */
-static weir_status give_back(weir_pool *pool, struct vm_move *move)
+/* Takes the victims' memory away for good, and destroys handles until `spares` are left; stops where the device refuses. */
+static weir_status give_back(weir_pool *pool, struct vm_move *move, size_t spares)
 {
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < move->victims && status == WEIR_OK; i++) {
         status = unmap_one(pool, move, &move->steps[move->holes + i]);
     }
     weir_status destroyed = WEIR_OK;
-    while (move->in_hand > 0 && destroyed == WEIR_OK) {
+    while (move->in_hand > spares && destroyed == WEIR_OK) {
         destroyed = destroy_one(pool, move);
     }
     return status != WEIR_OK ? status : destroyed;
@@ -807,8 +807,8 @@ bool weir__vm_grow(struct request *request)
 
 /* --- giving back --- */
 
-/* Pool lock held: claims what is idle and may go. */
-static weir_status plan_return(weir_pool *pool, uint64_t keep)
+/* Pool lock held: claims the idle granules that go back. *spares: the spare handles that stay. */
+static weir_status plan_return(weir_pool *pool, uint64_t keep, size_t *spares)
 {
     struct pool_vm *vm = pool->vm;
     const uint64_t surplus = (pool->reserved_bytes - keep + vm->granule - 1) >> vm->granule_shift;
@@ -818,6 +818,7 @@ static weir_status plan_return(weir_pool *pool, uint64_t keep)
     if (status != WEIR_OK) {
         return status;
     }
+    *spares = vm->spares > surplus ? vm->spares - (size_t)surplus : 0;
     victims = surplus <= vm->spares ? 0 : victims < surplus - vm->spares ? victims : surplus - vm->spares;
     status = prepare_move(vm, 0, victims, 0) ? claim_idle(pool, &vm->move, victims) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
@@ -829,16 +830,17 @@ static weir_status plan_return(weir_pool *pool, uint64_t keep)
 uint64_t weir__vm_return_idle(weir_pool *pool, uint64_t keep, weir_status *failed)
 {
     uint64_t returned = 0;
+    size_t spares = 0;
     weir_status status = WEIR_OK;
     pool_lock(pool);
     weir__region_await_locked(pool);
     if (pool->reserved_bytes > keep) {
         pool->growing = true;
-        status = plan_return(pool, keep);
+        status = plan_return(pool, keep, &spares);
         if (status == WEIR_OK) {
             pool_unlock(pool);
             const uint64_t began = wall_ns();
-            status = give_back(pool, &pool->vm->move);
+            status = give_back(pool, &pool->vm->move, spares);
             const uint64_t took = wall_ns() - began;
             pool_lock(pool);
             pool->device_ns += took;

@@ -77,6 +77,28 @@ static void test_bad_calls_of_the_callbacks_are_counted(void **state)
     end_world(&w);
 }
 
+/* Attachments are used again after a while, and count from 0 then. */
+static void test_attachments_that_are_used_again_are_new(void **state)
+{
+    (void)state;
+    enum { many = 200 };
+    struct world w = make_world();
+    for (int i = 0; i < many; i++) {
+        weir_acl_attachment *attachment = NULL;
+        ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+        const struct registration r = registration_of(w.stream[0]);
+        assert_null(r.alloc(r.object, (size_t)1 << 40));
+        r.free(r.object, NULL);
+        const weir_acl_attachment_info info = info_of(attachment);
+        if (info.failures != 1 || info.refused_frees != 1 || info.live_blocks != 0) {
+            fail_msg("attachment %d starts with old counters: %u failures, %u refused frees", i, (unsigned)info.failures,
+                     (unsigned)info.refused_frees);
+        }
+        ok(weir_acl_detach(attachment));
+    }
+    end_world(&w);
+}
+
 static void test_bad_arguments(void **state)
 {
     (void)state;
@@ -619,6 +641,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_callbacks_serve_from_the_pool),
         cmocka_unit_test(test_bad_calls_of_the_callbacks_are_counted),
+        cmocka_unit_test(test_attachments_that_are_used_again_are_new),
         cmocka_unit_test(test_bad_arguments),
         cmocka_unit_test(test_a_shorter_info_is_filled_as_far_as_it_goes),
         cmocka_unit_test(test_streams_share_a_pool),

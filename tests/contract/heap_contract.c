@@ -193,6 +193,42 @@ static void test_slack(void **state)
     end(&f);
 }
 
+/* The slack behind a block is its own: a write to all of its usable bytes and to the slack behind them changes no other block. */
+static void test_slack_is_not_shared(void **state)
+{
+    (void)state;
+    enum { COUNT = 64, SLACK = 100 };
+    static const size_t asked[] = {1, 100, 1000, 20000};
+    if (!CAN_TOUCH) {
+        skip();
+    }
+    fixture f;
+    begin(&f);
+    f.under.config.slack_bytes = SLACK;
+    make(&f);
+    for (size_t s = 0; s < sizeof asked / sizeof *asked; s++) {
+        unsigned char *blocks[COUNT];
+        for (size_t i = 0; i < COUNT; i++) {
+            blocks[i] = weir_heap_alloc(f.heap, asked[s]);
+            assert_non_null(blocks[i]);
+            fill(blocks[i], weir_heap_usable_size(f.heap, blocks[i]), (unsigned char)(i + 1));
+        }
+        for (size_t i = 0; i < COUNT; i++) {
+            fill(blocks[i] + weir_heap_usable_size(f.heap, blocks[i]), SLACK, 255);
+        }
+        for (size_t i = 0; i < COUNT; i++) {
+            const size_t usable = weir_heap_usable_size(f.heap, blocks[i]);
+            for (size_t k = 0; k < usable; k++) {
+                if (blocks[i][k] != i + 1) {
+                    fail_msg("the slack of a block lies in another block, of %zu bytes", asked[s]);
+                }
+            }
+            assert_int_equal(weir_heap_free(f.heap, blocks[i]), WEIR_OK);
+        }
+    }
+    end(&f);
+}
+
 /* --- bad input --- */
 
 static void test_bad_config(void **state)
@@ -716,6 +752,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks),     cmocka_unit_test(test_zeroed),    cmocka_unit_test(test_alignment), cmocka_unit_test(test_slack),
+        cmocka_unit_test(test_slack_is_not_shared),
         cmocka_unit_test(test_bad_config), cmocka_unit_test(test_bad_input), cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_end_frees),  cmocka_unit_test(test_fork), cmocka_unit_test(test_long_lived), cmocka_unit_test(test_resizing),
         cmocka_unit_test(test_reclaim),    cmocka_unit_test(test_all_is_tried), cmocka_unit_test(test_threads),

@@ -769,6 +769,30 @@ static void test_of_an_unknown_device_nothing_is_promised(void **state)
     close_world(&w);
 }
 
+/* With virtual memory free granules can be moved, so idle granules count as room. */
+static void test_idle_granules_are_room(void **state)
+{
+    (void)state;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.flags = WEIR_POOL_VIRTUAL_MEMORY;
+    config.limit_bytes = 4 * REGION;
+    struct world w = open_world(16 * REGION, config);
+    const uint64_t two[] = { REGION, REGION };
+    uint64_t missing = 0;
+    bool fits = false;
+    put(&w, get(&w, A, 4 * REGION, 0), A);
+    assert_int_equal(figures(&w).reserved_bytes, 4 * REGION);
+    ok(weir_pool_would_fit(w.pool, w.stream[A], two, 2, &fits, &missing));
+    if (!fits) {
+        fail_msg("idle granules are not counted as room: %u bytes are said to be missing", (unsigned)missing);
+    }
+    weir_block *blocks[2];
+    ok(weir_pool_alloc_many(w.pool, w.stream[A], two, 2, 0, blocks));
+    ok(weir_pool_free(w.pool, blocks[0], w.stream[A]));
+    ok(weir_pool_free(w.pool, blocks[1], w.stream[A]));
+    close_world(&w);
+}
+
 /* --- advice --- */
 
 static weir_oom_record reason(struct world *w)
@@ -786,6 +810,32 @@ static const weir_oom_advice *advice_of(const weir_oom_record *record, weir_advi
         }
     }
     return NULL;
+}
+
+/* There are more holders than the record has room for: it lists the holders with the most bytes, in any order of arrival. */
+static void test_the_record_holds_the_largest_holders(void **state)
+{
+    (void)state;
+    static const uint64_t parts[] = { 3, 8, 1, 6, 2, 7, 5, 4 };
+    enum { holders = sizeof parts / sizeof parts[0] };
+    struct world w = plain_world(REGION, 0);
+    char name[16];
+    for (unsigned i = 0; i < holders; i++) {
+        (void)snprintf(name, sizeof name, "holder %u", (unsigned)parts[i]);
+        (void)get(&w, A, parts[i] * KIB, tag(&w, name));
+    }
+    refused(&w, A, REGION);
+    const weir_oom_record record = reason(&w);
+    if (record.holder_count != WEIR_OOM_ENTRIES) {
+        fail_msg("the record lists %u holders of %u", record.holder_count, (unsigned)holders);
+    }
+    for (unsigned i = 0; i < WEIR_OOM_ENTRIES; i++) {
+        (void)snprintf(name, sizeof name, "holder %u", holders - i);
+        assert_string_equal(record.holders[i].name, name);
+        assert_int_equal(record.holders[i].requested_bytes, (holders - i) * KIB);
+        assert_int_equal(record.holders[i].blocks, 1);
+    }
+    close_world(&w);
 }
 
 static void test_the_record_says_who_holds_what_and_where(void **state)
@@ -955,6 +1005,8 @@ int main(void)
         cmocka_unit_test(test_a_group_may_be_of_very_many_sizes),
         cmocka_unit_test(test_memory_in_use_by_other_streams_counts),
         cmocka_unit_test(test_of_an_unknown_device_nothing_is_promised),
+        cmocka_unit_test(test_idle_granules_are_room),
+        cmocka_unit_test(test_the_record_holds_the_largest_holders),
         cmocka_unit_test(test_the_record_says_who_holds_what_and_where),
         cmocka_unit_test(test_a_pool_that_never_failed_has_little_to_say),
         cmocka_unit_test(test_waiting_is_advised_when_weir_could_not),

@@ -403,6 +403,39 @@ static void test_hints_cover_the_frees_before_them(void **state)
     close_world(&w, 11);
 }
 
+static uint64_t events(const struct world *w)
+{
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(weir_pool_stats(w->pool, &stats));
+    return stats.events_recorded;
+}
+
+/* The pool's own event also covers the blocks that another thread freed before it: their memory needs no second event. */
+static void test_an_event_of_the_pool_covers_the_frees_before_it(void **state)
+{
+    (void)state;
+    weir_sim_config config = free_of_charge();
+    config.capacity_bytes = REGION;
+    struct world w = open_world(config, 0);
+    weir_tick mark = 0;
+    bool reached = false;
+    get_some(&w, 0, 8, 32 * KIB);
+    for (unsigned i = 0; i < 8; i++) {
+        writes(w.sim, w.native[A], weir_block_address(w.block[i]), 32 * KIB, "kernel of A");
+    }
+    ok(weir_stream_mark(w.pool, w.stream[A], &mark));
+    others_free(&w, 0, 8);
+    ok(weir_stream_reached(w.pool, w.stream[A], mark, true, &reached)); /* records an event and waits for it */
+    assert_true(reached);
+    get(&w, 8, B, REGION);
+    writes(w.sim, w.native[B], weir_block_address(w.block[8]), REGION, "kernel of B");
+    put(&w, 8, B);
+    if (events(&w) != 1) {
+        fail_msg("an event does not cover earlier frees: %u were recorded", (unsigned)events(&w));
+    }
+    close_world(&w, 9);
+}
+
 /* --- nothing is kept from anybody --- */
 
 /* Work that has completed: what is in the inbox serves another stream before the pool grows. */
@@ -496,6 +529,30 @@ static void test_retiring_takes_what_came_in_meanwhile(void **state)
     assert_int_equal(stats.reserved_bytes, 0);
     ok(weir_pool_destroy(w.pool));
     assert_int_equal(weir_device_destroy(w.device), WEIR_OK);
+}
+
+/* A free that passed its checks before the stream was retired may leave the block in the inbox afterwards. All work
+ * of the stream is complete, so the memory is free for all streams. The test pushes the block by hand: it cannot hold a
+ * thread at that point. */
+static void test_what_comes_in_after_the_end_is_free_for_all(void **state)
+{
+    (void)state;
+    weir_sim_config config = free_of_charge();
+    config.capacity_bytes = REGION;
+    struct world w = open_world(config, 0);
+    get_some(&w, 0, 2, 32 * KIB);
+    put(&w, 1, A);
+    ok(weir_stream_retire(w.pool, w.stream[A]));
+    weir_sim_block_free(w.sim, weir_block_address(w.block[0]), NULL, "free elsewhere");
+    w.block[0]->next = NULL;
+    atomic_store(&w.block[0]->state, BLOCK_RETURNED);
+    atomic_store(&w.stream[A]->inbox, w.block[0]);
+    weir_block *all = NULL;
+    if (weir_pool_alloc(w.pool, w.stream[B], REGION, 0, &all) != WEIR_OK) {
+        fail_msg("a block in the inbox of a retired stream is lost");
+    }
+    ok(weir_pool_free(w.pool, all, w.stream[B]));
+    close_world(&w, 3);
 }
 
 /* --- recording --- */
@@ -610,10 +667,12 @@ int main(void)
         cmocka_unit_test(test_what_looks_empties_the_inbox),
         cmocka_unit_test(test_another_stream_waits),
         cmocka_unit_test(test_hints_cover_the_frees_before_them),
+        cmocka_unit_test(test_an_event_of_the_pool_covers_the_frees_before_it),
         cmocka_unit_test(test_a_poll_finds_what_came_in),
         cmocka_unit_test(test_a_poll_finds_what_was_left_over),
         cmocka_unit_test(test_a_device_without_order),
         cmocka_unit_test(test_retiring_takes_what_came_in_meanwhile),
+        cmocka_unit_test(test_what_comes_in_after_the_end_is_free_for_all),
         cmocka_unit_test(test_a_recorder_misses_no_free),
         cmocka_unit_test(test_of_two_frees_one_succeeds),
         cmocka_unit_test(test_a_pool_goes_with_a_full_inbox),

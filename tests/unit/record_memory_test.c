@@ -1,4 +1,7 @@
 /* tests/unit/record_memory_test.c: recorders that are refused host memory at the n-th request, for every n. */
+#include <weir/caching.h>
+#include <weir/pool.h>
+#include <weir/sim.h>
 #include <weir/trace.h>
 
 #include <setjmp.h>
@@ -159,11 +162,69 @@ static void test_events_are_lost_and_counted(void **state)
     assert_true(losses >= 4); /* the ring, and tables as they grow */
 }
 
+/* --- blocks that were live before --- */
+
+static uint64_t priors_in(const lines *kept)
+{
+    uint64_t count = 0;
+    for (const char *line = kept->text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        count += *line == 'p';
+    }
+    return count;
+}
+
+/* A block that cannot be listed when the recording begins is a lost event. */
+static void test_blocks_of_before_are_lost_and_counted(void **state)
+{
+    static lines kept;
+    enum { blocks = 200 };
+    weir_sim *sim = NULL;
+    weir_pool *pool = NULL;
+    weir_stream *stream = NULL;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    bool refused_one = true;
+    unsigned losses = 0;
+    (void)state;
+    assert_int_equal(weir_sim_create(NULL, &sim), WEIR_OK);
+    config.device = weir_sim_device(sim);
+    config.strategy = weir_caching_strategy();
+    assert_int_equal(weir_pool_create(&config, &pool), WEIR_OK);
+    assert_int_equal(weir_pool_stream(pool, NULL, &stream), WEIR_OK);
+    for (int i = 0; i < blocks; i++) {
+        weir_block *block = NULL;
+        assert_int_equal(weir_pool_alloc(pool, stream, 512, 0, &block), WEIR_OK);
+    }
+    for (unsigned n = 1; refused_one; n++) {
+        weir_recorder_config asked_for = WEIR_RECORDER_CONFIG_INIT;
+        weir_recorder *recorder = NULL;
+        uint64_t lost = 0;
+        kept.length = 0;
+        asked_for.sink = keep_lines;
+        asked_for.sink_ctx = &kept;
+        refuse(n);
+        const weir_status status = weir_recorder_start(pool, &asked_for, &recorder);
+        refused_one = asked >= n;
+        refuse(0);
+        assert_int_equal(status, recorder != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY);
+        if (recorder != NULL) {
+            assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
+            if (priors_in(&kept) + lost != blocks) {
+                fail_msg("of %d live blocks %u are listed and %u lost", blocks, (unsigned)priors_in(&kept), (unsigned)lost);
+            }
+            losses += lost != 0;
+        }
+    }
+    assert_true(losses >= 2); /* the list as it grows */
+    assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_file_that_is_there_stays),
         cmocka_unit_test(test_events_are_lost_and_counted),
+        cmocka_unit_test(test_blocks_of_before_are_lost_and_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -560,6 +560,20 @@ static void test_free_pending(void **state)
     tear_down(&t);
 }
 
+/* The host says that a block is idle while work still reads it: one finding, at the free and not at the next alloc. */
+static void test_free_pending_read(void **state)
+{
+    (void)state;
+    bench t = set_up();
+    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+    reads(t.sim, t.a, t.region, MIB, "long read");
+    weir_sim_block_free(t.sim, t.region, NULL, "idle, says the host");
+    only_finding(t.sim, WEIR_SIM_FREE_PENDING, "long read", "idle, says the host");
+    weir_sim_block_alloc(t.sim, t.region, MIB, t.b, "trusts the host");
+    only_finding(t.sim, WEIR_SIM_FREE_PENDING, "long read", "idle, says the host");
+    tear_down(&t);
+}
+
 static void test_host_free_after_sync_is_clean(void **state)
 {
     (void)state;
@@ -906,6 +920,7 @@ int main(void)
         cmocka_unit_test(test_free_of_each_owner_is_clean),
         cmocka_unit_test(test_foreign_free),
         cmocka_unit_test(test_free_pending),
+        cmocka_unit_test(test_free_pending_read),
         cmocka_unit_test(test_host_free_after_sync_is_clean),
         cmocka_unit_test(test_outside_region),
         cmocka_unit_test(test_block_in_a_returned_region),

@@ -348,6 +348,54 @@ static void test_mapped_pieces(void **state)
     trace_free(trace);
 }
 
+/* Neighbouring ranges of two streams stay two. */
+static void test_mapped_neighbours_of_two_streams(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_segment(&w, 0, BASE, 2 * MIB, 7, 1);
+    pw_segment_end(&w);
+    pw_segment(&w, 0, BASE + 2 * MIB, 2 * MIB, 8, 1);
+    pw_segment_end(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    put_free(&w, BASE, 512, 7, PW_NO_TIME);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    expect_text(import(&w), "#wtr 1\n"
+                            "#src torch-snapshot s.pickle dev0\n"
+                            "#clock order\n"
+                            "#dev 0\n"
+                            "z 0 + 0x700000000000 2097152 0\n"
+                            "z 0 + 0x700000200000 2097152 1\n"
+                            "p 0 512 0 0x700000000000\n"
+                            "f 1 0 0 0\n");
+}
+
+/* The events of two devices are merged by time; within a device the list decides, also where its times fall. */
+static void test_falling_times_of_two_devices(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry(&w, ALLOC, BASE, 5, 0, 10);
+    pw_entry(&w, COMPLETED, BASE, 5, 0, 5);
+    pw_list_end(&w);
+    pw_list(&w);
+    pw_entry(&w, ALLOC, BASE, 6, 0, 7);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    assert_int_equal(trace->event_count, 3);
+    assert_int_equal(trace->events[0].event.device, 1);
+    assert_int_equal(trace->events[1].event.size, 5);
+    assert_int_equal(trace->events[2].event.kind, WEIR_TRACE_FREE);
+    trace_free(trace);
+}
+
 static void test_unknown_actions(void **state)
 {
     (void)state;
@@ -528,6 +576,34 @@ static void test_pools(void **state)
     trace_free(trace);
 }
 
+/* The segments of the final map need not stand in the order of their addresses. */
+static void test_pools_of_unsorted_segments(void **state)
+{
+    (void)state;
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    for (unsigned i = 8; i-- > 0;) {
+        pw_dict(&w);
+        pw_key_int(&w, "address", BASE + i * 2 * MIB);
+        pw_key_int(&w, "total_size", 2 * MIB);
+        pw_str(&w, "segment_pool_id");
+        pw_pair(&w, 0, i + 1);
+        pw_dict_end(&w);
+    }
+    pw_histories(&w);
+    pw_list(&w);
+    for (unsigned i = 0; i < 8; i++) {
+        pw_entry(&w, ALLOC, BASE + i * 2 * MIB + 512, 1, 0, i);
+    }
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    if (trace->pool_count != 8) {
+        fail_msg("the blocks of 8 segments are in %u pools", (unsigned)trace->pool_count);
+    }
+    trace_free(trace);
+}
+
 static void test_tags(void **state)
 {
     (void)state;
@@ -664,12 +740,15 @@ int main(void)
         cmocka_unit_test(test_late_completion),
         cmocka_unit_test(test_npu),
         cmocka_unit_test(test_mapped_pieces),
+        cmocka_unit_test(test_mapped_neighbours_of_two_streams),
+        cmocka_unit_test(test_falling_times_of_two_devices),
         cmocka_unit_test(test_unknown_actions),
         cmocka_unit_test(test_malformed_entries),
         cmocka_unit_test(test_contradictions),
         cmocka_unit_test(test_misplaced),
         cmocka_unit_test(test_old_map),
         cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_pools_of_unsorted_segments),
         cmocka_unit_test(test_tags),
         cmocka_unit_test(test_not_a_snapshot),
         cmocka_unit_test(test_code),

@@ -229,6 +229,13 @@ static void test_pad(void **state)
     trace = good("#wtr 1\na 0 0 512 0 0 addr=0x1000\nf 0 0 0 0\na 0 1 512 0 0 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
     trace_free(trace);
+    /* Nor does one that has moved, or one on another device. */
+    trace = good("#wtr 1\na 0 0 512 0 0 addr=0x1000\nr 0 0 1 512 0\na 0 2 512 0 0 addr=0x1200\n");
+    assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
+    trace_free(trace);
+    trace = good("#wtr 1\na 0 0 512 0 0 addr=0x1000\na 0 1 512 1 0 d=1 addr=0x1200\n");
+    assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
+    trace_free(trace);
 }
 
 static void test_mixed_devices(void **state)

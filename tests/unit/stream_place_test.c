@@ -1,0 +1,207 @@
+/* tests/unit/stream_place_test.c: the end of a stream: its memory is free for all, and the next stream in its place inherits
+ * nothing.
+ *
+ * The simulator's auditor is the judge: kernels are still running when the next step is taken, and nothing costs host time.
+ */
+#include "sim_test.h"
+
+#include <weir/budget.h>
+#include <weir/caching.h>
+#include <weir/pool.h>
+
+#define SIZE (64 * KIB)
+
+enum { A, B, streams };
+
+struct world {
+    weir_sim *sim;
+    weir_device *device;
+    weir_pool *pool;
+    weir_sim_stream *native[streams];
+    weir_stream *stream[streams];
+};
+
+static struct world open_world(uint64_t limit_bytes)
+{
+    struct world w = { 0 };
+    weir_sim_config config = free_of_charge();
+    config.region_granularity_bytes = SIZE;
+    config.page_bytes = SIZE;
+    w.sim = new_sim(config);
+    w.device = weir_sim_device(w.sim);
+    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
+    caching.small_region_bytes = SIZE;
+    weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
+    pool.device = w.device;
+    pool.strategy = weir_caching_strategy();
+    pool.strategy_config = &caching;
+    pool.limit_bytes = limit_bytes;
+    ok(weir_pool_create(&pool, &w.pool));
+    for (int i = 0; i < streams; i++) {
+        w.native[i] = new_stream(w.sim);
+        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
+    }
+    return w;
+}
+
+static void close_world(struct world *w)
+{
+    const char *why = "";
+    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
+        fail_msg("check: %s", why);
+    }
+    is_clean(w->sim);
+    ok(weir_pool_destroy(w->pool));
+    ok(weir_sim_destroy(w->sim));
+}
+
+static weir_block *get(struct world *w, int stream, uint64_t size)
+{
+    weir_block *block = NULL;
+    ok(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &block));
+    weir_sim_block_alloc(w->sim, weir_block_address(block), weir_block_capacity(block), w->native[stream], "alloc");
+    return block;
+}
+
+static void put(struct world *w, weir_block *block, int stream)
+{
+    weir_sim_block_free(w->sim, weir_block_address(block), w->native[stream], "free");
+    ok(weir_pool_free(w->pool, block, w->stream[stream]));
+}
+
+static void run_on(struct world *w, const weir_block *block, int stream)
+{
+    writes(w->sim, w->native[stream], weir_block_address(block), weir_block_capacity(block), "kernel");
+}
+
+/* The stream `to` waits for the work on `from` so far, and the pool is told. */
+static void tell_order(struct world *w, int from, int to)
+{
+    weir_event *event = new_event(w->sim);
+    ok(weir_device_event_record(w->device, event, w->native[from]));
+    ok(weir_stream_recorded(w->pool, event, w->stream[from]));
+    ok(weir_device_stream_wait_event(w->device, w->native[to], event));
+    ok(weir_stream_waited(w->pool, w->stream[to], event));
+    ok(weir_event_forgotten(w->pool, event));
+    ok(weir_device_event_destroy(w->device, event));
+}
+
+/* A new stream of the device takes the place of the retired one. */
+static void succeed(struct world *w, int stream)
+{
+    const weir_stream *place = w->stream[stream];
+    w->native[stream] = new_stream(w->sim);
+    ok(weir_pool_stream(w->pool, w->native[stream], &w->stream[stream]));
+    assert_ptr_equal(w->stream[stream], place);
+}
+
+static weir_stats figures(const struct world *w)
+{
+    weir_stats stats = WEIR_STATS_INIT;
+    ok(weir_pool_stats(w->pool, &stats));
+    return stats;
+}
+
+/* Stream A waits for B, and breaks before B has come that far: the device drops the wait with the rest of A's work. So A
+ * has ended and B's work has not. The next stream in A's place is not ordered after B's work. */
+static void test_no_clock(void **state)
+{
+    (void)state;
+    struct world w = open_world(0);
+    weir_block *block = get(&w, B, SIZE);
+    run_on(&w, block, B);
+    put(&w, block, B);
+    tell_order(&w, B, A);
+    ok(weir_sim_stream_break(w.sim, w.native[A]));
+    fails(weir_device_stream_sync(w.device, w.native[A]), WEIR_ERR_DEVICE);
+    ok(weir_stream_ended(w.pool, w.stream[A]));
+    succeed(&w, A);
+    run_on(&w, get(&w, A, SIZE), A);
+    is_clean(w.sim);
+    assert_int_equal(figures(&w).region_allocs, 2); /* B's memory was not to be had without a wait */
+    close_world(&w);
+}
+
+/* Memory that the next stream in a place frees is unfinished, although all ticks of its predecessor are complete. */
+static void test_no_tick(void **state)
+{
+    (void)state;
+    struct world w = open_world(0);
+    put(&w, get(&w, A, SIZE), A);
+    ok(weir_stream_retire(w.pool, w.stream[A]));
+    succeed(&w, A);
+    weir_block *block = get(&w, A, SIZE);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    run_on(&w, get(&w, B, SIZE), B);
+    close_world(&w);
+}
+
+/* A tag that was set for a stream ends with it. */
+static void test_no_tag(void **state)
+{
+    (void)state;
+    struct world w = open_world(0);
+    weir_tag weights = 0;
+    ok(weir_pool_tag(w.pool, "weights", &weights));
+    ok(weir_stream_set_tag(w.pool, w.stream[A], weights));
+    assert_int_equal(weir_block_tag(get(&w, A, SIZE)), weights);
+    ok(weir_stream_retire(w.pool, w.stream[A]));
+    succeed(&w, A);
+    assert_int_equal(weir_block_tag(get(&w, A, SIZE)), 0);
+    close_world(&w);
+}
+
+/* The front cache of a stream that has ended holds nothing: its blocks serve other streams, or go back to the device. */
+static void test_no_cached_block(void **state)
+{
+    (void)state;
+    struct world w = open_world(4 * SIZE);
+    put(&w, get(&w, A, 4 * SIZE), A); /* so much is reserved that the front cache takes the next block */
+    weir_block *block = get(&w, A, 1 * KIB);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    assert_int_equal(figures(&w).cached_bytes, 1 * KIB);
+    sync_stream(w.sim, w.native[A]);
+    ok(weir_stream_ended(w.pool, w.stream[A]));
+    if (figures(&w).cached_bytes != 0) {
+        fail_msg("the front cache of an ended stream holds %u bytes", (unsigned)figures(&w).cached_bytes);
+    }
+    run_on(&w, get(&w, B, 4 * SIZE), B);
+    assert_int_equal(figures(&w).syncs, 0);
+    succeed(&w, A);
+    close_world(&w);
+}
+
+/* A block that waited for the ended stream alone waits for nothing any more. */
+static void test_no_pending_block(void **state)
+{
+    (void)state;
+    struct world w = open_world(0);
+    weir_block *block = get(&w, A, SIZE);
+    ok(weir_pool_use(w.pool, block, w.stream[B]));
+    run_on(&w, block, A);
+    order(w.sim, w.native[A], w.native[B]);
+    run_on(&w, block, B);
+    put(&w, block, A);
+    assert_int_equal(figures(&w).pending_bytes, SIZE);
+    sync_stream(w.sim, w.native[B]);
+    ok(weir_stream_ended(w.pool, w.stream[B]));
+    if (figures(&w).pending_bytes != 0) {
+        fail_msg("%u bytes wait for a stream that has ended", (unsigned)figures(&w).pending_bytes);
+    }
+    succeed(&w, B);
+    close_world(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_clock),
+        cmocka_unit_test(test_no_tick),
+        cmocka_unit_test(test_no_tag),
+        cmocka_unit_test(test_no_cached_block),
+        cmocka_unit_test(test_no_pending_block),
+    };
+    return cmocka_run_group_tests_name("the end of a stream", tests, NULL, NULL);
+}
