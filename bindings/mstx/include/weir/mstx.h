@@ -13,7 +13,8 @@
  * get the memory. So every byte of every live block lies in exactly one region of a heap, at every moment.
  *
  * A tool is loaded by mstx's own rules: the environment variable MSTX_INJECTION_PATH names it, or it is preloaded. Without
- * one a pool runs exactly as if it were not attached. With one its front caches are off (weir/observer.h).
+ * one a pool runs exactly as if it were not attached. With one its front caches are off (weir/observer.h). A process that
+ * runs with another user's rights (set-uid, file capabilities) ignores the variable.
  *
  * Thread safety: every function, for different attachments and for different pools.
  */
