@@ -17,6 +17,7 @@
  * runs with another user's rights (set-uid, file capabilities) ignores the variable.
  *
  * Thread safety: every function, for different attachments and for different pools.
+ * Refusals: WEIR_ERR_INVALID, WEIR_ERR_BUSY and WEIR_ERR_UNSUPPORTED come with a sentence in weir_last_error.
  */
 #ifndef WEIR_MSTX_H
 #define WEIR_MSTX_H
@@ -47,7 +48,8 @@ typedef struct weir_mstx_config {
 /* Begins to announce the pool: what it has already, before this returns, and all that changes. NULL config = defaults.
  * Without a tool, *attachment is NULL and the result WEIR_OK; every function here takes that NULL.
  * WEIR_ERR_INVALID: NULL pool or attachment, a domain name that the tools would refuse (with or without a tool).
- * WEIR_ERR_BUSY: the pool has an observer. WEIR_ERR_NO_MEMORY. */
+ * WEIR_ERR_BUSY: the pool has an observer. WEIR_ERR_UNSUPPORTED: config sets members that this library does not know.
+ * WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, weir_mstx **attachment);
 
 /* Withdraws whatever is announced and ends the attachment, before or after the pool is destroyed. NULL is allowed.
@@ -67,7 +69,7 @@ typedef struct weir_mstx_counters {
 
 #define WEIR_MSTX_COUNTERS_INIT WEIR_STRUCT_INIT(weir_mstx_counters)
 
-/* All zero for a NULL attachment. */
+/* All zero for a NULL attachment. WEIR_ERR_INVALID: counters is NULL or has no struct_size. */
 WEIR_API weir_status weir_mstx_stats(weir_mstx *attachment, weir_mstx_counters *counters);
 
 /* Whether a tool that listens to memory is loaded. */
