@@ -319,7 +319,7 @@ static void test_fields(void **state)
     bad("a", "t.wtr:2: field 2 (T) is missing; " A_SYNTAX);
     bad("a 0 1 10 0", "t.wtr:2: field 6 (TH) is missing; " A_SYNTAX);
     bad("a 0  1 10 0 0", "t.wtr:2: field 3 (ID) is empty; one blank stands between fields");
-    bad("a 0\t1 10 0 0", "t.wtr:2: field 2 (T): expected a decimal number, got \"0?1\"");
+    bad("a 0\t1 10 0 0", "t.wtr:2: field 2 (T): expected a decimal number, got \"0\\x091\"");
     bad("a 0 1 10k 0 0", "t.wtr:2: field 4 (SIZE): expected a decimal number, got \"10k\"");
     bad("a 0 1 -5 0 0", "t.wtr:2: field 4 (SIZE): expected a decimal number, got \"-5\"");
     bad("a 0 1 0x10 0 0", "t.wtr:2: field 4 (SIZE): expected a decimal number, got \"0x10\"");
