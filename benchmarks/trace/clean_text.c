@@ -7,8 +7,8 @@
 
 enum { most_piece = 4 };
 
-/* Bytes of the character that begins with such a byte, and the least and the highest second byte: what lies outside is
- * overlong, a surrogate, beyond U+10FFFF or a C1 control. */
+/* Returns the length of the character that `first` begins, 0 if none begins so. *least and *most bound the second byte: a
+ * byte outside makes an overlong form, a surrogate, a number beyond U+10FFFF or a C1 control. */
 static unsigned shape(unsigned char first, unsigned char *least, unsigned char *most)
 {
     *least = first == 0xc2 || first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;

@@ -1,9 +1,9 @@
 /* clean_text.h: foreign text as it is read, shown and put into JSON: one line of UTF-8.
  *
- * Rule: what is printable UTF-8 stays as it is. Every other byte, of a control character (NUL, C0, DEL, C1), of another
- * encoding (GBK), of a surrogate or of an overlong form, becomes four characters, \xHH. So two texts that differ still differ,
- * nothing is cut off, and cleaning again changes nothing. (A text that holds "\xHH" as characters looks the same; a
- * backslash is printable.)
+ * Rule: printable UTF-8 is kept. Every other byte becomes four characters, \xHH: the bytes of control characters (NUL, C0,
+ * DEL, C1), of other encodings (GBK), of surrogates and of overlong forms. So two texts that differ still differ, nothing is
+ * cut off, and cleaning again changes nothing. (A text that holds "\xHH" as characters looks the same; a backslash is
+ * printable.)
  */
 #ifndef WEIR_BENCHMARKS_CLEAN_TEXT_H
 #define WEIR_BENCHMARKS_CLEAN_TEXT_H

@@ -20,7 +20,7 @@
 
 enum { most_tries = 100, name_kept = 200 };
 
-/* --- what a signal removes --- */
+/* --- removal by a signal --- */
 
 static _Atomic(const char *) pending;
 
@@ -54,8 +54,8 @@ static bool is_same_file(const struct stat *facts, int fd)
     return fstat(fd, &other) == 0 && facts->st_dev == other.st_dev && facts->st_ino == other.st_ino;
 }
 
-/* /dev/stdout and whatever else leads there: a second writer must share its position, and a file that took its place would
- * get none of what is printed. */
+/* Returns the standard stream that `path` leads to (/dev/stdout, or the same regular file), -1 if none. A second writer must
+ * share the stream's position, and a new file in its place would miss the printed lines. */
 static int same_standard_stream(const char *path)
 {
     struct stat facts;
@@ -70,7 +70,7 @@ static int same_standard_stream(const char *path)
 }
 
 struct target {
-    int straight; /* the descriptor of what is written straight, or -1 */
+    int straight; /* the open descriptor, if the target is written straight; else -1 */
     bool exists;
     struct stat facts;
     char *path; /* from malloc */

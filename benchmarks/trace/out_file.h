@@ -17,28 +17,28 @@
 
 struct out_file {
     int fd;       /* -1: closed, or taken */
-    char *target; /* where the file will be, links followed */
-    char *beside; /* where it is until then; NULL: the target is written straight */
+    char *target; /* path of the target, links followed */
+    char *beside; /* path of the file until it is finished; NULL: the target is written straight */
 };
 
 /* Makes the file, or opens a target that is written straight. The target must be writable if it exists, and its folder in any
  * case. False, with errno: *file is untouched and nothing was made. */
 bool out_file_open(struct out_file *file, const char *path);
 
-/* The descriptor, which the caller closes before out_file_finish, looking at what close says. */
+/* Hands the descriptor to the caller, who closes it before out_file_finish and checks the result of close. */
 int out_file_take(struct out_file *file);
 
-/* Where the bytes are now: as long as *file is. */
+/* The path at which the bytes are now. Valid until *file ends. */
 const char *out_file_path(const struct out_file *file);
 
-/* The file will be `path` and not what out_file_open was told. False, with errno: it stays as it was; EEXIST: one of the two
- * is written straight. */
+/* Changes the target to `path`. False, with errno: the target stays; EEXIST: the old or the new target is written
+ * straight. */
 bool out_file_aim(struct out_file *file, const char *path);
 
 /* Puts the file in its place and ends *file. False, with errno: *file is still there, to be dropped or left. */
 bool out_file_finish(struct out_file *file);
 
-/* Removes what was written, unless it was written straight, and ends *file. */
+/* Removes the file beside the target, if there is one, and ends *file. The target stays. */
 void out_file_drop(struct out_file *file);
 
 /* Ends *file and leaves the bytes where out_file_path said. */

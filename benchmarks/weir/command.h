@@ -17,7 +17,7 @@ int command_topo(int argc, char **argv);
  * EXIT_USAGE. */
 int complain(const char *subcommand, bool usage, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* What SIGXFSZ did before the command began to ignore it: a program that the command starts gets that back. */
+/* The action of SIGXFSZ from before the command began to ignore the signal: a program that the command starts gets it back. */
 const struct sigaction *usual_file_size_action(void);
 
 #endif

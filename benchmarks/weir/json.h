@@ -1,4 +1,4 @@
-/* json.h: what the subcommands share of writing JSON: texts that are always valid, and no value that is silently missing. */
+/* json.h: writing JSON, for all subcommands: texts are always valid, and a missing value is an error. */
 #ifndef WEIR_COMMAND_JSON_H
 #define WEIR_COMMAND_JSON_H
 
@@ -14,8 +14,8 @@ void json_watch_memory(void);
 /* Whether jansson was ever refused memory: then a value may be missing somewhere. */
 bool json_lacks_memory(void);
 
-/* Writes the value and a newline to standard output. The exit status, with a line on standard error if it is none; that
- * standard output takes what is written is looked at when the command ends. */
+/* Writes the value and a newline to standard output. Returns the exit status, with a line on standard error where a value is
+ * missing. Write errors of standard output are found when the command ends (main.c). */
 int json_print(const char *subcommand, const json_t *value, size_t flags);
 
 #endif

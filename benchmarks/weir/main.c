@@ -1,5 +1,8 @@
-/* main.c: `weir`, the command: picks the subcommand. What all of them owe the caller is here: messages are one line of clean
- * text, a failed write is an error and no signal, and an exit status of 0 says that standard output took everything. */
+/* main.c: `weir`, the command: picks the subcommand.
+ *
+ * Guarantees of all subcommands: a message is one line of clean text; a failed write is an error and no signal; an exit status
+ * of 0 says that standard output took everything.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* vasprintf */
 #endif
@@ -59,12 +62,13 @@ int complain(const char *subcommand, bool usage, const char *format, ...)
     return EXIT_USAGE;
 }
 
-/* A descriptor that the caller closed is kept from being given to a file, into which what is printed would go. */
+/* Opens the standard descriptors that the caller closed, in the wrong direction, so that using them still fails. Otherwise
+ * the first file opened would become standard output and receive the printed lines. */
 static void fill_closed_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
-            (void)open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC); /* still cannot be used */
+            (void)open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
         }
     }
 }

@@ -15,7 +15,7 @@ struct comparison {
     struct trace *trace;
     struct replay_result *results;
     size_t result_count;
-    uint64_t peak_live_bytes;        /* the trace's own, whatever was played of it */
+    uint64_t peak_live_bytes;        /* of the whole trace, played or not */
     struct recorded_report recorded; /* of the pytorch model, when it is among the strategies */
     struct sweep sweep;              /* without rows: none was asked for */
 };

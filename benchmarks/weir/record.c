@@ -52,6 +52,7 @@ static const char help[] =
     "  weir record -o run.wtr.xz --min 0 -- python3 infer.py\n"
     "  weir replay run.wtr.xz\n"
     "\n"
+    "While the program runs the trace lies beside FILE, as FILE.RANDOM.part, and takes its place when it is whole.\n"
     "The trace ends with the program's last call, however it ends: also by a crash or by _exit. Processes that it starts\n"
     "are recorded with --children only; one that it becomes by exec is, and what came before is then forgotten. A program\n"
     "that is statically linked, setuid or brings its own malloc cannot be recorded, and memory that it maps by itself\n"

@@ -6,7 +6,7 @@
  *
  * Guarantee: the file is a whole number of lines after each drain. It lies beside its name until the recording is over
  * (trace/out_file.h), so nothing else that is there is opened, cut or removed. A program that calls exec begins its trace
- * anew: what was live before is gone, and it was another program's.
+ * anew: the blocks from before are gone, and were another program's.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
@@ -570,7 +570,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct collected *total, c
     va_end(arguments);
 }
 
-/* Puts a whole trace in its place, packed where its name asks for that. What cannot be put there stays beside it. */
+/* Puts a whole trace in its place, packed where its name asks for that. A trace that cannot be placed stays beside it. */
 static void place(const struct collector *collector, struct target *kept, const char *path, struct collected *total)
 {
     struct trace_error error = { 0 };

@@ -43,7 +43,7 @@ struct collected {
     unsigned images;   /* 0: the program never told anything, not even that it is there */
     unsigned bypassed; /* of these, with a malloc of their own that is called instead */
     int failure;       /* errno of what could not be written, or 0 */
-    char problem[1024]; /* what went wrong, in words, and where the trace is; "" if nothing did */
+    char problem[1024]; /* the first failure in words, with the place of the trace; "" if there was none */
 };
 
 /* After the last drain: completes the traces and puts them in their places. One that holds no event is removed, and the next

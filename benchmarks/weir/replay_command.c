@@ -55,7 +55,7 @@ static const char help_tail[] =
     "all was served, and a digit how many tenths of the events were played before memory ran out.\n"
     "\n"
     "Exit status: 0 when every replay finished (running out of memory is a result), 1 when hazards were found, 2 for bad\n"
-    "usage or input.\n";
+    "usage or input, or when the output could not be written.\n";
 
 enum { most_strategies = 16 };
 

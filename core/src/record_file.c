@@ -55,7 +55,7 @@ static bool fail(struct weir__record_file *file, int why)
 /* The signals of a write that fails, held back from the calling thread. Either is sent to the thread that writes. */
 struct held_signals {
     sigset_t before; /* the thread's mask */
-    sigset_t ours;   /* those that were not pending before: what is pending afterwards is the write's */
+    sigset_t ours;   /* signals that were not pending before: pending afterwards, they are the write's */
 };
 
 static struct held_signals hold_signals(void)

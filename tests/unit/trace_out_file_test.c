@@ -183,7 +183,7 @@ static void test_refused(void **state)
     assert_int_equal(files_here(), 0);
 }
 
-/* What is no regular file is written as it is, and stays whatever happens. */
+/* A pipe is written straight and never removed. */
 static void test_pipe(void **state)
 {
     struct out_file file;
@@ -227,7 +227,7 @@ static void test_device(void **state)
     assert_int_equal(unlink("full"), 0);
 }
 
-/* Standard output may be a regular file: what is printed and what is written through its name share one position. */
+/* Standard output may be a regular file: printed bytes and bytes written through its name share one position. */
 static void test_standard_output(void **state)
 {
     struct out_file file;

@@ -60,7 +60,7 @@ static void test_cases(void **state)
     }
 }
 
-/* Whatever the room: whole characters, a NUL, nothing behind it, and the length of the whole. */
+/* For every size of the buffer: whole characters, a NUL, nothing behind it, and the length of the whole. */
 static void test_room(void **state)
 {
     (void)state;
@@ -95,7 +95,7 @@ static void test_print(void **state)
     }
 }
 
-/* Every text of a trace is clean, and so is what is written of it. */
+/* Every text of a trace is clean, and so is the text that is written from it. */
 static void test_trace(void **state)
 {
     static const char text[] = "#wtr 1\n#src \xb6\xd4\n#dev 0 name=\"\xb6\"\n#note \xc2\x9b\n@0 \xb6\xd4.py:f\n@1 \xb4\xed.py:f\n"
