@@ -25,7 +25,7 @@ struct out_file {
  * case. False, with errno: *file is untouched and nothing was made. */
 bool out_file_open(struct out_file *file, const char *path);
 
-/* Hands the descriptor to the caller, who closes it before out_file_finish and checks the result of close. */
+/* Hands the descriptor over: the caller closes it before out_file_finish and checks the result of close. */
 int out_file_take(struct out_file *file);
 
 /* The path at which the bytes are now. Valid until *file ends. */
