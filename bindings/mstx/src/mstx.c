@@ -447,10 +447,6 @@ weir_status weir_mstx_detach(weir_mstx *mstx)
 weir_status weir_mstx_stats(weir_mstx *mstx, weir_mstx_counters *counters)
 {
     weir_mstx_counters own = WEIR_MSTX_COUNTERS_INIT;
-    if (counters == NULL || counters->struct_size < sizeof counters->struct_size) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_mstx_stats: counters %s",
-                           counters == NULL ? "is NULL" : "has no struct_size: WEIR_MSTX_COUNTERS_INIT sets it");
-    }
     if (mstx != NULL) {
         (void)pthread_mutex_lock(&mstx->lock);
         own = mstx->counters;
