@@ -66,7 +66,7 @@ struct replay_result {
     uint64_t prior_blocks;
     uint64_t allocs; /* events that allocate, prior blocks not counted */
     uint64_t frees;
-    uint64_t peak_live_bytes;
+    uint64_t peak_live_bytes; /* of the events that were played: less than the trace's where memory ran out before */
     uint64_t peak_reserved_bytes;
     struct replay_oom oom;
     uint64_t device_calls; /* all, events and queries included */

@@ -24,6 +24,8 @@ struct tally {
     const struct trace *trace;
     uint64_t *live;  /* [device_count] */
     uint64_t *peaks; /* [device_count] */
+    uint64_t all_live;
+    uint64_t all_peak;
     uint64_t *size;  /* [block_count] */
     uint32_t *device;
 };
@@ -35,11 +37,14 @@ static void add_block(struct tally *tally, uint32_t index, uint64_t size, uint32
     uint64_t *live = &tally->live[device];
     *live = sum_of(*live, tally->size[index]);
     tally->peaks[device] = *live > tally->peaks[device] ? *live : tally->peaks[device];
+    tally->all_live = sum_of(tally->all_live, tally->size[index]);
+    tally->all_peak = tally->all_live > tally->all_peak ? tally->all_live : tally->all_peak;
 }
 
 static void drop_block(struct tally *tally, uint32_t index)
 {
     tally->live[tally->device[index]] -= tally->size[index];
+    tally->all_live -= tally->size[index];
     tally->size[index] = 0;
 }
 
@@ -71,7 +76,7 @@ static void add_up(struct tally *tally)
     }
 }
 
-bool sweep_peaks(const struct trace *trace, uint64_t *peaks)
+bool sweep_peaks(const struct trace *trace, uint64_t *peaks, uint64_t *at_once)
 {
     struct tally tally = {
         .trace = trace,
@@ -84,6 +89,7 @@ bool sweep_peaks(const struct trace *trace, uint64_t *peaks)
     memset(peaks, 0, trace->device_count * sizeof(*peaks));
     if (enough) {
         add_up(&tally);
+        *at_once = tally.all_peak;
     }
     free(tally.live);
     free(tally.size);
@@ -273,6 +279,7 @@ static bool add_row(struct jobs *jobs, const struct replay_strategy *strategy, u
 static bool prepare(struct jobs *jobs, const struct replay_strategy *const *strategies, const uint64_t *pads,
                     size_t count)
 {
+    uint64_t at_once = 0;
     struct sweep *sweep = jobs->sweep;
     const size_t devices = jobs->trace->device_count;
     uint64_t *peaks = calloc(devices, sizeof(*peaks));
@@ -280,7 +287,7 @@ static bool prepare(struct jobs *jobs, const struct replay_strategy *const *stra
     jobs->list = calloc(sweep->point_count * count + 1, sizeof(*jobs->list));
     sweep->rows = calloc(count + 1, sizeof(*sweep->rows));
     bool enough = peaks != NULL && jobs->limits != NULL && jobs->list != NULL && sweep->rows != NULL &&
-                  read_granularity(&sweep->granularity) && sweep_peaks(jobs->trace, peaks);
+                  read_granularity(&sweep->granularity) && sweep_peaks(jobs->trace, peaks, &at_once);
     if (enough) {
         set_limits(jobs, peaks);
     }

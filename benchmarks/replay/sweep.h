@@ -50,8 +50,9 @@ struct sweep {
     size_t row_count;
 };
 
-/* The most that is live on each device of the trace, as asked for: [device_count]. False without host memory. */
-bool sweep_peaks(const struct trace *trace, uint64_t *peaks);
+/* The most that is live on each device of the trace, as asked for: [device_count], and on all of them at once. False
+ * without host memory. */
+bool sweep_peaks(const struct trace *trace, uint64_t *peaks, uint64_t *at_once);
 
 /* Fills *sweep for `count` strategies, whose models add pads[i] bytes to a request. Of `options` the limit, the history
  * and the timing are not used; replays run on two threads, and progress is called by either, one at a time. False, and

@@ -3,6 +3,7 @@
  * Nothing here knows what a trace is. Costs: an arena allocation is a pointer bump; a map operation touches one cache
  * line for the dense ids of ordinary traces.
  */
+#include "clean_text.h"
 #include "trace_internal.h"
 
 #include <assert.h>
@@ -77,24 +78,12 @@ bool trace_say_byte(struct trace_error *error, weir_status status, const char *p
     return false;
 }
 
-static char printable(char c)
-{
-    bool control = (unsigned char)c < 0x20 || c == 0x7f;
-    if (control) {
-        return '?';
-    }
-    return c;
-}
-
 const char *trace_quote(char *out, size_t size, const char *text, size_t length)
 {
-    size_t room = size - 1;
-    bool cut = length > room;
-    size_t shown = cut ? room - 3 : length;
-    for (size_t i = 0; i < shown; i++) {
-        out[i] = printable(text[i]);
+    if (clean_text(out, size, text, length) >= size) {
+        (void)clean_text(out, size - 3, text, length);
+        strcat(out, "...");
     }
-    memcpy(out + shown, cut ? "..." : "", cut ? 4 : 1);
     return out;
 }
 
@@ -167,14 +156,11 @@ void *arena_alloc(struct arena *arena, size_t size)
 
 char *arena_text(struct arena *arena, const char *text, size_t length)
 {
-    char *copy = arena_alloc(arena, length + 1);
-    if (copy == NULL) {
-        return NULL;
+    const size_t size = clean_text(NULL, 0, text, length) + 1;
+    char *copy = arena_alloc(arena, size);
+    if (copy != NULL) {
+        (void)clean_text(copy, size, text, length);
     }
-    for (size_t i = 0; i < length; i++) {
-        copy[i] = printable(text[i]);
-    }
-    copy[length] = '\0';
     return copy;
 }
 

@@ -135,8 +135,8 @@ weir_status trace_read_memory(const char *name, const void *bytes, size_t size,
 /* NULL is allowed. */
 void trace_free(struct trace *trace);
 
-/* Writes `.wtr` text to the file `path`, packed when it ends in .xz or .gz; "-" is standard output, plain. A regular
- * file that could not be written whole is removed. */
+/* Writes `.wtr` text to the file `path`, packed when it ends in .xz or .gz; "-" is standard output, plain. The text is
+ * written to a file beside `path`, which takes its place when it is whole (out_file.h): a failure leaves the old file. */
 weir_status trace_write(const struct trace *trace, const char *path, struct trace_error *error);
 
 /* Writes the bytes of the file `from`, text of a trace, to `path` in the same way. */

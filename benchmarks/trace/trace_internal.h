@@ -26,7 +26,8 @@ bool trace_say_line(struct trace_error *error, weir_status status, const char *p
 bool trace_say_byte(struct trace_error *error, weir_status status, const char *path, uint64_t byte,
                     const char *format, va_list arguments) TRACE_PRINTF(5, 0);
 
-/* Copies at most size - 1 bytes of foreign text for a message: control characters become '?', a cut shows as "...". */
+/* Cleans foreign text for a message (clean_text.h) into at most size - 1 bytes, of which there are three; a cut shows as
+ * "...". */
 const char *trace_quote(char *out, size_t size, const char *text, size_t length);
 
 /* --- an arena: many small things, freed at once, without recursion --- */
@@ -45,8 +46,7 @@ struct arena {
 /* 8-byte aligned and not zeroed; NULL when memory or the limit ends. */
 void *arena_alloc(struct arena *arena, size_t size);
 
-/* A copy with a NUL behind it in which every control character is a '?', so that a text is one line and safe to
- * print. NULL when memory ends. */
+/* A clean copy (clean_text.h) with a NUL behind it: one line of UTF-8, safe to print. NULL when memory ends. */
 char *arena_text(struct arena *arena, const char *text, size_t length);
 
 void arena_free(struct arena *arena);

@@ -2,8 +2,9 @@
  *
  * Promise: reading the text back gives the same events in the same order, with tags of the same text. Tags are
  * defined right before their first use, so the text can be read while it is written. What fails is reported once and
- * leaves no half file behind.
+ * leaves the file that was there before as it was (out_file.h).
  */
+#include "out_file.h"
 #include "trace_internal.h"
 
 #include <errno.h>
@@ -12,11 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #define OUT_BUFFER ((size_t)1 << 16)
+#define XZ_PRESET 0 /* by measurement: benchmarks/trace/README.md */
+#define GZIP_MODE "wb6"
 
 enum packing { PACK_PLAIN, PACK_GZIP, PACK_XZ, PACK_MEMORY };
 
@@ -24,10 +26,12 @@ struct writer {
     enum packing packing;
     const char *path;
     struct trace_error *error;
-    FILE *file;       /* PACK_PLAIN and PACK_XZ */
-    gzFile gzip;      /* PACK_GZIP */
-    lzma_stream lzma; /* PACK_XZ */
-    char *memory;     /* PACK_MEMORY */
+    struct out_file out; /* neither standard output nor memory */
+    bool opened;         /* `out` is there */
+    FILE *file;          /* PACK_PLAIN and PACK_XZ */
+    gzFile gzip;         /* PACK_GZIP */
+    lzma_stream lzma;    /* PACK_XZ */
+    char *memory;        /* PACK_MEMORY */
     size_t memory_size;
     size_t memory_capacity;
     char pending[OUT_BUFFER];
@@ -257,24 +261,37 @@ static bool ends_with(const char *path, const char *suffix)
     return length >= tail && strcmp(path + length - tail, suffix) == 0;
 }
 
-static void open_file(struct writer *writer)
+static void open_stream(struct writer *writer)
 {
-    bool standard_output = strcmp(writer->path, "-") == 0;
-    errno = 0;
+    const int fd = writer->out.fd;
     if (writer->packing == PACK_GZIP) {
-        writer->gzip = gzopen(writer->path, "wb9");
+        writer->gzip = gzdopen(fd, GZIP_MODE);
     } else {
-        writer->file = standard_output ? stdout : fopen(writer->path, "wb");
+        writer->file = fdopen(fd, "wb");
     }
     if (writer->gzip == NULL && writer->file == NULL) {
-        (void)trace_say(writer->error, WEIR_ERR_DEVICE, writer->path, "cannot open for writing: %s",
-                        errno != 0 ? strerror(errno) : "no memory");
-        writer->failed = true;
+        fail_memory(writer);
         return;
     }
+    (void)out_file_take(&writer->out); /* the stream closes it */
     if (writer->packing == PACK_XZ &&
-        lzma_easy_encoder(&writer->lzma, 6, LZMA_CHECK_CRC64) != LZMA_OK) {
+        lzma_easy_encoder(&writer->lzma, XZ_PRESET, LZMA_CHECK_CRC64) != LZMA_OK) {
         fail_memory(writer);
+    }
+}
+
+static void open_file(struct writer *writer)
+{
+    if (strcmp(writer->path, "-") == 0) {
+        writer->file = stdout;
+        return;
+    }
+    writer->opened = out_file_open(&writer->out, writer->path);
+    if (writer->opened) {
+        open_stream(writer);
+    } else {
+        (void)trace_say(writer->error, WEIR_ERR_DEVICE, writer->path, "cannot open for writing: %s", strerror(errno));
+        writer->failed = true;
     }
 }
 
@@ -297,14 +314,11 @@ static void close_file(struct writer *writer)
     } else if (writer->file != NULL && fclose(writer->file) != 0) {
         fail_system(writer);
     }
-}
-
-/* Devices and pipes are not ours to remove. */
-static void remove_half_file(const char *path)
-{
-    struct stat facts;
-    if (stat(path, &facts) == 0 && S_ISREG(facts.st_mode)) {
-        (void)unlink(path);
+    if (writer->opened && !writer->failed && !out_file_finish(&writer->out)) {
+        fail_system(writer);
+    }
+    if (writer->opened && writer->failed) {
+        out_file_drop(&writer->out);
     }
 }
 
@@ -363,16 +377,12 @@ static weir_status write_path(const struct trace *trace, const char *from, const
         return error->status;
     }
     open_file(writer);
-    bool opened = writer->gzip != NULL || writer->file != NULL;
     if (!writer->failed && trace != NULL) {
         put_trace(writer, trace);
     } else if (!writer->failed) {
         put_file(writer, from);
     }
     close_file(writer);
-    if (writer->failed && opened && writer->file != stdout) {
-        remove_half_file(path);
-    }
     free(writer);
     return error->status;
 }

@@ -2,6 +2,7 @@
 #ifndef WEIR_COMMAND_H
 #define WEIR_COMMAND_H
 
+#include <signal.h>
 #include <stdbool.h>
 
 enum exit_status { EXIT_DONE = 0, EXIT_HAZARDS = 1, EXIT_USAGE = 2 };
@@ -15,5 +16,8 @@ int command_topo(int argc, char **argv);
 /* One line on standard error, "weir SUBCOMMAND: ...", ended by a hint at --help when `usage` is set. Returns
  * EXIT_USAGE. */
 int complain(const char *subcommand, bool usage, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The action of SIGXFSZ from before the command began to ignore the signal: a program that the command starts gets it back. */
+const struct sigaction *usual_file_size_action(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include "command.h"
 
 #include "bundled.h"
+#include "trace/out_file.h"
 #include "trace/trace.h"
 #include "units.h"
 
@@ -75,6 +76,7 @@ int command_import(int argc, char **argv)
     if (status != EXIT_DONE) {
         return status;
     }
+    out_file_drop_at_signals();
     if (trace_write(trace, output, &error) != WEIR_OK) {
         status = complain("import", false, "%s", error.message);
     } else if (!quiet) {

@@ -2,6 +2,7 @@
 #include "command.h"
 
 #include "bundled.h"
+#include "json.h"
 #include "trace/trace.h"
 #include "units.h"
 
@@ -260,8 +261,8 @@ static json_t *facts_json(const struct trace *trace, const struct facts *facts)
         (void)json_array_append_new(curve, json_integer((json_int_t)facts->curve[i]));
     }
     static const char *const clocks[] = { "ns", "logical", "order" };
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", //
-                     "trace", trace->path, "source", trace->source, "clock", clocks[trace->clock],      //
+    return json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", //
+                     "trace", json_text(trace->path), "source", json_text(trace->source), "clock", clocks[trace->clock], //
                      "events", (json_int_t)trace->event_count, "streams", (json_int_t)trace->stream_count, "threads",
                      (json_int_t)trace->thread_count, "devices", (json_int_t)trace->device_count, "blocks",
                      (json_int_t)trace->block_count, "kinds", kinds, "prior_bytes", (json_int_t)facts->prior_bytes,
@@ -315,8 +316,7 @@ static int show_traces(char *const *names, size_t count, enum form form, bool ar
         trace_free(trace);
     }
     if (form == FORM_JSON && status == EXIT_DONE) {
-        (void)json_dumpf(array ? all : json_array_get(all, 0), stdout, JSON_INDENT(2));
-        (void)fputc('\n', stdout);
+        status = json_print("info", array ? all : json_array_get(all, 0), JSON_INDENT(2));
     }
     json_decref(all);
     return status;

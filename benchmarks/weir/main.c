@@ -1,11 +1,28 @@
-/* main.c: `weir`, the command: picks the subcommand. */
+/* main.c: `weir`, the command: picks the subcommand.
+ *
+ * Guarantees of all subcommands: a message is one line of clean text; a failed write is an error and no signal; an exit status
+ * of 0 says that standard output took everything.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* vasprintf */
+#endif
+
 #include "command.h"
+
+#include "json.h"
+#include "trace/clean_text.h"
 
 #include <weir/base.h>
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char help[] =
     "weir: how would another allocator have served this run?\n"
@@ -27,10 +44,17 @@ static const char help[] =
 int complain(const char *subcommand, bool usage, const char *format, ...)
 {
     va_list arguments;
+    char *text = NULL;
     (void)fprintf(stderr, "weir %s: ", subcommand);
     va_start(arguments, format);
-    (void)vfprintf(stderr, format, arguments);
+    const int length = vasprintf(&text, format, arguments);
     va_end(arguments);
+    if (length >= 0) {
+        clean_print(stderr, text, (size_t)length);
+        free(text);
+    } else {
+        (void)fputs("no host memory", stderr);
+    }
     if (usage) {
         (void)fprintf(stderr, " (weir %s --help)", subcommand);
     }
@@ -38,7 +62,25 @@ int complain(const char *subcommand, bool usage, const char *format, ...)
     return EXIT_USAGE;
 }
 
-int main(int argc, char **argv)
+/* Opens the standard descriptors that the caller closed, in the wrong direction, so that using them still fails. Otherwise
+ * the first file opened would become standard output and receive the printed lines. */
+static void fill_closed_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
+            (void)open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+        }
+    }
+}
+
+static struct sigaction file_size_before;
+
+const struct sigaction *usual_file_size_action(void)
+{
+    return &file_size_before;
+}
+
+static int run(int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         (void)fputs(help, argc < 2 ? stderr : stdout);
@@ -66,4 +108,28 @@ int main(int argc, char **argv)
     (void)fprintf(stderr, "weir: no subcommand '%s'; there are replay, info, import, record and topo (weir --help)\n",
                   argv[1]);
     return EXIT_USAGE;
+}
+
+/* Whether standard output took all that was printed. Without anything printed it may be closed. */
+static bool close_output(void)
+{
+    const bool failed = ferror(stdout) != 0;
+    const bool pending = __fpending(stdout) != 0;
+    errno = 0;
+    return (fclose(stdout) == 0 || (!pending && errno == EBADF)) && !failed;
+}
+
+int main(int argc, char **argv)
+{
+    const struct sigaction ignore = { .sa_handler = SIG_IGN };
+    fill_closed_descriptors();
+    json_watch_memory();
+    (void)sigaction(SIGXFSZ, &ignore, &file_size_before);
+    const int status = run(argc, argv);
+    if (!close_output() && status != EXIT_USAGE) {
+        (void)fprintf(stderr, "weir: standard output could not be written%s%s\n", errno != 0 ? ": " : "",
+                      errno != 0 ? strerror(errno) : "");
+        return EXIT_USAGE;
+    }
+    return status;
 }

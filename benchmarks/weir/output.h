@@ -8,12 +8,14 @@
 #include "models/recorded.h"
 #include "replay/replay.h"
 #include "replay/sweep.h"
+#include "trace/out_file.h"
 
 /* One trace against its strategies. */
 struct comparison {
     struct trace *trace;
     struct replay_result *results;
     size_t result_count;
+    uint64_t peak_live_bytes;        /* of the whole trace, played or not */
     struct recorded_report recorded; /* of the pytorch model, when it is among the strategies */
     struct sweep sweep;              /* without rows: none was asked for */
 };
@@ -32,8 +34,8 @@ struct report_context {
     uint64_t seed;
 };
 
-/* Writes the page; false, with a line in `error`, when the file cannot be written. */
-bool output_report(const char *path, const struct report_context *context, const struct comparison *comparisons,
+/* Writes the page and finishes the file; false, with a line in `error`, when that fails: then the caller drops the file. */
+bool output_report(struct out_file *file, const struct report_context *context, const struct comparison *comparisons,
                    size_t count, char *error, size_t error_size);
 
 #endif

@@ -1,4 +1,5 @@
 /* output_json.c: the object of `weir replay --json`. Fields may be added, never renamed. */
+#include "json.h"
 #include "output.h"
 
 #include <weir/budget.h>
@@ -8,7 +9,7 @@
 
 static json_t *number(uint64_t value)
 {
-    return json_integer((json_int_t)value);
+    return json_integer(value < INT64_MAX ? (json_int_t)value : INT64_MAX); /* JSON here has no more */
 }
 
 char *output_oom(const struct replay_oom *oom)
@@ -27,25 +28,12 @@ char *output_oom(const struct replay_oom *oom)
     return text;
 }
 
-/* Names come from traces, in which nobody has checked UTF-8; JSON has no place for anything else. */
-static json_t *text_json(const char *text)
-{
-    json_t *string = json_string(text);
-    char *plain = string == NULL ? strdup(text) : NULL;
-    for (char *c = plain; c != NULL && *c != '\0'; c++) {
-        *c = (unsigned char)*c < 0x80 ? *c : '?';
-    }
-    string = plain != NULL ? json_string(plain) : string;
-    free(plain);
-    return string;
-}
-
 static json_t *holders_json(const weir_oom_record *record)
 {
     json_t *all = json_array();
     for (uint32_t i = 0; i < record->holder_count; i++) {
         const weir_oom_holder *holder = &record->holders[i];
-        (void)json_array_append_new(all, json_pack("{s:o, s:o, s:o}", "tag", text_json(holder->name),
+        (void)json_array_append_new(all, json_pack("{s:o, s:o, s:o}", "tag", json_text(holder->name),
                                                    "requested_bytes", number(holder->requested_bytes), "blocks",
                                                    number(holder->blocks)));
     }
@@ -108,8 +96,8 @@ static json_t *oom_json(const struct replay_oom *oom)
     }
     char *report = output_oom(oom);
     json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", number(oom->event), "size",
-                               number(oom->size), "why", text_json(oom->why), "report",
-                               text_json(report != NULL ? report : oom->why), "held_by", holders_json(&oom->record),
+                               number(oom->size), "why", json_text(oom->why), "report",
+                               json_text(report != NULL ? report : oom->why), "held_by", holders_json(&oom->record),
                                "lanes", lanes_json(&oom->record), "regions", regions_json(&oom->record), "advice",
                                advice_json(&oom->record));
     free(report);
@@ -128,7 +116,7 @@ static json_t *recorded_json(const struct comparison *comparison, const struct r
                   number(recorded->segments_matched), "segments_total", number(recorded->segments_total), "pad_bytes",
                   number(recorded->pad_bytes));
     json_t *difference =
-        recorded->first_mismatch[0] != '\0' ? json_string(recorded->first_mismatch) : json_null();
+        recorded->first_mismatch[0] != '\0' ? json_text(recorded->first_mismatch) : json_null();
     (void)json_object_set_new(object, "first_mismatch", difference);
     return object;
 }
@@ -148,7 +136,7 @@ static json_t *findings_json(const struct replay_result *result)
 {
     json_t *findings = json_array();
     for (size_t i = 0; i < result->finding_count; i++) {
-        (void)json_array_append_new(findings, json_string(result->findings[i]));
+        (void)json_array_append_new(findings, json_text(result->findings[i]));
     }
     return findings;
 }
@@ -243,8 +231,8 @@ json_t *output_json(const struct comparison *comparison)
     for (size_t i = 0; i < comparison->result_count; i++) {
         (void)json_array_append_new(results, result_json(comparison, &comparison->results[i]));
     }
-    json_t *object = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "trace", trace->path, "source", trace->source,
-                               "events", number(trace->event_count), "streams", number(trace->stream_count), "devices",
+    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "trace", json_text(trace->path), "source",
+                               json_text(trace->source), "peak_live_bytes", number(comparison->peak_live_bytes), "events", number(trace->event_count), "streams", number(trace->stream_count), "devices",
                                number(trace->device_count), "results", results);
     if (comparison->sweep.row_count > 0) {
         (void)json_object_set_new(object, "sweep", sweep_json(&comparison->sweep));

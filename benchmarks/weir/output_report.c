@@ -3,10 +3,12 @@
  * The page is one file that needs nothing else. Its data stands in a script element of type application/json, so "<"
  * is written as \u003c and no text of a trace can end the element.
  */
+#include "json.h"
 #include "output.h"
 
 #include <weir/base.h>
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +29,8 @@ static json_t *marks_json(const struct trace *trace)
         const weir_trace_event *event = &trace->events[i].event;
         if (event->kind == WEIR_TRACE_MARK) {
             char mode[2] = { event->mode, '\0' };
-            (void)json_array_append_new(marks, json_pack("[I, s, s]", (json_int_t)i, mode,
-                                                         event->name != NULL ? event->name : ""));
+            (void)json_array_append_new(marks, json_pack("[I, s, o]", (json_int_t)i, mode,
+                                                         json_text(event->name != NULL ? event->name : "")));
         }
     }
     return marks;
@@ -154,10 +156,10 @@ static json_t *trace_json(const struct comparison *comparison)
     if (object != NULL) {
         json_t *tags = json_array();
         for (uint32_t i = 0; i < trace->tag_count; i++) {
-            (void)json_array_append_new(tags, json_string(trace->tags[i] != NULL ? trace->tags[i] : ""));
+            (void)json_array_append_new(tags, json_text(trace->tags[i] != NULL ? trace->tags[i] : ""));
         }
-        (void)json_object_set_new(object, "path", json_string(trace->path));
-        (void)json_object_set_new(object, "name", json_string(base_name(trace->path)));
+        (void)json_object_set_new(object, "path", json_text(trace->path));
+        (void)json_object_set_new(object, "name", json_text(base_name(trace->path)));
         (void)json_object_set_new(object, "threads", integer(trace->thread_count));
         (void)json_object_set_new(object, "clock", json_string(clocks[trace->clock]));
         (void)json_object_set_new(object, "marks", marks_json(trace));
@@ -186,8 +188,14 @@ static json_t *report_json(const struct report_context *context, const struct co
             return NULL;
         }
     }
-    return json_pack("{s:s, s:s, s:I, s:I, s:o}", "version", weir_version(), "command", context->command, "capacity",
-                     (json_int_t)context->capacity, "seed", (json_int_t)context->seed, "traces", traces);
+    json_t *data = json_pack("{s:s, s:o, s:I, s:I, s:o}", "version", weir_version(), "command",
+                             json_text(context->command), "capacity", (json_int_t)context->capacity, "seed",
+                             (json_int_t)context->seed, "traces", traces);
+    if (json_lacks_memory()) { /* something is missing in it, and columns would be shifted */
+        json_decref(data);
+        return NULL;
+    }
+    return data;
 }
 
 static int write_escaped(const char *text, size_t length, void *ctx)
@@ -203,27 +211,44 @@ static int write_escaped(const char *text, size_t length, void *ctx)
     return ferror(out) ? -1 : 0;
 }
 
-bool output_report(const char *path, const struct report_context *context, const struct comparison *comparisons,
-                   size_t count, char *error, size_t error_size)
+static bool write_page(FILE *out, const json_t *data)
 {
     const char *split = strstr(report_page, placeholder);
-    json_t *data = report_json(context, comparisons, count);
-    FILE *out = data != NULL && split != NULL ? fopen(path, "w") : NULL;
-    if (out == NULL) {
-        (void)snprintf(error, error_size, data == NULL ? "%s: no host memory for the report" : "%s: cannot be written",
-                       path);
-        json_decref(data);
+    if (split == NULL) {
         return false;
     }
     (void)fwrite(report_page, 1, (size_t)(split - report_page), out);
-    bool written = json_dump_callback(data, write_escaped, out, JSON_COMPACT | JSON_REAL_PRECISION(6)) == 0;
+    const bool written = json_dump_callback(data, write_escaped, out, JSON_COMPACT | JSON_REAL_PRECISION(6)) == 0;
     (void)fputs(split + sizeof(placeholder) - 1, out);
-    written = ferror(out) == 0 && written;
-    written = fclose(out) == 0 && written;
-    json_decref(data);
-    if (!written) {
-        (void)remove(path);
-        (void)snprintf(error, error_size, "%s: could not be written whole", path);
+    return written && ferror(out) == 0;
+}
+
+bool output_report(struct out_file *file, const struct report_context *context, const struct comparison *comparisons,
+                   size_t count, char *error, size_t error_size)
+{
+    json_t *data = report_json(context, comparisons, count);
+    FILE *out = data != NULL ? fdopen(file->fd, "w") : NULL;
+    if (out == NULL) {
+        (void)snprintf(error, error_size, "no host memory for the report");
+        json_decref(data);
+        return false;
     }
-    return written;
+    (void)out_file_take(file); /* the stream closes it */
+    errno = 0;
+    bool written = write_page(out, data);
+    int why = errno;
+    json_decref(data);
+    if (fclose(out) != 0) {
+        why = written ? errno : why;
+        written = false;
+    }
+    if (!written) {
+        (void)snprintf(error, error_size, "could not be written whole: %s", why != 0 ? strerror(why) : "no host memory");
+        return false;
+    }
+    if (!out_file_finish(file)) {
+        (void)snprintf(error, error_size, "could not be put in its place: %s", strerror(errno));
+        return false;
+    }
+    return true;
 }

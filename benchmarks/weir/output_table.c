@@ -1,6 +1,7 @@
 /* output_table.c: the table of `weir replay`. */
 #include "output.h"
 
+#include "trace/clean_text.h"
 #include "units.h"
 
 #include <stdlib.h>
@@ -11,14 +12,9 @@ static void print_heading(FILE *out, const struct comparison *comparison)
     const struct trace *trace = comparison->trace;
     char events[UNIT_TEXT];
     char live[UNIT_TEXT];
-    uint64_t peak = 0;
-    for (size_t i = 0; i < comparison->result_count; i++) {
-        uint64_t here = comparison->results[i].peak_live_bytes;
-        peak = here > peak ? here : peak;
-    }
     (void)fprintf(out, "%s\n  %s events, %u stream%s, peak live %s\n", trace->path,
                   format_count(events, trace->event_count), trace->stream_count, trace->stream_count == 1 ? "" : "s",
-                  format_size(live, peak));
+                  format_size(live, comparison->peak_live_bytes));
 }
 
 static void print_row(FILE *out, const struct replay_result *result)
@@ -61,25 +57,35 @@ static void print_recorded(FILE *out, const struct recorded_report *recorded)
     (void)fprintf(out, " and takes %llu of %llu segments as recorded\n", (unsigned long long)recorded->segments_matched,
                   (unsigned long long)recorded->segments_total);
     if (recorded->first_mismatch[0] != '\0') {
-        (void)fprintf(out, "            first difference: %s\n", recorded->first_mismatch);
+        (void)fputs("            first difference: ", out);
+        clean_print(out, recorded->first_mismatch, strlen(recorded->first_mismatch));
+        (void)fputc('\n', out);
     }
 }
 
 /* The pool's own report, set in. */
-static void print_oom(FILE *out, const struct replay_result *result)
+static void print_oom(FILE *out, const struct comparison *comparison, const struct replay_result *result)
 {
     char *report = output_oom(&result->oom);
+    char live[UNIT_TEXT];
     (void)fprintf(out, "  %s ran out of memory at event %llu: ", result->strategy->name,
                   (unsigned long long)result->oom.event);
     for (const char *line = report; line != NULL && *line != '\0';) {
         const int length = (int)strcspn(line, "\n");
-        (void)fprintf(out, "%s%.*s\n", line == report ? "" : "  ", length, line);
+        (void)fputs(line == report ? "" : "  ", out);
+        clean_print(out, line, (size_t)length);
+        (void)fputc('\n', out);
         line += length + (line[length] == '\n');
     }
     if (report == NULL) {
-        (void)fprintf(out, "%s\n", result->oom.why);
+        clean_print(out, result->oom.why, strlen(result->oom.why));
+        (void)fputc('\n', out);
     }
     free(report);
+    if (result->peak_live_bytes < comparison->peak_live_bytes) {
+        (void)fprintf(out, "  %s: figures are of the events before, whose peak live is %s\n", result->strategy->name,
+                      format_size(live, result->peak_live_bytes));
+    }
 }
 
 /* --- the sweep --- */
@@ -181,10 +187,12 @@ void output_table(FILE *out, const struct comparison *comparison)
     for (size_t i = 0; i < comparison->result_count; i++) {
         const struct replay_result *result = &comparison->results[i];
         if (result->oom.happened) {
-            print_oom(out, result);
+            print_oom(out, comparison, result);
         }
         for (size_t k = 0; k < result->finding_count && k < 5; k++) {
-            (void)fprintf(out, "  %s hazard: %s\n", result->strategy->name, result->findings[k]);
+            (void)fprintf(out, "  %s hazard: ", result->strategy->name);
+            clean_print(out, result->findings[k], strlen(result->findings[k]));
+            (void)fputc('\n', out);
         }
         if (result->finding_count > 5) {
             (void)fprintf(out, "  %s: %llu hazards in all\n", result->strategy->name,

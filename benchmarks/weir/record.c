@@ -52,6 +52,7 @@ static const char help[] =
     "  weir record -o run.wtr.xz --min 0 -- python3 infer.py\n"
     "  weir replay run.wtr.xz\n"
     "\n"
+    "While the program runs the trace lies beside FILE, as FILE.RANDOM.part, and takes its place when it is whole.\n"
     "The trace ends with the program's last call, however it ends: also by a crash or by _exit. Processes that it starts\n"
     "are recorded with --children only; one that it becomes by exec is, and what came before is then forgotten. A program\n"
     "that is statically linked, setuid or brings its own malloc cannot be recorded, and memory that it maps by itself\n"
@@ -282,6 +283,7 @@ static bool set_preload(const char *library)
 /* The program, in the child. `report`: where it is said that it could not be run. */
 static void become(char **arguments, const sigset_t *mask, int report)
 {
+    (void)sigaction(SIGXFSZ, usual_file_size_action(), NULL);
     (void)sigprocmask(SIG_SETMASK, mask, NULL);
     (void)execvp(arguments[0], arguments);
     const int why = errno;
@@ -372,7 +374,7 @@ static int end_badly(int status)
 static void summarise(void *ctx, const char *output, const struct collected *result)
 {
     const struct settings *settings = ctx;
-    if (settings->quiet || result->failure != 0) {
+    if (settings->quiet) {
         return;
     }
     char events[UNIT_TEXT];
@@ -408,21 +410,6 @@ static int say_nothing_recorded(const struct settings *settings, const struct co
                       settings->children ? "" : "; processes that it starts are recorded with --children");
     }
     return end_like(status);
-}
-
-/* Packs the plain trace, if the name asks for it. */
-static bool pack(const char *plain, const char *output)
-{
-    struct trace_error error = { 0 };
-    if (strcmp(plain, output) == 0) {
-        return true;
-    }
-    if (trace_pack(plain, output, &error) != WEIR_OK) {
-        (void)complain("record", false, "%s; the trace is in %s", error.message, plain);
-        return false;
-    }
-    (void)unlink(plain);
-    return true;
 }
 
 static int say_cannot_run(const char *name, int why)
@@ -491,61 +478,55 @@ static int say_no_library(void)
     return EXIT_USAGE;
 }
 
-static int record_program(const struct settings *settings, const char *output)
+/* The environment of the program. False without host memory. */
+static bool prepare(const char *library, struct collector *collector)
 {
-    char plain[PATH_MAX];
-    char source[400];
-    const char *failed = NULL;
+    return set_preload(library) && setenv(CHANNEL_ENV, collector_channel_path(collector), 1) == 0;
+}
+
+static int run_collected(const struct settings *settings, struct collector *collector, const char *library)
+{
     struct collected result;
     struct settings summary = *settings;
-    if ((size_t)snprintf(plain, sizeof plain, "%s%s", output, trace_packs(output) ? ".plain" : "") >= sizeof plain) {
-        return complain("record", false, "%s: the name is too long", output);
+    const bool ready = prepare(library, collector);
+    const pid_t child = ready ? start(settings->program, collector_channel(collector)) : -1;
+    if (child < 0) {
+        const int why = ready ? errno : ENOMEM;
+        collector_close(collector, summarise, &summary, &result);
+        return say_cannot_run(settings->program[0], why);
     }
+    const int status = collect(collector, child);
+    collector_close(collector, summarise, &summary, &result);
+    if (result.problem[0] != '\0') {
+        (void)complain("record", false, "%s", result.problem);
+        return end_badly(status);
+    }
+    return result.events != 0 ? end_like(status) : say_nothing_recorded(settings, &result, status);
+}
+
+static int record_program(const struct settings *settings, const char *output)
+{
+    char source[400];
+    const char *failed = NULL;
     char *library = place_file(PLACE_LIBRARIES, "libweir_record.so");
     if (library == NULL) {
         return say_no_library();
     }
     join(source, sizeof source, settings->program);
-    const struct collect_options options = { .path = plain,
+    const struct collect_options options = { .path = output,
                                              .source = source,
                                              .what = settings->what,
                                              .least_bytes = settings->least_bytes,
                                              .children = settings->children };
-    const int removed = settings->children ? remove_numbered(output, 2) : EXIT_DONE;
-    if (removed != EXIT_DONE) {
-        free(library);
-        return removed;
+    int status = settings->children ? remove_numbered(output, 2) : EXIT_DONE;
+    struct collector *collector = status == EXIT_DONE ? collector_open(&options, &failed) : NULL;
+    if (collector != NULL) {
+        status = run_collected(settings, collector, library);
+    } else if (status == EXIT_DONE) {
+        status = complain("record", false, "%s: %s", failed, strerror(errno));
     }
-    struct collector *collector = collector_open(&options, &failed);
-    if (collector == NULL) {
-        free(library);
-        return complain("record", false, "%s: %s", failed, strerror(errno));
-    }
-    const bool ready = set_preload(library) && setenv(CHANNEL_ENV, collector_channel_path(collector), 1) == 0;
     free(library);
-    const pid_t child = ready ? start(settings->program, collector_channel(collector)) : -1;
-    if (child < 0) {
-        const int why = ready ? errno : ENOMEM;
-        collector_close(collector, NULL, NULL, &result);
-        return say_cannot_run(settings->program[0], why);
-    }
-    const int status = collect(collector, child);
-    const bool packs = strcmp(plain, output) != 0;
-    collector_close(collector, packs ? NULL : summarise, &summary, &result);
-    if (result.failure != 0) {
-        (void)complain("record", false, "%s: %s; the trace ends there", plain, strerror(result.failure));
-        return end_badly(status);
-    }
-    if (result.events == 0) {
-        return say_nothing_recorded(settings, &result, status);
-    }
-    if (!pack(plain, output)) {
-        return end_badly(status);
-    }
-    if (packs) {
-        summarise(&summary, output, &result);
-    }
-    return end_like(status);
+    return status;
 }
 
 /* The program may be in another folder when it makes a heap. */

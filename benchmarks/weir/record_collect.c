@@ -4,8 +4,9 @@
  * recorder, which names blocks, streams and threads anew and keeps the trace sensible. Where it is not said which memory to
  * record, that of the host and that of devices go to two files, and in the end one of them is the trace.
  *
- * Guarantee: the file is a whole number of lines after each drain. A program that calls exec begins its trace anew: what was
- * live before is gone, and it was another program's.
+ * Guarantee: the file is a whole number of lines after each drain. It lies beside its name until the recording is over
+ * (trace/out_file.h), so nothing else that is there is opened, cut or removed. A program that calls exec begins its trace
+ * anew: the blocks from before are gone, and were another program's.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
@@ -14,23 +15,25 @@
 #include "record_collect.h"
 
 #include "record_text.h"
+#include "trace/out_file.h"
+#include "trace/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 /* A trace that is being written. */
 struct target {
     weir__record_text text;
-    char path[PATH_MAX];
+    struct out_file file;
     int fd; /* -1: opened for each piece; there may be more processes than files that may be open at once */
     int failure;
     off_t written;
@@ -95,7 +98,7 @@ static bool write_text(void *ctx, const char *text, size_t length)
     if (target->fd >= 0) {
         return write_piece(target, target->fd, text, length);
     }
-    const int fd = open(target->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    const int fd = open(out_file_path(&target->file), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         target->failure = errno;
         return false;
@@ -137,23 +140,17 @@ static void begin_text(struct target *target, const struct image *image, uint64_
     }
 }
 
-static struct target *target_open(const char *path, const char *suffix, bool stays_open)
+static struct target *target_open(const char *path, bool stays_open)
 {
     struct target *target = calloc(1, sizeof *target);
     if (target == NULL) {
         return NULL;
     }
-    const int length = snprintf(target->path, sizeof target->path, "%s%s", path, suffix);
-    if (length < 0 || (size_t)length >= sizeof target->path) {
-        errno = ENAMETOOLONG;
+    if (!out_file_open(&target->file, path)) {
         free(target);
         return NULL;
     }
-    target->fd = open(target->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (target->fd < 0) {
-        free(target);
-        return NULL;
-    }
+    target->fd = out_file_take(&target->file);
     if (!stays_open) {
         (void)close(target->fd); /* nothing is written yet */
         target->fd = -1;
@@ -166,6 +163,7 @@ static void target_close(struct target *target)
     if (target->fd >= 0 && close(target->fd) != 0 && target->failure == 0 && errno != EINTR) {
         target->failure = errno;
     }
+    target->fd = -1;
     weir__record_text_fini(&target->text);
 }
 
@@ -246,15 +244,21 @@ static weir__record_entry entry_of(struct image *image, const channel_slot *even
     return entry;
 }
 
-/* The files of an image that has something to tell: PATH, then PATH.2, ... */
+/* The name of the trace with that number, from 1. */
+static bool trace_path(char *path, size_t size, const char *first, unsigned number)
+{
+    const int length = number == 1 ? snprintf(path, size, "%s", first) : snprintf(path, size, "%s.%u", first, number);
+    errno = ENAMETOOLONG;
+    return length > 0 && (size_t)length < size;
+}
+
+/* The file of an image that has something to tell: it will be PATH, or PATH.2, ... */
 static void open_image(struct collector *collector, struct image *image)
 {
     const struct collect_options *options = &collector->options;
-    char suffix[16] = "";
-    if (++collector->files > 1) {
-        (void)snprintf(suffix, sizeof suffix, ".%u", collector->files);
-    }
-    struct target *target = target_open(options->path, suffix, collector->files == 1);
+    char path[PATH_MAX];
+    const bool named = trace_path(path, sizeof path, options->path, ++collector->files);
+    struct target *target = named ? target_open(path, collector->files == 1) : NULL;
     image->open = true;
     if (target == NULL) {
         image->failure = errno != 0 ? errno : ENOMEM;
@@ -279,7 +283,7 @@ static struct target *target_of(struct collector *collector, struct image *image
         return image->host;
     }
     if (image->device == NULL && image->host != NULL && collector->options.what == COLLECT_AUTO && image->failure == 0) {
-        image->device = target_open(image->host->path, ".device", image->host->fd >= 0);
+        image->device = target_open(image->host->file.target, image->host->fd >= 0);
         if (image->device == NULL) {
             image->failure = errno != 0 ? errno : ENOMEM;
         } else {
@@ -431,6 +435,16 @@ static bool make_channel(struct collector *collector)
     return true;
 }
 
+/* A file that was neither placed nor dropped holds nothing. */
+static void free_target(struct target *target)
+{
+    if (target != NULL && target->file.target != NULL) {
+        target_close(target);
+        out_file_drop(&target->file);
+    }
+    free(target);
+}
+
 static void release(struct collector *collector)
 {
     if (collector->channel != NULL) {
@@ -443,8 +457,8 @@ static void release(struct collector *collector)
         struct image *image = &collector->images[i];
         weir__number_map_fini(&image->streams);
         weir__number_map_fini(&image->threads);
-        free(image->device != image->host ? image->device : NULL);
-        free(image->host);
+        free_target(image->device != image->host ? image->device : NULL);
+        free_target(image->host);
     }
     free(collector->images);
     free(collector);
@@ -508,16 +522,7 @@ const char *collector_channel_path(const struct collector *collector)
     return collector->channel_path;
 }
 
-/* Devices and pipes are not ours to remove. */
-static void remove_file(const struct target *target)
-{
-    struct stat facts;
-    if (stat(target->path, &facts) == 0 && S_ISREG(facts.st_mode)) {
-        (void)unlink(target->path);
-    }
-}
-
-/* Completes the file; one that tells nothing is removed. */
+/* Completes the text; a file that tells nothing is removed. */
 static void finish(struct target *target, struct collected *result)
 {
     result->lost += target->text.lost;
@@ -528,7 +533,7 @@ static void finish(struct target *target, struct collected *result)
     target_close(target);
     result->failure = target->failure != 0 ? target->failure : result->failure;
     if (result->events == 0) {
-        remove_file(target);
+        out_file_drop(&target->file);
     }
 }
 
@@ -541,15 +546,8 @@ static struct target *choose(const struct image *image, struct collected *result
     result->device = image->device->text.peak_bytes != 0;
     struct target *other = result->device ? image->host : image->device;
     target_close(other);
-    remove_file(other);
+    out_file_drop(&other->file);
     return result->device ? image->device : image->host;
-}
-
-/* The name of the trace with that number, from 1. */
-static bool trace_path(char *path, size_t size, const char *first, unsigned number)
-{
-    const int length = number == 1 ? snprintf(path, size, "%s", first) : snprintf(path, size, "%s.%u", first, number);
-    return length > 0 && (size_t)length < size;
 }
 
 static void add(struct collected *total, const struct collected *one)
@@ -562,49 +560,56 @@ static void add(struct collected *total, const struct collected *one)
     total->traces += one->events != 0;
 }
 
-/* Neither a device nor a pipe takes part. */
-static bool move(struct target *target, const char *path)
+__attribute__((format(printf, 2, 3))) static void say(struct collected *total, const char *format, ...)
 {
-    struct stat facts;
-    if (strcmp(target->path, path) == 0) {
-        return true;
+    va_list arguments;
+    va_start(arguments, format);
+    if (total->problem[0] == '\0') {
+        (void)vsnprintf(total->problem, sizeof total->problem, format, arguments);
     }
-    if ((stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) || (stat(target->path, &facts) == 0 && !S_ISREG(facts.st_mode))) {
-        errno = EEXIST;
-        return false;
-    }
-    const size_t length = strlen(path) + 1;
-    if (length > sizeof target->path) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    if (rename(target->path, path) != 0) {
-        return false;
-    }
-    memcpy(target->path, path, length);
-    return true;
+    va_end(arguments);
 }
 
-/* A file got the number that was next when its process had something to tell; now the processes are numbered as they began.
- * What has to move is set aside first, since its new name may be another's old one. */
-static void number_traces(struct collector *collector, struct collected *total)
+/* Puts a whole trace in its place, packed where its name asks for that. A trace that cannot be placed stays beside it. */
+static void place(const struct collector *collector, struct target *kept, const char *path, struct collected *total)
 {
-    char path[PATH_MAX + 8];
-    for (int pass = 0; pass < 2; pass++) {
-        unsigned number = 0;
-        for (unsigned i = 0; i < collector->image_count; i++) {
-            struct target *kept = collector->images[i].kept;
-            if (kept == NULL) {
-                continue;
-            }
-            errno = ENAMETOOLONG;
-            bool done = trace_path(path, PATH_MAX, collector->options.path, ++number);
-            if (done && pass == 0 && strcmp(kept->path, path) != 0) {
-                (void)snprintf(path, sizeof path, "%s.part", kept->path);
-                done = strlen(path) < PATH_MAX;
-            }
-            done = done && move(kept, path);
-            total->failure = done || total->failure != 0 ? total->failure : errno;
+    struct trace_error error = { 0 };
+    const bool packs = trace_packs(collector->options.path) && kept->file.beside != NULL;
+    const int failure = kept->failure;
+    if (failure != 0 && packs) {
+        say(total, "%s: %s; the trace ends there", out_file_path(&kept->file), strerror(failure));
+    } else if (packs && trace_pack(out_file_path(&kept->file), path, &error) != WEIR_OK) {
+        say(total, "%s; the trace is in %s", error.message, out_file_path(&kept->file));
+    } else if (packs) {
+        out_file_drop(&kept->file);
+    } else if (!out_file_aim(&kept->file, path) || !out_file_finish(&kept->file)) {
+        say(total, "%s: %s; the trace is in %s", path, strerror(errno), out_file_path(&kept->file));
+    } else if (failure != 0) {
+        say(total, "%s: %s; the trace ends there", path, strerror(failure));
+    }
+    out_file_leave(&kept->file); /* unless it is in its place */
+}
+
+/* A process opened its file when it had something to tell; traces are numbered as the processes began. */
+static void place_traces(struct collector *collector, struct collected *total,
+                         void (*each)(void *ctx, const char *path, const struct collected *one), void *ctx)
+{
+    char path[PATH_MAX];
+    unsigned number = 0;
+    for (unsigned i = 0; i < collector->image_count; i++) {
+        struct image *image = &collector->images[i];
+        if (image->kept == NULL) {
+            continue;
+        }
+        if (!trace_path(path, sizeof path, collector->options.path, ++number)) {
+            say(total, "%s: %s; the trace is in %s", collector->options.path, strerror(errno),
+                out_file_path(&image->kept->file));
+            out_file_leave(&image->kept->file);
+            continue;
+        }
+        place(collector, image->kept, path, total);
+        if (image->result.failure == 0 && total->problem[0] == '\0') {
+            each(ctx, path, &image->result);
         }
     }
 }
@@ -624,11 +629,12 @@ void collector_close(struct collector *collector, void (*each)(void *ctx, const 
         image->kept = image->result.events != 0 ? kept : NULL;
         add(total, &image->result);
     }
-    number_traces(collector, total);
-    for (unsigned i = 0; each != NULL && i < collector->image_count; i++) {
-        if (collector->images[i].kept != NULL) {
-            each(ctx, collector->images[i].kept->path, &collector->images[i].result);
-        }
+    if (total->failure != 0 && total->events == 0) {
+        say(total, "%s: %s", collector->options.path, strerror(total->failure));
+    }
+    place_traces(collector, total, each, ctx);
+    if (total->failure != 0) {
+        say(total, "%s: %s; a trace is missing or cut", collector->options.path, strerror(total->failure));
     }
     release(collector);
 }

@@ -16,7 +16,7 @@ enum collect_what {
 };
 
 struct collect_options {
-    const char *path;   /* of the first trace; further ones are PATH.2, PATH.3, ... */
+    const char *path;   /* of the first trace, packed if the name asks for it; further ones are PATH.2, PATH.3, ... */
     const char *source; /* the #src line */
     enum collect_what what;
     uint64_t least_bytes; /* of host blocks */
@@ -43,10 +43,12 @@ struct collected {
     unsigned images;   /* 0: the program never told anything, not even that it is there */
     unsigned bypassed; /* of these, with a malloc of their own that is called instead */
     int failure;       /* errno of what could not be written, or 0 */
+    char problem[1024]; /* the first failure in words, with the place of the trace; "" if there was none */
 };
 
-/* After the last drain: completes the files. One that holds no event is removed, and the next takes its name. `each`, when
- * not NULL, is called for every trace that is left; *total is their sum, and the peak the highest. */
+/* After the last drain: completes the traces and puts them in their places. One that holds no event is removed, and the next
+ * takes its name. `each` is called for every trace that is there as a whole; *total is the sum of all, and the peak the
+ * highest. */
 void collector_close(struct collector *collector, void (*each)(void *ctx, const char *path, const struct collected *one),
                      void *ctx, struct collected *total);
 

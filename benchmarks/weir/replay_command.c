@@ -2,6 +2,7 @@
 #include "command.h"
 
 #include "bundled.h"
+#include "json.h"
 #include "output.h"
 #include "units.h"
 
@@ -54,7 +55,7 @@ static const char help_tail[] =
     "all was served, and a digit how many tenths of the events were played before memory ran out.\n"
     "\n"
     "Exit status: 0 when every replay finished (running out of memory is a result), 1 when hazards were found, 2 for bad\n"
-    "usage or input.\n";
+    "usage or input, or when the output could not be written.\n";
 
 enum { most_strategies = 16 };
 
@@ -396,6 +397,12 @@ static int run_trace(const struct settings *settings, const char *path, struct c
     if (status != EXIT_DONE) {
         return status;
     }
+    uint64_t *peaks = calloc(comparison->trace->device_count, sizeof(*peaks));
+    const bool added_up = peaks != NULL && sweep_peaks(comparison->trace, peaks, &comparison->peak_live_bytes);
+    free(peaks);
+    if (!added_up) {
+        return complain("replay", false, "no host memory");
+    }
     comparison->results = calloc(settings->strategy_count, sizeof(*comparison->results));
     if (comparison->results == NULL) {
         return complain("replay", false, "no host memory");
@@ -432,10 +439,9 @@ static bool has_hazards(const struct comparison *comparison)
 
 /* --- the whole --- */
 
-static void print_json(json_t *all, size_t traces)
+static int print_json(const json_t *all, size_t traces)
 {
-    (void)json_dumpf(traces == 1 ? json_array_get(all, 0) : all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(8));
-    (void)fputc('\n', stdout);
+    return json_print("replay", traces == 1 ? json_array_get(all, 0) : all, JSON_INDENT(2) | JSON_REAL_PRECISION(8));
 }
 
 /* The command line as one string, for the report. NULL without host memory. */
@@ -456,14 +462,14 @@ static char *command_line(int argc, char **argv)
     return line;
 }
 
-static int write_report(const struct settings *settings, const char *command, const struct comparison *comparisons,
-                        size_t count)
+static int write_report(const struct settings *settings, struct out_file *file, const char *command,
+                        const struct comparison *comparisons, size_t count)
 {
-    char error[512];
+    char error[256];
     struct report_context context = { command != NULL ? command : "weir replay", settings->replay.capacity,
                                       settings->replay.seed };
-    if (!output_report(settings->report, &context, comparisons, count, error, sizeof(error))) {
-        return complain("replay", false, "%s", error);
+    if (!output_report(file, &context, comparisons, count, error, sizeof(error))) {
+        return complain("replay", false, "%s: %s", settings->report, error);
     }
     if (!settings->json) {
         (void)printf("report: %s\n", settings->report);
@@ -472,7 +478,8 @@ static int write_report(const struct settings *settings, const char *command, co
 }
 
 /* Traces are let go one by one unless the report needs all of them at the end. */
-static int run_all(const struct settings *settings, char **paths, size_t count, const char *command)
+static int run_all(const struct settings *settings, char **paths, size_t count, const char *command,
+                   struct out_file *report)
 {
     struct comparison *comparisons = calloc(count, sizeof(*comparisons));
     json_t *all = json_array();
@@ -496,10 +503,10 @@ static int run_all(const struct settings *settings, char **paths, size_t count, 
         }
     }
     if (status == EXIT_DONE && settings->report != NULL) {
-        status = write_report(settings, command, comparisons, count);
+        status = write_report(settings, report, command, comparisons, count);
     }
     if (status == EXIT_DONE && settings->json) {
-        print_json(all, count);
+        status = print_json(all, count);
     }
     for (size_t i = 0; comparisons != NULL && i < count; i++) {
         drop_comparison(&comparisons[i]);
@@ -507,6 +514,22 @@ static int run_all(const struct settings *settings, char **paths, size_t count, 
     free(comparisons);
     json_decref(all);
     return status != EXIT_DONE ? status : hazards ? EXIT_HAZARDS : EXIT_DONE;
+}
+
+/* Opens the report before anything is replayed: a replay may take minutes. */
+static int run(const struct settings *settings, char **paths, size_t count, const char *command)
+{
+    struct out_file report = { .fd = -1 };
+    if (settings->report == NULL) {
+        return run_all(settings, paths, count, command, NULL);
+    }
+    out_file_drop_at_signals();
+    if (!out_file_open(&report, settings->report)) {
+        return complain("replay", false, "%s: cannot be written: %s", settings->report, strerror(errno));
+    }
+    const int status = run_all(settings, paths, count, command, &report);
+    out_file_drop(&report); /* unless it is finished */
+    return status;
 }
 
 int command_replay(int argc, char **argv)
@@ -521,7 +544,7 @@ int command_replay(int argc, char **argv)
         print_help();
         status = EXIT_DONE;
     } else if (status == EXIT_DONE) {
-        status = run_all(&settings, argv + optind, (size_t)(argc - optind), command);
+        status = run(&settings, argv + optind, (size_t)(argc - optind), command);
     }
     free(command);
     return status;

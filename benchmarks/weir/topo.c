@@ -2,6 +2,7 @@
  * person can act on, or as JSON.
  */
 #include "command.h"
+#include "json.h"
 #include "machine.h"
 #include "units.h"
 
@@ -310,7 +311,7 @@ static json_t *devices_json(const weir_topology *t)
         if (weir_topology_device_at(t, i, &device) == WEIR_OK) {
             (void)json_array_append_new(
                 devices,
-                json_pack("{s:s, s:i, s:i, s:i, s:o, s:o}", "bus_id", device.bus_id, "vendor",
+                json_pack("{s:o, s:i, s:i, s:i, s:o, s:o}", "bus_id", json_text(device.bus_id), "vendor",
                           (int)device.vendor, "device", (int)device.device, "class",
                           (int)device.pci_class, "node", node_json(device.node), "slice",
                           node_json(weir_topology_slice(t, (uint32_t)i, (uint32_t)count))));
@@ -341,27 +342,27 @@ static json_t *machine_json(const weir_topology *t)
                                   json_boolean(m.calls[call] == 0));
     }
     for (size_t i = 0; i < advice.count; i++) {
-        (void)json_array_append_new(lines, json_string(advice.lines[i]));
+        (void)json_array_append_new(lines, json_text(advice.lines[i]));
     }
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:s, s:b, s:s, s:I, s:o}", "trials", trials,
+        "{s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:o, s:b, s:o, s:I, s:o}", "trials", trials,
         "calls_allowed", calls, "lock_soft_bytes", bytes_json(m.lock_soft_bytes), "lock_hard_bytes",
         bytes_json(m.lock_hard_bytes), "locked_bytes", (json_int_t)m.locked_bytes, "can_lock_all",
         m.can_lock_all, "group_limit_bytes", bytes_json(m.limit_bytes), "transparent_huge_pages",
-        m.transparent, "seccomp_filter", m.has_filter, "container", m.container, "page_bytes",
+        json_text(m.transparent), "seccomp_filter", m.has_filter, "container", json_text(m.container), "page_bytes",
         (json_int_t)m.page_bytes, "advice", lines);
 }
 
-static void print_json(const weir_topology *t)
+static int print_json(const weir_topology *t)
 {
     json_t *all = json_pack("{s:b, s:o, s:o}", "this_machine", weir_topology_is_this_machine(t),
                             "nodes", nodes_json(t), "devices", devices_json(t));
     if (weir_topology_is_this_machine(t)) {
         (void)json_object_set_new(all, "host_memory", machine_json(t));
     }
-    (void)json_dumpf(all, stdout, JSON_INDENT(2));
-    (void)fputc('\n', stdout);
+    const int status = json_print("topo", all, JSON_INDENT(2));
     json_decref(all);
+    return status;
 }
 
 int command_topo(int argc, char **argv)
@@ -416,11 +417,12 @@ int command_topo(int argc, char **argv)
                         status == WEIR_ERR_INVALID ? "not a machine that hwloc can read"
                                                    : weir_status_text(status));
     }
+    int written = EXIT_DONE;
     if (json) {
-        print_json(topology);
+        written = print_json(topology);
     } else {
         print_all(topology);
     }
     weir_topology_destroy(topology);
-    return EXIT_DONE;
+    return written;
 }

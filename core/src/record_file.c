@@ -5,7 +5,9 @@
  * after the last round.
  *
  * Guarantee: the file is a whole number of lines at any time between two writes, also when the disk is full: what was
- * written of the last piece is cut off again. A child of a fork leaves the file alone.
+ * written of the last piece is cut off again. A child of a fork leaves the file alone. A file that cannot grow
+ * (RLIMIT_FSIZE) or a pipe without a reader ends the recording and not the program: it never sees the SIGXFSZ or SIGPIPE
+ * of these writes.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* secure_getenv */
@@ -50,12 +52,60 @@ static bool fail(struct weir__record_file *file, int why)
     return false;
 }
 
+/* The signals of a write that fails, held back from the calling thread. Either is sent to the thread that writes. */
+struct held_signals {
+    sigset_t before; /* the thread's mask */
+    sigset_t ours;   /* signals that were not pending before: pending afterwards, they are the write's */
+};
+
+static struct held_signals hold_signals(void)
+{
+    static const int numbers[] = { SIGXFSZ, SIGPIPE };
+    struct held_signals held;
+    sigset_t pending;
+    (void)sigemptyset(&held.ours);
+    (void)sigemptyset(&pending);
+    (void)sigpending(&pending);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (sigismember(&pending, numbers[i]) == 0) {
+            (void)sigaddset(&held.ours, numbers[i]);
+        }
+    }
+    (void)pthread_sigmask(SIG_BLOCK, &held.ours, &held.before);
+    return held;
+}
+
+/* The signal that the write raised (0: none) is taken off the thread before the mask is the program's again. */
+static void release_signals(const struct held_signals *held, int raised)
+{
+    const struct timespec at_once = { 0 };
+    const int why = errno;
+    sigset_t one;
+    (void)sigemptyset(&one);
+    if (raised != 0 && sigismember(&held->ours, raised) == 1) {
+        (void)sigaddset(&one, raised);
+        while (sigtimedwait(&one, NULL, &at_once) < 0 && errno == EINTR) {
+        }
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &held->before, NULL);
+    errno = why;
+}
+
+static ssize_t write_quietly(int fd, const char *text, size_t length)
+{
+    const struct held_signals held = hold_signals();
+    const ssize_t count = write(fd, text, length);
+    const int why = count < 0 ? errno : 0;
+    release_signals(&held, why == EFBIG ? SIGXFSZ : why == EPIPE ? SIGPIPE : 0);
+    return count;
+}
+
 static bool write_text(void *ctx, const char *text, size_t length)
 {
     struct weir__record_file *const file = ctx;
     size_t done = 0;
     while (done < length) {
-        const ssize_t count = write(file->fd, text + done, length - done);
+        const ssize_t count = write_quietly(file->fd, text + done, length - done);
         if (count > 0) {
             done += (size_t)count;
         } else if (count == 0 || errno != EINTR) {

@@ -170,6 +170,29 @@ for packed in t.wtr.xz t.wtr.gz; do
         complain "$packed: is not the trace"
     [ ! -e $packed.plain ] || complain "$packed: the plain trace was left"
 done
+# Nothing else is opened, cut or removed, through a link neither: the trace lies under a name of its own until it is whole.
+for name in t.wtr.xz.plain t.wtr.device t.wtr.xz.device t.wtr.part t.wtr.2.part; do echo precious >$name; done
+echo precious >far
+ln -s far t.wtr.gz.plain
+for name in t.wtr t.wtr.xz t.wtr.gz; do "$weir" record -q -o $name -- "$program" traffic; done
+"$weir" record -q -c -o t.wtr -- sh -c "'$program' traffic & '$program' traffic; wait"
+for name in t.wtr.xz.plain t.wtr.device t.wtr.xz.device t.wtr.part t.wtr.2.part t.wtr.gz.plain far; do
+    [ "$(cat $name)" = precious ] || complain "$name was overwritten"
+done
+[ -L t.wtr.gz.plain ] || complain 'a link of somebody was removed'
+rm -f t.wtr* far
+# What was there stays until the new trace is whole.
+echo old >t.wtr.xz
+"$weir" record -q -o t.wtr.xz -- sh -c 'cat t.wtr.xz >seen'
+[ "$(cat seen)" = old ] || complain 'the old trace was gone before the new one was there'
+# Where the packed trace cannot be put in its place, the plain one is kept and named.
+"$weir" record -o t.wtr.gz -- sh -c 'mkdir t.wtr.gz; exec "$0" traffic' "$program" 2>err && complain 'a trace that is nowhere'
+kept=$(sed -n 's/.*; the trace is in //p' err)
+[ -n "$kept" ] && [ "$(events "$kept")" = "$traffic" ] || complain "the plain trace is lost: $(cat err)"
+rm -rf t.wtr* seen
+# The program has its own SIGXFSZ, although the command does without.
+record 153 -- sh -c 'kill -XFSZ $$'
+
 rm -f ./*.wtr
 "$weir" record -q -- "$program" traffic
 [ "$(ls ./program*-*.wtr ./test_*-*.wtr 2>/dev/null | wc -l)" = 1 ] || complain "the default name: $(ls)"

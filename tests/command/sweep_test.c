@@ -60,10 +60,12 @@ static void test_peaks_of_each_device(void **state)
                                "a 6 5 700 1 0 d=1\n";
     struct trace *trace = read_text(text);
     uint64_t peaks[2] = { 77, 77 };
+    uint64_t at_once = 77;
     assert_int_equal(trace->device_count, 2);
-    assert_true(sweep_peaks(trace, peaks));
+    assert_true(sweep_peaks(trace, peaks, &at_once));
     assert_int_equal(peaks[0], 4096 + 1000 + 1 + 3000);
     assert_int_equal(peaks[1], 5000);
+    assert_int_equal(at_once, 4096 + 1000 + 1 + 5000 + 3000);
     trace_free(trace);
 }
 
@@ -79,10 +81,12 @@ static void test_peak_is_that_of_the_replay(void **state)
     char error[512] = "";
     const struct replay_options options = { .no_audit = true, .no_timing = true };
     uint64_t peak = 0;
+    uint64_t at_once = 0;
     assert_int_equal(trace->device_count, 1);
     assert_true(replay_run(trace, named("caching"), 0, &options, &result, error, sizeof(error)));
-    assert_true(sweep_peaks(trace, &peak));
+    assert_true(sweep_peaks(trace, &peak, &at_once));
     assert_int_equal(peak, result.peak_live_bytes);
+    assert_int_equal(at_once, peak);
     replay_result_free(&result);
     trace_free(trace);
 }

@@ -137,7 +137,7 @@ grep -q 'held by   4.00 MiB in 1 block: ' out || complain 'the holders are not n
 grep -q 'would do  have 4.00 MiB free on the device' out || complain 'there is no advice'
 grep -q 'or        free 1 block, 4.00 MiB, between 0x' out || complain 'there is no other advice'
 good '"kind": "FREE_BLOCKS"' replay full.wtr -s caching -c 8MiB --json
-grep -q '"tag": "weights ?"' out || complain 'the JSON does not name the holder'
+grep -q '"tag": "weights \\\\xff"' out || complain 'the JSON does not name the holder'
 grep -q '"kind": "RAISE_LIMIT"' <("$weir" replay full.wtr -s caching -l 8MiB --json) || complain 'the limit is no advice'
 good 'report: ' replay full.wtr -s caching -c 8MiB --report full.html
 grep -q 'would do  have 4.00 MiB' full.html || complain 'the page has no report of running out'
@@ -160,6 +160,92 @@ good '' replay "$small" --json --strategy caching
 grep -q '"sweep"' out && complain 'a sweep that nobody asked for'
 sweep() { "$weir" replay "$small" --json --seed 3 --sweep --strategy caching,pytorch | sed -n '/"sweep"/,$p'; }
 [ "$(sweep)" = "$(sweep)" ] || complain 'the same sweep gave different figures'
+
+# Standard output that is full or closed is an error for every subcommand, and one line says so.
+if [ -w /dev/full ]; then
+    for arguments in --help --version 'replay good.wtr -q' 'replay good.wtr -q --json' 'info good.wtr' 'info --json good.wtr' \
+        'info --list' 'import -q good.wtr' topo 'topo --json' 'record --help' 'replay --help'; do
+        for closed in no yes; do
+            status=0
+            if [ $closed = no ]; then
+                "$weir" $arguments >/dev/full 2>err || status=$?
+            else
+                "$weir" $arguments >&- 2>err || status=$?
+            fi
+            [ $status = 2 ] || complain "weir $arguments, standard output closed: $closed: exit status $status"
+            [ "$(wc -l <err)" = 1 ] || complain "weir $arguments, closed: $closed: not one line: $(cat err)"
+        done
+    done
+fi
+"$weir" import -q good.wtr -o closed.wtr >&- || complain 'weir import needs a standard output that it does not use'
+grep -q '^a 0 0 1024' closed.wtr || complain 'what goes to a file went elsewhere'
+"$weir" replay -q good.wtr --report closed.html >&- 2>/dev/null && complain 'a closed standard output is no error'
+[ ! -e closed.html ] || ! grep -q '^  strategy' closed.html || complain 'the table went into the report'
+
+# A report is opened before anything is replayed; what was there stays until the new one is whole, and nothing else is
+# touched: no device, no link, no file of a similar name.
+echo old >page
+bad 'field.wtr:2' replay good.wtr field.wtr -q -s caching --json --report page
+[ "$(cat page)" = old ] || complain 'a failed replay spoils the old report'
+[ "$(ls -d page* .page* 2>/dev/null)" = page ] || complain "a failed replay leaves something: $(ls -d page*)"
+bad 'nowhere/page.html: cannot be written: No such file' replay missing.wtr --report nowhere/page.html
+if (ulimit -f 0) 2>/dev/null; then
+    status=0
+    (ulimit -f 0; exec "$weir" replay good.wtr -q -s caching --report page) >/dev/null 2>&1 || status=$?
+    [ $status = 2 ] || complain "a report that cannot grow: exit status $status"
+    [ "$(cat page)" = old ] || complain 'a report that cannot grow spoils the old one'
+    status=0
+    (ulimit -f 0; exec "$weir" import good.wtr -o page) >/dev/null 2>&1 || status=$?
+    [ $status = 2 ] && [ "$(cat page)" = old ] || complain "an import that cannot grow: $status, $(cat page)"
+    [ "$(ls -d page* .page* 2>/dev/null)" = page ] || complain "a file that cannot grow is left: $(ls -d page*)"
+fi
+ln -s page link
+good 'report: link' replay good.wtr -q -s caching --report link
+[ -L link ] && grep -q '</html>' page || complain 'the report does not go where a link leads'
+mkfifo pipe
+cat pipe >piped &
+good 'report: pipe' replay good.wtr -q -s caching --report pipe
+wait $!
+[ -p pipe ] && grep -q '</html>' piped || complain 'the report does not go into a pipe'
+"$weir" replay good.wtr -q -s caching --json --report /dev/stdout >both || complain 'a report to standard output'
+grep -q '</html>' both && tail -n 1 both | grep -q '}' || complain 'a report and JSON share standard output badly'
+if [ "$(id -u)" = 0 ] && mknod full c 1 7 2>/dev/null && [ "$(echo x 2>&1 >full | grep -c 'No space')" = 1 ]; then
+    bad 'full: could not be written whole: No space left on device' replay good.wtr -q -s caching --json --report full
+    [ -c full ] || complain 'a failed report removed a device'
+    bad 'full: cannot write' import good.wtr -q -o full
+    [ -c full ] || complain 'a failed import removed a device'
+fi
+"$weir" replay "$small" -q --repeat 1000000 -s caching --report ended >/dev/null 2>&1 &
+while ! ls ended.*.part >/dev/null 2>&1 && kill -0 $! 2>/dev/null; do sleep 0.01; done
+kill -TERM $!
+wait $! 2>/dev/null
+[ -z "$(ls ended* 2>/dev/null)" ] || complain "a replay that was ended leaves something: $(ls ended*)"
+
+# A name in another encoding is one tag among others, in JSON, on the page and in the table: none is lost or shifted.
+printf '#wtr 1\n#src \266\324 \355\240\200 \300\257 \001 \302\233\n@0 \266\324.py:f\n@1 good.py:g\n' >gbk.wtr
+printf 'a 0 0 4194304 0 0 @0\na 1 1 4194304 0 0 @1\nm 2 I \264\355\na 3 2 4194304 0 0 @0\n' >>gbk.wtr
+name=$(printf 'gbk\266\324.wtr')
+cp gbk.wtr "$name"
+for arguments in 'replay -q -s caching -c 8MiB --json' 'info --json'; do
+    good '"source": "\\xb6\\xd4 \\xed\\xa0\\x80 \\xc0\\xaf \\x01 \\xc2\\x9b"' $arguments "$name"
+    grep -qF '"trace": "gbk\\xb6\\xd4.wtr"' out || complain "$arguments: the name of the file is not in the JSON"
+    [ "$(tr -d '\n\t -~' <out | wc -c)" = 0 ] || complain "$arguments: something else than ASCII in the JSON"
+done
+good 'report: ' replay -q -s caching -c 8MiB "$name" --report gbk.html
+grep -qF '"tags":["\\xb6\\xd4.py:f","good.py:g"]' gbk.html || complain 'a tag in another encoding shifts those after it'
+grep -qF '"marks":[[2,"I","\\xb4\\xed"]]' gbk.html || complain 'a mark in another encoding is lost'
+grep -qF 'command":"weir replay -q -s caching -c 8MiB gbk\\xb6\\xd4.wtr --report gbk.html' gbk.html || complain 'the page has no command'
+grep -qF 'in 1 block: \xb6\xd4.py:f' out || complain 'the table does not name the holder'
+[ "$(tr -d '\n\t -~' <out | wc -c)" = 0 ] || complain 'something else than ASCII in the table'
+bad 'missing\xb6\x1b.wtr' replay "$(printf 'missing\266\033.wtr')"
+
+# What was played under a limit has a peak of its own; the trace's stays the trace's.
+good '3 events, 1 stream, peak live 12.0 MiB' replay full.wtr -q -s caching -l 8MiB
+good 'caching: figures are of the events before, whose peak live is 8.00 MiB' replay full.wtr -q -s caching -l 8MiB
+good '"peak_live_bytes": 12582912' replay full.wtr -q -s caching -l 8MiB --json
+grep -q '^      "peak_live_bytes": 8388608' out || complain 'the JSON has no peak of what was played'
+good '' replay full.wtr -q -s caching
+grep -q 'figures are of' out && complain 'a whole replay is called a part'
 
 # A converted trace reads back the same, packed or not.
 for name in one.wtr two.wtr.xz three.wtr.gz; do

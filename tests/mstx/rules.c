@@ -81,37 +81,66 @@ static void nothing_is_left(void)
     assert_int_equal(fake_count(fake_heaps) + fake_count(fake_regions), 0);
 }
 
+/* The sentence behind the last refusal begins with that text. */
+static void assert_said(const char *text)
+{
+    assert_memory_equal(weir_last_error(), text, strlen(text));
+}
+
 static void refuses_bad_arguments(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "a b", "a-b", "\xc3\xa9", "atb.2" };
+    static const struct {
+        bool no_pool;
+        bool no_attachment;
+        bool no_size;
+        const char *domain; /* "-": one that is too long */
+        const char *sentence;
+    } bad[] = {
+        { .no_pool = true, .sentence = "weir_mstx_attach: pool is NULL" },
+        { .no_attachment = true, .sentence = "weir_mstx_attach: attachment is NULL" },
+        { .no_size = true, .sentence = "weir_mstx_attach: config has no struct_size" },
+        { .domain = "a b", .sentence = "weir_mstx_attach: config.domain " },
+        { .domain = "a-b", .sentence = "weir_mstx_attach: config.domain " },
+        { .domain = "\xc3\xa9", .sentence = "weir_mstx_attach: config.domain " },
+        { .domain = "atb.2", .sentence = "weir_mstx_attach: config.domain " },
+        { .domain = "-", .sentence = "weir_mstx_attach: config.domain " },
+    };
     char long_name[1025];
     struct world w = open_world(0);
     weir_mstx *mstx = NULL;
-    weir_mstx_config config = WEIR_MSTX_CONFIG_INIT;
     memset(long_name, 'a', sizeof(long_name) - 1);
     long_name[1024] = '\0';
-    fails(weir_mstx_attach(NULL, NULL, &mstx), WEIR_ERR_INVALID);
-    fails(weir_mstx_attach(w.pool, NULL, NULL), WEIR_ERR_INVALID);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        config.domain = bad[i];
-        fails(weir_mstx_attach(w.pool, &config, &mstx), WEIR_ERR_INVALID);
+        weir_mstx_config config = WEIR_MSTX_CONFIG_INIT;
+        config.struct_size = bad[i].no_size ? 0 : config.struct_size;
+        config.domain = bad[i].domain != NULL && bad[i].domain[0] == '-' ? long_name : bad[i].domain;
+        fails(weir_mstx_attach(bad[i].no_pool ? NULL : w.pool, &config, bad[i].no_attachment ? NULL : &mstx),
+              WEIR_ERR_INVALID);
+        assert_said(bad[i].sentence);
     }
-    config.domain = long_name;
-    fails(weir_mstx_attach(w.pool, &config, &mstx), WEIR_ERR_INVALID);
-    config.domain = NULL;
-    config.struct_size = 0;
-    fails(weir_mstx_attach(w.pool, &config, &mstx), WEIR_ERR_INVALID);
+    struct {
+        weir_mstx_config config;
+        uint64_t beyond;
+    } newer = { .config = WEIR_MSTX_CONFIG_INIT, .beyond = 1 };
+    newer.config.struct_size = sizeof(newer);
+    fails(weir_mstx_attach(w.pool, &newer.config, &mstx), WEIR_ERR_UNSUPPORTED);
+    assert_said("weir_mstx_attach: config sets members beyond");
     assert_null(mstx);
     assert_int_equal(fake_calls, 0);
     weir_mstx *first = attach(&w, NULL);
     fails(weir_mstx_attach(w.pool, NULL, &mstx), WEIR_ERR_BUSY);
+    assert_said("weir_mstx_attach: the pool has an observer");
     ok(weir_mstx_detach(first));
     ok(weir_mstx_detach(NULL));
     weir_mstx_counters counters = WEIR_MSTX_COUNTERS_INIT;
     ok(weir_mstx_stats(NULL, &counters));
     assert_int_equal(counters.heaps + counters.regions + counters.lost + counters.refused, 0);
     fails(weir_mstx_stats(NULL, NULL), WEIR_ERR_INVALID);
+    assert_said("weir_mstx_stats: counters is NULL");
+    counters.struct_size = 0;
+    fails(weir_mstx_stats(NULL, &counters), WEIR_ERR_INVALID);
+    assert_said("weir_mstx_stats: counters has no struct_size");
     assert_true(weir_mstx_has_tool());
     close_world(&w);
 }

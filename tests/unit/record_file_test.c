@@ -198,7 +198,17 @@ static void test_full_disk(void **state)
     assert_int_equal(lost, events);
 }
 
-/* The limit lies within a piece, so the last write is a short one; what is there ends with a whole line. */
+/* Handlers and masks are the program's: none of these signals may reach it, and one that waits for it must stay. */
+static atomic_int signals_met;
+
+static void meet_signal(int number)
+{
+    (void)number;
+    atomic_fetch_add(&signals_met, 1);
+}
+
+/* The limit lies within a piece, so the last write is a short one; the file ends with a whole line. The recorder's thread
+ * writes, and when a ring is full this thread does. */
 static void test_disk_that_fills_up(void **state)
 {
     const struct rlimit little = { .rlim_cur = 100001, .rlim_max = RLIM_INFINITY };
@@ -206,7 +216,7 @@ static void test_disk_that_fills_up(void **state)
     weir_recorder *recorder = NULL;
     uint64_t lost = 0;
     (void)state;
-    (void)signal(SIGXFSZ, SIG_IGN);
+    (void)signal(SIGXFSZ, meet_signal);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     if (before.rlim_max != RLIM_INFINITY) {
         skip();
@@ -227,6 +237,73 @@ static void test_disk_that_fills_up(void **state)
     assert_true(count_lines(text, 'a') > 0);
     free(text);
     assert_int_equal(unlink(path), 0);
+    assert_int_equal(atomic_load(&signals_met), 0);
+    (void)signal(SIGXFSZ, SIG_DFL);
+}
+
+/* Records one event and stops at once, so the calling thread writes: the first round of the recorder's thread comes later. */
+static bool fails_to_record(void)
+{
+    weir_recorder *recorder = NULL;
+    if (weir_recorder_create_file(path, NULL, &recorder) != WEIR_OK) {
+        return false;
+    }
+    note(recorder, WEIR_TRACE_ALLOC, 1);
+    errno = 0;
+    return weir_recorder_stop(recorder, NULL) == WEIR_ERR_DEVICE && errno == EFBIG;
+}
+
+/* A process with RLIMIT_FSIZE 0 is not ended by SIGXFSZ. A SIGXFSZ that was pending in the thread before is still pending
+ * afterwards. */
+static void test_a_file_that_cannot_grow(void **state)
+{
+    const struct rlimit none = { 0, 0 };
+    int status = 0;
+    (void)state;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        sigset_t file_size;
+        sigset_t mask;
+        sigset_t pending;
+        (void)signal(SIGXFSZ, SIG_DFL);
+        bool good = setrlimit(RLIMIT_FSIZE, &none) == 0 && fails_to_record();
+        good = good && pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0 && sigismember(&mask, SIGXFSZ) == 0;
+        (void)sigemptyset(&file_size);
+        (void)sigaddset(&file_size, SIGXFSZ);
+        (void)pthread_sigmask(SIG_BLOCK, &file_size, NULL);
+        (void)raise(SIGXFSZ);
+        good = good && fails_to_record() && sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
+        _exit(good ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* The program at the other end of a pipe has ended. */
+static void test_a_pipe_without_a_reader(void **state)
+{
+    weir_recorder *recorder = NULL;
+    char pipe_path[sizeof path + 8];
+    (void)state;
+    (void)snprintf(pipe_path, sizeof pipe_path, "%s.pipe", path);
+    (void)signal(SIGPIPE, meet_signal);
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    const int reader = open(pipe_path, O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_int_equal(weir_recorder_create_file(pipe_path, NULL, &recorder), WEIR_OK);
+    assert_int_equal(close(reader), 0);
+    for (uint64_t i = 0; i < events; i++) {
+        note(recorder, WEIR_TRACE_ALLOC, i);
+    }
+    errno = 0;
+    assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_ERR_DEVICE);
+    assert_int_equal(errno, EPIPE);
+    assert_int_equal(atomic_load(&signals_met), 0);
+    (void)signal(SIGPIPE, SIG_DFL);
+    assert_int_equal(unlink(pipe_path), 0);
 }
 
 /* --- processes --- */
@@ -357,6 +434,8 @@ int main(void)
         cmocka_unit_test(test_bad_arguments),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_disk_that_fills_up),
+        cmocka_unit_test(test_a_file_that_cannot_grow),
+        cmocka_unit_test(test_a_pipe_without_a_reader),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_asked_for_by_the_environment),
         cmocka_unit_test(test_pool),

@@ -412,7 +412,7 @@ static void test_unknown_actions(void **state)
     struct trace *trace = import(&w);
     assert_int_equal(trace->note_count, 1);
     assert_string_equal(trace->notes[0],
-                        "3 entries with unknown actions left out: defragment, pool?switch");
+                        "3 entries with unknown actions left out: defragment, pool\\x0aswitch");
     assert_int_equal(trace->event_count, 1);
     trace_free(trace);
 }

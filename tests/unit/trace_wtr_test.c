@@ -192,7 +192,7 @@ static void test_loose_text(void **state)
     assert_int_equal(event_of(trace, 1)->size, 1);
     assert_int_equal(event_of(trace, 0)->address, 0xab);
     assert_int_equal(event_of(trace, 0)->id, UINT64_MAX);
-    assert_string_equal(trace->tags[0], "a?tag");
+    assert_string_equal(trace->tags[0], "a\\x09tag");
     assert_int_equal(trace->note_count, 0);
     assert_true(trace->devices[0].declared);
     trace_free(trace);
@@ -321,12 +321,12 @@ static void test_fields(void **state)
                "m q s z o v @ #");
     bad(" a 0", "t.wtr:2: field 1: expected one letter and a blank, got \" a 0\"");
     bad("alloc 0", "t.wtr:2: field 1: expected one letter and a blank, got \"alloc 0\"");
-    bad("\x01 0", "t.wtr:2: field 1: \"?\" is no kind of line; expected one of p a f r u w e x y c "
+    bad("\x01 0", "t.wtr:2: field 1: \"\\x01\" is no kind of line; expected one of p a f r u w e x y c "
                   "l m q s z o v @ #");
     bad("a", "t.wtr:2: field 2 (T) is missing; " A_SYNTAX);
     bad("a 0 1 10 0", "t.wtr:2: field 6 (TH) is missing; " A_SYNTAX);
     bad("a 0  1 10 0 0", "t.wtr:2: field 3 (ID) is empty; one blank stands between fields");
-    bad("a 0\t1 10 0 0", "t.wtr:2: field 2 (T): expected a decimal number, got \"0?1\"");
+    bad("a 0\t1 10 0 0", "t.wtr:2: field 2 (T): expected a decimal number, got \"0\\x091\"");
     bad("a 0 1 10k 0 0", "t.wtr:2: field 4 (SIZE): expected a decimal number, got \"10k\"");
     bad("a 0 1 -5 0 0", "t.wtr:2: field 4 (SIZE): expected a decimal number, got \"-5\"");
     bad("a 0 1 0x10 0 0", "t.wtr:2: field 4 (SIZE): expected a decimal number, got \"0x10\"");
@@ -436,7 +436,7 @@ static void test_long_path(void **state)
     memcpy(path + sizeof path - 7, "\n.wtr", 6);
     assert_int_equal(trace_read_memory(path, "#wtr 1\na", 8, NULL, &trace, &error),
                      WEIR_ERR_INVALID);
-    assert_non_null(strstr(error.message, "x?.wtr:2: field 2 (T) is missing"));
+    assert_non_null(strstr(error.message, "x\\x0a.wtr:2: field 2 (T) is missing"));
     assert_null(strchr(error.message, '\n'));
     assert_int_equal(error.line, 2);
 }

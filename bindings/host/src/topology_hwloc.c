@@ -6,16 +6,23 @@
  * Traps that are stepped around here:
  *   - HWLOC_XMLFILE, HWLOC_SYNTHETIC and others in the environment replace the machine in silence, and HWLOC_THISSYSTEM makes
  *     it swear that it did not. Where one is set hwloc is not asked about the machine.
+ *   - HWLOC_PLUGINS_PATH makes hwloc load code, also in a process with another user's rights (set-uid, file capabilities):
+ *     such a process does without hwloc.
  *   - Components for devices start their runtimes, and the one for x86 moves the calling thread from processor to processor:
  *     none of them is used.
  *   - A topology that is not this machine's accepts every binding and does nothing. Nothing is ever bound through hwloc.
  *   - A device whose ancestor is the whole machine, or holds no node at all, has no affinity.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* secure_getenv */
+#endif
+
 #include "topology_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #if !WEIR_HWLOC
 
@@ -40,7 +47,7 @@ static bool environment_replaces_machine(void)
         "HWLOC_XMLFILE",    "HWLOC_SYNTHETIC",  "HWLOC_FSROOT",           "HWLOC_CPUID_PATH",
         "HWLOC_COMPONENTS", "HWLOC_THISSYSTEM", "HWLOC_DUMPED_HWDATA_DIR"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (getenv(names[i]) != NULL) {
+        if (secure_getenv(names[i]) != NULL) {
             return true;
         }
     }
@@ -169,7 +176,7 @@ weir_status weir__topology_read_hwloc(const weir_topology_config *config, weir_t
     const bool is_machine = config->xml == NULL && config->synthetic == NULL;
     hwloc_topology_t h = NULL;
     /* The library that is found at run time may be another one. */
-    if (hwloc_get_api_version() >> 16 != HWLOC_API_VERSION >> 16 ||
+    if (getauxval(AT_SECURE) != 0 || hwloc_get_api_version() >> 16 != HWLOC_API_VERSION >> 16 ||
         (is_machine && environment_replaces_machine())) {
         return WEIR_ERR_UNSUPPORTED;
     }

@@ -14,6 +14,10 @@
  * Environment: WEIR_MSTX_CHECK_REPORT=file (else stderr) gets the findings, a line each, and a summary at the end;
  * WEIR_MSTX_CHECK_EXIT=n makes a process with findings exit with n.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* secure_getenv */
+#endif
+
 #include "mstx_check.h"
 
 #include <inttypes.h>
@@ -784,7 +788,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void begin(void)
 {
-    const char *path = getenv("WEIR_MSTX_CHECK_REPORT");
+    const char *path = secure_getenv("WEIR_MSTX_CHECK_REPORT");
     process = getpid();
     if (path != NULL && path[0] != '\0') {
         report = fopen(path, "w");
@@ -842,7 +846,7 @@ __attribute__((destructor)) static void end(void)
     summarise();
     const bool any = all_findings() > 0;
     (void)pthread_mutex_unlock(&lock);
-    const char *code = getenv("WEIR_MSTX_CHECK_EXIT");
+    const char *code = secure_getenv("WEIR_MSTX_CHECK_EXIT");
     if (any && code != NULL && code[0] != '\0') {
         (void)fflush(NULL);
         _exit((int)strtol(code, NULL, 10));

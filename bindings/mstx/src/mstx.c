@@ -377,7 +377,8 @@ static weir_status start(weir_mstx *mstx, const char *name)
         mstx->pool = NULL;
         return WEIR_OK;
     }
-    return weir_pool_observe(mstx->pool, &ops, mstx);
+    const weir_status status = weir_pool_observe(mstx->pool, &ops, mstx);
+    return status == WEIR_ERR_BUSY ? weir_refuse(status, "weir_mstx_attach: the pool has an observer") : status;
 }
 
 weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, weir_mstx **attachment)
@@ -388,8 +389,12 @@ weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, we
     if (status != WEIR_OK) {
         return status;
     }
-    if (pool == NULL || attachment == NULL || !weir__domain_name_is_good(name)) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL || attachment == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_mstx_attach: %s is NULL", pool == NULL ? "pool" : "attachment");
+    }
+    if (!weir__domain_name_is_good(name)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_mstx_attach: config.domain is more than letters, digits and '_', or longer than %d",
+                           weir__domain_name_most);
     }
     if (!weir_mstx_has_tool()) {
         *attachment = NULL;

@@ -1,4 +1,8 @@
 /* bindings/mstx/src/mstx_tool.c: finding the tool and keeping what it injects; see mstx_tool.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* secure_getenv */
+#endif
+
 #include "mstx_tool.h"
 
 #include <dlfcn.h>
@@ -52,7 +56,7 @@ static int get_table(mstxFuncModule module, mstxFuncTable *table, unsigned int *
 /* dlsym's result is a function's address, which ISO C keeps apart from object pointers and POSIX does not. */
 static mstxInitInjectionFunc find_entry_point(void)
 {
-    const char *path = getenv("MSTX_INJECTION_PATH");
+    const char *path = secure_getenv("MSTX_INJECTION_PATH");
     void *library = path != NULL ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
     void *symbol = dlsym(library != NULL ? library : RTLD_DEFAULT, "InitInjectionMstx");
     mstxInitInjectionFunc entry_point = NULL;

@@ -2,7 +2,8 @@
  *
  * A tool is found as every announcing library finds it: MSTX_INJECTION_PATH names a shared library with InitInjectionMstx;
  * else, or when that one cannot be loaded, whichever is loaded already (LD_PRELOAD). It is looked for once, at the first
- * call, and stays.
+ * call, and stays. A process with another user's rights (set-uid, file capabilities) ignores MSTX_INJECTION_PATH: its caller
+ * must not choose the code that runs in it.
  */
 #ifndef WEIR_MSTX_TOOL_H
 #define WEIR_MSTX_TOOL_H

@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -133,7 +134,8 @@ static const char *channel_path_in(char *const *environment)
     return NULL;
 }
 
-/* Once, by the first who has an environment: the C library has none before its own beginning. */
+/* Once, by the first caller that has an environment: the C library has none before its own beginning, so secure_getenv
+ * cannot be asked. A process with another user's rights ignores the variable all the same. */
 static void look_at_environment(char *const *environment)
 {
     int nobody = 0;
@@ -141,7 +143,7 @@ static void look_at_environment(char *const *environment)
         return;
     }
     const int saved = errno;
-    const char *const path = channel_path_in(environment);
+    const char *const path = getauxval(AT_SECURE) == 0 ? channel_path_in(environment) : NULL;
     if (path != NULL && path[0] != '\0') {
         attach(path);
     }

@@ -41,7 +41,7 @@ bool empty_task_queue(void *) noexcept
 
 bool is_set_to(const char *name, const char *value)
 {
-    const char *is = std::getenv(name);
+    const char *is = secure_getenv(name);
     return is != nullptr && std::strcmp(is, value) == 0;
 }
 

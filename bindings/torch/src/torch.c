@@ -10,6 +10,10 @@
  * Cost: beyond the pool's, a look at this thread's last stream; when that is another one, a lock and a list of the
  * device's streams.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* secure_getenv */
+#endif
+
 #include "torch_internal.h"
 
 #include <acl/acl.h>
@@ -96,7 +100,7 @@ bool weir__torch_read_settings_locked(const char *text)
 
 bool weir__torch_read_environment_locked(void)
 {
-    return settings_read || weir__torch_read_settings_locked(getenv("WEIR_TORCH"));
+    return settings_read || weir__torch_read_settings_locked(secure_getenv("WEIR_TORCH"));
 }
 
 const struct torch_settings *weir__torch_settings_locked(void)

@@ -134,6 +134,7 @@ WEIR_API void weir_recorder_note(weir_recorder *recorder, const weir_trace_event
  * No event is lost for want of room. The file is plain text whatever its name; `weir import` packs it. An old file of that
  * name is replaced. `source` as in the config. When the file cannot be written any more (a full disk), it keeps what it has
  * up to a whole line, the rest is counted as lost, and weir_recorder_stop returns WEIR_ERR_DEVICE with the reason in errno.
+ * The program's signals stay as they are: it sees no SIGXFSZ and no SIGPIPE of these writes.
  * WEIR_ERR_DEVICE: the file cannot be opened; errno says why, and nothing has changed. Else as above. */
 WEIR_API weir_status weir_recorder_create_file(const char *path, const char *source, weir_recorder **recorder);
 WEIR_API weir_status weir_recorder_start_file(weir_pool *pool, const char *path, const char *source,

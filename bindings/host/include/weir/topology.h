@@ -29,8 +29,8 @@ typedef struct weir_topology_config {
 
 /* Looks at the machine, in 3 to 60 ms; no device's runtime is started. NULL for the config: the machine itself, whatever
  * HWLOC_... says in the environment. WEIR_ERR_INVALID: both members set, or what they describe cannot be read.
- * WEIR_ERR_UNSUPPORTED: another machine, and weir was built without hwloc; or the system tells nothing of its memory.
- * WEIR_ERR_NO_MEMORY. */
+ * WEIR_ERR_UNSUPPORTED: another machine, and weir was built without hwloc or the process runs with another user's rights
+ * (set-uid, file capabilities); or the system tells nothing of its memory. WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_topology_create(const weir_topology_config *config, weir_topology **topology);
 /* NULL is allowed. A host pool that borrows it must be gone. */
 WEIR_API void weir_topology_destroy(weir_topology *topology);

@@ -13,9 +13,11 @@
  * get the memory. So every byte of every live block lies in exactly one region of a heap, at every moment.
  *
  * A tool is loaded by mstx's own rules: the environment variable MSTX_INJECTION_PATH names it, or it is preloaded. Without
- * one a pool runs exactly as if it were not attached. With one its front caches are off (weir/observer.h).
+ * one a pool runs exactly as if it were not attached. With one its front caches are off (weir/observer.h). A process that
+ * runs with another user's rights (set-uid, file capabilities) ignores the variable.
  *
  * Thread safety: every function, for different attachments and for different pools.
+ * Refusals: WEIR_ERR_INVALID, WEIR_ERR_BUSY and WEIR_ERR_UNSUPPORTED come with a sentence in weir_last_error.
  */
 #ifndef WEIR_MSTX_H
 #define WEIR_MSTX_H
@@ -46,7 +48,8 @@ typedef struct weir_mstx_config {
 /* Begins to announce the pool: what it has already, before this returns, and all that changes. NULL config = defaults.
  * Without a tool, *attachment is NULL and the result WEIR_OK; every function here takes that NULL.
  * WEIR_ERR_INVALID: NULL pool or attachment, a domain name that the tools would refuse (with or without a tool).
- * WEIR_ERR_BUSY: the pool has an observer. WEIR_ERR_NO_MEMORY. */
+ * WEIR_ERR_BUSY: the pool has an observer. WEIR_ERR_UNSUPPORTED: config sets members that this library does not know.
+ * WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, weir_mstx **attachment);
 
 /* Withdraws whatever is announced and ends the attachment, before or after the pool is destroyed. NULL is allowed.
@@ -66,7 +69,7 @@ typedef struct weir_mstx_counters {
 
 #define WEIR_MSTX_COUNTERS_INIT WEIR_STRUCT_INIT(weir_mstx_counters)
 
-/* All zero for a NULL attachment. */
+/* All zero for a NULL attachment. WEIR_ERR_INVALID: counters is NULL or has no struct_size. */
 WEIR_API weir_status weir_mstx_stats(weir_mstx *attachment, weir_mstx_counters *counters);
 
 /* Whether a tool that listens to memory is loaded. */

@@ -1,4 +1,8 @@
 /* config.c: the environment: what the simulated machine is like. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* secure_getenv */
+#endif
+
 #include "config.h"
 
 #include <errno.h>
@@ -33,7 +37,7 @@ static const char *variable(const char *name)
 {
     char full[64];
     (void)snprintf(full, sizeof full, "%s%s", PREFIX, name);
-    const char *text = getenv(full);
+    const char *text = secure_getenv(full);
     return text != NULL && *text != '\0' ? text : NULL;
 }
 

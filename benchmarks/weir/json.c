@@ -1,0 +1,50 @@
+/* json.c: see json.h. */
+#include "json.h"
+
+#include "command.h"
+#include "trace/clean_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool refused;
+
+static void *watched_malloc(size_t size)
+{
+    void *const memory = malloc(size);
+    refused |= memory == NULL;
+    return memory;
+}
+
+void json_watch_memory(void)
+{
+    json_set_alloc_funcs(watched_malloc, free);
+}
+
+bool json_lacks_memory(void)
+{
+    return refused;
+}
+
+json_t *json_text(const char *text)
+{
+    char *const clean = clean_copy(text, strlen(text));
+    refused |= clean == NULL;
+    json_t *const string = clean != NULL ? json_string(clean) : NULL;
+    free(clean);
+    return string;
+}
+
+int json_print(const char *subcommand, const json_t *value, size_t flags)
+{
+    if (value == NULL || refused) {
+        return complain(subcommand, false, "no host memory for the JSON");
+    }
+    const int written = json_dumpf(value, stdout, flags);
+    (void)fputc('\n', stdout);
+    if (refused || (written != 0 && !ferror(stdout))) {
+        return complain(subcommand, false, "no host memory for the JSON");
+    }
+    return EXIT_DONE;
+}

@@ -1,0 +1,8 @@
+/* tests/unit/rights/intruder.c: a library that says that its code runs. */
+#include <unistd.h>
+
+__attribute__((constructor)) static void begin(void)
+{
+    static const char text[] = "intruder\n";
+    (void)!write(STDOUT_FILENO, text, sizeof text - 1);
+}
