@@ -153,8 +153,8 @@ typedef struct weir_strategy_ops {
     uint64_t (*promote)(void *state, weir_lane lane, weir_tick limit);
     /* Called when alloc for `lane` has refused: looks for a run of neighbouring free ranges, or a single one, that holds
      * the request, among those of lane l with a tick at or below limits[l], for l below lanes. Moves the best such run
-     * into `lane` as one range, at the latest of `tick` and the ticks of what it joins there, and returns true; alloc
-     * for `lane` then succeeds, when it is the next call. With `last_resort` the request fails otherwise: what a strategy
+     * into `lane` as one range, at the latest of `tick` and the ticks of the lane's own ranges that it joins, and returns
+     * true; alloc of the same request for `lane` then succeeds, when it is the next call. Otherwise nothing has changed. With `last_resort` the request fails otherwise: what a strategy
      * sets apart for requests of another kind is to be given as well, and what alloc would find, since alloc need not
      * have been asked. Cost may grow with the number of ranges: the pool calls it when the alternative is a device
      * call. NULL with WEIR_STRATEGY_PRIVATE_LANES. */
