@@ -651,8 +651,9 @@ bool weir__runs_others_hold_any(const struct runs *runs, weir_lane own)
     return false;
 }
 
-/* The run becomes the lane's as of `tick`, or as of the latest tick of what was the lane's own, where that is later: the
- * lane's stream is ordered after all of it then. A neighbour in the same lane with a later tick joins as in any free. */
+/* The run becomes the lane's as of `tick`, or as of the latest tick of the lane's own ranges, where that is later: then
+ * the lane's stream is ordered after all of it. A neighbour in the same lane with a later tick joins as in any free.
+ */
 static struct range *take_in(struct runs *runs, const struct run *run, weir_lane lane, weir_tick tick)
 {
     struct range *whole = run->first;

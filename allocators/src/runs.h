@@ -134,7 +134,7 @@ static inline bool run_eligible(const struct range *range, const weir_tick *limi
     return !range->taken && range->lane < lanes && range->tick <= limits[range->lane];
 }
 
-/* What gather has found, when that was the last call and it serves this request; else NULL. */
+/* The range that gather has found, when that was the last call and the range serves this request; else NULL. */
 static inline struct range *run_take_gathered(struct runs *runs, weir_lane lane, weir_tick limit, uint64_t bytes,
                                               uint64_t align)
 {
