@@ -747,12 +747,16 @@ static bool best_run(const struct arena *arena, const struct wish *wish, struct 
     return best->first != NULL;
 }
 
-/* The run becomes the lane's as of `tick`: the lane's stream is ordered after all of it. A neighbour in the same lane
- * with a later tick joins as in any free. */
+/* The run becomes the lane's as of `tick`, or as of the latest tick of the lane's own pieces, where that is later: then
+ * the lane's stream is ordered after all of it. A neighbour in the same lane with a later tick joins as in any free.
+ */
 static struct piece *take_in(struct arena *arena, const struct run *run, weir_lane lane,
                              weir_tick tick)
 {
     struct piece *whole = run->first;
+    for (const struct piece *piece = whole; piece != run->end; piece = piece->next) {
+        tick = piece->lane == lane && piece->tick > tick ? piece->tick : tick;
+    }
     lane_remove(arena, whole);
     while (whole->next != run->end) {
         lane_remove(arena, whole->next);

@@ -534,12 +534,8 @@ static inline struct range *find(struct runs *runs, enum run_kind kind, weir_lan
     if (lane >= runs->lane_count || runs->lanes[lane].ranges == 0) {
         return NULL;
     }
-    struct range *range = runs->gathered;
-    if (range == NULL) {
-        range = weir__range_index_find(runs->lanes[lane].index[kind], bytes, align, limit);
-    }
-    runs->gathered = NULL;
-    return range;
+    struct range *range = run_take_gathered(runs, lane, limit, bytes, align);
+    return range != NULL ? range : weir__range_index_find(runs->lanes[lane].index[kind], bytes, align, limit);
 }
 
 weir_status weir__runs_alloc(struct runs *runs, enum run_kind kind, weir_lane lane, weir_tick limit, uint64_t bytes,
@@ -655,11 +651,15 @@ bool weir__runs_others_hold_any(const struct runs *runs, weir_lane own)
     return false;
 }
 
-/* The run becomes the lane's as of `tick`: the lane's stream is ordered after all of it. A neighbour in the same lane
- * with a later tick joins as in any free. */
+/* The run becomes the lane's as of `tick`, or as of the latest tick of the lane's own ranges, where that is later: then
+ * the lane's stream is ordered after all of it. A neighbour in the same lane with a later tick joins as in any free.
+ */
 static struct range *take_in(struct runs *runs, const struct run *run, weir_lane lane, weir_tick tick)
 {
     struct range *whole = run->first;
+    for (const struct range *range = whole; range != run->end; range = range->next) {
+        tick = range->lane == lane && range->tick > tick ? range->tick : tick;
+    }
     detach(runs, whole);
     while (whole->next != run->end) {
         detach(runs, whole->next);

@@ -134,6 +134,21 @@ static inline bool run_eligible(const struct range *range, const weir_tick *limi
     return !range->taken && range->lane < lanes && range->tick <= limits[range->lane];
 }
 
+/* The range that gather has found, when that was the last call and the range serves this request; else NULL. */
+static inline struct range *run_take_gathered(struct runs *runs, weir_lane lane, weir_tick limit, uint64_t bytes,
+                                              uint64_t align)
+{
+    struct range *range = runs->gathered;
+    if (range == NULL) {
+        return NULL;
+    }
+    runs->gathered = NULL;
+    const uint64_t padding = range_padding(range, align);
+    const bool serves = range->lane == lane && range->tick <= limit && range->size >= bytes &&
+                        range->size - bytes >= padding && (!range->in_slab || padding == 0);
+    return serves ? range : NULL;
+}
+
 /* Whether a lane other than `own` holds free memory: within one lane neighbours are joined already. */
 bool weir__runs_others_hold_any(const struct runs *runs, weir_lane own);
 /* The smallest run of eligible neighbours of `kind` that holds the wish, moved into its lane as one range; NULL when

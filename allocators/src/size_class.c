@@ -694,8 +694,6 @@ static weir_status size_class_alloc(void *state, weir_lane lane, weir_tick limit
 {
     struct size_class *own = state;
     struct runs *runs = &own->runs;
-    struct range *range = runs->gathered;
-    runs->gathered = NULL;
     if (lane >= runs->lane_count || runs->lanes[lane].ranges == 0) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -707,6 +705,7 @@ static weir_status size_class_alloc(void *state, weir_lane lane, weir_tick limit
         .kind = kind_of(own, size),
         .class = class_for(own, size),
     };
+    struct range *range = run_take_gathered(runs, lane, limit, want.bytes, align);
     if (range == NULL && want.class != NULL) {
         range = find_slot(own, &want);
     }

@@ -64,10 +64,14 @@ function(weir_install_package)
 
     configure_package_config_file(${PROJECT_SOURCE_DIR}/core/package/weirConfig.cmake.in
         ${PROJECT_BINARY_DIR}/weirConfig.cmake INSTALL_DESTINATION ${WEIR_PACKAGE_DIR}
-        PATH_VARS CMAKE_INSTALL_BINDIR CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
+        PATH_VARS CMAKE_INSTALL_BINDIR CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_DATADIR)
     write_basic_package_version_file(${PROJECT_BINARY_DIR}/weirConfigVersion.cmake COMPATIBILITY SameMinorVersion)
     install(FILES ${PROJECT_BINARY_DIR}/weirConfig.cmake ${PROJECT_BINARY_DIR}/weirConfigVersion.cmake
         DESTINATION ${WEIR_PACKAGE_DIR})
+    # The contract suites, as sources.
+    set(suites contract.cmake contract.h device_contract.c device_contract.h strategy_contract.c strategy_contract.h)
+    list(TRANSFORM suites PREPEND tests/contract/)
+    install(FILES ${suites} DESTINATION ${CMAKE_INSTALL_DATADIR}/weir/contract)
     install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
     if(WEIR_DEB) # where these two have another form
         include(${PROJECT_SOURCE_DIR}/core/package/deb.cmake)

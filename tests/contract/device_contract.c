@@ -1,44 +1,26 @@
-/* device_contract.c: what every device owes its callers (weir/device.h).
+/* device_contract.c: tests that a device keeps the rules of weir/device.h. device_contract.h says how to run it.
  *
- * Built once per device:
- *   DEVICE_HEADER       the header to include, "memfd_device.h"
- *   DEVICE_CREATE       what makes the device: weir_status DEVICE_CREATE(uint64_t capacity_bytes, weir_device **device)
- * and, where it applies:
- *   DEVICE_DESTROY      how it ends; default weir_device_destroy(device)
- *   DEVICE_HOST_ACCESS  1: the host can read and write its memory, which is then tested by its bytes; default 0
- *   DEVICE_STREAM       an expression for a native stream; default NULL
- *
- * A device that says that it has a capacity is filled up to it.
+ * Each case makes a device of its own. A device that says that it has a capacity is filled up to it. The cases of
+ * stream order queue work that takes units of time, let the device under test order it, and look at the order in which
+ * it ended.
  */
-#include DEVICE_HEADER
+#include "device_contract.h"
+
+#include "contract.h"
 
 #include <weir/adaptor.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#ifndef DEVICE_DESTROY
-#define DEVICE_DESTROY(device) assert_int_equal(weir_device_destroy(device), WEIR_OK)
-#endif
-#ifndef DEVICE_HOST_ACCESS
-#define DEVICE_HOST_ACCESS 0
-#endif
-#ifndef DEVICE_STREAM
-#define DEVICE_STREAM NULL
-#endif
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #define CAPACITY (UINT64_C(64) << 20)
 
 enum { most_pieces = 64, most_blocks = 40, steps = 600 };
+
+static const weir_tested_device *tested;
 
 /* A device and what it says of itself. */
 struct rig {
@@ -49,13 +31,21 @@ struct rig {
 static void start(struct rig *rig)
 {
     rig->info = (weir_device_info)WEIR_DEVICE_INFO_INIT;
-    assert_int_equal(DEVICE_CREATE(CAPACITY, &rig->device), WEIR_OK);
+    assert_int_equal(tested->create(CAPACITY, &rig->device), WEIR_OK);
     assert_int_equal(weir_device_get_info(rig->device, &rig->info), WEIR_OK);
 }
 
 static void stop(struct rig *rig)
 {
-    DEVICE_DESTROY(rig->device);
+    weir_status (*const destroy)(weir_device *) = tested->destroy != NULL ? tested->destroy : weir_device_destroy;
+    assert_int_equal(destroy(rig->device), WEIR_OK);
+}
+
+/* Ends the case. */
+static _Noreturn void stop_and_skip(struct rig *rig, const char *why)
+{
+    stop(rig);
+    contract_skip(why);
 }
 
 static bool has(const struct rig *rig, uint32_t ability)
@@ -70,38 +60,52 @@ static bool is_power_of_two(uint64_t number)
 
 /* --- bytes, where the host may look --- */
 
-static void write_bytes(uint64_t address, uint64_t size, unsigned char value)
+void *weir_tested_bytes_in_place(weir_device *device, uint64_t address, uint64_t size)
 {
-    if (DEVICE_HOST_ACCESS) {
-        memset((void *)(uintptr_t)address, value, size);
+    (void)device;
+    unsigned char *bytes = (unsigned char *)(uintptr_t)address;
+    int ends[2];
+    if (pipe(ends) != 0) {
+        return NULL;
+    }
+    /* write() fails, without a fault, when it cannot read its source. */
+    const bool there = write(ends[1], bytes, 1) == 1 && write(ends[1], bytes + size - 1, 1) == 1;
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    return there ? bytes : NULL;
+}
+
+static void write_bytes(const struct rig *rig, uint64_t address, uint64_t size, unsigned char value)
+{
+    if (tested->bytes != NULL) {
+        void *bytes = tested->bytes(rig->device, address, size);
+        assert_non_null(bytes);
+        memset(bytes, value, size);
     }
 }
 
-static void require_bytes(uint64_t address, uint64_t size, unsigned char value)
+static void require_bytes(const struct rig *rig, uint64_t address, uint64_t size, unsigned char value)
 {
-    const unsigned char *bytes = (const unsigned char *)(uintptr_t)address;
-    for (uint64_t i = 0; DEVICE_HOST_ACCESS && i < size; i += 509) {
+    if (tested->bytes == NULL) {
+        return;
+    }
+    const unsigned char *bytes = tested->bytes(rig->device, address, size);
+    assert_non_null(bytes);
+    for (uint64_t i = 0; i < size; i += 509) {
         assert_int_equal(bytes[i], value);
     }
+    assert_int_equal(bytes[size - 1], value);
 }
 
-/* The kernel says so without a fault: it cannot copy from where nothing is. */
-static void require_nothing_at(uint64_t address)
+static void require_nothing_at(const struct rig *rig, uint64_t address)
 {
-    int ends[2];
-    if (DEVICE_HOST_ACCESS) {
-        assert_int_equal(pipe(ends), 0);
-        assert_int_equal(write(ends[1], (const void *)(uintptr_t)address, 1), -1);
-        assert_int_equal(errno, EFAULT);
-        assert_int_equal(close(ends[0]) | close(ends[1]), 0);
-    }
+    assert_true(tested->bytes == NULL || tested->bytes(rig->device, address, 1) == NULL);
 }
 
-/* --- facts --- */
+/* --- facts and diagnosis --- */
 
-static void test_facts_are_sizes_and_do_not_change(void **state)
+static void facts_are_sizes_and_do_not_change(void)
 {
-    (void)state;
     struct rig rig;
     start(&rig);
     assert_true(is_power_of_two(rig.info.region_granularity_bytes));
@@ -113,15 +117,35 @@ static void test_facts_are_sizes_and_do_not_change(void **state)
     uint64_t address;
     assert_int_equal(weir_device_region_alloc(rig.device, rig.info.region_granularity_bytes, &address), WEIR_OK);
     assert_int_equal(weir_device_get_info(rig.device, &again), WEIR_OK);
-    assert_memory_equal(&again, &rig.info, sizeof(again));
+    assert_true(memcmp(&again, &rig.info, sizeof(again)) == 0);
     assert_int_equal(weir_device_region_free(rig.device, address, rig.info.region_granularity_bytes), WEIR_OK);
     stop(&rig);
 }
 
-/* Full, or as full as somebody allows. */
+/* The device is full, or as full as its limit allows. */
 static bool is_no_room(weir_status status)
 {
     return status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT;
+}
+
+static void a_failure_can_be_asked_about(void)
+{
+    struct rig rig;
+    start(&rig);
+    if (rig.info.capacity_bytes == 0) {
+        stop_and_skip(&rig, "the device does not say its capacity");
+    }
+    const uint64_t step = rig.info.region_granularity_bytes;
+    uint64_t address;
+    int64_t code = 77;
+    const char *text = NULL;
+    assert_int_equal(weir_device_error(rig.device, &code, &text), WEIR_OK);
+    assert_non_null(text);
+    const uint64_t too_much = (rig.info.capacity_bytes / step + 1) * step;
+    assert_true(is_no_room(weir_device_region_alloc(rig.device, too_much, &address)));
+    assert_int_equal(weir_device_error(rig.device, &code, &text), WEIR_OK);
+    assert_true(text != NULL && strlen(text) < 65536);
+    stop(&rig);
 }
 
 /* --- regions --- */
@@ -134,6 +158,7 @@ struct piece {
 static void require_apart(const struct piece *pieces, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
+        assert_true(pieces[i].address != 0);
         for (size_t j = 0; j < i; j++) {
             assert_true(pieces[i].address + pieces[i].size <= pieces[j].address ||
                         pieces[j].address + pieces[j].size <= pieces[i].address);
@@ -141,9 +166,8 @@ static void require_apart(const struct piece *pieces, size_t count)
     }
 }
 
-static void test_regions_are_aligned_and_apart(void **state)
+static void regions_are_aligned_and_apart(void)
 {
-    (void)state;
     struct rig rig;
     struct piece pieces[16];
     start(&rig);
@@ -151,65 +175,109 @@ static void test_regions_are_aligned_and_apart(void **state)
         pieces[i].size = (1 + i % 3) * rig.info.region_granularity_bytes;
         assert_int_equal(weir_device_region_alloc(rig.device, pieces[i].size, &pieces[i].address), WEIR_OK);
         assert_true(pieces[i].address % rig.info.region_alignment_bytes == 0);
-        write_bytes(pieces[i].address, pieces[i].size, (unsigned char)i);
+        write_bytes(&rig, pieces[i].address, pieces[i].size, (unsigned char)i);
     }
     require_apart(pieces, 16);
     for (size_t i = 0; i < 16; i++) {
-        require_bytes(pieces[i].address, pieces[i].size, (unsigned char)i);
+        require_bytes(&rig, pieces[i].address, pieces[i].size, (unsigned char)i);
         assert_int_equal(weir_device_region_free(rig.device, pieces[i].address, pieces[i].size), WEIR_OK);
     }
     stop(&rig);
 }
 
-static void test_a_full_device_says_so_and_loses_nothing(void **state)
+/* A region that goes back leaves the bytes of the others. */
+static void a_free_leaves_other_regions_alone(void)
 {
-    (void)state;
     struct rig rig;
+    struct piece pieces[8];
+    start(&rig);
+    for (unsigned round = 0; round < 3; round++) {
+        for (size_t i = round == 0 ? 0 : 1; i < 8; i += round == 0 ? 1 : 2) { /* odd ones come and go */
+            pieces[i].size = (1 + i % 3) * rig.info.region_granularity_bytes;
+            assert_int_equal(weir_device_region_alloc(rig.device, pieces[i].size, &pieces[i].address), WEIR_OK);
+            write_bytes(&rig, pieces[i].address, pieces[i].size, (unsigned char)(10 * round + i));
+        }
+        require_apart(pieces, 8);
+        for (size_t i = 1; i < 8; i += 2) {
+            require_bytes(&rig, pieces[i].address, pieces[i].size, (unsigned char)(10 * round + i));
+            assert_int_equal(weir_device_region_free(rig.device, pieces[i].address, pieces[i].size), WEIR_OK);
+        }
+        for (size_t i = 0; i < 8; i += 2) {
+            require_bytes(&rig, pieces[i].address, pieces[i].size, (unsigned char)i);
+        }
+    }
+    for (size_t i = 0; i < 8; i += 2) {
+        assert_int_equal(weir_device_region_free(rig.device, pieces[i].address, pieces[i].size), WEIR_OK);
+    }
+    stop(&rig);
+}
+
+/* Takes regions of `size` bytes until the device is full; how many there were. All go back. */
+static size_t fill_up(const struct rig *rig, uint64_t size)
+{
     struct piece pieces[most_pieces];
+    size_t count = 0;
+    weir_status status = WEIR_OK;
+    for (; count < most_pieces; count++) {
+        pieces[count].size = size;
+        status = weir_device_region_alloc(rig->device, size, &pieces[count].address);
+        if (status != WEIR_OK) {
+            break;
+        }
+        write_bytes(rig, pieces[count].address, 1, (unsigned char)count);
+    }
+    assert_true(is_no_room(status));
+    require_apart(pieces, count);
+    for (size_t i = 0; i < count; i++) {
+        require_bytes(rig, pieces[i].address, 1, (unsigned char)i);
+        assert_int_equal(weir_device_region_free(rig->device, pieces[i].address, size), WEIR_OK);
+    }
+    return count;
+}
+
+/* A size of which fill_up takes fewer than most_pieces. */
+static uint64_t filling_size(const struct rig *rig)
+{
+    const uint64_t step = rig->info.region_granularity_bytes;
+    return (rig->info.capacity_bytes / (most_pieces - 1) + step - 1) / step * step;
+}
+
+/* As much fits each time, also after refused requests. */
+static void a_full_device_says_so_and_loses_nothing(void)
+{
+    struct rig rig;
     start(&rig);
     if (rig.info.capacity_bytes == 0) {
-        stop(&rig);
-        skip();
+        stop_and_skip(&rig, "the device does not say its capacity");
     }
     const uint64_t step = rig.info.region_granularity_bytes;
-    const uint64_t size = (rig.info.capacity_bytes / (most_pieces - 1) + step - 1) / step * step;
-    uint64_t untouched = 77;
-    assert_true(
-        is_no_room(weir_device_region_alloc(rig.device, (rig.info.capacity_bytes / step + 1) * step, &untouched)));
-    assert_int_equal(untouched, 77);
-    size_t first = 0;
-    for (int round = 0; round < 3; round++) { /* as much fits each time */
-        size_t count = 0;
-        weir_status status = WEIR_OK;
-        for (; count < most_pieces; count++) {
-            pieces[count].size = size;
-            status = weir_device_region_alloc(rig.device, size, &pieces[count].address);
-            if (status != WEIR_OK) {
-                break;
-            }
-        }
-        assert_true(is_no_room(status));
-        assert_true(count > 0 && (round == 0 || count == first));
-        first = count;
-        require_apart(pieces, count);
-        for (size_t i = 0; i < count; i++) {
-            assert_int_equal(weir_device_region_free(rig.device, pieces[i].address, size), WEIR_OK);
-        }
+    const size_t first = fill_up(&rig, filling_size(&rig));
+    assert_true(first > 0);
+    for (int round = 0; round < 40; round++) {
+        uint64_t untouched = 77;
+        assert_true(
+            is_no_room(weir_device_region_alloc(rig.device, (rig.info.capacity_bytes / step + 1) * step, &untouched)));
+        assert_int_equal(untouched, 77);
     }
+    assert_int_equal(fill_up(&rig, filling_size(&rig)), first);
+    assert_int_equal(fill_up(&rig, filling_size(&rig)), first);
     stop(&rig);
 }
 
 /* --- virtual memory --- */
 
-static void test_memory_keeps_its_bytes_wherever_it_is_mapped(void **state)
+static void start_with_pages(struct rig *rig)
 {
-    (void)state;
-    struct rig rig;
-    start(&rig);
-    if (!has(&rig, WEIR_DEVICE_VIRTUAL_MEMORY)) {
-        stop(&rig);
-        skip();
+    start(rig);
+    if (!has(rig, WEIR_DEVICE_VIRTUAL_MEMORY)) {
+        stop_and_skip(rig, "the device has no virtual memory");
     }
+}
+
+static void memory_keeps_its_bytes_wherever_it_is_mapped(void)
+{
+    struct rig rig;
+    start_with_pages(&rig);
     const uint64_t page = rig.info.page_bytes;
     uint64_t base;
     weir_vm_handle one;
@@ -219,17 +287,18 @@ static void test_memory_keeps_its_bytes_wherever_it_is_mapped(void **state)
     assert_int_equal(weir_device_vm_create(rig.device, page, &one), WEIR_OK);
     assert_int_equal(weir_device_vm_create(rig.device, 2 * page, &two), WEIR_OK);
     assert_true(one != 0 && two != 0 && one != two);
+    require_nothing_at(&rig, base);
     assert_int_equal(weir_device_vm_map(rig.device, base, page, one), WEIR_OK);
     assert_int_equal(weir_device_vm_map(rig.device, base + page, 2 * page, two), WEIR_OK);
-    write_bytes(base, page, 1);
-    write_bytes(base + page, 2 * page, 2);
-    require_bytes(base, page, 1);
-    require_nothing_at(base + 3 * page);
+    write_bytes(&rig, base, page, 1);
+    write_bytes(&rig, base + page, 2 * page, 2);
+    require_bytes(&rig, base, page, 1);
+    require_nothing_at(&rig, base + 3 * page);
     assert_int_equal(weir_device_vm_unmap(rig.device, base, page), WEIR_OK);
-    require_nothing_at(base);
+    require_nothing_at(&rig, base);
     assert_int_equal(weir_device_vm_map(rig.device, base + 3 * page, page, one), WEIR_OK);
-    require_bytes(base + page, 2 * page, 2);
-    require_bytes(base + 3 * page, page, 1);
+    require_bytes(&rig, base + page, 2 * page, 2);
+    require_bytes(&rig, base + 3 * page, page, 1);
     assert_int_equal(weir_device_vm_unmap(rig.device, base + page, 2 * page), WEIR_OK);
     assert_int_equal(weir_device_vm_unmap(rig.device, base + 3 * page, page), WEIR_OK);
     assert_int_equal(weir_device_vm_destroy(rig.device, one), WEIR_OK);
@@ -238,19 +307,48 @@ static void test_memory_keeps_its_bytes_wherever_it_is_mapped(void **state)
     stop(&rig);
 }
 
-static void test_physical_memory_has_an_end(void **state)
+/* Reservations and regions, of many sizes. */
+static void addresses_are_apart(void)
 {
-    (void)state;
     struct rig rig;
-    start(&rig);
-    if (!has(&rig, WEIR_DEVICE_VIRTUAL_MEMORY) || rig.info.capacity_bytes == 0) {
-        stop(&rig);
-        skip();
+    start_with_pages(&rig);
+    struct piece pieces[24];
+    for (size_t i = 0; i < 24; i++) {
+        const bool region = i % 4 == 3;
+        pieces[i].size = (1 + i % 5) * (region ? rig.info.region_granularity_bytes : rig.info.page_bytes);
+        assert_int_equal(region ? weir_device_region_alloc(rig.device, pieces[i].size, &pieces[i].address)
+                                : weir_device_vm_reserve(rig.device, pieces[i].size, &pieces[i].address),
+                         WEIR_OK);
+        assert_true(region || pieces[i].address % rig.info.page_bytes == 0);
     }
+    require_apart(pieces, 24);
+    for (size_t i = 0; i < 24; i++) {
+        assert_int_equal(i % 4 == 3 ? weir_device_region_free(rig.device, pieces[i].address, pieces[i].size)
+                                    : weir_device_vm_release(rig.device, pieces[i].address, pieces[i].size),
+                         WEIR_OK);
+    }
+    stop(&rig);
+}
+
+static void start_with_counted_pages(struct rig *rig)
+{
+    start_with_pages(rig);
+    if (rig->info.capacity_bytes == 0) {
+        stop_and_skip(rig, "the device does not say its capacity");
+    }
+}
+
+static void physical_memory_has_an_end(void)
+{
+    struct rig rig;
+    start_with_counted_pages(&rig);
     const uint64_t page = rig.info.page_bytes;
     weir_vm_handle handle = 77;
-    assert_true(is_no_room(weir_device_vm_create(rig.device, (rig.info.capacity_bytes / page + 1) * page, &handle)));
-    assert_int_equal(handle, 77);
+    for (int round = 0; round < 40; round++) { /* a refusal takes nothing */
+        assert_true(
+            is_no_room(weir_device_vm_create(rig.device, (rig.info.capacity_bytes / page + 1) * page, &handle)));
+        assert_int_equal(handle, 77);
+    }
     for (int round = 0; round < 3; round++) { /* all of it comes back */
         assert_int_equal(weir_device_vm_create(rig.device, rig.info.capacity_bytes / page * page, &handle), WEIR_OK);
         assert_int_equal(weir_device_vm_destroy(rig.device, handle), WEIR_OK);
@@ -258,41 +356,440 @@ static void test_physical_memory_has_an_end(void **state)
     stop(&rig);
 }
 
-/* --- ordering --- */
-
-static void test_events_complete(void **state)
+/* Memory that is mapped is missing for regions, and is there again once its handle is gone. */
+static void regions_and_pages_share_the_memory(void)
 {
-    (void)state;
     struct rig rig;
-    start(&rig);
-    if (!has(&rig, WEIR_DEVICE_ORDERED)) {
-        stop(&rig);
-        skip();
+    start_with_counted_pages(&rig);
+    const uint64_t page = rig.info.page_bytes;
+    const uint64_t step = rig.info.region_granularity_bytes;
+    const uint64_t most = rig.info.capacity_bytes * 3 / 4;
+    weir_vm_handle handle;
+    uint64_t address;
+    assert_int_equal(weir_device_vm_create(rig.device, most / page * page, &handle), WEIR_OK);
+    assert_true(is_no_room(weir_device_region_alloc(rig.device, most / step * step, &address)));
+    assert_int_equal(weir_device_vm_destroy(rig.device, handle), WEIR_OK);
+    assert_int_equal(weir_device_region_alloc(rig.device, most / step * step, &address), WEIR_OK);
+    assert_true(is_no_room(weir_device_vm_create(rig.device, most / page * page, &handle)));
+    assert_int_equal(weir_device_region_free(rig.device, address, most / step * step), WEIR_OK);
+    stop(&rig);
+}
+
+/* --- stream order --- */
+
+enum { streams = 3, long_units = 40 };
+
+/* Streams to queue work on, and the default one. The first two run at the same time. */
+struct order {
+    struct rig rig;
+    void *stream[streams]; /* the last is NULL */
+};
+
+/* A piece of work. Its place among all that have ended: 1 = the first, 0 = it has not ended. */
+struct work {
+    atomic_uint place;
+};
+
+static atomic_uint ended_works;
+
+static void note_end(void *ctx)
+{
+    struct work *work = ctx;
+    atomic_store(&work->place, atomic_fetch_add(&ended_works, 1) + 1);
+}
+
+static bool has_ended(struct work *work)
+{
+    return atomic_load(&work->place) != 0;
+}
+
+static void start_with_events(struct rig *rig)
+{
+    start(rig);
+    if (!has(rig, WEIR_DEVICE_ORDERED)) {
+        stop_and_skip(rig, "the device has no streams and events");
     }
-    void *stream = DEVICE_STREAM;
+}
+
+static void start_order(struct order *order)
+{
+    start_with_events(&order->rig);
+    if (tested->queue == NULL || tested->stream_create == NULL || tested->stream_destroy == NULL) {
+        stop_and_skip(&order->rig, "STREAM ORDER IS NOT TESTED: weir_tested_device has no way to queue work");
+    }
+    atomic_store(&ended_works, 0);
+    for (int i = 0; i < streams - 1; i++) {
+        assert_int_equal(tested->stream_create(order->rig.device, &order->stream[i]), WEIR_OK);
+    }
+    order->stream[streams - 1] = NULL;
+}
+
+static void stop_order(struct order *order)
+{
+    for (int i = 0; i < streams; i++) {
+        assert_int_equal(weir_device_stream_sync(order->rig.device, order->stream[i]), WEIR_OK);
+    }
+    for (int i = 0; i < streams - 1; i++) {
+        assert_int_equal(tested->stream_destroy(order->rig.device, order->stream[i]), WEIR_OK);
+    }
+    stop(&order->rig);
+}
+
+static void queue(struct order *order, void *stream, unsigned units, struct work *work)
+{
+    atomic_store(&work->place, 0);
+    assert_int_equal(tested->queue(order->rig.device, stream, units, note_end, work), WEIR_OK);
+}
+
+static weir_event *new_event(struct order *order)
+{
+    weir_event *event = NULL;
+    assert_int_equal(weir_device_event_create(order->rig.device, &event), WEIR_OK);
+    return event;
+}
+
+static void end_event(struct order *order, weir_event *event)
+{
+    assert_int_equal(weir_device_event_destroy(order->rig.device, event), WEIR_OK);
+}
+
+static void record(struct order *order, weir_event *event, void *stream)
+{
+    assert_int_equal(weir_device_event_record(order->rig.device, event, stream), WEIR_OK);
+}
+
+static void make_wait(struct order *order, void *stream, weir_event *event)
+{
+    assert_int_equal(weir_device_stream_wait_event(order->rig.device, stream, event), WEIR_OK);
+}
+
+static bool is_complete(struct order *order, weir_event *event, bool otherwise)
+{
+    bool complete = otherwise; /* stays when the query writes nothing */
+    assert_int_equal(weir_device_event_query(order->rig.device, event, &complete), WEIR_OK);
+    return complete;
+}
+
+static void sync_event(struct order *order, weir_event *event)
+{
+    assert_int_equal(weir_device_event_sync(order->rig.device, event), WEIR_OK);
+    assert_true(is_complete(order, event, false));
+}
+
+static void sync_stream(struct order *order, void *stream)
+{
+    assert_int_equal(weir_device_stream_sync(order->rig.device, stream), WEIR_OK);
+}
+
+/* Runs `play` with each pair of different streams. The work of either may be held up by the default stream's. */
+static void with_each_pair(void (*play)(struct order *order, void *one, void *other))
+{
+    struct order order;
+    start_order(&order);
+    for (int i = 0; i < streams; i++) {
+        for (int j = 0; j < streams; j++) {
+            if (i != j) {
+                play(&order, order.stream[i], order.stream[j]);
+                sync_stream(&order, order.stream[i]);
+                sync_stream(&order, order.stream[j]);
+            }
+        }
+    }
+    stop_order(&order);
+}
+
+static void an_idle_event_is_complete(void)
+{
+    struct rig rig;
+    start_with_events(&rig);
     weir_event *event;
     bool complete = false;
     assert_int_equal(weir_device_event_create(rig.device, &event), WEIR_OK);
     assert_int_equal(weir_device_event_query(rig.device, event, &complete), WEIR_OK);
     assert_true(complete); /* never recorded */
     assert_int_equal(weir_device_event_sync(rig.device, event), WEIR_OK);
+    assert_int_equal(weir_device_stream_wait_event(rig.device, NULL, event), WEIR_OK);
     for (int round = 0; round < 3; round++) {
         complete = false;
-        assert_int_equal(weir_device_event_record(rig.device, event, stream), WEIR_OK);
-        assert_int_equal(weir_device_stream_wait_event(rig.device, stream, event), WEIR_OK);
+        assert_int_equal(weir_device_event_record(rig.device, event, NULL), WEIR_OK);
+        assert_int_equal(weir_device_stream_wait_event(rig.device, NULL, event), WEIR_OK);
         assert_int_equal(weir_device_event_sync(rig.device, event), WEIR_OK);
         assert_int_equal(weir_device_event_query(rig.device, event, &complete), WEIR_OK);
         assert_true(complete);
     }
-    assert_int_equal(weir_device_stream_sync(rig.device, stream), WEIR_OK);
+    assert_int_equal(weir_device_stream_sync(rig.device, NULL), WEIR_OK);
     assert_int_equal(weir_device_event_destroy(rig.device, event), WEIR_OK);
     stop(&rig);
+}
+
+/* Recording and asking do not block; the event completes with the last piece of work before it. */
+static void play_event(struct order *order, void *one, void *other)
+{
+    struct work first;
+    struct work last;
+    (void)other;
+    weir_event *event = new_event(order);
+    queue(order, one, 1, &first);
+    queue(order, one, 4, &last);
+    record(order, event, one);
+    assert_false(is_complete(order, event, true));
+    make_wait(order, one, event); /* for itself, which changes nothing */
+    assert_false(has_ended(&last));
+    sync_event(order, event);
+    assert_true(has_ended(&first) && has_ended(&last));
+    end_event(order, event);
+}
+
+static void an_event_completes_with_the_work_before_it(void)
+{
+    with_each_pair(play_event);
+}
+
+static void an_event_does_not_wait_for_the_work_after_it(void)
+{
+    struct order order;
+    struct work before;
+    struct work after;
+    start_order(&order);
+    weir_event *event = new_event(&order);
+    queue(&order, order.stream[0], 1, &before);
+    record(&order, event, order.stream[0]);
+    queue(&order, order.stream[0], long_units, &after);
+    sync_event(&order, event);
+    assert_true(has_ended(&before) && !has_ended(&after));
+    end_event(&order, event);
+    stop_order(&order);
+}
+
+static void play_record_anew(struct order *order, void *one, void *other)
+{
+    struct work earlier;
+    struct work later;
+    weir_event *event = new_event(order);
+    queue(order, one, 1, &earlier);
+    record(order, event, one);
+    sync_event(order, event);
+    queue(order, one, 4, &later);
+    assert_true(is_complete(order, event, false)); /* not recorded since */
+    record(order, event, one);
+    assert_false(is_complete(order, event, true));
+    sync_event(order, event);
+    assert_true(has_ended(&later));
+    queue(order, other, 4, &earlier);
+    record(order, event, other);
+    assert_false(is_complete(order, event, true));
+    sync_event(order, event);
+    assert_true(has_ended(&earlier));
+    end_event(order, event);
+}
+
+static void a_later_record_captures_anew(void)
+{
+    with_each_pair(play_record_anew);
+}
+
+/* The event forgets its earlier record, although that is not complete. */
+static void a_later_record_replaces_the_earlier_one(void)
+{
+    struct order order;
+    struct work work;
+    start_order(&order);
+    weir_event *event = new_event(&order);
+    queue(&order, order.stream[0], long_units, &work);
+    record(&order, event, order.stream[0]);
+    record(&order, event, order.stream[1]);
+    sync_event(&order, event);
+    assert_false(has_ended(&work));
+    end_event(&order, event);
+    stop_order(&order);
+}
+
+static void events_do_not_share_what_they_captured(void)
+{
+    struct order order;
+    struct work work;
+    start_order(&order);
+    weir_event *idle = new_event(&order);
+    weir_event *busy = new_event(&order);
+    assert_true(idle != busy);
+    record(&order, idle, order.stream[0]);
+    queue(&order, order.stream[0], long_units, &work);
+    record(&order, busy, order.stream[0]);
+    sync_event(&order, idle);
+    assert_false(has_ended(&work));
+    assert_false(is_complete(&order, busy, true));
+    end_event(&order, idle);
+    sync_event(&order, busy);
+    assert_true(has_ended(&work));
+    end_event(&order, busy);
+    stop_order(&order);
+}
+
+static void play_wait(struct order *order, void *one, void *other)
+{
+    struct work first;
+    struct work second;
+    weir_event *event = new_event(order);
+    queue(order, one, 4, &first);
+    record(order, event, one);
+    make_wait(order, other, event);
+    queue(order, other, 1, &second);
+    assert_false(has_ended(&first)); /* nothing has blocked */
+    sync_stream(order, other);
+    assert_true(has_ended(&first) && has_ended(&second));
+    assert_true(atomic_load(&first.place) < atomic_load(&second.place));
+    end_event(order, event);
+}
+
+static void a_stream_waits_for_an_event(void)
+{
+    with_each_pair(play_wait);
+}
+
+/* A stream waits for the record that the event had when the wait was queued. */
+static void play_wait_and_record(struct order *order, void *one, void *other)
+{
+    struct work first;
+    struct work second;
+    weir_event *event = new_event(order);
+    queue(order, one, 4, &first);
+    record(order, event, one);
+    make_wait(order, other, event);
+    record(order, event, other);
+    queue(order, other, 1, &second);
+    sync_stream(order, other);
+    assert_true(has_ended(&first) && atomic_load(&first.place) < atomic_load(&second.place));
+    end_event(order, event);
+}
+
+static void a_wait_keeps_what_the_event_had_captured(void)
+{
+    with_each_pair(play_wait_and_record);
+}
+
+/* An event that is recorded again after the wait. The work that it captures then is not waited for. */
+static void a_wait_does_not_wait_for_a_later_record(void)
+{
+    struct order order;
+    struct work long_one;
+    struct work short_one;
+    start_order(&order);
+    weir_event *event = new_event(&order);
+    make_wait(&order, order.stream[1], event); /* never recorded */
+    record(&order, event, order.stream[1]);
+    make_wait(&order, order.stream[1], event);
+    queue(&order, order.stream[0], long_units, &long_one);
+    record(&order, event, order.stream[0]);
+    queue(&order, order.stream[1], 1, &short_one);
+    sync_stream(&order, order.stream[1]);
+    assert_true(has_ended(&short_one) && !has_ended(&long_one));
+    end_event(&order, event);
+    stop_order(&order);
+}
+
+/* A wait holds up neither the work before it nor that of other streams. */
+static void a_wait_holds_up_only_what_follows_it(void)
+{
+    struct order order;
+    struct work long_one;
+    struct work before;
+    struct work elsewhere;
+    void *third = NULL;
+    start_order(&order);
+    assert_int_equal(tested->stream_create(order.rig.device, &third), WEIR_OK);
+    weir_event *event = new_event(&order);
+    weir_event *passed = new_event(&order);
+    queue(&order, order.stream[0], long_units, &long_one);
+    record(&order, event, order.stream[0]);
+    queue(&order, order.stream[1], 1, &before);
+    record(&order, passed, order.stream[1]);
+    make_wait(&order, order.stream[1], event);
+    queue(&order, third, 1, &elsewhere);
+    sync_event(&order, passed);
+    assert_true(has_ended(&before) && !has_ended(&long_one));
+    sync_stream(&order, third);
+    assert_true(has_ended(&elsewhere) && !has_ended(&long_one));
+    end_event(&order, event);
+    end_event(&order, passed);
+    sync_stream(&order, order.stream[0]);
+    assert_int_equal(tested->stream_destroy(order.rig.device, third), WEIR_OK);
+    stop_order(&order);
+}
+
+/* Order is passed on by streams on which nothing runs: the third stream comes after the first. */
+static void play_chain(struct order *order, void *one, void *other)
+{
+    struct work first;
+    struct work last;
+    void *third = NULL;
+    assert_int_equal(tested->stream_create(order->rig.device, &third), WEIR_OK);
+    weir_event *event = new_event(order);
+    weir_event *passed_on = new_event(order);
+    queue(order, one, 4, &first);
+    record(order, event, one);
+    make_wait(order, other, event);
+    record(order, passed_on, other);
+    assert_false(is_complete(order, passed_on, true));
+    make_wait(order, third, passed_on);
+    queue(order, third, 1, &last);
+    assert_false(has_ended(&first));
+    sync_event(order, passed_on);
+    assert_true(has_ended(&first));
+    sync_stream(order, third);
+    assert_true(has_ended(&last) && atomic_load(&first.place) < atomic_load(&last.place));
+    end_event(order, event);
+    end_event(order, passed_on);
+    assert_int_equal(tested->stream_destroy(order->rig.device, third), WEIR_OK);
+}
+
+static void order_is_passed_on(void)
+{
+    with_each_pair(play_chain);
+}
+
+static void play_sync(struct order *order, void *one, void *other)
+{
+    struct work works[3];
+    (void)other;
+    sync_stream(order, one); /* idle */
+    for (unsigned i = 0; i < 3; i++) {
+        queue(order, one, 1 + i, &works[i]);
+    }
+    assert_false(has_ended(&works[0]));
+    sync_stream(order, one);
+    assert_true(has_ended(&works[0]) && has_ended(&works[1]) && has_ended(&works[2]));
+    assert_true(atomic_load(&works[0].place) < atomic_load(&works[1].place));
+    assert_true(atomic_load(&works[1].place) < atomic_load(&works[2].place));
+}
+
+static void a_stream_is_waited_for_to_its_end(void)
+{
+    with_each_pair(play_sync);
+}
+
+static void other_streams_are_not_waited_for(void)
+{
+    struct order order;
+    struct work long_one;
+    struct work short_one;
+    start_order(&order);
+    queue(&order, order.stream[0], long_units, &long_one);
+    queue(&order, order.stream[1], 1, &short_one);
+    sync_stream(&order, order.stream[1]);
+    assert_true(has_ended(&short_one) && !has_ended(&long_one));
+    weir_event *event = new_event(&order);
+    queue(&order, order.stream[1], 1, &short_one);
+    record(&order, event, order.stream[1]);
+    sync_event(&order, event);
+    assert_true(has_ended(&short_one) && !has_ended(&long_one));
+    end_event(&order, event);
+    stop_order(&order);
 }
 
 /* --- a pool over it --- */
 
 /* Random traffic; false when a call that must not fail has. `may_fail`: some device call is made to. */
-static void serve(weir_device *device, const weir_device_info *info, bool virtual_memory, uint32_t seed, bool may_fail)
+static void serve(const struct rig *rig, weir_device *device, bool virtual_memory, uint32_t seed, bool may_fail)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = device;
@@ -303,14 +800,15 @@ static void serve(weir_device *device, const weir_device_info *info, bool virtua
     weir_block *blocks[most_blocks] = { NULL };
     const char *why = "";
     assert_int_equal(weir_pool_create(&config, &pool), WEIR_OK);
-    assert_int_equal(weir_pool_stream(pool, DEVICE_STREAM, &stream), WEIR_OK);
-    const uint64_t most = info->capacity_bytes != 0 ? info->capacity_bytes / (4 * most_blocks) : UINT64_C(1) << 20;
+    assert_int_equal(weir_pool_stream(pool, NULL, &stream), WEIR_OK);
+    const uint64_t capacity = rig->info.capacity_bytes;
+    const uint64_t most = capacity != 0 ? capacity / (4 * most_blocks) : UINT64_C(1) << 20;
     for (int step = 0; step < (may_fail ? steps / 10 : steps); step++) {
         seed = seed * 1103515245u + 12345u;
         const size_t i = seed >> 16 & 0x7fff;
         weir_block **block = &blocks[i % most_blocks];
         if (*block != NULL) {
-            require_bytes(weir_block_address(*block), weir_block_size(*block), (unsigned char)(i % most_blocks));
+            require_bytes(rig, weir_block_address(*block), weir_block_size(*block), (unsigned char)(i % most_blocks));
             assert_int_equal(weir_pool_free(pool, *block, stream), WEIR_OK);
             *block = NULL;
         } else {
@@ -320,7 +818,7 @@ static void serve(weir_device *device, const weir_device_info *info, bool virtua
                 *block = NULL;
                 continue;
             }
-            write_bytes(weir_block_address(*block), weir_block_size(*block), (unsigned char)(i % most_blocks));
+            write_bytes(rig, weir_block_address(*block), weir_block_size(*block), (unsigned char)(i % most_blocks));
         }
         if (step % 100 == 0) {
             (void)!weir_pool_trim(pool, 0, WEIR_TRIM_WAIT, NULL);
@@ -348,16 +846,15 @@ static void require_balance(weir_device *counting)
     }
 }
 
-static void test_serves_a_pool(void **state)
+static void serves_a_pool(void)
 {
-    (void)state;
     struct rig rig;
     start(&rig);
     for (uint32_t seed = 1; seed <= 5; seed++) {
         for (int virtual_memory = 0; virtual_memory <= has(&rig, WEIR_DEVICE_VIRTUAL_MEMORY); virtual_memory++) {
             weir_device *counting;
             assert_int_equal(weir_count_create(rig.device, &counting), WEIR_OK);
-            serve(counting, &rig.info, virtual_memory, seed, false);
+            serve(&rig, counting, virtual_memory, seed, false);
             require_balance(counting);
             assert_int_equal(weir_device_destroy(counting), WEIR_OK);
         }
@@ -365,10 +862,10 @@ static void test_serves_a_pool(void **state)
     stop(&rig);
 }
 
-/* The n-th call of a pool fails before it reaches the device: what the pool then does must be right for the device too. */
-static void test_serves_a_pool_whose_calls_fail(void **state)
+/* The n-th call of a pool fails before it reaches the device: what the pool then does must be right for the device too.
+ * */
+static void serves_a_pool_whose_calls_fail(void)
 {
-    (void)state;
     struct rig rig;
     start(&rig);
     for (int virtual_memory = 0; virtual_memory <= has(&rig, WEIR_DEVICE_VIRTUAL_MEMORY); virtual_memory++) {
@@ -379,7 +876,7 @@ static void test_serves_a_pool_whose_calls_fail(void **state)
             assert_int_equal(weir_count_create(rig.device, &counting), WEIR_OK);
             assert_int_equal(weir_fault_create(counting, &faulty), WEIR_OK);
             assert_int_equal(weir_fault_arm(faulty, WEIR_CALL_ANY, n, WEIR_ERR_DEVICE), WEIR_OK);
-            serve(faulty, &rig.info, virtual_memory, 7, true);
+            serve(&rig, faulty, virtual_memory, 7, true);
             assert_int_equal(weir_fault_state(faulty, NULL, &struck), WEIR_OK);
             assert_int_equal(weir_device_destroy(faulty), WEIR_OK);
             assert_int_equal(weir_device_destroy(counting), WEIR_OK);
@@ -388,17 +885,162 @@ static void test_serves_a_pool_whose_calls_fail(void **state)
     stop(&rig);
 }
 
-int main(void)
+/* --- threads --- */
+
+/* Objects that one thread makes and another one uses and ends. */
+struct shared {
+    struct rig *rig;
+    void *stream;
+    struct piece region;
+    weir_event *event;
+    uint64_t base;
+    weir_vm_handle handle;
+    bool failed;
+};
+
+static bool make_shared(struct shared *shared)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts_are_sizes_and_do_not_change),
-        cmocka_unit_test(test_regions_are_aligned_and_apart),
-        cmocka_unit_test(test_a_full_device_says_so_and_loses_nothing),
-        cmocka_unit_test(test_memory_keeps_its_bytes_wherever_it_is_mapped),
-        cmocka_unit_test(test_physical_memory_has_an_end),
-        cmocka_unit_test(test_events_complete),
-        cmocka_unit_test(test_serves_a_pool),
-        cmocka_unit_test(test_serves_a_pool_whose_calls_fail),
+    const struct rig *rig = shared->rig;
+    shared->region.size = rig->info.region_granularity_bytes;
+    bool made = weir_device_region_alloc(rig->device, shared->region.size, &shared->region.address) == WEIR_OK;
+    if (has(rig, WEIR_DEVICE_ORDERED)) {
+        made &= weir_device_event_create(rig->device, &shared->event) == WEIR_OK;
+        made &= weir_device_event_record(rig->device, shared->event, shared->stream) == WEIR_OK;
+    }
+    if (has(rig, WEIR_DEVICE_VIRTUAL_MEMORY)) {
+        made &= weir_device_vm_reserve(rig->device, rig->info.page_bytes, &shared->base) == WEIR_OK;
+        made &= weir_device_vm_create(rig->device, rig->info.page_bytes, &shared->handle) == WEIR_OK;
+        made &= weir_device_vm_map(rig->device, shared->base, rig->info.page_bytes, shared->handle) == WEIR_OK;
+    }
+    return made;
+}
+
+static bool end_shared(struct shared *shared)
+{
+    const struct rig *rig = shared->rig;
+    bool complete = false;
+    bool ended = weir_device_region_free(rig->device, shared->region.address, shared->region.size) == WEIR_OK;
+    if (has(rig, WEIR_DEVICE_ORDERED)) {
+        ended &= weir_device_stream_wait_event(rig->device, shared->stream, shared->event) == WEIR_OK;
+        ended &= weir_device_event_sync(rig->device, shared->event) == WEIR_OK;
+        ended &= weir_device_event_query(rig->device, shared->event, &complete) == WEIR_OK && complete;
+        ended &= weir_device_stream_sync(rig->device, shared->stream) == WEIR_OK;
+        ended &= weir_device_event_destroy(rig->device, shared->event) == WEIR_OK;
+    }
+    if (has(rig, WEIR_DEVICE_VIRTUAL_MEMORY)) {
+        ended &= weir_device_vm_unmap(rig->device, shared->base, rig->info.page_bytes) == WEIR_OK;
+        ended &= weir_device_vm_destroy(rig->device, shared->handle) == WEIR_OK;
+        ended &= weir_device_vm_release(rig->device, shared->base, rig->info.page_bytes) == WEIR_OK;
+    }
+    return ended;
+}
+
+static void *make_in_thread(void *ctx)
+{
+    struct shared *shared = ctx;
+    shared->failed = !make_shared(shared);
+    return NULL;
+}
+
+static void *end_in_thread(void *ctx)
+{
+    struct shared *shared = ctx;
+    shared->failed = !end_shared(shared);
+    return NULL;
+}
+
+enum { at_once = 4 };
+
+static atomic_uint threads_ready;
+
+static void *make_and_end(void *ctx)
+{
+    struct shared *shared = ctx;
+    atomic_fetch_add(&threads_ready, 1);
+    while (atomic_load(&threads_ready) < at_once) {
+        (void)sched_yield();
+    }
+    for (int round = 0; round < 1000 && !shared->failed; round++) {
+        shared->failed = !make_shared(shared) || !end_shared(shared);
+    }
+    return NULL;
+}
+
+/* Runs the function in a thread for each of `count` and waits for all. */
+static void run_threads(void *(*run)(void *ctx), struct shared *shared, size_t count)
+{
+    pthread_t threads[at_once];
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, run, &shared[i]), 0);
+    }
+    bool failed = false;
+    for (size_t i = 0; i < count; i++) {
+        failed |= pthread_join(threads[i], NULL) != 0 || shared[i].failed;
+    }
+    assert_false(failed);
+}
+
+static void any_thread_may_call(void)
+{
+    struct rig rig;
+    start(&rig);
+    struct shared shared = { .rig = &rig };
+    run_threads(make_in_thread, &shared, 1);
+    write_bytes(&rig, shared.region.address, shared.region.size, 7);
+    require_bytes(&rig, shared.region.address, shared.region.size, 7);
+    assert_true(end_shared(&shared));
+    assert_true(make_shared(&shared));
+    run_threads(end_in_thread, &shared, 1);
+    stop(&rig);
+}
+
+/* Nothing is lost between threads that call at the same time. A thread sanitizer sees more than this case. */
+static void threads_may_call_at_the_same_time(void)
+{
+    struct rig rig;
+    start(&rig);
+    const bool counted = rig.info.capacity_bytes != 0;
+    const size_t before = counted ? fill_up(&rig, filling_size(&rig)) : 0;
+    struct shared shared[at_once];
+    for (size_t i = 0; i < at_once; i++) {
+        shared[i] = (struct shared){ .rig = &rig };
+    }
+    atomic_store(&threads_ready, 0);
+    run_threads(make_and_end, shared, at_once);
+    assert_int_equal(counted ? fill_up(&rig, filling_size(&rig)) : 0, before);
+    stop(&rig);
+}
+
+int weir_device_contract(const weir_tested_device *device, int argc, char **argv)
+{
+    static const struct contract_case cases[] = {
+        CONTRACT_CASE(facts_are_sizes_and_do_not_change),
+        CONTRACT_CASE(a_failure_can_be_asked_about),
+        CONTRACT_CASE(regions_are_aligned_and_apart),
+        CONTRACT_CASE(a_free_leaves_other_regions_alone),
+        CONTRACT_CASE(a_full_device_says_so_and_loses_nothing),
+        CONTRACT_CASE(memory_keeps_its_bytes_wherever_it_is_mapped),
+        CONTRACT_CASE(addresses_are_apart),
+        CONTRACT_CASE(physical_memory_has_an_end),
+        CONTRACT_CASE(regions_and_pages_share_the_memory),
+        CONTRACT_CASE(an_idle_event_is_complete),
+        CONTRACT_CASE(an_event_completes_with_the_work_before_it),
+        CONTRACT_CASE(an_event_does_not_wait_for_the_work_after_it),
+        CONTRACT_CASE(a_later_record_captures_anew),
+        CONTRACT_CASE(a_later_record_replaces_the_earlier_one),
+        CONTRACT_CASE(events_do_not_share_what_they_captured),
+        CONTRACT_CASE(a_stream_waits_for_an_event),
+        CONTRACT_CASE(a_wait_keeps_what_the_event_had_captured),
+        CONTRACT_CASE(a_wait_does_not_wait_for_a_later_record),
+        CONTRACT_CASE(a_wait_holds_up_only_what_follows_it),
+        CONTRACT_CASE(order_is_passed_on),
+        CONTRACT_CASE(a_stream_is_waited_for_to_its_end),
+        CONTRACT_CASE(other_streams_are_not_waited_for),
+        CONTRACT_CASE(any_thread_may_call),
+        CONTRACT_CASE(threads_may_call_at_the_same_time),
+        CONTRACT_CASE(serves_a_pool),
+        CONTRACT_CASE(serves_a_pool_whose_calls_fail),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    tested = device;
+    return contract_run(tested->name, cases, sizeof(cases) / sizeof(cases[0]), argc > 1 ? argv[1] : NULL);
 }

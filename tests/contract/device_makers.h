@@ -1,6 +1,8 @@
-/* device_makers.h: devices of the tree for device_contract.c. */
+/* device_makers.h: devices of the tree for device_contract.h. */
 #ifndef DEVICE_MAKERS_H
 #define DEVICE_MAKERS_H
+
+#include "device_contract.h"
 
 #include <weir/adaptor.h>
 #include <weir/sim.h>
@@ -29,10 +31,10 @@ static inline weir_status make_sim_backed(uint64_t capacity_bytes, weir_device *
     return make_sim_of(WEIR_SIM_BACKED, capacity_bytes, device);
 }
 
-static inline void end_sim(weir_device *device)
+static inline void *sim_bytes(weir_device *device, uint64_t address, uint64_t size)
 {
-    (void)device; /* the simulator's own */
-    (void)!weir_sim_destroy(made_sim);
+    (void)device;
+    return weir_sim_bytes(made_sim, address, size);
 }
 
 static inline weir_status make_limited(uint64_t capacity_bytes, weir_device **device)
@@ -45,10 +47,52 @@ static inline weir_status make_limited(uint64_t capacity_bytes, weir_device **de
     return status;
 }
 
-static inline void end_limited(weir_device *device)
+static inline weir_status end_limited(weir_device *device)
 {
-    (void)!weir_device_destroy(device);
-    (void)!weir_sim_destroy(made_sim);
+    const weir_status status = weir_device_destroy(device);
+    return status == WEIR_OK ? weir_sim_destroy(made_sim) : status;
 }
+
+/* --- work --- */
+
+#define SIM_UNIT_NS (UINT64_C(3600) * 1000 * 1000 * 1000) /* an hour of virtual time */
+
+static inline weir_status make_sim_stream(weir_device *device, void **native_stream)
+{
+    (void)device;
+    weir_sim_stream *stream = NULL;
+    const weir_status status = weir_sim_stream_create(made_sim, &stream);
+    if (status == WEIR_OK) {
+        *native_stream = stream;
+    }
+    return status;
+}
+
+static inline weir_status end_sim_stream(weir_device *device, void *native_stream)
+{
+    (void)device;
+    return weir_sim_stream_destroy(made_sim, (weir_sim_stream *)native_stream);
+}
+
+static inline weir_status queue_on_sim(weir_device *device, void *native_stream, unsigned units,
+                                       void (*ended)(void *ctx), void *ctx)
+{
+    (void)device;
+    weir_sim_work work = WEIR_SIM_WORK_INIT;
+    work.duration_ns = units * SIM_UNIT_NS;
+    work.host_function = ended;
+    work.host_ctx = ctx;
+    return weir_sim_launch(made_sim, (weir_sim_stream *)native_stream, &work);
+}
+
+#define SIM_WORK .stream_create = make_sim_stream, .stream_destroy = end_sim_stream, .queue = queue_on_sim
+
+static const weir_tested_device the_sim = { .name = "sim", .create = make_sim, SIM_WORK };
+static const weir_tested_device the_backed_sim = {
+    .name = "sim_backed", .create = make_sim_backed, .bytes = sim_bytes, SIM_WORK
+};
+static const weir_tested_device the_limit = {
+    .name = "limit", .create = make_limited, .destroy = end_limited, SIM_WORK
+};
 
 #endif

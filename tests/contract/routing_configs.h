@@ -7,12 +7,6 @@
 #include <weir/routing.h>
 #include <weir/size_class.h>
 
-/* The pair and the threshold of whoever gives no config. */
-static inline const weir_routing_config *default_routing(void)
-{
-    return NULL;
-}
-
 /* What no slots blur: every rule is compared exactly. The large half does not know its idle regions. */
 static inline const weir_routing_config *caching_twice(void)
 {

@@ -112,7 +112,7 @@ done
 
 # --- names: weir_... are declared in a public header, weir__... and WEIR_... stand in some source ---
 
-for header in {core,allocators,bindings/*,bindings/*/*}/include/weir/*.h*; do
+for header in {core,allocators,bindings/*,bindings/*/*}/include/weir/*.h* tests/contract/{device,strategy}_contract.h; do
     [ ! -e "$header" ] || awk -f docs/doxygen/header.awk "$header"
 done | tr '\n' ' ' | sed -E 's,/\*([^*]|\*+[^*/])*\*+/, ,g' | grep -oE '\b(weir|WEIR)_[A-Za-z0-9_]+' | sort -u >"$scratch/public"
 [ "$(wc -l <"$scratch/public")" -gt 400 ] || complain 'hardly a name found in the public headers'

@@ -28,8 +28,9 @@ debootstrap --variant=minbase "$suite" "$root" "${MIRROR:-http://deb.debian.org/
     { tail -n 20 "$work/log" >&2; cannot "debootstrap failed"; }
 cp -L /etc/resolv.conf "$root/etc/" 2>/dev/null || true
 grep -ls '^Acquire::' /etc/apt/apt.conf.d/* | xargs -r cp -t "$root/etc/apt/apt.conf.d/" # the caller's way to the network
-mkdir -p "$root/weir/tests" "$root/debs"
+mkdir -p "$root/weir/tests" "$root/weir/docs" "$root/debs"
 cp -r "$source_dir/tests/package" "$root/weir/tests/"
+cp -r "$source_dir/docs/examples" "$root/weir/docs/"
 cp "$source_dir/README.md" "$root/weir/"
 cp "$debs"/*.deb "$root/debs/"
 cat >"$root/weir/inside.sh" <<'INSIDE'

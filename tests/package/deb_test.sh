@@ -81,6 +81,7 @@ echo "what they hold"
 for file in "libweir$soname/usr/$libdir/libweir.so.$soname" "libweir-dev/usr/$libdir/libweir.so" \
     "libweir-dev/usr/$libdir/libweir.a" "libweir-dev/usr/$libdir/pkgconfig/weir.pc" \
     "libweir-dev/usr/$libdir/cmake/weir/weirConfig.cmake" libweir-dev/usr/include/weir/weir.h \
+    libweir-dev/usr/share/weir/contract/device_contract.c \
     libweir-dev/usr/share/doc/libweir-dev/changelog.gz "libweir-acl$soname/usr/$libdir/weir/libascendcl.so" \
     "libweir-torch$soname/usr/$libdir/libweir_torch.so" weir-tools/usr/bin/weir \
     "weir-tools/usr/$libdir/weir/libweir_record.so" weir-tools/usr/share/man/man1/weir.1.gz \

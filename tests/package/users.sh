@@ -5,7 +5,7 @@
 # ROOT is empty, or where a package was unpacked whose PREFIX is /usr. From the environment: CC (cc), CXX (none: no C++), CMAKE
 # (cmake), GENERATOR (Ninja), CFLAGS, CXXFLAGS.
 set -euo pipefail
-here=$1/package readme=$2 root=$3 prefix=$4 libdir=$5
+here=$1/package examples=$1/../docs/examples readme=$2 root=$3 prefix=$4 libdir=$5
 cc=${CC:-cc} cxx=${CXX:-} cmake=${CMAKE:-cmake} generator=${GENERATOR:-Ninja}
 installed=$root$prefix/$libdir
 scratch=$(mktemp -d)
@@ -78,8 +78,8 @@ find_package_users() { # KIND
     fi
 }
 
-# compile KIND OUTPUT SOURCE MODULE...: with what pkg-config says; where both kinds are installed a linker takes the shared
-# library unless it is told the file.
+# compile KIND OUTPUT SOURCE MODULE...: with what pkg-config says, and with the caller's array `extra`; where both kinds are
+# installed a linker takes the shared library unless it is told the file.
 compile() {
     local kind=$1 output=$2 source=$3 compiler=("$cc" -std=c11) flags libs static=()
     shift 3
@@ -88,7 +88,7 @@ compile() {
     read -ra flags <<<"${CFLAGS:-} $(pkg-config "${static[@]}" --cflags "$@")"
     read -ra libs <<<"$(pkg-config "${static[@]}" --libs "$@")"
     [ "${kinds[*]} $kind" != 'static shared static' ] || libs=($(sed -E 's/-l(weir\w*)/-l:lib\1.a/' < <(printf '%s\n' "${libs[@]}")))
-    quietly "${compiler[@]}" "$source" "${flags[@]}" -o "$output" "${libs[@]}"
+    quietly "${compiler[@]}" "$source" ${extra[@]+"${extra[@]}"} "${flags[@]}" -o "$output" "${libs[@]}"
 }
 
 pkg_config_users() { # KIND
@@ -115,6 +115,7 @@ pkg_config_users() { # KIND
         compile "$1" "$scratch/user_sim" "$here/user/user_sim.c" weir-ascendcl-sim
         run "$scratch/user_sim"
     fi
+    contracts_by_hand "$1"
     unset PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
 }
 
@@ -133,6 +134,30 @@ headers_alone() {
         count=$((count + 1))
     done
     [ $count -gt 10 ] || fail "only $count headers in $root$prefix/include/weir"
+}
+
+# The installed contract suites, on the device and the strategy of docs/examples.
+# run_contract PROGRAM NAME ARGUMENT...
+run_contract() {
+    run "$1" "${@:3}"
+    grep -q "^$2: [1-9][0-9]* passed, .* 0 failed" "$scratch/log" || fail "$1 says $(cat "$scratch/log")"
+}
+
+contracts_by_hand() { # KIND
+    local suites=$root$prefix/share/weir/contract extra
+    extra=(-pthread -I"$suites" "$suites/device_contract.c" "$examples/memfd_device.c")
+    compile "$1" "$scratch/memfd_contract" "$examples/memfd_contract.c" weir
+    run_contract "$scratch/memfd_contract" memfd
+    extra=(-I"$suites" "$suites/strategy_contract.c" "$examples/first_fit.c")
+    compile "$1" "$scratch/first_fit_contract" "$examples/first_fit_contract.c" weir
+    run_contract "$scratch/first_fit_contract" first_fit 1 100
+}
+
+contracts_by_find_package() {
+    quietly "$cmake" -G "$generator" -S "$examples" -B "$scratch/contracts" -DCMAKE_PREFIX_PATH="$root$prefix"
+    quietly "$cmake" --build "$scratch/contracts"
+    run_contract "$scratch/contracts/memfd_contract" memfd
+    run_contract "$scratch/contracts/first_fit_contract" first_fit 1 100
 }
 
 # The name that a program records, and a version of each symbol.
@@ -154,6 +179,8 @@ names_and_versions() {
 }
 
 headers_alone
+echo "contract suites: find_package"
+contracts_by_find_package
 for kind in "${kinds[@]}"; do
     echo "$kind: find_package"
     find_package_users "$kind"

@@ -74,13 +74,14 @@ typedef struct weir_device_ops {
     /* --- ordering (optional group) --- */
     weir_status (*event_create)(void *ctx, weir_event **event);
     weir_status (*event_destroy)(void *ctx, weir_event *event);
-    /* Captures everything queued on the stream so far; a later record captures anew. Does not block. */
+    /* Captures everything queued on the stream so far, waits included; a later record captures anew. Does not block. */
     weir_status (*event_record)(void *ctx, weir_event *event, void *native_stream);
     /* Whether what the last record captured is complete; true for an event never recorded. Does not block. */
     weir_status (*event_query)(void *ctx, weir_event *event, bool *complete);
     /* Blocks the calling thread until event_query would say true. */
     weir_status (*event_sync)(void *ctx, weir_event *event);
-    /* Work queued on the stream from now on runs after what the event's last record captured. Does not block. */
+    /* Work queued on the stream from now on runs after the work that the event's last record captured; a later record
+     * changes nothing of that. Does not block. */
     weir_status (*stream_wait_event)(void *ctx, void *native_stream, weir_event *event);
     /* Blocks the calling thread until everything queued on the stream is complete. */
     weir_status (*stream_sync)(void *ctx, void *native_stream);

@@ -8,7 +8,7 @@
  * belongs to one of the pool's streams. A *tick* numbers the ordering points of one stream; a free range carries the
  * tick of the latest free in it: it may be touched by another stream only after its own stream's work up to that tick.
  *
- * What must hold (the contract suite in tests/contract proves it for every strategy):
+ * The rules (the contract suite proves them, see docs/strategy.md):
  *   1. Ranges of a region tile it: no gap, no overlap.
  *   2. Two free neighbours of the same region and the same lane are one range, unless the strategy sets them apart for
  *      requests of one size; nothing merges across regions.
@@ -153,11 +153,12 @@ typedef struct weir_strategy_ops {
     uint64_t (*promote)(void *state, weir_lane lane, weir_tick limit);
     /* Called when alloc for `lane` has refused: looks for a run of neighbouring free ranges, or a single one, that holds
      * the request, among those of lane l with a tick at or below limits[l], for l below lanes. Moves the best such run
-     * into `lane` as one range, at the latest of `tick` and the ticks of what it joins there, and returns true; alloc
-     * for `lane` then succeeds, when it is the next call. With `last_resort` the request fails otherwise: what a strategy
-     * sets apart for requests of another kind is to be given as well, and what alloc would find, since alloc need not
-     * have been asked. Cost may grow with the number of ranges: the pool calls it when the alternative is a device
-     * call. NULL with WEIR_STRATEGY_PRIVATE_LANES. */
+     * into `lane` as one range, at the latest of `tick` and the ticks of the lane's own ranges that it joins, and
+     * returns true; alloc of the same request for `lane` then succeeds, when it is the next call. False: nothing has
+     * changed. With `last_resort` the request fails otherwise: memory that a strategy sets apart for requests of
+     * another kind is to be given as well, and memory that alloc would find, since alloc need not have been asked.
+     * Cost may grow with the number of ranges: the pool calls it when the alternative is a device call. NULL with
+     * WEIR_STRATEGY_PRIVATE_LANES. */
     bool (*gather)(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                    uint64_t size, uint64_t align, bool last_resort);
 

@@ -1,0 +1,15 @@
+# contract.cmake: the contract suites as targets. A program that links one of them compiles the suite's source with its own and
+# calls it; what it says of its device or strategy stands in the header.
+#
+#   weir::device_contract     device_contract.h
+#   weir::strategy_contract   strategy_contract.h
+if(NOT TARGET weir::device_contract)
+    find_package(Threads REQUIRED)
+    foreach(suite IN ITEMS device strategy)
+        add_library(weir::${suite}_contract INTERFACE IMPORTED GLOBAL)
+        set_target_properties(weir::${suite}_contract PROPERTIES
+            INTERFACE_SOURCES ${CMAKE_CURRENT_LIST_DIR}/${suite}_contract.c
+            INTERFACE_INCLUDE_DIRECTORIES ${CMAKE_CURRENT_LIST_DIR}
+            INTERFACE_LINK_LIBRARIES "weir::weir;Threads::Threads")
+    endforeach()
+endif()

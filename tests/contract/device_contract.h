@@ -1,0 +1,72 @@
+/* device_contract.h: tells the contract suite of devices about a device, and runs it.
+ *
+ * The suite (device_contract.c) holds a device to every rule of weir/device.h. It makes the device anew for each case,
+ * fills it up to its capacity, puts a pool over it, and lets the pool's calls fail one after another. It is one source
+ * file, which needs the installed headers, libweir and threads. A program that runs it:
+ *
+ *     #include "device_contract.h"
+ *     #include "my_device.h"
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         const weir_tested_device mine = { .name = "mine", .create = my_device_create };
+ *         return weir_device_contract(&mine, argc, argv);
+ *     }
+ *
+ * To build it, by hand or in CMake:
+ *
+ *     suites=$(pkg-config --variable=prefix weir)/share/weir/contract
+ *     cc -pthread -I$suites my_contract.c my_device.c $suites/device_contract.c $(pkg-config --cflags --libs weir)
+ *
+ *     find_package(weir REQUIRED COMPONENTS contract)
+ *     target_link_libraries(my_contract PRIVATE weir::device_contract)
+ *
+ * The order of streams can only be tested with work on them: `stream_create`, `stream_destroy` and `queue` put it
+ * there. Without them the cases of stream order are skipped, and the suite says so.
+ */
+#ifndef WEIR_DEVICE_CONTRACT_H
+#define WEIR_DEVICE_CONTRACT_H
+
+#include <weir/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_tested_device {
+    const char *name;
+
+    /* Makes a device with `capacity_bytes` of memory, or more: it must hold 32 regions of its granularity, and as many
+     * pages. One is alive at a time. */
+    weir_status (*create)(uint64_t capacity_bytes, weir_device **device);
+    /* Ends it. NULL: weir_device_destroy. */
+    weir_status (*destroy)(weir_device *device);
+
+    /* Where the host reads and writes the device memory [address, address + size); NULL when not all of it is there.
+     * The pointer is used before the next call. weir_tested_bytes_in_place for device memory that the host may touch by
+     * its address. Without this slot the contents of memory are not tested. */
+    void *(*bytes)(weir_device *device, uint64_t address, uint64_t size);
+
+    /* --- work: three slots, all or none; a device with WEIR_DEVICE_ORDERED should have them --- */
+    /* A native stream beside the default one (NULL). Work on two such streams runs at the same time. */
+    weir_status (*stream_create)(weir_device *device, void **native_stream);
+    weir_status (*stream_destroy)(weir_device *device, void *native_stream);
+    /* Queues work that takes `units` units of time, and calls ended(ctx), from any thread, when it is over. One unit is
+     * the same for all streams and long against the time in which the host makes a few calls: an hour where time is
+     * virtual, some 20 ms where it is real. The work ends by itself; a host that waits for it need not call anything.
+     * The suite calls this with at most 40 units. */
+    weir_status (*queue)(weir_device *device, void *native_stream, unsigned units, void (*ended)(void *ctx), void *ctx);
+} weir_tested_device;
+
+/* For `bytes`: the address itself, when the host can read the first and the last byte there. */
+void *weir_tested_bytes_in_place(weir_device *device, uint64_t address, uint64_t size);
+
+/* Runs every case, or those with argv[1] in their names. Prints a line for each; returns the program's exit status: not
+ * 0 when a case failed or none passed. */
+int weir_device_contract(const weir_tested_device *tested, int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

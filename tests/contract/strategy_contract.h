@@ -1,0 +1,60 @@
+/* strategy_contract.h: tells the contract suite of strategies about a strategy, and runs it.
+ *
+ * The suite (strategy_contract.c) plays cases and thousands of random programs, and compares every range, lane and tick
+ * with a naive reference. It is one source file, which needs the installed headers and the C library. A program that
+ * runs it:
+ *
+ *     #include "strategy_contract.h"
+ *     #include "my_strategy.h"
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         const weir_tested_strategy mine = { .ops = my_strategy() };
+ *         return weir_strategy_contract(&mine, argc, argv);
+ *     }
+ *
+ * To build it, by hand or in CMake:
+ *
+ *     suites=$(pkg-config --variable=prefix weir)/share/weir/contract
+ *     cc -I$suites my_contract.c my_strategy.c $suites/strategy_contract.c $(pkg-config --cflags --libs weir)
+ *
+ *     find_package(weir REQUIRED COMPONENTS contract)
+ *     target_link_libraries(my_contract PRIVATE weir::strategy_contract)
+ *
+ * With all other members zero the suite compares every range exactly. A strategy that keeps the contract in a narrower
+ * way sets members.
+ */
+#ifndef WEIR_STRATEGY_CONTRACT_H
+#define WEIR_STRATEGY_CONTRACT_H
+
+#include <weir/strategy.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_tested_strategy {
+    const weir_strategy_ops *ops;
+    const void *config;   /* for state_size and init */
+    size_t config_bytes;  /* its size: init gets a copy, which is overwritten then; 0: init gets the config itself */
+    uint64_t small_bytes; /* requests up to this and above it come from different regions; 0: one kind of region */
+    bool whole_regions;   /* a region serves only requests of the size that it was added for, whole */
+    bool refuses_early;   /* a refusal need not mean that nothing fits */
+    /* Free memory that is set aside for requests of another size serves as a last resort only, so alloc may refuse a
+     * request that would fit there; gather is asked, and judged, as a last resort. */
+    bool sets_aside;
+    bool loose_ranges;    /* free neighbours of one lane may be several ranges with own ticks; alloc joins them */
+    bool ties_by_address; /* between equally good regions the lower address wins */
+    bool groups_regions;  /* walk shows the regions of one strategy after those of another */
+} weir_tested_strategy;
+
+/* Runs every case, or those with argv[1] in their names. A number instead, argv[1] or argv[2], is the seed of the one
+ * random program that is played; a second number says how many seeds from there. Prints a line for each case; returns
+ * the program's exit status: not 0 when a case failed or none passed. */
+int weir_strategy_contract(const weir_tested_strategy *tested, int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,13 @@
+/* strategy_main.c: runs the contract suite on one strategy of the tree.
+ *   STRATEGY_HEADER  the header to include, <weir/caching.h>
+ *   STRATEGY         how its weir_tested_strategy is made, .ops = weir_caching_strategy(), .small_bytes = 1 << 20
+ */
+#include STRATEGY_HEADER
+
+#include "strategy_contract.h"
+
+int main(int argc, char **argv)
+{
+    const weir_tested_strategy strategy = { STRATEGY };
+    return weir_strategy_contract(&strategy, argc, argv);
+}
