@@ -116,8 +116,8 @@ typedef struct weir__source_ops {
     /* As snprintf: what it says of its last failure. */
     size_t (*explain)(weir__source *source, char *text, size_t size);
     weir_status (*check)(weir__source *source, const char **why);
-    /* All blocks that are live. WEIR_ERR_NO_MEMORY: not all of them could be told. */
-    weir_status (*each)(weir__source *source, weir__host_visitor visit, void *ctx);
+    /* All blocks that are live. */
+    void (*each)(weir__source *source, weir__host_visitor visit, void *ctx);
 } weir__source_ops;
 
 struct weir__source {

@@ -141,11 +141,10 @@ static bool visit_block(void *ctx, uint64_t block, uint64_t name)
     return true;
 }
 
-static weir_status host_each(weir__source *source, weir__host_visitor visit, void *ctx)
+static void host_each(weir__source *source, weir__host_visitor visit, void *ctx)
 {
     struct visit all = {.visit = visit, .ctx = ctx, .pad = source->host->pad};
     weir__owned_each(source->owned, visit_block, &all);
-    return WEIR_OK;
 }
 
 const weir__source_ops weir__host_source = {

@@ -145,11 +145,10 @@ static bool visit_block(void *ctx, uint64_t block, uint64_t name)
     return true;
 }
 
-static weir_status pool_each(weir__source *source, weir__host_visitor visit, void *ctx)
+static void pool_each(weir__source *source, weir__host_visitor visit, void *ctx)
 {
     struct visit all = {.visit = visit, .ctx = ctx};
     weir__owned_each(source->owned, visit_block, &all);
-    return WEIR_OK;
 }
 
 const weir__source_ops weir__pool_source = {

@@ -73,9 +73,9 @@ static weir_status process_check(weir__source *source, const char **why)
     return weir_host_check(source->host, why);
 }
 
-static weir_status process_each(weir__source *source, weir__host_visitor visit, void *ctx)
+static void process_each(weir__source *source, weir__host_visitor visit, void *ctx)
 {
-    return weir__host_each_live(source->host, visit, ctx);
+    weir__host_each_live(source->host, visit, ctx);
 }
 
 const weir__source_ops weir__process_source = {

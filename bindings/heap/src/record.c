@@ -40,18 +40,14 @@ static void note_prior(void *ctx, uint64_t block, uint64_t bytes)
     weir_recorder_note(beginning->recorder, &event);
 }
 
-static weir_status begin(weir_heap *heap, weir_recorder *recorder)
+static void begin(weir_heap *heap, weir_recorder *recorder)
 {
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; i < WEIR__HEAP_SOURCES && status == WEIR_OK; i++) {
+    for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
         weir__source *source = &heap->sources[i];
         struct beginning beginning = {.heap = heap, .recorder = recorder, .stream = (uint32_t)i + 1};
-        status = source->ops->each(source, note_prior, &beginning);
+        source->ops->each(source, note_prior, &beginning);
     }
-    if (status == WEIR_OK) {
-        atomic_store(&heap->recorder, recorder);
-    }
-    return status;
+    atomic_store(&heap->recorder, recorder);
 }
 
 static void end(weir_heap *heap)
@@ -75,7 +71,7 @@ weir_status weir_heap_record(weir_heap *heap, weir_recorder *recorder)
     if (recorder == NULL) {
         end(heap);
     } else if (set == NULL) {
-        status = begin(heap, recorder);
+        begin(heap, recorder);
     } else if (set != recorder) {
         status = WEIR_ERR_BUSY;
     }

@@ -17,8 +17,6 @@
 
 #define WEIR__HOST_LIKELY(x) __builtin_expect(!!(x), 1)
 
-struct weir__number_map;
-
 /* --- core: size-first structs, in and out --- */
 
 weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name);
@@ -108,7 +106,7 @@ void weir__host_ladder_fini(weir__host_node *node);
 
 enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 61 };
 
-/* Blocks of one bin of the engine. The thread writes, others read what is atomic, and blocks by weir__host_bin_get. 512 bytes. */
+/* Blocks of one bin of the engine. The thread writes, others read what is atomic. 512 bytes. */
 typedef struct weir__host_bin {
     _Atomic uint32_t count;
     uint32_t most; /* for which the cache has set bytes aside */
@@ -116,17 +114,6 @@ typedef struct weir__host_bin {
     _Atomic uint64_t frees;
     void *blocks[WEIR__HOST_BIN_DEPTH];
 } weir__host_bin;
-
-/* The builtins, since engines take arrays of plain pointers. */
-static inline void weir__host_bin_put(weir__host_bin *bin, uint32_t i, void *block)
-{
-    __atomic_store_n(&bin->blocks[i], block, __ATOMIC_RELAXED);
-}
-
-static inline void *weir__host_bin_get(const weir__host_bin *bin, uint32_t i)
-{
-    return __atomic_load_n(&bin->blocks[i], __ATOMIC_RELAXED);
-}
 
 /* The same of page runs of one size. */
 typedef struct weir__host_large_slot {
@@ -198,8 +185,6 @@ void weir__host_cache_obey(weir_host_pool *pool);
 void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes);
 /* Adds what the threads have counted: of a node, NULL: of all. */
 void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, weir_host_stats *stats);
-/* Enters all small blocks that threads keep. False: no host memory. */
-bool weir__host_cache_blocks(weir_host_pool *pool, struct weir__number_map *blocks);
 /* The pool ends: its caches are left to their threads, empty. */
 void weir__host_cache_orphan_all(weir_host_pool *pool);
 
@@ -222,7 +207,7 @@ weir_status weir__host_pending_retire(weir_host_pool *pool, const void *native_s
 
 /* Called with the pool's lock held. */
 typedef void (*weir__host_visitor)(void *ctx, uint64_t block, uint64_t bytes);
-weir_status weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit, void *ctx);
+void weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit, void *ctx);
 
 /* --- the pool --- */
 

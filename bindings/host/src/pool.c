@@ -406,69 +406,65 @@ static void count_large(weir__host_node *node, weir__host_cache *cache, uint64_t
     }
 }
 
-/* --- proof, in checked builds: whether a small block is out --- */
+/* --- marks of small blocks (registry.h) --- */
 
-/* The mark of a block in a slab; NULL: none begins there. */
-static _Atomic uint8_t *mark_of(weir__host_run *run, const void *block)
+static OUT_OF_LINE void handed_out_twice(const void *block)
 {
-    weir__host_marks *marks = run->marks;
-    const uint64_t offset = (uint64_t)(uintptr_t)block - run->start;
-    const uint64_t place = offset / WEIR__HOST_ALIGNMENT;
-    return marks != NULL && offset % WEIR__HOST_ALIGNMENT == 0 && place < marks->count ? &marks->out[place] : NULL;
+    (void)fprintf(stderr, "weir: a block is handed out twice: %p\n", block);
+    abort();
 }
 
-/* The block is somebody's from now on. */
-static void *hand_out(weir_host_pool *pool, void *block)
+/* The small block is the caller's from now on. Its thread owns it, so an ordinary build needs no atomic exchange. */
+static inline void *hand_out(const weir__host_leaf *leaf, void *block)
 {
-    if (WEIR_CHECKS >= 1) {
-        weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)block);
-        _Atomic uint8_t *mark = run != NULL && run->state == WEIR__HOST_RUN_SLAB ? mark_of(run, block) : NULL;
-        if (mark != NULL && atomic_exchange(mark, 1) != 0) {
-            (void)fprintf(stderr, "weir: a block is handed out twice: %p\n", block);
-            abort();
-        }
+    _Atomic uint8_t *mark = weir__host_mark_in(leaf, (uint64_t)(uintptr_t)block);
+    if (WEIR_CHECKS < 1) {
+        atomic_store_explicit(mark, 1, memory_order_relaxed);
+    } else if (atomic_exchange(mark, 1) != 0) {
+        handed_out_twice(block);
     }
     return block;
 }
 
-/* Ordinary builds cannot tell, and say yes. */
-static bool is_out(weir__host_run *run, const void *block)
+/* Takes the mark off a block that is live. False: another thread has freed it meanwhile. */
+static bool take_back(const weir_host_pool *pool, const void *block)
 {
-    const _Atomic uint8_t *mark = WEIR_CHECKS >= 1 ? mark_of(run, block) : NULL;
-    return WEIR_CHECKS < 1 || (mark != NULL && atomic_load(mark) != 0);
+    const uint64_t address = (uint64_t)(uintptr_t)block;
+    return atomic_exchange(weir__host_mark_in(weir__host_leaf_at(&pool->registry, address), address), 0) != 0;
 }
 
-/* The block is nobody's from now on. False: it was nobody's before. */
-static inline bool take_back(weir__host_run *run, const void *block)
+/* The block was not taken back after all. */
+static void undo_take_back(const weir_host_pool *pool, const void *block)
 {
-    if (WEIR_CHECKS < 1) {
-        return true;
-    }
-    _Atomic uint8_t *mark = mark_of(run, block);
-    return mark != NULL && atomic_exchange(mark, 0) != 0;
+    const uint64_t address = (uint64_t)(uintptr_t)block;
+    atomic_store(weir__host_mark_in(weir__host_leaf_at(&pool->registry, address), address), 1);
 }
 
-/* It was not taken back after all. */
-static void undo_take_back(weir__host_run *run, const void *block)
-{
-    _Atomic uint8_t *mark = WEIR_CHECKS >= 1 ? mark_of(run, block) : NULL;
-    if (mark != NULL) {
-        atomic_store(mark, 1);
-    }
-}
-
-/* The same for a page run: that of two threads only one frees it. */
+/* The same for a page run. */
 static inline bool claim(weir__host_run *run)
 {
     uint32_t live = WEIR__HOST_RUN_LIVE;
-    return WEIR_CHECKS < 1 || atomic_compare_exchange_strong(&run->state, &live, WEIR__HOST_RUN_CACHED);
+    return atomic_compare_exchange_strong(&run->state, &live, WEIR__HOST_RUN_CACHED);
 }
 
 static void unclaim(weir__host_run *run)
 {
-    if (WEIR_CHECKS >= 1) {
-        run->state = WEIR__HOST_RUN_LIVE;
+    run->state = WEIR__HOST_RUN_LIVE;
+}
+
+/* The registry's leaf for an address, mostly that of the thread's last call; NULL: the pool has no chunk there. */
+static inline const weir__host_leaf *leaf_for(weir__host_cache *cache, const weir_host_pool *pool, uint64_t address)
+{
+    const uint64_t key = address >> WEIR__HOST_LEAF_SHIFT;
+    if (key != cache->leaf_key) {
+        weir__host_leaf *leaf = weir__host_leaf_at(&pool->registry, address);
+        if (leaf == NULL) {
+            return NULL;
+        }
+        cache->leaf = leaf;
+        cache->leaf_key = key;
     }
+    return cache->leaf;
 }
 
 /* --- alloc --- */
@@ -484,16 +480,17 @@ static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t 
 }
 
 /* What the thread keeps that fits; NULL: nothing. */
-static inline void *take_kept_small(weir__host_cache *cache, uint32_t number)
+static inline void *take_kept_small(const weir_host_pool *pool, weir__host_cache *cache, uint32_t number)
 {
     weir__host_bin *bin = &cache->small[number];
     const uint32_t count = count_of(&bin->count);
     if (!WEIR__HOST_LIKELY(count > 0)) {
         return NULL;
     }
+    void *block = bin->blocks[count - 1];
     set(&bin->count, count - 1);
     add(&bin->allocs, 1);
-    return bin->blocks[count - 1];
+    return hand_out(leaf_for(cache, pool, (uint64_t)(uintptr_t)block), block);
 }
 
 static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
@@ -512,7 +509,7 @@ static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
 
 static inline void *take_kept(const weir_host_pool *pool, weir__host_cache *cache, uint64_t size)
 {
-    return size <= pool->small_most ? take_kept_small(cache, bin_for(pool, size))
+    return size <= pool->small_most ? take_kept_small(pool, cache, bin_for(pool, size))
                                     : take_kept_large(cache, whole_pages(padded(pool, size)));
 }
 
@@ -533,12 +530,12 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
         return WEIR_ERR_NO_MEMORY;
     }
     for (size_t i = 1; i < got; i++) {
-        weir__host_bin_put(bin, (uint32_t)i - 1, blocks[i]);
+        bin->blocks[i - 1] = blocks[i];
     }
     if (got > 1) {
         set(&bin->count, (uint32_t)got - 1);
     }
-    *ptr = blocks[0];
+    *ptr = hand_out(weir__host_leaf_at(&node->pool->registry, (uint64_t)(uintptr_t)blocks[0]), blocks[0]);
     count_small(node, cache, number, true);
     return WEIR_OK;
 }
@@ -672,7 +669,7 @@ static weir_status take_or_trim(weir__host_node *node, const request *r, void **
         status = take(node, r, &block);
     }
     if (status == WEIR_OK) {
-        *ptr = hand_out(pool, block);
+        *ptr = block;
         return WEIR_OK;
     }
     (void)atomic_fetch_add(&node->failures, 1);
@@ -695,7 +692,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
     }
     void *kept = cache != NULL && align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, size) : NULL;
     if (kept != NULL) {
-        *ptr = hand_out(pool, kept);
+        *ptr = kept;
         return WEIR_OK;
     }
     const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0;
@@ -722,7 +719,7 @@ weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, v
     if (WEIR__HOST_LIKELY(pool != NULL && ptr != NULL && size - 1 < SIZE_LIMIT - 1 && is_meant(cache, pool, node))) {
         void *kept = take_kept(pool, cache, size);
         if (WEIR__HOST_LIKELY(kept != NULL)) {
-            *ptr = hand_out(pool, kept);
+            *ptr = kept;
             return WEIR_OK;
         }
     }
@@ -736,18 +733,14 @@ weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_
 
 /* --- free --- */
 
-/* Where the block begins that an address in a slab lies in; 0: it is not out of the engine, or none. */
-static inline uint64_t block_around(const weir_host_pool *pool, weir__host_run *run, const weir__host_slab *slab,
-                                    uint64_t address, uint32_t bin)
+/* Where the block begins that an address in a slab lies in, if a caller has it; 0: none does. */
+static uint64_t block_around(const weir_host_pool *pool, weir__host_run *run, uint64_t address, uint32_t bin)
 {
     const weir__host_bin_shape *shape = &pool->bins[bin];
     const uint64_t start = atomic_load_explicit(&run->start, memory_order_relaxed);
     const uint64_t place = (address - start) * shape->reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT;
-    if (!WEIR__HOST_LIKELY(place < WEIR__HOST_SLAB_BLOCKS) ||
-        !WEIR__HOST_LIKELY(atomic_load_explicit(&slab->taken[place / 64], memory_order_relaxed) >> (place % 64) & 1)) {
-        return 0;
-    }
-    return start + place * shape->bytes;
+    const uint64_t block = start + place * shape->bytes;
+    return place < WEIR__HOST_SLAB_BLOCKS && weir__host_is_live(&pool->registry, block) ? block : 0;
 }
 
 static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *block)
@@ -757,7 +750,7 @@ static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *bl
     if (!WEIR__HOST_LIKELY(count < bin->most)) {
         return false;
     }
-    weir__host_bin_put(bin, count, block);
+    bin->blocks[count] = block;
     set(&bin->count, count + 1);
     add(&bin->frees, 1);
     return true;
@@ -776,13 +769,11 @@ static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, 
     return true;
 }
 
-/* The slab's bin, if a block that is out begins at `ptr`; UINT32_MAX: none does. */
+/* The slab's bin, if a block that a caller has begins at `ptr`; UINT32_MAX: none does. */
 static uint32_t bin_at(const weir_host_pool *pool, weir__host_run *run, const void *ptr)
 {
     const weir__host_slab *slab = run->slab;
-    const uint64_t address = (uint64_t)(uintptr_t)ptr;
-    const uint32_t number = slab != NULL ? count_of(&slab->bin) : 0;
-    return slab != NULL && block_around(pool, run, slab, address, number) == address ? number : UINT32_MAX;
+    return slab != NULL && weir__host_is_live(&pool->registry, (uint64_t)(uintptr_t)ptr) ? count_of(&slab->bin) : UINT32_MAX;
 }
 
 /* `size`: as it was asked for; 0: not known. *bytes: what the block had. */
@@ -792,7 +783,7 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
     weir__host_cache *cache = weir__host_cache_of(node);
     const uint32_t number = bin_at(pool, run, ptr);
     if (number == UINT32_MAX || (size != 0 && (size > pool->small_most || bin_for(pool, size) != number)) ||
-        !take_back(run, ptr)) {
+        !take_back(pool, ptr)) {
         return WEIR_ERR_INVALID;
     }
     *bytes = pool->bins[number].bytes;
@@ -866,17 +857,12 @@ static inline uint64_t keep_in_front(weir_host_pool *pool, void *ptr)
 {
     const uint64_t address = (uint64_t)(uintptr_t)ptr;
     weir__host_cache *cache = weir__host_mine;
-    weir__host_leaf *leaf = cache->leaf;
     if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
         return 0;
     }
-    if (address >> WEIR__HOST_LEAF_SHIFT != cache->leaf_key) {
-        leaf = weir__host_leaf_at(&pool->registry, address);
-        if (leaf == NULL) {
-            return 0;
-        }
-        cache->leaf = leaf;
-        cache->leaf_key = address >> WEIR__HOST_LEAF_SHIFT;
+    const weir__host_leaf *leaf = leaf_for(cache, pool, address);
+    if (leaf == NULL) {
+        return 0;
     }
     const uintptr_t page = weir__host_page_in(leaf, address);
     weir__host_run *run = weir__host_run_of(page);
@@ -886,10 +872,15 @@ static inline uint64_t keep_in_front(weir_host_pool *pool, void *ptr)
         return 0;
     }
     if (tag < WEIR__HOST_LARGE_TAG) {
-        const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
-        const bool kept = WEIR__HOST_LIKELY(slab != NULL && block_around(pool, run, slab, address, tag - 1) == address) &&
+        _Atomic uint8_t *mark = weir__host_mark_in(leaf, address);
+        const bool kept = WEIR__HOST_LIKELY(address % WEIR__HOST_ALIGNMENT == 0 &&
+                                            atomic_load_explicit(mark, memory_order_relaxed) != 0) &&
                           keep_small(cache, tag - 1, ptr);
-        return kept ? pool->bins[tag - 1].bytes : 0;
+        if (!WEIR__HOST_LIKELY(kept)) {
+            return 0;
+        }
+        atomic_store_explicit(mark, 0, memory_order_relaxed);
+        return pool->bins[tag - 1].bytes;
     }
     const uint64_t size = atomic_load_explicit(&run->size, memory_order_relaxed);
     const bool kept = WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
@@ -933,14 +924,14 @@ static weir_status free_small_after(weir__host_run *run, void *ptr, void *native
 {
     weir__host_node *node = run->node;
     const uint32_t number = bin_at(node->pool, run, ptr);
-    if (number == UINT32_MAX || !take_back(run, ptr)) {
+    if (number == UINT32_MAX || !take_back(node->pool, ptr)) {
         return WEIR_ERR_INVALID;
     }
     const weir_status status = weir__host_pending_add(node, ptr, node->pool->bins[number].bytes, native);
     if (status == WEIR_OK) {
         count_small(node, weir__host_cache_of(node), number, false);
     } else {
-        undo_take_back(run, ptr);
+        undo_take_back(node->pool, ptr);
     }
     return status;
 }
@@ -1029,9 +1020,8 @@ weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_inf
     } else if (state == WEIR__HOST_RUN_SLAB) {
         const weir__host_slab *slab = run->slab;
         const uint32_t bin = slab != NULL ? count_of(&slab->bin) : 0;
-        found.block = slab != NULL ? (void *)(uintptr_t)block_around(pool, run, slab, address, bin) : NULL;
+        found.block = slab != NULL ? (void *)(uintptr_t)block_around(pool, run, address, bin) : NULL;
         found.size = pool->bins[bin].bytes;
-        found.block = found.block != NULL && is_out(run, found.block) ? found.block : NULL;
     }
     if (found.block == NULL || !ask_chunks(pool, run, &found)) {
         return WEIR_ERR_INVALID;

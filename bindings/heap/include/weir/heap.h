@@ -105,7 +105,9 @@ WEIR_API void *weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t a
 WEIR_API void *weir_heap_realloc(weir_heap *heap, void *block, size_t size);
 
 /* Gives a block back. NULL is allowed. WEIR_ERR_INVALID: not the start of a live block of this heap; nothing has changed, and
- * the statistics count it. Freed twice: found as weir/host.h and weir/pool.h say of their blocks. */
+ * bad_frees counts it. The second free of a block is refused in every build, for every size, whichever threads make the calls, as
+ * long as the memory has not been handed out again. (Two threads that free the same small block of the process's memory in the
+ * same instant may both get WEIR_OK, except in checked builds.) */
 WEIR_API weir_status weir_heap_free(weir_heap *heap, void *block);
 
 /* What the block can hold, at least what was asked for; 0 when it is not the start of a live block of this heap. */
@@ -158,8 +160,7 @@ WEIR_API weir_status weir_heap_check(weir_heap *heap, const char **why);
 /* From now on every alloc, realloc and free of the heap is noted in `recorder` (weir_recorder_create in weir/trace.h), with
  * stream 1 for blocks that come and go and 2 for long-lived ones; NULL ends it: no call that began before uses the old one when
  * this returns. Blocks that are live already are written as `p` lines, with what they can hold; what other threads do in that
- * moment may be missing. May be called from `reclaim`. WEIR_ERR_BUSY: another recorder is set. WEIR_ERR_NO_MEMORY: nothing is
- * recorded.
+ * moment may be missing. May be called from `reclaim`. WEIR_ERR_BUSY: another recorder is set.
  *
  * A program need not call this: when the environment names a file in WEIR_RECORD, each heap records itself from its creation
  * on, the first into that file, the next into FILE.2 and so on; a file that is there is never written over. Where none can be

@@ -146,9 +146,9 @@ WEIR_API weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_
 WEIR_API weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node, void **ptr);
 
 /* Gives a block back; the host no longer uses it and no device does. NULL is allowed. WEIR_ERR_INVALID: not the start of
- * a live block of this pool. A block freed twice is always found in checked builds, as long as it has not been handed out
- * again; in others a large one is, and a small one unless a thread's cache or a stream's work still keeps it: then the
- * same memory is handed out twice, later. */
+ * a live block of this pool. The second free of a block is refused in every build, for every size, whichever threads make the
+ * calls, as long as the memory has not been handed out again. One case is found in checked builds only: two threads that free the
+ * same block in the same instant, where both may get WEIR_OK. */
 WEIR_API weir_status weir_host_free(weir_host_pool *pool, void *ptr);
 /* The same for who knows the size as it was asked for. WEIR_ERR_INVALID, and nothing is freed, also where a request of that
  * size would not have made such a block. */
@@ -173,8 +173,7 @@ typedef struct weir_host_info {
 
 #define WEIR_HOST_INFO_INIT WEIR_STRUCT_INIT(weir_host_info)
 
-/* About any address inside a live block; wait-free. WEIR_ERR_INVALID: none of this pool's. Of a small block that has been
- * freed it is answered as if it were live while a cache keeps it, except in checked builds. */
+/* About any address inside a live block; wait-free. WEIR_ERR_INVALID: none of this pool's, or a block that has been freed. */
 WEIR_API weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_info *info);
 
 /* --- upkeep --- */
