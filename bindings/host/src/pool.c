@@ -5,6 +5,7 @@
  * A free finds out from the address alone what the block is (registry.h).
  */
 #include "host_internal.h"
+#include "place.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,15 +98,19 @@ static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_hos
     return kinds;
 }
 
-/* A chunk has to pass the limit and one call of the runtime's. */
+/* A chunk has to pass the limit and one call of the runtime's, and is at least a page of the system: advice for a part of a page
+ * is advice for all of it. */
 static uint64_t chunk_that_fits(const weir_host_pool_config *config, const weir_host_runtime *runtime)
 {
+    const uint64_t page = weir__place_page_bytes();
+    const uint64_t least = least_chunk(config) > page ? least_chunk(config) : page;
     const uint64_t usual = weir__host_is_pageable(config) ? DEFAULT_PAGEABLE : DEFAULT_CHUNK;
     uint64_t chunk = config->chunk_bytes != 0 ? config->chunk_bytes : usual;
+    chunk = chunk > least ? chunk : least;
     const bool has_runtime = (config->kinds & (1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED)) != 0;
     const uint64_t limit = config->limit_bytes != 0 ? config->limit_bytes : UINT64_MAX;
     const uint64_t most = has_runtime && runtime->most_bytes < limit ? runtime->most_bytes : limit;
-    while (chunk > most && chunk > least_chunk(config)) {
+    while (chunk > most && chunk > least) {
         chunk /= 2;
     }
     return chunk;
