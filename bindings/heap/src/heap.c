@@ -259,7 +259,12 @@ static void explain_failure(const request *r, weir_status status)
     const weir__source_stats stats = held_by(heap);
     const uint64_t limit = atomic_load(&heap->ledger.limit_bytes);
     char reason[600] = "";
-    const size_t length = heap->sources[r->which].ops->explain(&heap->sources[r->which], reason, sizeof reason);
+    weir__source *source = &heap->sources[r->which];
+    const bool is_limited = status == WEIR_ERR_LIMIT && limit != 0 && source->ops->missing != NULL;
+    /* Idle memory has gone back before, so live blocks hold all bytes that are held. */
+    const uint64_t wanted =
+        is_limited ? stats.held_bytes + source->ops->missing(source, r->size + heap->config.slack_bytes) : 0;
+    const size_t length = source->ops->explain(source, reason, sizeof reason);
     (void)pthread_mutex_lock(&heap->explain_lock);
     sentence s = {.text = heap->explanation, .size = sizeof heap->explanation};
     say(&s, "%s: no %s for %llu bytes at a multiple of %llu: %s. %llu bytes are live and %llu held",
@@ -267,8 +272,10 @@ static void explain_failure(const request *r, weir_status status)
         (unsigned long long)r->align, weir_status_text(status), (unsigned long long)weir__tally_live(&heap->tally),
         (unsigned long long)stats.held_bytes);
     if (limit != 0) {
-        say(&s, " of at most %llu; free some, or raise limit_bytes by %llu", (unsigned long long)limit,
-            (unsigned long long)r->size);
+        say(&s, " of at most %llu", (unsigned long long)limit);
+    }
+    if (wanted > limit) {
+        say(&s, "; free some, or raise limit_bytes by %llu", (unsigned long long)(wanted - limit));
     }
     if (heap->config.reclaim != NULL) {
         say(&s, "; reclaim was called %u times", r->attempts);

@@ -113,6 +113,9 @@ typedef struct weir__source_ops {
     weir_status (*trim)(weir__source *source, uint64_t keep_bytes, uint64_t *released);
     /* Adds; what two sources of a heap hold together is added for the first of them only. */
     void (*add_stats)(weir__source *source, weir__source_stats *stats);
+    /* After a refusal for the limit and with nothing idle: bytes that have to be held more for the request. NULL: the limit is not
+     * the heap's. */
+    uint64_t (*missing)(weir__source *source, uint64_t size);
     /* As snprintf: what it says of its last failure. */
     size_t (*explain)(weir__source *source, char *text, size_t size);
     weir_status (*check)(weir__source *source, const char **why);
