@@ -17,6 +17,7 @@
 
 #define OUT_OF_LINE __attribute__((noinline))
 #define MOST_BYTES (UINT64_C(1) << 46)
+#define MOST_USUAL_ALIGN (UINT64_C(2) << 20) /* of every block */
 
 /* --- life --- */
 
@@ -40,7 +41,7 @@ static bool is_sound(const weir_heap_config *config)
     const uint32_t flags = WEIR_HEAP_ON_NODE | WEIR_HEAP_NO_HOST_ACCESS;
     const bool on_process = is_empty(&config->source);
     return (config->flags & ~flags) == 0 && is_sound_source(&config->source) && is_sound_source(&config->long_lived) &&
-           is_power_of_two(config->align) && config->align >= WEIR__HEAP_ALIGN && config->align <= WEIR__HEAP_MOST_ALIGN &&
+           is_power_of_two(config->align) && config->align >= WEIR__HEAP_ALIGN && config->align <= MOST_USUAL_ALIGN &&
            config->slack_bytes <= WEIR__HEAP_MOST_SLACK && (config->limit_bytes == 0 || on_process);
 }
 
@@ -378,8 +379,8 @@ static OUT_OF_LINE void *refuse(weir_heap *heap, uint64_t size, uint64_t align)
     if (heap == NULL || size == 0) {
         return NULL;
     }
-    if (!is_power_of_two(align) || align > WEIR__HEAP_MOST_ALIGN) {
-        explain_refusal(heap, "an alignment that is no power of two up to 2 MiB", align);
+    if (!is_power_of_two(align) || align >= MOST_BYTES) {
+        explain_refusal(heap, "an alignment that is no power of two below 2^46", align);
         return NULL;
     }
     count(&heap->failures);
@@ -390,7 +391,7 @@ static OUT_OF_LINE void *refuse(weir_heap *heap, uint64_t size, uint64_t align)
 static inline void *obtain(weir_heap *heap, size_t which, uint64_t size, uint64_t align)
 {
     void *block = NULL;
-    if (!WEIR__HOST_LIKELY(heap != NULL && size - 1 < MOST_BYTES && align - 1 < WEIR__HEAP_MOST_ALIGN &&
+    if (!WEIR__HOST_LIKELY(heap != NULL && size - 1 < MOST_BYTES && align - 1 < MOST_BYTES - 1 &&
                            (align & (align - 1)) == 0)) {
         return refuse(heap, size, align);
     }

@@ -13,7 +13,7 @@
 #include "../../../core/src/number_map.h"
 #include "../../host/src/host_internal.h"
 
-enum { WEIR__HEAP_ALIGN = 64, WEIR__HEAP_MOST_ALIGN = 2 << 20, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64 };
+enum { WEIR__HEAP_ALIGN = 64, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64 };
 
 /* --- tally.c: what is live, and the most that ever was --- */
 

@@ -67,14 +67,16 @@ void weir__host_runs_fini(weir_host_pool *pool)
 
 static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t align, weir__host_run *run)
 {
+    weir_pool *pools[] = {node->given, node->mapped};
+    weir_stream *hosts[] = {node->given_host, node->mapped_host};
+    /* The runtime would have to pin as much as the alignment; where weir maps, an alignment costs addresses only. */
+    const size_t first = align > node->pool->config.chunk_bytes;
     weir_status status = WEIR_ERR_NO_MEMORY;
-    run->pages = node->given;
-    if (node->given != NULL) {
-        status = weir_pool_alloc(node->given, node->given_host, size, align, &run->block);
-    }
-    if (status != WEIR_OK && node->mapped != NULL) {
-        run->pages = node->mapped;
-        status = weir_pool_alloc(node->mapped, node->mapped_host, size, align, &run->block);
+    for (size_t i = 0; i < 2 && status != WEIR_OK; i++) {
+        run->pages = pools[i ^ first];
+        if (run->pages != NULL) {
+            status = weir_pool_alloc(run->pages, hosts[i ^ first], size, align, &run->block);
+        }
     }
     return status;
 }

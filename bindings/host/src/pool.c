@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, LEAST_PAGEABLE = 16 << 10,
+enum { PAD = 32, BATCH = 16, LEAST_CHUNK = 2 << 20, LEAST_PAGEABLE = 16 << 10,
        DEFAULT_PAGEABLE = 64 << 10, PAGEABLE_SMALL = 16 << 10, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
 #define SIZE_LIMIT (UINT64_C(1) << 46)
 #define DRY_NS UINT64_C(1000000)
@@ -684,7 +684,7 @@ static weir_status take_or_trim(weir__host_node *node, const request *r, void **
 /* Anything: bad arguments, another node than last time, a cache that is empty or not there. */
 static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr)
 {
-    if (pool == NULL || ptr == NULL || size == 0 || size >= SIZE_LIMIT || align > MOST_ALIGN || (align & (align - 1)) != 0) {
+    if (pool == NULL || ptr == NULL || size == 0 || size >= SIZE_LIMIT || align >= SIZE_LIMIT || (align & (align - 1)) != 0) {
         return WEIR_ERR_INVALID;
     }
     weir__host_node *node = node_for(pool, number);
