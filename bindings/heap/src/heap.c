@@ -26,9 +26,18 @@ static bool is_empty(const weir_heap_source *source)
     return source->host_pool == NULL && source->pool == NULL;
 }
 
-static bool is_sound_source(const weir_heap_source *source)
+#define REFUSE_CREATE(...) weir_refuse(WEIR_ERR_INVALID, "weir_heap_create: config." __VA_ARGS__)
+
+static weir_status check_source(const weir_heap_source *source, const char *member)
 {
-    return (source->host_pool == NULL || source->pool == NULL) && (source->pool != NULL) == (source->stream != NULL);
+    if (source->host_pool != NULL && source->pool != NULL) {
+        return REFUSE_CREATE("%s.host_pool and config.%s.pool are both set", member, member);
+    }
+    if ((source->pool != NULL) != (source->stream != NULL)) {
+        return REFUSE_CREATE("%s.%s is set without config.%s.%s", member, source->pool != NULL ? "pool" : "stream", member,
+                             source->pool != NULL ? "stream" : "pool");
+    }
+    return WEIR_OK;
 }
 
 static bool is_power_of_two(uint64_t value)
@@ -36,26 +45,37 @@ static bool is_power_of_two(uint64_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-static bool is_sound(const weir_heap_config *config)
+static weir_status check_config(const weir_heap_config *config)
 {
     const uint32_t flags = WEIR_HEAP_ON_NODE | WEIR_HEAP_NO_HOST_ACCESS;
-    const bool on_process = is_empty(&config->source);
-    return (config->flags & ~flags) == 0 && is_sound_source(&config->source) && is_sound_source(&config->long_lived) &&
-           is_power_of_two(config->align) && config->align >= WEIR__HEAP_ALIGN && config->align <= MOST_USUAL_ALIGN &&
-           config->slack_bytes <= WEIR__HEAP_MOST_SLACK && (config->limit_bytes == 0 || on_process);
+    if ((config->flags & ~flags) != 0) {
+        return REFUSE_CREATE("flags has unknown bits 0x%x", config->flags & ~flags);
+    }
+    if (!is_power_of_two(config->align) || config->align < WEIR__HEAP_ALIGN || config->align > MOST_USUAL_ALIGN) {
+        return REFUSE_CREATE("align %llu is not a power of two from 64 to 2 MiB", (unsigned long long)config->align);
+    }
+    if (config->slack_bytes > WEIR__HEAP_MOST_SLACK) {
+        return REFUSE_CREATE("slack_bytes %llu is more than 4 KiB", (unsigned long long)config->slack_bytes);
+    }
+    if (config->limit_bytes != 0 && !is_empty(&config->source)) {
+        return REFUSE_CREATE("limit_bytes is set, but config.source has a limit of its own");
+    }
+    const weir_status status = check_source(&config->source, "source");
+    return status == WEIR_OK ? check_source(&config->long_lived, "long_lived") : status;
 }
 
 static weir_status adopt(weir_heap *heap, const weir_heap_config *config)
 {
     static const weir_heap_config defaults = WEIR_HEAP_CONFIG_INIT;
     weir_heap_config *own = &heap->config;
-    const weir_status status = weir__config_adopt(own, sizeof *own, config != NULL ? config : &defaults, "weir_heap_create: config");
+    weir_status status = weir__config_adopt(own, sizeof *own, config != NULL ? config : &defaults, "weir_heap_create: config");
     if (status != WEIR_OK) {
         return status;
     }
     own->align = own->align != 0 ? own->align : WEIR__HEAP_ALIGN;
-    if (!is_sound(own)) {
-        return WEIR_ERR_INVALID;
+    status = check_config(own);
+    if (status != WEIR_OK) {
+        return status;
     }
     if (is_empty(&own->long_lived)) {
         own->long_lived = own->source;
@@ -111,7 +131,7 @@ static weir_status end(weir_heap *heap)
 weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
 {
     if (out == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_create: heap is NULL");
     }
     weir_heap *heap = aligned_alloc(WEIR__HEAP_LINE, sizeof *heap);
     if (heap == NULL) {
@@ -465,12 +485,15 @@ static inline weir_status give(weir_heap *heap, void *block)
 weir_status weir_heap_free(weir_heap *heap, void *block)
 {
     if (!WEIR__HOST_LIKELY(heap != NULL && block != NULL)) {
-        return heap == NULL ? WEIR_ERR_INVALID : WEIR_OK;
+        return heap == NULL ? weir_refuse(WEIR_ERR_INVALID, "weir_heap_free: heap is NULL") : WEIR_OK;
     }
     if (weir__heap_is_recorded(heap)) {
         note_free(heap, block);
     }
-    return give(heap, block);
+    const weir_status status = give(heap, block);
+    return WEIR__HOST_LIKELY(status != WEIR_ERR_INVALID)
+               ? status
+               : weir_refuse(status, "weir_heap_free: block %p is not the start of a live block of heap \"%s\"", block, heap->name);
 }
 
 /* --- realloc --- */
@@ -560,7 +583,7 @@ size_t weir_heap_usable_size(weir_heap *heap, const void *block)
 weir_status weir_heap_trim(weir_heap *heap, uint64_t keep_bytes, uint64_t *released)
 {
     if (heap == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_trim: heap is NULL");
     }
     weir_status first = WEIR_OK;
     uint64_t sum = 0;
@@ -578,8 +601,12 @@ weir_status weir_heap_trim(weir_heap *heap, uint64_t keep_bytes, uint64_t *relea
 
 weir_status weir_heap_set_limit(weir_heap *heap, uint64_t limit_bytes)
 {
-    if (heap == NULL || !is_empty(&heap->config.source)) {
-        return WEIR_ERR_INVALID;
+    if (heap == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_set_limit: heap is NULL");
+    }
+    if (!is_empty(&heap->config.source)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_set_limit: heap \"%s\" is over a pool, which has a limit of its own",
+                           heap->name);
     }
     atomic_store(&heap->ledger.limit_bytes, limit_bytes);
     if (limit_bytes == 0 || held_by(heap).held_bytes <= limit_bytes) {
@@ -591,7 +618,7 @@ weir_status weir_heap_set_limit(weir_heap *heap, uint64_t limit_bytes)
 weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
 {
     if (heap == NULL || stats == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_get_stats: %s is NULL", heap == NULL ? "heap" : "stats");
     }
     const weir__source_stats sources = held_by(heap);
     const uint64_t live = (uint64_t)weir__tally_live(&heap->tally);
@@ -636,7 +663,7 @@ weir_status weir_heap_check(weir_heap *heap, const char **why)
 {
     const char *broken = NULL;
     if (heap == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_check: heap is NULL");
     }
     weir_status status = WEIR_OK;
     if (!weir__tally_check(&heap->tally)) {

@@ -42,7 +42,7 @@ static weir_status process_free(weir__source *source, void *block, uint64_t *byt
 static uint64_t process_bytes_of(weir__source *source, const void *block)
 {
     weir_host_info info = WEIR_HOST_INFO_INIT;
-    return weir_host_query(source->host, block, &info) == WEIR_OK && info.block == block ? info.size : 0;
+    return weir__host_find(source->host, block, &info) && info.block == block ? info.size : 0;
 }
 
 static weir_status process_trim(weir__source *source, uint64_t keep_bytes, uint64_t *released)

@@ -53,28 +53,48 @@ static inline uint64_t whole_pages(uint64_t bytes)
 
 /* --- life --- */
 
+#define REFUSE_CREATE(...) weir_refuse(WEIR_ERR_INVALID, "weir_host_pool_create: config." __VA_ARGS__)
+
 static uint64_t least_chunk(const weir_host_pool_config *config)
 {
     return weir__host_is_pageable(config) ? LEAST_PAGEABLE : LEAST_CHUNK;
 }
 
-static bool is_sound_pageable(const weir_host_pool_config *config)
+static weir_status check_pageable(const weir_host_pool_config *config)
 {
-    return config->runtime == NULL && (config->flags & WEIR_HOST_STRICT) == 0 &&
-           (config->kinds == 0 || config->kinds == 1u << WEIR_HOST_UNPINNED);
+    if (config->runtime != NULL) {
+        return REFUSE_CREATE("runtime is set, which WEIR_HOST_PAGEABLE in config.flags excludes");
+    }
+    if ((config->flags & WEIR_HOST_STRICT) != 0) {
+        return REFUSE_CREATE("flags has WEIR_HOST_STRICT, which WEIR_HOST_PAGEABLE excludes");
+    }
+    if (config->kinds != 0 && config->kinds != 1u << WEIR_HOST_UNPINNED) {
+        return REFUSE_CREATE("kinds is 0x%x; with WEIR_HOST_PAGEABLE only WEIR_HOST_UNPINNED may be used", config->kinds);
+    }
+    return WEIR_OK;
 }
 
-static bool is_sound(const weir_host_pool_config *config)
+static weir_status check_config(const weir_host_pool_config *config)
 {
     const uint32_t flags = WEIR_HOST_NO_PAD | WEIR_HOST_STRICT | WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_NO_THREAD_CACHE |
                            WEIR_HOST_PAGEABLE;
     const uint32_t kinds = (1u << WEIR_HOST_KIND_COUNT) - 1;
     const bool unpinned = (config->kinds & 1u << WEIR_HOST_UNPINNED) != 0;
     const uint64_t chunk = config->chunk_bytes;
-    return (config->flags & ~flags) == 0 && (config->kinds & ~kinds) == 0 &&
-           (!unpinned || (config->flags & (WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_PAGEABLE)) != 0) &&
-           (chunk == 0 || ((chunk & (chunk - 1)) == 0 && chunk >= least_chunk(config) && chunk <= 1 << 30)) &&
-           (!weir__host_is_pageable(config) || is_sound_pageable(config));
+    if ((config->flags & ~flags) != 0) {
+        return REFUSE_CREATE("flags has unknown bits 0x%x", config->flags & ~flags);
+    }
+    if ((config->kinds & ~kinds) != 0) {
+        return REFUSE_CREATE("kinds has unknown bits 0x%x", config->kinds & ~kinds);
+    }
+    if (unpinned && (config->flags & (WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_PAGEABLE)) == 0) {
+        return REFUSE_CREATE("kinds has WEIR_HOST_UNPINNED, but config.flags has no WEIR_HOST_ALLOW_UNPINNED");
+    }
+    if (chunk != 0 && ((chunk & (chunk - 1)) != 0 || chunk < least_chunk(config) || chunk > 1 << 30)) {
+        return REFUSE_CREATE("chunk_bytes %llu is not a power of two from %llu to 1 GiB", (unsigned long long)chunk,
+                             (unsigned long long)least_chunk(config));
+    }
+    return weir__host_is_pageable(config) ? check_pageable(config) : WEIR_OK;
 }
 
 /* The steps of the ladder that may be used with this runtime; 0: none. */
@@ -134,9 +154,11 @@ static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *conf
         return status;
     }
     weir_host_pool_config *own = &pool->config;
-    if (!is_sound(own)) {
-        return WEIR_ERR_INVALID;
+    status = check_config(own);
+    if (status != WEIR_OK) {
+        return status;
     }
+    const uint32_t asked = own->kinds;
     if (pool->runtime.most_bytes == 0) {
         pool->runtime.most_bytes = UINT64_C(1) << 30;
     }
@@ -147,7 +169,7 @@ static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *conf
     own->engine = own->engine != NULL ? own->engine : weir_host_classes_engine();
     pool->small_bytes = weir__host_is_pageable(own) ? PAGEABLE_SMALL : WEIR__HOST_SMALL_BYTES;
     pool->pad = (own->flags & WEIR_HOST_NO_PAD) != 0 ? 0 : PAD;
-    return own->kinds != 0 ? WEIR_OK : WEIR_ERR_INVALID;
+    return own->kinds != 0 ? WEIR_OK : REFUSE_CREATE("kinds 0x%x needs a runtime whose functions config.runtime lacks", asked);
 }
 
 static weir_status look_at_machine(weir_host_pool *pool)
@@ -157,8 +179,13 @@ static weir_status look_at_machine(weir_host_pool *pool)
     if (pool->topology == NULL && !weir__host_is_pageable(&pool->config)) {
         status = weir_topology_create(NULL, &pool->own_topology);
         pool->topology = pool->own_topology;
+    } else if (pool->topology != NULL) {
+        weir__topology_keep(pool->topology);
+        pool->own_topology = (weir_topology *)(uintptr_t)pool->topology; /* this pool's share of it */
     }
-    return status;
+    return status == WEIR_ERR_UNSUPPORTED
+               ? weir_refuse(status, "weir_host_pool_create: the system tells nothing of its memory, and config.topology is NULL")
+               : status;
 }
 
 static bool is_usable(const weir_topology *topology, size_t i, weir_node_info *info)
@@ -204,7 +231,8 @@ static weir_status make_nodes(weir_host_pool *pool)
         }
     }
     if (status == WEIR_OK && pool->node_count == 0) {
-        status = WEIR_ERR_UNSUPPORTED;
+        status = weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_host_pool_create: config.topology has no node with host memory that this "
+                                                   "process may use");
     }
     if (status == WEIR_OK) {
         list_bins(pool);
@@ -212,18 +240,25 @@ static weir_status make_nodes(weir_host_pool *pool)
     return status;
 }
 
+static void keep_first(weir_status *first, weir_status status)
+{
+    *first = *first != WEIR_OK ? *first : status;
+}
+
 /* Frees what there is of a pool. */
 static weir_status end(weir_host_pool *pool)
 {
     weir_status first = WEIR_OK;
     for (size_t i = 0; i < pool->node_count; i++) {
-        const weir_status status = weir__host_node_fini(&pool->nodes[i]);
-        first = first != WEIR_OK ? first : status;
+        keep_first(&first, weir__host_node_fini(&pool->nodes[i]));
     }
     weir__host_pending_destroy(pool->pending);
     weir__host_registry_fini(&pool->registry);
     weir__host_runs_fini(pool);
     weir_topology_destroy(pool->own_topology);
+    if (pool->runtime.device != NULL) {
+        keep_first(&first, weir_device_release(pool->runtime.device));
+    }
     (void)pthread_mutex_destroy(&pool->lock);
     (void)pthread_mutex_destroy(&pool->runtime_lock);
     free(pool->nodes);
@@ -240,7 +275,7 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
 {
     static _Atomic uint64_t last_serial;
     if (out == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_pool_create: pool is NULL");
     }
     weir_host_pool *pool = calloc(1, sizeof *pool);
     if (pool == NULL) {
@@ -260,6 +295,9 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
     if (status != WEIR_OK) {
         free(pool);
         return status;
+    }
+    if (pool->runtime.device != NULL) {
+        (void)!weir_device_hold(pool->runtime.device);
     }
     (void)pthread_mutex_init(&pool->lock, NULL);
     (void)pthread_mutex_init(&pool->runtime_lock, NULL);
@@ -284,14 +322,37 @@ weir_status weir_host_pool_destroy(weir_host_pool *pool)
     if (pool == NULL) {
         return WEIR_OK;
     }
+    const bool is_child = pool->process != (long)getpid();
+    const unsigned holds = atomic_load_explicit(&pool->holds, memory_order_acquire);
+    if (!is_child && holds != 0) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_host_pool_destroy: the pool is held %u times, by heaps or by weir_host_pool_hold",
+                           holds);
+    }
     weir__host_cache_orphan_all(pool);
     /* The weir pools underneath wait for the streams of what was freed after them. */
-    weir_status waited = WEIR_OK;
-    if (pool->process == (long)getpid()) {
-        waited = weir__host_pending_wait(pool);
-    }
+    const weir_status waited = is_child ? WEIR_OK : weir__host_pending_wait(pool);
     const weir_status ended = end(pool);
     return waited != WEIR_OK ? waited : ended;
+}
+
+weir_status weir_host_pool_hold(weir_host_pool *pool)
+{
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_pool_hold: pool is NULL");
+    }
+    (void)atomic_fetch_add_explicit(&pool->holds, 1, memory_order_relaxed);
+    return WEIR_OK;
+}
+
+weir_status weir_host_pool_release(weir_host_pool *pool)
+{
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_pool_release: pool is NULL");
+    }
+    if (!weir__release_hold(&pool->holds)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_pool_release: pool is not held");
+    }
+    return WEIR_OK;
 }
 
 uint64_t weir__host_bytes_for(const weir_host_pool *pool, uint64_t size, uint64_t align)
@@ -344,11 +405,6 @@ static inline weir__host_node *node_for(weir_host_pool *pool, int32_t number)
 }
 
 /* --- giving back --- */
-
-static void keep_first(weir_status *first, weir_status status)
-{
-    *first = *first != WEIR_OK ? *first : status;
-}
 
 /* Whole chunks, until `keep_bytes` are held; `flags` of weir_pool_trim. */
 static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flags)
@@ -682,14 +738,21 @@ static weir_status take_or_trim(weir__host_node *node, const request *r, void **
 }
 
 /* Anything: bad arguments, another node than last time, a cache that is empty or not there. */
-static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr)
+static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr,
+                                          const char *call)
 {
-    if (pool == NULL || ptr == NULL || size == 0 || size >= SIZE_LIMIT || align >= SIZE_LIMIT || (align & (align - 1)) != 0) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL || ptr == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", call, pool == NULL ? "pool" : "ptr");
+    }
+    if (size == 0 || size >= SIZE_LIMIT) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: size %llu is not from 1 to 2^46 - 1", call, (unsigned long long)size);
+    }
+    if ((align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: align %llu is not a power of two below 2^46", call, (unsigned long long)align);
     }
     weir__host_node *node = node_for(pool, number);
     if (node == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "%s: node %d is no node of the pool", call, (int)number);
     }
     weir__host_cache *cache = weir__host_cache_of(node);
     if (cache != NULL && number < 0) {
@@ -728,12 +791,12 @@ weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, v
             return WEIR_OK;
         }
     }
-    return alloc_slow(pool, size, 0, node, ptr);
+    return alloc_slow(pool, size, 0, node, ptr, "weir_host_alloc");
 }
 
 weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node, void **ptr)
 {
-    return alloc_slow(pool, size, align, node, ptr);
+    return alloc_slow(pool, size, align, node, ptr, "weir_host_alloc_aligned");
 }
 
 /* --- free --- */
@@ -835,15 +898,9 @@ static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t siz
     return WEIR_OK;
 }
 
-/* Anything. */
+/* Any address but NULL. No sentence for a refusal: a heap asks its two pools in turn. */
 static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64_t size, uint64_t *bytes)
 {
-    if (pool == NULL) {
-        return WEIR_ERR_INVALID;
-    }
-    if (ptr == NULL) {
-        return WEIR_OK;
-    }
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
     if (state == WEIR__HOST_RUN_SLAB) {
@@ -894,13 +951,27 @@ static inline uint64_t keep_in_front(weir_host_pool *pool, void *ptr)
     return kept ? size : 0;
 }
 
-weir_status weir_host_free(weir_host_pool *pool, void *ptr)
+static weir_status refuse_free(const char *call, const void *ptr)
+{
+    return weir_refuse(WEIR_ERR_INVALID, "%s: ptr %p is not the start of a live block of the pool", call, ptr);
+}
+
+static OUT_OF_LINE weir_status free_anything(weir_host_pool *pool, void *ptr)
 {
     uint64_t bytes = 0;
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_free: pool is NULL");
+    }
+    const weir_status status = ptr != NULL ? free_slow(pool, ptr, 0, &bytes) : WEIR_OK;
+    return status == WEIR_ERR_INVALID ? refuse_free("weir_host_free", ptr) : status;
+}
+
+weir_status weir_host_free(weir_host_pool *pool, void *ptr)
+{
     if (WEIR_CHECKS < 1 && WEIR__HOST_LIKELY(pool != NULL && keep_in_front(pool, ptr) != 0)) {
         return WEIR_OK;
     }
-    return free_slow(pool, ptr, 0, &bytes);
+    return free_anything(pool, ptr);
 }
 
 weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *bytes)
@@ -911,11 +982,18 @@ weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *b
 
 weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
 {
-    if (ptr != NULL && (size == 0 || size >= SIZE_LIMIT)) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_free_sized: pool is NULL");
+    }
+    if (ptr == NULL) {
+        return WEIR_OK;
     }
     uint64_t bytes = 0;
-    return free_slow(pool, ptr, size, &bytes);
+    const weir_status status = size - 1 < SIZE_LIMIT - 1 ? free_slow(pool, ptr, size, &bytes) : WEIR_ERR_INVALID;
+    return status == WEIR_ERR_INVALID
+               ? weir_refuse(status, "weir_host_free_sized: ptr %p is not the start of a live block for size %llu", ptr,
+                             (unsigned long long)size)
+               : status;
 }
 
 static weir_status free_large_after(weir__host_run *run, const void *ptr, void *native)
@@ -941,34 +1019,43 @@ static weir_status free_small_after(weir__host_run *run, void *ptr, void *native
     return status;
 }
 
-weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_stream)
+/* False, with *status and its sentence: there is no pool, or it has no streams. */
+static bool has_streams(const weir_host_pool *pool, const char *call, weir_status *status)
 {
     if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+        *status = weir_refuse(WEIR_ERR_INVALID, "%s: pool is NULL", call);
+        return false;
     }
     if (pool->runtime.device == NULL) {
-        return WEIR_ERR_UNSUPPORTED;
+        *status = weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: pool has no streams: it was created without config.runtime.device", call);
+        return false;
     }
-    if (ptr == NULL) {
-        return WEIR_OK;
+    return true;
+}
+
+weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_stream)
+{
+    weir_status status = WEIR_OK;
+    if (!has_streams(pool, "weir_host_free_after", &status) || ptr == NULL) {
+        return status;
     }
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
     if (state == WEIR__HOST_RUN_SLAB) {
-        return free_small_after(run, ptr, native_stream);
+        status = free_small_after(run, ptr, native_stream);
+    } else {
+        status = state == WEIR__HOST_RUN_LIVE ? free_large_after(run, ptr, native_stream) : WEIR_ERR_INVALID;
     }
-    return state == WEIR__HOST_RUN_LIVE ? free_large_after(run, ptr, native_stream) : WEIR_ERR_INVALID;
+    return status == WEIR_ERR_INVALID ? refuse_free("weir_host_free_after", ptr) : status;
 }
 
 weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
 {
-    if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+    weir_status first = WEIR_OK;
+    if (!has_streams(pool, "weir_host_stream_retire", &first)) {
+        return first;
     }
-    if (pool->runtime.device == NULL) {
-        return WEIR_ERR_UNSUPPORTED;
-    }
-    weir_status first = weir__host_pending_retire(pool, native_stream);
+    first = weir__host_pending_retire(pool, native_stream);
     for (size_t i = 0; i < pool->node_count; i++) {
         weir_pool *pages[] = {pool->nodes[i].given, pool->nodes[i].mapped};
         for (size_t j = 0; j < 2; j++) {
@@ -1010,11 +1097,8 @@ static bool ask_chunks(weir_host_pool *pool, weir__host_run *run, weir_host_info
     return last != NULL;
 }
 
-weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_info *info)
+bool weir__host_find(weir_host_pool *pool, const void *ptr, weir_host_info *info)
 {
-    if (pool == NULL || ptr == NULL || info == NULL) {
-        return WEIR_ERR_INVALID;
-    }
     const uint64_t address = (uint64_t)(uintptr_t)ptr;
     weir__host_run *run = weir__host_run_at(&pool->registry, address);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
@@ -1029,10 +1113,23 @@ weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_inf
         found.size = pool->bins[bin].bytes;
     }
     if (found.block == NULL || !ask_chunks(pool, run, &found)) {
-        return WEIR_ERR_INVALID;
+        return false;
     }
     found.size -= pool->pad;
     found.node = run->node->number;
+    *info = found;
+    return true;
+}
+
+weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_info *info)
+{
+    weir_host_info found;
+    if (pool == NULL || ptr == NULL || info == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_query: %s is NULL", pool == NULL ? "pool" : ptr == NULL ? "ptr" : "info");
+    }
+    if (!weir__host_find(pool, ptr, &found)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_query: ptr %p is in no live block of the pool", ptr);
+    }
     return weir__config_report(info, &found, sizeof found, "weir_host_query: info");
 }
 
@@ -1078,13 +1175,13 @@ static void add_node(weir__host_node *node, weir_host_stats *stats)
 weir_status weir_host_get_stats(weir_host_pool *pool, int32_t number, weir_host_stats *stats)
 {
     if (pool == NULL || stats == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_get_stats: %s is NULL", pool == NULL ? "pool" : "stats");
     }
     weir__host_node *only = NULL;
     if (number != WEIR_HOST_ANY_NODE) {
         only = number == WEIR_HOST_THREAD_NODE ? home_node(pool) : weir__host_node_numbered(pool, number);
         if (only == NULL) {
-            return WEIR_ERR_INVALID;
+            return weir_refuse(WEIR_ERR_INVALID, "weir_host_get_stats: node %d is no node of the pool", (int)number);
         }
     }
     weir_host_stats found = WEIR_HOST_STATS_INIT;
@@ -1102,7 +1199,7 @@ weir_status weir_host_get_stats(weir_host_pool *pool, int32_t number, weir_host_
 weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, uint64_t *released)
 {
     if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_trim: pool is NULL");
     }
     const uint64_t before = atomic_load(&pool->ledger->held_bytes);
     (void)weir__host_pending_collect(pool);
@@ -1171,7 +1268,7 @@ static const char *check_chunks(weir__host_node *node)
 weir_status weir_host_check(weir_host_pool *pool, const char **why)
 {
     const char *broken = NULL;
-    weir_status status = pool != NULL ? WEIR_OK : WEIR_ERR_INVALID;
+    weir_status status = pool != NULL ? WEIR_OK : weir_refuse(WEIR_ERR_INVALID, "weir_host_check: pool is NULL");
     for (size_t i = 0; status == WEIR_OK && i < pool->node_count; i++) {
         weir__host_node *node = &pool->nodes[i];
         weir_pool *pages[] = {node->given, node->mapped};

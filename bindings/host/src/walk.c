@@ -1,7 +1,7 @@
 /* walk.c: all blocks that callers have of a host pool.
  *
- * Large blocks say so in their state, small ones by their marks (registry.h). Exact while no other thread is at work; what
- * others do in the meantime may be seen or not.
+ * Large blocks say so in their state, small ones by their marks (registry.h). Exact while no other thread is at work;
+ * calls of other threads in the meantime may be seen or not.
  */
 #include "host_internal.h"
 
