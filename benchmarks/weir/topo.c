@@ -95,7 +95,7 @@ static void find_advice(const weir_topology *t, const struct machine *m, struct 
         advise(advice, "Threads cannot be moved either: memory lies where the kernel puts it.");
     }
     if (huge_pages == 0) {
-        advise(advice, "No huge pages are set aside: sysctl vm.nr_hugepages=N, each 2 MiB, saves "
+        advise(advice, "No huge pages of 2 MiB are set aside: hugepages-2048kB/nr_hugepages saves "
                        "most of the time that pinning takes.");
     }
     if (!m->trials[TRIAL_TRANSPARENT].pinned || m->trials[TRIAL_TRANSPARENT].huge_bytes == 0) {

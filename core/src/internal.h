@@ -31,6 +31,11 @@ const weir_device_info *weir__device_info(const weir_device *device);
 /* Takes one from a count of holds, of a device or a pool; false when it is 0. */
 bool weir__release_hold(atomic_uint *holds);
 
+/* --- record.c: holds of heaps; a recorder with holds is not stopped --- */
+
+void weir__recorder_hold(weir_recorder *recorder);
+void weir__recorder_release(weir_recorder *recorder);
+
 /* --- record.c: hooks of a pool, called only when the pool has a recorder --- */
 
 /* All take no lock but the recorder's own (where it writes to a file and a ring is full) and wait for no pool, so they may

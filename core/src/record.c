@@ -364,10 +364,25 @@ static weir_status write_end(weir_recorder *recorder)
     return weir__record_text_flush(&recorder->text) ? WEIR_OK : WEIR_ERR_DEVICE;
 }
 
+void weir__recorder_hold(weir_recorder *recorder)
+{
+    (void)atomic_fetch_add_explicit(&recorder->holds, 1, memory_order_relaxed);
+}
+
+void weir__recorder_release(weir_recorder *recorder)
+{
+    (void)weir__release_hold(&recorder->holds);
+}
+
 weir_status weir_recorder_stop(weir_recorder *recorder, uint64_t *lost)
 {
     if (recorder == NULL) {
         return WEIR_ERR_INVALID;
+    }
+    const unsigned holds = atomic_load_explicit(&recorder->holds, memory_order_acquire);
+    if (holds != 0 && !weir__rings_in_child(&recorder->rings)) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_recorder_stop: %u heaps still note in the recorder: weir_heap_record(heap, NULL)",
+                           holds);
     }
     weir_status status = WEIR_OK;
     if (recorder->pool != NULL) {

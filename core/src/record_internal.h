@@ -34,6 +34,7 @@ struct weir_recorder {
     size_t prior_count;
     size_t prior_room;
     bool begun; /* the header is written */
+    atomic_uint holds; /* heaps that note in it */
     weir__record_text text;
 };
 

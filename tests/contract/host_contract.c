@@ -263,8 +263,22 @@ static void test_alignment(void **state)
     }
     void *ptr = NULL;
     assert_int_equal(weir_host_alloc_aligned(pool, 1, 3, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
-    assert_int_equal(weir_host_alloc_aligned(pool, 1, 4 * MIB, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_alloc_aligned(pool, 1, UINT64_C(1) << 46, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
     assert_null(ptr);
+    /* Above a chunk: where the runtime allocates the chunks, it has to pin as much as the alignment. */
+    const uint64_t most = kind == WEIR_HOST_RUNTIME ? 32 * MIB : 1024 * MIB;
+    for (uint64_t align = 4 * MIB; align <= most; align *= 4) {
+        void *two[2] = {NULL, NULL};
+        for (size_t i = 0; i < 2; i++) {
+            assert_int_equal(weir_host_alloc_aligned(pool, 100 + i * 100000, align, WEIR_HOST_THREAD_NODE, &two[i]), WEIR_OK);
+            assert_int_equal((uintptr_t)two[i] % align, 0);
+            memset(two[i], 1, 100 + i * 100000);
+        }
+        assert_ptr_not_equal(two[0], two[1]);
+        assert_true(kind == WEIR_HOST_RUNTIME || stats_of(pool).held_bytes <= 64 * MIB);
+        assert_int_equal(weir_host_free(pool, two[0]), WEIR_OK);
+        assert_int_equal(weir_host_free(pool, two[1]), WEIR_OK);
+    }
     end(pool);
 }
 
@@ -351,29 +365,130 @@ static void test_bad_input(void **state)
     end(pool);
 }
 
-/* In checked builds always; a large block in every build. */
+static const uint64_t twice_sizes[] = {1, 100, 500, 1000, 4000, 10000, 16384, 40000, 60000, 65536, 100000, 1 << 20};
+enum { TWICE_SIZES = sizeof twice_sizes / sizeof *twice_sizes, MANY = 200 };
+
+/* The block was freed before: every call refuses it and changes nothing. */
+static void refuses(weir_host_pool *pool, void *freed, uint64_t size)
+{
+    const weir_host_stats before = stats_of(pool);
+    weir_host_info info = WEIR_HOST_INFO_INIT;
+    assert_int_equal(weir_host_free(pool, freed), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_free(pool, freed), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_free_sized(pool, freed, size), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_query(pool, freed, &info), WEIR_ERR_INVALID);
+    assert_int_equal(stats_of(pool).frees, before.frees);
+    assert_int_equal(stats_of(pool).live_bytes, before.live_bytes);
+}
+
+/* The next blocks that are handed out differ from each other. */
+static void all_differ(weir_host_pool *pool, uint64_t size)
+{
+    enum { COUNT = 40 };
+    void *blocks[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        blocks[i] = block(pool, size);
+        for (size_t j = 0; j < i; j++) {
+            assert_ptr_not_equal(blocks[i], blocks[j]);
+        }
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(weir_host_free(pool, blocks[i]), WEIR_OK);
+    }
+}
+
+typedef struct freeing {
+    weir_host_pool *pool;
+    void *block;
+    weir_status status;
+} freeing;
+
+static void *free_block(void *freeing_)
+{
+    freeing *f = freeing_;
+    f->status = weir_host_free(f->pool, f->block);
+    return NULL;
+}
+
+static weir_status free_by_another_thread(weir_host_pool *pool, void *ptr)
+{
+    freeing f = {.pool = pool, .block = ptr};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, free_block, &f), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    return f.status;
+}
+
 static void test_double_free(void **state)
 {
     (void)state;
     for (uint32_t flags = 0; flags <= WEIR_HOST_NO_THREAD_CACHE; flags += WEIR_HOST_NO_THREAD_CACHE) {
         weir_host_pool *pool = pool_with(flags, 0);
-        void *large = block(pool, 100000);
-        assert_int_equal(weir_host_free(pool, large), WEIR_OK);
-        assert_int_equal(weir_host_free(pool, large), WEIR_ERR_INVALID);
-        assert_int_equal(weir_host_free_sized(pool, large, 100000), WEIR_ERR_INVALID);
-        void *small = block(pool, 100);
-        void *neighbour = block(pool, 100); /* keeps the slab */
-        assert_int_equal(weir_host_free(pool, small), WEIR_OK);
-        if (WEIR_CHECKS >= 1 || flags != 0) {
-            weir_host_info info = WEIR_HOST_INFO_INIT;
-            assert_int_equal(weir_host_free(pool, small), WEIR_ERR_INVALID);
-            assert_int_equal(weir_host_free_sized(pool, small, 100), WEIR_ERR_INVALID);
-            assert_int_equal(weir_host_query(pool, small, &info), WEIR_ERR_INVALID);
+        for (size_t i = 0; i < TWICE_SIZES; i++) {
+            const uint64_t size = twice_sizes[i];
+            void *keeper = block(pool, size); /* keeps the slab */
+            void *first = block(pool, size);
+            void *second = block(pool, size);
+            assert_int_equal(weir_host_free(pool, first), WEIR_OK);
+            refuses(pool, first, size);
+            assert_int_equal(weir_host_free(pool, second), WEIR_OK);
+            refuses(pool, first, size);
+            assert_int_equal(weir_host_free(pool, (char *)first + 64), WEIR_ERR_INVALID);
+            all_differ(pool, size);
+            refuses(pool, second, size);
+            assert_int_equal(weir_host_free(pool, keeper), WEIR_OK);
+            assert_int_equal(stats_of(pool).live_bytes, 0);
         }
-        assert_int_equal(weir_host_free(pool, neighbour), WEIR_OK);
-        assert_int_equal(stats_of(pool).live_bytes, 0);
         end(pool);
     }
+}
+
+/* Blocks wait in a thread's cache, in the engine, or their slab is gone: the second free is refused in each case. */
+static void test_double_free_after_others(void **state)
+{
+    (void)state;
+    weir_host_pool *pool = pool_with(0, 0);
+    for (size_t i = 0; i < TWICE_SIZES; i++) {
+        const uint64_t size = twice_sizes[i];
+        void *blocks[MANY];
+        for (size_t j = 0; j < MANY; j++) {
+            blocks[j] = block(pool, size);
+        }
+        for (size_t j = 0; j < MANY; j++) {
+            assert_int_equal(weir_host_free(pool, blocks[j]), WEIR_OK);
+        }
+        for (size_t j = 0; j < MANY; j++) {
+            refuses(pool, blocks[j], size);
+        }
+        assert_int_equal(weir_host_trim(pool, 0, NULL), WEIR_OK);
+        for (size_t j = 0; j < MANY; j++) {
+            refuses(pool, blocks[j], size);
+        }
+        all_differ(pool, size);
+    }
+    end(pool);
+}
+
+static void test_double_free_by_another_thread(void **state)
+{
+    (void)state;
+    weir_host_pool *pool = pool_with(0, 0);
+    for (size_t i = 0; i < TWICE_SIZES; i++) {
+        const uint64_t size = twice_sizes[i];
+        void *keeper = block(pool, size);
+        void *mine = block(pool, size);
+        void *theirs = block(pool, size);
+        assert_int_equal(weir_host_free(pool, mine), WEIR_OK);
+        assert_int_equal(free_by_another_thread(pool, mine), WEIR_ERR_INVALID);
+        assert_int_equal(free_by_another_thread(pool, theirs), WEIR_OK);
+        refuses(pool, theirs, size);
+        assert_int_equal(free_by_another_thread(pool, theirs), WEIR_ERR_INVALID);
+        all_differ(pool, size);
+        assert_int_equal(free_by_another_thread(pool, keeper), WEIR_OK);
+        refuses(pool, keeper, size);
+    }
+    assert_int_equal(stats_of(pool).live_bytes, 0);
+    end(pool);
 }
 
 /* --- figures --- */
@@ -713,6 +828,8 @@ int main(void)
         cmocka_unit_test(test_query),
         cmocka_unit_test(test_bad_input),
         cmocka_unit_test(test_double_free),
+        cmocka_unit_test(test_double_free_after_others),
+        cmocka_unit_test(test_double_free_by_another_thread),
         cmocka_unit_test(test_stats_add_up),
         cmocka_unit_test(test_trim_keeps_what_is_asked),
         cmocka_unit_test(test_limit),

@@ -783,6 +783,110 @@ static void test_pageable_pool(void **state)
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
 }
 
+/* The number of bytes by which the explanation says to raise limit_bytes; 0: none. */
+static uint64_t advised(weir_heap *heap)
+{
+    char why[1000];
+    const char *words = "raise limit_bytes by ";
+    assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+    const char *at = strstr(why, words);
+    return at != NULL ? strtoull(at + strlen(words), NULL, 10) : 0;
+}
+
+/* With the limit raised as the explanation says the same request succeeds, and with a granule less it fails. */
+static void acts_on_advice(weir_heap *heap, size_t size, bool is_long_lived)
+{
+    const uint64_t limit = stats_of(heap).limit_bytes;
+    const uint64_t advice = advised(heap);
+    assert_true(advice > 0);
+    for (int enough = 0; enough < 2; enough++) {
+        const uint64_t raised = limit + advice - (enough ? 0 : 64 * KIB);
+        assert_int_equal(weir_heap_set_limit(heap, raised < 64 * KIB ? 64 * KIB : raised), WEIR_OK);
+        void *block = is_long_lived ? weir_heap_alloc_long_lived(heap, size, 0) : weir_heap_alloc(heap, size);
+        if ((block != NULL) != enough) {
+            fail_msg("limit %llu, advice %llu, %zu bytes: %s", (unsigned long long)limit, (unsigned long long)advice, size,
+                     enough ? "not enough" : "a granule less is enough");
+        }
+    }
+}
+
+static void test_advice_is_what_is_missing(void **state)
+{
+    (void)state;
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    weir_heap *heap = NULL;
+    config.limit_bytes = 20 * MIB;
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+    assert_non_null(weir_heap_alloc(heap, 8 * MIB));
+    assert_null(weir_heap_alloc(heap, 15 * MIB));
+    assert_int_equal(advised(heap), 3 * MIB); /* not 15 */
+    acts_on_advice(heap, 15 * MIB, false);
+    assert_null(weir_heap_alloc(heap, 100 * MIB)); /* more than the limit alone */
+    assert_int_equal(advised(heap), 100 * MIB);
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+}
+
+/* Full of holes, with requests of all sizes for both sources. */
+static void test_advice_on_random_heaps(void **state)
+{
+    (void)state;
+    enum { HEAPS = 60, COUNT = 400 };
+    uint64_t seed = 20261122;
+    int failed = 0;
+    for (int i = 0; i < HEAPS; i++) {
+        weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+        weir_heap *heap = NULL;
+        void *blocks[COUNT] = {0};
+        config.limit_bytes = (1 + next(&seed) % 200) * 64 * KIB;
+        config.slack_bytes = next(&seed) % 2 * 100;
+        assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+        for (int step = 0; step < 5000; step++) {
+            const size_t at = next(&seed) % COUNT;
+            const size_t size = 1 + next(&seed) % (UINT64_C(1) << next(&seed) % 20);
+            const bool stays = next(&seed) % 4 == 0;
+            assert_int_equal(weir_heap_free(heap, blocks[at]), WEIR_OK);
+            blocks[at] = stays ? weir_heap_alloc_long_lived(heap, size, 0) : weir_heap_alloc(heap, size);
+            if (blocks[at] == NULL && step > 500) {
+                acts_on_advice(heap, size, stays);
+                failed++;
+                break;
+            }
+        }
+        assert_int_equal(weir_heap_check(heap, NULL), WEIR_OK);
+        assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+    }
+    assert_true(failed > HEAPS / 2);
+}
+
+/* Blocks that were freed at the limit can all be had again, although slabs grow with their class: where a large slab has no room
+ * a small one serves. */
+static void test_refill_at_the_limit(void **state)
+{
+    (void)state;
+    enum { MOST = 4096 };
+    static const size_t sizes[] = {64, 700, 4096, 9000};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+        weir_heap *heap = NULL;
+        void *blocks[MOST];
+        size_t count = 0;
+        config.limit_bytes = sizes[s] < 1000 ? 256 * KIB : 1 * MIB;
+        assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+        while (count < MOST && (blocks[count] = weir_heap_alloc(heap, sizes[s])) != NULL) {
+            count++;
+        }
+        const size_t freed = count / 2 < 100 ? count / 2 : 100;
+        assert_true(freed > 20);
+        for (size_t i = 0; i < freed; i++) {
+            assert_int_equal(weir_heap_free(heap, blocks[count - 1 - i]), WEIR_OK);
+        }
+        for (size_t i = 0; i < freed; i++) {
+            assert_non_null(weir_heap_alloc(heap, sizes[s]));
+        }
+        assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+    }
+}
+
 /* The two pools of a heap share its limit, and what one gives back the other gets. */
 static void test_one_limit(void **state)
 {
@@ -1079,6 +1183,9 @@ int main(void)
         cmocka_unit_test(test_limited_process),
         cmocka_unit_test(test_holds_little),
         cmocka_unit_test(test_heaps_again),
+        cmocka_unit_test(test_advice_is_what_is_missing),
+        cmocka_unit_test(test_advice_on_random_heaps),
+        cmocka_unit_test(test_refill_at_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

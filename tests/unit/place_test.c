@@ -147,7 +147,7 @@ static void test_huge_pages(void **state)
                      WEIR_ERR_NO_MEMORY);
     assert_int_equal(error.number, ENOMEM);
     assert_true(weir__place_error_text(&error, text, sizeof text) < sizeof text);
-    assert_non_null(strstr(text, "vm.nr_hugepages"));
+    assert_non_null(strstr(text, "hugepages-2048kB/nr_hugepages"));
     assert_int_equal(weir__place_map(reserved, too_much, WEIR__PAGES_HUGE, &memory, NULL),
                      WEIR_ERR_NO_MEMORY);
     assert_null(memory);

@@ -9,8 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-#define PAGE_BYTES 4096u
+#include <unistd.h>
 
 /* Memory that begins at a page inside of what ACL gave. */
 typedef struct shifted {
@@ -21,9 +20,15 @@ typedef struct shifted {
 
 static shifted *all_shifted; /* under the binding's lock */
 
+static uintptr_t page_bytes(void)
+{
+    const long page = sysconf(_SC_PAGESIZE);
+    return page > 0 ? (uintptr_t)page : 4096;
+}
+
 static bool begins_a_page(const void *memory)
 {
-    return ((uintptr_t)memory & (PAGE_BYTES - 1)) == 0;
+    return (uintptr_t)memory % page_bytes() == 0;
 }
 
 static weir_status malloc_shifted(uint64_t size, void **memory)
@@ -33,13 +38,13 @@ static weir_status malloc_shifted(uint64_t size, void **memory)
         return WEIR_ERR_NO_MEMORY;
     }
     void *start = NULL;
-    const weir_status status = ACL(aclrtMallocHost, &start, (size_t)size + PAGE_BYTES);
+    const weir_status status = ACL(aclrtMallocHost, &start, (size_t)size + page_bytes());
     if (status != WEIR_OK) {
         free(entry);
         return status;
     }
     entry->start = start;
-    entry->page = (char *)start + (PAGE_BYTES - (uintptr_t)start % PAGE_BYTES) % PAGE_BYTES;
+    entry->page = (char *)start + (page_bytes() - (uintptr_t)start % page_bytes()) % page_bytes();
     *memory = entry->page;
     weir__acl_lock();
     entry->next = all_shifted;

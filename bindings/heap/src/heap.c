@@ -17,6 +17,7 @@
 
 #define OUT_OF_LINE __attribute__((noinline))
 #define MOST_BYTES (UINT64_C(1) << 46)
+#define MOST_USUAL_ALIGN (UINT64_C(2) << 20) /* of every block */
 
 /* --- life --- */
 
@@ -25,9 +26,18 @@ static bool is_empty(const weir_heap_source *source)
     return source->host_pool == NULL && source->pool == NULL;
 }
 
-static bool is_sound_source(const weir_heap_source *source)
+#define REFUSE_CREATE(...) weir_refuse(WEIR_ERR_INVALID, "weir_heap_create: config." __VA_ARGS__)
+
+static weir_status check_source(const weir_heap_source *source, const char *member)
 {
-    return (source->host_pool == NULL || source->pool == NULL) && (source->pool != NULL) == (source->stream != NULL);
+    if (source->host_pool != NULL && source->pool != NULL) {
+        return REFUSE_CREATE("%s.host_pool and config.%s.pool are both set", member, member);
+    }
+    if ((source->pool != NULL) != (source->stream != NULL)) {
+        return REFUSE_CREATE("%s.%s is set without config.%s.%s", member, source->pool != NULL ? "pool" : "stream", member,
+                             source->pool != NULL ? "stream" : "pool");
+    }
+    return WEIR_OK;
 }
 
 static bool is_power_of_two(uint64_t value)
@@ -35,26 +45,37 @@ static bool is_power_of_two(uint64_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-static bool is_sound(const weir_heap_config *config)
+static weir_status check_config(const weir_heap_config *config)
 {
     const uint32_t flags = WEIR_HEAP_ON_NODE | WEIR_HEAP_NO_HOST_ACCESS;
-    const bool on_process = is_empty(&config->source);
-    return (config->flags & ~flags) == 0 && is_sound_source(&config->source) && is_sound_source(&config->long_lived) &&
-           is_power_of_two(config->align) && config->align >= WEIR__HEAP_ALIGN && config->align <= WEIR__HEAP_MOST_ALIGN &&
-           config->slack_bytes <= WEIR__HEAP_MOST_SLACK && (config->limit_bytes == 0 || on_process);
+    if ((config->flags & ~flags) != 0) {
+        return REFUSE_CREATE("flags has unknown bits 0x%x", config->flags & ~flags);
+    }
+    if (!is_power_of_two(config->align) || config->align < WEIR__HEAP_ALIGN || config->align > MOST_USUAL_ALIGN) {
+        return REFUSE_CREATE("align %llu is not a power of two from 64 to 2 MiB", (unsigned long long)config->align);
+    }
+    if (config->slack_bytes > WEIR__HEAP_MOST_SLACK) {
+        return REFUSE_CREATE("slack_bytes %llu is more than 4 KiB", (unsigned long long)config->slack_bytes);
+    }
+    if (config->limit_bytes != 0 && !is_empty(&config->source)) {
+        return REFUSE_CREATE("limit_bytes is set, but config.source has a limit of its own");
+    }
+    const weir_status status = check_source(&config->source, "source");
+    return status == WEIR_OK ? check_source(&config->long_lived, "long_lived") : status;
 }
 
 static weir_status adopt(weir_heap *heap, const weir_heap_config *config)
 {
     static const weir_heap_config defaults = WEIR_HEAP_CONFIG_INIT;
     weir_heap_config *own = &heap->config;
-    const weir_status status = weir__config_adopt(own, sizeof *own, config != NULL ? config : &defaults, "weir_heap_create: config");
+    weir_status status = weir__config_adopt(own, sizeof *own, config != NULL ? config : &defaults, "weir_heap_create: config");
     if (status != WEIR_OK) {
         return status;
     }
     own->align = own->align != 0 ? own->align : WEIR__HEAP_ALIGN;
-    if (!is_sound(own)) {
-        return WEIR_ERR_INVALID;
+    status = check_config(own);
+    if (status != WEIR_OK) {
+        return status;
     }
     if (is_empty(&own->long_lived)) {
         own->long_lived = own->source;
@@ -110,7 +131,7 @@ static weir_status end(weir_heap *heap)
 weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
 {
     if (out == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_create: heap is NULL");
     }
     weir_heap *heap = aligned_alloc(WEIR__HEAP_LINE, sizeof *heap);
     if (heap == NULL) {
@@ -259,7 +280,12 @@ static void explain_failure(const request *r, weir_status status)
     const weir__source_stats stats = held_by(heap);
     const uint64_t limit = atomic_load(&heap->ledger.limit_bytes);
     char reason[600] = "";
-    const size_t length = heap->sources[r->which].ops->explain(&heap->sources[r->which], reason, sizeof reason);
+    weir__source *source = &heap->sources[r->which];
+    const bool is_limited = status == WEIR_ERR_LIMIT && limit != 0 && source->ops->missing != NULL;
+    /* Idle memory has gone back before, so live blocks hold all bytes that are held. */
+    const uint64_t wanted =
+        is_limited ? stats.held_bytes + source->ops->missing(source, r->size + heap->config.slack_bytes) : 0;
+    const size_t length = source->ops->explain(source, reason, sizeof reason);
     (void)pthread_mutex_lock(&heap->explain_lock);
     sentence s = {.text = heap->explanation, .size = sizeof heap->explanation};
     say(&s, "%s: no %s for %llu bytes at a multiple of %llu: %s. %llu bytes are live and %llu held",
@@ -267,8 +293,10 @@ static void explain_failure(const request *r, weir_status status)
         (unsigned long long)r->align, weir_status_text(status), (unsigned long long)weir__tally_live(&heap->tally),
         (unsigned long long)stats.held_bytes);
     if (limit != 0) {
-        say(&s, " of at most %llu; free some, or raise limit_bytes by %llu", (unsigned long long)limit,
-            (unsigned long long)r->size);
+        say(&s, " of at most %llu", (unsigned long long)limit);
+    }
+    if (wanted > limit) {
+        say(&s, "; free some, or raise limit_bytes by %llu", (unsigned long long)(wanted - limit));
     }
     if (heap->config.reclaim != NULL) {
         say(&s, "; reclaim was called %u times", r->attempts);
@@ -371,8 +399,8 @@ static OUT_OF_LINE void *refuse(weir_heap *heap, uint64_t size, uint64_t align)
     if (heap == NULL || size == 0) {
         return NULL;
     }
-    if (!is_power_of_two(align) || align > WEIR__HEAP_MOST_ALIGN) {
-        explain_refusal(heap, "an alignment that is no power of two up to 2 MiB", align);
+    if (!is_power_of_two(align) || align >= MOST_BYTES) {
+        explain_refusal(heap, "an alignment that is no power of two below 2^46", align);
         return NULL;
     }
     count(&heap->failures);
@@ -383,7 +411,7 @@ static OUT_OF_LINE void *refuse(weir_heap *heap, uint64_t size, uint64_t align)
 static inline void *obtain(weir_heap *heap, size_t which, uint64_t size, uint64_t align)
 {
     void *block = NULL;
-    if (!WEIR__HOST_LIKELY(heap != NULL && size - 1 < MOST_BYTES && align - 1 < WEIR__HEAP_MOST_ALIGN &&
+    if (!WEIR__HOST_LIKELY(heap != NULL && size - 1 < MOST_BYTES && align - 1 < MOST_BYTES - 1 &&
                            (align & (align - 1)) == 0)) {
         return refuse(heap, size, align);
     }
@@ -457,12 +485,15 @@ static inline weir_status give(weir_heap *heap, void *block)
 weir_status weir_heap_free(weir_heap *heap, void *block)
 {
     if (!WEIR__HOST_LIKELY(heap != NULL && block != NULL)) {
-        return heap == NULL ? WEIR_ERR_INVALID : WEIR_OK;
+        return heap == NULL ? weir_refuse(WEIR_ERR_INVALID, "weir_heap_free: heap is NULL") : WEIR_OK;
     }
     if (weir__heap_is_recorded(heap)) {
         note_free(heap, block);
     }
-    return give(heap, block);
+    const weir_status status = give(heap, block);
+    return WEIR__HOST_LIKELY(status != WEIR_ERR_INVALID)
+               ? status
+               : weir_refuse(status, "weir_heap_free: block %p is not the start of a live block of heap \"%s\"", block, heap->name);
 }
 
 /* --- realloc --- */
@@ -552,7 +583,7 @@ size_t weir_heap_usable_size(weir_heap *heap, const void *block)
 weir_status weir_heap_trim(weir_heap *heap, uint64_t keep_bytes, uint64_t *released)
 {
     if (heap == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_trim: heap is NULL");
     }
     weir_status first = WEIR_OK;
     uint64_t sum = 0;
@@ -570,8 +601,12 @@ weir_status weir_heap_trim(weir_heap *heap, uint64_t keep_bytes, uint64_t *relea
 
 weir_status weir_heap_set_limit(weir_heap *heap, uint64_t limit_bytes)
 {
-    if (heap == NULL || !is_empty(&heap->config.source)) {
-        return WEIR_ERR_INVALID;
+    if (heap == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_set_limit: heap is NULL");
+    }
+    if (!is_empty(&heap->config.source)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_set_limit: heap \"%s\" is over a pool, which has a limit of its own",
+                           heap->name);
     }
     atomic_store(&heap->ledger.limit_bytes, limit_bytes);
     if (limit_bytes == 0 || held_by(heap).held_bytes <= limit_bytes) {
@@ -583,7 +618,7 @@ weir_status weir_heap_set_limit(weir_heap *heap, uint64_t limit_bytes)
 weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
 {
     if (heap == NULL || stats == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_get_stats: %s is NULL", heap == NULL ? "heap" : "stats");
     }
     const weir__source_stats sources = held_by(heap);
     const uint64_t live = (uint64_t)weir__tally_live(&heap->tally);
@@ -628,7 +663,7 @@ weir_status weir_heap_check(weir_heap *heap, const char **why)
 {
     const char *broken = NULL;
     if (heap == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_check: heap is NULL");
     }
     weir_status status = WEIR_OK;
     if (!weir__tally_check(&heap->tally)) {

@@ -13,7 +13,7 @@
 #include "../../../core/src/number_map.h"
 #include "../../host/src/host_internal.h"
 
-enum { WEIR__HEAP_ALIGN = 64, WEIR__HEAP_MOST_ALIGN = 2 << 20, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64 };
+enum { WEIR__HEAP_ALIGN = 64, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64 };
 
 /* --- tally.c: what is live, and the most that ever was --- */
 
@@ -113,11 +113,14 @@ typedef struct weir__source_ops {
     weir_status (*trim)(weir__source *source, uint64_t keep_bytes, uint64_t *released);
     /* Adds; what two sources of a heap hold together is added for the first of them only. */
     void (*add_stats)(weir__source *source, weir__source_stats *stats);
+    /* After a refusal for the limit and with nothing idle: bytes that have to be held more for the request. NULL: the limit is not
+     * the heap's. */
+    uint64_t (*missing)(weir__source *source, uint64_t size);
     /* As snprintf: what it says of its last failure. */
     size_t (*explain)(weir__source *source, char *text, size_t size);
     weir_status (*check)(weir__source *source, const char **why);
-    /* All blocks that are live. WEIR_ERR_NO_MEMORY: not all of them could be told. */
-    weir_status (*each)(weir__source *source, weir__host_visitor visit, void *ctx);
+    /* All blocks that are live. */
+    void (*each)(weir__source *source, weir__host_visitor visit, void *ctx);
 } weir__source_ops;
 
 struct weir__source {

@@ -7,7 +7,12 @@ static weir_status host_open(weir__source *source, weir_heap *heap)
 {
     source->host = source->from.host_pool;
     source->node = (heap->config.flags & WEIR_HEAP_ON_NODE) != 0 ? source->from.node : WEIR_HOST_THREAD_NODE;
-    return weir__owned_create(&source->owned);
+    if (source->node >= 0 && weir__host_node_numbered(source->host, source->node) == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_create: config.%s.node %d is no node of the host pool",
+                           source == &heap->sources[0] ? "source" : "long_lived", (int)source->node);
+    }
+    const weir_status status = weir__owned_create(&source->owned);
+    return status == WEIR_OK ? weir_host_pool_hold(source->host) : status;
 }
 
 static weir_status release(void *ctx, void *block, uint64_t name)
@@ -35,6 +40,9 @@ static weir_status host_close(weir__source *source)
     struct ending ending = {.source = source};
     if (source->owned != NULL && source->heap->process == (long)getpid()) {
         weir__owned_each(source->owned, end_block, &ending);
+    }
+    if (source->owned != NULL) {
+        (void)!weir_host_pool_release(source->host);
     }
     weir__owned_destroy(source->owned);
     return ending.first;
@@ -113,7 +121,7 @@ static bool prove(void *ctx, uint64_t block, uint64_t name)
 {
     struct proof *proof = ctx;
     weir_host_info info = WEIR_HOST_INFO_INIT;
-    proof->broken = proof->broken || weir_host_query(proof->source->host, (void *)(uintptr_t)block, &info) != WEIR_OK ||
+    proof->broken = proof->broken || !weir__host_find(proof->source->host, (void *)(uintptr_t)block, &info) ||
                     (uint64_t)(uintptr_t)info.block != block || info.size + proof->source->host->pad != name;
     return !proof->broken;
 }
@@ -141,11 +149,10 @@ static bool visit_block(void *ctx, uint64_t block, uint64_t name)
     return true;
 }
 
-static weir_status host_each(weir__source *source, weir__host_visitor visit, void *ctx)
+static void host_each(weir__source *source, weir__host_visitor visit, void *ctx)
 {
     struct visit all = {.visit = visit, .ctx = ctx, .pad = source->host->pad};
     weir__owned_each(source->owned, visit_block, &all);
-    return WEIR_OK;
 }
 
 const weir__source_ops weir__host_source = {

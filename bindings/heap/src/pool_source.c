@@ -9,7 +9,8 @@
 static weir_status pool_open(weir__source *source, weir_heap *heap)
 {
     (void)heap;
-    return weir__owned_create(&source->owned);
+    const weir_status status = weir__owned_create(&source->owned);
+    return status == WEIR_OK ? weir_pool_hold(source->from.pool) : status;
 }
 
 static weir_block *named(uint64_t name)
@@ -44,6 +45,9 @@ static weir_status pool_close(weir__source *source)
     struct freed freed = {.source = source};
     if (source->owned != NULL && source->heap->process == (long)getpid()) {
         weir__owned_each(source->owned, end_block, &freed);
+    }
+    if (source->owned != NULL) {
+        (void)!weir_pool_release(source->from.pool);
     }
     weir__owned_destroy(source->owned);
     return freed.first;
@@ -145,11 +149,10 @@ static bool visit_block(void *ctx, uint64_t block, uint64_t name)
     return true;
 }
 
-static weir_status pool_each(weir__source *source, weir__host_visitor visit, void *ctx)
+static void pool_each(weir__source *source, weir__host_visitor visit, void *ctx)
 {
     struct visit all = {.visit = visit, .ctx = ctx};
     weir__owned_each(source->owned, visit_block, &all);
-    return WEIR_OK;
 }
 
 const weir__source_ops weir__pool_source = {

@@ -42,7 +42,7 @@ static weir_status process_free(weir__source *source, void *block, uint64_t *byt
 static uint64_t process_bytes_of(weir__source *source, const void *block)
 {
     weir_host_info info = WEIR_HOST_INFO_INIT;
-    return weir_host_query(source->host, block, &info) == WEIR_OK && info.block == block ? info.size : 0;
+    return weir__host_find(source->host, block, &info) && info.block == block ? info.size : 0;
 }
 
 static weir_status process_trim(weir__source *source, uint64_t keep_bytes, uint64_t *released)
@@ -63,6 +63,17 @@ static void process_add_stats(weir__source *source, weir__source_stats *stats)
     }
 }
 
+/* The pool of pages notes with a failure how many bytes it would have mapped for the request or for a slab. */
+static uint64_t process_missing(weir__source *source, uint64_t size)
+{
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    const uint64_t granule = source->host->config.chunk_bytes;
+    const uint64_t all = (size + granule - 1) & ~(granule - 1);
+    const bool was_asked = size <= atomic_load(&source->heap->ledger.limit_bytes) &&
+                           weir_pool_oom(source->host->nodes[0].mapped, &record) == WEIR_OK && record.region_asked_bytes != 0;
+    return was_asked ? record.region_asked_bytes : all;
+}
+
 static size_t process_explain(weir__source *source, char *text, size_t size)
 {
     return weir_host_explain(source->host, source->node, text, size);
@@ -73,9 +84,9 @@ static weir_status process_check(weir__source *source, const char **why)
     return weir_host_check(source->host, why);
 }
 
-static weir_status process_each(weir__source *source, weir__host_visitor visit, void *ctx)
+static void process_each(weir__source *source, weir__host_visitor visit, void *ctx)
 {
-    return weir__host_each_live(source->host, visit, ctx);
+    weir__host_each_live(source->host, visit, ctx);
 }
 
 const weir__source_ops weir__process_source = {
@@ -86,6 +97,7 @@ const weir__source_ops weir__process_source = {
     .bytes_of = process_bytes_of,
     .trim = process_trim,
     .add_stats = process_add_stats,
+    .missing = process_missing,
     .explain = process_explain,
     .check = process_check,
     .each = process_each,

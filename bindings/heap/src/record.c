@@ -40,34 +40,35 @@ static void note_prior(void *ctx, uint64_t block, uint64_t bytes)
     weir_recorder_note(beginning->recorder, &event);
 }
 
-static weir_status begin(weir_heap *heap, weir_recorder *recorder)
+static void begin(weir_heap *heap, weir_recorder *recorder)
 {
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; i < WEIR__HEAP_SOURCES && status == WEIR_OK; i++) {
+    for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
         weir__source *source = &heap->sources[i];
         struct beginning beginning = {.heap = heap, .recorder = recorder, .stream = (uint32_t)i + 1};
-        status = source->ops->each(source, note_prior, &beginning);
+        source->ops->each(source, note_prior, &beginning);
     }
-    if (status == WEIR_OK) {
-        atomic_store(&heap->recorder, recorder);
-    }
-    return status;
+    weir__recorder_hold(recorder);
+    atomic_store(&heap->recorder, recorder);
 }
 
 static void end(weir_heap *heap)
 {
-    atomic_store(&heap->recorder, NULL);
+    weir_recorder *recorder = atomic_exchange(&heap->recorder, NULL);
+    if (recorder == NULL) {
+        return;
+    }
     for (size_t i = 0; i < WEIR__TALLY_CELLS; i++) {
         while (atomic_load(&heap->tally.cells[i].noting) != 0) {
             (void)sched_yield();
         }
     }
+    weir__recorder_release(recorder);
 }
 
 weir_status weir_heap_record(weir_heap *heap, weir_recorder *recorder)
 {
     if (heap == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_record: heap is NULL");
     }
     weir_status status = WEIR_OK;
     (void)pthread_mutex_lock(&heap->record_lock);
@@ -75,9 +76,9 @@ weir_status weir_heap_record(weir_heap *heap, weir_recorder *recorder)
     if (recorder == NULL) {
         end(heap);
     } else if (set == NULL) {
-        status = begin(heap, recorder);
+        begin(heap, recorder);
     } else if (set != recorder) {
-        status = WEIR_ERR_BUSY;
+        status = weir_refuse(WEIR_ERR_BUSY, "weir_heap_record: heap \"%s\" has another recorder", heap->name);
     }
     (void)pthread_mutex_unlock(&heap->record_lock);
     return status;
@@ -100,8 +101,11 @@ void weir__heap_record_if_asked(weir_heap *heap)
 /* No call is under way, so nobody is waited for: in a child of fork that would be for threads that are not there. */
 void weir__heap_record_end(weir_heap *heap)
 {
+    weir_recorder *recorder = atomic_exchange(&heap->recorder, NULL);
+    if (recorder != NULL) {
+        weir__recorder_release(recorder);
+    }
     if (heap->asked_recorder != NULL) {
-        atomic_store(&heap->recorder, NULL);
         (void)weir_recorder_stop(heap->asked_recorder, NULL); /* a full disk: there is nobody here to tell */
         heap->asked_recorder = NULL;
     }

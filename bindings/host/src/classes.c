@@ -180,9 +180,9 @@ static uint32_t times(const weir__host_engine *engine, const size_class *c)
     return wanted < 1 ? 1 : (uint32_t)(wanted < most ? wanted : most);
 }
 
-static slab *slab_new(weir__host_engine *engine, size_class *c, uint32_t class)
+/* A slab of `factor` times the smallest one; NULL: no memory for it. */
+static slab *slab_of_size(weir__host_engine *engine, size_class *c, uint32_t class, uint32_t factor)
 {
-    const uint32_t factor = times(engine, c);
     slab *s = description(engine);
     if (s == NULL) {
         return NULL;
@@ -204,6 +204,14 @@ static slab *slab_new(weir__host_engine *engine, size_class *c, uint32_t class)
     c->empty++;
     c->all_slots += s->slots;
     return s;
+}
+
+/* Where there is no room for a slab as large as the class would like, the smallest one has to do. */
+static slab *slab_new(weir__host_engine *engine, size_class *c, uint32_t class)
+{
+    const uint32_t factor = times(engine, c);
+    slab *s = slab_of_size(engine, c, class, factor);
+    return s == NULL && factor > 1 ? slab_of_size(engine, c, class, 1) : s;
 }
 
 static void slab_delete(weir__host_engine *engine, size_class *c, slab *s)

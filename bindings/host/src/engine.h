@@ -5,7 +5,7 @@
  *
  * An engine has a few sizes of blocks, its bins; the pool rounds a request up to one of them and keeps freed blocks by bin
  * in the caches of threads, so that engines see batches. A slab holds blocks of one bin, the first at its start, and a
- * description of it (weir__host_slab) says which of them are out of the engine: from that and an address anybody finds
+ * description of it (weir__host_slab) names the bin: from that, an address and the pool's marks (registry.h) any thread finds
  * the block without asking the engine.
  */
 #ifndef WEIR_HOST_ENGINE_H
@@ -27,7 +27,7 @@ enum {
  * address may read one. */
 typedef struct weir__host_slab {
     _Atomic uint32_t bin;
-    _Atomic uint64_t taken[WEIR__HOST_SLAB_BLOCKS / 64]; /* a bit for each block: out of the engine */
+    _Atomic uint64_t taken[WEIR__HOST_SLAB_BLOCKS / 64]; /* the engine's: a bit for each block that is out of it */
 } weir__host_slab;
 
 /* What the node gives its engine, from any thread. */

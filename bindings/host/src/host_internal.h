@@ -17,12 +17,16 @@
 
 #define WEIR__HOST_LIKELY(x) __builtin_expect(!!(x), 1)
 
-struct weir__number_map;
-
 /* --- core: size-first structs, in and out --- */
 
 weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name);
 weir_status weir__config_report(void *dst, const void *src, size_t src_size, const char *name);
+bool weir__release_hold(atomic_uint *holds);
+
+/* --- topology.c --- */
+
+/* One more call of weir_topology_destroy is needed before the topology is gone. */
+void weir__topology_keep(const weir_topology *topology);
 
 /* --- node.c: the page runs of one node --- */
 
@@ -108,7 +112,7 @@ void weir__host_ladder_fini(weir__host_node *node);
 
 enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 61 };
 
-/* Blocks of one bin of the engine. The thread writes, others read what is atomic, and blocks by weir__host_bin_get. 512 bytes. */
+/* Blocks of one bin of the engine. The thread writes, others read the atomic members. 512 bytes. */
 typedef struct weir__host_bin {
     _Atomic uint32_t count;
     uint32_t most; /* for which the cache has set bytes aside */
@@ -116,17 +120,6 @@ typedef struct weir__host_bin {
     _Atomic uint64_t frees;
     void *blocks[WEIR__HOST_BIN_DEPTH];
 } weir__host_bin;
-
-/* The builtins, since engines take arrays of plain pointers. */
-static inline void weir__host_bin_put(weir__host_bin *bin, uint32_t i, void *block)
-{
-    __atomic_store_n(&bin->blocks[i], block, __ATOMIC_RELAXED);
-}
-
-static inline void *weir__host_bin_get(const weir__host_bin *bin, uint32_t i)
-{
-    return __atomic_load_n(&bin->blocks[i], __ATOMIC_RELAXED);
-}
 
 /* The same of page runs of one size. */
 typedef struct weir__host_large_slot {
@@ -198,8 +191,6 @@ void weir__host_cache_obey(weir_host_pool *pool);
 void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes);
 /* Adds what the threads have counted: of a node, NULL: of all. */
 void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, weir_host_stats *stats);
-/* Enters all small blocks that threads keep. False: no host memory. */
-bool weir__host_cache_blocks(weir_host_pool *pool, struct weir__number_map *blocks);
 /* The pool ends: its caches are left to their threads, empty. */
 void weir__host_cache_orphan_all(weir_host_pool *pool);
 
@@ -222,7 +213,7 @@ weir_status weir__host_pending_retire(weir_host_pool *pool, const void *native_s
 
 /* Called with the pool's lock held. */
 typedef void (*weir__host_visitor)(void *ctx, uint64_t block, uint64_t bytes);
-weir_status weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit, void *ctx);
+void weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit, void *ctx);
 
 /* --- the pool --- */
 
@@ -244,7 +235,7 @@ typedef struct weir__host_bin_shape {
 
 struct weir_host_pool {
     weir_host_pool_config config; /* defaults filled in; topology and runtime are the next two */
-    weir_topology *own_topology;
+    weir_topology *own_topology; /* to be destroyed with the pool: made by it, or its share of the config's */
     const weir_topology *topology;
     weir_host_runtime runtime;
     weir_host_runtime_ops runtime_ops;
@@ -263,6 +254,7 @@ struct weir_host_pool {
     uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 32]; /* the bin for what is asked for, in units of 32, less one */
     struct weir__host_cache *caches; /* under thread_cache.c's lock */
     weir__host_pending *pending;
+    atomic_uint holds; /* heaps that stand on the pool, and explicit holds */
     weir__host_ledger own_ledger;
     weir__host_ledger *ledger;   /* of all nodes */
     uint64_t gives;              /* chunks given back; under runtime_lock */
@@ -275,7 +267,9 @@ struct weir_host_pool {
 weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir__host_ledger *ledger, weir_host_pool **pool);
 /* What a block has that weir_host_alloc_aligned gives for a good size and align. */
 uint64_t weir__host_bytes_for(const weir_host_pool *pool, uint64_t size, uint64_t align);
-/* weir_host_free of what is not NULL; *bytes: what the block had. */
+/* weir_host_query without a sentence for a refusal. */
+bool weir__host_find(weir_host_pool *pool, const void *ptr, weir_host_info *info);
+/* weir_host_free of an address but NULL, without a sentence for a refusal; *bytes: the size of the block. */
 weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *bytes);
 
 /* Counts bytes against the limit. */

@@ -181,8 +181,8 @@ static weir_status try_runtime(attempt *a)
         note_runtime_error(a, "allocation", status);
         return status;
     }
-    if ((uintptr_t)a->memory % WEIR__HOST_PAGE != 0) {
-        note_reason(a->node, a->kind, "the runtime's memory does not begin at a page");
+    if ((uintptr_t)a->memory % weir__place_page_bytes() != 0) {
+        note_reason(a->node, a->kind, "the runtime's memory does not begin at a page of the system");
         status = runtime->ops->pinned_free(runtime->ctx, a->memory, a->size);
         return WEIR_ERR_NO_MEMORY;
     }

@@ -59,13 +59,6 @@ void weir__host_runs_fini(weir_host_pool *pool)
     while (pool->all_runs != NULL) {
         weir__host_run *runs = pool->all_runs;
         pool->all_runs = runs->next;
-        for (size_t i = 0; i < WEIR__HOST_RUNS_AT_ONCE; i++) {
-            while (runs[i].marks != NULL) {
-                weir__host_marks *marks = runs[i].marks;
-                runs[i].marks = marks->older;
-                free(marks);
-            }
-        }
         free(runs);
     }
 }
@@ -74,14 +67,16 @@ void weir__host_runs_fini(weir_host_pool *pool)
 
 static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t align, weir__host_run *run)
 {
+    weir_pool *pools[] = {node->given, node->mapped};
+    weir_stream *hosts[] = {node->given_host, node->mapped_host};
+    /* The runtime would have to pin as much as the alignment; where weir maps, an alignment costs addresses only. */
+    const size_t first = align > node->pool->config.chunk_bytes;
     weir_status status = WEIR_ERR_NO_MEMORY;
-    run->pages = node->given;
-    if (node->given != NULL) {
-        status = weir_pool_alloc(node->given, node->given_host, size, align, &run->block);
-    }
-    if (status != WEIR_OK && node->mapped != NULL) {
-        run->pages = node->mapped;
-        status = weir_pool_alloc(node->mapped, node->mapped_host, size, align, &run->block);
+    for (size_t i = 0; i < 2 && status != WEIR_OK; i++) {
+        run->pages = pools[i ^ first];
+        if (run->pages != NULL) {
+            status = weir_pool_alloc(run->pages, hosts[i ^ first], size, align, &run->block);
+        }
     }
     return status;
 }
@@ -147,26 +142,6 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
 
 /* --- what the engine gets --- */
 
-/* Marks for each block that a slab may have, none set. */
-static bool mark_none(weir__host_run *run)
-{
-    const uint64_t count = run->size / WEIR__HOST_ALIGNMENT;
-    weir__host_marks *marks = run->marks;
-    if (marks == NULL || marks->count < count) {
-        marks = calloc(1, sizeof *marks + count);
-        if (marks == NULL) {
-            return false;
-        }
-        marks->older = run->marks;
-        marks->count = count;
-        run->marks = marks;
-    }
-    for (uint64_t i = 0; i < count; i++) {
-        atomic_store_explicit(&marks->out[i], 0, memory_order_relaxed);
-    }
-    return true;
-}
-
 static void *slab_get(void *ctx, uint64_t size, uint64_t align, weir__host_slab *slab)
 {
     weir_status status = WEIR_OK;
@@ -174,7 +149,7 @@ static void *slab_get(void *ctx, uint64_t size, uint64_t align, weir__host_slab 
     if (run == NULL) {
         return NULL;
     }
-    if (WEIR_CHECKS >= 1 && !mark_none(run)) {
+    if (weir__host_registry_mark(&run->node->pool->registry, run->start, run->size) != WEIR_OK) {
         status = weir__host_node_give(run, NULL);
         return NULL;
     }

@@ -41,7 +41,7 @@
 #define CAP_IPC_LOCK_BIT 14
 enum { WORD_BITS = 8 * sizeof(unsigned long), CPU_WORDS = WEIR__CPUS_MOST / WORD_BITS };
 
-static uint64_t page_bytes(void)
+uint64_t weir__place_page_bytes(void)
 {
     const long page = sysconf(_SC_PAGESIZE);
     return page > 0 ? (uint64_t)page : 4096;
@@ -87,7 +87,7 @@ static void *map_nothing(void *at, uint64_t size)
 weir_status weir__place_reserve(uint64_t size, uint64_t align, void **memory,
                                 weir__place_error *error)
 {
-    const uint64_t page = page_bytes();
+    const uint64_t page = weir__place_page_bytes();
     const uint64_t slack = align > page ? align - page : 0;
     clear(error, WEIR__PAGES_SMALL, WEIR_NODE_NONE);
     if (size == 0 || size % page != 0 || (align & (align - 1)) != 0 || size > SIZE_MAX - slack) {
@@ -144,7 +144,7 @@ static int map_huge(char *place, uint64_t size)
 weir_status weir__place_map(void *at, uint64_t size, weir__place_pages pages, void **memory,
                             weir__place_error *error)
 {
-    const uint64_t unit = pages == WEIR__PAGES_SMALL ? page_bytes() : WEIR__HUGE_PAGE;
+    const uint64_t unit = pages == WEIR__PAGES_SMALL ? weir__place_page_bytes() : WEIR__HUGE_PAGE;
     weir__place_step step = WEIR__PLACE_MAP;
     void *place = at;
     int number = 0;
@@ -217,7 +217,7 @@ weir_status weir__place_policy(void *memory, uint64_t size, int32_t node, weir__
  * (The word is the thread's mask of signals, which any kernel and any sandbox gives.) */
 static int touch_by_kernel(char *memory, uint64_t size)
 {
-    const uint64_t page = page_bytes();
+    const uint64_t page = weir__place_page_bytes();
     const size_t mask_bytes = 8; /* of the kernel, on every machine */
     for (uint64_t at = 0; at < size; at += page) {
         if (syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, memory + at, mask_bytes) != 0) {
@@ -231,7 +231,7 @@ static int touch_by_kernel(char *memory, uint64_t size)
 static int touch_missing(char *memory, uint64_t size)
 {
     enum { BATCH = 256 };
-    const uint64_t page = page_bytes();
+    const uint64_t page = weir__place_page_bytes();
     unsigned char there[BATCH];
     for (uint64_t at = 0; at < size; at += BATCH * page) {
         const uint64_t piece = size - at < BATCH * page ? size - at : BATCH * page;
@@ -561,7 +561,7 @@ weir_status weir__place_verify(const void *memory, uint64_t size, uint64_t step,
                                weir__place_found *found, weir__place_error *error)
 {
     *found = (weir__place_found){.source = WEIR__FOUND_BY_MOVE_PAGES};
-    if (ask_pages(memory, size, step != 0 ? step : page_bytes(), found) &&
+    if (ask_pages(memory, size, step != 0 ? step : weir__place_page_bytes(), found) &&
         says_something(found, size)) {
         return WEIR_OK;
     }
@@ -779,8 +779,8 @@ static void advice(const weir__place_error *e, char *text, size_t size)
     } else if (e->step == WEIR__PLACE_MAP && e->pages == WEIR__PAGES_HUGE && e->number == ENOMEM) {
         (void)snprintf(
             text, size,
-            "too few free huge pages of 2 MiB: set some aside with sysctl vm.nr_hugepages=N or "
-            "hugepages= on the kernel's command line");
+            "too few free huge pages of 2 MiB: write how many to "
+            "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or boot with hugepagesz=2M hugepages=N");
     } else if (e->step == WEIR__PLACE_POPULATE && e->pages == WEIR__PAGES_HUGE && e->node >= 0) {
         (void)snprintf(text, size,
                        "node %" PRId32 " has too few free huge pages: write more to "

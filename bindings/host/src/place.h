@@ -58,6 +58,8 @@ size_t weir__place_error_text(const weir__place_error *error, char *text, size_t
 
 /* --- mapping --- */
 
+/* The size of a page of the system, to which the kernel rounds mappings and advice. */
+uint64_t weir__place_page_bytes(void);
 /* Addresses without memory. `align`: a power of two, at least a page. WEIR_ERR_NO_MEMORY. */
 weir_status weir__place_reserve(uint64_t size, uint64_t align, void **memory,
                                 weir__place_error *error);

@@ -5,13 +5,14 @@
  * A free finds out from the address alone what the block is (registry.h).
  */
 #include "host_internal.h"
+#include "place.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PAD = 32, MOST_ALIGN = 2 << 20, BATCH = 16, LEAST_CHUNK = 2 << 20, LEAST_PAGEABLE = 16 << 10,
+enum { PAD = 32, BATCH = 16, LEAST_CHUNK = 2 << 20, LEAST_PAGEABLE = 16 << 10,
        DEFAULT_PAGEABLE = 64 << 10, PAGEABLE_SMALL = 16 << 10, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
 #define SIZE_LIMIT (UINT64_C(1) << 46)
 #define DRY_NS UINT64_C(1000000)
@@ -52,28 +53,48 @@ static inline uint64_t whole_pages(uint64_t bytes)
 
 /* --- life --- */
 
+#define REFUSE_CREATE(...) weir_refuse(WEIR_ERR_INVALID, "weir_host_pool_create: config." __VA_ARGS__)
+
 static uint64_t least_chunk(const weir_host_pool_config *config)
 {
     return weir__host_is_pageable(config) ? LEAST_PAGEABLE : LEAST_CHUNK;
 }
 
-static bool is_sound_pageable(const weir_host_pool_config *config)
+static weir_status check_pageable(const weir_host_pool_config *config)
 {
-    return config->runtime == NULL && (config->flags & WEIR_HOST_STRICT) == 0 &&
-           (config->kinds == 0 || config->kinds == 1u << WEIR_HOST_UNPINNED);
+    if (config->runtime != NULL) {
+        return REFUSE_CREATE("runtime is set, which WEIR_HOST_PAGEABLE in config.flags excludes");
+    }
+    if ((config->flags & WEIR_HOST_STRICT) != 0) {
+        return REFUSE_CREATE("flags has WEIR_HOST_STRICT, which WEIR_HOST_PAGEABLE excludes");
+    }
+    if (config->kinds != 0 && config->kinds != 1u << WEIR_HOST_UNPINNED) {
+        return REFUSE_CREATE("kinds is 0x%x; with WEIR_HOST_PAGEABLE only WEIR_HOST_UNPINNED may be used", config->kinds);
+    }
+    return WEIR_OK;
 }
 
-static bool is_sound(const weir_host_pool_config *config)
+static weir_status check_config(const weir_host_pool_config *config)
 {
     const uint32_t flags = WEIR_HOST_NO_PAD | WEIR_HOST_STRICT | WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_NO_THREAD_CACHE |
                            WEIR_HOST_PAGEABLE;
     const uint32_t kinds = (1u << WEIR_HOST_KIND_COUNT) - 1;
     const bool unpinned = (config->kinds & 1u << WEIR_HOST_UNPINNED) != 0;
     const uint64_t chunk = config->chunk_bytes;
-    return (config->flags & ~flags) == 0 && (config->kinds & ~kinds) == 0 &&
-           (!unpinned || (config->flags & (WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_PAGEABLE)) != 0) &&
-           (chunk == 0 || ((chunk & (chunk - 1)) == 0 && chunk >= least_chunk(config) && chunk <= 1 << 30)) &&
-           (!weir__host_is_pageable(config) || is_sound_pageable(config));
+    if ((config->flags & ~flags) != 0) {
+        return REFUSE_CREATE("flags has unknown bits 0x%x", config->flags & ~flags);
+    }
+    if ((config->kinds & ~kinds) != 0) {
+        return REFUSE_CREATE("kinds has unknown bits 0x%x", config->kinds & ~kinds);
+    }
+    if (unpinned && (config->flags & (WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_PAGEABLE)) == 0) {
+        return REFUSE_CREATE("kinds has WEIR_HOST_UNPINNED, but config.flags has no WEIR_HOST_ALLOW_UNPINNED");
+    }
+    if (chunk != 0 && ((chunk & (chunk - 1)) != 0 || chunk < least_chunk(config) || chunk > 1 << 30)) {
+        return REFUSE_CREATE("chunk_bytes %llu is not a power of two from %llu to 1 GiB", (unsigned long long)chunk,
+                             (unsigned long long)least_chunk(config));
+    }
+    return weir__host_is_pageable(config) ? check_pageable(config) : WEIR_OK;
 }
 
 /* The steps of the ladder that may be used with this runtime; 0: none. */
@@ -97,15 +118,19 @@ static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_hos
     return kinds;
 }
 
-/* A chunk has to pass the limit and one call of the runtime's. */
+/* A chunk has to pass the limit and one call of the runtime's, and is at least a page of the system: advice for a part of a page
+ * is advice for all of it. */
 static uint64_t chunk_that_fits(const weir_host_pool_config *config, const weir_host_runtime *runtime)
 {
+    const uint64_t page = weir__place_page_bytes();
+    const uint64_t least = least_chunk(config) > page ? least_chunk(config) : page;
     const uint64_t usual = weir__host_is_pageable(config) ? DEFAULT_PAGEABLE : DEFAULT_CHUNK;
     uint64_t chunk = config->chunk_bytes != 0 ? config->chunk_bytes : usual;
+    chunk = chunk > least ? chunk : least;
     const bool has_runtime = (config->kinds & (1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED)) != 0;
     const uint64_t limit = config->limit_bytes != 0 ? config->limit_bytes : UINT64_MAX;
     const uint64_t most = has_runtime && runtime->most_bytes < limit ? runtime->most_bytes : limit;
-    while (chunk > most && chunk > least_chunk(config)) {
+    while (chunk > most && chunk > least) {
         chunk /= 2;
     }
     return chunk;
@@ -129,9 +154,11 @@ static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *conf
         return status;
     }
     weir_host_pool_config *own = &pool->config;
-    if (!is_sound(own)) {
-        return WEIR_ERR_INVALID;
+    status = check_config(own);
+    if (status != WEIR_OK) {
+        return status;
     }
+    const uint32_t asked = own->kinds;
     if (pool->runtime.most_bytes == 0) {
         pool->runtime.most_bytes = UINT64_C(1) << 30;
     }
@@ -142,7 +169,7 @@ static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *conf
     own->engine = own->engine != NULL ? own->engine : weir_host_classes_engine();
     pool->small_bytes = weir__host_is_pageable(own) ? PAGEABLE_SMALL : WEIR__HOST_SMALL_BYTES;
     pool->pad = (own->flags & WEIR_HOST_NO_PAD) != 0 ? 0 : PAD;
-    return own->kinds != 0 ? WEIR_OK : WEIR_ERR_INVALID;
+    return own->kinds != 0 ? WEIR_OK : REFUSE_CREATE("kinds 0x%x needs a runtime whose functions config.runtime lacks", asked);
 }
 
 static weir_status look_at_machine(weir_host_pool *pool)
@@ -152,8 +179,13 @@ static weir_status look_at_machine(weir_host_pool *pool)
     if (pool->topology == NULL && !weir__host_is_pageable(&pool->config)) {
         status = weir_topology_create(NULL, &pool->own_topology);
         pool->topology = pool->own_topology;
+    } else if (pool->topology != NULL) {
+        weir__topology_keep(pool->topology);
+        pool->own_topology = (weir_topology *)(uintptr_t)pool->topology; /* this pool's share of it */
     }
-    return status;
+    return status == WEIR_ERR_UNSUPPORTED
+               ? weir_refuse(status, "weir_host_pool_create: the system tells nothing of its memory, and config.topology is NULL")
+               : status;
 }
 
 static bool is_usable(const weir_topology *topology, size_t i, weir_node_info *info)
@@ -199,7 +231,8 @@ static weir_status make_nodes(weir_host_pool *pool)
         }
     }
     if (status == WEIR_OK && pool->node_count == 0) {
-        status = WEIR_ERR_UNSUPPORTED;
+        status = weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_host_pool_create: config.topology has no node with host memory that this "
+                                                   "process may use");
     }
     if (status == WEIR_OK) {
         list_bins(pool);
@@ -207,18 +240,25 @@ static weir_status make_nodes(weir_host_pool *pool)
     return status;
 }
 
+static void keep_first(weir_status *first, weir_status status)
+{
+    *first = *first != WEIR_OK ? *first : status;
+}
+
 /* Frees what there is of a pool. */
 static weir_status end(weir_host_pool *pool)
 {
     weir_status first = WEIR_OK;
     for (size_t i = 0; i < pool->node_count; i++) {
-        const weir_status status = weir__host_node_fini(&pool->nodes[i]);
-        first = first != WEIR_OK ? first : status;
+        keep_first(&first, weir__host_node_fini(&pool->nodes[i]));
     }
     weir__host_pending_destroy(pool->pending);
     weir__host_registry_fini(&pool->registry);
     weir__host_runs_fini(pool);
     weir_topology_destroy(pool->own_topology);
+    if (pool->runtime.device != NULL) {
+        keep_first(&first, weir_device_release(pool->runtime.device));
+    }
     (void)pthread_mutex_destroy(&pool->lock);
     (void)pthread_mutex_destroy(&pool->runtime_lock);
     free(pool->nodes);
@@ -235,7 +275,7 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
 {
     static _Atomic uint64_t last_serial;
     if (out == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_pool_create: pool is NULL");
     }
     weir_host_pool *pool = calloc(1, sizeof *pool);
     if (pool == NULL) {
@@ -255,6 +295,9 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
     if (status != WEIR_OK) {
         free(pool);
         return status;
+    }
+    if (pool->runtime.device != NULL) {
+        (void)!weir_device_hold(pool->runtime.device);
     }
     (void)pthread_mutex_init(&pool->lock, NULL);
     (void)pthread_mutex_init(&pool->runtime_lock, NULL);
@@ -279,14 +322,37 @@ weir_status weir_host_pool_destroy(weir_host_pool *pool)
     if (pool == NULL) {
         return WEIR_OK;
     }
+    const bool is_child = pool->process != (long)getpid();
+    const unsigned holds = atomic_load_explicit(&pool->holds, memory_order_acquire);
+    if (!is_child && holds != 0) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_host_pool_destroy: the pool is held %u times, by heaps or by weir_host_pool_hold",
+                           holds);
+    }
     weir__host_cache_orphan_all(pool);
     /* The weir pools underneath wait for the streams of what was freed after them. */
-    weir_status waited = WEIR_OK;
-    if (pool->process == (long)getpid()) {
-        waited = weir__host_pending_wait(pool);
-    }
+    const weir_status waited = is_child ? WEIR_OK : weir__host_pending_wait(pool);
     const weir_status ended = end(pool);
     return waited != WEIR_OK ? waited : ended;
+}
+
+weir_status weir_host_pool_hold(weir_host_pool *pool)
+{
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_pool_hold: pool is NULL");
+    }
+    (void)atomic_fetch_add_explicit(&pool->holds, 1, memory_order_relaxed);
+    return WEIR_OK;
+}
+
+weir_status weir_host_pool_release(weir_host_pool *pool)
+{
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_pool_release: pool is NULL");
+    }
+    if (!weir__release_hold(&pool->holds)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_pool_release: pool is not held");
+    }
+    return WEIR_OK;
 }
 
 uint64_t weir__host_bytes_for(const weir_host_pool *pool, uint64_t size, uint64_t align)
@@ -339,11 +405,6 @@ static inline weir__host_node *node_for(weir_host_pool *pool, int32_t number)
 }
 
 /* --- giving back --- */
-
-static void keep_first(weir_status *first, weir_status status)
-{
-    *first = *first != WEIR_OK ? *first : status;
-}
 
 /* Whole chunks, until `keep_bytes` are held; `flags` of weir_pool_trim. */
 static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flags)
@@ -406,69 +467,65 @@ static void count_large(weir__host_node *node, weir__host_cache *cache, uint64_t
     }
 }
 
-/* --- proof, in checked builds: whether a small block is out --- */
+/* --- marks of small blocks (registry.h) --- */
 
-/* The mark of a block in a slab; NULL: none begins there. */
-static _Atomic uint8_t *mark_of(weir__host_run *run, const void *block)
+static OUT_OF_LINE void handed_out_twice(const void *block)
 {
-    weir__host_marks *marks = run->marks;
-    const uint64_t offset = (uint64_t)(uintptr_t)block - run->start;
-    const uint64_t place = offset / WEIR__HOST_ALIGNMENT;
-    return marks != NULL && offset % WEIR__HOST_ALIGNMENT == 0 && place < marks->count ? &marks->out[place] : NULL;
+    (void)fprintf(stderr, "weir: a block is handed out twice: %p\n", block);
+    abort();
 }
 
-/* The block is somebody's from now on. */
-static void *hand_out(weir_host_pool *pool, void *block)
+/* The small block is the caller's from now on. Its thread owns it, so an ordinary build needs no atomic exchange. */
+static inline void *hand_out(const weir__host_leaf *leaf, void *block)
 {
-    if (WEIR_CHECKS >= 1) {
-        weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)block);
-        _Atomic uint8_t *mark = run != NULL && run->state == WEIR__HOST_RUN_SLAB ? mark_of(run, block) : NULL;
-        if (mark != NULL && atomic_exchange(mark, 1) != 0) {
-            (void)fprintf(stderr, "weir: a block is handed out twice: %p\n", block);
-            abort();
-        }
+    _Atomic uint8_t *mark = weir__host_mark_in(leaf, (uint64_t)(uintptr_t)block);
+    if (WEIR_CHECKS < 1) {
+        atomic_store_explicit(mark, 1, memory_order_relaxed);
+    } else if (atomic_exchange(mark, 1) != 0) {
+        handed_out_twice(block);
     }
     return block;
 }
 
-/* Ordinary builds cannot tell, and say yes. */
-static bool is_out(weir__host_run *run, const void *block)
+/* Takes the mark off a block that is live. False: another thread has freed it meanwhile. */
+static bool take_back(const weir_host_pool *pool, const void *block)
 {
-    const _Atomic uint8_t *mark = WEIR_CHECKS >= 1 ? mark_of(run, block) : NULL;
-    return WEIR_CHECKS < 1 || (mark != NULL && atomic_load(mark) != 0);
+    const uint64_t address = (uint64_t)(uintptr_t)block;
+    return atomic_exchange(weir__host_mark_in(weir__host_leaf_at(&pool->registry, address), address), 0) != 0;
 }
 
-/* The block is nobody's from now on. False: it was nobody's before. */
-static inline bool take_back(weir__host_run *run, const void *block)
+/* The block was not taken back after all. */
+static void undo_take_back(const weir_host_pool *pool, const void *block)
 {
-    if (WEIR_CHECKS < 1) {
-        return true;
-    }
-    _Atomic uint8_t *mark = mark_of(run, block);
-    return mark != NULL && atomic_exchange(mark, 0) != 0;
+    const uint64_t address = (uint64_t)(uintptr_t)block;
+    atomic_store(weir__host_mark_in(weir__host_leaf_at(&pool->registry, address), address), 1);
 }
 
-/* It was not taken back after all. */
-static void undo_take_back(weir__host_run *run, const void *block)
-{
-    _Atomic uint8_t *mark = WEIR_CHECKS >= 1 ? mark_of(run, block) : NULL;
-    if (mark != NULL) {
-        atomic_store(mark, 1);
-    }
-}
-
-/* The same for a page run: that of two threads only one frees it. */
+/* The same for a page run. */
 static inline bool claim(weir__host_run *run)
 {
     uint32_t live = WEIR__HOST_RUN_LIVE;
-    return WEIR_CHECKS < 1 || atomic_compare_exchange_strong(&run->state, &live, WEIR__HOST_RUN_CACHED);
+    return atomic_compare_exchange_strong(&run->state, &live, WEIR__HOST_RUN_CACHED);
 }
 
 static void unclaim(weir__host_run *run)
 {
-    if (WEIR_CHECKS >= 1) {
-        run->state = WEIR__HOST_RUN_LIVE;
+    run->state = WEIR__HOST_RUN_LIVE;
+}
+
+/* The registry's leaf for an address, mostly that of the thread's last call; NULL: the pool has no chunk there. */
+static inline const weir__host_leaf *leaf_for(weir__host_cache *cache, const weir_host_pool *pool, uint64_t address)
+{
+    const uint64_t key = address >> WEIR__HOST_LEAF_SHIFT;
+    if (key != cache->leaf_key) {
+        weir__host_leaf *leaf = weir__host_leaf_at(&pool->registry, address);
+        if (leaf == NULL) {
+            return NULL;
+        }
+        cache->leaf = leaf;
+        cache->leaf_key = key;
     }
+    return cache->leaf;
 }
 
 /* --- alloc --- */
@@ -484,16 +541,17 @@ static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t 
 }
 
 /* What the thread keeps that fits; NULL: nothing. */
-static inline void *take_kept_small(weir__host_cache *cache, uint32_t number)
+static inline void *take_kept_small(const weir_host_pool *pool, weir__host_cache *cache, uint32_t number)
 {
     weir__host_bin *bin = &cache->small[number];
     const uint32_t count = count_of(&bin->count);
     if (!WEIR__HOST_LIKELY(count > 0)) {
         return NULL;
     }
+    void *block = bin->blocks[count - 1];
     set(&bin->count, count - 1);
     add(&bin->allocs, 1);
-    return bin->blocks[count - 1];
+    return hand_out(leaf_for(cache, pool, (uint64_t)(uintptr_t)block), block);
 }
 
 static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
@@ -512,7 +570,7 @@ static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
 
 static inline void *take_kept(const weir_host_pool *pool, weir__host_cache *cache, uint64_t size)
 {
-    return size <= pool->small_most ? take_kept_small(cache, bin_for(pool, size))
+    return size <= pool->small_most ? take_kept_small(pool, cache, bin_for(pool, size))
                                     : take_kept_large(cache, whole_pages(padded(pool, size)));
 }
 
@@ -533,12 +591,12 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
         return WEIR_ERR_NO_MEMORY;
     }
     for (size_t i = 1; i < got; i++) {
-        weir__host_bin_put(bin, (uint32_t)i - 1, blocks[i]);
+        bin->blocks[i - 1] = blocks[i];
     }
     if (got > 1) {
         set(&bin->count, (uint32_t)got - 1);
     }
-    *ptr = blocks[0];
+    *ptr = hand_out(weir__host_leaf_at(&node->pool->registry, (uint64_t)(uintptr_t)blocks[0]), blocks[0]);
     count_small(node, cache, number, true);
     return WEIR_OK;
 }
@@ -672,7 +730,7 @@ static weir_status take_or_trim(weir__host_node *node, const request *r, void **
         status = take(node, r, &block);
     }
     if (status == WEIR_OK) {
-        *ptr = hand_out(pool, block);
+        *ptr = block;
         return WEIR_OK;
     }
     (void)atomic_fetch_add(&node->failures, 1);
@@ -680,14 +738,21 @@ static weir_status take_or_trim(weir__host_node *node, const request *r, void **
 }
 
 /* Anything: bad arguments, another node than last time, a cache that is empty or not there. */
-static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr)
+static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr,
+                                          const char *call)
 {
-    if (pool == NULL || ptr == NULL || size == 0 || size >= SIZE_LIMIT || align > MOST_ALIGN || (align & (align - 1)) != 0) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL || ptr == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", call, pool == NULL ? "pool" : "ptr");
+    }
+    if (size == 0 || size >= SIZE_LIMIT) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: size %llu is not from 1 to 2^46 - 1", call, (unsigned long long)size);
+    }
+    if ((align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: align %llu is not a power of two below 2^46", call, (unsigned long long)align);
     }
     weir__host_node *node = node_for(pool, number);
     if (node == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "%s: node %d is no node of the pool", call, (int)number);
     }
     weir__host_cache *cache = weir__host_cache_of(node);
     if (cache != NULL && number < 0) {
@@ -695,7 +760,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
     }
     void *kept = cache != NULL && align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, size) : NULL;
     if (kept != NULL) {
-        *ptr = hand_out(pool, kept);
+        *ptr = kept;
         return WEIR_OK;
     }
     const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0;
@@ -722,32 +787,28 @@ weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, v
     if (WEIR__HOST_LIKELY(pool != NULL && ptr != NULL && size - 1 < SIZE_LIMIT - 1 && is_meant(cache, pool, node))) {
         void *kept = take_kept(pool, cache, size);
         if (WEIR__HOST_LIKELY(kept != NULL)) {
-            *ptr = hand_out(pool, kept);
+            *ptr = kept;
             return WEIR_OK;
         }
     }
-    return alloc_slow(pool, size, 0, node, ptr);
+    return alloc_slow(pool, size, 0, node, ptr, "weir_host_alloc");
 }
 
 weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node, void **ptr)
 {
-    return alloc_slow(pool, size, align, node, ptr);
+    return alloc_slow(pool, size, align, node, ptr, "weir_host_alloc_aligned");
 }
 
 /* --- free --- */
 
-/* Where the block begins that an address in a slab lies in; 0: it is not out of the engine, or none. */
-static inline uint64_t block_around(const weir_host_pool *pool, weir__host_run *run, const weir__host_slab *slab,
-                                    uint64_t address, uint32_t bin)
+/* Where the block begins that an address in a slab lies in, if a caller has it; 0: none does. */
+static uint64_t block_around(const weir_host_pool *pool, weir__host_run *run, uint64_t address, uint32_t bin)
 {
     const weir__host_bin_shape *shape = &pool->bins[bin];
     const uint64_t start = atomic_load_explicit(&run->start, memory_order_relaxed);
     const uint64_t place = (address - start) * shape->reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT;
-    if (!WEIR__HOST_LIKELY(place < WEIR__HOST_SLAB_BLOCKS) ||
-        !WEIR__HOST_LIKELY(atomic_load_explicit(&slab->taken[place / 64], memory_order_relaxed) >> (place % 64) & 1)) {
-        return 0;
-    }
-    return start + place * shape->bytes;
+    const uint64_t block = start + place * shape->bytes;
+    return place < WEIR__HOST_SLAB_BLOCKS && weir__host_is_live(&pool->registry, block) ? block : 0;
 }
 
 static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *block)
@@ -757,7 +818,7 @@ static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *bl
     if (!WEIR__HOST_LIKELY(count < bin->most)) {
         return false;
     }
-    weir__host_bin_put(bin, count, block);
+    bin->blocks[count] = block;
     set(&bin->count, count + 1);
     add(&bin->frees, 1);
     return true;
@@ -776,13 +837,11 @@ static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, 
     return true;
 }
 
-/* The slab's bin, if a block that is out begins at `ptr`; UINT32_MAX: none does. */
+/* The slab's bin, if a block that a caller has begins at `ptr`; UINT32_MAX: none does. */
 static uint32_t bin_at(const weir_host_pool *pool, weir__host_run *run, const void *ptr)
 {
     const weir__host_slab *slab = run->slab;
-    const uint64_t address = (uint64_t)(uintptr_t)ptr;
-    const uint32_t number = slab != NULL ? count_of(&slab->bin) : 0;
-    return slab != NULL && block_around(pool, run, slab, address, number) == address ? number : UINT32_MAX;
+    return slab != NULL && weir__host_is_live(&pool->registry, (uint64_t)(uintptr_t)ptr) ? count_of(&slab->bin) : UINT32_MAX;
 }
 
 /* `size`: as it was asked for; 0: not known. *bytes: what the block had. */
@@ -792,7 +851,7 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
     weir__host_cache *cache = weir__host_cache_of(node);
     const uint32_t number = bin_at(pool, run, ptr);
     if (number == UINT32_MAX || (size != 0 && (size > pool->small_most || bin_for(pool, size) != number)) ||
-        !take_back(run, ptr)) {
+        !take_back(pool, ptr)) {
         return WEIR_ERR_INVALID;
     }
     *bytes = pool->bins[number].bytes;
@@ -839,15 +898,9 @@ static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t siz
     return WEIR_OK;
 }
 
-/* Anything. */
+/* Any address but NULL. No sentence for a refusal: a heap asks its two pools in turn. */
 static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64_t size, uint64_t *bytes)
 {
-    if (pool == NULL) {
-        return WEIR_ERR_INVALID;
-    }
-    if (ptr == NULL) {
-        return WEIR_OK;
-    }
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
     if (state == WEIR__HOST_RUN_SLAB) {
@@ -866,17 +919,12 @@ static inline uint64_t keep_in_front(weir_host_pool *pool, void *ptr)
 {
     const uint64_t address = (uint64_t)(uintptr_t)ptr;
     weir__host_cache *cache = weir__host_mine;
-    weir__host_leaf *leaf = cache->leaf;
     if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
         return 0;
     }
-    if (address >> WEIR__HOST_LEAF_SHIFT != cache->leaf_key) {
-        leaf = weir__host_leaf_at(&pool->registry, address);
-        if (leaf == NULL) {
-            return 0;
-        }
-        cache->leaf = leaf;
-        cache->leaf_key = address >> WEIR__HOST_LEAF_SHIFT;
+    const weir__host_leaf *leaf = leaf_for(cache, pool, address);
+    if (leaf == NULL) {
+        return 0;
     }
     const uintptr_t page = weir__host_page_in(leaf, address);
     weir__host_run *run = weir__host_run_of(page);
@@ -886,10 +934,15 @@ static inline uint64_t keep_in_front(weir_host_pool *pool, void *ptr)
         return 0;
     }
     if (tag < WEIR__HOST_LARGE_TAG) {
-        const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
-        const bool kept = WEIR__HOST_LIKELY(slab != NULL && block_around(pool, run, slab, address, tag - 1) == address) &&
+        _Atomic uint8_t *mark = weir__host_mark_in(leaf, address);
+        const bool kept = WEIR__HOST_LIKELY(address % WEIR__HOST_ALIGNMENT == 0 &&
+                                            atomic_load_explicit(mark, memory_order_relaxed) != 0) &&
                           keep_small(cache, tag - 1, ptr);
-        return kept ? pool->bins[tag - 1].bytes : 0;
+        if (!WEIR__HOST_LIKELY(kept)) {
+            return 0;
+        }
+        atomic_store_explicit(mark, 0, memory_order_relaxed);
+        return pool->bins[tag - 1].bytes;
     }
     const uint64_t size = atomic_load_explicit(&run->size, memory_order_relaxed);
     const bool kept = WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
@@ -898,13 +951,27 @@ static inline uint64_t keep_in_front(weir_host_pool *pool, void *ptr)
     return kept ? size : 0;
 }
 
-weir_status weir_host_free(weir_host_pool *pool, void *ptr)
+static weir_status refuse_free(const char *call, const void *ptr)
+{
+    return weir_refuse(WEIR_ERR_INVALID, "%s: ptr %p is not the start of a live block of the pool", call, ptr);
+}
+
+static OUT_OF_LINE weir_status free_anything(weir_host_pool *pool, void *ptr)
 {
     uint64_t bytes = 0;
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_free: pool is NULL");
+    }
+    const weir_status status = ptr != NULL ? free_slow(pool, ptr, 0, &bytes) : WEIR_OK;
+    return status == WEIR_ERR_INVALID ? refuse_free("weir_host_free", ptr) : status;
+}
+
+weir_status weir_host_free(weir_host_pool *pool, void *ptr)
+{
     if (WEIR_CHECKS < 1 && WEIR__HOST_LIKELY(pool != NULL && keep_in_front(pool, ptr) != 0)) {
         return WEIR_OK;
     }
-    return free_slow(pool, ptr, 0, &bytes);
+    return free_anything(pool, ptr);
 }
 
 weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *bytes)
@@ -915,11 +982,18 @@ weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *b
 
 weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
 {
-    if (ptr != NULL && (size == 0 || size >= SIZE_LIMIT)) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_free_sized: pool is NULL");
+    }
+    if (ptr == NULL) {
+        return WEIR_OK;
     }
     uint64_t bytes = 0;
-    return free_slow(pool, ptr, size, &bytes);
+    const weir_status status = size - 1 < SIZE_LIMIT - 1 ? free_slow(pool, ptr, size, &bytes) : WEIR_ERR_INVALID;
+    return status == WEIR_ERR_INVALID
+               ? weir_refuse(status, "weir_host_free_sized: ptr %p is not the start of a live block for size %llu", ptr,
+                             (unsigned long long)size)
+               : status;
 }
 
 static weir_status free_large_after(weir__host_run *run, const void *ptr, void *native)
@@ -933,46 +1007,55 @@ static weir_status free_small_after(weir__host_run *run, void *ptr, void *native
 {
     weir__host_node *node = run->node;
     const uint32_t number = bin_at(node->pool, run, ptr);
-    if (number == UINT32_MAX || !take_back(run, ptr)) {
+    if (number == UINT32_MAX || !take_back(node->pool, ptr)) {
         return WEIR_ERR_INVALID;
     }
     const weir_status status = weir__host_pending_add(node, ptr, node->pool->bins[number].bytes, native);
     if (status == WEIR_OK) {
         count_small(node, weir__host_cache_of(node), number, false);
     } else {
-        undo_take_back(run, ptr);
+        undo_take_back(node->pool, ptr);
     }
     return status;
 }
 
-weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_stream)
+/* False, with *status and its sentence: there is no pool, or it has no streams. */
+static bool has_streams(const weir_host_pool *pool, const char *call, weir_status *status)
 {
     if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+        *status = weir_refuse(WEIR_ERR_INVALID, "%s: pool is NULL", call);
+        return false;
     }
     if (pool->runtime.device == NULL) {
-        return WEIR_ERR_UNSUPPORTED;
+        *status = weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: pool has no streams: it was created without config.runtime.device", call);
+        return false;
     }
-    if (ptr == NULL) {
-        return WEIR_OK;
+    return true;
+}
+
+weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_stream)
+{
+    weir_status status = WEIR_OK;
+    if (!has_streams(pool, "weir_host_free_after", &status) || ptr == NULL) {
+        return status;
     }
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
     if (state == WEIR__HOST_RUN_SLAB) {
-        return free_small_after(run, ptr, native_stream);
+        status = free_small_after(run, ptr, native_stream);
+    } else {
+        status = state == WEIR__HOST_RUN_LIVE ? free_large_after(run, ptr, native_stream) : WEIR_ERR_INVALID;
     }
-    return state == WEIR__HOST_RUN_LIVE ? free_large_after(run, ptr, native_stream) : WEIR_ERR_INVALID;
+    return status == WEIR_ERR_INVALID ? refuse_free("weir_host_free_after", ptr) : status;
 }
 
 weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
 {
-    if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+    weir_status first = WEIR_OK;
+    if (!has_streams(pool, "weir_host_stream_retire", &first)) {
+        return first;
     }
-    if (pool->runtime.device == NULL) {
-        return WEIR_ERR_UNSUPPORTED;
-    }
-    weir_status first = weir__host_pending_retire(pool, native_stream);
+    first = weir__host_pending_retire(pool, native_stream);
     for (size_t i = 0; i < pool->node_count; i++) {
         weir_pool *pages[] = {pool->nodes[i].given, pool->nodes[i].mapped};
         for (size_t j = 0; j < 2; j++) {
@@ -1014,11 +1097,8 @@ static bool ask_chunks(weir_host_pool *pool, weir__host_run *run, weir_host_info
     return last != NULL;
 }
 
-weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_info *info)
+bool weir__host_find(weir_host_pool *pool, const void *ptr, weir_host_info *info)
 {
-    if (pool == NULL || ptr == NULL || info == NULL) {
-        return WEIR_ERR_INVALID;
-    }
     const uint64_t address = (uint64_t)(uintptr_t)ptr;
     weir__host_run *run = weir__host_run_at(&pool->registry, address);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
@@ -1029,15 +1109,27 @@ weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_inf
     } else if (state == WEIR__HOST_RUN_SLAB) {
         const weir__host_slab *slab = run->slab;
         const uint32_t bin = slab != NULL ? count_of(&slab->bin) : 0;
-        found.block = slab != NULL ? (void *)(uintptr_t)block_around(pool, run, slab, address, bin) : NULL;
+        found.block = slab != NULL ? (void *)(uintptr_t)block_around(pool, run, address, bin) : NULL;
         found.size = pool->bins[bin].bytes;
-        found.block = found.block != NULL && is_out(run, found.block) ? found.block : NULL;
     }
     if (found.block == NULL || !ask_chunks(pool, run, &found)) {
-        return WEIR_ERR_INVALID;
+        return false;
     }
     found.size -= pool->pad;
     found.node = run->node->number;
+    *info = found;
+    return true;
+}
+
+weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_info *info)
+{
+    weir_host_info found;
+    if (pool == NULL || ptr == NULL || info == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_query: %s is NULL", pool == NULL ? "pool" : ptr == NULL ? "ptr" : "info");
+    }
+    if (!weir__host_find(pool, ptr, &found)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_query: ptr %p is in no live block of the pool", ptr);
+    }
     return weir__config_report(info, &found, sizeof found, "weir_host_query: info");
 }
 
@@ -1083,13 +1175,13 @@ static void add_node(weir__host_node *node, weir_host_stats *stats)
 weir_status weir_host_get_stats(weir_host_pool *pool, int32_t number, weir_host_stats *stats)
 {
     if (pool == NULL || stats == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_get_stats: %s is NULL", pool == NULL ? "pool" : "stats");
     }
     weir__host_node *only = NULL;
     if (number != WEIR_HOST_ANY_NODE) {
         only = number == WEIR_HOST_THREAD_NODE ? home_node(pool) : weir__host_node_numbered(pool, number);
         if (only == NULL) {
-            return WEIR_ERR_INVALID;
+            return weir_refuse(WEIR_ERR_INVALID, "weir_host_get_stats: node %d is no node of the pool", (int)number);
         }
     }
     weir_host_stats found = WEIR_HOST_STATS_INIT;
@@ -1107,7 +1199,7 @@ weir_status weir_host_get_stats(weir_host_pool *pool, int32_t number, weir_host_
 weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, uint64_t *released)
 {
     if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_trim: pool is NULL");
     }
     const uint64_t before = atomic_load(&pool->ledger->held_bytes);
     (void)weir__host_pending_collect(pool);
@@ -1176,7 +1268,7 @@ static const char *check_chunks(weir__host_node *node)
 weir_status weir_host_check(weir_host_pool *pool, const char **why)
 {
     const char *broken = NULL;
-    weir_status status = pool != NULL ? WEIR_OK : WEIR_ERR_INVALID;
+    weir_status status = pool != NULL ? WEIR_OK : weir_refuse(WEIR_ERR_INVALID, "weir_host_check: pool is NULL");
     for (size_t i = 0; status == WEIR_OK && i < pool->node_count; i++) {
         weir__host_node *node = &pool->nodes[i];
         weir_pool *pages[] = {node->given, node->mapped};

@@ -21,7 +21,9 @@ enum {
     WEIR__HOST_PAGE_SHIFT = 12,
     WEIR__HOST_LEAF_PAGES = 1 << (WEIR__HOST_LEAF_SHIFT - WEIR__HOST_PAGE_SHIFT),
     WEIR__HOST_RUN_ALIGN = 256,
-    WEIR__HOST_LARGE_TAG = 128
+    WEIR__HOST_LARGE_TAG = 128,
+    WEIR__HOST_MARK_SHIFT = 6,
+    WEIR__HOST_LEAF_MARKS = 1 << (WEIR__HOST_LEAF_SHIFT - WEIR__HOST_MARK_SHIFT)
 };
 
 typedef struct weir__host_node weir__host_node;
@@ -45,11 +47,11 @@ typedef struct weir__host_chunk {
     _Atomic uint64_t misplaced_bytes;
 } weir__host_chunk;
 
-/* In checked builds: which blocks of a slab are out. */
+/* One byte for each 64 bytes of a leaf's addresses: 1 where a small block begins that a caller has, else 0. A byte and not
+ * a bit, because the owner of a block changes its mark by a plain store: an allocation sets it, the free clears it, and
+ * caches of threads, blocks that wait for a stream and free slots of engines have 0. */
 typedef struct weir__host_marks {
-    struct weir__host_marks *older; /* too small for the slab of now; kept for who looks at it yet */
-    uint64_t count;
-    _Atomic uint8_t out[]; /* one for each 64 bytes; 1 where a block that somebody has begins */
+    _Atomic uint8_t live[WEIR__HOST_LEAF_MARKS];
 } weir__host_marks;
 
 /* A page run: one large block, or a slab of an engine. Atomic for the same reason as in a chunk. */
@@ -63,12 +65,12 @@ typedef struct weir__host_run {
     weir_block *block;
     _Atomic(weir__host_slab *) slab; /* NULL: it is none */
     _Atomic uint32_t state;
-    _Atomic(weir__host_marks *) marks;
 } weir__host_run;
 
 typedef struct weir__host_leaf {
     _Atomic uintptr_t pages[WEIR__HOST_LEAF_PAGES]; /* a run and a tag; 0: nobody's */
     _Atomic(weir__host_chunk *) chunk; /* of memory that the pool maps: such chunks consist of whole leaves */
+    _Atomic(weir__host_marks *) marks; /* NULL: no slab has been here yet */
 } weir__host_leaf;
 
 typedef struct weir__host_entry {
@@ -96,6 +98,8 @@ weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t 
  * WEIR__HOST_LARGE_TAG and a slot. */
 void weir__host_registry_set(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_run *run,
                              uint32_t tag);
+/* Makes the marks of a range exist, as a slab needs them. WEIR_ERR_NO_MEMORY. */
+weir_status weir__host_registry_mark(weir__host_registry *registry, uint64_t start, uint64_t size);
 void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_chunk *chunk);
 
 static inline weir__host_leaf *weir__host_leaf_at(const weir__host_registry *registry, uint64_t address)
@@ -117,6 +121,24 @@ static inline uintptr_t weir__host_page_in(const weir__host_leaf *leaf, uint64_t
 {
     return atomic_load_explicit(&leaf->pages[(address >> WEIR__HOST_PAGE_SHIFT) & (WEIR__HOST_LEAF_PAGES - 1)],
                                 memory_order_acquire);
+}
+
+/* The mark of a multiple of 64 in a slab. Marks of neighbours that are 512 bytes apart lie on different cache lines, so that two
+ * threads with batches of one slab do not write to the same line. */
+static inline _Atomic uint8_t *weir__host_mark_in(const weir__host_leaf *leaf, uint64_t address)
+{
+    weir__host_marks *marks = atomic_load_explicit(&leaf->marks, memory_order_acquire);
+    const uint64_t unit = address >> WEIR__HOST_MARK_SHIFT;
+    return &marks->live[(unit ^ (unit & 070) << 3) & (WEIR__HOST_LEAF_MARKS - 1)];
+}
+
+/* True if a small block that a caller has begins at the address. */
+static inline bool weir__host_is_live(const weir__host_registry *registry, uint64_t address)
+{
+    const weir__host_leaf *leaf = weir__host_leaf_at(registry, address);
+    return leaf != NULL && atomic_load_explicit(&leaf->marks, memory_order_acquire) != NULL &&
+           address % WEIR__HOST_ALIGNMENT == 0 &&
+           atomic_load_explicit(weir__host_mark_in(leaf, address), memory_order_acquire) != 0;
 }
 
 /* The entry of a page; 0: nobody's. */

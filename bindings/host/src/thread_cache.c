@@ -12,8 +12,6 @@
  */
 #include "host_internal.h"
 
-#include "../../../core/src/number_map.h"
-
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -47,7 +45,7 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
     const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, bin->blocks, count);
     (void)all; /* what a bin holds was looked up when it came */
     for (uint32_t i = 0; i < keep; i++) {
-        weir__host_bin_put(bin, i, bin->blocks[count + i]);
+        bin->blocks[i] = bin->blocks[count + i];
     }
     atomic_store_explicit(&bin->count, keep, memory_order_relaxed);
 }
@@ -217,23 +215,6 @@ static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool
     stats->allocs += atomic_load_explicit(&cache->large_allocs, memory_order_relaxed);
     stats->frees += atomic_load_explicit(&cache->large_frees, memory_order_relaxed);
     stats->live_bytes += atomic_load_explicit(&cache->large_live_bytes, memory_order_relaxed);
-}
-
-bool weir__host_cache_blocks(weir_host_pool *pool, weir__number_map *blocks)
-{
-    bool fits = true;
-    (void)pthread_mutex_lock(&lists);
-    for (const weir__host_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
-        for (uint32_t i = 0; i < pool->bin_count; i++) {
-            const uint32_t count = atomic_load_explicit(&cache->small[i].count, memory_order_relaxed);
-            for (uint32_t j = 0; j < count && fits; j++) {
-                const void *block = weir__host_bin_get(&cache->small[i], j);
-                fits = block == NULL || weir__number_map_put(blocks, (uint64_t)(uintptr_t)block, 1);
-            }
-        }
-    }
-    (void)pthread_mutex_unlock(&lists);
-    return fits;
 }
 
 /* The lists' lock is held. Its counts become the pool's; what the engine keeps for the thread is closed. */

@@ -24,6 +24,7 @@ weir_topology *weir__topology_begin(bool is_this_machine)
 {
     weir_topology *t = calloc(1, sizeof *t);
     if (t != NULL) {
+        atomic_init(&t->owners, 1);
         t->is_this_machine = is_this_machine;
     }
     return t;
@@ -396,11 +397,23 @@ weir_status weir__topology_finish(weir_topology *t, const char *status_root,
 
 /* --- making one --- */
 
+static weir_status refuse_create(const weir_topology_config *config, weir_status status)
+{
+    if (config->xml == NULL && config->synthetic == NULL) {
+        return weir_refuse(status, "weir_topology_create: the system tells nothing of its memory");
+    }
+    const char *member = config->xml != NULL ? "xml" : "synthetic";
+    const char *value = config->xml != NULL ? config->xml : config->synthetic;
+    return status == WEIR_ERR_UNSUPPORTED
+               ? weir_refuse(status, "weir_topology_create: config.%s is set, and no hwloc that weir knows is there", member)
+               : weir_refuse(status, "weir_topology_create: config.%s \"%s\" cannot be read", member, value);
+}
+
 weir_status weir_topology_create(const weir_topology_config *config, weir_topology **topology)
 {
     weir_topology_config c = WEIR_TOPOLOGY_CONFIG_INIT;
     if (topology == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_topology_create: topology is NULL");
     }
     if (config != NULL) {
         const weir_status adopted = weir__config_adopt(&c, sizeof c, config, "weir_topology_create: config");
@@ -409,21 +422,27 @@ weir_status weir_topology_create(const weir_topology_config *config, weir_topolo
         }
     }
     if (c.xml != NULL && c.synthetic != NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_topology_create: config.xml and config.synthetic are both set");
     }
     const bool is_machine = c.xml == NULL && c.synthetic == NULL;
     /* Without sysfs, as in a bare chroot, hwloc complains and finds a machine without memory. */
     const bool is_seen = !is_machine || access("/sys/devices/system/cpu", F_OK) == 0;
-    const weir_status status = is_seen ? weir__topology_read_hwloc(&c, topology) : WEIR_ERR_UNSUPPORTED;
-    /* Whatever keeps hwloc from seeing the machine, the kernel's own files are there. */
-    return status == WEIR_OK || status == WEIR_ERR_NO_MEMORY || !is_machine
-               ? status
-               : weir__topology_read_sysfs("", topology);
+    weir_status status = is_seen ? weir__topology_read_hwloc(&c, topology) : WEIR_ERR_UNSUPPORTED;
+    if (is_machine && status != WEIR_OK && status != WEIR_ERR_NO_MEMORY) {
+        /* The kernel's own files are there even when hwloc cannot see the machine. */
+        status = weir__topology_read_sysfs("", topology);
+    }
+    return status == WEIR_OK || status == WEIR_ERR_NO_MEMORY ? status : refuse_create(&c, status);
+}
+
+void weir__topology_keep(const weir_topology *topology)
+{
+    (void)atomic_fetch_add(&((weir_topology *)(uintptr_t)topology)->owners, 1);
 }
 
 void weir_topology_destroy(weir_topology *topology)
 {
-    if (topology != NULL) {
+    if (topology != NULL && atomic_fetch_sub(&topology->owners, 1) == 1) {
         free(topology->nodes);
         free(topology->distances);
         free(topology->cpu_node);
@@ -447,10 +466,16 @@ size_t weir_topology_node_count(const weir_topology *topology)
     return topology != NULL ? topology->node_count : 0;
 }
 
+static weir_status refuse_index(const char *call, const weir_topology *topology, size_t index, size_t count)
+{
+    return topology == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s: topology is NULL", call)
+                            : weir_refuse(WEIR_ERR_INVALID, "%s: index %zu is not below %zu", call, index, count);
+}
+
 weir_status weir_topology_node(const weir_topology *topology, size_t index, weir_node_info *info)
 {
     if (topology == NULL || index >= topology->node_count) {
-        return WEIR_ERR_INVALID;
+        return refuse_index("weir_topology_node", topology, index, topology != NULL ? topology->node_count : 0);
     }
     const struct topology_node *node = &topology->nodes[index];
     weir_node_info facts = {
@@ -586,7 +611,7 @@ weir_status weir_topology_device_at(const weir_topology *topology, size_t index,
                                     weir_topology_device *device)
 {
     if (topology == NULL || index >= topology->accelerator_count) {
-        return WEIR_ERR_INVALID;
+        return refuse_index("weir_topology_device_at", topology, index, topology != NULL ? topology->accelerator_count : 0);
     }
     const size_t place = topology->accelerators[index];
     const struct topology_pci *pci = &topology->pci[place];
@@ -604,9 +629,12 @@ weir_status weir_topology_nearest(const weir_topology *topology, const char *bus
                                   int32_t *node)
 {
     struct pci_order key = {.place = 0};
-    if (topology == NULL || node == NULL ||
-        !weir__topology_parse_bus_id(bus_id, &key.pci.address)) {
-        return WEIR_ERR_INVALID;
+    if (topology == NULL || node == NULL || bus_id == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_topology_nearest: %s is NULL",
+                           topology == NULL ? "topology" : node == NULL ? "node" : "bus_id");
+    }
+    if (!weir__topology_parse_bus_id(bus_id, &key.pci.address)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_topology_nearest: bus_id \"%s\" is no PCI bus id", bus_id);
     }
     size_t low = 0;
     size_t high = topology->pci_count;
@@ -619,7 +647,7 @@ weir_status weir_topology_nearest(const weir_topology *topology, const char *bus
         }
     }
     if (low == topology->pci_count || topology->pci[low].address != key.pci.address) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_topology_nearest: bus_id %s names no device of the topology", bus_id);
     }
     const int32_t caller = from != WEIR_NODE_NONE ? from : weir_topology_thread_node(topology);
     *node = nearest_to_device(topology, low, weir__topology_find(topology, caller));

@@ -9,6 +9,7 @@
 #ifndef WEIR_HOST_TOPOLOGY_INTERNAL_H
 #define WEIR_HOST_TOPOLOGY_INTERNAL_H
 
+#include <stdatomic.h>
 #include <weir/topology.h>
 
 /* More processors than there are: what a file says may be endless. */
@@ -32,6 +33,7 @@ struct topology_pci {
 };
 
 struct weir_topology {
+    _Atomic uint32_t owners; /* the caller and host pools that were given it */
     bool is_this_machine;
     struct topology_node *nodes; /* by number */
     size_t node_count, node_room;
@@ -52,6 +54,11 @@ struct weir_topology {
 
 weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name);
 weir_status weir__config_report(void *dst, const void *src, size_t src_size, const char *name);
+
+/* --- topology.c: shares of a topology --- */
+
+/* One more call of weir_topology_destroy is needed before the topology is gone. */
+void weir__topology_keep(const weir_topology *topology);
 
 /* --- topology.c: for readers, in this order; false: no host memory --- */
 

@@ -54,8 +54,8 @@ typedef bool (*weir_heap_reclaim)(void *ctx, weir_heap *heap, uint64_t size, uin
 
 /* Where blocks come from: at most one of host_pool and pool; both NULL = memory of the process. */
 typedef struct weir_heap_source {
-    weir_host_pool *host_pool; /* borrowed, must outlive the heap */
-    weir_pool *pool;           /* likewise */
+    weir_host_pool *host_pool; /* borrowed and held: weir_host_pool_destroy refuses while the heap lives */
+    weir_pool *pool;           /* likewise: weir_pool_destroy refuses */
     weir_stream *stream;       /* required with `pool`: whose order allocs and frees are in */
     int32_t node;              /* with WEIR_HEAP_ON_NODE */
 } weir_heap_source;
@@ -77,7 +77,7 @@ typedef struct weir_heap_config {
 #define WEIR_HEAP_CONFIG_INIT WEIR_STRUCT_INIT(weir_heap_config)
 
 /* NULL for the config means all defaults. Takes no memory for blocks yet. WEIR_ERR_INVALID: an unknown flag, two sources in
- * one, a pool without a stream, a limit with a source that is not the process's, a bad align or slack. WEIR_ERR_NO_MEMORY. */
+ * one, a pool without a stream, a limit with a source that is not the process's, a bad align or slack, a node that the host pool has not. WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_heap_create(const weir_heap_config *config, weir_heap **heap);
 /* Ends the heap. Blocks of memory of the process are gone with it; blocks of a host pool or pool that are still live are
  * freed there. NULL is allowed. No other call may be under way. WEIR_ERR_DEVICE: the source's device refused something; the
@@ -92,8 +92,10 @@ WEIR_API void *weir_heap_alloc(weir_heap *heap, size_t size);
 /* A block of `count` times `size` bytes that are all zero, as calloc's. NULL also when the product overflows, and with
  * WEIR_HEAP_NO_HOST_ACCESS. */
 WEIR_API void *weir_heap_alloc_zeroed(weir_heap *heap, size_t count, size_t size);
-/* The same at a multiple of `align`, a power of two up to 2 MiB (NULL for any other), or the heap's where that is more; 0 = the
- * heap's. */
+/* The same at a multiple of `align`, a power of two below 2^46 (NULL for any other), or the heap's where that is more; 0 = the
+ * heap's. Where the heap or its source maps virtual memory, an alignment costs addresses only; in memory of the process it may be
+ * as large as the machine's memory. NULL where the system has no such range. A pool without virtual memory takes a region of `size` and
+ * `align` bytes together. */
 WEIR_API void *weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t align);
 /* The same for a block that stays: weights, tables, prepacked operands. Freed, resized and asked about like any other. */
 WEIR_API void *weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align);
@@ -105,7 +107,9 @@ WEIR_API void *weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t a
 WEIR_API void *weir_heap_realloc(weir_heap *heap, void *block, size_t size);
 
 /* Gives a block back. NULL is allowed. WEIR_ERR_INVALID: not the start of a live block of this heap; nothing has changed, and
- * the statistics count it. Freed twice: found as weir/host.h and weir/pool.h say of their blocks. */
+ * bad_frees counts it. The second free of a block is refused in every build, for every size, whichever threads make the calls, as
+ * long as the memory has not been handed out again. (Two threads that free the same small block of the process's memory in the
+ * same instant may both get WEIR_OK, except in checked builds.) */
 WEIR_API weir_status weir_heap_free(weir_heap *heap, void *block);
 
 /* What the block can hold, at least what was asked for; 0 when it is not the start of a live block of this heap. */
@@ -158,8 +162,8 @@ WEIR_API weir_status weir_heap_check(weir_heap *heap, const char **why);
 /* From now on every alloc, realloc and free of the heap is noted in `recorder` (weir_recorder_create in weir/trace.h), with
  * stream 1 for blocks that come and go and 2 for long-lived ones; NULL ends it: no call that began before uses the old one when
  * this returns. Blocks that are live already are written as `p` lines, with what they can hold; what other threads do in that
- * moment may be missing. May be called from `reclaim`. WEIR_ERR_BUSY: another recorder is set. WEIR_ERR_NO_MEMORY: nothing is
- * recorded.
+ * moment may be missing. May be called from `reclaim`. WEIR_ERR_BUSY: another recorder is set. weir_recorder_stop refuses as long as the
+ * recorder is set in a heap.
  *
  * A program need not call this: when the environment names a file in WEIR_RECORD, each heap records itself from its creation
  * on, the first into that file, the next into FILE.2 and so on; a file that is there is never written over. Where none can be

@@ -55,7 +55,8 @@ WEIR_API const char *weir_host_kind_name(weir_host_kind kind); /* "registered"; 
 WEIR_API const char *weir_host_kind_text(weir_host_kind kind); /* a few words for a person; never NULL */
 
 /* What a device's runtime does for host memory; weir_acl_host_runtime makes one. A pair may be NULL when the runtime has
- * no such calls. Sizes are multiples of 2 MiB and at most `most_bytes`; what pinned_alloc gives begins at a multiple of 4 KiB.
+ * no such calls. Sizes are multiples of 2 MiB and at most `most_bytes`; memory from pinned_alloc begins at a page of
+ * the system (sysconf(_SC_PAGESIZE)).
  * WEIR_ERR_NO_MEMORY: no room, or a limit of the runtime's; any failure makes the pool try the next step. Memory that is
  * refused by pinned_free or memory_unregister stays with the pool. Called from any thread, one call at a time for a pool. */
 typedef struct weir_host_runtime_ops {
@@ -71,7 +72,8 @@ typedef struct weir_host_runtime {
     const weir_host_runtime_ops *ops;
     void *ctx;
     uint64_t most_bytes; /* of one call; 0 = 1 GiB */
-    /* Whose streams weir_host_free_after takes: only its ordering group is used. NULL: there are none. */
+    /* The device of the streams that weir_host_free_after takes; only its ordering group is used. The pool holds the device until
+     * its end. NULL: no streams. */
     weir_device *device;
 } weir_host_runtime;
 
@@ -109,12 +111,12 @@ typedef struct weir_host_pool_config {
     size_t struct_size;
     uint32_t flags;                     /* WEIR_HOST_... */
     uint32_t kinds;                     /* bit k: step k of the ladder may be used; 0 = all but UNPINNED */
-    const weir_topology *topology;      /* borrowed; NULL: the pool looks at the machine itself */
+    const weir_topology *topology;      /* shared: it stays as long as the pool; NULL: the pool looks at the machine itself */
     const weir_host_runtime *runtime;   /* copied; NULL: none */
     const weir_host_engine_ops *engine; /* NULL: weir's classes */
     uint64_t limit_bytes;               /* most that may be held on all nodes together, in whole chunks; 0 = no limit */
     /* A power of two from 2 MiB to 1 GiB; 0 = 4 MiB. WEIR_HOST_PAGEABLE: from 16 KiB on; 0 = 64 KiB. Halved until it passes
-     * the limit and one call of the runtime's. A larger block takes several, side by side, or a piece of its size from the
+     * the limit and one call of the runtime's, and raised to a page of the system where that is more. A larger block takes several, side by side, or a piece of its size from the
      * runtime. */
     uint64_t chunk_bytes;
     uint64_t thread_cache_bytes;        /* most that a thread keeps for a node; 0 = 8 MiB, or four blocks where that is more */
@@ -127,8 +129,15 @@ typedef struct weir_host_pool_config {
 WEIR_API weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host_pool **pool);
 /* Ends the pool: waits for the streams of weir_host_free_after, unregisters, unlocks and unmaps. Blocks that were not freed
  * are gone. Threads that still run may have memory of theirs in it: nothing of the pool may be used any more, but they
- * may end. NULL is allowed. WEIR_ERR_DEVICE: the first failure of the runtime; the pool is gone all the same. */
+ * may end. NULL is allowed. WEIR_ERR_DEVICE: the first failure of the runtime; the pool is gone all the same. WEIR_ERR_BUSY: a heap
+ * stands on the pool or weir_host_pool_hold was called; nothing has changed. */
 WEIR_API weir_status weir_host_pool_destroy(weir_host_pool *pool);
+
+/* For bindings with objects that use the pool later: until it has been released as often as held, weir_host_pool_destroy
+ * refuses, except in a child of fork. Heaps hold their host pool; the pool itself holds runtime.device. WEIR_ERR_INVALID: NULL, or
+ * a release too many. Any thread. */
+WEIR_API weir_status weir_host_pool_hold(weir_host_pool *pool);
+WEIR_API weir_status weir_host_pool_release(weir_host_pool *pool);
 
 /* --- blocks --- */
 
@@ -142,13 +151,15 @@ WEIR_API weir_status weir_host_pool_destroy(weir_host_pool *pool);
  * limit_bytes stood in the way. WEIR_ERR_NO_MEMORY: no step of the ladder gave memory; weir_host_explain says why each did
  * not. A step that has given nothing is tried again after 10 ms, or when chunks have gone back. */
 WEIR_API weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr);
-/* The same at a multiple of `align`, a power of two up to 2 MiB; 0 = 64. Above 64 even a small block takes whole pages. */
+/* The same at a multiple of `align`, a power of two below 2^46; 0 = 64. Above 64 even a small block takes whole pages. An alignment
+ * above chunk_bytes costs addresses where weir maps the chunks; a pool with the runtime's allocation as its only step has to pin
+ * `size` and `align` bytes together. WEIR_ERR_NO_MEMORY also where there is no such range of addresses. */
 WEIR_API weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node, void **ptr);
 
 /* Gives a block back; the host no longer uses it and no device does. NULL is allowed. WEIR_ERR_INVALID: not the start of
- * a live block of this pool. A block freed twice is always found in checked builds, as long as it has not been handed out
- * again; in others a large one is, and a small one unless a thread's cache or a stream's work still keeps it: then the
- * same memory is handed out twice, later. */
+ * a live block of this pool. The second free of a block is refused in every build, for every size, whichever threads make the
+ * calls, as long as the memory has not been handed out again. One case is found in checked builds only: two threads that free the
+ * same block in the same instant, where both may get WEIR_OK. */
 WEIR_API weir_status weir_host_free(weir_host_pool *pool, void *ptr);
 /* The same for who knows the size as it was asked for. WEIR_ERR_INVALID, and nothing is freed, also where a request of that
  * size would not have made such a block. */
@@ -173,8 +184,7 @@ typedef struct weir_host_info {
 
 #define WEIR_HOST_INFO_INIT WEIR_STRUCT_INIT(weir_host_info)
 
-/* About any address inside a live block; wait-free. WEIR_ERR_INVALID: none of this pool's. Of a small block that has been
- * freed it is answered as if it were live while a cache keeps it, except in checked builds. */
+/* About any address inside a live block; wait-free. WEIR_ERR_INVALID: none of this pool's, or a block that has been freed. */
 WEIR_API weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_info *info);
 
 /* --- upkeep --- */

@@ -32,7 +32,7 @@ typedef struct weir_topology_config {
  * WEIR_ERR_UNSUPPORTED: another machine, and weir was built without hwloc or the process runs with another user's rights
  * (set-uid, file capabilities); or the system tells nothing of its memory. WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_topology_create(const weir_topology_config *config, weir_topology **topology);
-/* NULL is allowed. A host pool that borrows it must be gone. */
+/* NULL is allowed. Host pools that were given the topology keep it until they end; the caller uses it no more. */
 WEIR_API void weir_topology_destroy(weir_topology *topology);
 
 /* Whether it describes this machine. Memory is never bound by one that does not: such bindings seem to work and do

@@ -36,8 +36,6 @@ extern WEIR_API const char *malloc_conf; /* exported: a shared libjemalloc finds
 const char *malloc_conf = "retain:false";
 #endif
 
-enum { FIRST_LARGE = 16 << 10, PAGE = WEIR__HOST_PAGE };
-
 /* A page run of the arena; unused ones are kept until the end. */
 typedef struct extent {
     weir__host_slab shown;
@@ -53,6 +51,7 @@ struct weir__host_engine {
     extent *all;
     extent *unused;
     unsigned arena;
+    size_t page;       /* jemalloc's; blocks of four and more of them are large ones to it */
     bool is_oblivious; /* large blocks would start anywhere in their first page */
     uint32_t bins;
     long process;
@@ -156,6 +155,14 @@ static bool is_on(const char *name, bool otherwise)
     return JE(mallctl)(name, &value, &size, NULL, 0) == 0 ? value : otherwise;
 }
 
+/* 0: it does not say. */
+static size_t page_of_jemalloc(void)
+{
+    size_t page = 0;
+    size_t size = sizeof page;
+    return JE(mallctl)("arenas.page", &page, &size, NULL, 0) == 0 ? page : 0;
+}
+
 static bool set_decay(unsigned arena, const char *what)
 {
     char name[64];
@@ -188,7 +195,12 @@ static bool list_bins(weir__host_engine *engine)
 static weir_status create(const weir__host_slabs *slabs, weir__host_engine **engine)
 {
     if (is_on("opt.retain", true)) {
-        return WEIR_ERR_UNSUPPORTED;
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_host_pool_create: config.engine: jemalloc's option retain is on");
+    }
+    const size_t page = page_of_jemalloc();
+    if (page == 0 || page / WEIR__HOST_ALIGNMENT > WEIR__HOST_SLAB_BLOCKS) {
+        return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                           "weir_host_pool_create: config.engine: jemalloc's pages of %zu bytes hold too many small blocks", page);
     }
     weir__host_engine *made = calloc(1, sizeof *made);
     if (made == NULL) {
@@ -196,13 +208,15 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
     }
     made->hooks = (extent_hooks_t){.alloc = extent_alloc, .dalloc = extent_dalloc, .destroy = extent_destroy};
     made->from = *slabs;
+    made->page = page;
     made->is_oblivious = is_on("opt.cache_oblivious", true);
     made->process = (long)getpid();
     (void)pthread_mutex_init(&made->lock, NULL);
     if (!list_bins(made) || !open_arena(made)) {
         (void)pthread_mutex_destroy(&made->lock);
         free(made);
-        return WEIR_ERR_UNSUPPORTED;
+        return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                           "weir_host_pool_create: config.engine: this jemalloc makes no arena with hooks (5.3 does)");
     }
     *engine = made;
     return WEIR_OK;
@@ -288,8 +302,8 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t bin, void 
 {
     const uint64_t bytes = engine->bytes[bin];
     int flags = flags_for(engine, thread);
-    if (engine->is_oblivious && bytes >= FIRST_LARGE) {
-        flags |= MALLOCX_ALIGN(PAGE); /* past the thread's cache, but at the start of its page */
+    if (engine->is_oblivious && bytes >= 4 * engine->page) {
+        flags |= MALLOCX_ALIGN(engine->page); /* past the thread's cache, but at the start of its page */
     }
     size_t got = 0;
     asked_bin = bin;

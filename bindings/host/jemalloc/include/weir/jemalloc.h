@@ -1,7 +1,8 @@
 /* weir/jemalloc.h: jemalloc as the engine of small blocks of a host pool; link weir::jemalloc.
  *
  * A pool with this engine has a jemalloc arena for each node, whose slabs are page runs of that node. jemalloc's own data
- * lies elsewhere, and its caches of threads end with the thread. Bindings/host/README.md says how to build it.
+ * lies elsewhere, and its caches of threads end with the thread. A second free of a block is refused as with weir's own
+ * classes: the pool itself marks the blocks that callers have. Bindings/host/README.md says how to build it.
  */
 #ifndef WEIR_JEMALLOC_H
 #define WEIR_JEMALLOC_H
