@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a build into an empty prefix, moves the prefix, and builds and runs users of it (users.sh); then weir as a
-# subdirectory of somebody else's project, and what find_package says of what is missing.
+# Installs a build into an empty prefix, moves the prefix, and builds and runs users of it (users.sh); then what
+# find_package says of what is missing.
 #   package_test.sh SOURCE_DIR BUILD_DIR LIBDIR      (CC, CXX, CFLAGS, CXXFLAGS, CMAKE, GENERATOR from the environment)
 set -euo pipefail
 source_dir=$1 build_dir=$2 libdir=$3
@@ -78,8 +78,4 @@ for kind in static shared; do
     break
 done
 
-echo "add_subdirectory"
-quietly "$CMAKE" -G "$GENERATOR" -S "$here/user" -B "$scratch/sub" -DWEIR_SOURCE="$source_dir" -DWITH_CXX=OFF
-quietly "$CMAKE" --build "$scratch/sub" --target user_c
-quietly "$scratch/sub/user_c"
 echo "installed, moved, built against and run"
