@@ -13,6 +13,7 @@
 # Nothing that is installed names an absolute path of weir's own: an installed tree can be moved. (Built against CANN, the
 # static libweir_acl names CANN's library where it was found.)
 include(CMakePackageConfigHelpers)
+include(${CMAKE_CURRENT_LIST_DIR}/documents.cmake)
 set(WEIR_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 
@@ -80,10 +81,11 @@ function(weir_install_package)
     set(suites contract.cmake contract.h device_contract.c device_contract.h strategy_contract.c strategy_contract.h)
     list(TRANSFORM suites PREPEND tests/contract/)
     install(FILES ${suites} DESTINATION ${CMAKE_INSTALL_DATADIR}/weir/contract)
-    install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
     if(WEIR_DEB) # where these two have another form
+        weir_install_documents(CHANGELOG.md changelog.gz LICENSE copyright)
         include(${PROJECT_SOURCE_DIR}/core/package/deb.cmake)
     else()
+        weir_install_documents(CHANGELOG.md CHANGELOG.md LICENSE LICENSE)
         install(FILES CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
     endif()
 endfunction()
