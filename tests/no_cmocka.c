@@ -1,4 +1,4 @@
-/* What stands in the place of a test program that needs cmocka, where the build has none: it says so and is skipped. */
+/* Replaces each test program that needs cmocka in a build without cmocka: it prints the reason and is skipped. */
 #include <stdio.h>
 
 int main(void)

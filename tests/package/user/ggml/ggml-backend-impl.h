@@ -1,4 +1,4 @@
-/* In the place of ggml's header of this name: the members that the installed weir_ggml.c sets. */
+/* Stands for ggml's header of this name: the members that the installed weir_ggml.c sets. */
 #define GGML_BACKEND_API_VERSION 2
 
 struct ggml_backend_buffer_type {

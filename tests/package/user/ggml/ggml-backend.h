@@ -1,4 +1,4 @@
-/* In the place of ggml's header of this name: what the installed weir_ggml.c calls, enough to compile it. */
+/* Stands for ggml's header of this name: the declarations that the installed weir_ggml.c needs to compile. */
 #include <stdbool.h>
 #include <stddef.h>
 
