@@ -77,7 +77,10 @@ endforeach()
 
 # Who links a static weir needs what it was built with.
 get_property(modules GLOBAL PROPERTY WEIR_STATIC_MODULES)
-list(TRANSFORM modules REPLACE "(.+)" "lib\\1-dev")
+list(TRANSFORM modules REPLACE "^([^>]+).*" "lib\\1-dev")
+if("libhwloc-dev" IN_LIST modules)
+    list(APPEND modules libudev-dev) # hwloc.pc names it for static libraries, and libhwloc-dev does not bring it
+endif()
 if(TARGET weir_jemalloc)
     list(APPEND modules libjemalloc-dev)
 endif()

@@ -1,8 +1,9 @@
 # core/package/install.cmake: what `cmake --install` puts where, and how others find it.
 #
 #   weir_install_library(NAME PART)   a library of weir_library: the file, its headers, and the targets of find_package
-#   weir_install_pc(FILE DESCRIPTION text LIBS flag... [REQUIRES file...] [PRIVATE_LIBS flag...] [CFLAGS flag...])
-#                                     FILE.pc for pkg-config, from one template
+#   weir_install_pc(FILE DESCRIPTION text LIBS flag... [REQUIRES file...] [PRIVATE_LIBS flag...] [PRIVATE_REQUIRES module...]
+#                   [CFLAGS flag...])
+#                                     FILE.pc for pkg-config, from one template. PRIVATE_...: of a static library
 #   weir_install_package()            weirConfig.cmake and what lies beside it; called last
 #
 # Each install rule names its component. They are the Debian packages (deb.cmake): `runtime` is libweir.so, each part has its
@@ -12,6 +13,7 @@
 # Nothing that is installed names an absolute path of weir's own: an installed tree can be moved. (Built against CANN, the
 # static libweir_acl names CANN's library where it was found.)
 include(CMakePackageConfigHelpers)
+include(${CMAKE_CURRENT_LIST_DIR}/documents.cmake)
 set(WEIR_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 
@@ -31,18 +33,25 @@ function(weir_install_library name part)
 endfunction()
 
 # A .pc file finds its prefix from where it lies. Where only the static library is installed, a plain `--libs` is a whole
-# link line too.
+# link line too; where only the shared one is, the file asks for nothing that a static one would need.
 function(weir_install_pc file)
-    cmake_parse_arguments(PARSE_ARGV 1 pc "" "DESCRIPTION" "LIBS;REQUIRES;PRIVATE_LIBS;CFLAGS")
+    cmake_parse_arguments(PARSE_ARGV 1 pc "" "DESCRIPTION" "LIBS;REQUIRES;PRIVATE_LIBS;PRIVATE_REQUIRES;CFLAGS")
+    list(TRANSFORM pc_REQUIRES APPEND " = ${PROJECT_VERSION}")
     if(WEIR_KINDS STREQUAL "static")
         list(APPEND pc_LIBS ${pc_PRIVATE_LIBS})
+        list(APPEND pc_REQUIRES ${pc_PRIVATE_REQUIRES})
         set(pc_PRIVATE_LIBS)
+        set(pc_PRIVATE_REQUIRES)
+    elseif(NOT "static" IN_LIST WEIR_KINDS)
+        set(pc_PRIVATE_LIBS)
+        set(pc_PRIVATE_REQUIRES)
     endif()
     foreach(list IN ITEMS LIBS PRIVATE_LIBS CFLAGS)
         list(JOIN pc_${list} " " pc_${list})
     endforeach()
-    list(TRANSFORM pc_REQUIRES APPEND " = ${PROJECT_VERSION}")
-    list(JOIN pc_REQUIRES ", " pc_REQUIRES)
+    foreach(list IN ITEMS REQUIRES PRIVATE_REQUIRES)
+        list(JOIN pc_${list} ", " pc_${list})
+    endforeach()
     file(RELATIVE_PATH to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
     string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
     file(RELATIVE_PATH libdir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
@@ -52,15 +61,15 @@ function(weir_install_pc file)
 endfunction()
 
 function(weir_install_package)
-    # What a static weir links in its turn: pkg-config modules, and the flags that they give. (weir.pc does not name the
-    # modules: with --static pkg-config would ask for everything that they were built with.)
+    # A static weir links these pkg-config modules. weir.pc names the modules and not their flags: a linker that takes
+    # static libraries for them too needs the modules' own private flags.
     get_property(static_modules GLOBAL PROPERTY WEIR_STATIC_MODULES)
-    get_property(static_flags GLOBAL PROPERTY WEIR_STATIC_FLAGS)
-    list(TRANSFORM CMAKE_C_IMPLICIT_LINK_DIRECTORIES PREPEND -L OUTPUT_VARIABLE implicit)
-    list(REMOVE_ITEM static_flags ${implicit})
+    list(TRANSFORM static_modules REPLACE "(>=)" " \\1 " OUTPUT_VARIABLE requires)
+    list(TRANSFORM static_modules REPLACE ">=.*" "")
     list(TRANSFORM CMAKE_DL_LIBS PREPEND -l OUTPUT_VARIABLE dl)
     weir_install_library(weir weir)
-    weir_install_pc(weir DESCRIPTION "${PROJECT_DESCRIPTION}" LIBS -lweir PRIVATE_LIBS -pthread ${dl} ${static_flags})
+    weir_install_pc(weir DESCRIPTION "${PROJECT_DESCRIPTION}" LIBS -lweir PRIVATE_LIBS -pthread ${dl}
+        PRIVATE_REQUIRES ${requires})
 
     configure_package_config_file(${PROJECT_SOURCE_DIR}/core/package/weirConfig.cmake.in
         ${PROJECT_BINARY_DIR}/weirConfig.cmake INSTALL_DESTINATION ${WEIR_PACKAGE_DIR}
@@ -72,10 +81,11 @@ function(weir_install_package)
     set(suites contract.cmake contract.h device_contract.c device_contract.h strategy_contract.c strategy_contract.h)
     list(TRANSFORM suites PREPEND tests/contract/)
     install(FILES ${suites} DESTINATION ${CMAKE_INSTALL_DATADIR}/weir/contract)
-    install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
     if(WEIR_DEB) # where these two have another form
+        weir_install_documents(CHANGELOG.md changelog.gz LICENSE copyright)
         include(${PROJECT_SOURCE_DIR}/core/package/deb.cmake)
     else()
+        weir_install_documents(CHANGELOG.md CHANGELOG.md LICENSE LICENSE)
         install(FILES CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
     endif()
 endfunction()

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The ABI of some ACL headers is acl_abi.txt, line for line.    acl_abi.sh SOURCE_DIR CXX INCLUDE_DIR...
+# The ABI of some ACL headers is acl_abi.txt, line for line.    acl_abi.sh SOURCE_DIR cxx=CXX INCLUDE_DIR...
 #   Several folders are laid over each other, a later one on top: in the vendor's repositories the runtime holds empty
 #   stand-ins of headers that the graph engine has. Without a compiler or a folder it skips.
 set -euo pipefail
-source_dir=$1 cxx=$2
+source_dir=$1 cxx=${2#cxx=}
 shift 2
 [ -n "$cxx" ] || { echo "skipped: no C++ compiler"; exit 77; }
 [ $# -gt 0 ] || { echo "skipped: WEIR_CANN_INCLUDE names no folder with the vendor's acl/acl.h"; exit 77; }

@@ -10,7 +10,7 @@
 enum { SIZE = 1 << 20, KERNEL_NS = 100000, DATA = 4096 };
 
 static aclrtStream a, b;
-static char *memory;
+static signed char *memory;
 static uint64_t *word;
 
 static aclError fill(void *value)

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "failing_heap.h"
+#include "refused.h"
 
 /* --- a runtime --- */
 
@@ -277,16 +278,19 @@ static void test_bad_configs(void **state)
     (void)state;
     weir_onnxruntime *binding = (weir_onnxruntime *)&base;
     weir_onnxruntime_config config = ready();
-    assert_int_equal(weir_onnxruntime_create(NULL, &binding), WEIR_ERR_INVALID);
-    assert_int_equal(weir_onnxruntime_create(&config, NULL), WEIR_ERR_INVALID);
+    refused(weir_onnxruntime_create(NULL, &binding), WEIR_ERR_INVALID, "weir_onnxruntime_create: config is NULL");
+    refused(weir_onnxruntime_create(&config, NULL), WEIR_ERR_INVALID, "weir_onnxruntime_create: binding is NULL");
     config.heap = NULL;
-    assert_int_equal(weir_onnxruntime_create(&config, &binding), WEIR_ERR_INVALID);
+    refused(weir_onnxruntime_create(&config, &binding), WEIR_ERR_INVALID,
+            "weir_onnxruntime_create: config.heap is NULL");
     config = ready();
     config.runtime = NULL;
-    assert_int_equal(weir_onnxruntime_create(&config, &binding), WEIR_ERR_INVALID);
+    refused(weir_onnxruntime_create(&config, &binding), WEIR_ERR_INVALID,
+            "weir_onnxruntime_create: config.runtime is NULL");
     config = ready();
     config.struct_size = 4;
-    assert_int_equal(weir_onnxruntime_create(&config, &binding), WEIR_ERR_INVALID);
+    refused(weir_onnxruntime_create(&config, &binding), WEIR_ERR_INVALID,
+            "weir_onnxruntime_create: config has no struct_size");
 
     /* A caller whose header knows more: zero is fine, else it is refused. */
     struct {
@@ -294,7 +298,8 @@ static void test_bad_configs(void **state)
         uint64_t more;
     } newer = {ready(), 1};
     newer.known.struct_size = sizeof(newer);
-    assert_int_equal(weir_onnxruntime_create(&newer.known, &binding), WEIR_ERR_UNSUPPORTED);
+    refused(weir_onnxruntime_create(&newer.known, &binding), WEIR_ERR_UNSUPPORTED,
+            "weir_onnxruntime_create: config sets members beyond the");
     assert_ptr_equal(binding, &base);
     newer.more = 0;
     assert_int_equal(weir_onnxruntime_create(&newer.known, &binding), WEIR_OK);
@@ -319,14 +324,16 @@ static void test_runtimes_that_are_refused(void **state)
         const weir_onnxruntime_config config = ready();
         weir_onnxruntime *binding = NULL;
         version_string = strange[i];
-        assert_int_equal(weir_onnxruntime_create(&config, &binding), WEIR_ERR_UNSUPPORTED);
+        refused(weir_onnxruntime_create(&config, &binding), WEIR_ERR_UNSUPPORTED,
+                "weir_onnxruntime_create: runtime is of version \"");
         assert_null(binding);
     }
     const weir_onnxruntime_config config = ready();
     weir_onnxruntime *binding = NULL;
     version_string = "1.28.2";
     no_table = true;
-    assert_int_equal(weir_onnxruntime_create(&config, &binding), WEIR_ERR_UNSUPPORTED);
+    refused(weir_onnxruntime_create(&config, &binding), WEIR_ERR_UNSUPPORTED,
+            "weir_onnxruntime_create: runtime is of version \"1.28.2\" and has no API of version");
     no_table = false;
     refuses = "CreateCpuMemoryInfo";
     assert_int_equal(weir_onnxruntime_create(&config, &binding), WEIR_ERR_DEVICE);
@@ -381,7 +388,8 @@ static void test_blocks(void **state)
     for (size_t i = 0; i < 3; i++) {
         assert_non_null(blocks[i]);
         assert_int_equal((uintptr_t)blocks[i] % 64, 0);
-        assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_ERR_BUSY);
+        refused(weir_onnxruntime_destroy(binding), WEIR_ERR_BUSY,
+                "weir_onnxruntime_destroy: 3 blocks of binding are live");
     }
     memset(blocks[1], 1, 100000);
     assert_true(heap_stats().long_lived_bytes >= 5000);
@@ -393,7 +401,8 @@ static void test_blocks(void **state)
     allocator->Free(allocator, &foreign); /* the heap knows that it is none of its own */
     assert_int_equal(heap_stats().bad_frees, 1);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_ERR_BUSY);
+        refused(weir_onnxruntime_destroy(binding), WEIR_ERR_BUSY,
+                i < 2 ? "weir_onnxruntime_destroy: " : "weir_onnxruntime_destroy: 1 blocks of binding are live");
         allocator->Free(allocator, blocks[i]);
     }
     assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_OK);
@@ -575,29 +584,37 @@ static void test_attach_and_detach(void **state)
     struct OrtEnv other = {NULL};
     weir_onnxruntime *binding = make();
     assert_said(binding, "");
-    assert_int_equal(weir_onnxruntime_attach(NULL, &env), WEIR_ERR_INVALID);
-    assert_int_equal(weir_onnxruntime_attach(binding, NULL), WEIR_ERR_INVALID);
-    assert_int_equal(weir_onnxruntime_detach(NULL, &env), WEIR_ERR_INVALID);
-    assert_int_equal(weir_onnxruntime_detach(binding, &env), WEIR_ERR_INVALID);
-    assert_int_equal(weir_onnxruntime_detach(binding, NULL), WEIR_ERR_INVALID);
+    refused(weir_onnxruntime_attach(NULL, &env), WEIR_ERR_INVALID, "weir_onnxruntime_attach: binding is NULL");
+    refused(weir_onnxruntime_attach(binding, NULL), WEIR_ERR_INVALID, "weir_onnxruntime_attach: env is NULL");
+    refused(weir_onnxruntime_detach(NULL, &env), WEIR_ERR_INVALID, "weir_onnxruntime_detach: binding is NULL");
+    refused(weir_onnxruntime_detach(binding, &env), WEIR_ERR_INVALID,
+            "weir_onnxruntime_detach: binding is not attached");
+    refused(weir_onnxruntime_detach(binding, NULL), WEIR_ERR_INVALID,
+            "weir_onnxruntime_detach: binding is not attached");
 
     refuses = "RegisterAllocator";
     assert_int_equal(weir_onnxruntime_attach(binding, &env), WEIR_ERR_DEVICE);
     assert_said(binding, "RegisterAllocator");
-    assert_int_equal(weir_onnxruntime_detach(binding, &env), WEIR_ERR_INVALID);
+    refused(weir_onnxruntime_detach(binding, &env), WEIR_ERR_INVALID,
+            "weir_onnxruntime_detach: binding is not attached");
     refuses = NULL;
 
     assert_int_equal(weir_onnxruntime_attach(binding, &env), WEIR_OK);
     assert_ptr_equal(env.registered, weir_onnxruntime_allocator(binding));
-    assert_int_equal(weir_onnxruntime_attach(binding, &env), WEIR_ERR_BUSY);
-    assert_int_equal(weir_onnxruntime_attach(binding, &other), WEIR_ERR_BUSY);
-    assert_int_equal(weir_onnxruntime_detach(binding, &other), WEIR_ERR_INVALID);
-    assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_ERR_BUSY);
+    refused(weir_onnxruntime_attach(binding, &env), WEIR_ERR_BUSY,
+            "weir_onnxruntime_attach: binding is attached already");
+    refused(weir_onnxruntime_attach(binding, &other), WEIR_ERR_BUSY,
+            "weir_onnxruntime_attach: binding is attached already");
+    refused(weir_onnxruntime_detach(binding, &other), WEIR_ERR_INVALID,
+            "weir_onnxruntime_detach: env is not the one that binding is attached to");
+    refused(weir_onnxruntime_destroy(binding), WEIR_ERR_BUSY,
+            "weir_onnxruntime_destroy: binding is attached to an environment");
 
     refuses = "UnregisterAllocator";
     assert_int_equal(weir_onnxruntime_detach(binding, &env), WEIR_ERR_DEVICE);
     assert_said(binding, "UnregisterAllocator");
-    assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_ERR_BUSY);
+    refused(weir_onnxruntime_destroy(binding), WEIR_ERR_BUSY,
+            "weir_onnxruntime_destroy: binding is attached to an environment");
     refuses = NULL;
     assert_int_equal(weir_onnxruntime_detach(binding, &env), WEIR_OK);
     assert_null(env.registered);
@@ -631,7 +648,8 @@ static void test_one_binding_for_a_memory(void **state)
     assert_ptr_equal(allocator->Info(allocator), &device);
 
     assert_int_equal(weir_onnxruntime_attach(bindings[0], &env), WEIR_OK);
-    assert_int_equal(weir_onnxruntime_attach(bindings[1], &env), WEIR_ERR_BUSY);
+    refused(weir_onnxruntime_attach(bindings[1], &env), WEIR_ERR_BUSY,
+            "weir_onnxruntime_attach: env has another binding for the same memory");
     assert_ptr_equal(env.registered, weir_onnxruntime_allocator(bindings[0]));
     assert_int_equal(weir_onnxruntime_attach(bindings[2], &env), WEIR_OK); /* other memory */
     assert_int_equal(weir_onnxruntime_attach(bindings[1], &other),
@@ -679,10 +697,12 @@ static void test_session_options(void **state)
                          WEIR_OK);
         assert_string_equal(options.entries, cases[i].entries);
     }
-    assert_int_equal(weir_onnxruntime_session_options(NULL, &options, 0), WEIR_ERR_INVALID);
-    assert_int_equal(weir_onnxruntime_session_options(binding, NULL, 0), WEIR_ERR_INVALID);
-    assert_int_equal(weir_onnxruntime_session_options(binding, &options, 1u << 9),
-                     WEIR_ERR_INVALID);
+    refused(weir_onnxruntime_session_options(NULL, &options, 0), WEIR_ERR_INVALID,
+            "weir_onnxruntime_session_options: binding is NULL");
+    refused(weir_onnxruntime_session_options(binding, NULL, 0), WEIR_ERR_INVALID,
+            "weir_onnxruntime_session_options: options is NULL");
+    refused(weir_onnxruntime_session_options(binding, &options, 1u << 9), WEIR_ERR_INVALID,
+            "weir_onnxruntime_session_options: flags has unknown bits: 0x200");
     for (size_t i = 0; i < 3; i++) {
         refuses = keys[i];
         assert_int_equal(

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "failing_heap.h"
+#include "refused.h"
 #include "table.h"
 
 struct xnn_allocator {
@@ -118,13 +119,16 @@ static void bad_arguments_are_refused(void **state)
     struct xnn_allocator other;
     memset(&other, 0x5a, sizeof other);
     const struct xnn_allocator before = other;
-    assert_int_equal(weir_xnnpack_allocator_init(NULL, &other), WEIR_ERR_INVALID);
-    assert_int_equal(weir_xnnpack_allocator_init(heap, NULL), WEIR_ERR_INVALID);
-    assert_int_equal(weir_xnnpack_allocator_fini(NULL), WEIR_ERR_INVALID);
-    assert_int_equal(weir_xnnpack_allocator_fini(&other), WEIR_ERR_INVALID);
+    refused(weir_xnnpack_allocator_init(NULL, &other), WEIR_ERR_INVALID, "weir_xnnpack_allocator_init: heap is NULL");
+    refused(weir_xnnpack_allocator_init(heap, NULL), WEIR_ERR_INVALID,
+            "weir_xnnpack_allocator_init: allocator is NULL");
+    refused(weir_xnnpack_allocator_fini(NULL), WEIR_ERR_INVALID, "weir_xnnpack_allocator_fini: allocator is NULL");
+    refused(weir_xnnpack_allocator_fini(&other), WEIR_ERR_INVALID,
+            "weir_xnnpack_allocator_fini: allocator was not filled");
     assert_memory_equal(&other, &before, sizeof other);
     memset(&other, 0, sizeof other);
-    assert_int_equal(weir_xnnpack_allocator_fini(&other), WEIR_ERR_INVALID);
+    refused(weir_xnnpack_allocator_fini(&other), WEIR_ERR_INVALID,
+            "weir_xnnpack_allocator_fini: allocator was not filled");
 }
 
 static void no_room_for_the_reserve_is_an_error(void **state)
@@ -260,7 +264,8 @@ static void the_reserve_is_lent_when_the_heap_is_empty(void **state)
     assert_null(t->aligned_allocate(t->context, 64, 10)); /* checked by the engine, so not lent */
     assert_null(t->reallocate(t->context, NULL, 10));
     assert_null(t->reallocate(t->context, second, 2000));
-    assert_int_equal(weir_xnnpack_allocator_fini(&allocator), WEIR_ERR_BUSY);
+    refused(weir_xnnpack_allocator_fini(&allocator), WEIR_ERR_BUSY,
+            "weir_xnnpack_allocator_fini: 3 blocks in the reserve of allocator are live");
     fail_heap_at(0, false);
 
     unsigned char *moved = t->reallocate(t->context, second, 2000);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a build into an empty prefix, moves the prefix, and builds and runs users of it (users.sh); then weir as a
-# subdirectory of somebody else's project, and what find_package says of what is missing.
+# Installs a build into an empty prefix, moves the prefix, and builds and runs users of it (users.sh); then what
+# find_package says of what is missing.
 #   package_test.sh SOURCE_DIR BUILD_DIR LIBDIR      (CC, CXX, CFLAGS, CXXFLAGS, CMAKE, GENERATOR from the environment)
 set -euo pipefail
 source_dir=$1 build_dir=$2 libdir=$3
@@ -21,17 +21,22 @@ mv "$scratch/first" "$prefix"
 # Every public header is there; those of a part are there when the part is.
 for header in "$source_dir"/{core,allocators,bindings/*}/include/weir/*.h*; do
     name=${header##*/} part=
-    [ "$name" != ggml.h ] || continue # compiled by whoever has the headers of that very ggml
     case $name in acl.h | torch.h | onnxruntime.h) part=${name%.h} ;; esac
     [ -e "$prefix/include/weir/$name" ] || [ -n "$part" -a ! -e "$prefix/$libdir/libweir_$part.so" ] ||
         fail "not installed: $name"
 done
-for file in "$libdir/weir/libweir_mstx_check.so" "$libdir/weir/libms_tools_ext.so" \
+for file in share/weir/weir_ggml.c "$libdir/weir/libweir_mstx_check.so" "$libdir/weir/libms_tools_ext.so" \
     $([ ! -e "$prefix/$libdir/weir/libascendcl.so" ] || echo include/weir/ascendcl.h); do
     [ -e "$prefix/$file" ] || fail "not installed: $file"
 done
 
 bash "$here/users.sh" "$source_dir/tests" "$source_dir/README.md" '' "$prefix" "$libdir"
+
+echo "documents"
+bash "$here/links.sh" "$(dirname "$(find "$prefix/share/doc" -name CONTRIBUTING.md)")"
+
+echo "a source"
+quietly "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$prefix/include" -I"$here/user/ggml" "$prefix/share/weir/weir_ggml.c"
 
 echo "a tool"
 export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
@@ -78,8 +83,4 @@ for kind in static shared; do
     break
 done
 
-echo "add_subdirectory"
-quietly "$CMAKE" -G "$GENERATOR" -S "$here/user" -B "$scratch/sub" -DWEIR_SOURCE="$source_dir" -DWITH_CXX=OFF
-quietly "$CMAKE" --build "$scratch/sub" --target user_c
-quietly "$scratch/sub/user_c"
 echo "installed, moved, built against and run"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds and runs users of an installed weir: C and C++, by find_package and by pkg-config, against each kind of library
-# that is installed, and the README's first program. Then what the shared libraries say of themselves.
+# Builds and runs users of an installed weir: C and C++, by find_package, by pkg-config and by Meson, against each kind of
+# library that is installed, and the README's first program. Then what the shared libraries say of themselves.
 #   users.sh TESTS_DIR README ROOT PREFIX LIBDIR
 # ROOT is empty, or where a package was unpacked whose PREFIX is /usr. From the environment: CC (cc), CXX (none: no C++), CMAKE
 # (cmake), GENERATOR (Ninja), CFLAGS, CXXFLAGS.
@@ -92,7 +92,7 @@ compile() {
 }
 
 pkg_config_users() { # KIND
-    local programs=(user.c user_heap.c) program output
+    local programs=(user.c user_heap.c user_host.c) program output
     export PKG_CONFIG_PATH=$installed/pkgconfig
     [ -z "$root" ] || export PKG_CONFIG_SYSROOT_DIR=$root
     for module in weir "${modules[@]}"; do
@@ -116,7 +116,39 @@ pkg_config_users() { # KIND
         run "$scratch/user_sim"
     fi
     contracts_by_hand "$1"
+    # A program without any shared library, where all that weir names has a static one.
+    if [ "$1" = static ] && ! grep -q hwloc "$installed/pkgconfig/weir.pc"; then
+        CFLAGS="${CFLAGS:-} -static" compile static "$scratch/user_host" "$here/user/user_host.c" weir
+        ! readelf -d "$scratch/user_host" | grep NEEDED >&2 || fail "a program linked with -static needs these"
+        check_program "$scratch/user_host" static
+    fi
     unset PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+}
+
+# Static libraries of others want more libraries in their turn: hwloc's may want udev's, whose package may not be there.
+static_links() {
+    local libs
+    ! grep -q '^Requires.*hwloc' "$installed/pkgconfig/weir.pc" && return 0
+    read -ra libs < <(pkg-config --static --libs hwloc)
+    echo 'int main(void) { return 0; }' | "$cc" -x c - -o "$scratch/empty" "${libs[@]}" 2>/dev/null && return 0
+    echo "left out: hwloc's private libraries are not installed (${libs[*]})"
+    return 1
+}
+
+# Meson takes the static libraries of others too, where it finds them.
+meson_users() { # KIND
+    local build=$scratch/meson-$1 chosen=() part program
+    command -v meson >/dev/null || { echo "left out: no meson"; return; }
+    [[ ${CFLAGS:-} != *-fsanitize* ]] || return 0 # --no-undefined, which Meson adds, and a sanitizer exclude each other
+    for part in acl jemalloc onnxruntime; do
+        if has $part && { [ $part != acl ] || has ascendcl_sim; }; then chosen+=("$part"); fi
+    done
+    CC=$cc PKG_CONFIG_PATH=$installed/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root quietly meson setup "$build" "$here/user" \
+        -Dkind="$1" -Dparts="$(IFS=,; echo "${chosen[*]}")"
+    quietly meson compile -C "$build"
+    for program in user user_heap user_host "${chosen[@]/#/user_}"; do
+        check_program "$build/$program" "$1"
+    done
 }
 
 # Every installed header alone, with nothing but the prefix's include folder.
@@ -184,8 +216,11 @@ contracts_by_find_package
 for kind in "${kinds[@]}"; do
     echo "$kind: find_package"
     find_package_users "$kind"
+    [ "$kind" = shared ] || static_links || continue
     echo "$kind: pkg-config"
     pkg_config_users "$kind"
+    echo "$kind: Meson"
+    meson_users "$kind"
 done
 if [ "${kinds[-1]}" = shared ]; then
     echo "names and versions"

@@ -730,6 +730,9 @@ static void test_without_advice(void **state)
     print_message("a sanitizer advises the system itself\n");
     skip();
 #endif
+    if (is_emulated()) {
+        skip();
+    }
     assert_int_equal(in_child(without_advice), 0);
 }
 
@@ -975,6 +978,9 @@ static void test_shrink_without_room(void **state)
 static void test_more_than_there_is(void **state)
 {
     (void)state;
+    if (is_emulated()) {
+        skip();
+    }
     weir_heap *heap = plain_heap();
     const uint64_t machine = weir__host_machine_bytes();
     char why[1000];
@@ -1064,6 +1070,9 @@ static void test_limited_process(void **state)
     print_message("a sanitizer's own memory counts too\n");
     skip();
 #endif
+    if (is_emulated()) {
+        skip();
+    }
     assert_int_equal(in_child(limited_process), 0);
 }
 

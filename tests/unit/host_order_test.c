@@ -30,6 +30,7 @@ static void open_machine(machine *m, uint32_t flags, uint64_t limit_bytes)
 {
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
     sim.mode = sim_mode;
+    sim.capacity_bytes = 256 * MIB; /* twenty times as many addresses */
     *m = (machine){0};
     assert_int_equal(weir_sim_create(&sim, &m->sim), WEIR_OK);
     for (size_t i = 0; i < STREAMS; i++) {

@@ -75,8 +75,12 @@ static bool is_host(ggml_backend_buffer_type_t type)
 weir_status weir_ggml_buffer_type_create(weir_heap *heap, uint32_t flags,
                                          struct ggml_backend_buffer_type **type)
 {
-    if (heap == NULL || type == NULL || (flags & ~(uint32_t)WEIR_GGML_LONG_LIVED) != 0) {
-        return WEIR_ERR_INVALID;
+    const uint32_t unknown = flags & ~(uint32_t)WEIR_GGML_LONG_LIVED;
+    if (heap == NULL || type == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_ggml_buffer_type_create: %s is NULL", heap == NULL ? "heap" : "type");
+    }
+    if (unknown != 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_ggml_buffer_type_create: flags has unknown bits: %#x", unknown);
     }
     struct heap_type *own = calloc(1, sizeof(*own));
     if (own == NULL) {
@@ -96,8 +100,9 @@ weir_status weir_ggml_buffer_type_create(weir_heap *heap, uint32_t flags,
 weir_status weir_ggml_buffer_type_destroy(struct ggml_backend_buffer_type *type)
 {
     struct heap_type *own = type != NULL ? type->context : NULL;
-    if (own != NULL && atomic_load(&own->buffers) != 0) {
-        return WEIR_ERR_BUSY;
+    const size_t buffers = own != NULL ? atomic_load(&own->buffers) : 0;
+    if (buffers != 0) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_ggml_buffer_type_destroy: %zu buffers of type are live", buffers);
     }
     free(own);
     return WEIR_OK;

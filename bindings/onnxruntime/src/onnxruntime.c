@@ -173,14 +173,18 @@ static void find(const struct OrtApi *table, size_t place, void *function)
 
 static weir_status find_runtime(const struct OrtApiBase *base, struct runtime *api)
 {
-    const uint32_t minor = minor_version(base->GetVersionString());
+    const char *version = base->GetVersionString();
+    const uint32_t minor = minor_version(version);
     if (minor < OLDEST_VERSION) {
-        return WEIR_ERR_UNSUPPORTED;
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_onnxruntime_create: runtime is of version \"%.40s\"; 1.%d is the oldest",
+                           version != NULL ? version : "", OLDEST_VERSION);
     }
     *api = (struct runtime){.version = minor < NEWEST_VERSION ? minor : NEWEST_VERSION};
     const struct OrtApi *table = base->GetApi(api->version);
     if (table == NULL) {
-        return WEIR_ERR_UNSUPPORTED;
+        return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                           "weir_onnxruntime_create: runtime is of version \"%.40s\" and has no API of version %u", version,
+                           (unsigned)api->version);
     }
 #define FIND(name, place, result, parameters) find(table, place, &api->name);
     WEIR_ONNXRUNTIME_API(FIND)
@@ -218,11 +222,13 @@ static weir_status adopt(const weir_onnxruntime_config *config, weir_onnxruntime
 {
     const size_t size = config->struct_size;
     if (size < sizeof(size)) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_create: config has no struct_size: its ..._INIT macro sets it");
     }
     for (size_t i = sizeof(*own); i < size; i++) {
         if (((const unsigned char *)config)[i] != 0) {
-            return WEIR_ERR_UNSUPPORTED;
+            return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                               "weir_onnxruntime_create: config sets members beyond the %zu bytes that this library, %s, knows",
+                               sizeof(*own), weir_version());
         }
     }
     memset(own, 0, sizeof(*own));
@@ -234,14 +240,14 @@ weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_
 {
     weir_onnxruntime_config own;
     if (config == NULL || out == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_create: %s is NULL", config == NULL ? "config" : "binding");
     }
     weir_status status = adopt(config, &own);
     if (status != WEIR_OK) {
         return status;
     }
     if (own.heap == NULL || own.runtime == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_create: config.%s is NULL", own.heap == NULL ? "heap" : "runtime");
     }
     struct runtime api;
     status = find_runtime(own.runtime, &api);
@@ -275,10 +281,14 @@ weir_status weir_onnxruntime_destroy(weir_onnxruntime *binding)
         return WEIR_OK;
     }
     (void)pthread_mutex_lock(&lock);
-    const bool busy = binding->env != NULL || atomic_load(&binding->live) != 0;
+    const bool is_attached = binding->env != NULL;
     (void)pthread_mutex_unlock(&lock);
-    if (busy) {
-        return WEIR_ERR_BUSY;
+    if (is_attached) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_onnxruntime_destroy: binding is attached to an environment");
+    }
+    const long long live = (long long)atomic_load(&binding->live);
+    if (live != 0) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_onnxruntime_destroy: %lld blocks of binding are live", live);
     }
     if (binding->own_info != NULL) {
         binding->api.ReleaseMemoryInfo(binding->own_info);
@@ -308,11 +318,15 @@ static bool is_taken_locked(const weir_onnxruntime *binding, const struct OrtEnv
 weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct OrtEnv *env)
 {
     if (binding == NULL || env == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_attach: %s is NULL", binding == NULL ? "binding" : "env");
     }
     (void)pthread_mutex_lock(&lock);
-    weir_status status = WEIR_ERR_BUSY;
-    if (binding->env == NULL && !is_taken_locked(binding, env)) {
+    weir_status status;
+    if (binding->env != NULL) {
+        status = weir_refuse(WEIR_ERR_BUSY, "weir_onnxruntime_attach: binding is attached already");
+    } else if (is_taken_locked(binding, env)) {
+        status = weir_refuse(WEIR_ERR_BUSY, "weir_onnxruntime_attach: env has another binding for the same memory");
+    } else {
         status = heard_locked(binding, binding->api.RegisterAllocator(env, &binding->allocator));
     }
     if (status == WEIR_OK) {
@@ -337,14 +351,16 @@ static void forget_locked(weir_onnxruntime *binding)
 weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *env)
 {
     if (binding == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_detach: binding is NULL");
     }
     (void)pthread_mutex_lock(&lock);
-    weir_status status = WEIR_ERR_INVALID;
-    if (binding->env != NULL && env == NULL) {
-        status = WEIR_OK;
-    } else if (binding->env != NULL && env == binding->env) {
+    weir_status status = WEIR_OK;
+    if (binding->env == NULL) {
+        status = weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_detach: binding is not attached");
+    } else if (env == binding->env) {
         status = heard_locked(binding, binding->api.UnregisterAllocator(env, binding->info));
+    } else if (env != NULL) {
+        status = weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_detach: env is not the one that binding is attached to");
     }
     if (status == WEIR_OK) {
         forget_locked(binding);
@@ -357,8 +373,12 @@ weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding,
                                              struct OrtSessionOptions *options, uint32_t flags)
 {
     const uint32_t known = WEIR_ONNXRUNTIME_NO_PREPACKING;
-    if (binding == NULL || options == NULL || (flags & ~known) != 0) {
-        return WEIR_ERR_INVALID;
+    if (binding == NULL || options == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_session_options: %s is NULL",
+                           binding == NULL ? "binding" : "options");
+    }
+    if ((flags & ~known) != 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_session_options: flags has unknown bits: %#x", flags & ~known);
     }
     const struct {
         const char *key;

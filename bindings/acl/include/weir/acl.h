@@ -8,6 +8,9 @@
  *     ... aclopExecuteV2, aclmdlExecuteAsync ...
  *     weir_acl_detach(attachment);
  *
+ * ACL's interface for this is a description of an allocator, aclrtAllocatorDesc, which aclrtAllocatorRegister ties to a stream
+ * and aclrtAllocatorUnregister unties. weir_acl_attach and weir_acl_detach make these calls.
+ *
  * What ACL asks of a user's allocator, and who sees to it: all four callbacks are set (without the advising one the
  * graph engine deadlocks); each stream gets an object of its own over the shared pool, so streams may run at the same
  * time; memory goes back to the device only after its streams have been waited for (the pool's rule); blocks carry the

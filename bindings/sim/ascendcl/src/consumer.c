@@ -464,7 +464,7 @@ static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint,
     if (taken.address == NULL) {
         hand_back(supply->wrapper, taken.block);
         return acl__fail(
-            ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED,
+            (aclError)ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED,
             "the registered allocator gave a block of %llu bytes for \"%s\" without an address",
             (unsigned long long)bytes, tag);
     }

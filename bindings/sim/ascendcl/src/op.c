@@ -350,13 +350,13 @@ static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[],
     }
     c->out = output->data;
     if (!fits) {
-        return acl__fail(ACL_ERROR_GE_SHAPE_INVALID, "%s: more than %d dimensions", c->name,
+        return acl__fail((aclError)ACL_ERROR_GE_SHAPE_INVALID, "%s: more than %d dimensions", c->name,
                          (int)ACL__OP_RANK);
     }
     const acl__op_options options = options_of(attr);
     const char *wrong = acl__op_prepare(&c->op, &options);
     if (wrong != NULL) {
-        return acl__fail(ACL_ERROR_GE_SHAPE_INVALID, "%s: %s", c->name, wrong);
+        return acl__fail((aclError)ACL_ERROR_GE_SHAPE_INVALID, "%s: %s", c->name, wrong);
     }
     for (uint32_t i = 0; i < c->op.input_count; i++) {
         const aclError error = check_memory(c, c->in[i], c->op.in_bytes[i], inputs[i], "input", i);

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# script/bootstrap waits for another apt that holds a lock, of the packages' lists or of dpkg, and installs then. It runs the
+# real apt-get over folders, a source and a dpkg of its own.
+#   bootstrap.sh SOURCE_DIR
+set -euo pipefail
+source_dir=$1
+for tool in apt-get dpkg-deb python3; do
+    command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
+done
+scratch=$(mktemp -d)
+holder=
+trap '[ -z "$holder" ] || kill "$holder"; rm -rf "$scratch"' EXIT
+fail() { echo "$*" >&2; cat "$scratch/log" >&2; exit 1; }
+
+# Of what script/demo needs these four have no command: a dpkg-query that knows nothing makes them missing.
+mkdir -p "$scratch"/{bin,repository,state/lists/partial,cache/archives/partial,dpkg,empty}
+for package in zlib1g-dev liblzma-dev libjansson-dev libhwloc-dev; do
+    mkdir -p "$scratch/$package/DEBIAN"
+    printf '%s\n' "Package: $package" 'Version: 1' 'Architecture: all' 'Maintainer: none <none@weir.invalid>' 'Description: none' \
+        >"$scratch/$package/DEBIAN/control"
+    deb=$scratch/repository/$package.deb
+    dpkg-deb --build "$scratch/$package" "$deb" >/dev/null
+    cat "$scratch/$package/DEBIAN/control" - >>"$scratch/repository/Packages" \
+        <<<"Filename: ./$package.deb"$'\n'"Size: $(stat -c %s "$deb")"$'\n'"SHA256: $(sha256sum "$deb" | cut -d' ' -f1)"$'\n'
+done
+touch "$scratch/dpkg/status"
+echo "deb [trusted=yes] file:$scratch/repository ./" >"$scratch/sources.list"
+printf '#!/bin/sh\nexit 1\n' >"$scratch/bin/dpkg-query"
+printf '#!/bin/sh\n[ "$1" != -n ] || shift\nexec "$@"\n' >"$scratch/bin/sudo"
+printf '#!/bin/sh\necho "$*" >>%s/installed\n' "$scratch" >"$scratch/bin/dpkg"
+for tool in c++ cmake ninja pkg-config; do printf '#!/bin/sh\n' >"$scratch/bin/$tool"; done
+chmod +x "$scratch"/bin/*
+cat >"$scratch/apt.conf" <<CONF
+Dir::State "$scratch/state";
+Dir::State::status "$scratch/dpkg/status";
+Dir::Cache "$scratch/cache";
+Dir::Etc::sourcelist "$scratch/sources.list";
+Dir::Etc::sourceparts "$scratch/empty";
+Dir::Etc::parts "$scratch/empty";
+Dir::Bin::dpkg "$scratch/bin/dpkg";
+Dir::Log "$scratch/empty";
+APT::Sandbox::User "";
+CONF
+export APT_CONFIG=$scratch/apt.conf PATH=$scratch/bin:$PATH
+
+# Takes the locks that it is given, says so, and keeps each for a second after the one before.
+cat >"$scratch/hold.py" <<'HOLD'
+import fcntl, sys, time
+files = [open(name, 'w') for name in sys.argv[1:]]
+for file in files:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+print('held', flush=True)
+for file in files:
+    time.sleep(1)
+    file.close()
+HOLD
+hold() { # FILE...
+    rm -f "$scratch/held"
+    python3 "$scratch/hold.py" "$@" >"$scratch/held" &
+    holder=$!
+    until [ -s "$scratch/held" ]; do sleep 0.1; done
+}
+
+hold "$scratch/state/lists/lock" "$scratch/dpkg/lock-frontend"
+! BOOTSTRAP_PATIENCE=0 "$source_dir/script/bootstrap" demo >"$scratch/log" 2>&1 || fail "no lock was held, the test proves nothing"
+wait "$holder"
+rm -rf "$scratch"/state/lists/*Packages*
+hold "$scratch/state/lists/lock" "$scratch/dpkg/lock-frontend"
+"$source_dir/script/bootstrap" demo >"$scratch/log" 2>&1 || fail "script/bootstrap did not wait for the locks"
+holder=
+grep -q 'unpack.*libhwloc-dev' "$scratch/installed" || fail "nothing was installed: $(cat "$scratch/installed" 2>&1)"
+echo "waited for both locks, and installed"
