@@ -219,9 +219,9 @@ static void test_stream_of_another_device(void **state)
     ok(weir_acl_detach(attachment));
 
     ok(weir_pool_destroy(pool));
-    weir_device_destroy(device);
+    ok(weir_device_destroy(device));
     ok(weir_pool_destroy(wrapped));
-    weir_device_destroy(counted);
+    ok(weir_device_destroy(counted));
     acl_ok(aclrtSetCurrentContext(other));
     acl_ok(aclrtDestroyStream(stream));
     acl_ok(aclrtResetDevice(1));

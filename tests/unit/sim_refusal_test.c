@@ -96,7 +96,7 @@ static void test_arguments(void **state)
     refuses(BAD, "weir_sim_fault_arm", "fault.call is 77", weir_sim_fault_arm(sim, &fault));
     refuses(BAD, "weir_sim_get_stats", "stats is NULL", weir_sim_get_stats(sim, NULL));
     refuses(BAD, "weir_sim_get_stats", "sim is NULL", weir_sim_get_stats(NULL, &stats));
-    weir_sim_destroy(sim);
+    ok(weir_sim_destroy(sim));
 }
 
 /* The device of a simulator: sentences of the functions that a pool, or whoever tries a device, calls. */
@@ -142,7 +142,7 @@ static void test_device(void **state)
     refuses(BAD, "weir_device_event_record", "event", weir_device_event_record(device, event, NULL));
     refuses(BAD, "weir_device_stream_wait_event", "event", weir_device_stream_wait_event(device, NULL, event));
     refuses(BAD, "weir_device_stream_check", "device is NULL", weir_device_stream_check(NULL, NULL));
-    weir_sim_destroy(sim);
+    ok(weir_sim_destroy(sim));
 }
 
 /* A pool does not take what is a stream of another simulator, directly or through an adaptor, and has not met it then. */
@@ -170,9 +170,9 @@ static void test_stream_of_another_simulator(void **state)
         ok(weir_pool_stream(pool, streams[0], &stream));
         ok(weir_pool_destroy(pool));
     }
-    weir_device_destroy(counted);
+    ok(weir_device_destroy(counted));
     for (int i = 0; i < 2; i++) {
-        weir_sim_destroy(sims[i]);
+        ok(weir_sim_destroy(sims[i]));
     }
 }
 

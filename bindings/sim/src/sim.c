@@ -262,6 +262,13 @@ void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *strea
     weir__sim_unlock(sim);
 }
 
+void weir__sim_set_reach(weir_sim *sim, weir__sim_reaches reaches)
+{
+    if (sim->audit != NULL) {
+        weir__sim_audit_set_reach(sim->audit, reaches);
+    }
+}
+
 void weir_sim_audit_leaks(weir_sim *sim)
 {
     if (sim->audit == NULL) {

@@ -267,7 +267,9 @@ static aclError kernel_submit(acl__stream *stream, acl__task *task)
         work.dropped = kernel_dropped;
         k->holders++; /* it may be over before the call returns */
     }
+    const acl__worker before = acl__work_by((acl__worker){.device = stream->context->device});
     const weir_status status = weir_sim_launch(acl__rt.sim, stream->sim, &work);
+    (void)acl__work_by(before);
     if (status != WEIR_OK && work.host_function != NULL) {
         k->holders--;
     }
