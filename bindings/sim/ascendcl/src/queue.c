@@ -362,7 +362,7 @@ static void *engine_main(void *unused)
         if (acl__rt.held_tasks > 0) {
             acl__changed(); /* one may wait for real time to pass */
         }
-        if (engine.first == NULL && calls == seen) {
+        if (acl__rt.config.idle_time && engine.first == NULL && calls == seen) {
             const uint64_t next = acl__next_end(weir_sim_now(acl__rt.sim));
             if (next != UINT64_MAX) {
                 weir_sim_advance_to(acl__rt.sim, next);

@@ -89,6 +89,7 @@ typedef struct acl__config {
     bool strict;               /* misuse that the vendor tolerates is an error */
     bool reuse_pools;          /* aclrtMemPool memory is reused before it is trimmed */
     bool pin_default;          /* an operator before any registration fixes the stream's allocator */
+    bool idle_time;            /* time also passes when nobody has called for a while */
     bool span_cache;           /* models keep what they took from a registered allocator */
     bool refresh_weights;      /* models take weights from the registered allocator, with advice */
     uint64_t model_page_bytes; /* what the model path rounds requests to */
