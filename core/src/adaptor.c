@@ -4,8 +4,8 @@
  * wrapped device, and shows the result to the adaptor (`after`).
  *
  * Guarantee: a group that the wrapped device lacks is lacking in the adaptor too, because there is
- * one table for each combination of groups. What only asks (get_info, native_error) goes through
- * unseen.
+ * one table for each combination of groups. What only asks (get_info, native_error, stream_check)
+ * goes through unseen.
  *
  * Cost: two indirect calls more than the wrapped device.
  */
@@ -54,6 +54,12 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
 {
     const weir__adaptor *const adaptor = ctx;
     return weir_device_error(adaptor->inner, code, text);
+}
+
+static weir_status stream_check(void *ctx, void *native_stream)
+{
+    const weir__adaptor *const adaptor = ctx;
+    return weir_device_stream_check(adaptor->inner, native_stream);
 }
 
 static void destroy(void *ctx)
@@ -249,7 +255,8 @@ static weir_status stream_sync(void *ctx, void *native_stream)
 
 #define BASE_SLOTS                                                                                 \
     .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,    \
-    .region_free = region_free, .native_error = native_error, .destroy = destroy
+    .region_free = region_free, .native_error = native_error, .destroy = destroy,     \
+    .stream_check = stream_check
 
 #define VM_SLOTS                                                                                   \
     .vm_reserve = vm_reserve, .vm_release = vm_release, .vm_create = vm_create,                    \

@@ -2,7 +2,7 @@
  *
  * An adaptor is a device that wraps one. What differs between limit, fault, count and log is only
  * what happens before a call is passed on and after it came back, so that is all they write; the
- * fifteen functions that pass on are in adaptor.c, once.
+ * functions that pass on are in adaptor.c, once.
  */
 #ifndef WEIR_CORE_ADAPTOR_BASE_H
 #define WEIR_CORE_ADAPTOR_BASE_H

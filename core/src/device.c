@@ -113,6 +113,12 @@ static void no_destroy(void *ctx)
     (void)ctx;
 }
 
+static weir_status no_stream_check(void *ctx, void *native_stream)
+{
+    (void)ctx, (void)native_stream;
+    return WEIR_OK;
+}
+
 /* --- creation --- */
 
 /* Whether a group of `slots` slots has `set` of them: all or none is fine. */
@@ -184,6 +190,9 @@ static void fill_missing(weir_device_ops *ops)
     }
     if (ops->destroy == NULL) {
         ops->destroy = no_destroy;
+    }
+    if (ops->stream_check == NULL) {
+        ops->stream_check = no_stream_check;
     }
 }
 
@@ -522,4 +531,12 @@ weir_status weir_device_stream_sync(weir_device *device, void *native_stream)
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_sync: device is NULL");
     }
     return device->ops.stream_sync(device->ctx, native_stream);
+}
+
+weir_status weir_device_stream_check(weir_device *device, void *native_stream)
+{
+    if (device == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_check: device is NULL");
+    }
+    return device->ops.stream_check(device->ctx, native_stream);
 }

@@ -138,28 +138,43 @@ weir_status weir__refuse_stream(const char *function, const weir_pool *pool, con
                        stream->owner == pool ? "has been retired" : "is of another pool");
 }
 
+/* A handle that was not known a moment ago; another thread may be first. NULL: no host memory. */
+static weir_stream *meet(weir_pool *pool, void *native)
+{
+    weir_stream *found = NULL;
+    weir_stream *place = NULL;
+    do {
+        pool_lock(pool);
+        found = find_native(pool, native);
+        place = found == NULL ? reuse_place(pool) : NULL;
+        pool_unlock(pool);
+    } while (place != NULL && !move_in(pool, place, native));
+    found = found != NULL ? found : place;
+    if (found == NULL) {
+        (void)weir__inspect_sample(pool); /* from the second stream on, peaks are sampled: keep what was exact */
+        pool_lock(pool);
+        found = find_native(pool, native); /* another thread may have been first */
+        if (found == NULL && (found = new_place(pool)) != NULL) {
+            settle_in(found, native);
+        }
+        pool_unlock(pool);
+    }
+    return found;
+}
+
 weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream **stream)
 {
     if (pool == NULL || stream == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_pool_stream: %s is NULL", pool == NULL ? "pool" : "stream");
     }
-    weir_stream *found = NULL;
-    weir_stream *place = NULL;
-    do {
-        pool_lock(pool);
-        found = find_native(pool, native_stream);
-        place = found == NULL ? reuse_place(pool) : NULL;
-        pool_unlock(pool);
-    } while (place != NULL && !move_in(pool, place, native_stream));
-    found = found != NULL ? found : place;
+    pool_lock(pool);
+    weir_stream *found = find_native(pool, native_stream);
+    pool_unlock(pool);
     if (found == NULL) {
-        (void)weir__inspect_sample(pool); /* from the second stream on, peaks are sampled: keep what was exact */
-        pool_lock(pool);
-        found = find_native(pool, native_stream); /* another thread may have been first */
-        if (found == NULL && (found = new_place(pool)) != NULL) {
-            settle_in(found, native_stream);
+        if (weir_device_stream_check(pool->device, native_stream) == WEIR_ERR_INVALID) {
+            return WEIR_ERR_INVALID; /* a device that cannot tell must not keep memory from being freed on the stream */
         }
-        pool_unlock(pool);
+        found = meet(pool, native_stream);
     }
     if (found == NULL) {
         return WEIR_ERR_NO_MEMORY;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include <weir/torch.h>
 
 extern char **environ;
@@ -38,6 +39,7 @@ static struct {
     void (*pool_end)(int device, weir_torch_pool_id id);
     void (*pool_release)(int device, weir_torch_pool_id id);
     weir_status (*record)(const char *path);
+    const char *(*last_error)(void);
 } host;
 
 static void look_up(void *library, const char *name, void *function)
@@ -79,6 +81,7 @@ static void load(void)
     look_up(library, "weir_torch_pool_end", &host.pool_end);
     look_up(library, "weir_torch_pool_release", &host.pool_release);
     look_up(library, "weir_torch_record", &host.record);
+    look_up(library, "weir_torch_last_error", &host.last_error);
 }
 
 static void fill(void *memory, size_t size, int value, aclrtStream stream)
@@ -132,7 +135,7 @@ static void test_alloc_and_free(void **state)
     assert_null(host.alloc(100, 9, streams[0])); /* no such device */
     char text[256];
     assert_true(host.report(9, text, sizeof(text)) > 0);
-    assert_non_null(strstr(text, "device 9: aclrtSetDevice: 107001"));
+    assert_non_null(strstr(text, "device 9: weir_acl_device_create: device_id 9: aclrtSetDevice: 107001"));
     host.free(NULL, 0, 0, streams[0]);
 
     void *block = host.alloc(1000000, 0, streams[0]);
@@ -216,13 +219,76 @@ static void test_every_refusal_has_a_reason(void **state)
     char text[256] = "";
     assert_null(host.alloc(SIZE_MAX, 0, streams[0]));
     assert_true(host.report(0, text, sizeof(text)) > 0);
-    assert_non_null(strstr(text, "invalid"));
+    assert_non_null(strstr(text, "weir_torch_alloc: size 18446744073709551615 is too large"));
     aclrtStream gone = streams[1];
     acl_ok(aclrtDestroyStream(gone));
     streams[1] = NULL;
     assert_null(host.alloc(100, 0, gone));
     assert_true(host.report(0, text, sizeof(text)) > 0);
     assert_non_null(strstr(text, "ACL_ERROR_RT_INVALID_HANDLE"));
+}
+
+static void refused(weir_status status, weir_status wanted, const char *sentence)
+{
+    assert_int_equal(status, wanted);
+    if (strstr(host.last_error(), sentence) != host.last_error()) {
+        fail_msg("\"%s\" does not begin with \"%s\"", host.last_error(), sentence);
+    }
+}
+
+static void test_sentences_of_refusals(void **state)
+{
+    (void)state;
+    static const weir_torch_pool_id id = {5, 6};
+    const weir_status bad = WEIR_ERR_INVALID;
+    weir_stats stats = WEIR_STATS_INIT;
+    weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+    char record[] = "/tmp/weir_torch_XXXXXX";
+    char device_file[64];
+    refused(host.configure(NULL), bad, "weir_torch_configure: settings is NULL");
+    refused(host.configure("speed:fast"), bad, "weir_torch_configure: settings cannot be read: speed:fast");
+    refused(host.trim(77, 0, NULL), bad, "weir_torch_trim: device 77 is not between");
+    refused(host.memory_fraction(1.5, 0), bad, "weir_torch_memory_fraction: fraction 1.5 is not between 0 and 1");
+    refused(host.memory_fraction(0.5, -2), bad, "weir_torch_memory_fraction: device -2 is not between");
+    refused(host.memory_fraction(0.5, 9), bad, "weir_torch_memory_fraction: device 9 can have no pool");
+    refused(host.stats(1, &stats), bad, "weir_torch_stats: device 1 has no pool");
+    refused(host.device_stats(77, &counters), bad, "weir_torch_device_stats: device 77 is not between");
+    refused(host.device_stats(0, NULL), bad, "weir_torch_device_stats: counters is NULL");
+    counters.struct_size = 0;
+    refused(host.device_stats(0, &counters), bad, "weir_torch_device_stats: counters has no struct_size");
+    refused(host.pool_begin(77, id, NULL, NULL, NULL), bad, "weir_torch_pool_begin: device 77 is not between");
+    refused(host.record(""), bad, "weir_torch_record: path is empty");
+
+    void *block = host.alloc(1000, 0, streams[0]);
+    assert_non_null(block);
+    host.free(block, 1000, 0, streams[0]);
+    refused(host.configure("strategy:caching"), WEIR_ERR_BUSY, "weir_torch_configure: device 0 has a pool already");
+    ok(host.pool_begin(0, id, NULL, NULL, NULL));
+    refused(host.pool_begin(0, id, NULL, NULL, NULL), WEIR_ERR_BUSY, "weir_torch_pool_begin: pool (5, 6) has begun already");
+    host.pool_end(0, id);
+    host.pool_release(0, id);
+
+    const int file = mkstemp(record);
+    assert_true(file >= 0);
+    (void)close(file);
+    ok(host.record(record));
+    refused(host.record("other.wtr"), WEIR_ERR_BUSY, "weir_torch_record: there is a recording, to /tmp/weir_torch_");
+    ok(host.record(NULL));
+    (void)snprintf(device_file, sizeof device_file, "%s.device0", record);
+    assert_int_equal(unlink(device_file), 0);
+    assert_int_equal(unlink(record), 0);
+
+    /* A block for a stream of another device: its work would not be ordered with this device's. */
+    aclrtStream elsewhere = NULL;
+    acl_ok(aclrtSetDevice(1));
+    acl_ok(aclrtCreateStream(&elsewhere));
+    assert_null(host.alloc(1000, 0, elsewhere));
+    refused(bad, bad, "weir_acl_follow: stream ");
+    assert_non_null(strstr(host.last_error(), "is on ACL device 1, the pool on ACL device 0"));
+    acl_ok(aclrtDestroyStream(elsewhere));
+    acl_ok(aclrtResetDevice(1));
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtResetDevice(0)); /* set twice */
 }
 
 static void test_running_out(void **state)
@@ -893,6 +959,7 @@ int main(int argc, char **argv)
         EACH(test_trim),            EACH(test_settings),             EACH(test_bad_environment),
         EACH(test_streams_that_end), EACH(test_two_devices),         EACH(test_threads),
         EACH(test_frees_at_exit),   EACH(test_every_refusal_has_a_reason),
+        EACH(test_sentences_of_refusals),
         EACH(test_device_reset),    EACH(test_counters),             EACH(test_counters_of_another_size),
         EACH(test_json),            EACH(test_init_reads_the_settings), EACH(test_reset_empties_the_cache),
         EACH(test_base),            EACH(test_recording),            EACH(test_pool_of_a_graph),      EACH(test_pools_in_the_wrong_order),

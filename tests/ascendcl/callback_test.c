@@ -46,9 +46,12 @@ static void expect_seen(int count, const int *events)
     }
 }
 
+static _Atomic uint64_t called_at; /* the device's time of the latest callback */
+
 /* Callbacks and kernels are named by a number. */
 static void callback(void *number)
 {
+    called_at = weir_ascendcl_now();
     note((int)(intptr_t)number);
 }
 
@@ -262,11 +265,9 @@ static void a_blocking_one_stalls_its_stream_until_it_has_returned(void **unused
     assert_int_equal(status, ACL_STREAM_STATUS_NOT_READY);
     acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(a, 5));
     acl_ok(aclrtProcessReport(-1));
-    expect_seen(3, (int[]){1, 4, 2});
-    const uint64_t before = weir_ascendcl_now();
     acl_ok(aclrtSynchronizeStream(a));
     expect_seen(4, (int[]){1, 4, 2, 3});
-    assert_true(weir_ascendcl_now() >= before + KERNEL_NS); /* it began after the callback */
+    assert_true(weir_ascendcl_now() >= called_at + KERNEL_NS); /* it began after the callback */
     acl_ok(aclrtUnSubscribeReport(me(), a));
 }
 
@@ -319,20 +320,6 @@ static void processing_ends_although_callbacks_launch_others(void **unused)
         acl_ok(aclrtProcessReport(-1));
         assert_int_equal(seen_count(), i);
     }
-}
-
-static void a_timeout_is_the_devices_time_while_it_works(void **unused)
-{
-    (void)unused;
-    weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
-    kernel.duration_ns = 50000000; /* 50 ms */
-    acl_ok(aclrtSubscribeReport(me(), a));
-    acl_ok(weir_ascendcl_launch(a, &kernel));
-    acl_ok(aclrtLaunchCallback(callback, named(1), ACL_CALLBACK_BLOCK, a));
-    acl_expect(ACL_ERROR_RT_REPORT_TIMEOUT, aclrtProcessReport(10));
-    acl_ok(aclrtProcessReport(100));
-    expect_seen(1, (int[]){1});
-    acl_ok(aclrtSynchronizeStream(a));
 }
 
 static void the_default_stream_has_callbacks_too(void **unused)
@@ -503,21 +490,6 @@ static void what_is_left_at_unsubscribing_is_an_error_or_still_runs(void **unuse
     acl_ok(aclrtProcessReport(-1));
     expect_seen(2, (int[]){3, 1});
     acl_expect(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(-1));
-}
-
-static void a_callback_that_is_not_reached_goes_to_who_is_subscribed_by_then(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtSubscribeReport(me() + 1, a));
-    launch_kernel(a, 1);
-    acl_ok(aclrtLaunchCallback(callback, named(2), ACL_CALLBACK_BLOCK, a));
-    acl_ok(aclrtLaunchCallback(callback, named(3), ACL_CALLBACK_NO_BLOCK, a));
-    acl_ok(aclrtUnSubscribeReport(me() + 1, a));
-    acl_ok(aclrtSubscribeReport(me(), a));
-    acl_ok(aclrtProcessReport(-1));
-    acl_ok(aclrtProcessReport(-1));
-    expect_seen(3, (int[]){1, 2, 3});
-    acl_ok(aclrtSynchronizeStream(a));
 }
 
 static void destroying_a_stream_drops_what_nobody_has_run(void **unused)
@@ -742,7 +714,6 @@ int main(void)
         ONE(a_non_blocking_one_stalls_nothing),
         ONE(processing_lets_time_pass_to_the_callback_and_runs_all_that_wait),
         ONE(processing_ends_although_callbacks_launch_others),
-        ONE(a_timeout_is_the_devices_time_while_it_works),
         ONE(the_default_stream_has_callbacks_too),
         ONE(a_loop_may_start_before_it_is_subscribed_and_runs_all_in_order),
         ONE(a_host_function_runs_elsewhere_and_blocks),
@@ -751,7 +722,6 @@ int main(void)
         ONE(one_that_waits_for_a_thread_that_leaves_goes_to_the_runtimes),
         ONE(unsubscribing_wakes_a_thread_that_waits_for_ever),
         ONE(what_is_left_at_unsubscribing_is_an_error_or_still_runs),
-        ONE(a_callback_that_is_not_reached_goes_to_who_is_subscribed_by_then),
         ONE(destroying_a_stream_drops_what_nobody_has_run),
         ONE(destroying_a_stream_waits_while_somebody_runs_them),
         ONE(an_aborted_stream_forgets_its_callbacks_and_keeps_its_thread),

@@ -22,6 +22,10 @@
 
 /* What an ACL call returned, as a status; a failure is kept for weir_acl_error. */
 weir_status weir__acl_result(const char *call, aclError code);
+/* The thread's last refusal, told anew in the name of the function that the user called. */
+weir_status weir__acl_refuse_as(const char *function, weir_status status);
+/* The last ACL call of this thread that failed: 0 and "" if none has. */
+void weir__acl_last(int *acl_error, const char **text);
 #define ACL(function, ...) weir__acl_result(#function, function(__VA_ARGS__))
 /* For calls that must not leave anything behind: a failure that passes is tried once more. */
 #define ACL_TWICE(function, ...) \
@@ -42,6 +46,16 @@ void weir__acl_unbind(const weir__acl_bound *bound);
 
 /* The calling thread's current context, NULL if it has none. */
 aclrtContext weir__acl_current(void);
+
+/* Where a stream belongs. */
+typedef struct weir__acl_place {
+    aclrtContext context;
+    int32_t device; /* ACL's number */
+} weir__acl_place;
+/* Finds it: the note, or, by trial, the calling thread's current context or the primary one of a device of
+ * weir_acl_device_create. WEIR_ERR_INVALID: none of these is the stream's, which is told in the name of `function`. Not
+ * under a lock. */
+weir_status weir__acl_find(const char *function, void *native, weir__acl_place *place);
 /* Waits for a stream in its context, or in the current one if that is not known (NULL). Not under a lock. */
 weir_status weir__acl_sync(void *native, aclrtContext context);
 
@@ -53,13 +67,13 @@ void weir__acl_unlock(void);
 void weir__acl_wait_locked(void);
 void weir__acl_changed_locked(void);
 
-/* Remembers the stream's context and watches for its end. With `attached` that lasts until as many calls of
+/* Remembers where the stream belongs and watches for its end. With `attached` that lasts until as many calls of
  * weir__acl_unwatch_locked, otherwise until the stream is destroyed. WEIR_ERR_NO_MEMORY, or what the runtime says to
  * being watched. */
-weir_status weir__acl_watch(void *native, aclrtContext context, bool attached);
+weir_status weir__acl_watch(void *native, const weir__acl_place *place, bool attached);
 void weir__acl_unwatch_locked(void *native);
-/* The context that was noted; NULL if none was. */
-aclrtContext weir__acl_context_of(void *native);
+/* What was noted; false if nothing was. */
+bool weir__acl_noted(void *native, weir__acl_place *place);
 /* Until a stream with this handle is created the handle must not be given to ACL: it may be that of a stream that is
  * gone, whose memory a pool still has to keep aside. */
 void weir__acl_bury_locked(void *native);

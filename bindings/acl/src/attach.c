@@ -303,8 +303,15 @@ static void retire(weir_acl_attachment *self)
 
 /* --- attach --- */
 
+static const char attaching[] = "weir_acl_attach";
+
+static weir_status taken_by(const char *function, void *native, const char *whom)
+{
+    return weir_refuse(WEIR_ERR_BUSY, "%s: stream %p has %s", function, native, whom);
+}
+
 /* `self` is in the list and moving, so nobody else gets to this stream meanwhile. */
-static weir_status connect(weir_acl_attachment *self, void *native)
+static weir_status connect(const char *function, weir_acl_attachment *self, void *native, const weir__acl_place *place)
 {
     int32_t id = 0;
     /* What is no stream any more could be registered, but never waited for, and so never detached. */
@@ -316,11 +323,11 @@ static weir_status connect(weir_acl_attachment *self, void *native)
         aclrtAllocator owner = NULL;
         status = registered(native, &owner);
         if (status != WEIR_ERR_INVALID) {
-            return status == WEIR_OK ? WEIR_ERR_BUSY : status;
+            return status == WEIR_OK ? taken_by(function, native, "an allocator that is not weir's") : status;
         }
     }
-    self->context = weir__acl_current();
-    status = weir__acl_watch(native, self->context, true);
+    self->context = place->context;
+    status = weir__acl_watch(native, place, true);
     self->watched = status == WEIR_OK;
     return self->watched && self->registers ? enter_registry(native, self) : status;
 }
@@ -332,17 +339,24 @@ static void let_go(weir_pool *pool)
 }
 
 /* The pool is held. */
-static weir_status attach(weir_pool *pool, weir_stream *stream, void *native, bool registers,
+static weir_status attach(const char *function, weir_pool *pool, weir_stream *stream, void *native,
                           weir_acl_attachment **attachment)
 {
+    const bool registers = function == attaching;
+    weir__acl_place place = { 0 };
+    weir_status status = weir__acl_find(function, native, &place);
+    if (status != WEIR_OK) {
+        return status;
+    }
     weir__acl_lock();
     const bool taken = is_taken(native, registers, pool);
     weir_acl_attachment *self = taken ? NULL : begin(pool, stream, native, registers);
     weir__acl_unlock();
     if (self == NULL) {
-        return taken ? WEIR_ERR_BUSY : WEIR_ERR_NO_MEMORY;
+        return taken ? taken_by(function, native, registers ? "an attachment already" : "an attachment of this pool already")
+                     : WEIR_ERR_NO_MEMORY;
     }
-    const weir_status status = connect(self, native);
+    status = connect(function, self, native, &place);
     weir__acl_lock();
     if (status == WEIR_OK) {
         self->moving = false;
@@ -356,10 +370,13 @@ static weir_status attach(weir_pool *pool, weir_stream *stream, void *native, bo
     return status;
 }
 
-static weir_status attach_or_follow(weir_pool *pool, void *native, bool registers, weir_acl_attachment **attachment)
+static weir_status attach_or_follow(const char *function, weir_pool *pool, void *native, weir_acl_attachment **attachment)
 {
     if (pool == NULL || native == NULL || attachment == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function,
+                           pool == NULL     ? "pool"
+                           : native == NULL ? "acl_stream (the default stream's handle is aclrtCtxGetCurrentDefaultStream's)"
+                                            : "attachment");
     }
     /* Before the lock: a device call may take it under the pool's. */
     weir_stream *stream = NULL;
@@ -368,9 +385,9 @@ static weir_status attach_or_follow(weir_pool *pool, void *native, bool register
         status = weir_pool_hold(pool);
     }
     if (status != WEIR_OK) {
-        return status;
+        return status == WEIR_ERR_INVALID ? weir__acl_refuse_as(function, status) : status;
     }
-    status = attach(pool, stream, native, registers, attachment);
+    status = attach(function, pool, stream, native, attachment);
     if (status != WEIR_OK) {
         let_go(pool);
     }
@@ -379,12 +396,12 @@ static weir_status attach_or_follow(weir_pool *pool, void *native, bool register
 
 weir_status weir_acl_attach(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment)
 {
-    return attach_or_follow(pool, acl_stream, true, attachment);
+    return attach_or_follow(attaching, pool, acl_stream, attachment);
 }
 
 weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment)
 {
-    return attach_or_follow(pool, acl_stream, false, attachment);
+    return attach_or_follow("weir_acl_follow", pool, acl_stream, attachment);
 }
 
 /* --- the end of a stream --- */
@@ -491,10 +508,14 @@ static weir_status leave(weir_acl_attachment *self)
 {
     const bool attached = self->state == ATTACHED;
     atomic_store(&self->closed, true);
-    weir_status status = atomic_load(&self->live) > 0 ? WEIR_ERR_BUSY : WEIR_OK;
-    if (status == WEIR_OK && attached) {
+    const int64_t live = atomic_load(&self->live);
+    weir_status status = WEIR_OK;
+    if (live > 0) {
+        status = weir_refuse(WEIR_ERR_BUSY, "weir_acl_detach: ACL holds %lld blocks of the attachment or is asking for one",
+                             (long long)live);
+    } else if (attached) {
         status = disconnect(self);
-    } else if (status == WEIR_OK && self->left_on != NULL) {
+    } else if (self->left_on != NULL) {
         status = unregister(self->left_on, self);
     }
     if (status != WEIR_OK) {
@@ -510,6 +531,11 @@ static weir_status leave(weir_acl_attachment *self)
     return WEIR_OK;
 }
 
+static weir_status no_attachment(const char *function, const void *handle)
+{
+    return weir_refuse(WEIR_ERR_INVALID, "%s: %p is no attachment, or was detached before", function, handle);
+}
+
 weir_status weir_acl_detach(weir_acl_attachment *self)
 {
     if (self == NULL) {
@@ -519,7 +545,9 @@ weir_status weir_acl_detach(weir_acl_attachment *self)
     if (!is_in(in_use, self) || self->moving) {
         const bool moving = is_in(in_use, self);
         weir__acl_unlock();
-        return moving ? WEIR_ERR_BUSY : WEIR_ERR_INVALID;
+        return moving ? weir_refuse(WEIR_ERR_BUSY, "weir_acl_detach: another thread detaches attachment %p or destroys its stream",
+                                    (void *)self)
+                      : no_attachment("weir_acl_detach", self);
     }
     self->moving = true;
     weir__acl_unlock();
@@ -543,7 +571,10 @@ weir_status weir_acl_detach(weir_acl_attachment *self)
 weir_status weir_acl_attachment_get_info(weir_acl_attachment *self, weir_acl_attachment_info *info)
 {
     if (self == NULL || info == NULL || info->struct_size < sizeof(info->struct_size)) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_acl_attachment_get_info: %s",
+                           self == NULL   ? "attachment is NULL"
+                           : info == NULL ? "info is NULL"
+                                          : "info's struct_size is not set");
     }
     weir_acl_attachment_info now = WEIR_ACL_ATTACHMENT_INFO_INIT;
     weir__acl_lock();
@@ -560,7 +591,7 @@ weir_status weir_acl_attachment_get_info(weir_acl_attachment *self, weir_acl_att
     }
     weir__acl_unlock();
     if (!is_one) {
-        return WEIR_ERR_INVALID;
+        return no_attachment("weir_acl_attachment_get_info", self);
     }
     const size_t size = info->struct_size;
     if (size > sizeof(now)) {

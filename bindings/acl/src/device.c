@@ -149,6 +149,92 @@ void weir__acl_unbind(const weir__acl_bound *bound)
     }
 }
 
+/* --- where a stream belongs --- */
+
+/* Whether the current context is the stream's. ACL has no call that says so, but refuses (107003) to make a stream of
+ * another context wait for an event. This event is never recorded, so nothing is queued. */
+static weir_status is_here(void *native, bool *here)
+{
+    aclrtEvent event = NULL;
+    const weir_status status = ACL(aclrtCreateEventExWithFlag, &event, ACL_EVENT_SYNC);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const aclError code = aclrtStreamWaitEvent(native, event);
+    (void)ACL_TWICE(aclrtDestroyEvent, event);
+    *here = code == ACL_SUCCESS;
+    return code == ACL_ERROR_RT_STREAM_CONTEXT ? WEIR_OK : weir__acl_result("aclrtStreamWaitEvent", code);
+}
+
+/* The i-th device's primary context; false past the end. NULL: the device was reset. */
+static bool home_at(size_t i, aclrtContext *home)
+{
+    weir__acl_lock();
+    const acl_device *found = all;
+    while (found != NULL && i > 0) {
+        found = found->next;
+        i--;
+    }
+    *home = found != NULL && !is_lost(found) ? found->home : NULL;
+    weir__acl_unlock();
+    return found != NULL;
+}
+
+/* Leaves the context current in which it found the stream, or one in which it did not. */
+static weir_status search(void *native, weir__acl_place *place)
+{
+    const aclrtContext own = weir__acl_current();
+    bool here = false;
+    weir_status status = own != NULL ? is_here(native, &here) : WEIR_OK;
+    aclrtContext home = NULL;
+    for (size_t i = 0; status == WEIR_OK && !here && home_at(i, &home); i++) {
+        if (home != NULL && home != own && aclrtSetCurrentContext(home) == ACL_SUCCESS) {
+            status = is_here(native, &here);
+        }
+    }
+    if (status == WEIR_OK && !here) {
+        return WEIR_ERR_INVALID;
+    }
+    place->context = weir__acl_current();
+    return status == WEIR_OK ? ACL(aclrtGetDevice, &place->device) : status;
+}
+
+weir_status weir__acl_find(const char *function, void *native, weir__acl_place *place)
+{
+    if (weir__acl_noted(native, place)) {
+        return WEIR_OK;
+    }
+    const aclrtContext own = weir__acl_current();
+    const weir_status status = search(native, place);
+    if (own != NULL && weir__acl_current() != own) {
+        (void)ACL_TWICE(aclrtSetCurrentContext, own);
+    }
+    return status != WEIR_ERR_INVALID
+               ? status
+               : weir_refuse(status, "%s: stream %p is neither of this thread's current context (%p) nor of its device's primary "
+                             "one", function, native, own);
+}
+
+static weir_status stream_check(void *ctx, void *native_stream)
+{
+    const acl_device *self = ctx;
+    weir__acl_place place = { 0 };
+    if (is_lost(self) || native_stream == NULL || native_stream == self->home_stream) {
+        return WEIR_OK;
+    }
+    const weir_status status = weir__acl_find("weir_pool_stream", native_stream, &place);
+    if (status == WEIR_ERR_INVALID) {
+        return weir_refuse(status,
+                           "weir_pool_stream: stream %p is neither of this thread's current context (%p) nor of its device's "
+                           "primary one; the pool is on ACL device %d", native_stream, weir__acl_current(), self->id);
+    }
+    if (status == WEIR_OK && place.device != self->id) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_stream: stream %p is on ACL device %d, the pool on ACL device %d",
+                           native_stream, place.device, self->id);
+    }
+    return status;
+}
+
 /* --- facts --- */
 
 static weir_status get_info(void *ctx, weir_device_info *info)
@@ -326,8 +412,8 @@ static aclError wait_for(aclrtStream stream, aclrtEvent event)
     return aclrtStreamWaitEvent(stream, event);
 }
 
-/* A call that must be made in the stream's own context. Which that is cannot be asked of ACL: it is the current one, or
- * the one that was noted when the stream became known, or else the primary one. */
+/* A call that must be made in the stream's own context: the current one, or the one that was noted when the stream became
+ * known, or else the primary one. */
 static weir_status on_stream(acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent), void *native,
                              weir_event *event)
 {
@@ -346,7 +432,9 @@ static weir_status on_stream(acl_device *self, const char *name, aclError (*call
     aclError code = call(stream, event);
     if (code == ACL_ERROR_RT_STREAM_CONTEXT) {
         const aclrtContext before = weir__acl_current();
-        const aclrtContext contexts[] = { weir__acl_context_of(stream), self->home };
+        weir__acl_place noted = { 0 };
+        (void)weir__acl_noted(stream, &noted);
+        const aclrtContext contexts[] = { noted.context, self->home };
         for (int i = 0; i < 2 && code == ACL_ERROR_RT_STREAM_CONTEXT; i++) {
             if (contexts[i] != NULL && aclrtSetCurrentContext(contexts[i]) == ACL_SUCCESS) {
                 code = call(stream, event);
@@ -390,8 +478,9 @@ static weir_status stream_sync(void *ctx, void *native_stream)
         return WEIR_OK;
     }
     void *native = native_stream != NULL ? native_stream : self->home_stream;
-    const aclrtContext noted = weir__acl_context_of(native);
-    return weir__acl_sync(native, noted != NULL ? noted : self->home);
+    weir__acl_place place = { .context = self->home };
+    (void)weir__acl_noted(native, &place);
+    return weir__acl_sync(native, place.context);
 }
 
 /* --- diagnosis and life --- */
@@ -400,9 +489,9 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
 {
     (void)ctx;
     int found = 0;
-    const weir_status status = weir_acl_error(&found, text);
+    weir__acl_last(&found, text);
     *code = found;
-    return status;
+    return WEIR_OK;
 }
 
 static void destroy(void *ctx)
@@ -425,7 +514,7 @@ static void destroy(void *ctx)
     .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,      \
     .event_record = event_record, .event_query = event_query, .event_sync = event_sync,            \
     .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error, \
-    .destroy = destroy
+    .destroy = destroy, .stream_check = stream_check
 
 static const weir_device_ops plain_ops = { COMMON_SLOTS };
 static const weir_device_ops virtual_ops = {
@@ -505,7 +594,8 @@ static weir_status make_device(const weir_acl_device_config *config, weir_device
     self->policy = policies[config->pages];
     weir_status status = find_facts(self, config);
     if (status == WEIR_OK) {
-        status = weir__acl_watch(self->home_stream, self->home, true);
+        const weir__acl_place place = { .context = self->home, .device = self->id };
+        status = weir__acl_watch(self->home_stream, &place, true);
         self->watched = status == WEIR_OK;
         status = status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status; /* then nobody hears of a reset */
     }
@@ -522,6 +612,30 @@ static weir_status make_device(const weir_acl_device_config *config, weir_device
     return status;
 }
 
+static const char creating[] = "weir_acl_device_create";
+
+static weir_status check(const weir_acl_device_config *config)
+{
+    if (config->device_id < 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: device_id is %d", creating, config->device_id);
+    }
+    if ((unsigned)config->memory > WEIR_ACL_MEMORY_HOST) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: memory %d is no weir_acl_memory", creating, (int)config->memory);
+    }
+    if ((unsigned)config->pages > WEIR_ACL_PAGES_SMALL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: pages %d are no weir_acl_pages", creating, (int)config->pages);
+    }
+    if ((config->flags & ~(uint32_t)WEIR_ACL_NO_VIRTUAL_MEMORY) != 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: flags 0x%x has an unknown flag", creating, config->flags);
+    }
+    if (config->memory == WEIR_ACL_MEMORY_HOST) {
+        return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                           "%s: memory is WEIR_ACL_MEMORY_HOST; a host pool over weir_acl_host_runtime has such memory",
+                           creating);
+    }
+    return WEIR_OK;
+}
+
 /* The caller's struct as this library knows it; weir/base.h has the rule. */
 static weir_status adopt(const weir_acl_device_config *config, weir_acl_device_config *own)
 {
@@ -530,33 +644,42 @@ static weir_status adopt(const weir_acl_device_config *config, weir_acl_device_c
         return WEIR_OK;
     }
     if (config->struct_size < sizeof(config->struct_size)) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "%s: config's struct_size is %zu", creating, config->struct_size);
     }
     for (size_t i = sizeof(*own); i < config->struct_size; i++) {
         if (((const unsigned char *)config)[i] != 0) {
-            return WEIR_ERR_UNSUPPORTED;
+            return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: config's byte %zu, which this version does not know, is not 0",
+                               creating, i);
         }
     }
     memcpy(own, config, config->struct_size < sizeof(*own) ? config->struct_size : sizeof(*own));
-    if ((unsigned)own->memory > WEIR_ACL_MEMORY_HOST || (unsigned)own->pages > WEIR_ACL_PAGES_SMALL ||
-        (own->flags & ~(uint32_t)WEIR_ACL_NO_VIRTUAL_MEMORY) != 0 || own->device_id < 0) {
-        return WEIR_ERR_INVALID;
-    }
-    return own->memory == WEIR_ACL_MEMORY_HOST ? WEIR_ERR_UNSUPPORTED : WEIR_OK;
+    return check(own);
+}
+
+/* aclrtSetDevice has failed. */
+static weir_status no_device(int32_t id)
+{
+    int code = 0;
+    const char *text = "";
+    weir__acl_last(&code, &text);
+    return weir_refuse(WEIR_ERR_INVALID, "%s: device_id %d: %s", creating, id, text);
 }
 
 weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_device **device)
 {
     weir_acl_device_config own;
     weir_status status = adopt(config, &own);
-    if (status != WEIR_OK || device == NULL) {
-        return status != WEIR_OK ? status : WEIR_ERR_INVALID;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (device == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: device is NULL", creating);
     }
     const aclrtContext before = weir__acl_current();
     const aclError code = aclrtSetDevice(own.device_id);
     status = weir__acl_result("aclrtSetDevice", code);
     if (status != WEIR_OK) {
-        return code == ACL_ERROR_RT_INVALID_DEVICEID ? WEIR_ERR_INVALID : status;
+        return code == ACL_ERROR_RT_INVALID_DEVICEID ? no_device(own.device_id) : status;
     }
     weir_device *made = NULL;
     status = make_device(&own, &made);

@@ -1,11 +1,13 @@
 /* bindings/acl/src/error.c: what ACL's codes mean, and the last one that the calling thread saw.
  *
- * Cost: nothing for a call that succeeds; the sentence is made when somebody asks for it.
+ * Cost: nothing for a call that succeeds. A failure is put into a sentence at once, in the place where refusals are
+ * (weir_refuse), so that the later of the two is the one that is told.
  */
 #include "acl_internal.h"
 #include "error_list.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct known_error {
     int code;
@@ -66,7 +68,6 @@ weir_status weir_acl_status(int acl_error)
 /* --- the thread's last failure --- */
 
 struct failure {
-    const char *call;
     int code;
     char text[192];
 };
@@ -75,26 +76,38 @@ static _Thread_local struct failure last;
 
 weir_status weir__acl_result(const char *call, aclError code)
 {
-    if (code != ACL_SUCCESS) {
-        last.call = call;
-        last.code = code;
+    const weir_status status = weir_acl_status(code);
+    if (code == ACL_SUCCESS) {
+        return status;
     }
-    return weir_acl_status(code);
+    last.code = code;
+    (void)snprintf(last.text, sizeof(last.text), "%s: %d %s, %s", call, code, weir_acl_error_name(code),
+                   weir_acl_error_text(code));
+    return weir_refuse(status, "%s", last.text);
+}
+
+weir_status weir__acl_refuse_as(const char *function, weir_status status)
+{
+    const char *reason = strchr(weir_last_error(), ' ');
+    char kept[256];
+    (void)snprintf(kept, sizeof(kept), "%s", reason != NULL ? reason + 1 : "");
+    return weir_refuse(status, "%s: %s", function, kept);
+}
+
+void weir__acl_last(int *acl_error, const char **text)
+{
+    *acl_error = last.code;
+    *text = last.text;
 }
 
 weir_status weir_acl_error(int *acl_error, const char **text)
 {
-    if (last.code == 0) {
-        last.text[0] = '\0';
-    } else {
-        (void)snprintf(last.text, sizeof(last.text), "%s: %d %s, %s", last.call, last.code, weir_acl_error_name(last.code),
-                       weir_acl_error_text(last.code));
-    }
+    const char *sentence = weir_last_error();
     if (acl_error != NULL) {
-        *acl_error = last.code;
+        *acl_error = strstr(sentence, last.text) != NULL ? last.code : 0;
     }
     if (text != NULL) {
-        *text = last.text;
+        *text = sentence;
     }
     return WEIR_OK;
 }

@@ -31,25 +31,39 @@ static void told(weir_status status)
     (void)status;
 }
 
-static weir_status stream_of(weir_pool *pool, void *acl_stream, void **native, weir_stream **stream)
+/* What a public function was given. */
+static weir_status check(const char *function, const void *pool, const void *other, const char *name)
 {
-    if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL || other == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, pool == NULL ? "pool" : name);
     }
-    const weir_status status = resolve(acl_stream, native);
-    return status == WEIR_OK ? weir_pool_stream(pool, *native, stream) : status;
+    return WEIR_OK;
+}
+
+static weir_status stream_of(const char *function, weir_pool *pool, void *acl_stream, void **native, weir_stream **stream)
+{
+    weir_status status = resolve(acl_stream, native);
+    if (status == WEIR_OK) {
+        status = weir_pool_stream(pool, *native, stream);
+    }
+    return status == WEIR_ERR_INVALID ? weir__acl_refuse_as(function, status) : status;
 }
 
 weir_status weir_acl_stream(weir_pool *pool, void *acl_stream, weir_stream **stream)
 {
+    static const char function[] = "weir_acl_stream";
     void *native = NULL;
     weir_stream *found = NULL;
-    if (stream == NULL) {
-        return WEIR_ERR_INVALID;
-    }
-    weir_status status = stream_of(pool, acl_stream, &native, &found);
+    weir__acl_place place = { 0 };
+    weir_status status = check(function, pool, stream, "stream");
     if (status == WEIR_OK) {
-        status = weir__acl_watch(native, weir__acl_current(), false);
+        status = stream_of(function, pool, acl_stream, &native, &found);
+    }
+    if (status == WEIR_OK) {
+        status = weir__acl_find(function, native, &place);
+    }
+    if (status == WEIR_OK) {
+        status = weir__acl_watch(native, &place, false);
     }
     if (status == WEIR_OK) {
         *stream = found;
@@ -59,9 +73,13 @@ weir_status weir_acl_stream(weir_pool *pool, void *acl_stream, weir_stream **str
 
 weir_status weir_acl_record_event(weir_pool *pool, void *acl_event, void *acl_stream)
 {
+    static const char function[] = "weir_acl_record_event";
     void *native = NULL;
     weir_stream *stream = NULL;
-    weir_status status = acl_event != NULL ? stream_of(pool, acl_stream, &native, &stream) : WEIR_ERR_INVALID;
+    weir_status status = check(function, pool, acl_event, "acl_event");
+    if (status == WEIR_OK) {
+        status = stream_of(function, pool, acl_stream, &native, &stream);
+    }
     if (status != WEIR_OK) {
         return status;
     }
@@ -75,9 +93,13 @@ weir_status weir_acl_record_event(weir_pool *pool, void *acl_event, void *acl_st
 
 weir_status weir_acl_wait_event(weir_pool *pool, void *acl_stream, void *acl_event)
 {
+    static const char function[] = "weir_acl_wait_event";
     void *native = NULL;
     weir_stream *stream = NULL;
-    weir_status status = acl_event != NULL ? stream_of(pool, acl_stream, &native, &stream) : WEIR_ERR_INVALID;
+    weir_status status = check(function, pool, acl_event, "acl_event");
+    if (status == WEIR_OK) {
+        status = stream_of(function, pool, acl_stream, &native, &stream);
+    }
     if (status == WEIR_OK) {
         status = ACL(aclrtStreamWaitEvent, native, acl_event);
     }
@@ -89,11 +111,14 @@ weir_status weir_acl_wait_event(weir_pool *pool, void *acl_stream, void *acl_eve
 
 weir_status weir_acl_query_event(weir_pool *pool, void *acl_event, bool *complete)
 {
-    if (pool == NULL || acl_event == NULL || complete == NULL) {
-        return WEIR_ERR_INVALID;
+    weir_status status = check("weir_acl_query_event", pool, acl_event, "acl_event");
+    if (status == WEIR_OK) {
+        status = check("weir_acl_query_event", pool, complete, "complete");
     }
     aclrtEventRecordedStatus recorded = ACL_EVENT_RECORDED_STATUS_NOT_READY;
-    const weir_status status = ACL(aclrtQueryEventStatus, acl_event, &recorded);
+    if (status == WEIR_OK) {
+        status = ACL(aclrtQueryEventStatus, acl_event, &recorded);
+    }
     if (status != WEIR_OK) {
         return status;
     }
@@ -106,10 +131,10 @@ weir_status weir_acl_query_event(weir_pool *pool, void *acl_event, bool *complet
 
 weir_status weir_acl_sync_event(weir_pool *pool, void *acl_event)
 {
-    if (pool == NULL || acl_event == NULL) {
-        return WEIR_ERR_INVALID;
+    weir_status status = check("weir_acl_sync_event", pool, acl_event, "acl_event");
+    if (status == WEIR_OK) {
+        status = ACL(aclrtSynchronizeEvent, acl_event);
     }
-    const weir_status status = ACL(aclrtSynchronizeEvent, acl_event);
     if (status == WEIR_OK) {
         told(weir_event_synced(pool, acl_event));
     }
@@ -120,15 +145,21 @@ weir_status weir_acl_sync_event(weir_pool *pool, void *acl_event)
  * it meanwhile. */
 weir_status weir_acl_sync_stream(weir_pool *pool, void *acl_stream)
 {
+    static const char function[] = "weir_acl_sync_stream";
     void *native = NULL;
     weir_stream *stream = NULL;
-    weir_status status = stream_of(pool, acl_stream, &native, &stream);
+    weir_status status = check(function, pool, pool, "pool");
+    if (status == WEIR_OK) {
+        status = stream_of(function, pool, acl_stream, &native, &stream);
+    }
     if (status != WEIR_OK) {
         return status;
     }
     const char mark = 0;
+    weir__acl_place place = { 0 };
+    (void)weir__acl_noted(native, &place);
     told(weir_stream_recorded(pool, &mark, stream));
-    status = weir__acl_sync(native, weir__acl_context_of(native));
+    status = weir__acl_sync(native, place.context);
     if (status == WEIR_OK) {
         told(weir_event_synced(pool, &mark));
     }
@@ -138,8 +169,9 @@ weir_status weir_acl_sync_stream(weir_pool *pool, void *acl_stream)
 
 weir_status weir_acl_destroy_event(weir_pool *pool, void *acl_event)
 {
-    if (pool == NULL || acl_event == NULL) {
-        return WEIR_ERR_INVALID;
+    const weir_status status = check("weir_acl_destroy_event", pool, acl_event, "acl_event");
+    if (status != WEIR_OK) {
+        return status;
     }
     told(weir_event_forgotten(pool, acl_event)); /* before the handle can come again */
     return ACL(aclrtDestroyEvent, acl_event);

@@ -145,7 +145,10 @@ weir_status weir_acl_host_runtime(weir_device *device, weir_host_runtime *runtim
 {
     void *acl_device = device != NULL ? weir__acl_device_of(device) : NULL;
     if (acl_device == NULL || runtime == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_acl_host_runtime: %s",
+                           runtime == NULL  ? "runtime is NULL"
+                           : device == NULL ? "device is NULL"
+                                            : "device is not of weir_acl_device_create");
     }
     *runtime = (weir_host_runtime)WEIR_HOST_RUNTIME_INIT;
     runtime->ops = &ops;

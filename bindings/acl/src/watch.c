@@ -1,4 +1,4 @@
-/* bindings/acl/src/watch.c: what is known of streams by their handle: their context, and that one is being destroyed.
+/* bindings/acl/src/watch.c: what is known of streams by their handle: where they belong, and that one is being destroyed.
  *
  * Idea: the runtime calls back before it destroys a stream (aclrtRegStreamStateCallback). One callback serves the
  * process; it is registered while any stream is noted. Its name sorts after those of the vendor's executors
@@ -21,7 +21,7 @@
 struct note {
     struct note *next;
     void *native;
-    aclrtContext context;
+    weir__acl_place place;
     unsigned attached; /* until so often unwatched */
     bool known;        /* until the stream is destroyed */
     bool buried;       /* until one with the same handle is created */
@@ -164,7 +164,7 @@ static struct note *make_note(void *native)
     return note;
 }
 
-weir_status weir__acl_watch(void *native, aclrtContext context, bool attached)
+weir_status weir__acl_watch(void *native, const weir__acl_place *place, bool attached)
 {
     weir__acl_lock();
     weir_status status = join_locked();
@@ -172,7 +172,7 @@ weir_status weir__acl_watch(void *native, aclrtContext context, bool attached)
         struct note *note = *find(native);
         note = note != NULL ? note : make_note(native);
         if (note != NULL) {
-            note->context = context;
+            note->place = *place;
             note->attached += attached;
             note->known |= !attached;
         } else {
@@ -196,13 +196,15 @@ void weir__acl_unwatch_locked(void *native)
     leave_if_idle_locked();
 }
 
-aclrtContext weir__acl_context_of(void *native)
+bool weir__acl_noted(void *native, weir__acl_place *place)
 {
     weir__acl_lock();
     const struct note *note = *find(native);
-    const aclrtContext context = note != NULL ? note->context : NULL;
+    if (note != NULL) {
+        *place = note->place;
+    }
     weir__acl_unlock();
-    return context;
+    return note != NULL;
 }
 
 void weir__acl_bury_locked(void *native)

@@ -216,6 +216,11 @@ static weir_status stream_sync(void *ctx, void *native)
     return is_host(native) ? WEIR_OK : weir_device_stream_sync(streams_of(ctx), native);
 }
 
+static weir_status stream_check(void *ctx, void *native)
+{
+    return is_host(native) ? WEIR_OK : weir_device_stream_check(streams_of(ctx), native);
+}
+
 /* --- life --- */
 
 #define MEMORY_SLOTS                                                                               \
@@ -233,6 +238,7 @@ static const weir_device_ops ordered_ops = {
     .event_sync = event_sync,
     .stream_wait_event = stream_wait_event,
     .stream_sync = stream_sync,
+    .stream_check = stream_check,
 };
 
 weir_status weir__host_device_create(weir__host_node *node, weir_device **device)

@@ -90,6 +90,7 @@ struct weir__sim_audit {
     weir__sim_ranges givens;
     given *last_given; /* where the last block lay; NULL after a change */
     block *covered;
+    weir__sim_reaches reaches; /* NULL: one device, which reaches all of its memory */
     block *direct; /* the owner of memory touched directly; NULL: that is not allowed */
     weir__sim_slab ops, blocks, reads, segment_slab, given_slab;
     weir__sim_report report;
@@ -474,6 +475,11 @@ weir__sim_report *weir__sim_audit_report(weir__sim_audit *audit)
     return &audit->report;
 }
 
+void weir__sim_audit_set_reach(weir__sim_audit *audit, weir__sim_reaches reaches)
+{
+    audit->reaches = reaches;
+}
+
 uint64_t weir__sim_audit_lost(const weir__sim_audit *audit)
 {
     return audit->lost;
@@ -812,6 +818,19 @@ static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__si
     }
 }
 
+/* Once for each piece of work, whichever of its ranges it is. */
+static void judge_reach(weir__sim_audit *audit, const weir__sim_op *op, const weir_sim_access *accesses, size_t count)
+{
+    char detail[96] = "";
+    for (size_t i = 0; i < count; i++) {
+        if (accesses[i].size > 0 && !audit->reaches(&accesses[i], detail, sizeof detail)) {
+            report(audit, WEIR_SIM_FOREIGN_MEMORY, accesses[i].address, end_of(accesses[i].address, accesses[i].size), NULL,
+                   op, detail);
+            return;
+        }
+    }
+}
+
 void weir__sim_audit_work(weir__sim_audit *audit, uint32_t number, const weir__sim_op_info *info,
                           const weir_sim_access *accesses, size_t access_count)
 {
@@ -831,6 +850,9 @@ void weir__sim_audit_work(weir__sim_audit *audit, uint32_t number, const weir__s
     weir__sim_op *op = op_new(audit, number, info);
     for (size_t i = 0; i < access_count && !audit->blind; i++) {
         touch(audit, &stream->clock, op, &accesses[i]);
+    }
+    if (audit->reaches != NULL && !audit->blind) {
+        judge_reach(audit, op, accesses, access_count);
     }
     op_release(audit, op);
 }

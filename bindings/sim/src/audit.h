@@ -41,6 +41,13 @@ void weir__sim_audit_destroy(weir__sim_audit *audit);
 weir__sim_report *weir__sim_audit_report(weir__sim_audit *audit);
 uint64_t weir__sim_audit_lost(const weir__sim_audit *audit);
 
+/* Where a simulator stands for several devices: whether the one whose work is being queued may touch a range. If not,
+ * `detail` gets a phrase that says whose is whose, and the work a FOREIGN_MEMORY finding. */
+typedef bool (*weir__sim_reaches)(const weir_sim_access *access, char *detail, size_t size);
+void weir__sim_audit_set_reach(weir__sim_audit *audit, weir__sim_reaches reaches);
+/* sim.c: the same for the auditor of a simulator, if it has one. Before the first work. */
+void weir__sim_set_reach(weir_sim *sim, weir__sim_reaches reaches);
+
 /* Streams are numbered in the order of creation, from 1. An ended one keeps its number and what it did. */
 void weir__sim_audit_stream_created(weir__sim_audit *audit);
 void weir__sim_audit_stream_ended(weir__sim_audit *audit, uint32_t stream);

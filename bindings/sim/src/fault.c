@@ -41,16 +41,16 @@ weir_status weir__sim_fault_strike(weir__sim_faults *faults, weir_device_call ca
 weir_status weir_sim_fault_arm(weir_sim *sim, const weir_sim_fault *fault)
 {
     weir__sim_armed armed = {.seen = 0};
-    weir_status status = WEIR_ERR_INVALID;
     if (sim == NULL) {
-        return status;
+        return weir__sim_null("weir_sim_fault_arm", "sim");
     }
-    status = weir__config_adopt(&armed.fault, sizeof armed.fault, fault, "weir_sim_fault_arm: fault");
+    const weir_status status = weir__config_adopt(&armed.fault, sizeof armed.fault, fault, "weir_sim_fault_arm: fault");
     if (status != WEIR_OK) {
         return status;
     }
     if ((unsigned)armed.fault.call > WEIR_CALL_ANY) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_sim_fault_arm: fault.call is %d, and no weir_device_call",
+                           (int)armed.fault.call);
     }
     weir__sim_lock(sim);
     weir__sim_faults *faults = &sim->faults;

@@ -211,7 +211,8 @@ weir_status weir__sim_region_free(weir_sim *sim, uint64_t address, uint64_t size
     weir__sim_memory *memory = &sim->memory;
     extent *region = exactly(&memory->regions, address, size);
     if (region == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_region_free: %llu bytes at %#llx are no region",
+                           (unsigned long long)size, (unsigned long long)address);
     }
     weir_status status = weir__sim_backing_hide(&memory->backing, address, size);
     if (status != WEIR_OK) {
@@ -281,10 +282,12 @@ weir_status weir__sim_vm_release(weir_sim *sim, uint64_t address, uint64_t size)
     weir__sim_memory *memory = &sim->memory;
     extent *reservation = exactly(&memory->reservations, address, size);
     if (reservation == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_vm_release: %llu bytes at %#llx are no reservation",
+                           (unsigned long long)size, (unsigned long long)address);
     }
     if (overlaps(&memory->mappings, address, address + size)) {
-        return WEIR_ERR_BUSY;
+        return weir_refuse(WEIR_ERR_BUSY, "weir_device_vm_release: in the reservation at %#llx memory is mapped",
+                           (unsigned long long)address);
     }
     give_back(memory, &memory->reservations, &memory->free_virtual, reservation);
     return WEIR_OK;
@@ -343,16 +346,23 @@ weir_status weir__sim_vm_create(weir_sim *sim, uint64_t size, weir_vm_handle *ha
     return WEIR_OK;
 }
 
+static weir_status no_physical(const char *function, weir_vm_handle handle)
+{
+    return weir_refuse(WEIR_ERR_INVALID, "%s: handle %#llx is not one of this simulator's, or was destroyed", function,
+                       (unsigned long long)handle);
+}
+
 weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle)
 {
     weir__sim_memory *memory = &sim->memory;
     uint32_t index = 0;
     weir__sim_physical *physical = physical_of(memory, handle, &index);
     if (physical == NULL) {
-        return WEIR_ERR_INVALID;
+        return no_physical("weir_device_vm_destroy", handle);
     }
     if (physical->mappings > 0) {
-        return WEIR_ERR_BUSY;
+        return weir_refuse(WEIR_ERR_BUSY, "weir_device_vm_destroy: the memory of handle %#llx is mapped",
+                           (unsigned long long)handle);
     }
     unplace_physical(memory, physical->offset, physical->size);
     memory->held -= physical->size;
@@ -360,18 +370,29 @@ weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle)
     return WEIR_OK;
 }
 
+static const char mapping_call[] = "weir_device_vm_map";
+
 weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
     weir__sim_memory *memory = &sim->memory;
     uint32_t index = 0;
     weir__sim_physical *physical = physical_of(memory, handle, &index);
     const extent *reservation = floor_of(&memory->reservations, address);
-    if (physical == NULL || physical->size != size || reservation == NULL ||
-        (physical->mappings > 0 && !sim->config.direct_access) ||
-        address % sim->config.page_bytes != 0 || reservation->range.end <= address ||
-        reservation->range.end - address < size ||
-        overlaps(&memory->mappings, address, address + size)) {
-        return WEIR_ERR_INVALID;
+    if (physical == NULL) {
+        return no_physical(mapping_call, handle);
+    }
+    if (physical->size != size || (physical->mappings > 0 && !sim->config.direct_access)) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: the memory of handle %#llx %s", mapping_call, (unsigned long long)handle,
+                           physical->size != size ? "has another size" : "is mapped already");
+    }
+    if (reservation == NULL || address % sim->config.page_bytes != 0 || reservation->range.end <= address ||
+        reservation->range.end - address < size) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %llu bytes at %#llx do not begin at a page or are not all reserved",
+                           mapping_call, (unsigned long long)size, (unsigned long long)address);
+    }
+    if (overlaps(&memory->mappings, address, address + size)) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: memory is mapped between %#llx and %#llx already", mapping_call,
+                           (unsigned long long)address, (unsigned long long)(address + size));
     }
     extent *mapping = extent_add(memory, &memory->mappings, address, address + size);
     if (mapping == NULL) {
@@ -393,7 +414,8 @@ weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size)
     weir__sim_memory *memory = &sim->memory;
     extent *mapping = exactly(&memory->mappings, address, size);
     if (mapping == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_vm_unmap: %llu bytes at %#llx are no mapping",
+                           (unsigned long long)size, (unsigned long long)address);
     }
     weir_status status = weir__sim_backing_hide(&memory->backing, address, size);
     if (status != WEIR_OK) {

@@ -39,6 +39,8 @@ const char *weir_sim_finding_name(weir_sim_finding_kind kind)
         return "region_live";
     case WEIR_SIM_LEAK:
         return "leak";
+    case WEIR_SIM_FOREIGN_MEMORY:
+        return "foreign_memory";
     case WEIR_SIM_FINDING_KINDS:
         break;
     }
@@ -80,6 +82,7 @@ static const char *relation(weir_sim_finding_kind kind)
     case WEIR_SIM_REGION_LIVE:
         return "under the block of";
     case WEIR_SIM_LEAK:
+    case WEIR_SIM_FOREIGN_MEMORY:
     case WEIR_SIM_FINDING_KINDS:
         break;
     }

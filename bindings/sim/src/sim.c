@@ -95,16 +95,34 @@ static bool is_granularity(uint64_t bytes, const weir_sim_config *config)
     return is_power_of_two && is_whole_page && bytes <= (uint64_t)1 << 40;
 }
 
-static bool is_sound(const weir_sim_config *config)
+static const char creating[] = "weir_sim_create";
+
+static weir_status bad(const char *member, uint64_t value, const char *why)
 {
-    return (config->mode == WEIR_SIM_ACCOUNTING || config->mode == WEIR_SIM_BACKED) &&
-           is_granularity(config->region_granularity_bytes, config) &&
-           is_granularity(config->page_bytes, config) &&
-           config->capacity_bytes >= config->region_granularity_bytes &&
-           config->capacity_bytes <= (uint64_t)1 << 44 &&
-           config->address_base % config->region_granularity_bytes == 0 &&
-           config->address_base % config->page_bytes == 0 &&
-           config->address_base <= (uint64_t)1 << 62;
+    return weir_refuse(WEIR_ERR_INVALID, "%s: config's %s %llu %s", creating, member, (unsigned long long)value, why);
+}
+
+static weir_status check(const weir_sim_config *config)
+{
+    const uint64_t capacity = config->capacity_bytes;
+    const uint64_t region = config->region_granularity_bytes;
+    const uint64_t base = config->address_base;
+    if (config->mode != WEIR_SIM_ACCOUNTING && config->mode != WEIR_SIM_BACKED) {
+        return bad("mode", config->mode, "is no weir_sim_mode");
+    }
+    if (!is_granularity(region, config)) {
+        return bad("region_granularity_bytes", region, "is no power of two up to 1 TiB, or in backed mode less than a page");
+    }
+    if (!is_granularity(config->page_bytes, config)) {
+        return bad("page_bytes", config->page_bytes, "is no power of two up to 1 TiB, or in backed mode less than a page");
+    }
+    if (capacity < region || capacity > (uint64_t)1 << 44) {
+        return bad("capacity_bytes", capacity, "is less than region_granularity_bytes or more than 16 TiB");
+    }
+    if (base % region != 0 || base % config->page_bytes != 0 || base > (uint64_t)1 << 62) {
+        return bad("address_base", base, "is no multiple of region_granularity_bytes and page_bytes, or above 2^62");
+    }
+    return WEIR_OK;
 }
 
 /* --- life --- */
@@ -145,7 +163,7 @@ weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim)
 {
     static const weir_sim_config defaults = WEIR_SIM_CONFIG_INIT;
     if (sim == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir__sim_null(creating, "sim");
     }
     weir_sim_config filled;
     weir_status status =
@@ -154,8 +172,9 @@ weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim)
         return status;
     }
     fill_config(&filled);
-    if (!is_sound(&filled)) {
-        return WEIR_ERR_INVALID;
+    status = check(&filled);
+    if (status != WEIR_OK) {
+        return status;
     }
     weir_sim *created = calloc(1, sizeof *created);
     if (created == NULL) {
@@ -243,6 +262,13 @@ void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *strea
     weir__sim_unlock(sim);
 }
 
+void weir__sim_set_reach(weir_sim *sim, weir__sim_reaches reaches)
+{
+    if (sim->audit != NULL) {
+        weir__sim_audit_set_reach(sim->audit, reaches);
+    }
+}
+
 void weir_sim_audit_leaks(weir_sim *sim)
 {
     if (sim->audit == NULL) {
@@ -286,7 +312,7 @@ bool weir_sim_finding_at(weir_sim *sim, size_t index, weir_sim_finding *finding)
 weir_status weir_sim_get_stats(weir_sim *sim, weir_sim_stats *stats)
 {
     if (sim == NULL || stats == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir__sim_null("weir_sim_get_stats", sim == NULL ? "sim" : "stats");
     }
     weir__sim_lock(sim);
     weir_sim_stats now = sim->stats;

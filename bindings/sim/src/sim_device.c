@@ -213,6 +213,15 @@ static weir_status stream_sync(void *ctx, void *native_stream)
     return leave(ctx, WEIR_CALL_STREAM_SYNC, began, status);
 }
 
+/* Only asks: it has no price and cannot be made to fail. */
+static weir_status stream_check(void *ctx, void *native_stream)
+{
+    weir__sim_lock(ctx);
+    const weir_status status = weir__sim_stream_check(ctx, native_stream);
+    weir__sim_unlock(ctx);
+    return status;
+}
+
 void weir__sim_device_ops(weir_sim *sim)
 {
     weir_device_ops *ops = &sim->ops;
@@ -236,5 +245,6 @@ void weir__sim_device_ops(weir_sim *sim)
         ops->event_sync = event_sync;
         ops->stream_wait_event = stream_wait_event;
         ops->stream_sync = stream_sync;
+        ops->stream_check = stream_check;
     }
 }

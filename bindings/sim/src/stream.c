@@ -10,6 +10,23 @@
 
 #include <string.h>
 
+/* --- refusals --- */
+
+weir_status weir__sim_null(const char *function, const char *argument)
+{
+    return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, argument);
+}
+
+static weir_status no_stream(const char *function, const void *handle)
+{
+    return weir_refuse(WEIR_ERR_INVALID, "%s: stream %p is not one of this simulator's, or was destroyed", function, handle);
+}
+
+static weir_status no_event(const char *function, const void *handle)
+{
+    return weir_refuse(WEIR_ERR_INVALID, "%s: event %p is not one of this simulator's, or was destroyed", function, handle);
+}
+
 /* --- time --- */
 
 uint64_t weir_sim_now(weir_sim *sim)
@@ -44,7 +61,7 @@ static void wait_until(weir_sim *sim, uint64_t target)
 weir_status weir_sim_sync(weir_sim *sim)
 {
     if (sim == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir__sim_null("weir_sim_sync", "sim");
     }
     weir__sim_lock(sim);
     weir_status status = WEIR_OK;
@@ -156,17 +173,22 @@ static weir_status broken(weir_sim *sim, uint32_t number)
 }
 
 /* The stream to queue on, in *stream. */
-static weir_status usable(weir_sim *sim, const void *native, weir_sim_stream **stream)
+static weir_status usable(weir_sim *sim, const char *function, const void *native, weir_sim_stream **stream)
 {
     weir_sim_stream *found = weir__sim_stream_find(sim, native);
     if (found == NULL) {
-        return WEIR_ERR_INVALID;
+        return no_stream(function, native);
     }
     if (found->broken) {
         return broken(sim, found->number);
     }
     *stream = found;
     return WEIR_OK;
+}
+
+weir_status weir__sim_stream_check(weir_sim *sim, const void *native)
+{
+    return weir__sim_stream_find(sim, native) != NULL ? WEIR_OK : no_stream("weir_pool_stream", native);
 }
 
 weir_sim_stream *weir_sim_default_stream(weir_sim *sim)
@@ -177,7 +199,7 @@ weir_sim_stream *weir_sim_default_stream(weir_sim *sim)
 weir_status weir_sim_stream_create(weir_sim *sim, weir_sim_stream **stream)
 {
     if (sim == NULL || stream == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir__sim_null("weir_sim_stream_create", sim == NULL ? "sim" : "stream");
     }
     weir__sim_lock(sim);
     weir_sim_stream *created = stream_new(sim);
@@ -193,14 +215,17 @@ weir_status weir_sim_stream_create(weir_sim *sim, weir_sim_stream **stream)
 
 weir_status weir_sim_stream_destroy(weir_sim *sim, weir_sim_stream *stream)
 {
+    static const char function[] = "weir_sim_stream_destroy";
     if (sim == NULL || stream == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir__sim_null(function, sim == NULL ? "sim" : "stream");
     }
     weir__sim_lock(sim);
     weir_sim_stream *found = weir__sim_stream_find(sim, stream);
     if (found == NULL || found == sim->default_stream) {
         weir__sim_unlock(sim);
-        return WEIR_ERR_INVALID;
+        return found == NULL ? no_stream(function, stream)
+                             : weir_refuse(WEIR_ERR_INVALID, "%s: stream is the default stream, which ends with the simulator",
+                                           function);
     }
     sim->ended_tail = weir__sim_later(sim->ended_tail, found->tail);
     if (sim->audit != NULL) {
@@ -237,7 +262,7 @@ uint32_t weir_sim_stream_number(weir_sim_stream *stream)
 weir_status weir_sim_stream_break(weir_sim *sim, weir_sim_stream *stream)
 {
     if (sim == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir__sim_null("weir_sim_stream_break", "sim");
     }
     weir__sim_lock(sim);
     weir_sim_stream *found = weir__sim_stream_find(sim, stream);
@@ -246,13 +271,14 @@ weir_status weir_sim_stream_break(weir_sim *sim, weir_sim_stream *stream)
         weir__sim_reach(sim, sim->now);
     }
     weir__sim_unlock(sim);
-    return found != NULL ? WEIR_OK : WEIR_ERR_INVALID;
+    return found != NULL ? WEIR_OK : no_stream("weir_sim_stream_break", stream);
 }
 
 /* --- work --- */
 
 /* One piece of work on its way into a stream. */
 typedef struct piece {
+    const char *function; /* that queues it */
     const char *what;
     const char *tag;
     uint64_t duration_ns;
@@ -268,7 +294,7 @@ static weir_status queue(weir_sim *sim, weir_sim_stream *native, piece *p)
 {
     weir__sim_reach(sim, weir__sim_plus(sim->now, p->cost_ns));
     weir_sim_stream *stream = NULL;
-    weir_status status = usable(sim, native, &stream);
+    weir_status status = usable(sim, p->function, native, &stream);
     if (status == WEIR_OK && p->has_effect) {
         status = weir__sim_effects_reserve(&sim->effects);
     }
@@ -302,8 +328,9 @@ static weir_status queue(weir_sim *sim, weir_sim_stream *native, piece *p)
 
 weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_sim_work *work)
 {
+    static const char function[] = "weir_sim_launch";
     if (sim == NULL || work == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir__sim_null(function, sim == NULL ? "sim" : "work");
     }
     weir_sim_work adopted;
     if (work->struct_size != sizeof *work) {
@@ -313,11 +340,14 @@ weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_s
         }
         work = &adopted;
     }
-    if ((work->access_count > 0 && work->accesses == NULL) ||
-        (work->dropped != NULL && work->host_function == NULL)) {
-        return WEIR_ERR_INVALID;
+    if (work->access_count > 0 && work->accesses == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: accesses is NULL and access_count is %zu", function, work->access_count);
+    }
+    if (work->dropped != NULL && work->host_function == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: dropped is set and host_function is NULL", function);
     }
     piece p;
+    p.function = function;
     p.what = work->host_function != NULL && !work->kernel ? "host function" : "kernel";
     p.tag = work->tag;
     p.duration_ns = work->duration_ns;
@@ -338,11 +368,12 @@ weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_s
 }
 
 /* A fill or copy. Ranges of size 0 in `accesses` are none. */
-static weir_status transfer(weir_sim *sim, weir_sim_stream *stream, const char *tag,
+static weir_status transfer(const char *function, weir_sim *sim, weir_sim_stream *stream, const char *tag,
                             uint64_t ns_per_mib, const weir_sim_access accesses[2],
                             const weir__sim_effect *effect)
 {
-    piece p = {.what = effect->kind == WEIR__SIM_FILL ? "fill" : "copy",
+    piece p = {.function = function,
+               .what = effect->kind == WEIR__SIM_FILL ? "fill" : "copy",
                .tag = tag,
                .duration_ns =
                    weir__sim_price(sim->config.costs.transfer_ns, ns_per_mib, effect->size),
@@ -356,7 +387,7 @@ static weir_status transfer(weir_sim *sim, weir_sim_stream *stream, const char *
     if (effect->size > 0) {
         status = queue(sim, stream, &p);
     } else if (weir__sim_stream_find(sim, stream) == NULL) {
-        status = WEIR_ERR_INVALID;
+        status = no_stream(function, stream);
     }
     weir__sim_unlock(sim);
     return status;
@@ -366,48 +397,48 @@ weir_status weir_sim_fill(weir_sim *sim, weir_sim_stream *stream, uint64_t addre
                           uint8_t value, const char *tag)
 {
     if (sim == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir__sim_null("weir_sim_fill", "sim");
     }
     const weir_sim_access accesses[2] = {{.address = address, .size = size, .write = true}};
     const weir__sim_effect effect = {
         .kind = WEIR__SIM_FILL, .to = address, .size = size, .value = value};
-    return transfer(sim, stream, tag, sim->config.costs.fill_ns_per_mib, accesses, &effect);
+    return transfer("weir_sim_fill", sim, stream, tag, sim->config.costs.fill_ns_per_mib, accesses, &effect);
 }
 
 weir_status weir_sim_copy(weir_sim *sim, weir_sim_stream *stream, uint64_t to, uint64_t from,
                           uint64_t size, const char *tag)
 {
     if (sim == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir__sim_null("weir_sim_copy", "sim");
     }
     const weir_sim_access accesses[2] = {{.address = from, .size = size},
                                          {.address = to, .size = size, .write = true}};
     const weir__sim_effect effect = {.kind = WEIR__SIM_COPY, .to = to, .from = from, .size = size};
-    return transfer(sim, stream, tag, sim->config.costs.device_copy_ns_per_mib, accesses, &effect);
+    return transfer("weir_sim_copy", sim, stream, tag, sim->config.costs.device_copy_ns_per_mib, accesses, &effect);
 }
 
 weir_status weir_sim_copy_from_host(weir_sim *sim, weir_sim_stream *stream, uint64_t to,
                                     const void *from, uint64_t size, const char *tag)
 {
     if (sim == NULL || (from == NULL && size > 0)) {
-        return WEIR_ERR_INVALID;
+        return weir__sim_null("weir_sim_copy_from_host", sim == NULL ? "sim" : "from");
     }
     const weir_sim_access accesses[2] = {{.address = to, .size = size, .write = true}};
     const weir__sim_effect effect = {
         .kind = WEIR__SIM_COPY_FROM_HOST, .to = to, .size = size, .host = (void *)(uintptr_t)from};
-    return transfer(sim, stream, tag, sim->config.costs.host_copy_ns_per_mib, accesses, &effect);
+    return transfer("weir_sim_copy_from_host", sim, stream, tag, sim->config.costs.host_copy_ns_per_mib, accesses, &effect);
 }
 
 weir_status weir_sim_copy_to_host(weir_sim *sim, weir_sim_stream *stream, void *to, uint64_t from,
                                   uint64_t size, const char *tag)
 {
     if (sim == NULL || (to == NULL && size > 0)) {
-        return WEIR_ERR_INVALID;
+        return weir__sim_null("weir_sim_copy_to_host", sim == NULL ? "sim" : "to");
     }
     const weir_sim_access accesses[2] = {{.address = from, .size = size}};
     const weir__sim_effect effect = {
         .kind = WEIR__SIM_COPY_TO_HOST, .from = from, .size = size, .host = to};
-    return transfer(sim, stream, tag, sim->config.costs.host_copy_ns_per_mib, accesses, &effect);
+    return transfer("weir_sim_copy_to_host", sim, stream, tag, sim->config.costs.host_copy_ns_per_mib, accesses, &effect);
 }
 
 /* --- events --- */
@@ -453,7 +484,7 @@ weir_status weir__sim_event_destroy(weir_sim *sim, weir_event *handle)
 {
     weir__sim_event *event = event_find(sim, handle);
     if (event == NULL) {
-        return WEIR_ERR_INVALID;
+        return no_event("weir_device_event_destroy", handle);
     }
     /* Legal before completion: streams that wait have taken the time and the clock with them. */
     event->live = false;
@@ -465,7 +496,8 @@ weir_status weir__sim_event_record(weir_sim *sim, weir_event *handle, void *nati
 {
     weir__sim_event *event = event_find(sim, handle);
     weir_sim_stream *stream = NULL;
-    weir_status status = event != NULL ? usable(sim, native, &stream) : WEIR_ERR_INVALID;
+    static const char function[] = "weir_device_event_record";
+    weir_status status = event != NULL ? usable(sim, function, native, &stream) : no_event(function, handle);
     if (status != WEIR_OK) {
         return status;
     }
@@ -490,7 +522,7 @@ weir_status weir__sim_event_query(weir_sim *sim, weir_event *handle, bool *compl
 {
     weir__sim_event *event = event_find(sim, handle);
     if (event == NULL) {
-        return WEIR_ERR_INVALID;
+        return no_event("weir_device_event_query", handle);
     }
     if (has_failed(event)) {
         return broken(sim, event->number);
@@ -506,7 +538,7 @@ weir_status weir__sim_event_sync(weir_sim *sim, weir_event *handle)
 {
     weir__sim_event *event = event_find(sim, handle);
     if (event == NULL) {
-        return WEIR_ERR_INVALID;
+        return no_event("weir_device_event_sync", handle);
     }
     if (!has_failed(event)) {
         /* What the host will know is settled now: while it waits, another thread may record the event anew. */
@@ -520,7 +552,8 @@ weir_status weir__sim_stream_wait(weir_sim *sim, void *native, weir_event *handl
 {
     weir__sim_event *event = event_find(sim, handle);
     weir_sim_stream *stream = NULL;
-    weir_status status = event != NULL ? usable(sim, native, &stream) : WEIR_ERR_INVALID;
+    static const char function[] = "weir_device_stream_wait_event";
+    weir_status status = event != NULL ? usable(sim, function, native, &stream) : no_event(function, handle);
     if (status != WEIR_OK) {
         return status;
     }
@@ -537,7 +570,7 @@ weir_status weir__sim_stream_wait(weir_sim *sim, void *native, weir_event *handl
 weir_status weir__sim_stream_sync(weir_sim *sim, void *native)
 {
     weir_sim_stream *stream = NULL;
-    weir_status status = usable(sim, native, &stream);
+    weir_status status = usable(sim, "weir_device_stream_sync", native, &stream);
     if (status != WEIR_OK) {
         return status;
     }

@@ -89,8 +89,12 @@ static weir_torch_counters read_all(struct torch_device *at)
 weir_status weir_torch_device_stats(int device, weir_torch_counters *counters)
 {
     struct torch_device *at = weir__torch_device(device);
-    if (at == NULL || counters == NULL || counters->struct_size < sizeof(counters->struct_size)) {
-        return WEIR_ERR_INVALID;
+    if (at == NULL) {
+        return weir__torch_no_device("weir_torch_device_stats", device);
+    }
+    if (counters == NULL || counters->struct_size < sizeof(counters->struct_size)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_torch_device_stats: counters %s",
+                           counters == NULL ? "is NULL" : "has no struct_size");
     }
     const weir_torch_counters now = read_all(at);
     const size_t size = counters->struct_size;

@@ -155,7 +155,7 @@ weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, weir_torch_
     struct torch_pool *own = weir__torch_pool_of(device);
     struct torch_route *route = own != NULL ? calloc(1, sizeof(*route)) : NULL;
     if (weir__torch_device(device) == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir__torch_no_device("weir_torch_pool_begin", device);
     }
     if (route == NULL) {
         return own != NULL ? WEIR_ERR_NO_MEMORY : WEIR_ERR_DEVICE;
@@ -164,7 +164,8 @@ weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, weir_torch_
     (void)pthread_mutex_lock(&weir__torch_lock);
     weir_status status = name_pool(own, id, &route->pool);
     if (status == WEIR_OK && !put_route(own->at, route)) {
-        status = WEIR_ERR_BUSY;
+        status = weir_refuse(WEIR_ERR_BUSY, "weir_torch_pool_begin: pool (%llu, %llu) has begun already",
+                             (unsigned long long)id.first, (unsigned long long)id.second);
         weir__torch_source_pin(&route->pool->source, route->pool->uses > 0);
     } else if (status == WEIR_OK) {
         route->pool->uses++;

@@ -183,7 +183,7 @@ static weir_status open_file(struct torch_device *at)
         return WEIR_OK;
     }
     if (!file_name(at->id, name, sizeof(name))) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_torch_record: path is too long");
     }
     (void)snprintf(source, sizeof(source), "weir torch device %d", at->id);
     const weir_status status = weir_recorder_create_file(name, source, &files[at->id].recorder);
@@ -244,14 +244,16 @@ static weir_status open_all(const char *wanted)
 weir_status weir__torch_record_locked(const char *wanted)
 {
     if (wanted != NULL && (wanted[0] == '\0' || strlen(wanted) >= PATH_BYTES)) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_torch_record: path %s", wanted[0] == '\0' ? "is empty" : "is too long");
     }
-    weir_status status = WEIR_ERR_BUSY;
+    weir_status status = WEIR_OK;
     (void)pthread_mutex_lock(&lock);
     if (wanted == NULL) {
         status = close_all();
     } else if (path == NULL) {
         status = open_all(wanted);
+    } else {
+        status = weir_refuse(WEIR_ERR_BUSY, "weir_torch_record: there is a recording, to %s", path);
     }
     (void)pthread_mutex_unlock(&lock);
     return status;

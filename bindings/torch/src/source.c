@@ -147,11 +147,16 @@ static weir_status give_back(struct torch_source *self, struct torch_region *reg
     return WEIR_OK;
 }
 
+static weir_status kept_for_graph(void)
+{
+    return weir_refuse(WEIR_ERR_BUSY, "weir_torch_trim: the memory is a pool's of graphs that has not been released");
+}
+
 static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 {
     struct torch_source *self = ctx;
     if (is_pinned(self)) {
-        return WEIR_ERR_BUSY;
+        return kept_for_graph();
     }
     struct torch_region *region = take_region(self, address);
     if (region == NULL) { /* lost with the device, to which it is given back all the same: that one knows */
@@ -178,7 +183,7 @@ static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 {
     struct torch_source *self = ctx;
     if (is_pinned(self)) {
-        return WEIR_ERR_BUSY;
+        return kept_for_graph();
     }
     const weir_status status = weir_device_vm_destroy(self->inner, handle);
     if (status == WEIR_OK) {
@@ -254,6 +259,11 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
     return weir_device_error(inner(ctx), code, text);
 }
 
+static weir_status stream_check(void *ctx, void *native_stream)
+{
+    return weir_device_stream_check(inner(ctx), native_stream);
+}
+
 /* --- order where the framework keeps work in a queue of its own --- */
 
 /* Stands for a point in a stream's order that nobody has been told of. It is known to be passed only once the queue has been
@@ -324,7 +334,7 @@ static weir_status queued_wait(void *ctx, void *native_stream, weir_event *event
 
 #define COMMON_SLOTS                                                                               \
     .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,    \
-    .region_free = region_free, .native_error = native_error
+    .region_free = region_free, .native_error = native_error, .stream_check = stream_check
 #define ORDER_SLOTS                                                                                \
     .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,    \
     .event_query = event_query, .event_sync = event_sync, .stream_wait_event = stream_wait_event,  \

@@ -51,15 +51,12 @@ void weir__torch_fail_locked(const char *what, const char *why)
     }
 }
 
-/* A device that does not exist is the caller's mistake, and ACL says it best. */
 void weir__torch_fail_with_status_locked(const char *what, weir_status status)
 {
-    int code = 0;
-    const char *acl = "";
-    const weir_status asked = weir_acl_error(&code, &acl);
-    const bool of_acl = asked == WEIR_OK && code != 0 &&
-                        (status == WEIR_ERR_DEVICE || (status == WEIR_ERR_INVALID && code == ACL_ERROR_RT_INVALID_DEVICEID));
-    weir__torch_fail_locked(what, of_acl ? acl : weir_status_text(status));
+    const bool explained = status == WEIR_ERR_DEVICE || status == WEIR_ERR_INVALID || status == WEIR_ERR_BUSY ||
+                           status == WEIR_ERR_UNSUPPORTED;
+    const char *why = explained ? weir_last_error() : "";
+    weir__torch_fail_locked(what, why[0] != '\0' ? why : weir_status_text(status));
 }
 
 size_t weir__torch_failure(char *text, size_t size)
@@ -122,6 +119,16 @@ struct torch_device *weir__torch_device(int device)
         return NULL;
     }
     return &devices[device];
+}
+
+weir_status weir__torch_no_device(const char *function, int device)
+{
+    return weir_refuse(WEIR_ERR_INVALID, "%s: device %d is not between 0 and %d", function, device, WEIR__TORCH_DEVICES - 1);
+}
+
+const char *weir_torch_last_error(void)
+{
+    return weir_last_error();
 }
 
 /* Its device has not been reset. */
@@ -407,11 +414,7 @@ static void report_failure(struct torch_pool *pool, weir_status status)
                          weir_pool_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
     if (!ran_out) { /* a size beyond all bounds, a stream that is gone */
         (void)pthread_mutex_lock(&weir__torch_lock);
-        if (status == WEIR_ERR_DEVICE) {
-            weir__torch_fail_with_status_locked("a block", status);
-        } else {
-            weir__torch_fail_locked("a block", weir_status_text(status));
-        }
+        weir__torch_fail_with_status_locked("a block", status);
         (void)pthread_mutex_unlock(&weir__torch_lock);
         return;
     }
@@ -429,9 +432,13 @@ static void report_failure(struct torch_pool *pool, weir_status status)
 static weir_status allocate(struct torch_pool *pool, size_t size, void *stream, weir_block **block)
 {
     weir_stream *on = NULL;
+    const uint64_t bytes = weir_acl_block_bytes(size);
+    if (bytes == 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_torch_alloc: size %zu is too large", size);
+    }
     weir_status status = stream_of(pool, stream, true, &on);
     if (status == WEIR_OK) {
-        status = weir_pool_alloc(pool->pool, on, weir_acl_block_bytes(size), 0, block);
+        status = weir_pool_alloc(pool->pool, on, bytes, 0, block);
     }
     return status;
 }

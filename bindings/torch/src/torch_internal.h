@@ -113,6 +113,8 @@ extern pthread_mutex_t weir__torch_lock;
 
 /* NULL: no such index. */
 struct torch_device *weir__torch_device(int device);
+/* WEIR_ERR_INVALID, told in the name of the function: there is no such index. */
+weir_status weir__torch_no_device(const char *function, int device);
 /* The device's pool; NULL if it has none, or none since a reset. */
 struct torch_pool *weir__torch_existing(int device);
 /* Made if need be; NULL: the reason is kept for weir_torch_report. */

@@ -6,16 +6,19 @@
 
 weir_status weir_torch_configure(const char *text)
 {
+    static const char function[] = "weir_torch_configure";
     if (text == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "%s: settings is NULL", function);
     }
     weir_status status = WEIR_OK;
     (void)pthread_mutex_lock(&weir__torch_lock);
-    for (int device = 0; device < WEIR__TORCH_DEVICES; device++) {
-        status = weir__torch_existing(device) != NULL ? WEIR_ERR_BUSY : status;
+    for (int device = 0; device < WEIR__TORCH_DEVICES && status == WEIR_OK; device++) {
+        if (weir__torch_existing(device) != NULL) {
+            status = weir_refuse(WEIR_ERR_BUSY, "%s: device %d has a pool already", function, device);
+        }
     }
-    if (status == WEIR_OK) {
-        status = weir__torch_read_settings_locked(text) ? WEIR_OK : WEIR_ERR_INVALID;
+    if (status == WEIR_OK && !weir__torch_read_settings_locked(text)) {
+        status = weir_refuse(WEIR_ERR_INVALID, "%s: settings cannot be read: %s", function, text);
     }
     (void)pthread_mutex_unlock(&weir__torch_lock);
     return status;
@@ -37,8 +40,8 @@ static weir_status trim_device(int device, uint64_t keep_bytes, uint64_t *releas
 
 weir_status weir_torch_trim(int device, uint64_t keep_bytes, uint64_t *released)
 {
-    if (device >= WEIR__TORCH_DEVICES || device < -1) {
-        return WEIR_ERR_INVALID;
+    if (device != -1 && weir__torch_device(device) == NULL) {
+        return weir__torch_no_device("weir_torch_trim", device);
     }
     weir_status first = WEIR_OK;
     uint64_t all = 0;
@@ -56,9 +59,16 @@ weir_status weir_torch_trim(int device, uint64_t keep_bytes, uint64_t *released)
 
 weir_status weir_torch_memory_fraction(double fraction, int device)
 {
-    struct torch_pool *pool = fraction >= 0 && fraction <= 1 ? weir__torch_pool_of(device) : NULL;
+    static const char function[] = "weir_torch_memory_fraction";
+    if (!(fraction >= 0 && fraction <= 1)) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: fraction %g is not between 0 and 1", function, fraction);
+    }
+    if (weir__torch_device(device) == NULL) {
+        return weir__torch_no_device(function, device);
+    }
+    struct torch_pool *pool = weir__torch_pool_of(device);
     if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "%s: device %d can have no pool; weir_torch_report says why", function, device);
     }
     uint64_t limit = (uint64_t)(fraction * (double)atomic_load(&pool->at->capacity_bytes));
     limit = fraction > 0 && limit == 0 ? 1 : limit;
@@ -72,7 +82,8 @@ weir_status weir_torch_memory_fraction(double fraction, int device)
 weir_status weir_torch_stats(int device, weir_stats *stats)
 {
     struct torch_pool *pool = weir__torch_existing(device);
-    return pool != NULL ? weir_pool_stats(pool->pool, stats) : WEIR_ERR_INVALID;
+    return pool != NULL ? weir_pool_stats(pool->pool, stats)
+                        : weir_refuse(WEIR_ERR_INVALID, "weir_torch_stats: device %d has no pool", device);
 }
 
 size_t weir_torch_report(int device, char *text, size_t size)

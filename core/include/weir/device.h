@@ -92,6 +92,13 @@ typedef struct weir_device_ops {
     weir_status (*native_error)(void *ctx, int64_t *code, const char **text);
     /* Ends the context when the device is destroyed; may be NULL. */
     void (*destroy)(void *ctx);
+
+    /* --- whose a stream is (optional) --- */
+    /* Asked once for each handle, by a pool that meets it for the first time (weir_pool_stream) and before it is used.
+     * WEIR_ERR_INVALID, explained by weir_refuse: the handle is of another device, or of a context in which this device
+     * cannot order work on it. Any other result, a failure to find out included, and the pool takes the handle. Does not
+     * block. Default: any handle is taken. */
+    weir_status (*stream_check)(void *ctx, void *native_stream);
 } weir_device_ops;
 
 /* Makes a device of a table and a context. `ops` must outlive the device; `ctx` is the backend's and is ended by
@@ -134,6 +141,7 @@ WEIR_API weir_status weir_device_event_query(weir_device *device, weir_event *ev
 WEIR_API weir_status weir_device_event_sync(weir_device *device, weir_event *event);
 WEIR_API weir_status weir_device_stream_wait_event(weir_device *device, void *native_stream, weir_event *event);
 WEIR_API weir_status weir_device_stream_sync(weir_device *device, void *native_stream);
+WEIR_API weir_status weir_device_stream_check(weir_device *device, void *native_stream);
 
 #ifdef __cplusplus
 }

@@ -129,7 +129,8 @@ WEIR_API weir_status weir_pool_release(weir_pool *pool);
 
 /* weir's handle for a vendor's stream; the same handle for the same stream every time. Keep it: it carries the front
  * cache, the tick and the clock, so alloc and free look nothing up. NULL is the vendor's default stream. It lives until
- * weir_stream_retire or weir_pool_destroy. WEIR_ERR_NO_MEMORY. */
+ * weir_stream_retire or weir_pool_destroy. The first time, the device is asked whether the stream is its own
+ * (stream_check in weir/device.h). WEIR_ERR_INVALID: it is not, or an argument is NULL. WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream **stream);
 
 /* The vendor's stream is about to be destroyed: waits for its work, so that its memory is free for all, and forgets it.

@@ -23,7 +23,8 @@
  * own is used if it is of the right device; otherwise the device's is set for the length of the call. A thread that had
  * none keeps the device's, since ACL cannot take a context away.
  *
- * Results: WEIR_ERR_DEVICE means that an ACL call failed; weir_acl_error says which and why.
+ * Results: WEIR_ERR_DEVICE means that an ACL call failed. For this and for every refusal (WEIR_ERR_INVALID,
+ * WEIR_ERR_BUSY, WEIR_ERR_UNSUPPORTED) weir_acl_error has a sentence that says which call or argument, and why.
  */
 #ifndef WEIR_ACL_H
 #define WEIR_ACL_H
@@ -108,15 +109,17 @@ typedef struct weir_acl_attachment weir_acl_attachment;
  * allocator it first used. The pool's device must be of weir_acl_device_create and of the stream's device. Any number
  * of streams may share a pool and run at once.
  *
- * The stream's context must be the calling thread's current one. While attached the pool is held: weir_pool_destroy
- * returns WEIR_ERR_BUSY.
+ * The stream's context must be the calling thread's current one or the primary context of the device; weir finds out by
+ * making the stream wait for an event that was never recorded, which queues nothing and which ACL refuses in any other
+ * context. While attached the pool is held: weir_pool_destroy returns WEIR_ERR_BUSY.
  *
  * When the stream is destroyed while attached (aclrtDestroyStream, aclrtDestroyStreamForce, or with its context or
  * device), weir hears of it before it happens, waits for the stream, takes the registration away and forgets the
  * stream. Blocks that are still held stay valid and may still be freed. The attachment remains, empty, until
  * weir_acl_detach. So nobody else may retire the stream in the pool while it is attached.
  *
- * WEIR_ERR_INVALID: NULL; the default stream has a handle too, see aclrtCtxGetCurrentDefaultStream. WEIR_ERR_BUSY:
+ * WEIR_ERR_INVALID: NULL (the default stream has a handle too, see aclrtCtxGetCurrentDefaultStream), a stream of another
+ * device than the pool's, or one of a context that is neither of those. WEIR_ERR_BUSY:
  * the stream has an allocator already, weir's or another (if another was left behind by a stream that is gone,
  * aclrtAllocatorUnregister removes it). WEIR_ERR_NO_MEMORY, WEIR_ERR_UNSUPPORTED (this chip), WEIR_ERR_DEVICE (no stream
  * any more, as far as ACL can tell, among others). After a failure nothing is registered. */
@@ -168,13 +171,15 @@ WEIR_API uint64_t weir_acl_block_bytes(uint64_t size);
 
 /* weir_pool_stream for an ACL stream whose end the caller announces with weir_stream_retire. NULL is the default stream
  * of the calling thread's current context, so that two threads with contexts of their own get two streams. Also
- * remembers the stream's context, which has to be the current one: with it the pool can record and wait on the stream
- * from threads of another context. WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE (no current context). */
+ * remembers the stream's context, found as in weir_acl_attach: with it the pool can record and wait on the stream from
+ * threads of another context. WEIR_ERR_INVALID: NULL, or a stream of another device or of a context that cannot be found,
+ * as in weir_acl_attach. WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE (no current context). */
 WEIR_API weir_status weir_acl_stream(weir_pool *pool, void *acl_stream, weir_stream **stream);
 
 /* ACL calls that also tell the pool what they order (weir_stream_recorded and so on in weir/pool.h), so that memory is
  * reused across streams without waits of weir's own. The result is the ACL call's; a hint that finds no host memory
- * is dropped, which is safe. acl_stream NULL is as in weir_acl_stream.
+ * is dropped, which is safe. acl_stream NULL is as in weir_acl_stream. WEIR_ERR_INVALID: NULL, or a stream that the pool
+ * meets for the first time and that is another device's or of a context that cannot be found; then no call was made.
  *
  * Events must be of aclrtCreateEvent or aclrtCreateEventExWithFlag, where a wait is for the latest record. What
  * aclrtCreateEventWithFlag makes is a raw flag, which a wait may find set by an earlier record. No other thread may
@@ -188,9 +193,13 @@ WEIR_API weir_status weir_acl_destroy_event(weir_pool *pool, void *acl_event); /
 
 /* --- errors --- */
 
-/* The last ACL call by the calling thread, inside weir, that failed: its code, and a sentence such as
- * "aclrtMallocAlign32: 207001 ACL_ERROR_RT_MEMORY_ALLOCATION, out of memory"; 0 and "" if none has. The text stays
- * until the thread's next failure. weir_device_error of an ACL device gives the same. Either pointer may be NULL. */
+/* Why the calling thread's last call failed, to be read right after it. *text is weir_last_error's sentence, in which the
+ * later of two things stands: what weir refused last ("weir_acl_detach: ACL holds 3 blocks ..."), or the last ACL call
+ * inside weir that failed ("aclrtMallocAlign32: 207001 ACL_ERROR_RT_MEMORY_ALLOCATION, out of memory"); "" if there was
+ * neither. *acl_error is the code of the ACL call that the sentence tells of, 0 if it tells of none. The text stays until
+ * the thread's next failure. Either pointer may be NULL.
+ *
+ * (weir_device_error of an ACL device has the last ACL call that failed, whatever was refused since.) Always WEIR_OK. */
 WEIR_API weir_status weir_acl_error(int *acl_error, const char **text);
 
 /* "ACL_ERROR_RT_CONTEXT_NULL" for 107002, "ACL_ERROR_UNKNOWN" for a code that is not in the table. Never NULL. */

@@ -172,6 +172,7 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
         .audit = true,
         .reuse_pools = true,
         .pin_default = true,
+        .idle_time = true,
         .model_page_bytes = UINT64_C(64) << 10,
         .pin_page_bytes = 4096,
         .pin_ns_per_mib = 280000,
@@ -190,6 +191,7 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
                       read_u32("DEVICES", 1, ACL__DEVICES, &config->devices) &&
                       read_number("SEED", 0, UINT64_MAX, &config->seed) && read_switch("AUDIT", &config->audit) &&
                       read_switch("STRICT", &config->strict) && read_switch("POOL_REUSE", &config->reuse_pools) &&
+                      read_switch("IDLE_TIME", &config->idle_time) &&
                       read_switch("PIN_DEFAULT_ALLOCATOR", &config->pin_default) &&
                       read_switch("SPAN_CACHE", &config->span_cache) &&
                       read_switch("REFRESH_WEIGHTS", &config->refresh_weights) &&

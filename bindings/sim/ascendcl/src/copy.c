@@ -50,7 +50,7 @@ typedef struct copy_task {
     const char *name; /* a constant */
 } copy_task;
 
-static weir_status give(weir_sim_stream *stream, const copy_task *c)
+static weir_status give_by(weir_sim_stream *stream, const copy_task *c)
 {
     if (c->from == NULL) {
         return weir_sim_fill(acl__rt.sim, stream, address_of(c->to), c->size, c->value, c->name);
@@ -63,10 +63,19 @@ static weir_status give(weir_sim_stream *stream, const copy_task *c)
                : weir_sim_copy_to_host(acl__rt.sim, stream, c->to, address_of(c->from), c->size, c->name);
 }
 
+/* `device`: whose work it is. */
+static weir_status give(weir_sim_stream *stream, int32_t device, const copy_task *c)
+{
+    const acl__worker before = acl__work_by((acl__worker){.device = device, .copies = c->from != NULL});
+    const weir_status status = give_by(stream, c);
+    (void)acl__work_by(before);
+    return status;
+}
+
 static aclError submit(acl__stream *stream, acl__task *task)
 {
     const copy_task *c = (copy_task *)(void *)task;
-    return acl__status(give(stream->sim, c), c->name);
+    return acl__status(give(stream->sim, stream->context->device, c), c->name);
 }
 
 static void end(acl__task *task)
@@ -98,10 +107,12 @@ static aclError queue(acl__stream *stream, const copy_task *what)
 
 /* --- at once --- */
 
+/* The device's at the end that is a device: the runtime finds it by the address, whatever is current. */
 static aclError run(const copy_task *c)
 {
     weir_sim_stream *own = weir_sim_default_stream(acl__rt.sim);
-    const weir_status status = give(own, c);
+    const acl__range *range = acl__range_at(&acl__rt.device_memory, c->to_side == DEVICE_SIDE ? c->to : c->from);
+    const weir_status status = give(own, range != NULL ? range->device : 0, c);
     return acl__status(status == WEIR_OK ? weir_device_stream_sync(acl__rt.memory, own) : status, c->name);
 }
 

@@ -19,16 +19,73 @@ enum { TEXT_BYTES = 2048 };
 
 /* --- a thread's last error --- */
 
+struct texts {
+    char pending[TEXT_BYTES];  /* sentences, the newest first, each with its newline */
+    char returned[TEXT_BYTES]; /* what the last question was answered with */
+};
+
+/* Small: parts of core want their thread-local data in the static block, of which a library that is loaded late gets
+ * little, and a library's data is in there all or not at all. */
 static _Thread_local struct {
     aclError code;
     uint32_t thread; /* its number; 0: not asked yet */
     uint32_t last_task;
-    char pending[TEXT_BYTES];  /* sentences, the newest first, each with its newline */
-    char returned[TEXT_BYTES]; /* what the last question was answered with */
+    struct texts *texts; /* NULL: nothing has failed yet */
 } mine;
 
-void acl__error_note(aclError code, const char *text)
+static pthread_once_t texts_once = PTHREAD_ONCE_INIT;
+static pthread_key_t texts_key; /* frees a thread's texts at its end */
+static bool has_texts_key;
+
+static void forget_texts(void *texts)
 {
+    free(texts);
+    mine.texts = NULL;
+}
+
+static void make_texts_key(void)
+{
+    has_texts_key = pthread_key_create(&texts_key, forget_texts) == 0;
+}
+
+/* The code of the destructor may go with the library. */
+__attribute__((destructor)) static void delete_texts_key(void)
+{
+    if (has_texts_key) {
+        has_texts_key = false;
+        (void)pthread_key_delete(texts_key);
+    }
+}
+
+/* False: no host memory. */
+static bool set_texts(struct texts *texts)
+{
+    (void)pthread_once(&texts_once, make_texts_key);
+    if (has_texts_key && pthread_setspecific(texts_key, texts) != 0) {
+        return false;
+    }
+    mine.texts = texts;
+    return true;
+}
+
+/* NULL: no host memory, then there are codes without sentences. */
+static struct texts *my_texts(void)
+{
+    if (mine.texts == NULL) {
+        struct texts *texts = calloc(1, sizeof *texts);
+        if (texts != NULL && !set_texts(texts)) {
+            free(texts);
+        }
+    }
+    return mine.texts;
+}
+
+static void note_text(aclError code, const char *text)
+{
+    struct texts *texts = my_texts();
+    if (texts == NULL) {
+        return;
+    }
     char line[320];
     const int printed = snprintf(line, sizeof line, "%d: %s\n", code, text);
     size_t length = printed < 0 ? 0 : (size_t)printed;
@@ -36,14 +93,19 @@ void acl__error_note(aclError code, const char *text)
         length = sizeof line - 1;
         line[length - 1] = '\n';
     }
-    mine.code = code;
-    size_t kept = strlen(mine.pending);
+    size_t kept = strlen(texts->pending);
     if (kept > TEXT_BYTES - 1 - length) { /* the oldest give way */
         kept = TEXT_BYTES - 1 - length;
     }
-    memmove(mine.pending + length, mine.pending, kept);
-    memcpy(mine.pending, line, length);
-    mine.pending[length + kept] = '\0';
+    memmove(texts->pending + length, texts->pending, kept);
+    memcpy(texts->pending, line, length);
+    texts->pending[length + kept] = '\0';
+}
+
+void acl__error_note(aclError code, const char *text)
+{
+    mine.code = code;
+    note_text(code, text);
 }
 
 void acl__task_name(acl__task *task)
@@ -77,12 +139,13 @@ ACL_EXPORT aclError aclrtPeekAtLastError(aclrtLastErrLevel level)
 ACL_EXPORT const char *aclGetRecentErrMsg(void)
 {
     ACL_ENTER_OR(aclGetRecentErrMsg, NULL);
-    if (mine.pending[0] == '\0') {
+    struct texts *texts = mine.texts;
+    if (texts == NULL || texts->pending[0] == '\0') {
         return NULL;
     }
-    memcpy(mine.returned, mine.pending, sizeof mine.returned);
-    mine.pending[0] = '\0';
-    return mine.returned;
+    memcpy(texts->returned, texts->pending, sizeof texts->returned);
+    texts->pending[0] = '\0';
+    return texts->returned;
 }
 
 ACL_EXPORT aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
@@ -124,11 +187,12 @@ static struct {
 static void call(aclrtExceptionInfoCallback callback, struct rtExceptionInfo *info)
 {
     const aclError code = mine.code;
-    char pending[TEXT_BYTES];
-    memcpy(pending, mine.pending, sizeof pending);
+    struct texts *texts = mine.texts;
+    (void)set_texts(NULL);
     callback(info);
+    free(mine.texts);
+    (void)set_texts(texts); /* there was room for it before */
     mine.code = code;
-    memcpy(mine.pending, pending, sizeof pending);
 }
 
 /* Calls the callback for everything that is not told yet. The lock is held, but not during the calls. */

@@ -242,7 +242,10 @@ static aclError join_writer(acl__stream *stream, uint64_t address)
     read.accesses = &access;
     read.access_count = 1;
     read.no_launch_cost = true;
-    return acl__status(weir_sim_launch(acl__rt.sim, stream->sim, &read), "waiting for a value");
+    const acl__worker before = acl__work_by((acl__worker){.device = stream->context->device});
+    const weir_status status = weir_sim_launch(acl__rt.sim, stream->sim, &read);
+    (void)acl__work_by(before);
+    return acl__status(status, "waiting for a value");
 }
 
 static aclError value_wait_submit(acl__stream *stream, acl__task *task)

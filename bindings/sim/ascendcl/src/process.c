@@ -84,6 +84,7 @@ static void start(void)
         return;
     }
     acl__rt.memory = weir_sim_device(acl__rt.sim);
+    weir__sim_set_reach(acl__rt.sim, acl__reaches);
     (void)pthread_atfork(before_fork, after_fork, in_child); /* out of memory: children have to leave ACL alone */
     start_error = ACL_SUCCESS;
 }

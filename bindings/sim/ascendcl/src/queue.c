@@ -267,7 +267,9 @@ static aclError kernel_submit(acl__stream *stream, acl__task *task)
         work.dropped = kernel_dropped;
         k->holders++; /* it may be over before the call returns */
     }
+    const acl__worker before = acl__work_by((acl__worker){.device = stream->context->device});
     const weir_status status = weir_sim_launch(acl__rt.sim, stream->sim, &work);
+    (void)acl__work_by(before);
     if (status != WEIR_OK && work.host_function != NULL) {
         k->holders--;
     }
@@ -360,7 +362,7 @@ static void *engine_main(void *unused)
         if (acl__rt.held_tasks > 0) {
             acl__changed(); /* one may wait for real time to pass */
         }
-        if (engine.first == NULL && calls == seen) {
+        if (acl__rt.config.idle_time && engine.first == NULL && calls == seen) {
             const uint64_t next = acl__next_end(weir_sim_now(acl__rt.sim));
             if (next != UINT64_MAX) {
                 weir_sim_advance_to(acl__rt.sim, next);

@@ -18,6 +18,7 @@
 #include <acl/acl_rt_memory_soma.h>
 #include <weir/sim.h>
 
+#include "../../src/audit.h"
 #include "../../src/ranges.h"
 #include "../../src/slab.h"
 #include "functions.h"
@@ -88,6 +89,7 @@ typedef struct acl__config {
     bool strict;               /* misuse that the vendor tolerates is an error */
     bool reuse_pools;          /* aclrtMemPool memory is reused before it is trimmed */
     bool pin_default;          /* an operator before any registration fixes the stream's allocator */
+    bool idle_time;            /* time also passes when nobody has called for a while */
     bool span_cache;           /* models keep what they took from a registered allocator */
     bool refresh_weights;      /* models take weights from the registered allocator, with advice */
     uint64_t model_page_bytes; /* what the model path rounds requests to */
@@ -342,6 +344,7 @@ struct acl__range {
     acl__range_kind kind;
     int32_t device;
     bool huge;           /* of device memory: what its pages count as */
+    uint32_t open_to;    /* of a mapping: bits of the devices that aclrtMemSetAccess gave access */
     uint64_t asked_bytes;
     void *owner;         /* the maker's */
 };
@@ -377,6 +380,20 @@ bool acl__is_pinned(const void *pointer, uint64_t size);
 /* Counts bytes against what the host has; false when they do not fit. */
 bool acl__host_take(uint64_t bytes);
 void acl__host_give(uint64_t bytes);
+
+/* --- share.c --- */
+
+/* What gives the simulator work, so that the auditor can tell whether its device may touch the memory. A copy may be made
+ * by the device at either end. */
+typedef struct acl__worker {
+    int32_t device;
+    bool copies;
+} acl__worker;
+/* From now on; returns the one before, to be set again afterwards. */
+acl__worker acl__work_by(acl__worker worker);
+/* For the auditor: the worker's own memory, what it has peer access to, what aclrtMemSetAccess opened to it, and all that
+ * is no device's. */
+bool acl__reaches(const weir_sim_access *access, char *detail, size_t size);
 
 /* --- virtual.c, soma.c --- */
 

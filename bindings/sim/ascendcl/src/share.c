@@ -1,7 +1,7 @@
 /* share.c: memory of other devices and of other processes.
  *
- * All devices are in one simulator, so each reaches the memory of all: peer access is a matrix of switches that answers
- * as it was set. A key names device memory of this process and can be imported by the same process, which gets the
+ * All devices are in one simulator, so work of one finds the memory of all. Peer access is a matrix of switches, by
+ * which the auditor judges work that touches another device's memory. A key names device memory of this process and can be imported by the same process, which gets the
  * exporter's own address; there is no other process to import it.
  */
 #include "runtime.h"
@@ -75,6 +75,32 @@ ACL_EXPORT aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
 {
     ACL_ENTER(aclrtDeviceDisablePeerAccess);
     return set_peer(peerDeviceId, false, "aclrtDeviceDisablePeerAccess");
+}
+
+static acl__worker worker;
+
+acl__worker acl__work_by(acl__worker now)
+{
+    const acl__worker before = worker;
+    worker = now;
+    return before;
+}
+
+bool acl__reaches(const weir_sim_access *access, char *detail, size_t size)
+{
+    const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)access->address);
+    if (range == NULL || range->device == worker.device ||
+        (range->kind == ACL__MAPPED && acl__virtual_location(range).type != ACL_MEM_LOCATION_TYPE_DEVICE)) {
+        return true;
+    }
+    const int32_t owner = range->device;
+    if (peers[worker.device][owner] || (worker.copies && peers[owner][worker.device]) ||
+        (range->open_to & 1u << worker.device) != 0) {
+        return true;
+    }
+    (void)snprintf(detail, size, "the work is device %d's, the memory device %d's, and there is no peer access", worker.device,
+                   owner);
+    return false;
 }
 
 /* --- keys --- */
@@ -170,7 +196,17 @@ ACL_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_
     return s != NULL ? ACL_SUCCESS : no_key("aclrtIpcMemSetImportPid");
 }
 
-static aclError import_locked(const char *key, void **pointer)
+/* The importer is the current context's device. */
+static void open_to_importer(uint64_t address)
+{
+    const acl__context *context = acl__context_current();
+    const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
+    if (context != NULL && range != NULL) {
+        peers[context->device][range->device] = true;
+    }
+}
+
+static aclError import_locked(const char *key, bool enable_access, void **pointer)
 {
     shared *s = *shared_link(key);
     if (s == NULL || !is_there(s->address, s->size)) {
@@ -178,6 +214,9 @@ static aclError import_locked(const char *key, void **pointer)
     }
     if (!s->open_to_all && !s->open_to_us) {
         return acl__fail(ACL_ERROR_RT_NO_PERMISSION, "aclrtIpcMemImportByKey: the exporter did not name this process");
+    }
+    if (enable_access) {
+        open_to_importer(s->address);
     }
     s->imports++;
     *pointer = (void *)(uintptr_t)s->address;
@@ -194,7 +233,7 @@ ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint6
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcMemImportByKey: flags must be 0 or 1");
     }
     acl__lock();
-    const aclError error = import_locked(key, devPtr);
+    const aclError error = import_locked(key, flags == ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS, devPtr);
     acl__unlock();
     return error;
 }

@@ -600,7 +600,7 @@ static aclError check_access(const aclrtMemAccessDesc *desc)
     return ACL_SUCCESS;
 }
 
-/* Every device and the host reach a mapping anyway, so there is nothing to set. */
+/* Every device and the host find a mapping anyway; what is set is for the auditor. */
 ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count)
 {
     ACL_ENTER(aclrtMemSetAccess);
@@ -616,11 +616,17 @@ ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessD
         return error;
     }
     acl__lock();
-    const acl__range *range = mapping_at(virPtr);
+    acl__range *range = mapping_at(virPtr);
     if (range == NULL || round_up(size, ((const physical *)range->owner)->granularity) !=
                              ((const physical *)range->owner)->size) {
         error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: %zu bytes at %p are not one mapping", size,
                           virPtr);
+    }
+    for (size_t i = 0; i < count && error == ACL_SUCCESS; i++) {
+        if (desc[i].location.type == ACL_MEM_LOCATION_TYPE_DEVICE) {
+            const uint32_t bit = 1u << desc[i].location.id;
+            range->open_to = desc[i].flags == ACL_RT_MEM_ACCESS_FLAGS_NONE ? range->open_to & ~bit : range->open_to | bit;
+        }
     }
     acl__unlock();
     return error;

@@ -189,7 +189,8 @@ WEIR_API void weir_sim_audit_leaks(weir_sim *sim);
     X(OUTSIDE_REGION, "block not inside memory that the device gave")                              \
     X(REGION_PENDING, "region returned while work on it is pending")                               \
     X(REGION_LIVE, "region returned while blocks in it are live")                                  \
-    X(LEAK, "never given back")
+    X(LEAK, "never given back")                                                                    \
+    X(FOREIGN_MEMORY, "work touches memory that its device may not reach")
 
 typedef enum weir_sim_finding_kind {
 #define WEIR_SIM_FINDING_ENUM(name, text) WEIR_SIM_##name,

@@ -70,6 +70,11 @@ WEIR_API weir_status weir_torch_stats(int device, weir_stats *stats);
  * length it takes. Empty if nothing has failed. */
 WEIR_API size_t weir_torch_report(int device, char *text, size_t size);
 
+/* weir_last_error for this library, which has weir inside: the sentence behind the calling thread's last call here that
+ * returned WEIR_ERR_INVALID, WEIR_ERR_BUSY or WEIR_ERR_UNSUPPORTED. Never NULL; valid until the thread's next refusal or
+ * its end. */
+WEIR_API const char *weir_torch_last_error(void);
+
 /* --- figures, by torch's names (torch.npu.memory_stats) --- */
 
 /* X(NAME): what is counted, of all pools of the device. */
