@@ -464,12 +464,18 @@ void *weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align)
 
 /* --- free --- */
 
+static OUT_OF_LINE weir_status refuse_free(weir_heap *heap, const void *block)
+{
+    count(&heap->bad_frees);
+    return weir_refuse(WEIR_ERR_INVALID, "weir_heap_free: block %p is not the start of a live block of heap \"%s\"", block,
+                       heap->name);
+}
+
 static inline weir_status give(weir_heap *heap, void *block)
 {
-    weir_status status = WEIR_ERR_INVALID;
     for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
         uint64_t bytes = 0;
-        status = heap->sources[i].ops->free(&heap->sources[i], block, &bytes);
+        const weir_status status = heap->sources[i].ops->free(&heap->sources[i], block, &bytes);
         if (WEIR__HOST_LIKELY(status == WEIR_OK)) {
             note_given(heap, i, bytes);
             return WEIR_OK;
@@ -478,8 +484,7 @@ static inline weir_status give(weir_heap *heap, void *block)
             return status;
         }
     }
-    count(&heap->bad_frees);
-    return status;
+    return refuse_free(heap, block);
 }
 
 weir_status weir_heap_free(weir_heap *heap, void *block)
@@ -490,10 +495,7 @@ weir_status weir_heap_free(weir_heap *heap, void *block)
     if (weir__heap_is_recorded(heap)) {
         note_free(heap, block);
     }
-    const weir_status status = give(heap, block);
-    return WEIR__HOST_LIKELY(status != WEIR_ERR_INVALID)
-               ? status
-               : weir_refuse(status, "weir_heap_free: block %p is not the start of a live block of heap \"%s\"", block, heap->name);
+    return give(heap, block);
 }
 
 /* --- realloc --- */

@@ -513,19 +513,25 @@ static void unclaim(weir__host_run *run)
     run->state = WEIR__HOST_RUN_LIVE;
 }
 
+static OUT_OF_LINE const weir__host_leaf *other_leaf(weir__host_cache *cache, const weir_host_pool *pool, uint64_t address)
+{
+    weir__host_leaf *leaf = weir__host_leaf_at(&pool->registry, address);
+    if (leaf != NULL) {
+        cache->leaf = leaf;
+        cache->leaf_key = address >> WEIR__HOST_LEAF_SHIFT;
+    }
+    return leaf;
+}
+
+static inline bool is_in_last_leaf(const weir__host_cache *cache, uint64_t address)
+{
+    return WEIR__HOST_LIKELY(address >> WEIR__HOST_LEAF_SHIFT == cache->leaf_key);
+}
+
 /* The registry's leaf for an address, mostly that of the thread's last call; NULL: the pool has no chunk there. */
 static inline const weir__host_leaf *leaf_for(weir__host_cache *cache, const weir_host_pool *pool, uint64_t address)
 {
-    const uint64_t key = address >> WEIR__HOST_LEAF_SHIFT;
-    if (key != cache->leaf_key) {
-        weir__host_leaf *leaf = weir__host_leaf_at(&pool->registry, address);
-        if (leaf == NULL) {
-            return NULL;
-        }
-        cache->leaf = leaf;
-        cache->leaf_key = key;
-    }
-    return cache->leaf;
+    return is_in_last_leaf(cache, address) ? cache->leaf : other_leaf(cache, pool, address);
 }
 
 /* --- alloc --- */
@@ -540,8 +546,8 @@ static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t 
     return &cache->large[weir__host_slot_of(size)];
 }
 
-/* What the thread keeps that fits; NULL: nothing. */
-static inline void *take_kept_small(const weir_host_pool *pool, weir__host_cache *cache, uint32_t number)
+/* A block that the thread keeps, not marked yet; NULL: none. */
+static inline void *pop_small(weir__host_cache *cache, uint32_t number)
 {
     weir__host_bin *bin = &cache->small[number];
     const uint32_t count = count_of(&bin->count);
@@ -551,7 +557,7 @@ static inline void *take_kept_small(const weir_host_pool *pool, weir__host_cache
     void *block = bin->blocks[count - 1];
     set(&bin->count, count - 1);
     add(&bin->allocs, 1);
-    return hand_out(leaf_for(cache, pool, (uint64_t)(uintptr_t)block), block);
+    return block;
 }
 
 static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
@@ -568,10 +574,21 @@ static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
     return (void *)(uintptr_t)atomic_load_explicit(&run->start, memory_order_relaxed);
 }
 
-static inline void *take_kept(const weir_host_pool *pool, weir__host_cache *cache, uint64_t size)
+/* A block of either kind that the thread keeps; NULL: none. */
+static void *take_kept(const weir_host_pool *pool, weir__host_cache *cache, uint64_t size)
 {
-    return size <= pool->small_most ? take_kept_small(pool, cache, bin_for(pool, size))
-                                    : take_kept_large(cache, whole_pages(padded(pool, size)));
+    if (size > pool->small_most) {
+        return take_kept_large(cache, whole_pages(padded(pool, size)));
+    }
+    void *kept = pop_small(cache, bin_for(pool, size));
+    return kept != NULL ? hand_out(leaf_for(cache, pool, (uint64_t)(uintptr_t)kept), kept) : NULL;
+}
+
+/* The end of weir_host_alloc for a block in another leaf than the thread's last one. */
+static OUT_OF_LINE weir_status hand_out_elsewhere(weir__host_cache *cache, const weir_host_pool *pool, void *block, void **ptr)
+{
+    *ptr = hand_out(other_leaf(cache, pool, (uint64_t)(uintptr_t)block), block);
+    return WEIR_OK;
 }
 
 /* From the engine: one block, and what fills half of the thread's empty bin. */
@@ -785,9 +802,13 @@ weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, v
 {
     weir__host_cache *cache = weir__host_mine;
     if (WEIR__HOST_LIKELY(pool != NULL && ptr != NULL && size - 1 < SIZE_LIMIT - 1 && is_meant(cache, pool, node))) {
-        void *kept = take_kept(pool, cache, size);
+        const bool is_small = size <= pool->small_most;
+        void *kept = is_small ? pop_small(cache, bin_for(pool, size)) : take_kept_large(cache, whole_pages(padded(pool, size)));
         if (WEIR__HOST_LIKELY(kept != NULL)) {
-            *ptr = kept;
+            if (is_small && !is_in_last_leaf(cache, (uint64_t)(uintptr_t)kept)) {
+                return hand_out_elsewhere(cache, pool, kept, ptr);
+            }
+            *ptr = is_small ? hand_out(cache->leaf, kept) : kept;
             return WEIR_OK;
         }
     }
