@@ -1020,8 +1020,12 @@ weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
 static weir_status free_large_after(weir__host_run *run, const void *ptr, void *native)
 {
     weir_stream *stream = NULL;
-    const weir_status status = weir_pool_stream(run->pages, native, &stream);
-    return status == WEIR_OK ? free_large(run, ptr, 0, stream) : status;
+    weir_status status = weir_pool_stream(run->pages, native, &stream); /* its refusal names the stream */
+    if (status == WEIR_OK) {
+        status = free_large(run, ptr, 0, stream);
+        status = status == WEIR_ERR_INVALID ? refuse_free("weir_host_free_after", ptr) : status;
+    }
+    return status;
 }
 
 static weir_status free_small_after(weir__host_run *run, void *ptr, void *native)
@@ -1029,7 +1033,7 @@ static weir_status free_small_after(weir__host_run *run, void *ptr, void *native
     weir__host_node *node = run->node;
     const uint32_t number = bin_at(node->pool, run, ptr);
     if (number == UINT32_MAX || !take_back(node->pool, ptr)) {
-        return WEIR_ERR_INVALID;
+        return refuse_free("weir_host_free_after", ptr);
     }
     const weir_status status = weir__host_pending_add(node, ptr, node->pool->bins[number].bytes, native);
     if (status == WEIR_OK) {
@@ -1063,11 +1067,9 @@ weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_s
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
     if (state == WEIR__HOST_RUN_SLAB) {
-        status = free_small_after(run, ptr, native_stream);
-    } else {
-        status = state == WEIR__HOST_RUN_LIVE ? free_large_after(run, ptr, native_stream) : WEIR_ERR_INVALID;
+        return free_small_after(run, ptr, native_stream);
     }
-    return status == WEIR_ERR_INVALID ? refuse_free("weir_host_free_after", ptr) : status;
+    return state == WEIR__HOST_RUN_LIVE ? free_large_after(run, ptr, native_stream) : refuse_free("weir_host_free_after", ptr);
 }
 
 weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
