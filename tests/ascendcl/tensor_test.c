@@ -6,6 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+/* The older forms are tested too. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 static void halves_are_exact(void **state)
 {
     (void)state;
@@ -70,6 +73,9 @@ static void descriptions_describe(void **state)
     assert_int_equal(aclGetTensorDescSize(desc), 60);
     acl_ok(aclGetTensorDescDimV2(desc, 2, &dim));
     assert_int_equal(dim, 5);
+    assert_int_equal(aclGetTensorDescDim(desc, 2), dim);
+    assert_int_equal(aclGetTensorDescDim(desc, 3), -1);
+    assert_int_equal(aclGetTensorDescDim(NULL, 0), -1);
     acl_expect(ACL_ERROR_INVALID_PARAM, aclGetTensorDescDimV2(desc, 3, &dim));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclGetTensorDescDimV2(NULL, 0, &dim));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclGetTensorDescDimV2(desc, 0, NULL));
@@ -119,6 +125,8 @@ static void buffers_hold_an_address(void **state)
     assert_non_null(buffer);
     assert_ptr_equal(aclGetDataBufferAddr(buffer), memory);
     assert_int_equal(aclGetDataBufferSizeV2(buffer), 8);
+    assert_int_equal(aclGetDataBufferSize(buffer), 8);
+    assert_int_equal(aclGetDataBufferSize(NULL), 0);
     acl_ok(aclUpdateDataBuffer(buffer, NULL, (size_t)1 << 40));
     assert_null(aclGetDataBufferAddr(buffer));
     assert_true(aclGetDataBufferSizeV2(buffer) == (size_t)1 << 40);

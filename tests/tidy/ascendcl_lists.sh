@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What the ACL headers declare is what functions.h lists and what the ABI proof prints: no name is in one only.
+# What the ACL headers declare is what functions.h lists and what the ABI proof prints: no name is in one only. And each
+# function is called by a program of tests/ascendcl.
 #   ascendcl_lists.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
@@ -58,5 +59,9 @@ grep -oE '(struct|union) ?\w* \{[^}]*\} \w+;' "$scratch/plain" | while read -r l
 done | sed 's/\.\**/./' >"$scratch/here"
 sed -nE 's/^field ([a-zA-Z.]+):.*/\1/p' "$abi" >"$scratch/there"
 compare fields
+
+grep -oE '\bX\(acl\w+' "$functions" | sed 's/X(//' >"$scratch/there"
+grep -ohE '\bacl\w+' tests/ascendcl/*.c tests/ascendcl/*.h | sort -u >"$scratch/named"
+for name in $(sort "$scratch/there" | comm -23 - "$scratch/named"); do echo "no test of $name" >&2; failures=1; done
 
 [ $failures = 0 ] && echo "$counted: declared, listed and proved alike" || exit 1

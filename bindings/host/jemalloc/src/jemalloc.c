@@ -19,22 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef WEIR_JEMALLOC_PRIVATE
-#define JE(name) weir_je_##name
-#else
-#define JE(name) name
-#endif
-
-/* What jemalloc reads before anything else. Of a jemalloc that the process shares only what this engine cannot do without
- * is set. */
-#ifdef WEIR_JEMALLOC_PRIVATE
-extern const char *weir_je_malloc_conf;
-const char *weir_je_malloc_conf =
-    "narenas:1,retain:false,tcache_max:65536,tcache_nslots_large:4,background_thread:false";
-#else
+/* What jemalloc reads before anything else. The process shares it, so only what this engine cannot do without is set. */
 extern WEIR_API const char *malloc_conf; /* exported: a shared libjemalloc finds it by this name or not at all */
 const char *malloc_conf = "retain:false";
-#endif
 
 /* A page run of the arena; unused ones are kept until the end. */
 typedef struct extent {
@@ -152,7 +139,7 @@ static bool is_on(const char *name, bool otherwise)
 {
     bool value = otherwise;
     size_t size = sizeof value;
-    return JE(mallctl)(name, &value, &size, NULL, 0) == 0 ? value : otherwise;
+    return mallctl(name, &value, &size, NULL, 0) == 0 ? value : otherwise;
 }
 
 /* 0: it does not say. */
@@ -168,14 +155,14 @@ static bool set_decay(unsigned arena, const char *what)
     char name[64];
     ssize_t never = 0;
     (void)snprintf(name, sizeof name, "arena.%u.%s", arena, what);
-    return JE(mallctl)(name, NULL, NULL, &never, sizeof never) == 0;
+    return mallctl(name, NULL, NULL, &never, sizeof never) == 0;
 }
 
 static bool open_arena(weir__host_engine *engine)
 {
     arena_config config = {.extent_hooks = &engine->hooks, .metadata_use_hooks = false};
     size_t size = sizeof engine->arena;
-    return JE(mallctl)("experimental.arenas_create_ext", &engine->arena, &size, &config, sizeof config) == 0 &&
+    return mallctl("experimental.arenas_create_ext", &engine->arena, &size, &config, sizeof config) == 0 &&
            set_decay(engine->arena, "dirty_decay_ms") && set_decay(engine->arena, "muzzy_decay_ms");
 }
 
@@ -183,7 +170,7 @@ static bool list_bins(weir__host_engine *engine)
 {
     const uint64_t last = WEIR__HOST_SMALL_BYTES - WEIR__HOST_ALIGNMENT;
     for (uint64_t bytes = 0; bytes < last && engine->bins < WEIR__HOST_BINS; engine->bins++) {
-        bytes = JE(nallocx)((size_t)bytes + WEIR__HOST_ALIGNMENT, 0);
+        bytes = nallocx((size_t)bytes + WEIR__HOST_ALIGNMENT, 0);
         if (bytes % WEIR__HOST_ALIGNMENT != 0) {
             return false;
         }
@@ -230,7 +217,7 @@ static void destroy(weir__host_engine *engine)
         return;
     }
     (void)snprintf(name, sizeof name, "arena.%u.destroy", engine->arena);
-    const int failed = JE(mallctl)(name, NULL, NULL, NULL, 0);
+    const int failed = mallctl(name, NULL, NULL, NULL, 0);
     (void)failed; /* its memory is the node's, which ends too */
     while (engine->all != NULL) {
         extent *next = engine->all->next_of_all;
@@ -253,7 +240,7 @@ static void *thread_open(weir__host_engine *engine)
     (void)engine;
     unsigned number = 0;
     size_t size = sizeof number;
-    if (JE(mallctl)("tcache.create", &number, &size, NULL, 0) != 0) {
+    if (mallctl("tcache.create", &number, &size, NULL, 0) != 0) {
         return NULL;
     }
     return (void *)((uintptr_t)number + 1);
@@ -268,7 +255,7 @@ static void thread_close(weir__host_engine *engine, void *thread)
 {
     (void)engine;
     unsigned number = number_of(thread);
-    const int failed = JE(mallctl)("tcache.destroy", NULL, NULL, &number, sizeof number);
+    const int failed = mallctl("tcache.destroy", NULL, NULL, &number, sizeof number);
     (void)failed;
 }
 
@@ -307,9 +294,9 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t bin, void 
     }
     size_t got = 0;
     asked_bin = bin;
-    while (got < count && (blocks[got] = JE(mallocx)((size_t)bytes, flags)) != NULL) {
+    while (got < count && (blocks[got] = mallocx((size_t)bytes, flags)) != NULL) {
         if (!hand_out(engine, blocks[got], bin)) {
-            JE(dallocx)(blocks[got], flags);
+            dallocx(blocks[got], flags);
             break;
         }
         got++;
@@ -334,7 +321,7 @@ static bool release_one(weir__host_engine *engine, int flags, void *block)
     if ((atomic_fetch_and_explicit(&slab->taken[place / 64], ~mask, memory_order_relaxed) & mask) == 0) {
         return false;
     }
-    JE(dallocx)(block, flags);
+    dallocx(block, flags);
     return true;
 }
 
@@ -353,7 +340,7 @@ static void trim(weir__host_engine *engine, void *thread)
     (void)engine; /* the arena keeps no empty slabs */
     if (thread != NULL) {
         unsigned number = number_of(thread);
-        const int failed = JE(mallctl)("tcache.flush", NULL, NULL, &number, sizeof number);
+        const int failed = mallctl("tcache.flush", NULL, NULL, &number, sizeof number);
         (void)failed;
     }
 }
