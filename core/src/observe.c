@@ -8,6 +8,7 @@
  * memory whose hand-back is still to be told, and nothing is told twice. An alloc is told without a lock; `telling`
  * counts the threads that do, and whoever ends the observation waits for them.
  */
+#include "cancel.h"
 #include "pool_internal.h"
 
 #include <sched.h>
@@ -19,6 +20,29 @@ struct pool_observer {
 };
 
 /* --- telling --- */
+
+static void tell_of_memory(const struct pool_observer *observer, void (*slot)(void *ctx, uint64_t address, uint64_t size),
+                           uint64_t address, uint64_t size)
+{
+    const int cancel_state = cancel_disable();
+    slot(observer->ctx, address, size);
+    cancel_restore(cancel_state);
+}
+
+static void tell_of_block(const struct pool_observer *observer,
+                          void (*slot)(void *ctx, const weir_observed_block *block), const weir_observed_block *block)
+{
+    const int cancel_state = cancel_disable();
+    slot(observer->ctx, block);
+    cancel_restore(cancel_state);
+}
+
+static void tell_of_end(const struct pool_observer *observer)
+{
+    const int cancel_state = cancel_disable();
+    observer->ops.pool_gone(observer->ctx);
+    cancel_restore(cancel_state);
+}
 
 static weir_observed_block observed(const weir_block *block, const weir_stream *stream)
 {
@@ -51,7 +75,7 @@ void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t a
         weir__record_alloc(recorder, id, known.size, align, stream->lane, known.address, tag);
     }
     if (observer != NULL) {
-        observer->ops.block_alloc(observer->ctx, &known);
+        tell_of_block(observer, observer->ops.block_alloc, &known);
         atomic_fetch_sub_explicit(&pool->telling, 1, memory_order_release);
     }
 }
@@ -66,7 +90,7 @@ void weir__watch_free(const weir_block *block, const weir_stream *stream)
     }
     if (observer != NULL) {
         const weir_observed_block known = observed(block, stream);
-        observer->ops.block_free(observer->ctx, &known);
+        tell_of_block(observer, observer->ops.block_free, &known);
     }
 }
 
@@ -74,7 +98,7 @@ void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size)
 {
     const struct pool_observer *observer = atomic_load_explicit(&pool->observer, memory_order_acquire);
     if (observer != NULL) {
-        observer->ops.memory_given(observer->ctx, address, size);
+        tell_of_memory(observer, observer->ops.memory_given, address, size);
     }
 }
 
@@ -82,7 +106,7 @@ void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size)
 {
     const struct pool_observer *observer = atomic_load_explicit(&pool->observer, memory_order_acquire);
     if (observer != NULL) {
-        observer->ops.memory_taken(observer->ctx, address, size);
+        tell_of_memory(observer, observer->ops.memory_taken, address, size);
     }
 }
 
@@ -159,7 +183,7 @@ static void tell_block(void *ctx, weir_block *block)
     const struct pool_observer *observer = ctx;
     if (is_told(block)) {
         const weir_observed_block known = observed(block, block->stream);
-        observer->ops.block_alloc(observer->ctx, &known);
+        tell_of_block(observer, observer->ops.block_alloc, &known);
     }
 }
 
@@ -250,7 +274,7 @@ void weir__watch_end(weir_pool *pool)
 {
     struct pool_observer *observer = atomic_load_explicit(&pool->observer, memory_order_relaxed);
     if (observer != NULL) {
-        observer->ops.pool_gone(observer->ctx);
+        tell_of_end(observer);
         free(observer);
     }
 }

@@ -16,6 +16,7 @@
  * Cost: the first rungs are constant; polling costs two cheap device calls per stream with unfinished memory; gather is
  * linear in ranges; the rest are device calls. served[] counts which rung served.
  */
+#include "cancel.h"
 #include "pool_internal.h"
 
 #include <stdlib.h>
@@ -709,7 +710,7 @@ static bool call_back(struct request *request, bool *again)
     weir_pool *pool = request->pool;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     *again = weir_pool_oom(pool, &record) == WEIR_OK &&
-             pool->config.oom_callback(pool->config.oom_ctx, pool, &record);
+             UNCANCELLED(pool->config.oom_callback(pool->config.oom_ctx, pool, &record));
     if (*again) {
         /* It is not known yet that the request fails: only the last record of a request counts. */
         pool_lock(pool);

@@ -99,12 +99,9 @@ weir_status weir_recorder_drain(weir_recorder *recorder, uint64_t *lost)
  * to be repeated: that thread is about to. */
 static void make_room(weir_recorder *recorder)
 {
-    int cancels = 0;
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels); /* an alloc is no place where a thread may be ended */
     pthread_mutex_lock(&recorder->lock);
     (void)drain_locked(recorder, false);
     pthread_mutex_unlock(&recorder->lock);
-    (void)pthread_setcancelstate(cancels, &cancels);
     (void)sched_yield();
 }
 

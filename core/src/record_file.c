@@ -13,6 +13,7 @@
 #define _GNU_SOURCE /* secure_getenv */
 #endif
 
+#include "cancel.h"
 #include "record_internal.h"
 
 #include <errno.h>
@@ -170,7 +171,7 @@ void weir__record_file_halt(struct weir__record_file *file)
 {
     if (!file->halted) {
         set(file, &file->ending);
-        (void)pthread_join(file->thread, NULL);
+        (void)UNCANCELLED(pthread_join(file->thread, NULL));
         file->halted = true;
     }
 }
@@ -248,7 +249,7 @@ static weir_status start(weir_pool *pool, int fd, const char *source, weir_recor
     weir_recorder *self = NULL;
     weir_status status = recorder_with_file(pool, fd, source, &self);
     if (status != WEIR_OK) {
-        (void)close(fd);
+        (void)UNCANCELLED(close(fd));
         return status;
     }
     status = pool != NULL ? weir__recorder_begin(self) : WEIR_OK;
@@ -271,7 +272,7 @@ static int open_file(const char *path, int flags)
 {
     int fd = -1;
     do {
-        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
+        fd = UNCANCELLED(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666));
     } while (fd < 0 && errno == EINTR);
     return fd;
 }

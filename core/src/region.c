@@ -8,6 +8,7 @@
  * Cost: a device call, made without any lock, and a step per region when idle ones are looked for in a strategy that does
  * not list them.
  */
+#include "cancel.h"
 #include "pool_internal.h"
 
 #include <stdlib.h>
@@ -155,7 +156,7 @@ void weir__region_await_locked(weir_pool *pool)
     while (pool->growing) {
         (void)pthread_mutex_lock(&pool->grown_mutex);
         pool_unlock(pool);
-        (void)pthread_cond_wait(&pool->grown, &pool->grown_mutex);
+        (void)UNCANCELLED(pthread_cond_wait(&pool->grown, &pool->grown_mutex));
         (void)pthread_mutex_unlock(&pool->grown_mutex);
         pool_lock(pool);
     }

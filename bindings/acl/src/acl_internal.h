@@ -18,6 +18,8 @@
 
 #include <weir/acl.h>
 
+#include "../../../core/src/cancel.h"
+
 /* --- error.c --- */
 
 /* What an ACL call returned, as a status; a failure is kept for weir_acl_error. */
@@ -26,7 +28,7 @@ weir_status weir__acl_result(const char *call, aclError code);
 weir_status weir__acl_refuse_as(const char *function, weir_status status);
 /* The last ACL call of this thread that failed: 0 and "" if none has. */
 void weir__acl_last(int *acl_error, const char **text);
-#define ACL(function, ...) weir__acl_result(#function, function(__VA_ARGS__))
+#define ACL(function, ...) weir__acl_result(#function, UNCANCELLED(function(__VA_ARGS__)))
 /* For calls that must not leave anything behind: a failure that passes is tried once more. */
 #define ACL_TWICE(function, ...) \
     (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))

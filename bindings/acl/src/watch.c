@@ -46,7 +46,7 @@ void weir__acl_unlock(void)
 
 void weir__acl_wait_locked(void)
 {
-    (void)pthread_cond_wait(&changed, &lock);
+    (void)UNCANCELLED(pthread_cond_wait(&changed, &lock));
 }
 
 void weir__acl_changed_locked(void)

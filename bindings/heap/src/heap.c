@@ -9,6 +9,8 @@
  */
 #include "heap_internal.h"
 
+#include "../../../core/src/cancel.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -339,7 +341,7 @@ static bool ask_callback(request *r)
     const reclaiming frame = {.heap = heap, .outer = in_callback};
     in_callback = &frame;
     count(&heap->reclaims);
-    const bool again = heap->config.reclaim(heap->config.reclaim_ctx, heap, r->size, r->attempts++);
+    const bool again = UNCANCELLED(heap->config.reclaim(heap->config.reclaim_ctx, heap, r->size, r->attempts++));
     in_callback = frame.outer;
     return again;
 }

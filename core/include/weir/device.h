@@ -8,6 +8,7 @@
  *   - WEIR_ERR_NO_MEMORY: the device has no room. WEIR_ERR_LIMIT: an adaptor's limit forbids it. WEIR_ERR_DEVICE: the
  *     runtime reported something else; native_error tells what. WEIR_ERR_UNSUPPORTED: not on this device.
  *   - It may be called from any thread at any time; a backend serialises inside where its runtime needs that.
+ *   - It may block and may contain cancellation points: the weir_device_* functions call it with cancellation disabled.
  *   - Sizes and addresses are bytes. Addresses are integers: weir never reads or writes device memory.
  *   - A native stream is the vendor's handle as a `void *`; NULL is the vendor's default stream and as good as any
  *     other value.

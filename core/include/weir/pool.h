@@ -17,6 +17,10 @@
  *
  * Thread safety: every function may be called from any thread, unless it says otherwise or the pool was created with
  * WEIR_POOL_SINGLE_THREADED. After fork the child may only destroy.
+ *
+ * Cancellation: no function of weir is a cancellation point, and device calls and callbacks run with cancellation disabled. A
+ * thread that is cancelled with the deferred type ends after the call. Asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS)
+ * is not supported inside a call.
  */
 #ifndef WEIR_POOL_H
 #define WEIR_POOL_H
