@@ -285,7 +285,7 @@ weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_a
     return WEIR_OK;
 }
 
-/* Pool lock held, or nobody else left. */
+/* Pool lock held. */
 static void leave_pool(weir_arena *arena)
 {
     *(arena->prev != NULL ? &arena->prev->next : &arena->pool->arenas) = arena->next;
@@ -303,7 +303,7 @@ static void forget_list(struct chunk **list)
     }
 }
 
-/* Host memory only: the blocks go with the pool, or are another process's. */
+/* Host memory only: the blocks go with the pool. */
 static void forget_blocks(weir_arena *arena)
 {
     forget_list(&arena->first);
@@ -318,19 +318,16 @@ static void forget_blocks(weir_arena *arena)
 
 void weir_arena_destroy(weir_arena *arena)
 {
-    if (arena == NULL) {
-        return;
+    weir_pool *pool = arena != NULL ? arena->pool : NULL;
+    if (arena == NULL || (pool != NULL && pool->process != getpid())) {
+        return; /* a child of fork leaves the arena as it is, like the pool */
     }
-    weir_pool *pool = arena->pool;
-    if (pool != NULL && pool->process == getpid()) {
+    if (pool != NULL) {
         arena->keep_chunks = 0;
         (void)weir_arena_reset(arena);
         pool_lock(pool);
         leave_pool(arena);
         pool_unlock(pool);
-    } else if (pool != NULL) {
-        forget_blocks(arena);
-        leave_pool(arena);
     }
     free(arena->marks);
     free(arena->users);

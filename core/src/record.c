@@ -371,13 +371,28 @@ void weir__recorder_release(weir_recorder *recorder)
     (void)weir__release_hold(&recorder->holds);
 }
 
+/* A child of fork leaves the recorder as it is, but for the file, which another process may wait to see closed. */
+static weir_status stop_in_child(const weir_recorder *recorder, uint64_t *lost)
+{
+    if (recorder->file != NULL) {
+        weir__record_file_leave(recorder->file);
+    }
+    if (lost != NULL) {
+        *lost = lost_locked(recorder);
+    }
+    return WEIR_OK;
+}
+
 weir_status weir_recorder_stop(weir_recorder *recorder, uint64_t *lost)
 {
     if (recorder == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_stop: recorder is NULL");
+    }
+    if (weir__rings_in_child(&recorder->rings)) {
+        return stop_in_child(recorder, lost);
     }
     const unsigned holds = atomic_load_explicit(&recorder->holds, memory_order_acquire);
-    if (holds != 0 && !weir__rings_in_child(&recorder->rings)) {
+    if (holds != 0) {
         return weir_refuse(WEIR_ERR_BUSY, "weir_recorder_stop: %u heaps still note in the recorder: weir_heap_record(heap, NULL)",
                            holds);
     }
@@ -388,20 +403,15 @@ weir_status weir_recorder_stop(weir_recorder *recorder, uint64_t *lost)
             return status;
         }
     }
-    const bool in_child = weir__rings_in_child(&recorder->rings);
     if (recorder->file != NULL) {
         weir__record_file_forget(recorder);
+        weir__record_file_halt(recorder->file);
     }
-    if (!in_child) {
-        if (recorder->file != NULL) {
-            weir__record_file_halt(recorder->file);
-        }
-        pthread_mutex_lock(&recorder->lock);
-        status = write_end(recorder);
-        pthread_mutex_unlock(&recorder->lock);
-    }
+    pthread_mutex_lock(&recorder->lock);
+    status = write_end(recorder);
+    pthread_mutex_unlock(&recorder->lock);
     const uint64_t lost_events = lost_locked(recorder);
-    const int why = recorder->file != NULL ? weir__record_file_close(recorder->file, in_child) : 0;
+    const int why = recorder->file != NULL ? weir__record_file_close(recorder->file) : 0;
     weir__recorder_free(recorder);
     if (lost != NULL) {
         *lost = lost_events;

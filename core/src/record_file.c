@@ -201,18 +201,20 @@ static void file_fini(struct weir__record_file *file)
     (void)pthread_mutex_destroy(&file->lock);
 }
 
-/* In a child of a fork the thread is gone and still counted as waiting: to destroy what it waits on would wait for it. */
-int weir__record_file_close(struct weir__record_file *file, bool in_child)
+int weir__record_file_close(struct weir__record_file *file)
 {
     int why = file->failure;
-    if (close(file->fd) != 0 && why == 0 && errno != EINTR) {
+    if (UNCANCELLED(close(file->fd)) != 0 && why == 0 && errno != EINTR) {
         why = errno;
     }
-    if (!in_child) {
-        file_fini(file);
-    }
+    file_fini(file);
     free(file);
     return why;
+}
+
+void weir__record_file_leave(const struct weir__record_file *file)
+{
+    (void)UNCANCELLED(close(file->fd));
 }
 
 static weir_status recorder_with_file(weir_pool *pool, int fd, const char *source, weir_recorder **recorder)
@@ -255,7 +257,7 @@ static weir_status start(weir_pool *pool, int fd, const char *source, weir_recor
     status = pool != NULL ? weir__recorder_begin(self) : WEIR_OK;
     if (status != WEIR_OK) {
         weir__record_file_halt(self->file);
-        (void)weir__record_file_close(self->file, false);
+        (void)weir__record_file_close(self->file);
         weir__recorder_free(self);
         return status;
     }

@@ -53,6 +53,8 @@ void weir__record_file_forget(const weir_recorder *recorder);
 /* Ends the thread that drains; before the last drain. */
 void weir__record_file_halt(struct weir__record_file *file);
 /* Closes the file and frees `file`. Returns 0, or the errno of what could not be written. */
-int weir__record_file_close(struct weir__record_file *file, bool in_child);
+int weir__record_file_close(struct weir__record_file *file);
+/* Closes the file in a child of fork, and does nothing else. */
+void weir__record_file_leave(const struct weir__record_file *file);
 
 #endif

@@ -65,6 +65,8 @@ weir_status weir__acl_sync(void *native, aclrtContext context);
 
 void weir__acl_lock(void);
 void weir__acl_unlock(void);
+/* This process is a child, by fork, of the one that watches streams. Takes no lock: it may be held for ever. */
+bool weir__acl_in_child(void);
 /* Lets go of the lock until weir__acl_changed. */
 void weir__acl_wait_locked(void);
 void weir__acl_changed_locked(void);

@@ -539,8 +539,8 @@ static weir_status no_attachment(const char *function, const void *handle)
 
 weir_status weir_acl_detach(weir_acl_attachment *self)
 {
-    if (self == NULL) {
-        return WEIR_OK;
+    if (self == NULL || weir__acl_in_child()) {
+        return WEIR_OK; /* a child of fork leaves the attachment as it is, like the pool */
     }
     weir__acl_lock();
     if (!is_in(in_use, self) || self->moving) {

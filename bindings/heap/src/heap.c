@@ -160,6 +160,10 @@ weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
 
 weir_status weir_heap_destroy(weir_heap *heap)
 {
+    if (heap != NULL && heap->process != (long)getpid()) {
+        /* A child of fork leaves the heap as it is: core/README.md, Fork. */
+        return heap->asked_recorder != NULL ? weir_recorder_stop(heap->asked_recorder, NULL) : WEIR_OK;
+    }
     return heap != NULL ? end(heap) : WEIR_OK;
 }
 

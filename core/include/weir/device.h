@@ -110,7 +110,7 @@ typedef struct weir_device_ops {
 WEIR_API weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_device **device);
 
 /* Ends a device and its context. NULL is allowed. WEIR_ERR_BUSY: a pool or an adaptor stands on it, or it is held
- * otherwise; nothing has changed. */
+ * otherwise; nothing has changed. In a child of fork nothing is done: the context is the parent's. */
 WEIR_API weir_status weir_device_destroy(weir_device *device);
 
 /* For bindings with objects that use the device later: until it has been released as often as held, weir_device_destroy

@@ -25,7 +25,8 @@
  *
  * Thread safety: every function may be called from any thread, except weir_heap_destroy. None is a cancellation point
  * (weir/pool.h). After fork the child may only destroy
- * the heap; until then it may read and write its copies of the blocks that are memory of the process.
+ * the heap, which returns at once and frees nothing; it may read and write its copies of the blocks that are memory of the
+ * process.
  */
 #ifndef WEIR_HEAP_H
 #define WEIR_HEAP_H

@@ -19,7 +19,7 @@
  * Thread safety: every function may be called from any thread. A block may be freed by another thread than its owner. No
  * function is a cancellation point (weir/pool.h). After
  * fork the child does not have the blocks (a device would go on with the parent's pages when a write had copied them) and
- * may only destroy the pool, which frees bookkeeping and calls no runtime: chunks and their pinning are the parent's.
+ * may only destroy the pool, which returns at once and frees nothing: chunks and their pinning are the parent's.
  */
 #ifndef WEIR_HOST_H
 #define WEIR_HOST_H

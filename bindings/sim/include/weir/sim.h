@@ -84,7 +84,7 @@ typedef struct weir_sim_config {
 WEIR_API weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim);
 /* Ends the simulator, its streams, events and memory. Work whose time has not come is dropped: weir_sim_sync first
  * where that matters. The same as weir_device_destroy of its device. NULL is allowed. WEIR_ERR_BUSY: a pool or an adaptor
- * stands on its device; nothing has changed. */
+ * stands on its device; nothing has changed. In a child of fork nothing is done. */
 WEIR_API weir_status weir_sim_destroy(weir_sim *sim);
 /* The device, owned by the simulator. */
 WEIR_API weir_device *weir_sim_device(weir_sim *sim);
