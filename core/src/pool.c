@@ -242,6 +242,10 @@ weir_status weir_pool_destroy(weir_pool *pool)
         free(pool->regions);
         pool->regions = next;
     }
+    for (size_t i = 0; i < pool->kept_count; i++) {
+        keep_first(&first, TWICE(weir_device_event_destroy(pool->device, pool->kept_events[i])));
+    }
+    free(pool->kept_events);
     weir__vm_fini(pool);
     weir__block_fini(pool);
     weir__tag_fini(pool);
