@@ -59,7 +59,9 @@ typedef struct weir_sim_config {
     uint64_t region_granularity_bytes; /* 0 = 2 MiB; backed: at least the host's page */
     uint64_t page_bytes;               /* the same for virtual memory */
     uint64_t seed;         /* work takes 75 to 125 % of the asked time; 0 = exactly that */
-    uint64_t address_base; /* first in accounting mode; 0 = 0x100000000000 */
+    /* First address in accounting mode; 0 = 0x100000000000. In backed mode addresses are the host's and the first is a
+     * multiple of 64 MiB. */
+    uint64_t address_base;
     weir_sim_costs costs;
     bool no_audit;
     bool no_virtual_memory; /* leave the group out, as on the 200I/500 RC form */
