@@ -77,6 +77,7 @@ static void come_through(void (*body)(void))
 /* --- a pool whose every device call is a cancellation point --- */
 
 static weir_sim *sim;
+static weir_device *logging;
 static weir_device *device;
 static weir_pool *pool;
 static weir_sim_stream *natives[2];
@@ -110,7 +111,6 @@ static unsigned oom_calls;
 
 static void open_pool(void)
 {
-    weir_device *logging = NULL;
     ok(weir_log_create(weir_sim_device(sim), cancel_after_call, NULL, &logging));
     ok(weir_limit_create(logging, 256 * MIB, &device));
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
@@ -132,7 +132,8 @@ static void open_pool(void)
 static void close_pool(void)
 {
     ok(weir_pool_destroy(pool));
-    weir_device_destroy(device);
+    ok(weir_device_destroy(device));
+    ok(weir_device_destroy(logging));
 }
 
 static void work_on(weir_sim_stream *native)
@@ -311,7 +312,7 @@ static void pools_come_through(uint32_t flags)
         print_error("finding: %s\n", finding.text);
         fail();
     }
-    weir_sim_destroy(sim);
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 static void test_pools(void **state)
@@ -409,7 +410,7 @@ static void test_a_thread_that_waits_for_growth(void **state)
     assert_null(allocate(NULL)); /* the growth mutex is free */
     assert_int_equal(atomic_load(&mistakes), 0);
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 /* --- heaps and host pools --- */

@@ -367,10 +367,9 @@ static int end_all(bool pool_first)
         (w.to_file != NULL && weir_recorder_stop(w.to_file, NULL) != WEIR_OK)) {
         return 6;
     }
-    weir_device_destroy(w.device);
-    weir_device_destroy(w.limited);
-    weir_sim_destroy(w.sim);
-    return 0;
+    const bool ended = weir_device_destroy(w.device) == WEIR_OK && weir_device_destroy(w.limited) == WEIR_OK &&
+                       weir_sim_destroy(w.sim) == WEIR_OK;
+    return ended ? 0 : 9;
 }
 
 /* The child has a life of its own afterwards. */

@@ -214,7 +214,7 @@ static void test_an_event_that_is_not_destroyed_is_used_again(void **state)
     assert_int_equal(weir_stream_retire(pool, stream), WEIR_OK);
     assert_int_equal(held, 0);
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void test_a_trim_destroys_events_that_were_kept(void **state)
@@ -242,7 +242,7 @@ static void test_a_trim_destroys_events_that_were_kept(void **state)
     assert_int_equal(weir_pool_stats(pool, &stats), WEIR_OK);
     assert_int_equal(stats.device_failures, 41);
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void test_the_end_tells_of_events_that_are_left(void **state)
@@ -255,7 +255,7 @@ static void test_the_end_tells_of_events_that_are_left(void **state)
     assert_int_equal(weir_stream_retire(pool, stream_with_event(pool, 1)), WEIR_OK);
     assert_int_equal(weir_pool_destroy(pool), WEIR_ERR_DEVICE);
     assert_int_equal(held, 1);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 /* A strategy that has no host memory for a new region. */
@@ -301,7 +301,7 @@ static void test_a_region_without_host_memory_is_not_lost(void **state)
     weir_device *device = refusing_device(&fake);
     fake.ops.region_alloc = count_region_alloc;
     fake.ops.region_free = refuse_region_free;
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     device = device_of(&fake);
     weir_pool *pool = forgetful_pool(device, &strategy, 0);
     fails_for_want_of_host_memory(pool);
@@ -322,7 +322,7 @@ static void test_a_region_without_host_memory_is_not_lost(void **state)
     refusals = 1;
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
     assert_int_equal(held, 0);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 /* When the strategy has memory again, a region that the device would not take back serves. */
@@ -337,7 +337,7 @@ static void test_a_region_that_was_set_aside_serves_again(void **state)
     weir_device *device = refusing_device(&fake);
     fake.ops.region_alloc = count_region_alloc;
     fake.ops.region_free = refuse_region_free;
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     device = device_of(&fake);
     weir_pool *pool = forgetful_pool(device, &strategy, 0);
     refusals = 1000;
@@ -352,7 +352,7 @@ static void test_a_region_that_was_set_aside_serves_again(void **state)
     assert_int_equal(weir_pool_check(pool, &why), WEIR_OK);
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
     assert_int_equal(held, 0);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 static void test_a_reservation_without_host_memory_is_not_lost(void **state)
@@ -363,7 +363,7 @@ static void test_a_reservation_without_host_memory_is_not_lost(void **state)
     weir_device *device = refusing_device(&fake);
     fake.ops.vm_reserve = count_vm_reserve;
     fake.ops.vm_release = refuse_vm_release;
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
     device = device_of(&fake);
     weir_pool *pool = forgetful_pool(device, &strategy, WEIR_POOL_VIRTUAL_MEMORY);
     refusals = 5;
@@ -378,7 +378,7 @@ static void test_a_reservation_without_host_memory_is_not_lost(void **state)
     refusals = 1;
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
     assert_int_equal(held, 0);
-    weir_device_destroy(device);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
 int main(void)
