@@ -201,8 +201,8 @@ static void tell_all_locked(weir_pool *pool, struct pool_observer *observer)
 weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, void *ctx)
 {
     weir_observer_ops own;
-    if (pool == NULL || ops == NULL) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_observe: pool is NULL");
     }
     weir_status status = weir__config_adopt(&own, sizeof(own), ops, "weir_pool_observe: ops");
     if (status != WEIR_OK) {
@@ -216,7 +216,7 @@ weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, voi
     *observer = (struct pool_observer){ .ops = own, .ctx = ctx };
     hold_still(pool);
     if (atomic_load_explicit(&pool->observer, memory_order_relaxed) != NULL) {
-        status = WEIR_ERR_BUSY;
+        status = weir_refuse(WEIR_ERR_BUSY, "weir_pool_observe: the pool has an observer already");
     } else {
         atomic_store_explicit(&pool->observer, observer, memory_order_release);
         weir__watch_changed_locked(pool);
@@ -232,7 +232,7 @@ weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, voi
 weir_status weir_pool_unobserve(weir_pool *pool, void *ctx)
 {
     if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_unobserve: pool is NULL");
     }
     hold_still(pool);
     struct pool_observer *observer = atomic_load_explicit(&pool->observer, memory_order_relaxed);
@@ -243,7 +243,7 @@ weir_status weir_pool_unobserve(weir_pool *pool, void *ctx)
     }
     let_go(pool);
     if (!ours) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_unobserve: ctx is not the context of the pool's observer");
     }
     while (atomic_load_explicit(&pool->telling, memory_order_acquire) != 0) {
         (void)sched_yield();

@@ -758,7 +758,7 @@ weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
     weir_status status = WEIR_OK;
     weir__pool_lock_all(pool);
     if (recorder != NULL && atomic_load_explicit(&pool->recorder, memory_order_relaxed) != NULL) {
-        status = weir_refuse(WEIR_ERR_BUSY, "weir_recorder_start: the pool is being recorded already");
+        status = WEIR_ERR_BUSY; /* the caller says why */
     } else {
         if (recorder != NULL && live != NULL) {
             struct live_visit visit = { live, ctx };

@@ -254,7 +254,7 @@ static weir_status start(weir_pool *pool, int fd, const char *source, weir_recor
         (void)UNCANCELLED(close(fd));
         return status;
     }
-    status = pool != NULL ? weir__recorder_begin(self) : WEIR_OK;
+    status = pool != NULL ? weir__recorder_begin(self, "weir_recorder_start_file") : WEIR_OK;
     if (status != WEIR_OK) {
         weir__record_file_halt(self->file);
         (void)weir__record_file_close(self->file);
@@ -282,7 +282,7 @@ static int open_file(const char *path, int flags)
 weir_status weir_recorder_create_file(const char *path, const char *source, weir_recorder **recorder)
 {
     if (path == NULL || recorder == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_create_file: %s is NULL", path == NULL ? "path" : "recorder");
     }
     const int fd = open_file(path, 0);
     return fd >= 0 ? start(NULL, fd, source, recorder) : WEIR_ERR_DEVICE;
@@ -291,7 +291,8 @@ weir_status weir_recorder_create_file(const char *path, const char *source, weir
 weir_status weir_recorder_start_file(weir_pool *pool, const char *path, const char *source, weir_recorder **recorder)
 {
     if (pool == NULL || path == NULL || recorder == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_start_file: %s is NULL",
+                           pool == NULL ? "pool" : path == NULL ? "path" : "recorder");
     }
     const int fd = open_file(path, 0);
     return fd >= 0 ? start(pool, fd, source, recorder) : WEIR_ERR_DEVICE;

@@ -42,8 +42,8 @@ struct weir_recorder {
 
 /* A recorder of `pool` (NULL: fed by hand) that the pool does not know yet. NULL: no memory. */
 weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *config);
-/* Tells the pool, which lists its live blocks meanwhile. */
-weir_status weir__recorder_begin(weir_recorder *recorder);
+/* Tells the pool, which lists its live blocks meanwhile. `function`: of the sentence of a refusal. */
+weir_status weir__recorder_begin(weir_recorder *recorder, const char *function);
 void weir__recorder_free(weir_recorder *recorder);
 
 /* --- record_file.c --- */
