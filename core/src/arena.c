@@ -251,15 +251,22 @@ weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_a
                               weir_arena **out)
 {
     weir_arena_config own = WEIR_ARENA_CONFIG_INIT;
-    if (pool == NULL || stream == NULL || out == NULL || stream->pool != pool) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL || out == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_arena_create: %s is NULL", pool == NULL ? "pool" : "arena");
+    }
+    if (stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream("weir_arena_create", pool, stream);
     }
     weir_status status = config != NULL ? weir__config_adopt(&own, sizeof(own), config, "weir_arena_create: config") : WEIR_OK;
     if (status != WEIR_OK) {
         return status;
     }
-    if ((own.flags & ~(uint32_t)WEIR_ARENA_KEEP_NONE) != 0 || own.chunk_bytes >= SIZE_LIMIT) {
-        return WEIR_ERR_INVALID;
+    if ((own.flags & ~(uint32_t)WEIR_ARENA_KEEP_NONE) != 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_arena_create: config.flags %#x has an unknown flag", own.flags);
+    }
+    if (own.chunk_bytes >= SIZE_LIMIT) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_arena_create: config.chunk_bytes %llu is too large",
+                           (unsigned long long)own.chunk_bytes);
     }
     weir_arena *arena = calloc(1, sizeof(*arena));
     if (arena == NULL) {
@@ -285,7 +292,7 @@ weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_a
     return WEIR_OK;
 }
 
-/* Pool lock held, or nobody else left. */
+/* Pool lock held. */
 static void leave_pool(weir_arena *arena)
 {
     *(arena->prev != NULL ? &arena->prev->next : &arena->pool->arenas) = arena->next;
@@ -303,7 +310,7 @@ static void forget_list(struct chunk **list)
     }
 }
 
-/* Host memory only: the blocks go with the pool, or are another process's. */
+/* Host memory only: the blocks go with the pool. */
 static void forget_blocks(weir_arena *arena)
 {
     forget_list(&arena->first);
@@ -318,19 +325,16 @@ static void forget_blocks(weir_arena *arena)
 
 void weir_arena_destroy(weir_arena *arena)
 {
-    if (arena == NULL) {
-        return;
+    weir_pool *pool = arena != NULL ? arena->pool : NULL;
+    if (arena == NULL || (pool != NULL && pool->process != getpid())) {
+        return; /* a child of fork leaves the arena as it is, like the pool */
     }
-    weir_pool *pool = arena->pool;
-    if (pool != NULL && pool->process == getpid()) {
+    if (pool != NULL) {
         arena->keep_chunks = 0;
         (void)weir_arena_reset(arena);
         pool_lock(pool);
         leave_pool(arena);
         pool_unlock(pool);
-    } else if (pool != NULL) {
-        forget_blocks(arena);
-        leave_pool(arena);
     }
     free(arena->marks);
     free(arena->users);
@@ -344,6 +348,19 @@ void weir__arena_orphan_all(weir_pool *pool)
         arena->pool = NULL;
         arena->stream = NULL;
     }
+}
+
+/* --- refusals --- */
+
+static bool is_gone_arena(const weir_arena *arena)
+{
+    return arena == NULL || arena->pool == NULL;
+}
+
+static weir_status refuse_arena(const char *function, const weir_arena *arena)
+{
+    return weir_refuse(WEIR_ERR_INVALID, "%s: %s", function,
+                       arena == NULL ? "arena is NULL" : "the arena's pool has been destroyed");
 }
 
 /* --- alloc --- */
@@ -431,11 +448,31 @@ static weir_status own_block(weir_arena *arena, uint64_t size, uint64_t align, u
     return WEIR_OK;
 }
 
+static __attribute__((noinline)) weir_status refuse_alloc(const weir_arena *arena, uint64_t size, uint64_t align,
+                                                          const uint64_t *address)
+{
+    if (is_gone_arena(arena)) {
+        return refuse_arena("weir_arena_alloc", arena);
+    }
+    if (address == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_arena_alloc: address is NULL");
+    }
+    if (!has_stream(arena)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_arena_alloc: the arena's stream has been retired");
+    }
+    if (size == 0 || size >= SIZE_LIMIT) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_arena_alloc: size %llu is %s", (unsigned long long)size,
+                           size == 0 ? "no size" : "too large");
+    }
+    return weir_refuse(WEIR_ERR_INVALID, "weir_arena_alloc: align %llu is %s", (unsigned long long)align,
+                       (align & (align - 1)) != 0 ? "not a power of two" : "too large");
+}
+
 weir_status weir_arena_alloc(weir_arena *arena, uint64_t size, uint64_t align, uint64_t *address)
 {
     if (arena == NULL || address == NULL || arena->pool == NULL || !has_stream(arena) ||
         size == 0 || size >= SIZE_LIMIT || (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
-        return WEIR_ERR_INVALID;
+        return refuse_alloc(arena, size, align, address);
     }
     align = align != 0 ? align : arena->granule;
     if (arena->current != NULL && bump(arena, arena->current, size, align, address)) {
@@ -504,8 +541,8 @@ static void release(weir_arena *arena, const struct mark *place)
 weir_status weir_arena_reset(weir_arena *arena)
 {
     const struct mark empty = {0};
-    if (arena == NULL || arena->pool == NULL) {
-        return WEIR_ERR_INVALID;
+    if (is_gone_arena(arena)) {
+        return refuse_arena("weir_arena_reset", arena);
     }
     release(arena, &empty);
     arena->mark_count = 0;
@@ -540,8 +577,11 @@ static bool reserve_mark(weir_arena *arena)
 
 weir_status weir_arena_mark(weir_arena *arena, weir_mark *mark)
 {
-    if (arena == NULL || mark == NULL || arena->pool == NULL) {
-        return WEIR_ERR_INVALID;
+    if (is_gone_arena(arena)) {
+        return refuse_arena("weir_arena_mark", arena);
+    }
+    if (mark == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_arena_mark: mark is NULL");
     }
     if (arena->mark_count == 0 || !is_here(arena, &arena->marks[arena->mark_count - 1])) {
         if (!reserve_mark(arena)) {
@@ -562,9 +602,12 @@ weir_status weir_arena_mark(weir_arena *arena, weir_mark *mark)
 
 weir_status weir_arena_rewind(weir_arena *arena, weir_mark mark)
 {
-    if (arena == NULL || arena->pool == NULL || mark.arena != arena ||
-        mark.depth >= arena->mark_count || arena->marks[mark.depth].serial != mark.serial) {
-        return WEIR_ERR_INVALID;
+    if (is_gone_arena(arena)) {
+        return refuse_arena("weir_arena_rewind", arena);
+    }
+    if (mark.arena != arena || mark.depth >= arena->mark_count || arena->marks[mark.depth].serial != mark.serial) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_arena_rewind: mark is %s",
+                           mark.arena != arena ? "of another arena" : "no longer valid: the arena was reset or rewound below it");
     }
     release(arena, &arena->marks[mark.depth]);
     arena->mark_count = (size_t)mark.depth + 1;
@@ -606,15 +649,20 @@ static weir_status for_each(weir_arena *arena, weir_stream *stream, bool shares,
     return status;
 }
 
-static bool is_usable(const weir_arena *arena, const weir_stream *stream)
+/* WEIR_OK, or the refusal of an arena or stream that `function` cannot use. */
+static weir_status refuse_use(const char *function, const weir_arena *arena, const weir_stream *stream)
 {
-    return arena != NULL && stream != NULL && arena->pool != NULL && stream->pool == arena->pool;
+    if (is_gone_arena(arena)) {
+        return refuse_arena(function, arena);
+    }
+    return stream == NULL || stream->pool != arena->pool ? weir__refuse_stream(function, arena->pool, stream) : WEIR_OK;
 }
 
 weir_status weir_arena_use(weir_arena *arena, weir_stream *stream)
 {
-    if (!is_usable(arena, stream)) {
-        return WEIR_ERR_INVALID;
+    const weir_status refusal = refuse_use("weir_arena_use", arena, stream);
+    if (refusal != WEIR_OK) {
+        return refusal;
     }
     struct user *user = find_user(arena, stream);
     if (stream == arena->stream || (user != NULL && !user->ended)) {
@@ -634,8 +682,9 @@ weir_status weir_arena_use(weir_arena *arena, weir_stream *stream)
 
 weir_status weir_arena_use_end(weir_arena *arena, weir_stream *stream)
 {
-    if (!is_usable(arena, stream)) {
-        return WEIR_ERR_INVALID;
+    const weir_status refusal = refuse_use("weir_arena_use_end", arena, stream);
+    if (refusal != WEIR_OK) {
+        return refusal;
     }
     struct user *user = find_user(arena, stream);
     if (user == NULL || user->ended) {
@@ -650,5 +699,5 @@ weir_status weir_arena_use_end(weir_arena *arena, weir_stream *stream)
 weir_status weir_arena_stats(const weir_arena *arena, weir_arena_usage *usage)
 {
     return arena != NULL ? weir__config_report(usage, &arena->usage, sizeof(arena->usage), "weir_arena_stats: usage")
-                         : WEIR_ERR_INVALID;
+                         : weir_refuse(WEIR_ERR_INVALID, "weir_arena_stats: arena is NULL");
 }

@@ -308,9 +308,9 @@ void weir__use_delete(weir_block *block, struct weir_use *use)
 void weir__block_drop_uses(weir_block *block)
 {
     while (block->uses != NULL) {
-        struct weir_use *next = block->uses->next;
-        weir__use_delete(block, block->uses);
-        block->uses = next;
+        struct weir_use *use = block->uses;
+        block->uses = use->next;
+        weir__use_delete(block, use);
     }
 }
 

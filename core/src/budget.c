@@ -14,6 +14,7 @@
  *
  * Counters that show it: soft_limit_growths and pressure_calls of weir_stats.
  */
+#include "cancel.h"
 #include "pool_internal.h"
 
 #include <inttypes.h>
@@ -99,7 +100,7 @@ bool weir__budget_press(const struct request *request)
     if (!ask) {
         return false;
     }
-    const bool helped = pool->config.pressure_callback(pool->config.pressure_ctx, pool, &pressure);
+    const bool helped = UNCANCELLED(pool->config.pressure_callback(pool->config.pressure_ctx, pool, &pressure));
     pool_lock(pool);
     pool->pressing = false;
     pool->pressed = !helped;

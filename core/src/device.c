@@ -3,7 +3,7 @@
  * Idea: everything that can be decided once is decided at creation. Slots that the table lacks are
  * filled with functions that say "unsupported", groups are checked to be whole, and the fixed facts
  * are copied; afterwards no call tests a slot. Each weir_device_* function checks its arguments,
- * then makes one indirect call.
+ * then makes one indirect call, during which the thread cannot be cancelled.
  *
  * Guarantee: an out-parameter is untouched when a call fails, whatever the backend did to it, and a
  * backend never sees a NULL out-parameter, a size of zero or a size off its granularity.
@@ -11,12 +11,15 @@
  * A table may come from an older header (its struct_size is smaller: the slots it lacks are missing
  * slots) or from a newer one (slots that this library does not know must be NULL).
  */
+#include "cancel.h"
 #include "internal.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 struct weir_device {
     weir_device_ops ops;             /* complete: no slot is NULL */
@@ -24,6 +27,7 @@ struct weir_device {
     void *ctx;
     weir_device_info info;
     atomic_uint holds; /* pools and adaptors that stand on it, and explicit holds */
+    pid_t process;
 };
 
 /* --- what a missing slot does --- */
@@ -230,7 +234,7 @@ static weir_status copy_facts(const weir_device_ops *ops, void *ctx, weir_device
 {
     weir_device_info facts = WEIR_DEVICE_INFO_INIT;
     facts.host_numa_node = -1;
-    const weir_status status = ops->get_info(ctx, &facts);
+    const weir_status status = UNCANCELLED(ops->get_info(ctx, &facts));
     if (status != WEIR_OK) {
         return status;
     }
@@ -249,7 +253,7 @@ weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_devic
     if (ops == NULL || device == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_create: %s is NULL", ops == NULL ? "ops" : "device");
     }
-    weir_device made = {.made_of = ops, .ctx = ctx};
+    weir_device made = {.made_of = ops, .ctx = ctx, .process = getpid()};
     weir_status status = weir__config_adopt(&made.ops, sizeof made.ops, ops, "weir_device_create: ops");
     if (status != WEIR_OK) {
         return status;
@@ -278,15 +282,17 @@ weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_devic
 
 weir_status weir_device_destroy(weir_device *device)
 {
-    if (device == NULL) {
-        return WEIR_OK;
+    if (device == NULL || device->process != getpid()) {
+        return WEIR_OK; /* a child of fork leaves the device as it is: core/README.md, Fork */
     }
     const unsigned holds = atomic_load_explicit(&device->holds, memory_order_acquire);
     if (holds != 0) {
         return weir_refuse(WEIR_ERR_BUSY, "weir_device_destroy: device \"%s\" is held %u times, by pools or adaptors that stand on it",
                            device->info.name, holds);
     }
+    const int cancel_state = cancel_disable();
     device->ops.destroy(device->ctx);
+    cancel_restore(cancel_state);
     free(device);
     return WEIR_OK;
 }
@@ -348,7 +354,7 @@ weir_status weir_device_error(weir_device *device, int64_t *code, const char **t
     }
     int64_t found_code = 0;
     const char *found_text = "";
-    const weir_status status = device->ops.native_error(device->ctx, &found_code, &found_text);
+    const weir_status status = UNCANCELLED(device->ops.native_error(device->ctx, &found_code, &found_text));
     if (status == WEIR_OK) {
         *code = found_code;
         *text = found_text != NULL ? found_text : "";
@@ -381,7 +387,7 @@ weir_status weir_device_region_alloc(weir_device *device, uint64_t size, uint64_
         return refuse_size("weir_device_region_alloc", device, address == NULL ? "address is NULL" : NULL, size);
     }
     uint64_t given = 0;
-    const weir_status status = device->ops.region_alloc(device->ctx, size, &given);
+    const weir_status status = UNCANCELLED(device->ops.region_alloc(device->ctx, size, &given));
     if (status == WEIR_OK) {
         *address = given;
     }
@@ -393,7 +399,7 @@ weir_status weir_device_region_free(weir_device *device, uint64_t address, uint6
     if (device == NULL || !is_region_size(device, size)) {
         return refuse_size("weir_device_region_free", device, NULL, size);
     }
-    return device->ops.region_free(device->ctx, address, size);
+    return UNCANCELLED(device->ops.region_free(device->ctx, address, size));
 }
 
 /* --- virtual memory --- */
@@ -411,7 +417,7 @@ weir_status weir_device_vm_reserve(weir_device *device, uint64_t size, uint64_t 
         return refuse_size("weir_device_vm_reserve", device, address == NULL ? "address is NULL" : NULL, size);
     }
     uint64_t given = 0;
-    const weir_status status = device->ops.vm_reserve(device->ctx, size, &given);
+    const weir_status status = UNCANCELLED(device->ops.vm_reserve(device->ctx, size, &given));
     if (status == WEIR_OK) {
         *address = given;
     }
@@ -423,7 +429,7 @@ weir_status weir_device_vm_release(weir_device *device, uint64_t address, uint64
     if (device == NULL || !is_page_size(device, size)) {
         return refuse_size("weir_device_vm_release", device, NULL, size);
     }
-    return device->ops.vm_release(device->ctx, address, size);
+    return UNCANCELLED(device->ops.vm_release(device->ctx, address, size));
 }
 
 weir_status weir_device_vm_create(weir_device *device, uint64_t size, weir_vm_handle *handle)
@@ -432,7 +438,7 @@ weir_status weir_device_vm_create(weir_device *device, uint64_t size, weir_vm_ha
         return refuse_size("weir_device_vm_create", device, handle == NULL ? "handle is NULL" : NULL, size);
     }
     weir_vm_handle given = 0;
-    const weir_status status = device->ops.vm_create(device->ctx, size, &given);
+    const weir_status status = UNCANCELLED(device->ops.vm_create(device->ctx, size, &given));
     if (status == WEIR_OK) {
         *handle = given;
     }
@@ -444,7 +450,7 @@ weir_status weir_device_vm_destroy(weir_device *device, weir_vm_handle handle)
     if (device == NULL || handle == 0) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_vm_destroy: %s", device == NULL ? "device is NULL" : "handle is 0");
     }
-    return device->ops.vm_destroy(device->ctx, handle);
+    return UNCANCELLED(device->ops.vm_destroy(device->ctx, handle));
 }
 
 weir_status weir_device_vm_map(weir_device *device, uint64_t address, uint64_t size,
@@ -453,7 +459,7 @@ weir_status weir_device_vm_map(weir_device *device, uint64_t address, uint64_t s
     if (device == NULL || handle == 0 || !is_page_size(device, size)) {
         return refuse_size("weir_device_vm_map", device, handle == 0 ? "handle is 0" : NULL, size);
     }
-    return device->ops.vm_map(device->ctx, address, size, handle);
+    return UNCANCELLED(device->ops.vm_map(device->ctx, address, size, handle));
 }
 
 weir_status weir_device_vm_unmap(weir_device *device, uint64_t address, uint64_t size)
@@ -461,7 +467,7 @@ weir_status weir_device_vm_unmap(weir_device *device, uint64_t address, uint64_t
     if (device == NULL || !is_page_size(device, size)) {
         return refuse_size("weir_device_vm_unmap", device, NULL, size);
     }
-    return device->ops.vm_unmap(device->ctx, address, size);
+    return UNCANCELLED(device->ops.vm_unmap(device->ctx, address, size));
 }
 
 /* --- ordering --- */
@@ -472,7 +478,7 @@ weir_status weir_device_event_create(weir_device *device, weir_event **event)
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_create: %s is NULL", device == NULL ? "device" : "event");
     }
     weir_event *given = NULL;
-    const weir_status status = device->ops.event_create(device->ctx, &given);
+    const weir_status status = UNCANCELLED(device->ops.event_create(device->ctx, &given));
     if (status == WEIR_OK) {
         *event = given;
     }
@@ -484,7 +490,7 @@ weir_status weir_device_event_destroy(weir_device *device, weir_event *event)
     if (device == NULL || event == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_destroy: %s is NULL", device == NULL ? "device" : "event");
     }
-    return device->ops.event_destroy(device->ctx, event);
+    return UNCANCELLED(device->ops.event_destroy(device->ctx, event));
 }
 
 weir_status weir_device_event_record(weir_device *device, weir_event *event, void *native_stream)
@@ -492,7 +498,7 @@ weir_status weir_device_event_record(weir_device *device, weir_event *event, voi
     if (device == NULL || event == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_record: %s is NULL", device == NULL ? "device" : "event");
     }
-    return device->ops.event_record(device->ctx, event, native_stream);
+    return UNCANCELLED(device->ops.event_record(device->ctx, event, native_stream));
 }
 
 weir_status weir_device_event_query(weir_device *device, weir_event *event, bool *complete)
@@ -501,7 +507,7 @@ weir_status weir_device_event_query(weir_device *device, weir_event *event, bool
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_query: %s is NULL", device == NULL ? "device" : event == NULL ? "event" : "complete");
     }
     bool found = false;
-    const weir_status status = device->ops.event_query(device->ctx, event, &found);
+    const weir_status status = UNCANCELLED(device->ops.event_query(device->ctx, event, &found));
     if (status == WEIR_OK) {
         *complete = found;
     }
@@ -513,7 +519,7 @@ weir_status weir_device_event_sync(weir_device *device, weir_event *event)
     if (device == NULL || event == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_sync: %s is NULL", device == NULL ? "device" : "event");
     }
-    return device->ops.event_sync(device->ctx, event);
+    return UNCANCELLED(device->ops.event_sync(device->ctx, event));
 }
 
 weir_status weir_device_stream_wait_event(weir_device *device, void *native_stream,
@@ -522,7 +528,7 @@ weir_status weir_device_stream_wait_event(weir_device *device, void *native_stre
     if (device == NULL || event == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_wait_event: %s is NULL", device == NULL ? "device" : "event");
     }
-    return device->ops.stream_wait_event(device->ctx, native_stream, event);
+    return UNCANCELLED(device->ops.stream_wait_event(device->ctx, native_stream, event));
 }
 
 weir_status weir_device_stream_sync(weir_device *device, void *native_stream)
@@ -530,7 +536,7 @@ weir_status weir_device_stream_sync(weir_device *device, void *native_stream)
     if (device == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_sync: device is NULL");
     }
-    return device->ops.stream_sync(device->ctx, native_stream);
+    return UNCANCELLED(device->ops.stream_sync(device->ctx, native_stream));
 }
 
 weir_status weir_device_stream_check(weir_device *device, void *native_stream)

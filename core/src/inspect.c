@@ -3,6 +3,7 @@
  * Guarantee: what walk and check see is one moment: they hold every lock. Statistics take the locks one after the
  * other, so that reading them never stops the hot path for longer than one stream's few instructions.
  */
+#include "cancel.h"
 #include "pool_internal.h"
 
 /* --- sums --- */
@@ -93,7 +94,7 @@ static bool show_range(void *ctx, const weir_range_info *range)
     } else if (range->taken) {
         entry.state = WEIR_WALK_UNMAPPED;
     }
-    return walker->visit(walker->ctx, &entry);
+    return UNCANCELLED(walker->visit(walker->ctx, &entry));
 }
 
 weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx)

@@ -8,6 +8,7 @@
  * memory whose hand-back is still to be told, and nothing is told twice. An alloc is told without a lock; `telling`
  * counts the threads that do, and whoever ends the observation waits for them.
  */
+#include "cancel.h"
 #include "pool_internal.h"
 
 #include <sched.h>
@@ -19,6 +20,29 @@ struct pool_observer {
 };
 
 /* --- telling --- */
+
+static void tell_of_memory(const struct pool_observer *observer, void (*slot)(void *ctx, uint64_t address, uint64_t size),
+                           uint64_t address, uint64_t size)
+{
+    const int cancel_state = cancel_disable();
+    slot(observer->ctx, address, size);
+    cancel_restore(cancel_state);
+}
+
+static void tell_of_block(const struct pool_observer *observer,
+                          void (*slot)(void *ctx, const weir_observed_block *block), const weir_observed_block *block)
+{
+    const int cancel_state = cancel_disable();
+    slot(observer->ctx, block);
+    cancel_restore(cancel_state);
+}
+
+static void tell_of_end(const struct pool_observer *observer)
+{
+    const int cancel_state = cancel_disable();
+    observer->ops.pool_gone(observer->ctx);
+    cancel_restore(cancel_state);
+}
 
 static weir_observed_block observed(const weir_block *block, const weir_stream *stream)
 {
@@ -51,7 +75,7 @@ void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t a
         weir__record_alloc(recorder, id, known.size, align, stream->lane, known.address, tag);
     }
     if (observer != NULL) {
-        observer->ops.block_alloc(observer->ctx, &known);
+        tell_of_block(observer, observer->ops.block_alloc, &known);
         atomic_fetch_sub_explicit(&pool->telling, 1, memory_order_release);
     }
 }
@@ -66,7 +90,7 @@ void weir__watch_free(const weir_block *block, const weir_stream *stream)
     }
     if (observer != NULL) {
         const weir_observed_block known = observed(block, stream);
-        observer->ops.block_free(observer->ctx, &known);
+        tell_of_block(observer, observer->ops.block_free, &known);
     }
 }
 
@@ -74,7 +98,7 @@ void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size)
 {
     const struct pool_observer *observer = atomic_load_explicit(&pool->observer, memory_order_acquire);
     if (observer != NULL) {
-        observer->ops.memory_given(observer->ctx, address, size);
+        tell_of_memory(observer, observer->ops.memory_given, address, size);
     }
 }
 
@@ -82,7 +106,7 @@ void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size)
 {
     const struct pool_observer *observer = atomic_load_explicit(&pool->observer, memory_order_acquire);
     if (observer != NULL) {
-        observer->ops.memory_taken(observer->ctx, address, size);
+        tell_of_memory(observer, observer->ops.memory_taken, address, size);
     }
 }
 
@@ -159,7 +183,7 @@ static void tell_block(void *ctx, weir_block *block)
     const struct pool_observer *observer = ctx;
     if (is_told(block)) {
         const weir_observed_block known = observed(block, block->stream);
-        observer->ops.block_alloc(observer->ctx, &known);
+        tell_of_block(observer, observer->ops.block_alloc, &known);
     }
 }
 
@@ -177,8 +201,8 @@ static void tell_all_locked(weir_pool *pool, struct pool_observer *observer)
 weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, void *ctx)
 {
     weir_observer_ops own;
-    if (pool == NULL || ops == NULL) {
-        return WEIR_ERR_INVALID;
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_observe: pool is NULL");
     }
     weir_status status = weir__config_adopt(&own, sizeof(own), ops, "weir_pool_observe: ops");
     if (status != WEIR_OK) {
@@ -192,7 +216,7 @@ weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, voi
     *observer = (struct pool_observer){ .ops = own, .ctx = ctx };
     hold_still(pool);
     if (atomic_load_explicit(&pool->observer, memory_order_relaxed) != NULL) {
-        status = WEIR_ERR_BUSY;
+        status = weir_refuse(WEIR_ERR_BUSY, "weir_pool_observe: the pool has an observer already");
     } else {
         atomic_store_explicit(&pool->observer, observer, memory_order_release);
         weir__watch_changed_locked(pool);
@@ -208,7 +232,7 @@ weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, voi
 weir_status weir_pool_unobserve(weir_pool *pool, void *ctx)
 {
     if (pool == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_unobserve: pool is NULL");
     }
     hold_still(pool);
     struct pool_observer *observer = atomic_load_explicit(&pool->observer, memory_order_relaxed);
@@ -219,7 +243,7 @@ weir_status weir_pool_unobserve(weir_pool *pool, void *ctx)
     }
     let_go(pool);
     if (!ours) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_unobserve: ctx is not the context of the pool's observer");
     }
     while (atomic_load_explicit(&pool->telling, memory_order_acquire) != 0) {
         (void)sched_yield();
@@ -250,7 +274,7 @@ void weir__watch_end(weir_pool *pool)
 {
     struct pool_observer *observer = atomic_load_explicit(&pool->observer, memory_order_relaxed);
     if (observer != NULL) {
-        observer->ops.pool_gone(observer->ctx);
+        tell_of_end(observer);
         free(observer);
     }
 }

@@ -16,6 +16,7 @@
  * Cost: the first rungs are constant; polling costs two cheap device calls per stream with unfinished memory; gather is
  * linear in ranges; the rest are device calls. served[] counts which rung served.
  */
+#include "cancel.h"
 #include "pool_internal.h"
 
 #include <stdlib.h>
@@ -166,15 +167,54 @@ void weir__order_done_locked(weir_stream *stream, weir_tick tick)
     stream->done = tick > stream->done ? tick : stream->done;
 }
 
+/* Pool lock held: room to keep one event more than there are. False without host memory. */
+static bool reserve_event(weir_pool *pool)
+{
+    if (pool->events_made == pool->kept_room) {
+        const size_t room = pool->kept_room != 0 ? 2 * pool->kept_room : 16;
+        weir_event **larger = realloc(pool->kept_events, room * sizeof(*larger));
+        if (larger == NULL) {
+            return false;
+        }
+        pool->kept_events = larger;
+        pool->kept_room = room;
+    }
+    pool->events_made++;
+    return true;
+}
+
+/* One that the device would not destroy, or else a new one. A stream's lock is held. *failed counts failures of the device. */
+static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *failed)
+{
+    pool_lock(pool);
+    const bool kept = pool->kept_count != 0;
+    if (kept) {
+        *event = pool->kept_events[--pool->kept_count];
+    }
+    const bool has_room = kept || reserve_event(pool);
+    pool_unlock(pool);
+    if (kept || !has_room) {
+        return kept ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    }
+    const weir_status status = weir_device_event_create(pool->device, event);
+    if (status != WEIR_OK) {
+        (*failed)++;
+        pool_lock(pool);
+        pool->events_made--;
+        pool_unlock(pool);
+    }
+    return status;
+}
+
 /* Stream lock held, and the stream not retired: records an event that covers every free so far. *covered: up to which
- * tick. */
-static weir_status record_probe(weir_stream *stream, weir_tick *covered)
+ * tick. *failed counts failures of the device. */
+static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_t *failed)
 {
     weir_device *device = stream->owner->device;
     weir_status status = WEIR_OK;
     (void)weir__inbox_clear(stream->owner, stream);
     if (stream->probe.event == NULL) {
-        status = weir_device_event_create(device, &stream->probe.event);
+        status = obtain_event(stream->owner, &stream->probe.event, failed);
     }
     if (status == WEIR_OK) {
         weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
@@ -185,6 +225,7 @@ static weir_status record_probe(weir_stream *stream, weir_tick *covered)
             stream->probe.in_flight = true;
             *covered = tick;
         }
+        *failed += status != WEIR_OK;
     }
     return status;
 }
@@ -205,11 +246,12 @@ static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t 
             if (last_free <= finished) {
                 break;
             }
-            status = record_probe(stream, &covered);
+            status = record_probe(stream, &covered, failed);
             *recorded += status == WEIR_OK;
         }
         if (status == WEIR_OK) {
             status = weir_device_event_query(stream->owner->device, stream->probe.event, &complete);
+            *failed += status != WEIR_OK;
         }
         if (status != WEIR_OK || !complete) {
             break;
@@ -217,7 +259,6 @@ static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t 
         stream->probe.in_flight = false;
         finished = stream->probe.tick;
     }
-    *failed += status != WEIR_OK;
     return finished;
 }
 
@@ -285,17 +326,37 @@ bool weir__order_poll(weir_pool *pool)
     return moved;
 }
 
-void weir__order_drop_event(weir_pool *pool, weir_event *event)
+/* Pool lock held: there is room, since each event counts in events_made until it is destroyed. */
+static void keep_event(weir_pool *pool, weir_event *event)
 {
-    weir_status status = WEIR_ERR_DEVICE;
-    for (int tries = 0; tries < 2 && status != WEIR_OK; tries++) { /* a failure that passes must not leave it behind */
+    pool->kept_events[pool->kept_count++] = event;
+}
+
+void weir__order_drop_events(weir_pool *pool)
+{
+    weir_status status = WEIR_OK;
+    pool_lock(pool);
+    while (status == WEIR_OK && pool->kept_count != 0) {
+        weir_event *event = pool->kept_events[--pool->kept_count];
+        pool_unlock(pool);
         status = weir_device_event_destroy(pool->device, event);
-        if (status != WEIR_OK) {
-            pool_lock(pool);
+        pool_lock(pool);
+        if (status == WEIR_OK) {
+            pool->events_made--;
+        } else {
             pool->device_failures++;
-            pool_unlock(pool);
+            keep_event(pool, event);
         }
     }
+    pool_unlock(pool);
+}
+
+void weir__order_drop_event(weir_pool *pool, weir_event *event)
+{
+    pool_lock(pool);
+    keep_event(pool, event);
+    pool_unlock(pool);
+    weir__order_drop_events(pool);
 }
 
 /* An event that was waited for without a lock is the stream's probe again, unless that has a new one or is gone. */
@@ -317,10 +378,11 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
 {
     weir_tick covered = 0;
     weir_event *event = NULL;
+    uint64_t failed = 0;
     stream_visit(stream);
     weir_status status = WEIR_OK;
     if (stream->pool != NULL) { /* else another thread has retired it meanwhile, and waited for it */
-        status = record_probe(stream, &covered);
+        status = record_probe(stream, &covered, &failed);
     }
     bool recorded = covered != 0;
     if (recorded) {
@@ -331,12 +393,13 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
     stream_unlock(stream);
     if (recorded) {
         status = weir_device_event_sync(pool->device, event);
+        failed += status != WEIR_OK;
         put_probe_back(stream, event);
     }
     pool_lock(pool);
     pool->events_recorded += recorded;
     pool->syncs += recorded && status == WEIR_OK;
-    pool->device_failures += status != WEIR_OK;
+    pool->device_failures += failed;
     if (status == WEIR_OK) {
         weir__order_done_locked(stream, covered);
         (void)weir__order_settle_locked(pool, NULL);
@@ -484,6 +547,7 @@ static bool wait_and_search(struct request *request)
     pool_unlock(pool);
     weir_tick covered = 0;
     weir_status status = WEIR_OK;
+    uint64_t failed = 0;
     bool recorded = false;
     stream_visit(donor);
     if (donor->pool == NULL) {
@@ -493,16 +557,17 @@ static bool wait_and_search(struct request *request)
     if (donor->probe.in_flight && donor->probe.tick >= wanted) {
         covered = donor->probe.tick; /* an event that already covers the memory */
     } else {
-        status = record_probe(donor, &covered);
+        status = record_probe(donor, &covered, &failed);
         recorded = status == WEIR_OK;
     }
     if (status == WEIR_OK) {
         status = weir_device_stream_wait_event(pool->device, request->stream->native, donor->probe.event);
+        failed += status != WEIR_OK;
     }
     stream_unlock(donor);
     pool_lock(pool);
     pool->events_recorded += recorded;
-    pool->device_failures += status != WEIR_OK;
+    pool->device_failures += failed;
     if (status == WEIR_OK) {
         pool->waits++;
         (void)weir__clock_raise_locked(request->stream, donor->lane, covered);
@@ -709,7 +774,7 @@ static bool call_back(struct request *request, bool *again)
     weir_pool *pool = request->pool;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     *again = weir_pool_oom(pool, &record) == WEIR_OK &&
-             pool->config.oom_callback(pool->config.oom_ctx, pool, &record);
+             UNCANCELLED(pool->config.oom_callback(pool->config.oom_ctx, pool, &record));
     if (*again) {
         /* It is not known yet that the request fails: only the last record of a request counts. */
         pool_lock(pool);

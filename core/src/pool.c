@@ -205,11 +205,11 @@ static void return_regions(weir_pool *pool, weir_status *first)
     }
 }
 
-static void end_streams(weir_pool *pool, bool same_process, weir_status *first)
+static void end_streams(weir_pool *pool, weir_status *first)
 {
     for (size_t lane = 1; lane < pool->lanes; lane++) {
         weir_stream *stream = pool->streams[lane];
-        if (stream->probe.event != NULL && same_process) {
+        if (stream->probe.event != NULL) {
             keep_first(first, TWICE(weir_device_event_destroy(pool->device, stream->probe.event)));
         }
         free(stream->clock);
@@ -221,24 +221,20 @@ static void end_streams(weir_pool *pool, bool same_process, weir_status *first)
 weir_status weir_pool_destroy(weir_pool *pool)
 {
     weir_status first = WEIR_OK;
-    if (pool == NULL) {
-        return WEIR_OK;
+    if (pool == NULL || pool->process != getpid()) {
+        return WEIR_OK; /* a child of fork leaves the pool as it is: core/README.md, Fork */
     }
-    /* A child after fork has no use of the parent's device handles: it frees host memory only. */
-    const bool same_process = pool->process == getpid();
     const unsigned holds = atomic_load_explicit(&pool->holds, memory_order_acquire);
-    if (same_process && holds != 0) {
+    if (holds != 0) {
         return weir_refuse(WEIR_ERR_BUSY, "weir_pool_destroy: the pool is held %u times, by heaps or attachments that stand on it",
                            holds);
     }
     weir__arena_orphan_all(pool);
-    if (same_process) {
-        quiesce(pool, &first);
-        weir__watch_end_blocks(pool);
-        return_regions(pool, &first);
-    }
+    quiesce(pool, &first);
+    weir__watch_end_blocks(pool);
+    return_regions(pool, &first);
     weir__watch_end(pool);
-    end_streams(pool, same_process, &first);
+    end_streams(pool, &first);
     weir__stream_fini_events(pool);
     pool->strategy->fini(pool->state);
     while (pool->regions != NULL) {
@@ -246,13 +242,15 @@ weir_status weir_pool_destroy(weir_pool *pool)
         free(pool->regions);
         pool->regions = next;
     }
+    for (size_t i = 0; i < pool->kept_count; i++) {
+        keep_first(&first, TWICE(weir_device_event_destroy(pool->device, pool->kept_events[i])));
+    }
+    free(pool->kept_events);
     weir__vm_fini(pool);
     weir__block_fini(pool);
     weir__tag_fini(pool);
-    if (same_process) {
-        (void)pthread_cond_destroy(&pool->grown);
-        (void)pthread_mutex_destroy(&pool->grown_mutex);
-    }
+    (void)pthread_cond_destroy(&pool->grown);
+    (void)pthread_mutex_destroy(&pool->grown_mutex);
     free(pool->streams);
     free(pool->limits);
     free(pool->state);
@@ -760,7 +758,7 @@ weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
     weir_status status = WEIR_OK;
     weir__pool_lock_all(pool);
     if (recorder != NULL && atomic_load_explicit(&pool->recorder, memory_order_relaxed) != NULL) {
-        status = weir_refuse(WEIR_ERR_BUSY, "weir_recorder_start: the pool is being recorded already");
+        status = WEIR_ERR_BUSY; /* the caller says why */
     } else {
         if (recorder != NULL && live != NULL) {
             struct live_visit visit = { live, ctx };

@@ -189,7 +189,7 @@ struct pool_region {
     uint64_t address; /* first: the address table's key */
     uint64_t size;
     weir_lane lane; /* whose request it was taken for */
-    void *handle;   /* the strategy's; NULL while the region is on its way back to the device */
+    void *handle;   /* the strategy's; NULL while the region is on its way back to the device or set aside */
     struct pool_region *prev;
     struct pool_region *next;
 };
@@ -233,7 +233,13 @@ struct weir_pool {
     weir_tick *limits;     /* scratch, by lane */
     struct address_table events; /* of known_event */
 
+    weir_event **kept_events; /* events to destroy: the next stream that needs an event takes one, a trim tries again */
+    size_t kept_count;
+    size_t kept_room;   /* at least events_made: what is to be destroyed can always be kept */
+    size_t events_made; /* by the pool and not destroyed */
+
     struct pool_region *regions; /* newest first */
+    size_t regions_aside;        /* regions without a handle that are not on their way: see region.c */
     struct address_table region_table;
     struct pool_vm *vm; /* NULL: the pool takes regions */
 
@@ -434,8 +440,10 @@ void weir__order_free_idle(weir_block *block);
 bool weir__order_poll(weir_pool *pool);
 /* Waits until the host has seen everything queued on the stream so far complete. No lock is held. */
 weir_status weir__order_sync(weir_pool *pool, weir_stream *stream);
-/* Destroys an event of weir's. No lock is held. */
+/* Destroys an event of weir's, or keeps it if the device refuses. No lock is held. */
 void weir__order_drop_event(weir_pool *pool, weir_event *event);
+/* Destroys the events that were kept, until the device refuses. No lock is held. */
+void weir__order_drop_events(weir_pool *pool);
 /* Pool lock held: the stream's ticks up to `tick` are complete. */
 void weir__order_done_locked(weir_stream *stream, weir_tick tick);
 /* Pool lock held: moves pending blocks to lanes as far as what is known allows. `taker` may be NULL. */

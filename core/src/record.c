@@ -78,10 +78,10 @@ static uint64_t lost_locked(const weir_recorder *recorder)
 weir_status weir_recorder_drain(weir_recorder *recorder, uint64_t *lost)
 {
     if (recorder == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_drain: recorder is NULL");
     }
     if (weir__rings_in_child(&recorder->rings)) {
-        return WEIR_ERR_UNSUPPORTED;
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_recorder_drain: this process is a child of fork, recorder is its parent's");
     }
     pthread_mutex_lock(&recorder->lock);
     const weir_status status = drain_locked(recorder, false);
@@ -99,12 +99,9 @@ weir_status weir_recorder_drain(weir_recorder *recorder, uint64_t *lost)
  * to be repeated: that thread is about to. */
 static void make_room(weir_recorder *recorder)
 {
-    int cancels = 0;
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels); /* an alloc is no place where a thread may be ended */
     pthread_mutex_lock(&recorder->lock);
     (void)drain_locked(recorder, false);
     pthread_mutex_unlock(&recorder->lock);
-    (void)pthread_setcancelstate(cancels, &cancels);
     (void)sched_yield();
 }
 
@@ -303,33 +300,34 @@ static void note_prior(void *ctx, uint64_t block_id, uint64_t size, uint32_t str
 }
 
 /* The list is complete before the first hook knows the recorder, so any drain finds it so. */
-weir_status weir__recorder_begin(weir_recorder *recorder)
+weir_status weir__recorder_begin(weir_recorder *recorder, const char *function)
 {
-    return weir__pool_set_recorder(recorder->pool, recorder, note_prior, recorder);
+    const weir_status status = weir__pool_set_recorder(recorder->pool, recorder, note_prior, recorder);
+    return status == WEIR_ERR_BUSY ? weir_refuse(status, "%s: the pool is being recorded already", function) : status;
 }
 
-/* The caller's config as this library knows it. */
-static weir_status adopt(weir_recorder_config *known, const weir_recorder_config *config, weir_recorder **recorder)
+/* The caller's config as this library knows it. `config_name`: "FUNCTION: config". */
+static weir_status adopt(weir_recorder_config *known, const weir_recorder_config *config, const char *config_name)
 {
-    if (config == NULL || recorder == NULL) {
-        return WEIR_ERR_INVALID;
-    }
-    const weir_status status = weir__config_adopt(known, sizeof *known, config, "weir_recorder: config");
-    return status == WEIR_OK && known->sink == NULL ? WEIR_ERR_INVALID : status;
+    const weir_status status = weir__config_adopt(known, sizeof *known, config, config_name);
+    return status == WEIR_OK && known->sink == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s.sink is NULL", config_name) : status;
 }
 
 weir_status weir_recorder_start(weir_pool *pool, const weir_recorder_config *config, weir_recorder **recorder)
 {
     weir_recorder_config known;
-    weir_status status = adopt(&known, config, recorder);
-    if (pool == NULL || status != WEIR_OK) {
-        return pool == NULL ? WEIR_ERR_INVALID : status;
+    if (pool == NULL || recorder == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_start: %s is NULL", pool == NULL ? "pool" : "recorder");
+    }
+    weir_status status = adopt(&known, config, "weir_recorder_start: config");
+    if (status != WEIR_OK) {
+        return status;
     }
     weir_recorder *const self = weir__recorder_new(pool, &known);
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    status = weir__recorder_begin(self);
+    status = weir__recorder_begin(self, "weir_recorder_start");
     if (status != WEIR_OK) {
         weir__recorder_free(self);
         return status;
@@ -341,7 +339,10 @@ weir_status weir_recorder_start(weir_pool *pool, const weir_recorder_config *con
 weir_status weir_recorder_create(const weir_recorder_config *config, weir_recorder **recorder)
 {
     weir_recorder_config known;
-    const weir_status status = adopt(&known, config, recorder);
+    if (recorder == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_create: recorder is NULL");
+    }
+    const weir_status status = adopt(&known, config, "weir_recorder_create: config");
     if (status != WEIR_OK) {
         return status;
     }
@@ -374,13 +375,28 @@ void weir__recorder_release(weir_recorder *recorder)
     (void)weir__release_hold(&recorder->holds);
 }
 
+/* A child of fork leaves the recorder as it is, but for the file, which another process may wait to see closed. */
+static weir_status stop_in_child(const weir_recorder *recorder, uint64_t *lost)
+{
+    if (recorder->file != NULL) {
+        weir__record_file_leave(recorder->file);
+    }
+    if (lost != NULL) {
+        *lost = lost_locked(recorder);
+    }
+    return WEIR_OK;
+}
+
 weir_status weir_recorder_stop(weir_recorder *recorder, uint64_t *lost)
 {
     if (recorder == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_stop: recorder is NULL");
+    }
+    if (weir__rings_in_child(&recorder->rings)) {
+        return stop_in_child(recorder, lost);
     }
     const unsigned holds = atomic_load_explicit(&recorder->holds, memory_order_acquire);
-    if (holds != 0 && !weir__rings_in_child(&recorder->rings)) {
+    if (holds != 0) {
         return weir_refuse(WEIR_ERR_BUSY, "weir_recorder_stop: %u heaps still note in the recorder: weir_heap_record(heap, NULL)",
                            holds);
     }
@@ -391,20 +407,15 @@ weir_status weir_recorder_stop(weir_recorder *recorder, uint64_t *lost)
             return status;
         }
     }
-    const bool in_child = weir__rings_in_child(&recorder->rings);
     if (recorder->file != NULL) {
         weir__record_file_forget(recorder);
+        weir__record_file_halt(recorder->file);
     }
-    if (!in_child) {
-        if (recorder->file != NULL) {
-            weir__record_file_halt(recorder->file);
-        }
-        pthread_mutex_lock(&recorder->lock);
-        status = write_end(recorder);
-        pthread_mutex_unlock(&recorder->lock);
-    }
+    pthread_mutex_lock(&recorder->lock);
+    status = write_end(recorder);
+    pthread_mutex_unlock(&recorder->lock);
     const uint64_t lost_events = lost_locked(recorder);
-    const int why = recorder->file != NULL ? weir__record_file_close(recorder->file, in_child) : 0;
+    const int why = recorder->file != NULL ? weir__record_file_close(recorder->file) : 0;
     weir__recorder_free(recorder);
     if (lost != NULL) {
         *lost = lost_events;

@@ -13,6 +13,7 @@
 #define _GNU_SOURCE /* secure_getenv */
 #endif
 
+#include "cancel.h"
 #include "record_internal.h"
 
 #include <errno.h>
@@ -170,7 +171,7 @@ void weir__record_file_halt(struct weir__record_file *file)
 {
     if (!file->halted) {
         set(file, &file->ending);
-        (void)pthread_join(file->thread, NULL);
+        (void)UNCANCELLED(pthread_join(file->thread, NULL));
         file->halted = true;
     }
 }
@@ -200,18 +201,20 @@ static void file_fini(struct weir__record_file *file)
     (void)pthread_mutex_destroy(&file->lock);
 }
 
-/* In a child of a fork the thread is gone and still counted as waiting: to destroy what it waits on would wait for it. */
-int weir__record_file_close(struct weir__record_file *file, bool in_child)
+int weir__record_file_close(struct weir__record_file *file)
 {
     int why = file->failure;
-    if (close(file->fd) != 0 && why == 0 && errno != EINTR) {
+    if (UNCANCELLED(close(file->fd)) != 0 && why == 0 && errno != EINTR) {
         why = errno;
     }
-    if (!in_child) {
-        file_fini(file);
-    }
+    file_fini(file);
     free(file);
     return why;
+}
+
+void weir__record_file_leave(const struct weir__record_file *file)
+{
+    (void)UNCANCELLED(close(file->fd));
 }
 
 static weir_status recorder_with_file(weir_pool *pool, int fd, const char *source, weir_recorder **recorder)
@@ -248,13 +251,13 @@ static weir_status start(weir_pool *pool, int fd, const char *source, weir_recor
     weir_recorder *self = NULL;
     weir_status status = recorder_with_file(pool, fd, source, &self);
     if (status != WEIR_OK) {
-        (void)close(fd);
+        (void)UNCANCELLED(close(fd));
         return status;
     }
-    status = pool != NULL ? weir__recorder_begin(self) : WEIR_OK;
+    status = pool != NULL ? weir__recorder_begin(self, "weir_recorder_start_file") : WEIR_OK;
     if (status != WEIR_OK) {
         weir__record_file_halt(self->file);
-        (void)weir__record_file_close(self->file, false);
+        (void)weir__record_file_close(self->file);
         weir__recorder_free(self);
         return status;
     }
@@ -271,7 +274,7 @@ static int open_file(const char *path, int flags)
 {
     int fd = -1;
     do {
-        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
+        fd = UNCANCELLED(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666));
     } while (fd < 0 && errno == EINTR);
     return fd;
 }
@@ -279,7 +282,7 @@ static int open_file(const char *path, int flags)
 weir_status weir_recorder_create_file(const char *path, const char *source, weir_recorder **recorder)
 {
     if (path == NULL || recorder == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_create_file: %s is NULL", path == NULL ? "path" : "recorder");
     }
     const int fd = open_file(path, 0);
     return fd >= 0 ? start(NULL, fd, source, recorder) : WEIR_ERR_DEVICE;
@@ -288,7 +291,8 @@ weir_status weir_recorder_create_file(const char *path, const char *source, weir
 weir_status weir_recorder_start_file(weir_pool *pool, const char *path, const char *source, weir_recorder **recorder)
 {
     if (pool == NULL || path == NULL || recorder == NULL) {
-        return WEIR_ERR_INVALID;
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_start_file: %s is NULL",
+                           pool == NULL ? "pool" : path == NULL ? "path" : "recorder");
     }
     const int fd = open_file(path, 0);
     return fd >= 0 ? start(pool, fd, source, recorder) : WEIR_ERR_DEVICE;

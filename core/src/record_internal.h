@@ -42,8 +42,8 @@ struct weir_recorder {
 
 /* A recorder of `pool` (NULL: fed by hand) that the pool does not know yet. NULL: no memory. */
 weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *config);
-/* Tells the pool, which lists its live blocks meanwhile. */
-weir_status weir__recorder_begin(weir_recorder *recorder);
+/* Tells the pool, which lists its live blocks meanwhile. `function`: of the sentence of a refusal. */
+weir_status weir__recorder_begin(weir_recorder *recorder, const char *function);
 void weir__recorder_free(weir_recorder *recorder);
 
 /* --- record_file.c --- */
@@ -53,6 +53,8 @@ void weir__record_file_forget(const weir_recorder *recorder);
 /* Ends the thread that drains; before the last drain. */
 void weir__record_file_halt(struct weir__record_file *file);
 /* Closes the file and frees `file`. Returns 0, or the errno of what could not be written. */
-int weir__record_file_close(struct weir__record_file *file, bool in_child);
+int weir__record_file_close(struct weir__record_file *file);
+/* Closes the file in a child of fork, and does nothing else. */
+void weir__record_file_leave(const struct weir__record_file *file);
 
 #endif

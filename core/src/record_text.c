@@ -1,6 +1,8 @@
 /* core/src/record_text.c: see record_text.h. */
 #include "record_text.h"
 
+#include "cancel.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@
 bool weir__record_text_flush(weir__record_text *text)
 {
     if (text->length != 0 && !text->sink_failed) {
-        text->sink_failed = !text->sink(text->sink_ctx, text->text, text->length);
+        text->sink_failed = !UNCANCELLED(text->sink(text->sink_ctx, text->text, text->length));
     }
     if (text->sink_failed) {
         text->lost += text->events_in_text;

@@ -8,6 +8,7 @@
  * Cost: a device call, made without any lock, and a step per region when idle ones are looked for in a strategy that does
  * not list them.
  */
+#include "cancel.h"
 #include "pool_internal.h"
 
 #include <stdlib.h>
@@ -104,18 +105,29 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     atomic_store_explicit(&pool->front_limit, share < most ? share : most, memory_order_relaxed);
 }
 
-/* Pool lock held: the new region becomes the stream's. */
-static bool enter_region(struct request *request, uint64_t address, uint64_t size)
+/* Pool lock held: the entry of a region that is about to be asked for, so that a region that the device has given is never
+ * without one. NULL without host memory. */
+static struct pool_region *prepare_region(struct request *request)
+{
+    struct pool_region *region =
+        weir__table_reserve(&request->pool->region_table) ? calloc(1, sizeof(*region)) : NULL;
+    if (region == NULL) {
+        request->broken = WEIR_ERR_NO_MEMORY;
+    }
+    return region;
+}
+
+/* Pool lock held: the new region becomes the stream's. False: the strategy has no host memory for it, and the region is set
+ * aside. */
+static bool enter_region(struct request *request, struct pool_region *region, uint64_t address, uint64_t size)
 {
     weir_pool *pool = request->pool;
-    struct pool_region *region = calloc(1, sizeof(*region));
     void *handle = NULL;
-    if (region == NULL || !weir__table_reserve(&pool->region_table) ||
-        pool->strategy->region_add(pool->state, address, size, request->size, request->stream->lane, 0, &handle) !=
-            WEIR_OK) {
-        free(region);
+    if (pool->strategy->region_add(pool->state, address, size, request->size, request->stream->lane, 0, &handle) !=
+        WEIR_OK) {
+        handle = NULL;
+        pool->regions_aside++;
         request->broken = WEIR_ERR_NO_MEMORY;
-        return false;
     }
     *region = (struct pool_region){
         .address = address,
@@ -130,7 +142,7 @@ static bool enter_region(struct request *request, uint64_t address, uint64_t siz
     pool->regions = region;
     weir__table_put(&pool->region_table, region);
     weir__region_count_locked(pool, size, 0);
-    return true;
+    return handle != NULL;
 }
 
 /* Pool lock held. */
@@ -155,7 +167,7 @@ void weir__region_await_locked(weir_pool *pool)
     while (pool->growing) {
         (void)pthread_mutex_lock(&pool->grown_mutex);
         pool_unlock(pool);
-        (void)pthread_cond_wait(&pool->grown, &pool->grown_mutex);
+        (void)UNCANCELLED(pthread_cond_wait(&pool->grown, &pool->grown_mutex));
         (void)pthread_mutex_unlock(&pool->grown_mutex);
         pool_lock(pool);
     }
@@ -169,65 +181,6 @@ void weir__region_end_growing_locked(weir_pool *pool)
     (void)pthread_mutex_lock(&pool->grown_mutex);
     (void)pthread_cond_broadcast(&pool->grown);
     (void)pthread_mutex_unlock(&pool->grown_mutex);
-}
-
-/* Pool lock held on entry and exit: a region for which there is no host memory goes straight back; twice tried, since
- * nobody could give it back later. */
-static void refuse_region(weir_pool *pool, uint64_t address, uint64_t size)
-{
-    weir_status status = WEIR_ERR_DEVICE;
-    for (int tries = 0; tries < 2 && status != WEIR_OK; tries++) {
-        pool_unlock(pool);
-        if (tries == 0) {
-            weir__watch_taken(pool, address, size);
-        }
-        status = weir_device_region_free(pool->device, address, size);
-        pool_lock(pool);
-        pool->device_failures += status != WEIR_OK;
-        pool->region_frees += status == WEIR_OK;
-    }
-}
-
-bool weir__region_grow(struct request *request, bool *again)
-{
-    weir_pool *pool = request->pool;
-    struct wish wish;
-    *again = false;
-    (void)weir__inspect_sample(pool);
-    pool_lock(pool);
-    if (pool->growing) {
-        weir__region_await_locked(pool);
-        *again = true;
-    } else if (make_wish(request, &wish)) {
-        pool->growing = true;
-    }
-    if (*again || request->limited) {
-        pool_unlock(pool);
-        return false;
-    }
-    pool_unlock(pool);
-
-    uint64_t address = 0;
-    uint64_t size = 0;
-    uint64_t began = wall_ns();
-    weir_status status = ask_device(request, &wish, &address, &size);
-    uint64_t took = wall_ns() - began;
-    if (status == WEIR_OK) {
-        weir__watch_given(pool, address, size);
-    }
-
-    pool_lock(pool);
-    pool->device_ns += took;
-    pool->device_failures += status != WEIR_OK;
-    pool->region_allocs += status == WEIR_OK;
-    bool entered = status == WEIR_OK && enter_region(request, address, size);
-    bool served = entered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
-    if (status == WEIR_OK && !entered) {
-        refuse_region(pool, address, size);
-    }
-    weir__region_end_growing_locked(pool);
-    pool_unlock(pool);
-    return served;
 }
 
 /* --- giving back --- */
@@ -247,8 +200,8 @@ static bool remove_if_idle(weir_pool *pool, struct pool_region *region)
 
 /* Pool lock held on entry and exit, let go for the device call. Meanwhile the region is neither in the pool nor in the
  * device: who wants to grow waits, or it would be refused for want of this very memory. A region that the device kept
- * stays the pool's, as memory that nobody's work touches; if there is no host memory to enter it again, it is set aside
- * until the pool is destroyed. */
+ * stays the pool's, as memory that nobody's work touches; if there is no host memory to enter it again, it is set aside:
+ * without a handle, and given back with the next idle one. */
 static weir_status hand_back(weir_pool *pool, struct pool_region *region)
 {
     pool->growing = true;
@@ -272,9 +225,80 @@ static weir_status hand_back(weir_pool *pool, struct pool_region *region)
     if (pool->strategy->region_add(pool->state, region->address, region->size, region->size, region->lane, 0,
                                    &handle) == WEIR_OK) {
         region->handle = handle;
+    } else {
+        pool->regions_aside++;
     }
     return status;
 }
+
+/* Pool lock held, and no memory is on its way: takes a region that was set aside, NULL when there is none. */
+static struct pool_region *take_aside(weir_pool *pool)
+{
+    struct pool_region *region = pool->regions_aside != 0 ? pool->regions : NULL;
+    while (region != NULL && region->handle != NULL) {
+        region = region->next;
+    }
+    pool->regions_aside -= region != NULL;
+    return region;
+}
+
+/* Pool lock held on entry and exit, and no memory is on its way: tries each region that was set aside until one is refused. */
+static void return_aside(weir_pool *pool)
+{
+    weir_status status = WEIR_OK;
+    struct pool_region *region = NULL;
+    while (status == WEIR_OK && !pool->growing && (region = take_aside(pool)) != NULL) {
+        status = hand_back(pool, region);
+    }
+}
+
+/* --- growing --- */
+
+bool weir__region_grow(struct request *request, bool *again)
+{
+    weir_pool *pool = request->pool;
+    struct pool_region *region = NULL;
+    struct wish wish;
+    *again = false;
+    (void)weir__inspect_sample(pool);
+    pool_lock(pool);
+    if (pool->growing) {
+        weir__region_await_locked(pool);
+        *again = true;
+    } else if (make_wish(request, &wish)) {
+        region = prepare_region(request);
+        pool->growing = region != NULL;
+    }
+    pool_unlock(pool);
+    if (region == NULL) {
+        return false;
+    }
+
+    uint64_t address = 0;
+    uint64_t size = 0;
+    uint64_t began = wall_ns();
+    weir_status status = ask_device(request, &wish, &address, &size);
+    uint64_t took = wall_ns() - began;
+    if (status == WEIR_OK) {
+        weir__watch_given(pool, address, size);
+    }
+
+    pool_lock(pool);
+    pool->device_ns += took;
+    pool->device_failures += status != WEIR_OK;
+    pool->region_allocs += status == WEIR_OK;
+    bool entered = status == WEIR_OK && enter_region(request, region, address, size);
+    bool served = entered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+    weir__region_end_growing_locked(pool);
+    return_aside(pool);
+    pool_unlock(pool);
+    if (status != WEIR_OK) {
+        free(region);
+    }
+    return served;
+}
+
+/* --- giving back what is idle --- */
 
 weir_status weir__region_return_at(weir_pool *pool, uint64_t address)
 {
@@ -292,7 +316,11 @@ weir_status weir__region_return_at(weir_pool *pool, uint64_t address)
 /* Pool lock held: takes an idle region out of the strategy, NULL when there is none. */
 static struct pool_region *take_idle(weir_pool *pool)
 {
-    struct pool_region *region = pool->regions;
+    struct pool_region *region = take_aside(pool);
+    if (region != NULL) {
+        return region;
+    }
+    region = pool->regions;
     if (pool->strategy->region_idle != NULL) {
         uint64_t address = 0;
         const weir_tick *limits = weir__order_limits_locked(pool, NULL);
@@ -338,6 +366,7 @@ static uint64_t return_down_to(weir_pool *pool, uint64_t keep, weir_status *stat
 weir_status weir__region_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released)
 {
     weir_status status = WEIR_OK;
+    weir__order_drop_events(pool);
     (void)weir__order_flush(pool, NULL);
     (void)weir__order_poll(pool);
     uint64_t bytes = return_down_to(pool, keep_bytes, &status);

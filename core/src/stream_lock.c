@@ -1,6 +1,8 @@
 /* core/src/stream_lock.c: see stream_lock.h for the idea, the guarantee and the cost. */
 #include "stream_lock.h"
 
+#include "cancel.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
@@ -55,7 +57,8 @@ static void barrier_or_patience(void)
 {
     if (!barrier_everywhere()) {
         atomic_store(&barrier_works, false);
-        (void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+        const struct timespec patience = { .tv_nsec = 10000000 };
+        (void)UNCANCELLED(nanosleep(&patience, NULL));
     }
 }
 

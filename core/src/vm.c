@@ -88,11 +88,19 @@ struct vm_move {
 
 /* reserved_bytes of the pool / granule = granules with a handle and without a token + moving + spares. What belongs to the
  * growing thread alone is read by nobody else: scratch, move, and handles of claimed granules. */
+/* A reservation for which the strategy has no host memory, until the device takes it back. */
+struct vm_refused {
+    struct vm_refused *next;
+    uint64_t address;
+    uint64_t size;
+};
+
 struct pool_vm {
     uint64_t granule; /* bytes */
     unsigned granule_shift;
     bool walks_holes;      /* the strategy does */
     struct vm_span *spans; /* in the order in which they were reserved */
+    struct vm_refused *refused;
     size_t spares;         /* the first of move.handles, while nobody moves */
     size_t moving;         /* claimed granules that had memory */
     void **tokens;         /* of one claim */
@@ -154,6 +162,11 @@ void weir__vm_fini(weir_pool *pool)
         struct vm_span *next = vm->spans->next;
         free(vm->spans);
         vm->spans = next;
+    }
+    while (vm->refused != NULL) {
+        struct vm_refused *next = vm->refused->next;
+        free(vm->refused);
+        vm->refused = next;
     }
     weir__vm_scratch_fini(&vm->scratch);
     free(vm->tokens);
@@ -523,6 +536,26 @@ static bool prepare_move(struct pool_vm *vm, uint64_t holes, uint64_t victims, u
 
 /* --- growing --- */
 
+/* Pool lock held on entry and exit, let go for the calls, by the thread that grows. Releases what was refused until the device
+ * does not. */
+static void release_refused(weir_pool *pool)
+{
+    struct pool_vm *vm = pool->vm;
+    weir_status status = WEIR_OK;
+    while (status == WEIR_OK && vm->refused != NULL) {
+        struct vm_refused *refused = vm->refused;
+        pool_unlock(pool);
+        status = weir_device_vm_release(pool->device, refused->address, refused->size);
+        pool_lock(pool);
+        if (status == WEIR_OK) {
+            vm->refused = refused->next;
+            free(refused);
+        } else {
+            pool->device_failures++;
+        }
+    }
+}
+
 /* Pool lock held on entry and exit, let go for the calls. A span of addresses with a window for the request. */
 static bool add_span(struct request *request)
 {
@@ -542,6 +575,12 @@ static bool add_span(struct request *request)
     uint64_t address = 0;
     uint64_t failures = 0;
     struct vm_span *span = NULL;
+    /* Made before the reservation, so that the reservation cannot be lost. */
+    struct vm_refused *refused = malloc(sizeof(*refused));
+    if (refused == NULL) {
+        request->broken = WEIR_ERR_NO_MEMORY;
+        return false;
+    }
     pool_unlock(pool);
     weir_status status = weir_device_vm_reserve(pool->device, size + extra, &address);
     while (status != WEIR_OK && size > least) {
@@ -556,6 +595,7 @@ static bool add_span(struct request *request)
     pool_lock(pool);
     pool->device_failures += failures;
     if (status != WEIR_OK) {
+        free(refused);
         request->device_status = status;
         request->region_asked = size;
         request->limited = false;
@@ -565,15 +605,13 @@ static bool add_span(struct request *request)
     const uint64_t start = round_up(address, vm->granule);
     if (span == NULL || pool->strategy->region_add(pool->state, start, size, 0, WEIR_LANE_UNMAPPED, 0, &handle) != WEIR_OK) {
         free(span);
-        pool_unlock(pool);
-        status = weir_device_vm_release(pool->device, address, size + extra);
-        const bool once_more = status != WEIR_OK; /* nobody could give it back later */
-        status = once_more ? weir_device_vm_release(pool->device, address, size + extra) : status;
-        pool_lock(pool);
-        pool->device_failures += (uint64_t)once_more + (status != WEIR_OK);
+        *refused = (struct vm_refused){ .next = vm->refused, .address = address, .size = size + extra };
+        vm->refused = refused;
+        release_refused(pool);
         request->broken = WEIR_ERR_NO_MEMORY;
         return false;
     }
+    free(refused);
     *span = (struct vm_span){
         .address = start, .size = size, .reserved_address = address, .reserved_size = size + extra };
     struct vm_span **link = &vm->spans;
@@ -834,6 +872,11 @@ uint64_t weir__vm_return_idle(weir_pool *pool, uint64_t keep, weir_status *faile
     weir_status status = WEIR_OK;
     pool_lock(pool);
     weir__region_await_locked(pool);
+    if (pool->vm->refused != NULL) {
+        pool->growing = true;
+        release_refused(pool);
+        weir__region_end_growing_locked(pool);
+    }
     if (pool->reserved_bytes > keep) {
         pool->growing = true;
         status = plan_return(pool, keep, &spares);
@@ -881,5 +924,8 @@ void weir__vm_return_all(weir_pool *pool, weir_status *first)
     }
     for (struct vm_span *span = vm->spans; span != NULL; span = span->next) {
         return_span(pool, span, first);
+    }
+    for (const struct vm_refused *refused = vm->refused; refused != NULL; refused = refused->next) {
+        keep_first(first, TWICE(weir_device_vm_release(pool->device, refused->address, refused->size)));
     }
 }

@@ -1,7 +1,7 @@
 /* tests/fault/kept_fault.c: memory that the device does not take back at once.
  *
- * A pool that has no host memory to enter a region gives the region back to the device. The call is tried twice, so one
- * failure loses no region. Handles of physical memory that could not be destroyed count as reserved until they are
+ * A pool that has no host memory to enter a region or a reservation gives it back to the device. If the device refuses, it
+ * stays in the books and goes back later. Handles of physical memory that could not be destroyed count as reserved until they are
  * destroyed: a trim stops at keep_bytes, and the end of the pool destroys all of them.
  */
 #include <weir/adaptor.h>

@@ -134,6 +134,253 @@ static void test_waiting_ends_while_others_go_on_freeing(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
+/* --- a device that refuses to take back --- */
+
+static int refusals; /* of the calls that give something back, from now on */
+static int held;     /* events, regions or reservations, as the test says */
+
+static weir_status counted(weir_status status, int change)
+{
+    held += status == WEIR_OK ? change : 0;
+    return status;
+}
+
+static weir_status count_event_create(void *ctx, weir_event **event)
+{
+    return counted(fake_event_create(ctx, event), 1);
+}
+
+static weir_status refuse_event_destroy(void *ctx, weir_event *event)
+{
+    return refusals > 0 ? (refusals--, WEIR_ERR_DEVICE) : counted(fake_event_destroy(ctx, event), -1);
+}
+
+static weir_status count_region_alloc(void *ctx, uint64_t size, uint64_t *address)
+{
+    return counted(fake_region_alloc(ctx, size, address), 1);
+}
+
+static weir_status refuse_region_free(void *ctx, uint64_t address, uint64_t size)
+{
+    return refusals > 0 ? (refusals--, WEIR_ERR_DEVICE) : counted(fake_region_free(ctx, address, size), -1);
+}
+
+static weir_status count_vm_reserve(void *ctx, uint64_t size, uint64_t *address)
+{
+    return counted(fake_vm_reserve(ctx, size, address), 1);
+}
+
+static weir_status refuse_vm_release(void *ctx, uint64_t address, uint64_t size)
+{
+    return refusals > 0 ? (refusals--, WEIR_ERR_DEVICE) : counted(fake_vm_release(ctx, address, size), -1);
+}
+
+static weir_device *refusing_device(fake_device *fake)
+{
+    fake_init(fake);
+    fake->ops.event_create = count_event_create;
+    fake->ops.event_destroy = refuse_event_destroy;
+    refusals = 0;
+    held = 0;
+    return device_of(fake);
+}
+
+/* Freed memory whose event is recorded, so that the stream has one. */
+static weir_stream *stream_with_event(weir_pool *pool, uintptr_t native)
+{
+    weir_stream *stream = NULL;
+    weir_block *block = NULL;
+    assert_int_equal(weir_pool_stream(pool, (void *)native, &stream), WEIR_OK);
+    assert_int_equal(weir_pool_alloc(pool, stream, MIB, 0, &block), WEIR_OK);
+    assert_int_equal(weir_pool_free(pool, block, stream), WEIR_OK);
+    assert_int_equal(weir_pool_trim(pool, 0, WEIR_TRIM_WAIT, NULL), WEIR_OK);
+    return stream;
+}
+
+static void test_an_event_that_is_not_destroyed_is_used_again(void **state)
+{
+    (void)state;
+    fake_device fake;
+    weir_device *device = refusing_device(&fake);
+    weir_pool *pool = pool_over(device, 0);
+    weir_stream *stream = stream_with_event(pool, 1);
+    assert_int_equal(held, 1);
+    refusals = 100;
+    assert_int_equal(weir_stream_retire(pool, stream), WEIR_OK);
+    assert_int_equal(held, 1);
+    stream = stream_with_event(pool, 2);
+    assert_int_equal(fake.calls[WEIR_CALL_EVENT_CREATE], 1);
+    refusals = 0;
+    assert_int_equal(weir_stream_retire(pool, stream), WEIR_OK);
+    assert_int_equal(held, 0);
+    assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+}
+
+static void test_a_trim_destroys_events_that_were_kept(void **state)
+{
+    (void)state;
+    fake_device fake;
+    weir_stats stats = WEIR_STATS_INIT;
+    weir_device *device = refusing_device(&fake);
+    weir_pool *pool = pool_over(device, 0);
+    weir_stream *streams[40];
+    for (uintptr_t i = 0; i < 40; i++) {
+        streams[i] = stream_with_event(pool, i + 1);
+    }
+    assert_int_equal(held, 40);
+    refusals = 1000;
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(weir_stream_retire(pool, streams[i]), WEIR_OK);
+    }
+    assert_int_equal(held, 40);
+    refusals = 1;
+    assert_int_equal(weir_pool_trim(pool, 0, 0, NULL), WEIR_OK); /* no memory is refused */
+    assert_int_equal(held, 40);
+    assert_int_equal(weir_pool_trim(pool, 0, 0, NULL), WEIR_OK);
+    assert_int_equal(held, 0);
+    assert_int_equal(weir_pool_stats(pool, &stats), WEIR_OK);
+    assert_int_equal(stats.device_failures, 41);
+    assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+}
+
+static void test_the_end_tells_of_events_that_are_left(void **state)
+{
+    (void)state;
+    fake_device fake;
+    weir_device *device = refusing_device(&fake);
+    weir_pool *pool = pool_over(device, 0);
+    refusals = 3; /* by the retirement, and twice at the end */
+    assert_int_equal(weir_stream_retire(pool, stream_with_event(pool, 1)), WEIR_OK);
+    assert_int_equal(weir_pool_destroy(pool), WEIR_ERR_DEVICE);
+    assert_int_equal(held, 1);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+}
+
+/* A strategy that has no host memory for a new region. */
+static bool has_memory;
+
+static weir_status add_if_memory(void *state, uint64_t address, uint64_t size, uint64_t request, weir_lane lane,
+                                 weir_tick tick, void **region)
+{
+    return has_memory ? weir_caching_strategy()->region_add(state, address, size, request, lane, tick, region)
+                      : WEIR_ERR_NO_MEMORY;
+}
+
+static weir_pool *forgetful_pool(weir_device *device, weir_strategy_ops *strategy, uint32_t flags)
+{
+    *strategy = *weir_caching_strategy();
+    strategy->region_add = add_if_memory;
+    has_memory = false;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = device;
+    config.strategy = strategy;
+    config.flags = flags;
+    weir_pool *pool = NULL;
+    assert_int_equal(weir_pool_create(&config, &pool), WEIR_OK);
+    return pool;
+}
+
+static void fails_for_want_of_host_memory(weir_pool *pool)
+{
+    weir_stream *stream = NULL;
+    weir_block *block = NULL;
+    const char *why = "";
+    assert_int_equal(weir_pool_stream(pool, NULL, &stream), WEIR_OK);
+    assert_int_equal(weir_pool_alloc(pool, stream, MIB, 0, &block), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(weir_pool_check(pool, &why), WEIR_OK);
+}
+
+static void test_a_region_without_host_memory_is_not_lost(void **state)
+{
+    (void)state;
+    fake_device fake;
+    weir_strategy_ops strategy;
+    weir_stats stats = WEIR_STATS_INIT;
+    weir_device *device = refusing_device(&fake);
+    fake.ops.region_alloc = count_region_alloc;
+    fake.ops.region_free = refuse_region_free;
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+    device = device_of(&fake);
+    weir_pool *pool = forgetful_pool(device, &strategy, 0);
+    fails_for_want_of_host_memory(pool);
+    assert_int_equal(held, 0);
+    refusals = 1000;
+    fails_for_want_of_host_memory(pool);
+    assert_int_equal(held, 1);
+    assert_int_equal(weir_pool_stats(pool, &stats), WEIR_OK);
+    assert_true(stats.reserved_bytes >= MIB);
+    refusals = 1;
+    assert_int_equal(weir_pool_trim(pool, 0, 0, NULL), WEIR_ERR_DEVICE);
+    assert_int_equal(held, 1);
+    assert_int_equal(weir_pool_trim(pool, 0, 0, NULL), WEIR_OK);
+    assert_int_equal(held, 0);
+    refusals = 1000;
+    fails_for_want_of_host_memory(pool);
+    assert_int_equal(held, 1);
+    refusals = 1;
+    assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
+    assert_int_equal(held, 0);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+}
+
+/* When the strategy has memory again, a region that the device would not take back serves. */
+static void test_a_region_that_was_set_aside_serves_again(void **state)
+{
+    (void)state;
+    fake_device fake;
+    weir_strategy_ops strategy;
+    weir_block *block = NULL;
+    weir_stream *stream = NULL;
+    const char *why = "";
+    weir_device *device = refusing_device(&fake);
+    fake.ops.region_alloc = count_region_alloc;
+    fake.ops.region_free = refuse_region_free;
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+    device = device_of(&fake);
+    weir_pool *pool = forgetful_pool(device, &strategy, 0);
+    refusals = 1000;
+    fails_for_want_of_host_memory(pool);
+    assert_int_equal(held, 1);
+    has_memory = true;
+    refusals = 1;
+    assert_int_equal(weir_pool_trim(pool, 0, 0, NULL), WEIR_ERR_DEVICE);
+    assert_int_equal(weir_pool_stream(pool, NULL, &stream), WEIR_OK);
+    assert_int_equal(weir_pool_alloc(pool, stream, MIB, 0, &block), WEIR_OK);
+    assert_int_equal(held, 1);
+    assert_int_equal(weir_pool_check(pool, &why), WEIR_OK);
+    assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
+    assert_int_equal(held, 0);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+}
+
+static void test_a_reservation_without_host_memory_is_not_lost(void **state)
+{
+    (void)state;
+    fake_device fake;
+    weir_strategy_ops strategy;
+    weir_device *device = refusing_device(&fake);
+    fake.ops.vm_reserve = count_vm_reserve;
+    fake.ops.vm_release = refuse_vm_release;
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+    device = device_of(&fake);
+    weir_pool *pool = forgetful_pool(device, &strategy, WEIR_POOL_VIRTUAL_MEMORY);
+    refusals = 5;
+    fails_for_want_of_host_memory(pool);
+    assert_int_equal(held, 1);
+    refusals = 0;
+    assert_int_equal(weir_pool_trim(pool, 0, 0, NULL), WEIR_OK);
+    assert_int_equal(held, 0);
+    refusals = 5;
+    fails_for_want_of_host_memory(pool);
+    assert_int_equal(held, 1);
+    refusals = 1;
+    assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
+    assert_int_equal(held, 0);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +388,12 @@ int main(void)
         cmocka_unit_test(test_a_region_size_that_overflows),
         cmocka_unit_test(test_an_alignment_below_the_granule_is_refused),
         cmocka_unit_test(test_waiting_ends_while_others_go_on_freeing),
+        cmocka_unit_test(test_an_event_that_is_not_destroyed_is_used_again),
+        cmocka_unit_test(test_a_trim_destroys_events_that_were_kept),
+        cmocka_unit_test(test_the_end_tells_of_events_that_are_left),
+        cmocka_unit_test(test_a_region_without_host_memory_is_not_lost),
+        cmocka_unit_test(test_a_region_that_was_set_aside_serves_again),
+        cmocka_unit_test(test_a_reservation_without_host_memory_is_not_lost),
     };
     return cmocka_run_group_tests_name("a pool over unusual devices", tests, NULL, NULL);
 }

@@ -18,6 +18,8 @@
 
 #include <weir/acl.h>
 
+#include "../../../core/src/cancel.h"
+
 /* --- error.c --- */
 
 /* What an ACL call returned, as a status; a failure is kept for weir_acl_error. */
@@ -26,7 +28,7 @@ weir_status weir__acl_result(const char *call, aclError code);
 weir_status weir__acl_refuse_as(const char *function, weir_status status);
 /* The last ACL call of this thread that failed: 0 and "" if none has. */
 void weir__acl_last(int *acl_error, const char **text);
-#define ACL(function, ...) weir__acl_result(#function, function(__VA_ARGS__))
+#define ACL(function, ...) weir__acl_result(#function, UNCANCELLED(function(__VA_ARGS__)))
 /* For calls that must not leave anything behind: a failure that passes is tried once more. */
 #define ACL_TWICE(function, ...) \
     (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
@@ -63,6 +65,8 @@ weir_status weir__acl_sync(void *native, aclrtContext context);
 
 void weir__acl_lock(void);
 void weir__acl_unlock(void);
+/* This process is a child, by fork, of the one that watches streams. Takes no lock: it may be held for ever. */
+bool weir__acl_in_child(void);
 /* Lets go of the lock until weir__acl_changed. */
 void weir__acl_wait_locked(void);
 void weir__acl_changed_locked(void);

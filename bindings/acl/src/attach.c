@@ -74,7 +74,7 @@ uint64_t weir_acl_block_bytes(uint64_t size)
     static _Atomic int further = -1;
     int read = atomic_load_explicit(&further, memory_order_relaxed);
     if (read < 0) {
-        const char *soc = aclrtGetSocName();
+        const char *soc = UNCANCELLED(aclrtGetSocName());
         read = soc != NULL && strncmp(soc, "Ascend950", 9) == 0 ? 0 : (int)KERNEL_READ_BYTES;
         if (soc != NULL) {
             atomic_store_explicit(&further, read, memory_order_relaxed);
@@ -162,7 +162,8 @@ static weir_status registered(void *native, aclrtAllocator *owner)
 {
     aclrtAllocatorDesc desc = NULL;
     *owner = NULL;
-    const aclError code = aclrtAllocatorGetByStream(native, &desc, owner, NULL, NULL, NULL, NULL);
+    const aclError code =
+        UNCANCELLED(aclrtAllocatorGetByStream(native, &desc, owner, NULL, NULL, NULL, NULL));
     if (code == ACL_ERROR_INVALID_PARAM) {
         return WEIR_ERR_INVALID;
     }
@@ -201,7 +202,7 @@ static weir_status fill(aclrtAllocatorDesc desc, weir_acl_attachment *self)
 /* ACL copies the description. */
 static weir_status enter_registry(void *native, weir_acl_attachment *self)
 {
-    aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
+    aclrtAllocatorDesc desc = UNCANCELLED(aclrtAllocatorCreateDesc());
     if (desc == NULL) {
         return weir__acl_result("aclrtAllocatorCreateDesc", ACL_ERROR_BAD_ALLOC);
     }
@@ -538,8 +539,8 @@ static weir_status no_attachment(const char *function, const void *handle)
 
 weir_status weir_acl_detach(weir_acl_attachment *self)
 {
-    if (self == NULL) {
-        return WEIR_OK;
+    if (self == NULL || weir__acl_in_child()) {
+        return WEIR_OK; /* a child of fork leaves the attachment as it is, like the pool */
     }
     weir__acl_lock();
     if (!is_in(in_use, self) || self->moving) {

@@ -121,7 +121,7 @@ bool weir_acl_device_lost(const weir_device *device)
 aclrtContext weir__acl_current(void)
 {
     aclrtContext current = NULL; /* a failing call may leave it alone */
-    return aclrtGetCurrentContext(&current) == ACL_SUCCESS ? current : NULL;
+    return UNCANCELLED(aclrtGetCurrentContext(&current)) == ACL_SUCCESS ? current : NULL;
 }
 
 weir_status weir__acl_bind(const void *acl_device_, weir__acl_bound *bound)
@@ -574,7 +574,7 @@ static weir_status find_facts(acl_device *self, const weir_acl_device_config *co
     if (status == WEIR_OK && (config->flags & WEIR_ACL_NO_VIRTUAL_MEMORY) == 0) {
         status = find_pages(self);
     }
-    const char *soc = aclrtGetSocName();
+    const char *soc = UNCANCELLED(aclrtGetSocName());
     (void)snprintf(self->info.name, sizeof(self->info.name), "%s device %d", soc != NULL ? soc : "Ascend", self->id);
     return status;
 }
@@ -676,7 +676,7 @@ weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_de
         return weir_refuse(WEIR_ERR_INVALID, "%s: device is NULL", creating);
     }
     const aclrtContext before = weir__acl_current();
-    const aclError code = aclrtSetDevice(own.device_id);
+    const aclError code = UNCANCELLED(aclrtSetDevice(own.device_id));
     status = weir__acl_result("aclrtSetDevice", code);
     if (status != WEIR_OK) {
         return code == ACL_ERROR_RT_INVALID_DEVICEID ? no_device(own.device_id) : status;

@@ -17,6 +17,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 struct note {
     struct note *next;
@@ -32,6 +34,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct note *notes;
 static bool registered; /* the callback is the runtime's */
 static bool at_exit;
+static pid_t process; /* of the first registration; 0: there was none */
 static atomic_uint buried; /* notes that are */
 
 void weir__acl_lock(void)
@@ -46,7 +49,7 @@ void weir__acl_unlock(void)
 
 void weir__acl_wait_locked(void)
 {
-    (void)pthread_cond_wait(&changed, &lock);
+    (void)UNCANCELLED(pthread_cond_wait(&changed, &lock));
 }
 
 void weir__acl_changed_locked(void)
@@ -61,6 +64,11 @@ static struct note **find(void *native)
         link = &(*link)->next;
     }
     return link;
+}
+
+bool weir__acl_in_child(void)
+{
+    return process != 0 && process != getpid();
 }
 
 /* --- the runtime's callback --- */
@@ -123,6 +131,9 @@ static void on_stream_state(aclrtStream native, aclrtStreamState state, void *ar
 
 static void leave(void)
 {
+    if (weir__acl_in_child()) {
+        return; /* a child of fork: another thread of the parent may have held the lock */
+    }
     weir__acl_lock();
     if (registered) {
         registered = ACL(aclrtRegStreamStateCallback, callback_name(), NULL, NULL) != WEIR_OK;
@@ -137,6 +148,7 @@ static weir_status join_locked(void)
     }
     const weir_status status = ACL(aclrtRegStreamStateCallback, callback_name(), on_stream_state, NULL);
     registered = status == WEIR_OK;
+    process = registered ? getpid() : process;
     if (registered && !at_exit) {
         at_exit = atexit(leave) == 0; /* registered after what the runtime has registered, so it is called before */
     }

@@ -9,6 +9,8 @@
  */
 #include "heap_internal.h"
 
+#include "../../../core/src/cancel.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +160,10 @@ weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
 
 weir_status weir_heap_destroy(weir_heap *heap)
 {
+    if (heap != NULL && heap->process != (long)getpid()) {
+        /* A child of fork leaves the heap as it is: core/README.md, Fork. */
+        return heap->asked_recorder != NULL ? weir_recorder_stop(heap->asked_recorder, NULL) : WEIR_OK;
+    }
     return heap != NULL ? end(heap) : WEIR_OK;
 }
 
@@ -339,7 +345,7 @@ static bool ask_callback(request *r)
     const reclaiming frame = {.heap = heap, .outer = in_callback};
     in_callback = &frame;
     count(&heap->reclaims);
-    const bool again = heap->config.reclaim(heap->config.reclaim_ctx, heap, r->size, r->attempts++);
+    const bool again = UNCANCELLED(heap->config.reclaim(heap->config.reclaim_ctx, heap, r->size, r->attempts++));
     in_callback = frame.outer;
     return again;
 }

@@ -102,7 +102,7 @@ typedef struct weir__source weir__source;
 /* One kind of source: a constant table. Sizes and aligns are good; `block` is never NULL. */
 typedef struct weir__source_ops {
     weir_status (*open)(weir__source *source, weir_heap *heap);
-    /* Blocks that are live are gone, or freed where they came from; not by a child of fork, whose they are not. */
+    /* Blocks that are live are gone, or freed where they came from. */
     weir_status (*close)(weir__source *source);
     /* *bytes: as handed out. */
     weir_status (*alloc)(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes);

@@ -4,7 +4,6 @@
 #include "heap_internal.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 static weir_status pool_open(weir__source *source, weir_heap *heap)
 {
@@ -43,7 +42,7 @@ static bool end_block(void *ctx, uint64_t block, uint64_t name)
 static weir_status pool_close(weir__source *source)
 {
     struct freed freed = {.source = source};
-    if (source->owned != NULL && source->heap->process == (long)getpid()) {
+    if (source->owned != NULL) {
         weir__owned_each(source->owned, end_block, &freed);
     }
     if (source->owned != NULL) {

@@ -98,7 +98,7 @@ void weir__heap_record_if_asked(weir_heap *heap)
     }
 }
 
-/* No call is under way, so nobody is waited for: in a child of fork that would be for threads that are not there. */
+/* No call is under way, so no cell is waited for. */
 void weir__heap_record_end(weir_heap *heap)
 {
     weir_recorder *recorder = atomic_exchange(&heap->recorder, NULL);

@@ -319,18 +319,17 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
 
 weir_status weir_host_pool_destroy(weir_host_pool *pool)
 {
-    if (pool == NULL) {
-        return WEIR_OK;
+    if (pool == NULL || pool->process != (long)getpid()) {
+        return WEIR_OK; /* a child of fork leaves the pool as it is: core/README.md, Fork */
     }
-    const bool is_child = pool->process != (long)getpid();
     const unsigned holds = atomic_load_explicit(&pool->holds, memory_order_acquire);
-    if (!is_child && holds != 0) {
+    if (holds != 0) {
         return weir_refuse(WEIR_ERR_BUSY, "weir_host_pool_destroy: the pool is held %u times, by heaps or by weir_host_pool_hold",
                            holds);
     }
     weir__host_cache_orphan_all(pool);
     /* The weir pools underneath wait for the streams of what was freed after them. */
-    const weir_status waited = is_child ? WEIR_OK : weir__host_pending_wait(pool);
+    const weir_status waited = weir__host_pending_wait(pool);
     const weir_status ended = end(pool);
     return waited != WEIR_OK ? waited : ended;
 }

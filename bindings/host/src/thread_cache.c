@@ -286,25 +286,11 @@ __attribute__((destructor)) static void forget_key(void)
     }
 }
 
-static bool is_mine(const weir__host_cache *cache)
-{
-    const weir__host_cache *own = weir__host_mine;
-    while (own != &weir__host_no_cache && own != cache) {
-        own = own->next_of_thread;
-    }
-    return own == cache;
-}
-
 void weir__host_cache_orphan_all(weir_host_pool *pool)
 {
-    const bool is_child = pool->process != (long)getpid();
     (void)pthread_mutex_lock(&lists);
     while (pool->caches != NULL) {
-        weir__host_cache *cache = pool->caches;
-        leave_pool(cache);
-        if (is_child && !is_mine(cache)) {
-            free(cache); /* of a thread that is the parent's */
-        }
+        leave_pool(pool->caches);
     }
     (void)pthread_mutex_unlock(&lists);
 }

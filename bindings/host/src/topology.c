@@ -8,6 +8,8 @@
 #define _GNU_SOURCE /* sched_getcpu */
 #include "topology_internal.h"
 
+#include "../../../core/src/cancel.h"
+
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -427,10 +429,10 @@ weir_status weir_topology_create(const weir_topology_config *config, weir_topolo
     const bool is_machine = c.xml == NULL && c.synthetic == NULL;
     /* Without sysfs, as in a bare chroot, hwloc complains and finds a machine without memory. */
     const bool is_seen = !is_machine || access("/sys/devices/system/cpu", F_OK) == 0;
-    weir_status status = is_seen ? weir__topology_read_hwloc(&c, topology) : WEIR_ERR_UNSUPPORTED;
+    weir_status status = is_seen ? UNCANCELLED(weir__topology_read_hwloc(&c, topology)) : WEIR_ERR_UNSUPPORTED;
     if (is_machine && status != WEIR_OK && status != WEIR_ERR_NO_MEMORY) {
         /* The kernel's own files are there even when hwloc cannot see the machine. */
-        status = weir__topology_read_sysfs("", topology);
+        status = UNCANCELLED(weir__topology_read_sysfs("", topology));
     }
     return status == WEIR_OK || status == WEIR_ERR_NO_MEMORY ? status : refuse_create(&c, status);
 }

@@ -6,6 +6,8 @@
  */
 #include "topology_internal.h"
 
+#include "../../../core/src/cancel.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +22,7 @@ enum { NODES_MOST = 1024, LINE_MOST = 8192, PATH_MOST = 512 };
 
 /* --- small files --- */
 
-bool weir__sysfs_text(const char *root, const char *path, char *text, size_t size)
+static bool read_text(const char *root, const char *path, char *text, size_t size)
 {
     char full[PATH_MOST];
     const int length = snprintf(full, sizeof full, "%s%s", root, path);
@@ -40,6 +42,11 @@ bool weir__sysfs_text(const char *root, const char *path, char *text, size_t siz
     (void)close(file);
     text[have] = '\0';
     return have > 0;
+}
+
+bool weir__sysfs_text(const char *root, const char *path, char *text, size_t size)
+{
+    return UNCANCELLED(read_text(root, path, text, size));
 }
 
 static bool node_text(const char *root, int32_t node, const char *name, char *text, size_t size)

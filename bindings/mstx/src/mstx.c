@@ -24,6 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../../core/src/cancel.h"
 #include "../../../core/src/internal.h"
 #include "domain_name.h"
 #include "mstx_tool.h"
@@ -60,7 +61,7 @@ static struct domain *new_domain(const char *name)
         memcpy(domain->name, name, strlen(name) + 1);
         domain->totals = weir__domain_wants_totals(name);
         if (name[0] != '\0' && tool->domain_create != NULL) {
-            domain->handle = tool->domain_create(name);
+            domain->handle = UNCANCELLED(tool->domain_create(name));
             domain->deaf = domain->handle == NULL;
         }
         domain->next = domains;
@@ -422,24 +423,23 @@ weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, we
 
 weir_status weir_mstx_detach(weir_mstx *mstx)
 {
-    if (mstx == NULL) {
-        return WEIR_OK;
+    if (mstx == NULL || mstx->process != getpid()) {
+        return WEIR_OK; /* a child of fork leaves the attachment as it is, like the pool */
     }
-    const bool same_process = mstx->process == getpid();
-    if (mstx->pool != NULL && same_process) {
+    if (mstx->pool != NULL) {
         weir_status status = weir_pool_unobserve(mstx->pool, mstx);
         (void)status; /* it is the pool's observer */
     }
+    const int cancel_state = cancel_disable(); /* the tool is told */
     while (mstx->blocks != NULL) {
-        (same_process ? withdraw_block : forget_block)(mstx, (struct told_block *)mstx->blocks);
+        withdraw_block(mstx, (struct told_block *)mstx->blocks);
     }
     while (mstx->heaps != NULL) {
-        (same_process ? withdraw_heap : forget_heap)(mstx, (struct heap *)mstx->heaps);
+        withdraw_heap(mstx, (struct heap *)mstx->heaps);
     }
+    cancel_restore(cancel_state);
     const bool lost = mstx->counters.lost != 0;
-    if (same_process) {
-        (void)pthread_mutex_destroy(&mstx->lock); /* else it may be held, by a thread that is not here */
-    }
+    (void)pthread_mutex_destroy(&mstx->lock);
     free(mstx);
     return lost ? WEIR_ERR_NO_MEMORY : WEIR_OK;
 }

@@ -5,6 +5,8 @@
 
 #include "mstx_tool.h"
 
+#include "../../../core/src/cancel.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -83,6 +85,6 @@ static void load(void)
 
 const struct weir__mstx_tool *weir__mstx_tool(void)
 {
-    (void)pthread_once(&once, load);
+    (void)UNCANCELLED(pthread_once(&once, load));
     return &tool;
 }

@@ -9,6 +9,8 @@
  */
 #include "sim_internal.h"
 
+#include "../../../core/src/cancel.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,7 +124,9 @@ static bool move_bytes(weir_sim *sim, const weir__sim_effect *e)
 static void call(weir_sim *sim, const weir__sim_effect *e)
 {
     weir__sim_unlock(sim);
+    const int cancel_state = cancel_disable();
     e->function(e->ctx);
+    cancel_restore(cancel_state);
     weir__sim_lock(sim);
 }
 
@@ -165,7 +169,7 @@ void weir__sim_effects_settle(weir_sim *sim)
 {
     weir__sim_effects *effects = &sim->effects;
     while (effects->running && !pthread_equal(effects->runner, pthread_self())) {
-        (void)pthread_cond_wait(&effects->done, &sim->lock);
+        (void)UNCANCELLED(pthread_cond_wait(&effects->done, &sim->lock));
     }
 }
 

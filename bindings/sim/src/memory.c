@@ -25,6 +25,9 @@ enum {
     BACKED_PHYSICAL_FACTOR = 16
 };
 
+/* Of the first address in backed mode, which is the host's: placement at alignments up to this one is the same in every run. */
+#define BACKED_BASE_ALIGNMENT ((uint64_t)64 << 20)
+
 /* --- ranges of addresses --- */
 
 static extent *extent_add(weir__sim_memory *memory, weir__sim_ranges *set, uint64_t start,
@@ -118,6 +121,7 @@ weir_status weir__sim_memory_init(weir_sim *sim)
     uint64_t alignment = config->region_granularity_bytes > config->page_bytes
                              ? config->region_granularity_bytes
                              : config->page_bytes;
+    uint64_t base_alignment = alignment > BACKED_BASE_ALIGNMENT ? alignment : BACKED_BASE_ALIGNMENT;
     uint64_t base = config->address_base;
     uint64_t regions = (uint64_t)1 << ACCOUNTING_WINDOW_BITS;
     uint64_t reservations = regions;
@@ -128,7 +132,7 @@ weir_status weir__sim_memory_init(weir_sim *sim)
         reservations = config->no_virtual_memory ? alignment : capacity * BACKED_VIRTUAL_FACTOR;
         offsets = capacity * BACKED_PHYSICAL_FACTOR;
         weir_status status = weir__sim_backing_init(&memory->backing, regions + reservations,
-                                                    alignment, offsets, &base);
+                                                    base_alignment, offsets, &base);
         if (status != WEIR_OK) {
             return status;
         }

@@ -18,9 +18,11 @@ static pthread_mutex_t route_lock = PTHREAD_MUTEX_INITIALIZER;
 struct torch_pool *weir__torch_route(struct torch_device *at, void *stream)
 {
     struct torch_pool *found = NULL;
+    int cancel_state = 0;
     if (atomic_load_explicit(&at->route_count, memory_order_acquire) == 0) {
         return NULL;
     }
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the filter is torch's */
     (void)pthread_mutex_lock(&route_lock);
     for (const struct torch_route *route = at->routes; route != NULL && found == NULL; route = route->next) {
         if (route->filter == NULL || route->filter(route->ctx, stream)) {
@@ -28,6 +30,7 @@ struct torch_pool *weir__torch_route(struct torch_device *at, void *stream)
         }
     }
     (void)pthread_mutex_unlock(&route_lock);
+    (void)pthread_setcancelstate(cancel_state, &cancel_state);
     return found;
 }
 

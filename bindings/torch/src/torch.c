@@ -41,13 +41,22 @@ static _Thread_local struct {
 
 /* --- failures --- */
 
+/* The lock may be held: a thread must not be cancelled here. */
+static void say(const char *text)
+{
+    int cancel_state = 0;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    (void)fputs(text, stderr);
+    (void)pthread_setcancelstate(cancel_state, &cancel_state);
+}
+
 void weir__torch_fail_locked(const char *what, const char *why)
 {
     char text[sizeof(failure)];
     (void)snprintf(text, sizeof(text), "weir_torch: %s: %s\n", what, why);
     if (strcmp(text, failure) != 0) {
         memcpy(failure, text, sizeof(failure));
-        (void)fputs(failure, stderr);
+        say(failure);
     }
 }
 
@@ -75,7 +84,9 @@ size_t weir__torch_failure(char *text, size_t size)
 void weir__torch_report_misuse(const char *text, const void *ptr)
 {
     if (!atomic_exchange(&misuse_reported, true)) {
-        (void)fprintf(stderr, "weir_torch: %s: %p\n", text, ptr);
+        char line[sizeof(failure)];
+        (void)snprintf(line, sizeof(line), "weir_torch: %s: %p\n", text, ptr);
+        say(line);
     }
 }
 

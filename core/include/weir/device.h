@@ -8,6 +8,7 @@
  *   - WEIR_ERR_NO_MEMORY: the device has no room. WEIR_ERR_LIMIT: an adaptor's limit forbids it. WEIR_ERR_DEVICE: the
  *     runtime reported something else; native_error tells what. WEIR_ERR_UNSUPPORTED: not on this device.
  *   - It may be called from any thread at any time; a backend serialises inside where its runtime needs that.
+ *   - It may block and may contain cancellation points: the weir_device_* functions call it with cancellation disabled.
  *   - Sizes and addresses are bytes. Addresses are integers: weir never reads or writes device memory.
  *   - A native stream is the vendor's handle as a `void *`; NULL is the vendor's default stream and as good as any
  *     other value.
@@ -109,7 +110,7 @@ typedef struct weir_device_ops {
 WEIR_API weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_device **device);
 
 /* Ends a device and its context. NULL is allowed. WEIR_ERR_BUSY: a pool or an adaptor stands on it, or it is held
- * otherwise; nothing has changed. */
+ * otherwise; nothing has changed. In a child of fork nothing is done: the context is the parent's. */
 WEIR_API weir_status weir_device_destroy(weir_device *device);
 
 /* For bindings with objects that use the device later: until it has been released as often as held, weir_device_destroy

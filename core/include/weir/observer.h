@@ -46,8 +46,8 @@ typedef struct weir_observer_ops {
     void (*memory_taken)(void *ctx, uint64_t address, uint64_t size);
     void (*block_alloc)(void *ctx, const weir_observed_block *block);
     void (*block_free)(void *ctx, const weir_observed_block *block);
-    /* The pool is being destroyed: the last call. Blocks that were live have been freed and all memory taken, by calls,
-     * unless this is a child after fork. */
+    /* The pool is being destroyed: the last call. Blocks that were live have been freed and all memory taken, by calls.
+     * In a child of fork no call comes. */
     void (*pool_gone)(void *ctx);
 } weir_observer_ops;
 

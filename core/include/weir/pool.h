@@ -16,7 +16,15 @@
  * neither the freeing stream nor named by weir_pool_use must have been ordered before the free by the caller.
  *
  * Thread safety: every function may be called from any thread, unless it says otherwise or the pool was created with
- * WEIR_POOL_SINGLE_THREADED. After fork the child may only destroy.
+ * WEIR_POOL_SINGLE_THREADED.
+ *
+ * Fork: the child may only destroy pools, arenas, recorders and devices of its parent. Each such call returns at once, whatever
+ * the parent's threads were doing: it leaves everything as it is, calls no device, callback or observer, and the memory goes
+ * with the child's process.
+ *
+ * Cancellation: no function of weir is a cancellation point, and device calls and callbacks run with cancellation disabled. A
+ * thread that is cancelled with the deferred type ends after the call. Asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS)
+ * is not supported inside a call.
  */
 #ifndef WEIR_POOL_H
 #define WEIR_POOL_H

@@ -1,7 +1,8 @@
 /* weir/strategy.h: contract 2, which range of the regions to hand out.
  *
  * A strategy is bookkeeping over integers. It sees no device, stream, clock, thread or lock, never touches the memory
- * it hands out, and therefore runs on a laptop over imaginary HBM. The pool calls it under one lock.
+ * it hands out, and therefore runs on a laptop over imaginary HBM. The pool calls it under one lock; it contains no
+ * cancellation point.
  *
  * Words. A *region* is what the pool got from the device. A *range* is a piece of a region, taken or free. A *lane*
  * holds the free ranges that become reusable under the same condition: lane 0 is open (anyone, at once), lane n > 0

@@ -100,7 +100,8 @@ WEIR_API weir_status weir_recorder_drain(weir_recorder *recorder, uint64_t *lost
 
 /* Ends the recording, drains, writes "#note lost N events" when N > 0, and frees the recorder, also when the sink
  * refuses (WEIR_ERR_DEVICE). The pool must not be in use by other threads; what is fed by hand must have ended. A child of
- * fork records nothing, and for it this frees only. WEIR_ERR_BUSY: a heap still notes in the recorder; weir_heap_record ends that. */
+ * fork records nothing, and for it this returns WEIR_OK at once and closes the child's copy of the file, if there is one.
+ * WEIR_ERR_BUSY: a heap still notes in the recorder; weir_heap_record ends that. */
 WEIR_API weir_status weir_recorder_stop(weir_recorder *recorder, uint64_t *lost);
 
 /* --- recording what no pool of weir's serves --- */

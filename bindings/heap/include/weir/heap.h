@@ -23,8 +23,10 @@
  * all others return a status. Before NULL is returned, what lies idle anywhere has been given back and tried, and `reclaim` has
  * been asked for as long as it says that trying again is worth it.
  *
- * Thread safety: every function may be called from any thread, except weir_heap_destroy. After fork the child may only destroy
- * the heap; until then it may read and write its copies of the blocks that are memory of the process.
+ * Thread safety: every function may be called from any thread, except weir_heap_destroy. None is a cancellation point
+ * (weir/pool.h). After fork the child may only destroy
+ * the heap, which returns at once and frees nothing; it may read and write its copies of the blocks that are memory of the
+ * process.
  */
 #ifndef WEIR_HEAP_H
 #define WEIR_HEAP_H

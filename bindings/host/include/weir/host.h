@@ -16,9 +16,10 @@
  * Every block starts at a multiple of 64. By the rule of aclrtMallocHost for memory that is carved up (a block of len bytes
  * takes ALIGN_UP(len, 32) + 32) each is padded by 32 bytes unless the pool is told not to.
  *
- * Thread safety: every function may be called from any thread. A block may be freed by another thread than its owner. After
+ * Thread safety: every function may be called from any thread. A block may be freed by another thread than its owner. No
+ * function is a cancellation point (weir/pool.h). After
  * fork the child does not have the blocks (a device would go on with the parent's pages when a write had copied them) and
- * may only destroy the pool, which frees bookkeeping and calls no runtime: chunks and their pinning are the parent's.
+ * may only destroy the pool, which returns at once and frees nothing: chunks and their pinning are the parent's.
  */
 #ifndef WEIR_HOST_H
 #define WEIR_HOST_H

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What jemalloc reads before anything else. The process shares it, so only what this engine cannot do without is set. */
 extern WEIR_API const char *malloc_conf; /* exported: a shared libjemalloc finds it by this name or not at all */
@@ -41,7 +40,6 @@ struct weir__host_engine {
     size_t page;       /* jemalloc's; blocks of four and more of them are large ones to it */
     bool is_oblivious; /* large blocks would start anywhere in their first page */
     uint32_t bins;
-    long process;
     uint64_t bytes[WEIR__HOST_BINS];
 };
 
@@ -197,7 +195,6 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
     made->from = *slabs;
     made->page = page;
     made->is_oblivious = is_on("opt.cache_oblivious", true);
-    made->process = (long)getpid();
     (void)pthread_mutex_init(&made->lock, NULL);
     if (!list_bins(made) || !open_arena(made)) {
         (void)pthread_mutex_destroy(&made->lock);
@@ -209,13 +206,9 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
     return WEIR_OK;
 }
 
-/* A child after fork leaves the arena, and the hooks that it has, alone. */
 static void destroy(weir__host_engine *engine)
 {
     char name[32];
-    if (engine->process != (long)getpid()) {
-        return;
-    }
     (void)snprintf(name, sizeof name, "arena.%u.destroy", engine->arena);
     const int failed = mallctl(name, NULL, NULL, NULL, 0);
     (void)failed; /* its memory is the node's, which ends too */

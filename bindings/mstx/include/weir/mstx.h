@@ -53,8 +53,8 @@ typedef struct weir_mstx_config {
 WEIR_API weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, weir_mstx **attachment);
 
 /* Withdraws whatever is announced and ends the attachment, before or after the pool is destroyed. NULL is allowed.
- * WEIR_ERR_NO_MEMORY: it is ended, but something had not been announced, see `lost`. A child after fork may call this once
- * it has destroyed the pool; nothing is told for it. */
+ * WEIR_ERR_NO_MEMORY: it is ended, but something had not been announced, see `lost`. In a child of fork nothing is done or
+ * told. */
 WEIR_API weir_status weir_mstx_detach(weir_mstx *attachment);
 
 typedef struct weir_mstx_counters {

@@ -59,7 +59,9 @@ typedef struct weir_sim_config {
     uint64_t region_granularity_bytes; /* 0 = 2 MiB; backed: at least the host's page */
     uint64_t page_bytes;               /* the same for virtual memory */
     uint64_t seed;         /* work takes 75 to 125 % of the asked time; 0 = exactly that */
-    uint64_t address_base; /* first in accounting mode; 0 = 0x100000000000 */
+    /* First address in accounting mode; 0 = 0x100000000000. In backed mode addresses are the host's and the first is a
+     * multiple of 64 MiB. */
+    uint64_t address_base;
     weir_sim_costs costs;
     bool no_audit;
     bool no_virtual_memory; /* leave the group out, as on the 200I/500 RC form */
@@ -84,7 +86,7 @@ typedef struct weir_sim_config {
 WEIR_API weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim);
 /* Ends the simulator, its streams, events and memory. Work whose time has not come is dropped: weir_sim_sync first
  * where that matters. The same as weir_device_destroy of its device. NULL is allowed. WEIR_ERR_BUSY: a pool or an adaptor
- * stands on its device; nothing has changed. */
+ * stands on its device; nothing has changed. In a child of fork nothing is done. */
 WEIR_API weir_status weir_sim_destroy(weir_sim *sim);
 /* The device, owned by the simulator. */
 WEIR_API weir_device *weir_sim_device(weir_sim *sim);
