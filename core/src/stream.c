@@ -171,8 +171,10 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
     weir_stream *found = find_native(pool, native_stream);
     pool_unlock(pool);
     if (found == NULL) {
-        if (weir_device_stream_check(pool->device, native_stream) == WEIR_ERR_INVALID) {
-            return WEIR_ERR_INVALID; /* a device that cannot tell must not keep memory from being freed on the stream */
+        /* Other failures are ignored: a device that cannot tell must not keep memory from being freed on the stream. */
+        const weir_status known = weir_device_stream_check(pool->device, native_stream);
+        if (known == WEIR_ERR_INVALID) {
+            return known; /* with the device's sentence */
         }
         found = meet(pool, native_stream);
     }

@@ -145,7 +145,7 @@ static size_t page_of_jemalloc(void)
 {
     size_t page = 0;
     size_t size = sizeof page;
-    return JE(mallctl)("arenas.page", &page, &size, NULL, 0) == 0 ? page : 0;
+    return mallctl("arenas.page", &page, &size, NULL, 0) == 0 ? page : 0;
 }
 
 static bool set_decay(unsigned arena, const char *what)
