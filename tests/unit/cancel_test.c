@@ -1,6 +1,6 @@
 /* Unit tests of cancellation: no function of weir is a cancellation point.
  *
- * Each body runs in a thread whose cancellation is already pending. Every device call, every function of the user, every wait
+ * Each body runs in a thread that has been cancelled already. Every device call, every function of the user, every wait
  * and every file is a cancellation point, so the thread would end at the first one that it reaches with cancellation enabled.
  * It has to come through all calls, and to be ended after them.
  */
@@ -74,7 +74,7 @@ static void come_through(void (*body)(void))
     assert_int_equal(atomic_load(&mistakes), 0);
 }
 
-/* --- a pool whose every device call is a cancellation point --- */
+/* --- a pool over a device in which each call is a cancellation point --- */
 
 static weir_sim *sim;
 static weir_device *logging;
