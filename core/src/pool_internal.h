@@ -235,7 +235,7 @@ struct weir_pool {
 
     weir_event **kept_events; /* events to destroy: the next stream that needs an event takes one, a trim tries again */
     size_t kept_count;
-    size_t kept_room;   /* at least events_made: what is to be destroyed can always be kept */
+    size_t kept_room;   /* at least events_made, so that an event can always be kept */
     size_t events_made; /* by the pool and not destroyed */
 
     struct pool_region *regions; /* newest first */

@@ -200,7 +200,7 @@ static bool remove_if_idle(weir_pool *pool, struct pool_region *region)
 
 /* Pool lock held on entry and exit, let go for the device call. Meanwhile the region is neither in the pool nor in the
  * device: who wants to grow waits, or it would be refused for want of this very memory. A region that the device kept
- * stays the pool's, as memory that nobody's work touches; if there is no host memory to enter it again, it is set aside:
+ * stays the pool's, as memory that no work touches; if there is no host memory to enter it again, it is set aside:
  * without a handle, and given back with the next idle one. */
 static weir_status hand_back(weir_pool *pool, struct pool_region *region)
 {
@@ -298,7 +298,7 @@ bool weir__region_grow(struct request *request, bool *again)
     return served;
 }
 
-/* --- giving back what is idle --- */
+/* --- giving back idle regions --- */
 
 weir_status weir__region_return_at(weir_pool *pool, uint64_t address)
 {

@@ -536,8 +536,8 @@ static bool prepare_move(struct pool_vm *vm, uint64_t holes, uint64_t victims, u
 
 /* --- growing --- */
 
-/* Pool lock held on entry and exit, let go for the calls, by the thread that grows. Releases what was refused until the device
- * does not. */
+/* Pool lock held on entry and exit, let go for the calls, by the thread that grows. Releases the refused reservations until
+ * the device refuses one. */
 static void release_refused(weir_pool *pool)
 {
     struct pool_vm *vm = pool->vm;

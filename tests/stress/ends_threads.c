@@ -1,10 +1,10 @@
-/* tests/stress/ends_threads.c: threads that are cancelled and processes that fork, while others go on.
+/* tests/stress/ends_threads.c: threads that are cancelled and processes that fork, while other threads go on.
  *
  * Workers use a pool, an arena of their own, heaps, a host pool and a recorder. Every device call and every sink is a
  * cancellation point. The main thread now cancels a worker, which must end between two calls and is then started again with
- * all that it held, and now forks a child, which destroys every handle in a random order, whatever the workers are doing.
+ * all that it held, and now forks a child, which destroys every handle in a random order, at any instant of the workers.
  *
- * A worker that ended inside a call has left `inside` set, or a lock that stops all others: an alarm ends the program then. At
+ * A worker that ended inside a call has left `inside` set, or a lock that stops all other workers: an alarm ends the program then. At
  * the end nothing may be lost: all blocks are freed, check passes, and all counters are zero.
  *
  * Workers report by counting: assertions belong to the main thread.
@@ -68,7 +68,7 @@ static uint64_t first_seed = 1;
 static uint64_t seconds; /* 0: so many rounds */
 static unsigned workers = 4;
 
-/* What a worker has, which outlives each of its threads. */
+/* The state of a worker, which outlives each of its threads. */
 struct worker {
     pthread_t thread;
     uint64_t random;
@@ -241,7 +241,7 @@ static __attribute__((noinline)) void step(struct worker *w)
     }
 }
 
-/* A worker ends in pthread_testcancel only. What it holds is in its struct. */
+/* A worker ends in pthread_testcancel only. Its blocks are in its struct. */
 static void *work(void *ctx)
 {
     while (!atomic_load(&done)) {
@@ -382,7 +382,7 @@ static bool end_one(unsigned handle)
     }
 }
 
-/* In the child: every handle once, from a random one on, and then a heap of its own. 0, or the number of what failed. */
+/* In the child: every handle once, from a random one on, and then a heap of its own. 0, or the number of the call that failed. */
 static int end_all(uint64_t chosen)
 {
     const unsigned handles = 8 + workers;

@@ -53,7 +53,7 @@ enum {
     host_page = 4096
 };
 
-/* What the simulator promises of the first address. */
+/* The first address in backed mode is a multiple of this: weir/sim.h. */
 static const uint64_t backed_base_alignment = UINT64_C(64) << 20;
 
 /* --- the program's state --- */

@@ -1,6 +1,6 @@
 /* Unit tests of cancellation: no function of weir is a cancellation point.
  *
- * Each body runs in a thread whose cancellation is already pending. Every device call, every function of the user, every wait
+ * Each body runs in a thread that has been cancelled already. Every device call, every function of the user, every wait
  * and every file is a cancellation point, so the thread would end at the first one that it reaches with cancellation enabled.
  * It has to come through all calls, and to be ended after them.
  */
@@ -74,7 +74,7 @@ static void come_through(void (*body)(void))
     assert_int_equal(atomic_load(&mistakes), 0);
 }
 
-/* --- a pool whose every device call is a cancellation point --- */
+/* --- a pool over a device in which each call is a cancellation point --- */
 
 static weir_sim *sim;
 static weir_device *logging;
@@ -203,6 +203,17 @@ static void use_groups_and_arenas(void)
     weir_arena_destroy(arena);
 }
 
+/* The calls that a pool makes seldom or never. */
+static void use_device(void)
+{
+    weir_event *event = NULL;
+    ok(weir_device_event_create(device, &event));
+    ok(weir_device_event_record(device, event, natives[0]));
+    ok(weir_device_stream_wait_event(device, natives[1], event));
+    ok(weir_device_stream_sync(device, natives[0]));
+    ok(weir_device_event_destroy(device, event));
+}
+
 static bool cancel_in_walk(void *ctx, const weir_walk_entry *entry)
 {
     (void)ctx, (void)entry;
@@ -291,7 +302,8 @@ static void record(void)
 static void pools_come_through(uint32_t flags)
 {
     static void (*const bodies[])(void) = {open_pool,   fill_and_fail, use_streams, use_groups_and_arenas,
-                                           look_around, record,        observe,     fill_and_fail};
+                                           look_around, use_device,    record,      observe,
+                                           fill_and_fail};
     weir_sim_config config = WEIR_SIM_CONFIG_INIT;
     weir_sim_finding finding;
     pool_flags = flags;
@@ -326,6 +338,68 @@ static void test_pools_with_virtual_memory(void **state)
 {
     (void)state;
     pools_come_through(WEIR_POOL_VIRTUAL_MEMORY);
+}
+
+/* --- facts, errors and the end of a device --- */
+
+static weir_status cancel_in_info(void *ctx, weir_device_info *info)
+{
+    (void)ctx;
+    pthread_testcancel();
+    info->region_granularity_bytes = info->region_alignment_bytes = 2 * MIB;
+    info->host_numa_node = -1;
+    return WEIR_OK;
+}
+
+static weir_status cancel_in_alloc(void *ctx, uint64_t size, uint64_t *address)
+{
+    (void)ctx, (void)size, (void)address;
+    pthread_testcancel();
+    return WEIR_ERR_NO_MEMORY;
+}
+
+static weir_status cancel_in_free(void *ctx, uint64_t address, uint64_t size)
+{
+    (void)ctx, (void)address, (void)size;
+    pthread_testcancel();
+    return WEIR_OK;
+}
+
+static weir_status cancel_in_error(void *ctx, int64_t *code, const char **text)
+{
+    (void)ctx;
+    pthread_testcancel();
+    *code = 1;
+    *text = "none";
+    return WEIR_OK;
+}
+
+static void cancel_in_destroy(void *ctx)
+{
+    (void)ctx;
+    pthread_testcancel();
+}
+
+static void use_small_device(void)
+{
+    static const weir_device_ops ops = {.struct_size = sizeof(ops),
+                                        .get_info = cancel_in_info,
+                                        .region_alloc = cancel_in_alloc,
+                                        .region_free = cancel_in_free,
+                                        .native_error = cancel_in_error,
+                                        .destroy = cancel_in_destroy};
+    weir_device *small = NULL;
+    int64_t code = 0;
+    const char *text = "";
+    ok(weir_device_create(&ops, NULL, &small));
+    ok(weir_device_error(small, &code, &text));
+    ok(weir_device_destroy(small));
+}
+
+static void test_devices(void **state)
+{
+    (void)state;
+    come_through(use_small_device);
 }
 
 /* --- a thread that waits for the growth of another one --- */
@@ -546,6 +620,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pools),
         cmocka_unit_test(test_pools_with_virtual_memory),
+        cmocka_unit_test(test_devices),
         cmocka_unit_test(test_a_thread_that_waits_for_growth),
         cmocka_unit_test(test_host_pools),
         cmocka_unit_test(test_heaps),

@@ -1,4 +1,4 @@
-/* Unit tests of fork: a child may destroy every handle of its parent, whatever the parent's threads were doing.
+/* Unit tests of fork: a child may destroy every handle of its parent, at any instant of the parent's threads.
  *
  * One thread runs a program. At each instant, which is a request for host memory, a device call or a call of a function of the
  * user, it stops, and the main thread forks a child that destroys everything. The program is the same for all instants, so

@@ -185,7 +185,7 @@ static weir_device *refusing_device(fake_device *fake)
     return device_of(fake);
 }
 
-/* Freed memory whose event is recorded, so that the stream has one. */
+/* A stream with freed memory, for which the pool has recorded an event. */
 static weir_stream *stream_with_event(weir_pool *pool, uintptr_t native)
 {
     weir_stream *stream = NULL;

@@ -18,8 +18,8 @@
  * Thread safety: every function may be called from any thread, unless it says otherwise or the pool was created with
  * WEIR_POOL_SINGLE_THREADED.
  *
- * Fork: the child may only destroy pools, arenas, recorders and devices of its parent. Each such call returns at once, whatever
- * the parent's threads were doing: it leaves everything as it is, calls no device, callback or observer, and the memory goes
+ * Fork: the child may only destroy pools, arenas, recorders and devices of its parent. Each such call returns at once, at
+ * any instant of the parent's threads: it leaves everything as it is, calls no device, callback or observer, and the memory goes
  * with the child's process.
  *
  * Cancellation: no function of weir is a cancellation point, and device calls and callbacks run with cancellation disabled. A
