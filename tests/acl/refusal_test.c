@@ -286,7 +286,7 @@ static void test_a_thread_without_a_context(void **state)
     end_world(&w);
 }
 
-/* What frees host memory after a stream of another device: the events of this one cannot be recorded there. */
+/* Host memory is freed after a stream of another device, on which events of this device cannot be recorded. */
 static void test_host_memory_after_a_stream_of_another_device(void **state)
 {
     (void)state;
@@ -309,6 +309,7 @@ static void test_host_memory_after_a_stream_of_another_device(void **state)
     void *small = NULL;
     ok(weir_host_alloc(pool, 1000, WEIR_HOST_ANY_NODE, &small));
     fails(weir_host_free_after(pool, small, stream), WEIR_ERR_INVALID);
+    assert_non_null(strstr(weir_last_error(), "is on ACL device 1"));
     ok(weir_host_free_after(pool, small, w.stream[0]));
     acl_ok(aclrtDestroyStream(stream));
     acl_ok(aclrtResetDevice(1));

@@ -76,7 +76,7 @@ void weir__acl_changed_locked(void);
  * being watched. */
 weir_status weir__acl_watch(void *native, const weir__acl_place *place, bool attached);
 void weir__acl_unwatch_locked(void *native);
-/* What was noted; false if nothing was. */
+/* The note of the stream; false: there is none. */
 bool weir__acl_noted(void *native, weir__acl_place *place);
 /* Until a stream with this handle is created the handle must not be given to ACL: it may be that of a stream that is
  * gone, whose memory a pool still has to keep aside. */

@@ -31,7 +31,7 @@ static void told(weir_status status)
     (void)status;
 }
 
-/* What a public function was given. */
+/* Refuses a NULL pool or other argument of a public function. */
 static weir_status check(const char *function, const void *pool, const void *other, const char *name)
 {
     if (pool == NULL || other == NULL) {

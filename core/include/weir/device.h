@@ -94,7 +94,7 @@ typedef struct weir_device_ops {
     /* Ends the context when the device is destroyed; may be NULL. */
     void (*destroy)(void *ctx);
 
-    /* --- whose a stream is (optional) --- */
+    /* --- the device of a stream (optional) --- */
     /* Asked once for each handle, by a pool that meets it for the first time (weir_pool_stream) and before it is used.
      * WEIR_ERR_INVALID, explained by weir_refuse: the handle is of another device, or of a context in which this device
      * cannot order work on it. Any other result, a failure to find out included, and the pool takes the handle. Does not

@@ -167,7 +167,8 @@ WEIR_API weir_status weir_host_free(weir_host_pool *pool, void *ptr);
 WEIR_API weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size);
 /* Gives back a block that work queued on `native_stream` (of the runtime's device; NULL its default stream) may still
  * read or write: it is handed out again only when that work is done. Never waits. WEIR_ERR_UNSUPPORTED: the pool has no
- * runtime with streams. WEIR_ERR_INVALID as above; WEIR_ERR_NO_MEMORY: not freed; synchronise and use weir_host_free. */
+ * runtime with streams. WEIR_ERR_INVALID as above, or the runtime's device refuses the stream, which is another device's;
+ * then the block is live. WEIR_ERR_NO_MEMORY: not freed; synchronise and use weir_host_free. */
 WEIR_API weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_stream);
 /* The stream is about to be destroyed: waits for it and hands back what waits for it. */
 WEIR_API weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream);

@@ -63,7 +63,7 @@ static weir_status give_by(weir_sim_stream *stream, const copy_task *c)
                : weir_sim_copy_to_host(acl__rt.sim, stream, c->to, address_of(c->from), c->size, c->name);
 }
 
-/* `device`: whose work it is. */
+/* The copy is the device's work. */
 static weir_status give(weir_sim_stream *stream, int32_t device, const copy_task *c)
 {
     const acl__worker before = acl__work_by((acl__worker){.device = device, .copies = c->from != NULL});
@@ -107,7 +107,7 @@ static aclError queue(acl__stream *stream, const copy_task *what)
 
 /* --- at once --- */
 
-/* The device's at the end that is a device: the runtime finds it by the address, whatever is current. */
+/* The runtime finds the device by the address, not by the current context. */
 static aclError run(const copy_task *c)
 {
     weir_sim_stream *own = weir_sim_default_stream(acl__rt.sim);

@@ -21,7 +21,7 @@ enum { TEXT_BYTES = 2048 };
 
 struct texts {
     char pending[TEXT_BYTES];  /* sentences, the newest first, each with its newline */
-    char returned[TEXT_BYTES]; /* what the last question was answered with */
+    char returned[TEXT_BYTES]; /* the answer to the last question */
 };
 
 /* Small: parts of core want their thread-local data in the static block, of which a library that is loaded late gets

@@ -89,7 +89,7 @@ typedef struct acl__config {
     bool strict;               /* misuse that the vendor tolerates is an error */
     bool reuse_pools;          /* aclrtMemPool memory is reused before it is trimmed */
     bool pin_default;          /* an operator before any registration fixes the stream's allocator */
-    bool idle_time;            /* time also passes when nobody has called for a while */
+    bool idle_time;            /* time also passes while no call is made */
     bool span_cache;           /* models keep what they took from a registered allocator */
     bool refresh_weights;      /* models take weights from the registered allocator, with advice */
     uint64_t model_page_bytes; /* what the model path rounds requests to */
@@ -383,8 +383,8 @@ void acl__host_give(uint64_t bytes);
 
 /* --- share.c --- */
 
-/* What gives the simulator work, so that the auditor can tell whether its device may touch the memory. A copy may be made
- * by the device at either end. */
+/* The device that gives the simulator work: the auditor asks whether it may touch the memory. A copy may be made by the
+ * device at either end. */
 typedef struct acl__worker {
     int32_t device;
     bool copies;

@@ -600,7 +600,7 @@ static aclError check_access(const aclrtMemAccessDesc *desc)
     return ACL_SUCCESS;
 }
 
-/* Every device and the host find a mapping anyway; what is set is for the auditor. */
+/* Every device and the host find a mapping anyway; the auditor reads the access that is set. */
 ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count)
 {
     ACL_ENTER(aclrtMemSetAccess);
