@@ -109,6 +109,7 @@ static void test_devices(void **state)
     refused(weir_device_hold(NULL), WEIR_ERR_INVALID, "device is NULL");
     refused(weir_device_release(device), WEIR_ERR_INVALID, "is not held");
     refused(weir_device_destroy(w.device), WEIR_ERR_BUSY, "held 1 times");
+    refused(weir_sim_destroy(w.sim), WEIR_ERR_BUSY, "stands on");
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
     close_world(&w);
 }

@@ -706,7 +706,8 @@ static weir_status take(weir__host_node *node, const request *r, void **ptr)
     return status == WEIR_ERR_NO_MEMORY && !r->is_bound ? take_in_turn(node, r, true, ptr) : status;
 }
 
-/* Whether the limit stood in the way of the calling thread's request. */
+/* Whether the limit refused the last thing that the calling thread's request asked for. A request first asks for more than
+ * it needs: where the limit refuses that and the system refuses the rest, a higher limit is no help. */
 static _Thread_local bool limit_refused;
 
 bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
@@ -723,6 +724,7 @@ bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
     uint64_t peak = atomic_load(&ledger->peak_held_bytes);
     while (peak < held + bytes && !atomic_compare_exchange_weak(&ledger->peak_held_bytes, &peak, held + bytes)) {
     }
+    limit_refused = false;
     return true;
 }
 

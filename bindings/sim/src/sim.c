@@ -201,7 +201,10 @@ weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim)
 
 weir_status weir_sim_destroy(weir_sim *sim)
 {
-    return sim != NULL ? weir_device_destroy(sim->device) : WEIR_OK;
+    const weir_status status = sim != NULL ? weir_device_destroy(sim->device) : WEIR_OK;
+    return status == WEIR_ERR_BUSY
+               ? weir_refuse(status, "weir_sim_destroy: a pool or an adaptor stands on the simulator's device")
+               : status;
 }
 
 weir_device *weir_sim_device(weir_sim *sim)
