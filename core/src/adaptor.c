@@ -4,8 +4,8 @@
  * wrapped device, and shows the result to the adaptor (`after`).
  *
  * Guarantee: a group that the wrapped device lacks is lacking in the adaptor too, because there is
- * one table for each combination of groups. What only asks (get_info, native_error, stream_check)
- * goes through unseen.
+ * one table for each combination of groups. Calls that only ask (get_info, native_error,
+ * stream_check) go through unseen.
  *
  * Cost: two indirect calls more than the wrapped device.
  */

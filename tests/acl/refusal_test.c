@@ -1,4 +1,4 @@
-/* refusal_test.c: what weir::acl refuses, and the sentence that says why: bad arguments, states, and streams that are
+/* refusal_test.c: the refusals of weir::acl, each with its sentence: bad arguments, states, and streams that are
  * another device's or of a context in which weir could not order work on them. */
 #include "acl_test.h"
 

@@ -1,4 +1,4 @@
-/* sim_refusal_test.c: what the simulator refuses, and the sentence that names the function and the argument or state. */
+/* sim_refusal_test.c: the refusals of the simulator: each sentence names the function and the argument or state. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +99,7 @@ static void test_arguments(void **state)
     ok(weir_sim_destroy(sim));
 }
 
-/* The device of a simulator: sentences of the functions that a pool, or whoever tries a device, calls. */
+/* The device of a simulator: sentences of the functions that pools and device tests call. */
 static void test_device(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void test_device(void **state)
     ok(weir_sim_destroy(sim));
 }
 
-/* A pool does not take what is a stream of another simulator, directly or through an adaptor, and has not met it then. */
+/* A pool refuses a stream of another simulator, directly or through an adaptor, and has not met it then. */
 static void test_stream_of_another_simulator(void **state)
 {
     (void)state;

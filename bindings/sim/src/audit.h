@@ -41,8 +41,8 @@ void weir__sim_audit_destroy(weir__sim_audit *audit);
 weir__sim_report *weir__sim_audit_report(weir__sim_audit *audit);
 uint64_t weir__sim_audit_lost(const weir__sim_audit *audit);
 
-/* Where a simulator stands for several devices: whether the one whose work is being queued may touch a range. If not,
- * `detail` gets a phrase that says whose is whose, and the work a FOREIGN_MEMORY finding. */
+/* For a simulator that stands for several devices: true if the device of the work being queued may touch a range. If not,
+ * `detail` gets a phrase that names both devices, and the work a FOREIGN_MEMORY finding. */
 typedef bool (*weir__sim_reaches)(const weir_sim_access *access, char *detail, size_t size);
 void weir__sim_audit_set_reach(weir__sim_audit *audit, weir__sim_reaches reaches);
 /* sim.c: the same for the auditor of a simulator, if it has one. Before the first work. */

@@ -261,7 +261,7 @@ weir_status weir__sim_event_query(weir_sim *sim, weir_event *event, bool *comple
 weir_status weir__sim_event_sync(weir_sim *sim, weir_event *event);
 weir_status weir__sim_stream_wait(weir_sim *sim, void *native, weir_event *event);
 weir_status weir__sim_stream_sync(weir_sim *sim, void *native);
-/* Refuses what is no stream of this simulator. */
+/* Refuses a handle that is not a stream of this simulator. */
 weir_status weir__sim_stream_check(weir_sim *sim, const void *native);
 /* WEIR_ERR_INVALID: the function's argument is NULL. Needs no lock. */
 weir_status weir__sim_null(const char *function, const char *argument);

@@ -82,7 +82,7 @@ WEIR_API const char *weir_status_text(weir_status status);
  * WEIR_ERR_UNSUPPORTED. It names the function and the argument or state that was refused, without a full stop:
  * "weir_pool_alloc: align 24 is not a power of two". Successful calls and other failures leave it as it is, so it is read
  * right after the refused call. (WEIR_ERR_NO_MEMORY and WEIR_ERR_LIMIT are explained by weir_pool_oom,
- * WEIR_ERR_DEVICE by weir_device_error. A device may also leave what its runtime said about a failed call here, as
+ * WEIR_ERR_DEVICE by weir_device_error. A device may also leave its runtime's text of a failed call here, as
  * weir/acl.h does: "aclrtMallocAlign32: 207001 ...".)
  * Results: never NULL; "" when no call of this thread was refused. Valid until the thread's next refusal or its end.
  * Threads: each thread has its own sentence. */

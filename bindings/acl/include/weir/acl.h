@@ -194,12 +194,12 @@ WEIR_API weir_status weir_acl_destroy_event(weir_pool *pool, void *acl_event); /
 /* --- errors --- */
 
 /* Why the calling thread's last call failed, to be read right after it. *text is weir_last_error's sentence, in which the
- * later of two things stands: what weir refused last ("weir_acl_detach: ACL holds 3 blocks ..."), or the last ACL call
+ * later of two things stands: the last refusal of weir ("weir_acl_detach: ACL holds 3 blocks ..."), or the last ACL call
  * inside weir that failed ("aclrtMallocAlign32: 207001 ACL_ERROR_RT_MEMORY_ALLOCATION, out of memory"); "" if there was
  * neither. *acl_error is the code of the ACL call that the sentence tells of, 0 if it tells of none. The text stays until
  * the thread's next failure. Either pointer may be NULL.
  *
- * (weir_device_error of an ACL device has the last ACL call that failed, whatever was refused since.) Always WEIR_OK. */
+ * (weir_device_error of an ACL device has the last ACL call that failed, also after later refusals.) Always WEIR_OK. */
 WEIR_API weir_status weir_acl_error(int *acl_error, const char **text);
 
 /* "ACL_ERROR_RT_CONTEXT_NULL" for 107002, "ACL_ERROR_UNKNOWN" for a code that is not in the table. Never NULL. */

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What jemalloc reads before anything else. The process shares it, so only what this engine cannot do without is set. */
+/* jemalloc's first options. The process shares them, so only options that this engine needs are set. */
 extern WEIR_API const char *malloc_conf; /* exported: a shared libjemalloc finds it by this name or not at all */
 const char *malloc_conf = "retain:false";
 
