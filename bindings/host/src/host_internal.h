@@ -112,7 +112,7 @@ void weir__host_ladder_fini(weir__host_node *node);
 
 enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 61 };
 
-/* Blocks of one bin of the engine. The thread writes, others read the atomic members. 512 bytes. */
+/* Blocks of one bin of the engine. The owning thread writes, other threads read the atomic members. 512 bytes. */
 typedef struct weir__host_bin {
     _Atomic uint32_t count;
     uint32_t most; /* for which the cache has set bytes aside */

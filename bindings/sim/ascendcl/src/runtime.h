@@ -391,8 +391,8 @@ typedef struct acl__worker {
 } acl__worker;
 /* From now on; returns the one before, to be set again afterwards. */
 acl__worker acl__work_by(acl__worker worker);
-/* For the auditor: the worker's own memory, what it has peer access to, what aclrtMemSetAccess opened to it, and all that
- * is no device's. */
+/* For the auditor: the worker's own memory, memory that peer access or aclrtMemSetAccess opened to it, and memory that
+ * belongs to no device. */
 bool acl__reaches(const weir_sim_access *access, char *detail, size_t size);
 
 /* --- virtual.c, soma.c --- */
