@@ -3,57 +3,11 @@
  *
  * The simulator's auditor is the judge: kernels are still running when the next step is taken, and nothing costs host time.
  */
-#include "sim_test.h"
-
-#include <weir/budget.h>
-#include <weir/caching.h>
-#include <weir/pool.h>
-
-#define SIZE (64 * KIB)
-
 enum { A, B, streams };
 
-struct world {
-    weir_sim *sim;
-    weir_device *device;
-    weir_pool *pool;
-    weir_sim_stream *native[streams];
-    weir_stream *stream[streams];
-};
+#include "stream_world.h"
 
-static struct world open_world(uint64_t limit_bytes)
-{
-    struct world w = { 0 };
-    weir_sim_config config = free_of_charge();
-    config.region_granularity_bytes = SIZE;
-    config.page_bytes = SIZE;
-    w.sim = new_sim(config);
-    w.device = weir_sim_device(w.sim);
-    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
-    caching.small_region_bytes = SIZE;
-    weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
-    pool.device = w.device;
-    pool.strategy = weir_caching_strategy();
-    pool.strategy_config = &caching;
-    pool.limit_bytes = limit_bytes;
-    ok(weir_pool_create(&pool, &w.pool));
-    for (int i = 0; i < streams; i++) {
-        w.native[i] = new_stream(w.sim);
-        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
-    }
-    return w;
-}
-
-static void close_world(struct world *w)
-{
-    const char *why = "";
-    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
-        fail_msg("check: %s", why);
-    }
-    is_clean(w->sim);
-    ok(weir_pool_destroy(w->pool));
-    ok(weir_sim_destroy(w->sim));
-}
+#include <weir/budget.h>
 
 static weir_block *get(struct world *w, int stream, uint64_t size)
 {
@@ -61,12 +15,6 @@ static weir_block *get(struct world *w, int stream, uint64_t size)
     ok(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &block));
     weir_sim_block_alloc(w->sim, weir_block_address(block), weir_block_capacity(block), w->native[stream], "alloc");
     return block;
-}
-
-static void put(struct world *w, weir_block *block, int stream)
-{
-    weir_sim_block_free(w->sim, weir_block_address(block), w->native[stream], "free");
-    ok(weir_pool_free(w->pool, block, w->stream[stream]));
 }
 
 static void run_on(struct world *w, const weir_block *block, int stream)
@@ -78,12 +26,9 @@ static void run_on(struct world *w, const weir_block *block, int stream)
 static void tell_order(struct world *w, int from, int to)
 {
     weir_event *event = new_event(w->sim);
-    ok(weir_device_event_record(w->device, event, w->native[from]));
-    ok(weir_stream_recorded(w->pool, event, w->stream[from]));
-    ok(weir_device_stream_wait_event(w->device, w->native[to], event));
-    ok(weir_stream_waited(w->pool, w->stream[to], event));
-    ok(weir_event_forgotten(w->pool, event));
-    ok(weir_device_event_destroy(w->device, event));
+    record(w, event, from);
+    wait_for(w, to, event);
+    forget(w, event);
 }
 
 /* A new stream of the device takes the place of the retired one. */
@@ -93,13 +38,6 @@ static void succeed(struct world *w, int stream)
     w->native[stream] = new_stream(w->sim);
     ok(weir_pool_stream(w->pool, w->native[stream], &w->stream[stream]));
     assert_ptr_equal(w->stream[stream], place);
-}
-
-static weir_stats figures(const struct world *w)
-{
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
-    return stats;
 }
 
 /* Stream A waits for B, and breaks before B has come that far: the device drops the wait with the rest of A's work. So A
