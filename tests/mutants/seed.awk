@@ -1,10 +1,10 @@
 # seed.awk: one source file with the bugs of the seeds that name it.
 #
-#   awk -v path=core/src/order.c -f seed.awk SEED... SOURCE
+#   awk -v path=core/src/order/order.c -f seed.awk SEED... SOURCE
 #
 # A seed is a small diff without line numbers, after a head of "key: value" lines:
 #
-#   --- core/src/order.c
+#   --- core/src/order/order.c
 #   @@ static bool search(
 #   -    old line, or several
 #   +    new line, or several

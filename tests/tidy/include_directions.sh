@@ -37,18 +37,18 @@ check_room() {
 
 own_headers() { find "$1" -path '*/include/weir/*.h' -printf 'weir/%f|' | sed 's/|$//'; }
 
-check_room core core/include '' '.*' ''
+check_room core core/include core/src '.*' ''
 check_room allocators 'core/include allocators/include' '' \
     "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
     'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h|sys/mman\.h'
 # torch and host are no bindings but allocators with a device inside: where a device and a strategy meet.
 check_room bindings/host 'core/include allocators/include bindings/host/include
-    bindings/host/jemalloc/include' 'core/src bindings/host/src' '.*' ''
+    bindings/host/jemalloc/include' 'core/src/base bindings/host/src' '.*' ''
 check_room bindings/torch 'core/include allocators/include bindings/acl/include bindings/torch/include' '' '.*' ''
 # acl also makes a runtime for the host pool.
-check_room bindings/acl 'core/include bindings/acl/include bindings/host/include' core/src '.*' ''
+check_room bindings/acl 'core/include bindings/acl/include bindings/host/include' core/src/base '.*' ''
 # heap stands in front of host pools and looks into them.
-check_room bindings/heap 'core/include bindings/host/include bindings/heap/include' 'core/src bindings/host/src' '.*' ''
+check_room bindings/heap 'core/include bindings/host/include bindings/heap/include' 'core/src/base bindings/host/src' '.*' ''
 # What gives an engine a heap sees the heap.
 for binding in bindings/ggml bindings/onnxruntime bindings/xnnpack; do
     check_room $binding "core/include bindings/host/include bindings/heap/include $binding/include" '' '.*' ''
@@ -57,7 +57,7 @@ for binding in bindings/*/; do
     binding=${binding%/}
     case $binding in bindings/host | bindings/heap | bindings/torch | bindings/acl | bindings/ggml | \
         bindings/onnxruntime | bindings/xnnpack) continue ;; esac
-    check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" core/src '.*' ''
+    check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" core/src/base '.*' ''
 done
 
 [ $failures = 0 ] && echo "include directions hold" || exit 1

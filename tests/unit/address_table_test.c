@@ -3,7 +3,7 @@
  * Random entries are added and removed, so densely that many share a place and runs wrap around the end of the table. Each
  * entry of the table is found, and no removed entry is. WEIR_SEED plays one seed alone.
  */
-#include "pool_internal.h"
+#include "pool/pool_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
  * Linked so that calloc goes through the test's own.
  */
 #include "fake_device.h"
-#include "pool_internal.h"
+#include "pool/pool_internal.h"
 
 #include <weir/caching.h>
 #include <weir/pool.h>

@@ -1,5 +1,5 @@
 /* tests/unit/config_test.c: size-first structs between callers and libraries of different age. */
-#include "internal.h"
+#include "base/internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
  * Where the kernel gives no bias (no membarrier), no free needs the inbox: the tests skip.
  */
 #include "fake_device.h"
-#include "pool_internal.h"
+#include "pool/pool_internal.h"
 #include "sim_test.h"
 
 #include <weir/caching.h>

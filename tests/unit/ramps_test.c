@@ -1,5 +1,5 @@
 /* tests/unit/ramps_test.c: the sum of ramps against the sum term by term. */
-#include "ramps.h"
+#include "report/ramps.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #endif
 
 #include "fake_device.h"
-#include "internal.h"
+#include "base/internal.h"
 
 #include <weir/caching.h>
 

@@ -3,7 +3,7 @@
  * No caller can stop a hook there, so this test looks inside the recorder and plays the
  * thread: it takes a number, lets others record and the drain run, and publishes late.
  */
-#include "record_internal.h"
+#include "services/record_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #endif
 
-#include "internal.h"
+#include "base/internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
-#include "stream_lock.h"
+#include "pool/stream_lock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  *
  * The strategy is a list of ranges written by hand; random lists are judged against every possible place tried one by one.
  */
-#include "vm_place.h"
+#include "memory/vm_place.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -18,7 +18,7 @@
 
 #include <weir/acl.h>
 
-#include "../../../core/src/cancel.h"
+#include "../../../core/src/base/cancel.h"
 
 /* --- error.c --- */
 

@@ -9,7 +9,7 @@
  */
 #include "heap_internal.h"
 
-#include "../../../core/src/cancel.h"
+#include "../../../core/src/base/cancel.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #define _GNU_SOURCE /* sched_getcpu */
 #include "topology_internal.h"
 
-#include "../../../core/src/cancel.h"
+#include "../../../core/src/base/cancel.h"
 
 #include <inttypes.h>
 #include <sched.h>

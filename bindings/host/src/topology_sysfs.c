@@ -6,7 +6,7 @@
  */
 #include "topology_internal.h"
 
-#include "../../../core/src/cancel.h"
+#include "../../../core/src/base/cancel.h"
 
 #include <ctype.h>
 #include <dirent.h>

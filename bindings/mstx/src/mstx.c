@@ -24,8 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../../core/src/cancel.h"
-#include "../../../core/src/internal.h"
+#include "../../../core/src/base/cancel.h"
+#include "../../../core/src/base/internal.h"
 #include "domain_name.h"
 #include "mstx_tool.h"
 #include "range_tree.h"

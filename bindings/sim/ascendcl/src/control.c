@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name); /* core/src/config.c */
+weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name); /* core/src/base/config.c */
 
 /* --- kernels --- */
 

@@ -1,0 +1,73 @@
+/* core/src/base/config.c: size-first structs across versions.
+ *
+ * A caller's struct says in its first member how large the caller's header made it. Coming in, the
+ * library takes what both sides know and treats the rest of its own struct as zero; a caller that
+ * is newer may have bytes that the library does not know, and they must be zero, or a wish would be
+ * ignored in silence. Going out, the caller gets as much as its struct holds. So there is no
+ * version number, and no branch on one.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The size that the struct itself claims; 0 when there is no struct or no room for even that. */
+static size_t claimed_size(const void *object)
+{
+    size_t size = 0;
+    if (object != NULL) {
+        memcpy(&size, object, sizeof size);
+    }
+    return size < sizeof size ? 0 : size;
+}
+
+static bool is_zero(const unsigned char *bytes, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static weir_status refuse_size(const void *object, const char *name)
+{
+    return weir_refuse(WEIR_ERR_INVALID, object == NULL ? "%s is NULL" : "%s has no struct_size: its ..._INIT macro sets it",
+                       name);
+}
+
+weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name)
+{
+    const size_t src_size = claimed_size(src);
+    if (src_size == 0) {
+        return refuse_size(src, name);
+    }
+    if (!is_zero(src, dst_size, src_size)) {
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s sets members beyond the %zu bytes that this library, %s, knows", name,
+                           dst_size, weir_version());
+    }
+    memset(dst, 0, dst_size);
+    memcpy(dst, src, smaller(src_size, dst_size));
+    memcpy(dst, &dst_size, sizeof dst_size);
+    return WEIR_OK;
+}
+
+/* The caller's own size stays, so that the same struct can be filled again and again. What a longer
+ * struct has beyond the library's is zeroed: the caller asked for a figure that this library does
+ * not have. */
+weir_status weir__config_report(void *dst, const void *src, size_t src_size, const char *name)
+{
+    const size_t dst_size = claimed_size(dst);
+    if (dst_size == 0) {
+        return refuse_size(dst, name);
+    }
+    memset(dst, 0, dst_size);
+    memcpy(dst, src, smaller(src_size, dst_size));
+    memcpy(dst, &dst_size, sizeof dst_size);
+    return WEIR_OK;
+}

@@ -1,0 +1,231 @@
+/* core/src/device/adaptor_limit.c: lets no more than so many bytes be taken from a device.
+ *
+ * Idea: a request is admitted before it is passed on, and settled after it came back. Between the
+ * two its bytes are `asked`, not `held`, because the device may still refuse.
+ *
+ * Guarantee, under the lock: held + asked <= limit, always. A request fails with WEIR_ERR_LIMIT
+ * only when what is really held forbids it: one that would fit but for bytes that are merely asked
+ * waits until those requests are settled. So neither a request over the limit nor one that the
+ * device refuses makes a concurrent, smaller one fail.
+ *
+ * Cost: two short locks for a call that takes or gives memory, none for others. Physical memory of
+ * the virtual-memory group is given back by handle alone, so a hash table keeps the size of each.
+ */
+#include "adaptor_base.h"
+#include "base/number_map.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct limiter {
+    weir__adaptor base;
+    uint64_t limit_bytes;
+    pthread_mutex_t lock;   /* guards what follows */
+    pthread_cond_t settled; /* a request came back */
+    uint64_t held_bytes;
+    uint64_t asked_bytes;
+    weir__number_map sizes; /* by handle */
+    size_t promised;        /* entries of `sizes`, and calls under way that may add one */
+} limiter;
+
+/* --- admitting and settling --- */
+
+static bool takes_memory(weir_device_call kind)
+{
+    return kind == WEIR_CALL_REGION_ALLOC || kind == WEIR_CALL_VM_CREATE;
+}
+
+/* All other calls pass without touching the lock. */
+static bool moves_memory(weir_device_call kind)
+{
+    return takes_memory(kind) || kind == WEIR_CALL_REGION_FREE || kind == WEIR_CALL_VM_DESTROY;
+}
+
+/* Makes room for one more handle before the device is asked, so that noting it cannot fail. */
+static bool promise_entry(limiter *self)
+{
+    if (!weir__number_map_reserve(&self->sizes, self->promised + 1)) {
+        return false;
+    }
+    self->promised++;
+    return true;
+}
+
+static void note_handle(limiter *self, const weir__adaptor_call *call)
+{
+    const bool noted = weir__number_map_put(&self->sizes, call->handle, call->size);
+    assert(noted);
+    (void)noted;
+}
+
+/* Waits while the answer depends on requests that are still with the device. */
+static weir_status admit_locked(limiter *self, const weir__adaptor_call *call)
+{
+    for (;;) {
+        const uint64_t room = self->limit_bytes - self->held_bytes;
+        if (call->size > room) {
+            return WEIR_ERR_LIMIT;
+        }
+        if (call->size <= room - self->asked_bytes) {
+            break;
+        }
+        pthread_cond_wait(&self->settled, &self->lock);
+    }
+    if (call->kind == WEIR_CALL_VM_CREATE && !promise_entry(self)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    self->asked_bytes += call->size;
+    return WEIR_OK;
+}
+
+static void settle_locked(limiter *self, const weir__adaptor_call *call, weir_status status)
+{
+    self->asked_bytes -= call->size;
+    if (status == WEIR_OK) {
+        self->held_bytes += call->size;
+    }
+    if (call->kind == WEIR_CALL_VM_CREATE) {
+        if (status == WEIR_OK) {
+            note_handle(self, call);
+        } else {
+            self->promised--;
+        }
+    }
+    pthread_cond_broadcast(&self->settled);
+}
+
+/* A free of more than is held can only be of memory that did not come through here. */
+static void give_locked(limiter *self, uint64_t size)
+{
+    self->held_bytes -= size < self->held_bytes ? size : self->held_bytes;
+    pthread_cond_broadcast(&self->settled);
+}
+
+static void destroyed_locked(limiter *self, const weir__adaptor_call *call, weir_status status)
+{
+    if (call->size == 0) {
+        return;
+    }
+    if (status == WEIR_OK) {
+        self->promised--;
+        give_locked(self, call->size);
+    } else {
+        note_handle(self, call);
+    }
+}
+
+/* The handle of a vm_destroy leaves the table before the call: as soon as the device has it back,
+ * another thread may be given the same handle for memory of another size. Its entry stays promised,
+ * since the device may refuse and then the handle is noted again. */
+static weir_status admit(weir__adaptor *adaptor, weir__adaptor_call *call)
+{
+    limiter *const self = (limiter *)adaptor;
+    weir_status status = WEIR_OK;
+    if (!moves_memory(call->kind)) {
+        return WEIR_OK;
+    }
+    pthread_mutex_lock(&self->lock);
+    if (takes_memory(call->kind)) {
+        status = admit_locked(self, call);
+    } else if (call->kind == WEIR_CALL_VM_DESTROY) {
+        call->size = weir__number_map_take(&self->sizes, call->handle);
+    }
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+static void settle(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_status status)
+{
+    limiter *const self = (limiter *)adaptor;
+    if (!moves_memory(call->kind)) {
+        return;
+    }
+    pthread_mutex_lock(&self->lock);
+    if (takes_memory(call->kind)) {
+        settle_locked(self, call, status);
+    } else if (call->kind == WEIR_CALL_REGION_FREE && status == WEIR_OK) {
+        give_locked(self, call->size);
+    } else if (call->kind == WEIR_CALL_VM_DESTROY) {
+        destroyed_locked(self, call, status);
+    }
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* --- the adaptor --- */
+
+/* What may be taken is what a pool must plan with. A limit of 0 cannot be said this way, since a
+ * capacity of 0 means "unknown". */
+static void lower_capacity(const weir__adaptor *adaptor, weir_device_info *info)
+{
+    const limiter *const self = (const limiter *)adaptor;
+    if (info->capacity_bytes == 0 || self->limit_bytes < info->capacity_bytes) {
+        info->capacity_bytes = self->limit_bytes;
+    }
+}
+
+static void destroy(weir__adaptor *adaptor)
+{
+    limiter *const self = (limiter *)adaptor;
+    pthread_cond_destroy(&self->settled);
+    pthread_mutex_destroy(&self->lock);
+    weir__number_map_fini(&self->sizes);
+    free(self);
+}
+
+static const weir__adaptor_kind limit_kind = {
+    .before = admit,
+    .after = settle,
+    .facts = lower_capacity,
+    .destroy = destroy,
+};
+
+static limiter *limiter_new(weir_device *device, uint64_t limit_bytes)
+{
+    limiter *const self = calloc(1, sizeof *self);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->base.kind = &limit_kind;
+    self->base.inner = device;
+    self->limit_bytes = limit_bytes;
+    if (pthread_mutex_init(&self->lock, NULL) != 0) {
+        free(self);
+        return NULL;
+    }
+    if (pthread_cond_init(&self->settled, NULL) != 0) {
+        pthread_mutex_destroy(&self->lock);
+        free(self);
+        return NULL;
+    }
+    return self;
+}
+
+weir_status weir_limit_create(weir_device *device, uint64_t limit_bytes, weir_device **limited)
+{
+    if (device == NULL || limited == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_limit_create: %s is NULL", device == NULL ? "device" : "limited");
+    }
+    limiter *const self = limiter_new(device, limit_bytes);
+    if (self == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    const weir_status status = weir__adaptor_device(&self->base, limited);
+    if (status != WEIR_OK) {
+        destroy(&self->base);
+    }
+    return status;
+}
+
+weir_status weir_limit_held(weir_device *limited, uint64_t *bytes)
+{
+    limiter *const self = (limiter *)weir__adaptor_of(limited, &limit_kind);
+    if (self == NULL || bytes == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_limit_held: %s",
+                           self == NULL ? "the device is not of weir_limit_create" : "bytes is NULL");
+    }
+    pthread_mutex_lock(&self->lock);
+    *bytes = self->held_bytes;
+    pthread_mutex_unlock(&self->lock);
+    return WEIR_OK;
+}

@@ -1,0 +1,548 @@
+/* core/src/device/device.c: a device is a table of functions and a context.
+ *
+ * Idea: everything that can be decided once is decided at creation. Slots that the table lacks are
+ * filled with functions that say "unsupported", groups are checked to be whole, and the fixed facts
+ * are copied; afterwards no call tests a slot. Each weir_device_* function checks its arguments,
+ * then makes one indirect call, during which the thread cannot be cancelled.
+ *
+ * Guarantee: an out-parameter is untouched when a call fails, whatever the backend did to it, and a
+ * backend never sees a NULL out-parameter, a size of zero or a size off its granularity.
+ *
+ * A table may come from an older header (its struct_size is smaller: the slots it lacks are missing
+ * slots) or from a newer one (slots that this library does not know must be NULL).
+ */
+#include "base/cancel.h"
+#include "base/internal.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+struct weir_device {
+    weir_device_ops ops;             /* complete: no slot is NULL */
+    const weir_device_ops *made_of;  /* as the backend gave it; identifies the kind of device */
+    void *ctx;
+    weir_device_info info;
+    atomic_uint holds; /* pools and adaptors that stand on it, and explicit holds */
+    pid_t process;
+};
+
+/* --- what a missing slot does --- */
+
+/* The prefix `no_` keeps these apart from the slots they stand for. Unused parameters are the
+ * point. */
+static weir_status no_virtual_memory(void)
+{
+    return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_device_vm_...: the device has no virtual memory");
+}
+
+static weir_status no_ordering(void)
+{
+    return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_device_...: the device has no streams and events; it is synchronous");
+}
+
+static weir_status no_sized(void *ctx, uint64_t size, uint64_t *result)
+{
+    (void)ctx, (void)size, (void)result;
+    return no_virtual_memory();
+}
+
+static weir_status no_range(void *ctx, uint64_t address, uint64_t size)
+{
+    (void)ctx, (void)address, (void)size;
+    return no_virtual_memory();
+}
+
+static weir_status no_vm_destroy(void *ctx, weir_vm_handle handle)
+{
+    (void)ctx, (void)handle;
+    return no_virtual_memory();
+}
+
+static weir_status no_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    (void)ctx, (void)address, (void)size, (void)handle;
+    return no_virtual_memory();
+}
+
+static weir_status no_event_create(void *ctx, weir_event **event)
+{
+    (void)ctx, (void)event;
+    return no_ordering();
+}
+
+static weir_status no_event(void *ctx, weir_event *event)
+{
+    (void)ctx, (void)event;
+    return no_ordering();
+}
+
+static weir_status no_event_record(void *ctx, weir_event *event, void *native_stream)
+{
+    (void)ctx, (void)event, (void)native_stream;
+    return no_ordering();
+}
+
+static weir_status no_event_query(void *ctx, weir_event *event, bool *complete)
+{
+    (void)ctx, (void)event, (void)complete;
+    return no_ordering();
+}
+
+static weir_status no_stream_wait_event(void *ctx, void *native_stream, weir_event *event)
+{
+    (void)ctx, (void)native_stream, (void)event;
+    return no_ordering();
+}
+
+static weir_status no_stream_sync(void *ctx, void *native_stream)
+{
+    (void)ctx, (void)native_stream;
+    return no_ordering();
+}
+
+static weir_status no_native_error(void *ctx, int64_t *code, const char **text)
+{
+    (void)ctx;
+    *code = 0;
+    *text = "";
+    return WEIR_OK;
+}
+
+static void no_destroy(void *ctx)
+{
+    (void)ctx;
+}
+
+static weir_status no_stream_check(void *ctx, void *native_stream)
+{
+    (void)ctx, (void)native_stream;
+    return WEIR_OK;
+}
+
+/* --- creation --- */
+
+/* Whether a group of `slots` slots has `set` of them: all or none is fine. */
+static bool is_whole(int set, int slots)
+{
+    return set == 0 || set == slots;
+}
+
+static int vm_slots_set(const weir_device_ops *ops)
+{
+    return (ops->vm_reserve != NULL) + (ops->vm_release != NULL) + (ops->vm_create != NULL) +
+           (ops->vm_destroy != NULL) + (ops->vm_map != NULL) + (ops->vm_unmap != NULL);
+}
+
+static int ordering_slots_set(const weir_device_ops *ops)
+{
+    return (ops->event_create != NULL) + (ops->event_destroy != NULL) +
+           (ops->event_record != NULL) + (ops->event_query != NULL) + (ops->event_sync != NULL) +
+           (ops->stream_wait_event != NULL) + (ops->stream_sync != NULL);
+}
+
+static bool has_required_slots(const weir_device_ops *ops)
+{
+    return ops->get_info != NULL && ops->region_alloc != NULL && ops->region_free != NULL;
+}
+
+static bool has_whole_groups(const weir_device_ops *ops)
+{
+    return is_whole(vm_slots_set(ops), 6) && is_whole(ordering_slots_set(ops), 7);
+}
+
+static uint32_t abilities_of(const weir_device_ops *ops)
+{
+    return (ops->event_create != NULL ? (uint32_t)WEIR_DEVICE_ORDERED : 0) |
+           (ops->vm_reserve != NULL ? (uint32_t)WEIR_DEVICE_VIRTUAL_MEMORY : 0);
+}
+
+static void fill_missing_vm(weir_device_ops *ops)
+{
+    if (ops->vm_reserve == NULL) {
+        ops->vm_reserve = no_sized;
+        ops->vm_release = no_range;
+        ops->vm_create = no_sized;
+        ops->vm_destroy = no_vm_destroy;
+        ops->vm_map = no_vm_map;
+        ops->vm_unmap = no_range;
+    }
+}
+
+static void fill_missing_ordering(weir_device_ops *ops)
+{
+    if (ops->event_create == NULL) {
+        ops->event_create = no_event_create;
+        ops->event_destroy = no_event;
+        ops->event_record = no_event_record;
+        ops->event_query = no_event_query;
+        ops->event_sync = no_event;
+        ops->stream_wait_event = no_stream_wait_event;
+        ops->stream_sync = no_stream_sync;
+    }
+}
+
+static void fill_missing(weir_device_ops *ops)
+{
+    fill_missing_vm(ops);
+    fill_missing_ordering(ops);
+    if (ops->native_error == NULL) {
+        ops->native_error = no_native_error;
+    }
+    if (ops->destroy == NULL) {
+        ops->destroy = no_destroy;
+    }
+    if (ops->stream_check == NULL) {
+        ops->stream_check = no_stream_check;
+    }
+}
+
+static bool is_power_of_two(uint64_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+/* The abilities must say exactly which groups are set. Being lenient would be dangerous in both
+ * directions: a device taken for synchronous by mistake has its memory reused while work is
+ * running. */
+static weir_status check_facts(const weir_device_info *info, uint32_t abilities)
+{
+    if (!is_power_of_two(info->region_granularity_bytes) || !is_power_of_two(info->region_alignment_bytes)) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_device_create: get_info's region_granularity_bytes %" PRIu64
+                           " and region_alignment_bytes %" PRIu64 " must be powers of two",
+                           info->region_granularity_bytes, info->region_alignment_bytes);
+    }
+    if (info->abilities != abilities) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_device_create: get_info's abilities 0x%x do not match the groups of slots that are set, 0x%x",
+                           (unsigned)info->abilities, (unsigned)abilities);
+    }
+    if ((abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0 && !is_power_of_two(info->page_bytes)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_create: get_info's page_bytes %" PRIu64 " must be a power of two",
+                           info->page_bytes);
+    }
+    return WEIR_OK;
+}
+
+/* Asks for the facts with the backend's own function and keeps them in `info`, made safe to
+ * print. */
+static weir_status copy_facts(const weir_device_ops *ops, void *ctx, weir_device_info *info)
+{
+    weir_device_info facts = WEIR_DEVICE_INFO_INIT;
+    facts.host_numa_node = -1;
+    const weir_status status = UNCANCELLED(ops->get_info(ctx, &facts));
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const uint32_t abilities = abilities_of(ops);
+    facts.struct_size = sizeof facts;
+    facts.name[sizeof facts.name - 1] = '\0';
+    if ((abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0) {
+        facts.page_bytes = 0;
+    }
+    *info = facts;
+    return check_facts(&facts, abilities);
+}
+
+weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_device **device)
+{
+    if (ops == NULL || device == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_create: %s is NULL", ops == NULL ? "ops" : "device");
+    }
+    weir_device made = {.made_of = ops, .ctx = ctx, .process = getpid()};
+    weir_status status = weir__config_adopt(&made.ops, sizeof made.ops, ops, "weir_device_create: ops");
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (!has_required_slots(&made.ops)) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_device_create: ops lacks a required slot: get_info, region_alloc or region_free");
+    }
+    if (!has_whole_groups(&made.ops)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_create: ops sets the group of %s in part; set all its slots or none",
+                           is_whole(vm_slots_set(&made.ops), 6) ? "ordering" : "virtual memory");
+    }
+    status = copy_facts(&made.ops, ctx, &made.info);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    fill_missing(&made.ops);
+    weir_device *const copy = malloc(sizeof *copy);
+    if (copy == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    *copy = made;
+    *device = copy;
+    return WEIR_OK;
+}
+
+weir_status weir_device_destroy(weir_device *device)
+{
+    if (device == NULL || device->process != getpid()) {
+        return WEIR_OK; /* a child of fork leaves the device as it is: core/README.md, Fork */
+    }
+    const unsigned holds = atomic_load_explicit(&device->holds, memory_order_acquire);
+    if (holds != 0) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_device_destroy: device \"%s\" is held %u times, by pools or adaptors that stand on it",
+                           device->info.name, holds);
+    }
+    const int cancel_state = cancel_disable();
+    device->ops.destroy(device->ctx);
+    cancel_restore(cancel_state);
+    free(device);
+    return WEIR_OK;
+}
+
+weir_status weir_device_hold(weir_device *device)
+{
+    if (device == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_hold: device is NULL");
+    }
+    (void)atomic_fetch_add_explicit(&device->holds, 1, memory_order_relaxed);
+    return WEIR_OK;
+}
+
+bool weir__release_hold(atomic_uint *holds)
+{
+    unsigned held = atomic_load_explicit(holds, memory_order_relaxed);
+    while (held != 0 && !atomic_compare_exchange_weak_explicit(holds, &held, held - 1, memory_order_release,
+                                                               memory_order_relaxed)) {
+    }
+    return held != 0;
+}
+
+weir_status weir_device_release(weir_device *device)
+{
+    if (device == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_release: device is NULL");
+    }
+    if (!weir__release_hold(&device->holds)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_release: device \"%s\" is not held", device->info.name);
+    }
+    return WEIR_OK;
+}
+
+/* --- facts and diagnosis --- */
+
+void *weir__device_context(const weir_device *device, const weir_device_ops *ops)
+{
+    return device != NULL && device->made_of == ops ? device->ctx : NULL;
+}
+
+const weir_device_info *weir__device_info(const weir_device *device)
+{
+    return &device->info;
+}
+
+weir_status weir_device_get_info(const weir_device *device, weir_device_info *info)
+{
+    if (device == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_get_info: device is NULL");
+    }
+    return weir__config_report(info, &device->info, sizeof device->info, "weir_device_get_info: info");
+}
+
+weir_status weir_device_error(weir_device *device, int64_t *code, const char **text)
+{
+    if (device == NULL || code == NULL || text == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_error: %s is NULL",
+                           device == NULL ? "device" : code == NULL ? "code" : "text");
+    }
+    int64_t found_code = 0;
+    const char *found_text = "";
+    const weir_status status = UNCANCELLED(device->ops.native_error(device->ctx, &found_code, &found_text));
+    if (status == WEIR_OK) {
+        *code = found_code;
+        *text = found_text != NULL ? found_text : "";
+    }
+    return status;
+}
+
+/* --- regions --- */
+
+/* The sentence for a call with a size. `wrong`, when not NULL, names the bad argument beside device and size. */
+static weir_status refuse_size(const char *function, const weir_device *device, const char *wrong, uint64_t size)
+{
+    if (device == NULL || wrong != NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %s", function, device == NULL ? "device is NULL" : wrong);
+    }
+    const bool is_region = strncmp(function, "weir_device_region", strlen("weir_device_region")) == 0;
+    return weir_refuse(WEIR_ERR_INVALID, "%s: size %" PRIu64 " is not a multiple, above 0, of the device's %s %" PRIu64, function,
+                       size, is_region ? "region_granularity_bytes" : "page_bytes",
+                       is_region ? device->info.region_granularity_bytes : device->info.page_bytes);
+}
+
+static bool is_region_size(const weir_device *device, uint64_t size)
+{
+    return size != 0 && (size & (device->info.region_granularity_bytes - 1)) == 0;
+}
+
+weir_status weir_device_region_alloc(weir_device *device, uint64_t size, uint64_t *address)
+{
+    if (device == NULL || address == NULL || !is_region_size(device, size)) {
+        return refuse_size("weir_device_region_alloc", device, address == NULL ? "address is NULL" : NULL, size);
+    }
+    uint64_t given = 0;
+    const weir_status status = UNCANCELLED(device->ops.region_alloc(device->ctx, size, &given));
+    if (status == WEIR_OK) {
+        *address = given;
+    }
+    return status;
+}
+
+weir_status weir_device_region_free(weir_device *device, uint64_t address, uint64_t size)
+{
+    if (device == NULL || !is_region_size(device, size)) {
+        return refuse_size("weir_device_region_free", device, NULL, size);
+    }
+    return UNCANCELLED(device->ops.region_free(device->ctx, address, size));
+}
+
+/* --- virtual memory --- */
+
+/* A device without the group has no pages; its slots say "unsupported" to any size but zero. */
+static bool is_page_size(const weir_device *device, uint64_t size)
+{
+    const uint64_t page = device->info.page_bytes != 0 ? device->info.page_bytes : 1;
+    return size != 0 && (size & (page - 1)) == 0;
+}
+
+weir_status weir_device_vm_reserve(weir_device *device, uint64_t size, uint64_t *address)
+{
+    if (device == NULL || address == NULL || !is_page_size(device, size)) {
+        return refuse_size("weir_device_vm_reserve", device, address == NULL ? "address is NULL" : NULL, size);
+    }
+    uint64_t given = 0;
+    const weir_status status = UNCANCELLED(device->ops.vm_reserve(device->ctx, size, &given));
+    if (status == WEIR_OK) {
+        *address = given;
+    }
+    return status;
+}
+
+weir_status weir_device_vm_release(weir_device *device, uint64_t address, uint64_t size)
+{
+    if (device == NULL || !is_page_size(device, size)) {
+        return refuse_size("weir_device_vm_release", device, NULL, size);
+    }
+    return UNCANCELLED(device->ops.vm_release(device->ctx, address, size));
+}
+
+weir_status weir_device_vm_create(weir_device *device, uint64_t size, weir_vm_handle *handle)
+{
+    if (device == NULL || handle == NULL || !is_page_size(device, size)) {
+        return refuse_size("weir_device_vm_create", device, handle == NULL ? "handle is NULL" : NULL, size);
+    }
+    weir_vm_handle given = 0;
+    const weir_status status = UNCANCELLED(device->ops.vm_create(device->ctx, size, &given));
+    if (status == WEIR_OK) {
+        *handle = given;
+    }
+    return status;
+}
+
+weir_status weir_device_vm_destroy(weir_device *device, weir_vm_handle handle)
+{
+    if (device == NULL || handle == 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_vm_destroy: %s", device == NULL ? "device is NULL" : "handle is 0");
+    }
+    return UNCANCELLED(device->ops.vm_destroy(device->ctx, handle));
+}
+
+weir_status weir_device_vm_map(weir_device *device, uint64_t address, uint64_t size,
+                               weir_vm_handle handle)
+{
+    if (device == NULL || handle == 0 || !is_page_size(device, size)) {
+        return refuse_size("weir_device_vm_map", device, handle == 0 ? "handle is 0" : NULL, size);
+    }
+    return UNCANCELLED(device->ops.vm_map(device->ctx, address, size, handle));
+}
+
+weir_status weir_device_vm_unmap(weir_device *device, uint64_t address, uint64_t size)
+{
+    if (device == NULL || !is_page_size(device, size)) {
+        return refuse_size("weir_device_vm_unmap", device, NULL, size);
+    }
+    return UNCANCELLED(device->ops.vm_unmap(device->ctx, address, size));
+}
+
+/* --- ordering --- */
+
+weir_status weir_device_event_create(weir_device *device, weir_event **event)
+{
+    if (device == NULL || event == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_create: %s is NULL", device == NULL ? "device" : "event");
+    }
+    weir_event *given = NULL;
+    const weir_status status = UNCANCELLED(device->ops.event_create(device->ctx, &given));
+    if (status == WEIR_OK) {
+        *event = given;
+    }
+    return status;
+}
+
+weir_status weir_device_event_destroy(weir_device *device, weir_event *event)
+{
+    if (device == NULL || event == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_destroy: %s is NULL", device == NULL ? "device" : "event");
+    }
+    return UNCANCELLED(device->ops.event_destroy(device->ctx, event));
+}
+
+weir_status weir_device_event_record(weir_device *device, weir_event *event, void *native_stream)
+{
+    if (device == NULL || event == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_record: %s is NULL", device == NULL ? "device" : "event");
+    }
+    return UNCANCELLED(device->ops.event_record(device->ctx, event, native_stream));
+}
+
+weir_status weir_device_event_query(weir_device *device, weir_event *event, bool *complete)
+{
+    if (device == NULL || event == NULL || complete == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_query: %s is NULL", device == NULL ? "device" : event == NULL ? "event" : "complete");
+    }
+    bool found = false;
+    const weir_status status = UNCANCELLED(device->ops.event_query(device->ctx, event, &found));
+    if (status == WEIR_OK) {
+        *complete = found;
+    }
+    return status;
+}
+
+weir_status weir_device_event_sync(weir_device *device, weir_event *event)
+{
+    if (device == NULL || event == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_sync: %s is NULL", device == NULL ? "device" : "event");
+    }
+    return UNCANCELLED(device->ops.event_sync(device->ctx, event));
+}
+
+weir_status weir_device_stream_wait_event(weir_device *device, void *native_stream,
+                                          weir_event *event)
+{
+    if (device == NULL || event == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_wait_event: %s is NULL", device == NULL ? "device" : "event");
+    }
+    return UNCANCELLED(device->ops.stream_wait_event(device->ctx, native_stream, event));
+}
+
+weir_status weir_device_stream_sync(weir_device *device, void *native_stream)
+{
+    if (device == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_sync: device is NULL");
+    }
+    return UNCANCELLED(device->ops.stream_sync(device->ctx, native_stream));
+}
+
+weir_status weir_device_stream_check(weir_device *device, void *native_stream)
+{
+    if (device == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_check: device is NULL");
+    }
+    return device->ops.stream_check(device->ctx, native_stream);
+}

@@ -1,0 +1,132 @@
+/* core/src/memory/budget.c: how much a pool may take: the hard limit, the soft one, and the pressure callback.
+ *
+ * Idea: a request climbs the whole ladder with the soft limit in the place of the hard one. Only when that fails for want
+ * of room under it, the callback is asked; as long as it says that it did something, the ladder is climbed again, and then
+ * once more with the hard limit.
+ *
+ *     reserved   0 ---------- 15/16 soft ---- soft ------------------ hard
+ *                 grows freely      |  waits, gives back, calls  | takes no more
+ *                                   callback armed again below
+ *
+ * Guarantee: reserved memory exceeds the hard limit only by what was reserved before that was lowered, which only
+ * shrinks; it exceeds the soft limit only by what could not be served below. The callback is never called with a lock
+ * held, by two threads at once, or again for a crossing at which it had nothing to give.
+ *
+ * Counters that show it: soft_limit_growths and pressure_calls of weir_stats.
+ */
+#include "base/cancel.h"
+#include "pool/pool_internal.h"
+
+#include <inttypes.h>
+
+uint64_t weir__budget_limit_locked(const weir_pool *pool, bool soft)
+{
+    const weir_pool_config *config = &pool->config;
+    const uint64_t limit = soft && config->soft_limit_bytes != 0 ? config->soft_limit_bytes : config->limit_bytes;
+    return limit != 0 ? limit : UINT64_MAX;
+}
+
+uint64_t weir__budget_most_locked(const weir_pool *pool, bool soft)
+{
+    const uint64_t limit = weir__budget_limit_locked(pool, soft);
+    const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
+    if (capacity == 0) {
+        return limit != UINT64_MAX ? limit : 0;
+    }
+    return capacity < limit ? capacity : limit;
+}
+
+void weir__budget_note_locked(weir_pool *pool, bool grown)
+{
+    const uint64_t soft = pool->config.soft_limit_bytes;
+    const uint64_t hard = pool->config.limit_bytes;
+    if (grown) {
+        pool->soft_limit_growths += soft != 0 && pool->reserved_bytes > soft;
+        return;
+    }
+    if (pool->over_limit_bytes != 0) {
+        pool->over_limit_bytes = pool->reserved_bytes > hard ? pool->reserved_bytes : 0;
+    }
+    if (pool->reserved_bytes <= soft - soft / 16) {
+        pool->pressed = false;
+    }
+}
+
+bool weir__budget_has_soft(weir_pool *pool)
+{
+    pool_lock(pool);
+    const bool has = pool->config.soft_limit_bytes != 0;
+    pool_unlock(pool);
+    return has;
+}
+
+bool weir__budget_over(weir_pool *pool, bool soft)
+{
+    pool_lock(pool);
+    const bool over = pool->reserved_bytes > weir__budget_limit_locked(pool, soft);
+    pool_unlock(pool);
+    return over;
+}
+
+static uint64_t bytes_over(const weir_pool *pool, const struct request *request)
+{
+    uint64_t liked = 0;
+    uint64_t least = 0;
+    weir__region_sizes_locked(pool, request->size, request->align, pool->reserved_bytes, &liked, &least);
+    const uint64_t would_be = pool->reserved_bytes + least;
+    const uint64_t soft = pool->config.soft_limit_bytes;
+    return would_be > soft ? would_be - soft : 0;
+}
+
+bool weir__budget_press(const struct request *request)
+{
+    weir_pool *pool = request->pool;
+    pool_lock(pool);
+    const bool ask = pool->config.pressure_callback != NULL && !pool->pressed && !pool->pressing;
+    const weir_pressure pressure = {
+        .struct_size = sizeof(pressure),
+        .size = request->size,
+        .stream = request->stream->lane,
+        .reserved_bytes = pool->reserved_bytes,
+        .over_bytes = bytes_over(pool, request),
+        .soft_limit_bytes = pool->config.soft_limit_bytes,
+        .limit_bytes = pool->config.limit_bytes,
+    };
+    if (ask) {
+        pool->pressing = true;
+        pool->pressure_calls++;
+    }
+    pool_unlock(pool);
+    if (!ask) {
+        return false;
+    }
+    const bool helped = UNCANCELLED(pool->config.pressure_callback(pool->config.pressure_ctx, pool, &pressure));
+    pool_lock(pool);
+    pool->pressing = false;
+    pool->pressed = !helped;
+    pool_unlock(pool);
+    return helped;
+}
+
+weir_status weir_pool_set_limits(weir_pool *pool, uint64_t soft_limit_bytes, uint64_t limit_bytes)
+{
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_set_limits: pool is NULL");
+    }
+    if (limit_bytes != 0 && soft_limit_bytes > limit_bytes) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_pool_set_limits: soft_limit_bytes %" PRIu64 " is above limit_bytes %" PRIu64, soft_limit_bytes,
+                           limit_bytes);
+    }
+    pool_lock(pool);
+    /* What is on its way from the device was admitted under the old limit and must be counted. */
+    weir__region_await_locked(pool);
+    pool->config.soft_limit_bytes = soft_limit_bytes;
+    pool->config.limit_bytes = limit_bytes;
+    pool->over_limit_bytes = limit_bytes != 0 && pool->reserved_bytes > limit_bytes ? pool->reserved_bytes : 0;
+    pool->pressed = false;
+    const uint64_t keep = weir__budget_limit_locked(pool, true);
+    const bool over = pool->reserved_bytes > keep;
+    pool_unlock(pool);
+    return over ? weir__region_trim(pool, keep, 0, NULL) : WEIR_OK;
+}

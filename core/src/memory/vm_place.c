@@ -1,0 +1,319 @@
+/* core/src/memory/vm_place.c: see vm_place.h for the idea and the guarantee.
+ *
+ * Why a window costs no more granules than it must. A stretch is a run of usable memory and holes between two things that
+ * are neither. The fewest new granules are needed where a window begins with a piece of the stretch or ends with one:
+ * moving it from there to either side trades memory that is there for memory that is not, one for one at best. Where an
+ * alignment forbids the very place, its next multiples on both sides stand for it. Each such place is then moved down to
+ * the start of its first granule as far as the stretch goes, which never adds a granule. So a window either begins at a
+ * granule, and touches ceil(size / granule) of them, or its first granule is in use in part, and then it touches at most
+ * one more, which is not to be had anyway. (An alignment above a granule is a multiple of it; one below divides it.) The
+ * fewest that could be moved are touched at the ends of a stretch, which are among these places.
+ *
+ * Cost: a window is linear in the holes and the free ranges around them, and per piece of a stretch in the pieces of a
+ * window; idle granules are linear in all ranges.
+ */
+#include "vm_place.h"
+
+#include <stdlib.h>
+
+/* A maximal part of a stretch of one sort. */
+struct vm_piece {
+    uint64_t address;
+    uint64_t size;
+    bool hole;
+};
+
+void weir__vm_scratch_fini(struct vm_scratch *scratch)
+{
+    free(scratch->pieces);
+    free(scratch->runs);
+    *scratch = (struct vm_scratch){ 0 };
+}
+
+static uint64_t down(uint64_t address, uint64_t unit)
+{
+    return address & ~(unit - 1);
+}
+
+static uint64_t up(uint64_t address, uint64_t unit)
+{
+    return down(address + unit - 1, unit);
+}
+
+/* Room for one more; false without host memory. */
+static bool reserve(void **array, size_t count, size_t *capacity, size_t element)
+{
+    if (count < *capacity) {
+        return true;
+    }
+    const size_t grown = *capacity == 0 ? 64 : *capacity * 2;
+    void *larger = realloc(*array, grown * element);
+    if (larger != NULL) {
+        *array = larger;
+        *capacity = grown;
+    }
+    return larger != NULL;
+}
+
+static bool usable(const struct vm_view *view, const weir_range_info *range)
+{
+    return !range->taken && range->lane < view->lanes && range->tick <= view->limits[range->lane];
+}
+
+/* --- windows --- */
+
+struct window_search {
+    struct vm_scratch *scratch;
+    const struct vm_view *view;
+    const struct vm_wish *wish;
+    bool failed; /* no host memory */
+    size_t pieces;
+    uint64_t region; /* where the region of the pieces begins */
+    struct vm_window best; /* end 0: none yet */
+};
+
+/* Granules without memory in [from, to), which begins at or after piece `at` of the stretch. */
+static uint64_t missing(const struct window_search *search, size_t at, uint64_t from, uint64_t to)
+{
+    const uint64_t granule = search->view->granule;
+    uint64_t bytes = 0;
+    for (; at < search->pieces && search->scratch->pieces[at].address < to; at++) {
+        const struct vm_piece *piece = &search->scratch->pieces[at];
+        const uint64_t end = piece->address + piece->size;
+        if (piece->hole && end > from) {
+            bytes += (up(to, granule) < end ? up(to, granule) : end) -
+                     (down(from, granule) > piece->address ? down(from, granule) : piece->address);
+        }
+    }
+    return bytes / granule;
+}
+
+/* Granules of [from, to) that lie in the stretch as a whole. */
+static uint64_t untouched(const struct window_search *search, uint64_t from, uint64_t to)
+{
+    const uint64_t granule = search->view->granule;
+    const struct vm_piece *pieces = search->scratch->pieces;
+    const struct vm_piece *last = &pieces[search->pieces - 1];
+    const uint64_t first = up(pieces[0].address, granule);
+    const uint64_t end = down(last->address + last->size, granule);
+    from = from > first ? from : first;
+    to = to < end ? to : end;
+    return from < to ? (to - from) / granule : 0;
+}
+
+static bool is_better(const struct window_search *search, const struct vm_window *window)
+{
+    const struct vm_window *best = &search->best;
+    if (best->end == 0) {
+        return true;
+    }
+    if (search->wish->frugal && window->own != best->own) {
+        return window->own < best->own;
+    }
+    if (window->need != best->need || window->run != best->run) {
+        return window->need != best->need ? window->need < best->need : window->run < best->run;
+    }
+    return window->offset < best->offset;
+}
+
+/* A request at `address`, which lies in the stretch, would begin in piece `at` or before. */
+static void consider(struct window_search *search, size_t at, uint64_t address, uint64_t run)
+{
+    const uint64_t granule = search->view->granule;
+    const struct vm_piece *pieces = search->scratch->pieces;
+    const uint64_t size = search->wish->size;
+    const uint64_t lowest = pieces[0].address > down(address, granule) ? pieces[0].address : down(address, granule);
+    const uint64_t moved = up(lowest, search->wish->align);
+    address = moved < address ? moved : address;
+    while (at > 0 && pieces[at].address > address) {
+        at--;
+    }
+    const struct vm_window window = {
+        .address = address,
+        .first = down(address, granule),
+        .end = up(address + size, granule),
+        .need = missing(search, at, address, address + size),
+        .own = untouched(search, down(address, granule), up(address + size, granule)),
+        .run = run,
+        .offset = address - search->region,
+    };
+    if (is_better(search, &window)) {
+        search->best = window;
+    }
+}
+
+/* The multiples of the alignment on both sides of `place`, as far as the stretch [start, end) has room there. */
+static void consider_around(struct window_search *search, size_t at, uint64_t place, uint64_t run, uint64_t start,
+                            uint64_t end)
+{
+    const uint64_t below = down(place, search->wish->align);
+    const uint64_t above = up(place, search->wish->align);
+    if (below >= start && below <= end - search->wish->size) {
+        consider(search, at, below, run);
+    }
+    if (above != below && above >= start && above <= end - search->wish->size) {
+        consider(search, at, above, run);
+    }
+}
+
+static void end_stretch(struct window_search *search)
+{
+    const struct vm_piece *pieces = search->scratch->pieces;
+    const size_t count = search->pieces;
+    const uint64_t start = count > 0 ? pieces[0].address : 0;
+    const uint64_t end = count > 0 ? pieces[count - 1].address + pieces[count - 1].size : 0;
+    for (size_t i = 0; i < count && end - start >= search->wish->size; i++) {
+        const uint64_t run = pieces[i].hole ? UINT64_MAX : pieces[i].size;
+        const uint64_t piece_end = pieces[i].address + pieces[i].size;
+        consider_around(search, i, pieces[i].address, run, start, end);
+        if (piece_end - start >= search->wish->size) {
+            consider_around(search, i, piece_end - search->wish->size, run, start, end);
+        }
+    }
+    search->pieces = 0;
+}
+
+static bool see_window_range(void *ctx, const weir_range_info *range)
+{
+    struct window_search *search = ctx;
+    struct vm_scratch *scratch = search->scratch;
+    const bool hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
+    const bool free_memory = usable(search->view, range) && (search->wish->last_resort || !range->set_apart);
+    struct vm_piece *last = search->pieces > 0 ? &scratch->pieces[search->pieces - 1] : NULL;
+    const bool follows = last != NULL && range->address == last->address + last->size;
+    if (!follows || range->address == range->region_address || (!hole && !free_memory)) {
+        end_stretch(search);
+        last = NULL;
+    }
+    if (!hole && !free_memory) {
+        return true;
+    }
+    if (last != NULL && last->hole == hole) {
+        last->size += range->size;
+        return true;
+    }
+    if (!reserve((void **)&scratch->pieces, search->pieces, &scratch->piece_capacity, sizeof(*scratch->pieces))) {
+        search->failed = true;
+        return false;
+    }
+    search->region = range->region_address;
+    scratch->pieces[search->pieces++] = (struct vm_piece){ range->address, range->size, hole };
+    return true;
+}
+
+weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
+                                 struct vm_window *window)
+{
+    struct window_search search = { .scratch = scratch, .view = view, .wish = wish };
+    (view->walk_holes != NULL ? view->walk_holes : view->strategy->walk)(view->state, see_window_range, &search);
+    if (search.failed) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    end_stretch(&search);
+    if (search.best.end == 0) {
+        return WEIR_ERR_LIMIT;
+    }
+    *window = search.best;
+    return WEIR_OK;
+}
+
+/* --- idle granules --- */
+
+struct idle_search {
+    struct vm_scratch *scratch;
+    const struct vm_view *view;
+    const struct vm_window *window;
+    uint64_t start; /* the run so far: [start, end) of usable memory; empty when they are equal */
+    uint64_t end;
+    uint64_t granules; /* found so far */
+    weir_lane lane;
+    bool hole_below; /* of the run */
+    bool after_hole; /* the range before was one */
+    bool failed;
+};
+
+static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below)
+{
+    struct vm_scratch *scratch = search->scratch;
+    if (from >= to || search->failed) {
+        return;
+    }
+    if (!reserve((void **)&scratch->runs, scratch->run_count, &scratch->run_capacity, sizeof(*scratch->runs))) {
+        search->failed = true;
+        return;
+    }
+    scratch->runs[scratch->run_count] = (struct vm_run){
+        .address = from,
+        .granules = (to - from) / search->view->granule,
+        .number = scratch->run_count,
+        .lane = search->lane,
+        .hole_below = hole_below,
+    };
+    search->granules += scratch->runs[scratch->run_count++].granules;
+}
+
+/* What the window needs stays where it is. */
+static void end_idle(struct idle_search *search)
+{
+    const uint64_t granule = search->view->granule;
+    const uint64_t from = up(search->start, granule);
+    const uint64_t to = down(search->end, granule);
+    const struct vm_window *window = search->window;
+    if (window == NULL || window->end <= from || to <= window->first) {
+        note_idle(search, from, to, search->hole_below);
+    } else {
+        note_idle(search, from, window->first, search->hole_below);
+        note_idle(search, window->end, to, false);
+    }
+    search->start = search->end = 0;
+}
+
+static bool see_idle_range(void *ctx, const weir_range_info *range)
+{
+    struct idle_search *search = ctx;
+    const bool idle = usable(search->view, range);
+    if (range->address == range->region_address) {
+        end_idle(search);
+        search->after_hole = false;
+    }
+    if (!idle) {
+        end_idle(search);
+    } else if (search->start == search->end) {
+        search->start = range->address;
+        search->end = range->address + range->size;
+        search->lane = range->lane;
+        search->hole_below = search->after_hole;
+    } else {
+        search->end += range->size;
+        search->lane = range->lane == search->lane ? range->lane : WEIR_LANE_OPEN;
+    }
+    search->after_hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
+    return !search->failed;
+}
+
+static int smallest_first(const void *left, const void *right)
+{
+    const struct vm_run *a = left;
+    const struct vm_run *b = right;
+    if (a->granules != b->granules) {
+        return a->granules < b->granules ? -1 : 1;
+    }
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
+                               uint64_t *granules)
+{
+    struct idle_search search = { .scratch = scratch, .view = view, .window = window };
+    scratch->run_count = 0;
+    view->strategy->walk(view->state, see_idle_range, &search);
+    end_idle(&search);
+    if (search.failed) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    if (scratch->run_count > 1) {
+        qsort(scratch->runs, scratch->run_count, sizeof(*scratch->runs), smallest_first);
+    }
+    *granules = search.granules;
+    return WEIR_OK;
+}

@@ -1,0 +1,78 @@
+/* core/src/memory/vm_place.h: where a request needs the least new memory, and which idle memory can be had for it.
+ *
+ * Idea: with virtual memory a request that no free range holds can lie across holes: addresses of a region that have no
+ * memory yet. A *window* is a place for it made of memory that is free and usable by the asking stream, and of holes. The
+ * best window has the fewest granules to be mapped; of equals the one that extends the smallest free run, so that large
+ * runs stay whole, and then the lowest. The memory itself may come from *idle* granules elsewhere: wholly free ones that nobody's work touches.
+ * When these are too few for the best window, the *frugal* one is left: that in which the fewest granules lie that could
+ * have been moved, because it makes most of granules that are in use in part.
+ *
+ * Guarantee: there is no window with fewer granules to map, or, frugally, with fewer that could be moved; and the latter are
+ * no more than the request has when it begins at a granule.
+ *
+ * Pure: one walk over the strategy for each question, under the pool's lock; no device.
+ */
+#ifndef WEIR_CORE_VM_PLACE_H
+#define WEIR_CORE_VM_PLACE_H
+
+#include <weir/strategy.h>
+
+/* What a walk is asked. Memory of lane l below `lanes` with a tick at or below limits[l] is usable. */
+struct vm_view {
+    const weir_strategy_ops *strategy;
+    void (*walk_holes)(const void *state, weir_range_visitor visit, void *ctx); /* the strategy's, or NULL */
+    const void *state;
+    const weir_tick *limits;
+    size_t lanes;
+    uint64_t granule; /* bytes, a power of two; holes and regions are made of them */
+};
+
+/* [first, end): the granules that a request at `address` touches. */
+struct vm_window {
+    uint64_t address;
+    uint64_t first;
+    uint64_t end;
+    uint64_t need; /* granules of it without memory */
+    uint64_t own;  /* granules of it in which nothing lies that is in use: `need`, and those that might be moved */
+    uint64_t run;  /* bytes of the free run that it extends; UINT64_MAX: it begins in a hole */
+    uint64_t offset; /* of `address` in its region */
+};
+
+/* Neighbouring idle granules. `lane` is theirs, or the open one when they are of several. */
+struct vm_run {
+    uint64_t address;
+    uint64_t granules;
+    uint64_t number; /* as the walk met it */
+    weir_lane lane;
+    bool hole_below; /* take from the low end first, so that holes stay together */
+};
+
+/* Scratch that lives as long as its owner. */
+struct vm_scratch {
+    struct vm_piece *pieces;
+    size_t piece_capacity;
+    struct vm_run *runs; /* of the last weir__vm_find_idle, the smallest first */
+    size_t run_count;
+    size_t run_capacity;
+};
+
+void weir__vm_scratch_fini(struct vm_scratch *scratch);
+
+/* What a window is looked for. `last_resort`: memory that the strategy keeps for requests of one size counts as free. */
+struct vm_wish {
+    uint64_t size;
+    uint64_t align;
+    bool last_resort;
+    bool frugal;
+};
+
+/* The best window, or the frugal one. WEIR_ERR_LIMIT: no window; WEIR_ERR_NO_MEMORY: no host memory. */
+weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
+                                 struct vm_window *window);
+
+/* All granules that are wholly made of usable memory and lie outside the window (NULL: all), as scratch->runs.
+ * WEIR_ERR_NO_MEMORY: no host memory. */
+weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
+                               uint64_t *granules);
+
+#endif

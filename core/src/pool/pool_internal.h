@@ -1,0 +1,684 @@
+/* core/src/pool/pool_internal.h: what a pool is made of, and which file does what.
+ *
+ *     pool.c     create, destroy, and the hot path: alloc and free through a stream's front cache
+ *     order.c    everything that decides which freed memory a stream may have: the ladder, polling, waiting
+ *     inbox.c    frees by threads that do not feed the stream
+ *     stream.c   streams, their clocks, and what callers tell about events
+ *     region.c   taking regions from the device and giving them back
+ *     vm.c       the same with virtual memory: mapping, moving and unmapping granules
+ *     vm_place.c where a request needs the least new memory (pure)
+ *     block.c    descriptors, the index from address to block, tables by address
+ *     arena.c    arenas: a bump pointer over blocks of the pool
+ *     inspect.c  walk, check, statistics
+ *     tag.c      who holds what
+ *     budget.c   the limits and the pressure callback
+ *     survey.c   what lies where at one moment, for whoever has to reason about it
+ *     oom.c      why a request failed and what would have helped
+ *     group.c    several blocks at once: all or none, and whether they would fit
+ *     ramps.c    a sum that group.c asks for once for each size (pure)
+ *     observe.c  telling an observer, and the recorder of alloc and free
+ *
+ * Locks: one per stream (stream_lock.h: held for a few instructions, or around a device call that does not block), one
+ * per pool (of the same kind). Order: stream, then pool; never two streams at once, except in weir__pool_lock_all, which takes
+ * them by number. No device call that can block is made under any of them.
+ */
+#ifndef WEIR_CORE_POOL_INTERNAL_H
+#define WEIR_CORE_POOL_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include <weir/arena.h>
+#include <weir/observer.h>
+
+#include "base/internal.h"
+#include "stream_lock.h"
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+/* What a build with -DWEIR_CHECKS=n does beyond the ordinary:
+ *     1   handles are looked up before they are followed: a foreign pointer is WEIR_ERR_INVALID, not a crash
+ *     2   the strategy's invariants are proved after every 256th call that reaches it
+ *     3   the whole pool's are, after every call that reaches the strategy
+ * A broken invariant ends the program: it is a bug of weir, and what follows would only hide it. */
+#ifndef WEIR_CHECKS
+#define WEIR_CHECKS 0
+#endif
+
+/* --- blocks --- */
+
+typedef enum weir_block_state {
+    BLOCK_UNUSED,  /* the descriptor is in the pool's free list */
+    BLOCK_TAKEN,   /* on its way to the caller: the strategy's books have it, the stream's counters do not */
+    BLOCK_LIVE,    /* the caller's */
+    BLOCK_CACHED,  /* in a front cache */
+    BLOCK_RETURNED, /* freed by a thread that does not feed the stream, in the stream's inbox: counted as live */
+    BLOCK_PENDING, /* freed, waiting for several streams */
+} weir_block_state;
+
+/* One more stream that touches a block. `tick` 0: until the block is freed. */
+struct weir_use {
+    struct weir_use *next;
+    weir_stream *stream;
+    uint64_t serial; /* the stream's, so that a later stream in the same place is not taken for it */
+    weir_tick tick;
+};
+
+/* The first cache line is what a hit in a front cache touches. Two lines each, so that streams do not share one, nor a
+ * pair that the processor fetches together. */
+struct weir_block {
+    _Alignas(128) _Atomic uint64_t address;
+    uint64_t size;     /* as requested */
+    uint64_t capacity; /* as handed out */
+    weir_pool *pool;
+    weir_stream *stream; /* allocated on */
+    struct weir_use *uses;
+    void *token; /* the strategy's */
+    _Atomic uint32_t state; /* a weir_block_state, and above it the tag of a live block, so that one look tells a free
+                               that there is nothing to it */
+
+    struct weir_use freed; /* the freeing stream's own pair, so that no free needs host memory */
+    weir_block *next;      /* in the list of unused or of pending blocks, or of a group on its way to the caller */
+    uint64_t id;           /* for the recorder; means nothing while nobody records */
+    _Atomic(weir_block *) chain; /* in the index by address */
+    _Atomic uint64_t pile;       /* bytes in the inbox from this block down */
+};
+
+/* Blocks by address, for whoever holds nothing else. It is made when it is first asked for, so that callers who keep
+ * their handles pay nothing for it. Writers hold the pool's lock; readers hold none: see weir__block_find. */
+struct block_index {
+    struct block_index *smaller; /* the one before; readers may still look at it */
+    size_t mask;
+    _Atomic(weir_block *) heads[];
+};
+
+/* Entries by their first member, a uint64_t address; open addressing, at most half full. */
+struct address_table {
+    void **slots;
+    size_t mask;
+    size_t count;
+};
+
+/* --- the front cache --- */
+
+#define FRONT_SLOTS_SHIFT 6u
+#define FRONT_SLOTS (1u << FRONT_SLOTS_SHIFT)
+#define FRONT_DEPTH 6u
+
+/* Blocks of one exact size in granules, last in first out. One cache line. `key` is that number less one. */
+struct front_slot {
+    uint64_t key;
+    uint64_t count;
+    weir_block *blocks[FRONT_DEPTH];
+};
+
+/* --- streams --- */
+
+/* Counters of what happened through one stream, under its lock: the hot path shares none with other streams. Live
+ * figures are differences, since a block may be freed on another stream than it was allocated on. */
+struct stream_counters {
+    uint64_t frees;
+    uint64_t misses; /* allocs that no front cache served; all allocs together are the sum of sizes */
+    int64_t requested; /* each beside its own peak: side by side, the two sums tempt compilers to move them as one */
+    int64_t peak_requested; /* vector, which stalls on the single values stored just before */
+    int64_t live;
+    int64_t peak_live;
+    uint64_t sizes[WEIR_SIZE_BUCKETS];
+};
+
+/* The same for the blocks of one tag. live blocks = allocs - frees, over all streams. */
+struct tag_counters {
+    uint64_t allocs;
+    uint64_t frees;
+    int64_t requested;
+    int64_t peak;
+};
+
+/* The tags of a pool, from the first on that gets a name. */
+struct pool_tags {
+    char *names[WEIR_TAGS];    /* by tag; written once, before the pool's tag_count covers them */
+    int64_t peaks[WEIR_TAGS]; /* under the pool's lock: sampled; of 0, untagged, always */
+};
+
+/* weir's own event on a stream. While `in_flight`, its completion means that the stream's ticks up to `tick` are done. */
+struct probe {
+    weir_event *event;
+    weir_tick tick;
+    bool in_flight;
+};
+
+/* Who frees into the inbox reads only what is hardly ever written, which is in cache lines of its own. */
+struct weir_stream {
+    weir_pool *pool; /* what callers' arguments are checked against; NULL once retired */
+    weir_pool *owner;
+    void *native;
+    uint64_t serial; /* never used twice in a pool */
+    _Atomic uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody watches */
+    weir_lane lane; /* the stream's number, from 1 */
+    weir_tag tag;   /* of what weir_pool_alloc hands out; under the lock */
+
+    /* From the lock's second line on, what is written under it: */
+    _Alignas(64) struct stream_lock lock;
+    _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
+    uint64_t cached_bytes;
+    struct stream_counters counters;
+    struct tag_counters *tags; /* by tag; NULL until the pool has one */
+    struct probe probe;
+    _Atomic(weir_block *) returned; /* taken out of the inbox and not looked at yet; others see whether there is any */
+    _Alignas(64) struct front_slot front[FRONT_SLOTS];
+
+    /* Under the pool's lock: */
+    bool retired;
+    uint64_t waited;     /* the latest round of waiting that had its turn with it */
+    weir_tick promoted;  /* what the strategy has been told of `done` */
+    weir_tick done;      /* the host knows that ticks up to this one are complete */
+    weir_tick last_free; /* the latest tick stamped on memory that went back to the strategy or is pending */
+    weir_tick *clock;    /* by lane: this stream's tail is ordered after that lane's tick */
+    size_t clock_lanes;
+
+    /* Without a lock: */
+    _Alignas(128) _Atomic(weir_block *) inbox; /* what other threads have freed on this stream: see inbox.c */
+};
+
+/* --- regions --- */
+
+struct pool_region {
+    uint64_t address; /* first: the address table's key */
+    uint64_t size;
+    weir_lane lane; /* whose request it was taken for */
+    void *handle;   /* the strategy's; NULL while the region is on its way back to the device or set aside */
+    struct pool_region *prev;
+    struct pool_region *next;
+};
+
+/* What a recorded event of the caller's captured: its stream's tick and clock at that moment. */
+struct known_event {
+    uint64_t event; /* first: the table's key, the caller's pointer as a number */
+    weir_lane lane;
+    weir_tick tick;
+    weir_tick *clock;
+    size_t clock_lanes;
+};
+
+struct weir_pool {
+    weir_device *device;
+    const weir_strategy_ops *strategy;
+    void *state; /* the strategy's */
+    weir_pool_config config;
+    uint64_t granule_mask;
+    uint64_t next_serial; /* of streams */
+    unsigned granule_shift;
+    bool ordered; /* the device has streams and events */
+    pid_t process;
+    atomic_uint holds; /* while there are any the pool is not destroyed */
+    _Atomic uint64_t front_limit; /* bytes a stream's front cache may hold now: a share of what is reserved */
+    _Atomic(weir_recorder *) recorder;
+    _Atomic uint64_t next_block_id;
+    _Atomic(struct pool_observer *) observer; /* changes under every lock and `growing`: see observe.c */
+    _Atomic uint32_t telling;                 /* threads that tell it of an alloc */
+    atomic_bool watched;                      /* there is a recorder or an observer */
+    _Atomic uint32_t tag_count; /* untagged included, so at least 1 */
+    struct pool_tags *tags;
+
+    struct stream_lock lock;
+    bool growing; /* one thread at a time takes memory from the device or gives it back: see region.c */
+    pthread_mutex_t grown_mutex; /* under no other lock but for the moment of `grown` */
+    pthread_cond_t grown;
+
+    weir_stream **streams; /* by lane; streams[0] is NULL */
+    size_t lanes;          /* one more than the highest lane */
+    weir_tick *limits;     /* scratch, by lane */
+    struct address_table events; /* of known_event */
+
+    weir_event **kept_events; /* events to destroy: the next stream that needs an event takes one, a trim tries again */
+    size_t kept_count;
+    size_t kept_room;   /* at least events_made, so that an event can always be kept */
+    size_t events_made; /* by the pool and not destroyed */
+
+    struct pool_region *regions; /* newest first */
+    size_t regions_aside;        /* regions without a handle that are not on their way: see region.c */
+    struct address_table region_table;
+    struct pool_vm *vm; /* NULL: the pool takes regions */
+
+    weir_block *unused;
+    struct block_chunk *chunks;
+    _Atomic(struct block_index *) index; /* NULL: nobody has asked yet */
+    size_t blocks;                       /* descriptors in use */
+    atomic_uint index_version;           /* odd while a chain is being changed under its readers */
+    weir_block *pending;
+
+    weir_arena *arenas;
+    uint64_t arenas_made;
+
+    uint64_t wait_rounds; /* how many have begun: see weir__order_wait_round */
+    uint64_t slow_frees; /* by callers: what another thread's failing request may not have seen */
+    uint64_t reserved_bytes; /* no limit, or reserved_bytes <= max(limit_bytes, over_limit_bytes) */
+    uint64_t over_limit_bytes; /* reserved since before the limit was set below it, and not yet given back; else 0 */
+    uint64_t peak_reserved_bytes;
+    uint64_t pending_bytes;
+    bool pressed;  /* the pressure callback has had nothing more to give at the present crossing of the soft limit */
+    bool pressing; /* it is being called */
+    uint64_t pressure_calls;
+    uint64_t soft_limit_growths;
+    int64_t peak_requested; /* sampled at slow calls when there are several streams */
+    int64_t peak_live;
+    uint64_t served[WEIR_RUNG_COUNT];
+    uint64_t waits;
+    uint64_t syncs;
+    uint64_t events_recorded;
+    uint64_t region_allocs;
+    uint64_t region_frees;
+    uint64_t device_failures;
+    uint64_t device_ns;
+    weir_oom_record oom;
+    _Atomic unsigned slow_calls; /* of checked builds */
+};
+
+/* --- locks (inline: the hot path takes the first two) --- */
+
+/* By a thread that allocates or frees on the stream; what is taken with it, others may only look at. */
+static inline void stream_lock(weir_stream *stream)
+{
+    if (!stream_lock_try(&stream->lock)) {
+        weir__stream_lock_slow(&stream->lock, &stream->counters.frees, true);
+    }
+}
+
+/* By anyone else: the lock stays cheap for the thread that feeds the stream. */
+static inline void stream_visit(weir_stream *stream)
+{
+    if (!stream_lock_try(&stream->lock)) {
+        weir__stream_lock_slow(&stream->lock, &stream->counters.frees, false);
+    }
+}
+
+static inline void stream_unlock(weir_stream *stream)
+{
+    stream_lock_release(&stream->lock);
+}
+
+/* Likewise: pool_work by who allocates or frees, pool_lock by anyone. */
+static inline void pool_work(weir_pool *pool)
+{
+    if (!stream_lock_try(&pool->lock)) {
+        weir__stream_lock_slow(&pool->lock, &pool->slow_frees, true);
+    }
+}
+
+static inline void pool_lock(weir_pool *pool)
+{
+    if (!stream_lock_try(&pool->lock)) {
+        weir__stream_lock_slow(&pool->lock, &pool->slow_frees, false);
+    }
+}
+
+static inline void pool_unlock(weir_pool *pool)
+{
+    stream_lock_release(&pool->lock);
+}
+
+static inline uint64_t block_address(const weir_block *block)
+{
+    return atomic_load_explicit(&block->address, memory_order_relaxed);
+}
+
+/* --- what several files need (inline) --- */
+
+static inline uint64_t wall_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* `unit` is a power of two. */
+static inline uint64_t round_up(uint64_t size, uint64_t unit)
+{
+    return (size + unit - 1) & ~(unit - 1);
+}
+
+/* Many calls are made whatever becomes of each; their caller hears of the first that failed. */
+static inline void keep_first(weir_status *first, weir_status status)
+{
+    *first = *first == WEIR_OK ? status : *first;
+}
+
+/* A failure that passes must not leak anything. */
+#define TWICE(call) ((call) == WEIR_OK ? WEIR_OK : (call))
+
+/* --- counters and states (inline) --- */
+
+static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capacity)
+{
+    struct stream_counters *counters = &stream->counters;
+    counters->sizes[63u - (unsigned)__builtin_clzll(size)]++;
+    counters->requested += (int64_t)size;
+    if (UNLIKELY(counters->requested > counters->peak_requested)) {
+        counters->peak_requested = counters->requested;
+    }
+    counters->live += (int64_t)capacity;
+    if (UNLIKELY(counters->live > counters->peak_live)) {
+        counters->peak_live = counters->live;
+    }
+}
+
+static inline void count_free(weir_stream *stream, const weir_block *block)
+{
+    struct stream_counters *counters = &stream->counters;
+    counters->frees++;
+    counters->requested -= (int64_t)block->size;
+    counters->live -= (int64_t)block->capacity;
+}
+
+#define BLOCK_STATE_BITS 8u
+#define BLOCK_STATE_MASK ((UINT32_C(1) << BLOCK_STATE_BITS) - 1)
+
+static inline uint32_t state_word(const weir_block *block)
+{
+    return atomic_load_explicit(&block->state, memory_order_relaxed);
+}
+
+static inline weir_block_state state_of(const weir_block *block)
+{
+    return (weir_block_state)(state_word(block) & BLOCK_STATE_MASK);
+}
+
+static inline weir_tag tag_of(const weir_block *block)
+{
+    return state_word(block) >> BLOCK_STATE_BITS;
+}
+
+static inline uint64_t front_block_bytes(const weir_stream *stream)
+{
+    return atomic_load_explicit(&stream->front_block_bytes, memory_order_relaxed);
+}
+
+/* A stream's lock held, without which this says nothing. */
+static inline bool is_watched(const weir_pool *pool)
+{
+    return atomic_load_explicit(&pool->watched, memory_order_relaxed);
+}
+
+/* --- pool.c --- */
+
+/* Pool lock held: the largest block that may go the short way through a front cache now. */
+uint64_t weir__pool_front_block_bytes(const weir_pool *pool);
+/* Takes every stream's lock and the pool's: nothing moves until weir__pool_unlock_all. */
+void weir__pool_lock_all(weir_pool *pool);
+void weir__pool_unlock_all(weir_pool *pool);
+
+/* --- order.c --- */
+
+struct request {
+    weir_pool *pool;
+    weir_stream *stream;
+    uint64_t size;
+    uint64_t align;
+    weir_block *block;         /* out */
+    weir_status device_status; /* what the device last answered to a wish for memory */
+    weir_tag tag;
+    uint64_t region_asked;     /* the smallest region asked for */
+    bool soft;                 /* the soft limit counts as the limit for the time being */
+    bool limited;              /* the pool's own limit forbade growing */
+    bool last_resort;          /* the device has refused: memory set apart for other kinds of requests will do */
+    uint64_t ceiling;          /* with virtual memory: what may be reserved, as the device said; 0 = it has not */
+    weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */
+};
+
+/* The lowest step: memory of the stream's own lane. The stream's lock is held, the pool's is not. */
+bool weir__order_alloc_own(struct request *request);
+/* The ladder: every request that the front cache did not serve. No lock is held. */
+weir_status weir__order_alloc(struct request *request);
+/* A free that does not end in the front cache. The stream's lock is held, the pool's is not. */
+void weir__order_free(weir_block *block, weir_stream *stream);
+/* Memory that no queued work touches. No lock is held. */
+void weir__order_free_idle(weir_block *block);
+/* Looks, without waiting, which work has completed. No lock is held. True when memory may have become free. */
+bool weir__order_poll(weir_pool *pool);
+/* Waits until the host has seen everything queued on the stream so far complete. No lock is held. */
+weir_status weir__order_sync(weir_pool *pool, weir_stream *stream);
+/* Destroys an event of weir's, or keeps it if the device refuses. No lock is held. */
+void weir__order_drop_event(weir_pool *pool, weir_event *event);
+/* Destroys the events that were kept, until the device refuses. No lock is held. */
+void weir__order_drop_events(weir_pool *pool);
+/* Pool lock held: the stream's ticks up to `tick` are complete. */
+void weir__order_done_locked(weir_stream *stream, weir_tick tick);
+/* Pool lock held: moves pending blocks to lanes as far as what is known allows. `taker` may be NULL. */
+bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
+/* Stream lock held: moves the stream's front cache to the strategy. True when there was something. */
+bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
+/* No lock held: flushes one stream, or all (NULL). */
+bool weir__order_flush(weir_pool *pool, weir_stream *stream);
+/* Pool lock held: fills pool->limits with what `stream` may take, by lane; NULL: what anybody may. */
+const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream);
+/* Begins a round of waiting for one stream after the other. Each stream has one turn in a round, whether the wait
+ * succeeds or not: other threads may free faster than anyone can wait, and the round has to end. No lock is held. */
+uint64_t weir__order_wait_round(weir_pool *pool);
+/* Pool lock held: a stream that may hold memory whose work the host has not seen complete and that has not had its turn
+ * since the round began, the one with the most bytes first; NULL when there is none. */
+weir_stream *weir__order_unfinished_locked(weir_pool *pool, uint64_t round);
+/* The stream's turn: weir__order_sync. No lock is held. */
+weir_status weir__order_sync_in(weir_pool *pool, weir_stream *stream, uint64_t round);
+/* Pool lock held: takes a range for the request from a lane and makes a block of it. */
+bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
+/* Pool lock held: the same from neighbours that the stream may have, joined. */
+bool weir__order_join_locked(struct request *request);
+
+/* --- inbox.c --- */
+
+/* Frees a live block that no other stream uses, without the stream's lock, for a thread that does not feed the stream.
+ * False: it must be freed the ordinary way, or is not live. */
+bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream);
+/* Stream lock held, the pool's is not: a block with that key of the front cache out of what came in, NULL when there is
+ * none. What does not match goes where frees go. */
+weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key);
+/* Likewise: everything that is there now goes where frees go. True when there was something. */
+bool weir__inbox_clear(weir_pool *pool, weir_stream *stream);
+
+static inline bool inbox_is_empty(const weir_stream *stream)
+{
+    return atomic_load_explicit(&stream->inbox, memory_order_relaxed) == NULL &&
+           atomic_load_explicit(&stream->returned, memory_order_relaxed) == NULL;
+}
+
+/* --- stream.c --- */
+
+/* WEIR_ERR_INVALID with the sentence for a stream that is NULL, retired or of another pool, or a pool that is NULL. */
+weir_status weir__refuse_stream(const char *function, const weir_pool *pool, const weir_stream *stream);
+
+/* Pool lock held: knowledge[lane] = max(knowledge[lane], tick); false without host memory, which only forgets. */
+bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick);
+void weir__stream_fini_events(weir_pool *pool);
+weir_tick weir__clock_at(const weir_stream *stream, weir_lane lane);
+
+/* --- region.c --- */
+
+/* Takes a region for the request and serves it. False: the device or the limit refused (see request), or another
+ * thread grew meanwhile and *again is set: search once more. No lock is held. */
+bool weir__region_grow(struct request *request, bool *again);
+/* Bytes that growing for the request would like to take. No lock is held. */
+uint64_t weir__region_wish(struct request *request);
+/* Pool lock held: the region the strategy would like for a request when so much is reserved, and the least that serves. */
+void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t align, uint64_t reserved, uint64_t *liked,
+                               uint64_t *least);
+/* What region sizes are multiples of. */
+uint64_t weir__region_granularity(const weir_pool *pool);
+/* weir_pool_trim for the pool's own ends: not a call that a recorder would see. */
+weir_status weir__region_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released);
+/* Gives back the region at `address` if it is idle; no lock is held. */
+weir_status weir__region_return_at(weir_pool *pool, uint64_t address);
+/* Gives back wholly free regions that nobody's work can touch, until `bytes` are returned or `keep` reserved remain.
+ * No lock is held. Returns the bytes given back; *failed, when not NULL, takes a device failure. */
+uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep, weir_status *failed);
+
+/* Pool lock held, let go while waiting: until no memory is on its way from or to the device. */
+void weir__region_await_locked(weir_pool *pool);
+/* Pool lock held: this thread, which had set `growing`, has done. */
+void weir__region_end_growing_locked(weir_pool *pool);
+/* Pool lock held. What a front cache holds cannot merge, so it may hold a small share of the pool only. */
+void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
+
+/* --- vm.c: all but the last two need pool->vm --- */
+
+/* Turns the pool into one with virtual memory: WEIR_ERR_UNSUPPORTED, _INVALID, _NO_MEMORY. Called before it is used. */
+weir_status weir__vm_init(weir_pool *pool);
+/* Maps memory where the least is missing for the request, moves idle memory there before it takes too much, and serves the
+ * request. False: the device or the limit refused (see request). No lock is held. */
+bool weir__vm_grow(struct request *request);
+/* Returns idle granules until `keep` reserved bytes remain. No lock is held. Returns the bytes given back; *failed takes
+ * a failure. */
+uint64_t weir__vm_return_idle(weir_pool *pool, uint64_t keep, weir_status *failed);
+/* Pool lock held: whether the strategy's range is one whose memory is being moved, and has no block for that reason. */
+bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);
+uint64_t weir__vm_granule(const weir_pool *pool);
+/* Pool lock held, and nobody grows: visits every granule that has memory. */
+void weir__vm_each_granule_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
+                                  void *ctx);
+/* Pool lock held: the first broken rule of the books of granules; NULL. The sums are those of the strategy's walk: bytes
+ * taken by blocks or free, without memory, and being moved. */
+const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_t unmapped, uint64_t moving);
+void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats);
+/* Gives everything back to the device, each call tried twice; keeps the first failure. */
+void weir__vm_return_all(weir_pool *pool, weir_status *first);
+void weir__vm_fini(weir_pool *pool);
+
+/* --- block.c --- */
+
+/* Pool lock held. NULL without host memory. Enters the address table. */
+weir_block *weir__block_new_locked(weir_pool *pool, const weir_range *range);
+void weir__block_delete_locked(weir_block *block);
+void weir__use_delete(weir_block *block, struct weir_use *use);
+/* Makes room for one more entry; false without host memory. */
+bool weir__table_reserve(struct address_table *table);
+void weir__table_put(struct address_table *table, void *entry);
+void weir__table_remove(struct address_table *table, const void *entry);
+void *weir__table_find(const struct address_table *table, uint64_t address);
+/* Pool lock held: from now on blocks can be found by address; false without host memory. */
+bool weir__block_index_locked(weir_pool *pool);
+/* Pool lock held, and the index exists. NULL when no block in use starts there. */
+weir_block *weir__block_at_locked(weir_pool *pool, uint64_t address);
+/* A block in use that starts at `address`, without a lock once the index exists; *found NULL when there is none.
+ * WEIR_ERR_NO_MEMORY: no host memory for the index. */
+weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **found);
+/* Visits every descriptor that is in use. */
+void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx);
+void weir__block_drop_uses(weir_block *block);
+/* Whether the pointer is one of the pool's descriptors, without looking at what it points to. No lock is held. */
+bool weir__block_is_ours(weir_pool *pool, const weir_block *block);
+void weir__block_fini(weir_pool *pool);
+
+/* --- arena.c --- */
+
+/* The pool is being destroyed: its arenas answer WEIR_ERR_INVALID from now on. */
+void weir__arena_orphan_all(weir_pool *pool);
+
+/* --- inspect.c --- */
+
+/* The sums of all streams' counters. */
+struct live_sums {
+    int64_t requested;
+    int64_t live;
+};
+
+/* Remembers the peaks of live bytes when several streams share them out. No lock is held. Returns what is live. */
+uint64_t weir__inspect_sample(weir_pool *pool);
+
+/* --- tag.c --- */
+
+/* WEIR_ERR_INVALID with the sentence for a tag that the pool did not give, or a pool that is NULL. */
+weir_status weir__refuse_tag(const char *function, const weir_pool *pool, weir_tag tag);
+
+/* Stream lock held: the block, which is live, is counted under the tag, which is not 0; and no longer. */
+void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag);
+void weir__tag_drop(weir_stream *stream, weir_block *block);
+/* Stream lock held: what is counted under a tag no longer is. */
+static inline void drop_tag(weir_stream *stream, weir_block *block)
+{
+    if (UNLIKELY(tag_of(block) != 0)) {
+        weir__tag_drop(stream, block);
+    }
+}
+
+/* Pool lock held: room for counters on a stream that nobody knows yet; false without host memory. */
+bool weir__tag_prepare_locked(const weir_pool *pool, weir_stream *stream);
+/* Remembers peaks, as weir__inspect_sample does. No lock is held. */
+void weir__tag_sample(weir_pool *pool);
+/* Fills the record's holders. No lock is held. */
+void weir__tag_holders(weir_pool *pool, weir_oom_record *record);
+/* All locks held: the first broken rule of the counters; NULL. */
+const char *weir__tag_broken_locked(weir_pool *pool);
+void weir__tag_fini(weir_pool *pool);
+
+/* --- budget.c --- */
+
+/* Pool lock held: the most that may be reserved; with `soft` the lower limit counts. UINT64_MAX = no limit. */
+uint64_t weir__budget_limit_locked(const weir_pool *pool, bool soft);
+/* Pool lock held: what may be taken altogether, as far as anybody knows: the limit and the device's capacity. 0 = nobody
+ * knows. */
+uint64_t weir__budget_most_locked(const weir_pool *pool, bool soft);
+/* Pool lock held: reserved memory has changed. */
+void weir__budget_note_locked(weir_pool *pool, bool grown);
+bool weir__budget_has_soft(weir_pool *pool);
+/* Whether more is reserved than the limit, which can be when it was lowered, or the soft one. No lock is held. */
+bool weir__budget_over(weir_pool *pool, bool soft);
+/* The request can be served only above the soft limit: calls the callback, if it is its turn. True when it did something.
+ * No lock is held. */
+bool weir__budget_press(const struct request *request);
+
+/* --- survey.c --- */
+
+typedef enum survey_state {
+    SURVEY_FREE,  /* in the strategy */
+    SURVEY_LOOSE, /* a block that nobody holds: cached, in an inbox or pending */
+    SURVEY_TAKEN,
+    SURVEY_HOLE, /* addresses without memory */
+} survey_state;
+
+#define SURVEY_SEVERAL UINT32_MAX
+
+struct survey_piece {
+    uint64_t address;
+    uint64_t size;
+    uint64_t region;
+    uint64_t region_size;
+    uint32_t stuck; /* not taken: the stream whose unfinished work keeps the asking stream off; SURVEY_SEVERAL: more
+                       than one, or not known; 0 = none */
+    survey_state state;
+};
+
+/* Every range at one moment, by address; regions do not overlap, so each is a run of its own. */
+struct survey {
+    struct survey_piece *pieces;
+    size_t count;
+};
+
+/* As `stream` sees it. False without host memory. No lock is held. */
+bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey *survey);
+/* With virtual memory: bytes of the granules that free ranges make up wholly, whichever stream may have them. */
+uint64_t weir__survey_free_granules(const struct survey *survey, uint64_t granule);
+void weir__survey_fini(struct survey *survey);
+
+/* --- observe.c --- */
+
+/* Stream lock held, let go on return: a block of the stream's has become live, and its caller does not have it yet. */
+void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t align);
+/* A stream's lock held: the live block is about to be freed on the stream; NULL: idle. */
+void weir__watch_free(const weir_block *block, const weir_stream *stream);
+/* By the thread that grows: the device has given this, or is about to get it back. No lock is held. */
+void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size);
+void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size);
+/* All locks held: there is another recorder or observer, or none. */
+void weir__watch_changed_locked(weir_pool *pool);
+/* The pool is being destroyed, and its memory has not gone back yet: no block is live any more. */
+void weir__watch_end_blocks(weir_pool *pool);
+void weir__watch_end(weir_pool *pool);
+
+/* --- oom.c --- */
+
+/* Fills the pool's record of a failed request. No lock is held. */
+void weir__oom_explain(const struct request *request);
+
+#endif

@@ -1,0 +1,414 @@
+/* core/src/pool/stream.c: streams as a pool knows them, their vector clocks, and what callers tell about events.
+ *
+ * Guarantee: clock[x][y] >= k only if x's tail really is ordered after everything that was freed on y up to tick k.
+ * Ticks of one place in the table never start over, so a stream that takes the place of a retired one inherits no
+ * permission. Knowledge may be lost (no host memory, an unknown event); then memory is reused later, never too early.
+ *
+ * Cost: a hint is linear in the number of streams; nothing here is on the path of alloc and free.
+ */
+#include "pool_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- clocks --- */
+
+weir_tick weir__clock_at(const weir_stream *stream, weir_lane lane)
+{
+    return lane < stream->clock_lanes ? stream->clock[lane] : 0;
+}
+
+static bool clock_reserve(weir_stream *stream, size_t lanes)
+{
+    if (lanes <= stream->clock_lanes) {
+        return true;
+    }
+    weir_tick *clock = realloc(stream->clock, lanes * sizeof(*clock));
+    if (clock == NULL) {
+        return false;
+    }
+    memset(clock + stream->clock_lanes, 0, (lanes - stream->clock_lanes) * sizeof(*clock));
+    stream->clock = clock;
+    stream->clock_lanes = lanes;
+    return true;
+}
+
+bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick)
+{
+    if (!clock_reserve(stream, (size_t)lane + 1)) {
+        return false;
+    }
+    if (tick > stream->clock[lane]) {
+        stream->clock[lane] = tick;
+    }
+    return true;
+}
+
+/* --- streams --- */
+
+static weir_stream *find_native(const weir_pool *pool, const void *native)
+{
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        if (pool->streams[lane]->native == native && !pool->streams[lane]->retired) {
+            return pool->streams[lane];
+        }
+    }
+    return NULL;
+}
+
+/* A place that a retired stream has left; its ticks go on. */
+static weir_stream *reuse_place(weir_pool *pool)
+{
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        if (pool->streams[lane]->retired) {
+            return pool->streams[lane];
+        }
+    }
+    return NULL;
+}
+
+static weir_stream *new_place(weir_pool *pool)
+{
+    size_t lanes = pool->lanes + 1;
+    weir_stream **streams = realloc(pool->streams, lanes * sizeof(weir_stream *));
+    if (streams == NULL) {
+        return NULL;
+    }
+    pool->streams = streams;
+    weir_tick *limits = realloc(pool->limits, lanes * sizeof(*limits));
+    if (limits == NULL) {
+        return NULL;
+    }
+    pool->limits = limits;
+    weir_lane lane = (weir_lane)pool->lanes;
+    if (pool->strategy->lane_add != NULL && pool->strategy->lane_add(pool->state, lane) != WEIR_OK) {
+        return NULL;
+    }
+    /* A front slot is one cache line; keep it one. Processors fetch lines in pairs: streams share none. */
+    weir_stream *stream = aligned_alloc(128, (sizeof(*stream) + 127) & ~(size_t)127);
+    if (stream == NULL) {
+        return NULL;
+    }
+    memset(stream, 0, sizeof(*stream));
+    if (!weir__tag_prepare_locked(pool, stream)) {
+        free(stream);
+        return NULL;
+    }
+    weir__stream_lock_init(&stream->lock, (pool->config.flags & WEIR_POOL_SINGLE_THREADED) != 0);
+    atomic_init(&stream->tick, 1);
+    stream->owner = pool;
+    stream->lane = lane;
+    pool->streams[lane] = stream;
+    pool->lanes = lanes;
+    return stream;
+}
+
+/* Pool lock held. */
+static void settle_in(weir_stream *place, void *native)
+{
+    place->native = native;
+    place->serial = ++place->owner->next_serial;
+    place->retired = false;
+    place->tag = 0;
+    atomic_store_explicit(&place->front_block_bytes, weir__pool_front_block_bytes(place->owner), memory_order_relaxed);
+    place->pool = place->owner;
+}
+
+/* A place that another thread may still look at, thinking of the retired stream, changes hands under its lock. False:
+ * somebody else has taken it meanwhile. */
+static bool move_in(weir_pool *pool, weir_stream *place, void *native)
+{
+    stream_visit(place);
+    pool_lock(pool);
+    const bool ours = place->retired && find_native(pool, native) == NULL;
+    if (ours) {
+        settle_in(place, native);
+    }
+    pool_unlock(pool);
+    stream_unlock(place);
+    return ours;
+}
+
+weir_status weir__refuse_stream(const char *function, const weir_pool *pool, const weir_stream *stream)
+{
+    if (pool == NULL || stream == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, pool == NULL ? "pool" : "stream");
+    }
+    return weir_refuse(WEIR_ERR_INVALID, "%s: the stream %s", function,
+                       stream->owner == pool ? "has been retired" : "is of another pool");
+}
+
+/* A handle that was not known a moment ago; another thread may be first. NULL: no host memory. */
+static weir_stream *meet(weir_pool *pool, void *native)
+{
+    weir_stream *found = NULL;
+    weir_stream *place = NULL;
+    do {
+        pool_lock(pool);
+        found = find_native(pool, native);
+        place = found == NULL ? reuse_place(pool) : NULL;
+        pool_unlock(pool);
+    } while (place != NULL && !move_in(pool, place, native));
+    found = found != NULL ? found : place;
+    if (found == NULL) {
+        (void)weir__inspect_sample(pool); /* from the second stream on, peaks are sampled: keep what was exact */
+        pool_lock(pool);
+        found = find_native(pool, native); /* another thread may have been first */
+        if (found == NULL && (found = new_place(pool)) != NULL) {
+            settle_in(found, native);
+        }
+        pool_unlock(pool);
+    }
+    return found;
+}
+
+weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream **stream)
+{
+    if (pool == NULL || stream == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_stream: %s is NULL", pool == NULL ? "pool" : "stream");
+    }
+    pool_lock(pool);
+    weir_stream *found = find_native(pool, native_stream);
+    pool_unlock(pool);
+    if (found == NULL) {
+        /* Other failures are ignored: a device that cannot tell must not keep memory from being freed on the stream. */
+        const weir_status known = weir_device_stream_check(pool->device, native_stream);
+        if (known == WEIR_ERR_INVALID) {
+            return known; /* with the device's sentence */
+        }
+        found = meet(pool, native_stream);
+    }
+    if (found == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    *stream = found;
+    return WEIR_OK;
+}
+
+/* Both locks held, and the stream's work is complete: its memory becomes open, and its event goes. Nothing is queued on a
+ * stream that is being retired, so what other threads stamped while it was waited for is complete as well; left behind,
+ * it would be nobody's until another stream takes the place. */
+static void retire_locked(weir_pool *pool, weir_stream *stream)
+{
+    weir__order_done_locked(stream, atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed));
+    stream->retired = true;
+    stream->pool = NULL;
+    atomic_store_explicit(&stream->front_block_bytes, 0, memory_order_relaxed);
+    stream->native = NULL;
+    if (stream->clock_lanes > 0) {
+        memset(stream->clock, 0, stream->clock_lanes * sizeof(*stream->clock));
+    }
+    (void)weir__order_settle_locked(pool, NULL);
+    if ((pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) == 0) {
+        (void)pool->strategy->promote(pool->state, stream->lane, stream->done);
+        stream->promoted = stream->done;
+    }
+}
+
+/* The stream's work is complete: its event goes too. */
+static void retire(weir_pool *pool, weir_stream *stream)
+{
+    stream_visit(stream);
+    (void)weir__order_flush_locked(pool, stream); /* what other threads have freed meanwhile */
+    weir_event *event = stream->probe.event;
+    stream->probe = (struct probe){ 0 };
+    pool_lock(pool);
+    retire_locked(pool, stream);
+    pool_unlock(pool);
+    stream_unlock(stream);
+    if (event != NULL) {
+        weir__order_drop_event(pool, event);
+    }
+}
+
+weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
+{
+    if (pool == NULL || stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream("weir_stream_retire", pool, stream);
+    }
+    (void)weir__order_flush(pool, stream);
+    if (pool->ordered) {
+        weir_status status = weir__order_sync(pool, stream);
+        if (status != WEIR_OK) {
+            return WEIR_ERR_DEVICE;
+        }
+    }
+    retire(pool, stream);
+    return WEIR_OK;
+}
+
+weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream)
+{
+    if (pool == NULL || stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream("weir_stream_ended", pool, stream);
+    }
+    retire(pool, stream);
+    return WEIR_OK;
+}
+
+/* --- events that callers told of --- */
+
+static struct known_event *event_find(const weir_pool *pool, const void *event)
+{
+    return weir__table_find(&pool->events, (uint64_t)(uintptr_t)event);
+}
+
+static struct known_event *event_new(weir_pool *pool, const void *event)
+{
+    struct known_event *known = weir__table_reserve(&pool->events) ? calloc(1, sizeof(*known)) : NULL;
+    if (known != NULL) {
+        known->event = (uint64_t)(uintptr_t)event;
+        weir__table_put(&pool->events, known);
+    }
+    return known;
+}
+
+static void event_drop(weir_pool *pool, struct known_event *known)
+{
+    weir__table_remove(&pool->events, known);
+    free(known->clock);
+    free(known);
+}
+
+void weir__stream_fini_events(weir_pool *pool)
+{
+    for (size_t i = 0; pool->events.slots != NULL && i <= pool->events.mask; i++) {
+        struct known_event *known = pool->events.slots[i];
+        if (known != NULL) {
+            free(known->clock);
+            free(known);
+        }
+    }
+    free(pool->events.slots);
+}
+
+/* Without memory for the clock only the stream's own tick is known, which is less, not wrong. */
+static void event_capture(struct known_event *known, const weir_stream *stream, weir_tick tick)
+{
+    known->lane = stream->lane;
+    known->tick = tick;
+    if (stream->clock_lanes > known->clock_lanes) {
+        weir_tick *clock = realloc(known->clock, stream->clock_lanes * sizeof(*clock));
+        if (clock != NULL) {
+            known->clock = clock;
+            known->clock_lanes = stream->clock_lanes;
+        }
+    }
+    for (size_t lane = 0; lane < known->clock_lanes; lane++) {
+        known->clock[lane] = weir__clock_at(stream, (weir_lane)lane);
+    }
+}
+
+static void record_event(weir_pool *pool, weir_trace_kind kind, const void *event, uint32_t stream_number)
+{
+    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
+    if (recorder != NULL) {
+        weir__record_event(recorder, kind, event, stream_number);
+    }
+}
+
+/* The tick of every free on the stream up to now, by whatever thread; later ones get a higher one. */
+static weir_tick close_tick(weir_pool *pool, weir_stream *stream)
+{
+    stream_visit(stream);
+    (void)weir__inbox_clear(pool, stream);
+    const weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
+    stream_unlock(stream);
+    return tick;
+}
+
+weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream *stream)
+{
+    if (pool == NULL || event == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_stream_recorded: %s is NULL", pool == NULL ? "pool" : "event");
+    }
+    if (stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream("weir_stream_recorded", pool, stream);
+    }
+    const weir_tick tick = close_tick(pool, stream);
+    pool_lock(pool);
+    struct known_event *known = event_find(pool, event);
+    known = known != NULL ? known : event_new(pool, event);
+    if (known != NULL) {
+        event_capture(known, stream, tick);
+    }
+    pool_unlock(pool);
+    record_event(pool, WEIR_TRACE_RECORD, event, stream->lane);
+    return known != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+}
+
+weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void *event)
+{
+    if (pool == NULL || event == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_stream_waited: %s is NULL", pool == NULL ? "pool" : "event");
+    }
+    if (stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream("weir_stream_waited", pool, stream);
+    }
+    record_event(pool, WEIR_TRACE_WAIT, event, stream->lane);
+    bool learned = true;
+    pool_lock(pool);
+    const struct known_event *known = event_find(pool, event);
+    if (known != NULL) {
+        learned = weir__clock_raise_locked(stream, known->lane, known->tick);
+        for (size_t lane = 1; lane < known->clock_lanes; lane++) {
+            if (known->clock[lane] > 0) {
+                learned &= weir__clock_raise_locked(stream, (weir_lane)lane, known->clock[lane]);
+            }
+        }
+    }
+    pool_unlock(pool);
+    return learned ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+}
+
+/* Pool lock held: what happened before a point that the host has seen is complete. */
+static void clock_done(weir_pool *pool, const weir_tick *clock, size_t lanes)
+{
+    for (size_t lane = 1; lane < lanes && lane < pool->lanes; lane++) {
+        weir__order_done_locked(pool->streams[lane], clock[lane]);
+    }
+}
+
+weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream)
+{
+    if (pool == NULL || stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream("weir_stream_synced", pool, stream);
+    }
+    const weir_tick tick = close_tick(pool, stream);
+    pool_lock(pool);
+    weir__order_done_locked(stream, tick);
+    clock_done(pool, stream->clock, stream->clock_lanes);
+    pool_unlock(pool);
+    record_event(pool, WEIR_TRACE_SYNC, NULL, stream->lane);
+    return WEIR_OK;
+}
+
+weir_status weir_event_synced(weir_pool *pool, const void *event)
+{
+    if (pool == NULL || event == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_event_synced: %s is NULL", pool == NULL ? "pool" : "event");
+    }
+    pool_lock(pool);
+    const struct known_event *known = event_find(pool, event);
+    if (known != NULL) {
+        weir__order_done_locked(pool->streams[known->lane], known->tick);
+        clock_done(pool, known->clock, known->clock_lanes);
+    }
+    pool_unlock(pool);
+    record_event(pool, WEIR_TRACE_SYNC, event, WEIR_TRACE_NONE);
+    return WEIR_OK;
+}
+
+weir_status weir_event_forgotten(weir_pool *pool, const void *event)
+{
+    if (pool == NULL || event == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_event_forgotten: %s is NULL", pool == NULL ? "pool" : "event");
+    }
+    pool_lock(pool);
+    struct known_event *known = event_find(pool, event);
+    if (known != NULL) {
+        event_drop(pool, known);
+    }
+    pool_unlock(pool);
+    return WEIR_OK;
+}

@@ -1,0 +1,388 @@
+/* core/src/report/inspect.c: looking at a pool: walk, check, statistics.
+ *
+ * Guarantee: what walk and check see is one moment: they hold every lock. Statistics take the locks one after the
+ * other, so that reading them never stops the hot path for longer than one stream's few instructions.
+ */
+#include "base/cancel.h"
+#include "pool/pool_internal.h"
+
+/* --- sums --- */
+
+static void add_stream(struct live_sums *sums, struct live_sums *peaks, weir_stream *stream)
+{
+    stream_visit(stream);
+    sums->requested += stream->counters.requested;
+    sums->live += stream->counters.live;
+    peaks->requested = stream->counters.peak_requested;
+    peaks->live = stream->counters.peak_live;
+    stream_unlock(stream);
+}
+
+/* Pool lock held. */
+static void raise_peaks(weir_pool *pool, const struct live_sums *sums)
+{
+    pool->peak_requested = sums->requested > pool->peak_requested ? sums->requested : pool->peak_requested;
+    pool->peak_live = sums->live > pool->peak_live ? sums->live : pool->peak_live;
+}
+
+uint64_t weir__inspect_sample(weir_pool *pool)
+{
+    struct live_sums sums = { 0, 0 };
+    struct live_sums peaks = { 0, 0 };
+    size_t lanes = 2;
+    for (size_t lane = 1; lane < lanes; lane++) {
+        pool_lock(pool);
+        lanes = pool->lanes;
+        weir_stream *stream = lane < lanes ? pool->streams[lane] : NULL;
+        pool_unlock(pool);
+        if (stream != NULL) {
+            add_stream(&sums, &peaks, stream);
+        }
+    }
+    pool_lock(pool);
+    /* An only stream has exact peaks of its own; they must outlive the arrival of a second one. */
+    raise_peaks(pool, lanes == 2 ? &peaks : &sums);
+    pool_unlock(pool);
+    weir__tag_sample(pool);
+    return sums.live > 0 ? (uint64_t)sums.live : 0;
+}
+
+/* --- walk --- */
+
+struct walker {
+    weir_pool *pool;
+    weir_walk_visitor visit;
+    void *ctx;
+};
+
+static weir_walk_state walk_state(weir_block_state state)
+{
+    switch (state) {
+    case BLOCK_CACHED:
+    case BLOCK_RETURNED:
+        return WEIR_WALK_CACHED;
+    case BLOCK_PENDING:
+        return WEIR_WALK_PENDING;
+    case BLOCK_TAKEN:
+    case BLOCK_LIVE:
+    case BLOCK_UNUSED:
+    default:
+        return WEIR_WALK_LIVE;
+    }
+}
+
+static bool show_range(void *ctx, const weir_range_info *range)
+{
+    const struct walker *walker = ctx;
+    weir_walk_entry entry = {
+        .struct_size = sizeof(entry),
+        .region_address = range->region_address,
+        .region_size = range->region_size,
+        .address = range->address,
+        .size = range->size,
+        .state = range->lane == WEIR_LANE_UNMAPPED ? WEIR_WALK_UNMAPPED : WEIR_WALK_FREE,
+        .stream = range->lane == WEIR_LANE_UNMAPPED ? 0 : range->lane,
+    };
+    weir_block *block = range->taken ? weir__block_at_locked(walker->pool, range->address) : NULL;
+    if (block != NULL) {
+        const weir_block_state state = state_of(block); /* once: a block may be freed into an inbox at any moment */
+        entry.state = walk_state(state);
+        entry.stream = block->stream != NULL ? block->stream->lane : 0;
+        bool held = state == BLOCK_LIVE;
+        entry.requested = held ? block->size : 0;
+        entry.block = held ? block : NULL;
+    } else if (range->taken) {
+        entry.state = WEIR_WALK_UNMAPPED;
+    }
+    return UNCANCELLED(walker->visit(walker->ctx, &entry));
+}
+
+weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx)
+{
+    if (pool == NULL || visit == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_walk: %s is NULL", pool == NULL ? "pool" : "visit");
+    }
+    struct walker walker = { pool, visit, ctx };
+    weir__pool_lock_all(pool);
+    const bool indexed = weir__block_index_locked(pool);
+    if (indexed) {
+        pool->strategy->walk(pool->state, show_range, &walker);
+    }
+    weir__pool_unlock_all(pool);
+    return indexed ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+}
+
+/* --- check --- */
+
+/* What walking the strategy and the descriptors adds up to. */
+struct tally {
+    weir_pool *pool;
+    const char *broken;
+    uint64_t taken_ranges;
+    uint64_t taken_bytes;
+    uint64_t free_bytes;
+    uint64_t unmapped_bytes;
+    uint64_t moving_bytes;
+    uint64_t blocks;
+    uint64_t requested;
+    uint64_t live;
+    uint64_t cached;
+    uint64_t pending;
+};
+
+static bool tally_range(void *ctx, const weir_range_info *range)
+{
+    struct tally *tally = ctx;
+    if (!range->taken) {
+        *(range->lane == WEIR_LANE_UNMAPPED ? &tally->unmapped_bytes : &tally->free_bytes) += range->size;
+        return true;
+    }
+    if (tally->pool->vm != NULL && weir__vm_moves_locked(tally->pool, range)) {
+        tally->moving_bytes += range->size;
+        return true;
+    }
+    const weir_block *block = weir__block_at_locked(tally->pool, range->address);
+    tally->taken_ranges++;
+    tally->taken_bytes += range->size;
+    if (block == NULL || block->token != range->token || block->capacity != range->size) {
+        tally->broken = "a taken range has no block that describes it";
+    }
+    return tally->broken == NULL;
+}
+
+static void tally_block(void *ctx, weir_block *block)
+{
+    struct tally *tally = ctx;
+    tally->blocks++;
+    switch (state_of(block)) {
+    case BLOCK_LIVE:
+    case BLOCK_RETURNED: /* whoever has just freed it holds no lock */
+        tally->requested += block->size;
+        tally->live += block->capacity;
+        if (block->size > block->capacity && tally->broken == NULL) {
+            tally->broken = "a block is smaller than what was asked for";
+        }
+        break;
+    case BLOCK_CACHED:
+        tally->cached += block->capacity;
+        break;
+    case BLOCK_PENDING:
+        tally->pending += block->capacity;
+        break;
+    case BLOCK_TAKEN:
+    case BLOCK_UNUSED:
+    default:
+        break;
+    }
+}
+
+static const char *check_front(const weir_stream *stream)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < FRONT_SLOTS; i++) {
+        const struct front_slot *slot = &stream->front[i];
+        for (uint64_t k = 0; k < slot->count; k++) {
+            const weir_block *block = slot->blocks[k];
+            bytes += block->capacity;
+            if (state_word(block) != BLOCK_CACHED ||
+                (block->size - 1) >> stream->owner->granule_shift != slot->key || block->uses != NULL) {
+                return "a front cache holds a block that does not belong there";
+            }
+        }
+    }
+    return bytes == stream->cached_bytes ? NULL : "a front cache's bytes do not add up";
+}
+
+static const char *check_streams(const weir_pool *pool, const struct tally *tally)
+{
+    struct live_sums sums = { 0, 0 };
+    uint64_t cached = 0;
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        const weir_stream *stream = pool->streams[lane];
+        const char *broken = check_front(stream);
+        if (broken != NULL) {
+            return broken;
+        }
+        sums.requested += stream->counters.requested;
+        sums.live += stream->counters.live;
+        cached += stream->cached_bytes;
+    }
+    if (cached != tally->cached) {
+        return "cached bytes and cached blocks differ";
+    }
+    if (sums.requested != (int64_t)tally->requested || sums.live != (int64_t)tally->live) {
+        return "live bytes and live blocks differ";
+    }
+    return NULL;
+}
+
+static const char *check_regions(const weir_pool *pool, const struct tally *tally)
+{
+    uint64_t reserved = 0;
+    uint64_t entered = 0;
+    if (pool->vm != NULL) {
+        return weir__vm_broken_locked(pool, tally->taken_bytes + tally->free_bytes, tally->unmapped_bytes,
+                                      tally->moving_bytes);
+    }
+    for (const struct pool_region *region = pool->regions; region != NULL; region = region->next) {
+        reserved += region->size;
+        entered += region->handle != NULL ? region->size : 0;
+    }
+    if (reserved != pool->reserved_bytes) {
+        return "reserved bytes and regions differ";
+    }
+    if (entered != tally->taken_bytes + tally->free_bytes) {
+        return "regions and their ranges differ";
+    }
+    return NULL;
+}
+
+static const char *first_broken_rule(weir_pool *pool)
+{
+    const char *why = "the strategy's check failed";
+    if (pool->strategy->check(pool->state, &why) != WEIR_OK) {
+        return why;
+    }
+    struct tally tally = { .pool = pool };
+    pool->strategy->walk(pool->state, tally_range, &tally);
+    weir__block_each_locked(pool, tally_block, &tally);
+    if (tally.broken != NULL) {
+        return tally.broken;
+    }
+    if (tally.blocks != tally.taken_ranges || tally.blocks != pool->blocks) {
+        return "blocks and taken ranges differ in number";
+    }
+    if (tally.pending != pool->pending_bytes) {
+        return "pending bytes and pending blocks differ";
+    }
+    if (pool->reserved_bytes > weir__budget_limit_locked(pool, false) &&
+        pool->reserved_bytes > pool->over_limit_bytes) {
+        return "more is reserved than the limit allows";
+    }
+    const char *broken = check_streams(pool, &tally);
+    broken = broken != NULL ? broken : weir__tag_broken_locked(pool);
+    return broken != NULL ? broken : check_regions(pool, &tally);
+}
+
+weir_status weir_pool_check(weir_pool *pool, const char **why)
+{
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_check: pool is NULL");
+    }
+    weir__pool_lock_all(pool);
+    if (!weir__block_index_locked(pool)) {
+        weir__pool_unlock_all(pool);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    const char *broken = first_broken_rule(pool);
+    weir__pool_unlock_all(pool);
+    if (broken != NULL && why != NULL) {
+        *why = broken;
+    }
+    return broken == NULL ? WEIR_OK : WEIR_ERR_INTERNAL;
+}
+
+/* --- statistics --- */
+
+static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream *stream)
+{
+    stream_visit(stream);
+    (void)weir__inbox_clear(stream->owner, stream);
+    const struct stream_counters *counters = &stream->counters;
+    uint64_t allocs = 0;
+    for (size_t i = 0; i < WEIR_SIZE_BUCKETS; i++) {
+        allocs += counters->sizes[i];
+        stats->sizes[i] += counters->sizes[i];
+    }
+    stats->allocs += allocs;
+    stats->frees += counters->frees;
+    stats->served[WEIR_RUNG_FRONT] += allocs - counters->misses;
+    stats->cached_bytes += stream->cached_bytes;
+    sums->requested += counters->requested;
+    sums->live += counters->live;
+    if (stream->lane == 1) {
+        stats->peak_requested_bytes = (uint64_t)counters->peak_requested;
+        stats->peak_live_bytes = (uint64_t)counters->peak_live;
+    }
+    stream_unlock(stream);
+}
+
+/* Pool lock held. With one stream its own peaks are exact; with several the sampled ones count, this look included. */
+static void add_peaks(weir_pool *pool, weir_stats *stats, const struct live_sums *sums)
+{
+    if (pool->lanes > 2) {
+        raise_peaks(pool, sums);
+        stats->peak_requested_bytes = (uint64_t)pool->peak_requested;
+        stats->peak_live_bytes = (uint64_t)pool->peak_live;
+    }
+}
+
+static void add_pool(weir_pool *pool, weir_stats *stats)
+{
+    weir_strategy_stats strategy = WEIR_STRATEGY_STATS_INIT;
+    pool->strategy->stats(pool->state, &strategy);
+    stats->pending_bytes = pool->pending_bytes;
+    stats->free_bytes = strategy.free_bytes;
+    stats->largest_free_bytes = strategy.largest_free_bytes;
+    stats->external_fragmentation =
+        strategy.free_bytes == 0 ? 0.0 : 1.0 - (double)strategy.largest_free_bytes / (double)strategy.free_bytes;
+    stats->reserved_bytes = pool->reserved_bytes;
+    stats->peak_reserved_bytes = pool->peak_reserved_bytes;
+    stats->regions = strategy.regions;
+    for (size_t i = 0; i < WEIR_RUNG_COUNT; i++) {
+        stats->served[i] += pool->served[i];
+    }
+    stats->failures = pool->oom.failure;
+    stats->waits = pool->waits;
+    stats->syncs = pool->syncs;
+    stats->events_recorded = pool->events_recorded;
+    stats->region_allocs = pool->region_allocs;
+    stats->region_frees = pool->region_frees;
+    stats->device_failures = pool->device_failures;
+    stats->device_ns = pool->device_ns;
+    stats->limit_bytes = pool->config.limit_bytes;
+    stats->soft_limit_bytes = pool->config.soft_limit_bytes;
+    stats->soft_limit_growths = pool->soft_limit_growths;
+    stats->pressure_calls = pool->pressure_calls;
+    stats->tags = atomic_load_explicit(&pool->tag_count, memory_order_relaxed) - 1;
+    if (pool->vm != NULL) {
+        weir__vm_add_stats_locked(pool, stats);
+    }
+}
+
+weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)
+{
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_stats: pool is NULL");
+    }
+    weir_stats stats = WEIR_STATS_INIT;
+    struct live_sums sums = { 0, 0 };
+    size_t lanes = 2;
+    for (size_t lane = 1; lane < lanes; lane++) {
+        pool_lock(pool);
+        lanes = pool->lanes;
+        weir_stream *stream = lane < lanes ? pool->streams[lane] : NULL;
+        stats.streams += stream != NULL && !stream->retired;
+        pool_unlock(pool);
+        if (stream != NULL) {
+            add_counters(&stats, &sums, stream);
+        }
+    }
+    stats.requested_bytes = sums.requested > 0 ? (uint64_t)sums.requested : 0;
+    stats.live_bytes = sums.live > 0 ? (uint64_t)sums.live : 0;
+    pool_lock(pool);
+    add_pool(pool, &stats);
+    add_peaks(pool, &stats, &sums);
+    pool_unlock(pool);
+    return weir__config_report(out, &stats, sizeof(stats), "weir_pool_stats: stats");
+}
+
+const char *weir_rung_name(weir_rung rung)
+{
+    static const char *const names[] = {
+#define WEIR_RUNG_TEXT(name, text) text,
+        WEIR_RUNG_LIST(WEIR_RUNG_TEXT)
+#undef WEIR_RUNG_TEXT
+    };
+    return (unsigned)rung < WEIR_RUNG_COUNT ? names[rung] : "unknown rung";
+}

@@ -1,0 +1,788 @@
+/* core/src/report/oom.c: why a request failed, and what would have made it succeed.
+ *
+ * Idea: after the last rung the ranges are copied (survey.c), and each piece of advice is an argument about them:
+ *
+ *     RAISE_LIMIT   the limit forbade a region, and the device has room for the least one that serves
+ *     DEVICE_ROOM   the device refused a region that the limit allows
+ *     FREE_BLOCKS   the run of neighbours in one region that holds the request and has the fewest live bytes in it; or a
+ *                   region that goes back and makes room for another, if that costs less
+ *     FREE_TOGETHER several regions, where no one will do
+ *     WAIT          a run that would do, but for the unfinished work of a stream that could not be waited for
+ *     ASK_LESS      the largest free run there is, or what may still be taken
+ *
+ * With virtual memory idle granules move, so what counts is the granules that live blocks touch.
+ *
+ * Guarantee: each is true by itself for a caller who is alone with the pool. What the ladder has done already is no
+ * advice: it has flushed, given idle regions back and waited, so trimming never helps. Advice that rests on how ranges
+ * join is left out for strategies that do not gather.
+ *
+ * Cost: linear in the ranges and linear in ranges times streams when a wait failed. Without host memory for the copy the
+ * record has no regions and no advice about blocks.
+ */
+#include "pool/pool_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- runs of neighbours --- */
+
+/* What has to be free, and for whom: pieces stuck on `waived` count as usable, SURVEY_SEVERAL: all of them. */
+struct need {
+    uint64_t size;
+    uint64_t align;
+    uint32_t waived;
+};
+
+/* Neighbours first <= i < end of one region, that could hold the need if `bytes` in `blocks` blocks were freed. */
+struct window {
+    size_t first;
+    size_t end;
+    uint64_t bytes;
+    uint64_t blocks;
+};
+
+static bool passable(const struct survey_piece *piece, uint32_t waived)
+{
+    if (piece->state == SURVEY_HOLE) {
+        return false;
+    }
+    return piece->state == SURVEY_TAKEN || piece->stuck == 0 || waived == SURVEY_SEVERAL || piece->stuck == waived;
+}
+
+static bool holds(const struct survey *survey, const struct window *window, const struct need *need)
+{
+    if (window->first == window->end) {
+        return false;
+    }
+    const struct survey_piece *last = &survey->pieces[window->end - 1];
+    const uint64_t start = (survey->pieces[window->first].address + need->align - 1) & ~(need->align - 1);
+    const uint64_t end = last->address + last->size;
+    return end > start && end - start >= need->size;
+}
+
+static void count_piece(struct window *window, const struct survey_piece *piece, bool in)
+{
+    if (piece->state == SURVEY_TAKEN) {
+        window->bytes += in ? piece->size : -piece->size;
+        window->blocks += in ? 1 : -(uint64_t)1;
+    }
+}
+
+/* The window with the fewest bytes to be freed. As its first piece moves up, so does its last: both pass every piece
+ * once. */
+static bool cheapest_window(const struct survey *survey, const struct need *need, struct window *best)
+{
+    struct window window = { 0 };
+    bool found = false;
+    while (window.first < survey->count) {
+        const uint64_t region = survey->pieces[window.first].region;
+        while (window.end < survey->count && survey->pieces[window.end].region == region &&
+               passable(&survey->pieces[window.end], need->waived) && !holds(survey, &window, need)) {
+            count_piece(&window, &survey->pieces[window.end++], true);
+        }
+        if (holds(survey, &window, need)) {
+            if (!found || window.bytes < best->bytes) {
+                *best = window;
+                found = true;
+            }
+            count_piece(&window, &survey->pieces[window.first++], false);
+            continue;
+        }
+        /* Nothing from here to the end of the run will do. The piece that ended it begins a run, or ends this one. */
+        const bool barrier = window.end < survey->count && !passable(&survey->pieces[window.end], need->waived);
+        const size_t next = window.end + (barrier || window.end == window.first ? 1 : 0);
+        window = (struct window){ .first = next, .end = next };
+    }
+    return found;
+}
+
+/* --- advice --- */
+
+static void advise(weir_oom_record *record, weir_oom_advice advice)
+{
+    if (record->advice_count < WEIR_OOM_ADVICE) {
+        record->advice[record->advice_count++] = advice;
+    }
+}
+
+/* What growing would take, as of the record. */
+struct growth {
+    uint64_t least; /* the smallest region that serves */
+    uint64_t most;  /* that may be reserved altogether, as far as anybody knows; a device that has refused although its
+                       capacity leaves room has other users, and gives nothing */
+    uint64_t free;  /* that the device has left */
+    bool known;     /* its capacity is known */
+};
+
+static void advise_growth(weir_oom_record *record, const struct request *request, const struct growth *growth)
+{
+    if (!request->limited) {
+        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_DEVICE_ROOM, .bytes = growth->least });
+    } else if (!growth->known || growth->least <= growth->free) {
+        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_RAISE_LIMIT,
+                                          .bytes = record->reserved_bytes + growth->least });
+    }
+}
+
+/* The region with the fewest live bytes for its size, of those that are not in `chosen` yet; with `enough`, of those whose
+ * bytes alone make up for what is missing, the one with the fewest. */
+static bool cheapest_region(const struct survey *survey, uint64_t enough, const struct window *chosen, size_t count,
+                            struct window *best)
+{
+    bool found = false;
+    uint64_t best_size = 0;
+    for (size_t first = 0, end = 0; first < survey->count; first = end) {
+        const uint64_t size = survey->pieces[first].region_size;
+        struct window window = { .first = first };
+        bool usable = size >= enough;
+        for (end = first; end < survey->count && survey->pieces[end].region == survey->pieces[first].region; end++) {
+            usable = usable && passable(&survey->pieces[end], 0);
+            count_piece(&window, &survey->pieces[end], true);
+        }
+        window.end = end;
+        for (size_t i = 0; i < count; i++) {
+            usable = usable && chosen[i].first != first;
+        }
+        usable = usable && (!found || (enough > 0 ? window.bytes < best->bytes
+                                                  : (double)window.bytes * (double)best_size <
+                                                        (double)best->bytes * (double)size));
+        if (usable) {
+            *best = window;
+            best_size = size;
+            found = true;
+        }
+    }
+    return found;
+}
+
+static weir_oom_advice free_window(const struct survey *survey, const struct window *window, weir_advice_kind kind)
+{
+    const struct survey_piece *last = &survey->pieces[window->end - 1];
+    const uint64_t address = survey->pieces[window->first].address;
+    return (weir_oom_advice){ .kind = kind,
+                              .bytes = window->bytes,
+                              .blocks = window->blocks,
+                              .address = address,
+                              .size = last->address + last->size - address };
+}
+
+/* Regions until they make up for what is missing; none when it takes more of them than the record holds. */
+static void advise_regions(weir_oom_record *record, const struct survey *survey, uint64_t missing)
+{
+    struct window chosen[WEIR_OOM_ADVICE];
+    const size_t most = WEIR_OOM_ADVICE - 2 - record->advice_count; /* what else there is to say comes first */
+    size_t count = 0;
+    while (missing > 0 && count < most && cheapest_region(survey, 0, chosen, count, &chosen[count])) {
+        const uint64_t size = survey->pieces[chosen[count++].first].region_size;
+        missing -= size < missing ? size : missing;
+    }
+    for (size_t i = 0; i < count && missing == 0; i++) {
+        advise(record, free_window(survey, &chosen[i], WEIR_ADVICE_FREE_TOGETHER));
+    }
+}
+
+static void advise_freeing(weir_oom_record *record, const struct survey *survey, const struct need *need,
+                           const struct growth *growth)
+{
+    struct window window;
+    struct window region;
+    const uint64_t wanted = record->reserved_bytes + growth->least;
+    if (wanted <= growth->most) {
+        return; /* another thread has made room meanwhile */
+    }
+    const uint64_t missing = wanted - growth->most;
+    bool found = cheapest_window(survey, need, &window);
+    if (cheapest_region(survey, missing, NULL, 0, &region) && (!found || region.bytes < window.bytes)) {
+        window = region;
+        found = true;
+    }
+    if (found && window.blocks > 0) {
+        advise(record, free_window(survey, &window, WEIR_ADVICE_FREE_BLOCKS));
+    } else if (!found) {
+        advise_regions(record, survey, missing);
+    }
+}
+
+/* Only when a wait has failed is anything stuck on a stream here. */
+static void advise_waiting(weir_oom_record *record, const struct survey *survey, struct need need)
+{
+    struct window window;
+    uint32_t most = 0;
+    bool any = false;
+    for (size_t i = 0; i < survey->count; i++) {
+        const uint32_t stuck = survey->pieces[i].stuck;
+        any |= stuck != 0;
+        most = stuck != SURVEY_SEVERAL && stuck > most ? stuck : most;
+    }
+    for (uint32_t stream = 1; any && stream <= most; stream++) {
+        need.waived = stream;
+        if (cheapest_window(survey, &need, &window) && window.blocks == 0) {
+            advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_WAIT, .stream = stream });
+            return;
+        }
+    }
+    need.waived = SURVEY_SEVERAL;
+    if (any && cheapest_window(survey, &need, &window) && window.blocks == 0) {
+        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_WAIT });
+    }
+}
+
+static void advise_less(weir_oom_record *record, const struct request *request, const struct growth *growth)
+{
+    const uint64_t granularity = weir__region_granularity(request->pool);
+    const uint64_t reserved = record->reserved_bytes;
+    const uint64_t room = growth->known && growth->most > reserved ? growth->most - reserved : 0;
+    const uint64_t region = room & ~(granularity - 1);
+    const uint64_t most = region > record->usable_bytes ? region : record->usable_bytes;
+    if (most > 0 && most < request->size) {
+        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_ASK_LESS, .bytes = most });
+    }
+}
+
+/* --- virtual memory --- */
+
+/* Granules that live blocks touch count as pinned; whatever else there is can be moved to where it is needed, unless a
+ * wait for the work on it has failed. */
+struct mapping {
+    uint64_t granule;
+    uint64_t pinned;
+    uint64_t wish; /* the request in granules */
+    uint64_t most; /* that may be reserved, as the limit or the device says; 0 = nobody knows */
+};
+
+static bool any_stuck(const struct survey *survey)
+{
+    for (size_t i = 0; i < survey->count; i++) {
+        if (survey->pieces[i].stuck != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Pool lock held. */
+static struct mapping mapping_locked(weir_oom_record *record, const struct request *request,
+                                     const struct survey *survey)
+{
+    weir_pool *pool = request->pool;
+    const uint64_t granule = weir__vm_granule(pool);
+    const uint64_t idle = any_stuck(survey) ? 0 : weir__survey_free_granules(survey, granule);
+    /* Another thread may have given granules back since the survey. */
+    record->idle_region_bytes = idle < record->reserved_bytes ? idle : record->reserved_bytes;
+    return (struct mapping){
+        .granule = granule,
+        .pinned = record->reserved_bytes - record->idle_region_bytes,
+        .wish = (request->size + granule - 1) & ~(granule - 1),
+        .most = request->limited ? record->limit_bytes : request->ceiling,
+    };
+}
+
+/* Bytes that are missing. Where it is not known how much the device has, or memory is free but could not be moved, it is all
+ * of the request. */
+static uint64_t missing_granules(const struct mapping *mapping)
+{
+    const uint64_t wanted = mapping->pinned + mapping->wish;
+    return mapping->most != 0 && wanted > mapping->most ? wanted - mapping->most : mapping->wish;
+}
+
+/* The smallest block that touches so many bytes of granules alone. */
+static const struct survey_piece *smallest_pin(const struct survey *survey, uint64_t bytes, uint64_t granule)
+{
+    const struct survey_piece *best = NULL;
+    for (size_t i = 0; i < survey->count; i++) {
+        const struct survey_piece *piece = &survey->pieces[i];
+        const uint64_t first = (piece->address + granule - 1) & ~(granule - 1);
+        const uint64_t end = (piece->address + piece->size) & ~(granule - 1);
+        if (piece->state == SURVEY_TAKEN && end > first && end - first >= bytes &&
+            (best == NULL || piece->size < best->size)) {
+            best = piece;
+        }
+    }
+    return best;
+}
+
+static void advise_mapping(weir_oom_record *record, const struct request *request, const struct survey *survey,
+                           const struct mapping *mapping)
+{
+    const weir_pool *pool = request->pool;
+    const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
+    const uint64_t wanted = mapping->pinned + mapping->wish;
+    const struct need need = { .size = (request->size + pool->granule_mask) & ~pool->granule_mask,
+                               .align = request->align };
+    if (capacity != 0 && mapping->wish > capacity) {
+        /* Nothing makes room for what the whole device does not hold. */
+    } else if (!request->limited) {
+        const uint64_t idle = record->idle_region_bytes;
+        const uint64_t bytes = mapping->wish > idle ? mapping->wish - idle : mapping->wish;
+        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_DEVICE_ROOM, .bytes = bytes });
+    } else if (capacity == 0 || wanted <= capacity) {
+        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_RAISE_LIMIT, .bytes = wanted });
+    }
+    advise_waiting(record, survey, need);
+    const uint64_t most = mapping->most < capacity ? mapping->most : capacity; /* 0 where either is unknown */
+    const uint64_t room = most > mapping->pinned ? (most - mapping->pinned) & ~(mapping->granule - 1) : 0;
+    const uint64_t less = room > record->usable_bytes ? room : record->usable_bytes;
+    if (less > 0 && less < request->size) {
+        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_ASK_LESS, .bytes = less });
+    }
+    const struct survey_piece *pin =
+        most != 0 && wanted > most ? smallest_pin(survey, wanted - most, mapping->granule) : NULL;
+    if (pin != NULL) {
+        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_FREE_BLOCKS,
+                                          .bytes = pin->size,
+                                          .blocks = 1,
+                                          .address = pin->address,
+                                          .size = pin->size });
+    }
+}
+
+/* --- regions --- */
+
+/* The most free bytes first. */
+static void keep_region(weir_oom_record *record, const weir_oom_region *region)
+{
+    uint32_t place = record->region_count;
+    while (place > 0 && record->worst[place - 1].free_bytes < region->free_bytes) {
+        place--;
+    }
+    if (region->free_bytes == 0 || place == WEIR_OOM_ENTRIES) {
+        return;
+    }
+    const uint32_t kept = record->region_count < WEIR_OOM_ENTRIES ? record->region_count : WEIR_OOM_ENTRIES - 1;
+    memmove(&record->worst[place + 1], &record->worst[place], (kept - place) * sizeof(record->worst[0]));
+    record->worst[place] = *region;
+    record->region_count = kept + 1;
+}
+
+/* Free neighbours that the asking stream may have are the ones it could be served from. */
+static void look_at_regions(weir_oom_record *record, const struct survey *survey)
+{
+    weir_oom_region region = { 0 };
+    uint64_t run = 0;
+    uint64_t usable = 0;
+    for (size_t i = 0; i < survey->count; i++) {
+        const struct survey_piece *piece = &survey->pieces[i];
+        if (i == 0 || piece->region != region.address) {
+            keep_region(record, &region);
+            record->regions++;
+            region = (weir_oom_region){ .address = piece->region, .size = piece->region_size };
+            run = 0;
+            usable = 0;
+        }
+        const bool is_free = piece->state == SURVEY_FREE || piece->state == SURVEY_LOOSE;
+        region.blocks += piece->state == SURVEY_TAKEN;
+        region.free_bytes += is_free ? piece->size : 0;
+        run = is_free ? run + piece->size : 0;
+        usable = is_free && piece->stuck == 0 ? usable + piece->size : 0;
+        region.largest_bytes = run > region.largest_bytes ? run : region.largest_bytes;
+        record->usable_bytes = usable > record->usable_bytes ? usable : record->usable_bytes;
+        record->idle_region_bytes += region.free_bytes == region.size ? region.size : 0;
+    }
+    keep_region(record, &region);
+}
+
+/* --- lanes --- */
+
+/* Pool lock held. */
+static void look_at_lanes_locked(weir_oom_record *record, const struct request *request)
+{
+    weir_pool *pool = request->pool;
+    const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
+    for (size_t lane = 0; lane < pool->lanes; lane++) {
+        weir_lane_stats stats = WEIR_LANE_STATS_INIT;
+        pool->strategy->lane_stats(pool->state, (weir_lane)lane, &stats);
+        uint32_t place = record->lane_count;
+        while (place > 0 && record->lanes[place - 1].free_bytes < stats.bytes) {
+            place--;
+        }
+        if (stats.bytes == 0 || place == WEIR_OOM_ENTRIES) {
+            continue;
+        }
+        const uint32_t kept = record->lane_count < WEIR_OOM_ENTRIES ? record->lane_count : WEIR_OOM_ENTRIES - 1;
+        memmove(&record->lanes[place + 1], &record->lanes[place], (kept - place) * sizeof(record->lanes[0]));
+        const weir_tick last = lane == WEIR_LANE_OPEN ? 0 : pool->streams[lane]->last_free;
+        record->lanes[place] = (weir_oom_lane){ .stream = (uint32_t)lane,
+                                                .free_bytes = stats.bytes,
+                                                .largest_bytes = stats.largest_bytes,
+                                                .waits_for = last > limits[lane] ? last : 0 };
+        record->lane_count = kept + 1;
+    }
+}
+
+/* --- words --- */
+
+struct text {
+    char *at;
+    size_t left;   /* at least 1, unless there is no room at all */
+    size_t length; /* that it all takes */
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text->at, text->left, format, arguments);
+    va_end(arguments);
+    size_t wrote = length < 0 ? 0 : (size_t)length;
+    text->length += wrote;
+    if (text->left > 0) {
+        wrote = wrote >= text->left ? text->left - 1 : wrote;
+        text->at += wrote;
+        text->left -= wrote;
+    }
+}
+
+#define SIZE_TEXT 32
+
+static const char *plain_size(uint64_t bytes, char *buffer)
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024.0 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        value /= 1024.0;
+        unit++;
+    }
+    (void)snprintf(buffer, SIZE_TEXT, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
+    return buffer;
+}
+
+static const weir_oom_advice *find_advice(const weir_oom_record *record, weir_advice_kind kind)
+{
+    for (uint32_t i = 0; i < record->advice_count; i++) {
+        if (record->advice[i].kind == kind) {
+            return &record->advice[i];
+        }
+    }
+    return NULL;
+}
+
+/* The gist. `more`: bytes that are missing, apart from what might be freed. */
+static void write_sentence(weir_oom_record *record, const struct request *request, uint64_t more)
+{
+    const bool maps = request->pool->vm != NULL;
+    char a[SIZE_TEXT];
+    char b[SIZE_TEXT];
+    struct text text = { record->text, sizeof(record->text), 0 };
+    say(&text, "%s asked on stream %u", plain_size(record->size, a), record->stream);
+    say(&text, "; %s reserved, %s live", plain_size(record->reserved_bytes, a), plain_size(record->live_bytes, b));
+    if (record->free_bytes > 0) {
+        say(&text, ", %s free in pieces of at most %s", plain_size(record->free_bytes, a),
+            plain_size(record->largest_free_bytes, b));
+    }
+    if (record->pending_bytes > 0) {
+        say(&text, ", %s freed but still in use by several streams", plain_size(record->pending_bytes, a));
+    }
+    if (request->broken != WEIR_OK) {
+        say(&text, "; no host memory for weir's own records");
+        return;
+    }
+    if (maps) {
+        say(&text, ", %s in granules of %s that are in use",
+            plain_size(record->reserved_bytes - record->idle_region_bytes, a),
+            plain_size(weir__vm_granule(request->pool), b));
+    }
+    /* A region of its own always serves. Loose free memory does not count: it may lie in many pieces. */
+    if (request->limited) {
+        say(&text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a));
+    } else {
+        say(&text, "; the device refused %s %s (%s)", maps ? "to map" : "a region of",
+            plain_size(record->region_asked_bytes, a), weir_status_text(record->device_status));
+    }
+    if (!maps && record->free_bytes >= record->size) {
+        say(&text, "; fragmentation: its free memory would do in one piece");
+    }
+    if (record->holder_count > 0 && record->holders[0].tag != 0) {
+        say(&text, "; \"%s\" holds the most, %s", record->holders[0].name,
+            plain_size(record->holders[0].requested_bytes, a));
+    }
+    say(&text, "; it would fit with %" PRIu64 " more bytes %s", more,
+        request->limited ? "under the limit" : "on the device");
+    const weir_oom_advice *freeing = find_advice(record, WEIR_ADVICE_FREE_BLOCKS);
+    if (freeing != NULL) {
+        say(&text, ", or with %s freed in the right place", plain_size(freeing->bytes, a));
+    }
+}
+
+/* --- the record --- */
+
+/* Under which tag most of the blocks that are to be freed lie, by bytes. */
+struct tag_search {
+    const weir_oom_advice *advice;
+    uint64_t bytes[WEIR_TAGS];
+};
+
+static void add_to_tag(void *ctx, weir_block *block)
+{
+    struct tag_search *search = ctx;
+    if (block_address(block) - search->advice->address < search->advice->size &&
+        state_of(block) == BLOCK_LIVE) {
+        search->bytes[tag_of(block)] += block->capacity;
+    }
+}
+
+static void name_tag(weir_pool *pool, weir_oom_record *record)
+{
+    for (uint32_t i = 0; i < record->advice_count; i++) {
+        weir_oom_advice *advice = &record->advice[i];
+        const bool frees = advice->kind == WEIR_ADVICE_FREE_BLOCKS || advice->kind == WEIR_ADVICE_FREE_TOGETHER;
+        if (frees && pool->tags != NULL) {
+            struct tag_search search = { .advice = advice };
+            weir__block_each_locked(pool, add_to_tag, &search);
+            for (uint32_t tag = 1; tag < WEIR_TAGS; tag++) {
+                advice->tag = search.bytes[tag] > search.bytes[advice->tag] ? tag : advice->tag;
+            }
+        }
+    }
+}
+
+/* Pool lock held. */
+static struct growth growth_locked(const struct request *request)
+{
+    const weir_pool *pool = request->pool;
+    const uint64_t limit = weir__budget_limit_locked(pool, false);
+    const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
+    const uint64_t reserved = pool->reserved_bytes;
+    uint64_t liked = 0;
+    struct growth growth = { .known = capacity != 0, .free = capacity > reserved ? capacity - reserved : 0 };
+    weir__region_sizes_locked(pool, request->size, request->align, reserved, &liked, &growth.least);
+    const bool others = !request->limited && (!growth.known || growth.free >= growth.least);
+    const uint64_t device = others ? reserved : growth.known ? capacity : UINT64_MAX;
+    growth.most = device < limit ? device : limit;
+    return growth;
+}
+
+static void add_advice(weir_oom_record *record, const struct request *request, const struct survey *survey,
+                       const struct growth *growth)
+{
+    const weir_pool *pool = request->pool;
+    const uint64_t granule = pool->granule_mask;
+    const struct need need = { .size = (request->size + granule) & ~granule, .align = request->align };
+    advise_growth(record, request, growth);
+    if (survey->pieces == NULL || pool->strategy->gather == NULL) {
+        return;
+    }
+    advise_waiting(record, survey, need);
+    advise_less(record, request, growth);
+    advise_freeing(record, survey, &need, growth);
+}
+
+void weir__oom_explain(const struct request *request)
+{
+    weir_pool *pool = request->pool;
+    weir_stats stats = WEIR_STATS_INIT;
+    struct survey survey = { NULL, 0 };
+    if (weir_pool_stats(pool, &stats) != WEIR_OK) {
+        return;
+    }
+    weir_oom_record record = {
+        .struct_size = sizeof(record),
+        .size = request->size,
+        .align = request->align,
+        .stream = request->stream->lane,
+        .tag = request->tag,
+        .requested_bytes = stats.requested_bytes,
+        .live_bytes = stats.live_bytes,
+        .cached_bytes = stats.cached_bytes,
+        .free_bytes = stats.free_bytes,
+        .largest_free_bytes = stats.largest_free_bytes,
+        .region_asked_bytes = request->limited ? 0 : request->region_asked,
+        .device_status = request->device_status,
+    };
+    (void)snprintf(record.tag_name, sizeof(record.tag_name), "%s", weir__tag_name(pool, request->tag));
+    weir__tag_holders(pool, &record);
+    if (weir__survey_take(pool, request->stream, &survey)) {
+        look_at_regions(&record, &survey);
+    }
+    pool_lock(pool);
+    record.limit_bytes = pool->config.limit_bytes;
+    record.reserved_bytes = pool->reserved_bytes;
+    record.pending_bytes = pool->pending_bytes;
+    look_at_lanes_locked(&record, request);
+    uint64_t more = 0;
+    if (pool->vm != NULL) {
+        const struct mapping mapping = mapping_locked(&record, request, &survey);
+        more = missing_granules(&mapping);
+        if (request->broken == WEIR_OK && survey.pieces != NULL) {
+            advise_mapping(&record, request, &survey, &mapping);
+        }
+    } else {
+        const struct growth growth = growth_locked(request);
+        more = request->limited ? record.reserved_bytes + growth.least - record.limit_bytes : record.region_asked_bytes;
+        if (request->broken == WEIR_OK) {
+            add_advice(&record, request, &survey, &growth);
+        }
+    }
+    name_tag(pool, &record);
+    write_sentence(&record, request, more);
+    record.failure = pool->oom.failure + 1;
+    pool->oom = record;
+    pool_unlock(pool);
+    weir__survey_fini(&survey);
+}
+
+weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *out)
+{
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_oom: pool is NULL");
+    }
+    pool_lock(pool);
+    weir_oom_record record = pool->oom;
+    pool_unlock(pool);
+    return weir__config_report(out, &record, sizeof(record), "weir_pool_oom: record");
+}
+
+/* --- the report --- */
+
+static void say_sums(struct text *text, const weir_oom_record *record)
+{
+    char a[SIZE_TEXT];
+    char b[SIZE_TEXT];
+    say(text, "  reserved  %s in %" PRIu64 " region%s", plain_size(record->reserved_bytes, a), record->regions,
+        record->regions == 1 ? "" : "s");
+    if (record->limit_bytes != 0) {
+        say(text, ", limit %s", plain_size(record->limit_bytes, a));
+    }
+    if (record->region_asked_bytes != 0) {
+        say(text, "; the device refused %s more (%s)", plain_size(record->region_asked_bytes, a),
+            weir_status_text(record->device_status));
+    }
+    say(text, "\n  live      %s, %s as asked\n", plain_size(record->live_bytes, a),
+        plain_size(record->requested_bytes, b));
+    say(text, "  free      %s, at most %s in one piece for this stream\n", plain_size(record->free_bytes, a),
+        plain_size(record->usable_bytes, b));
+    if (record->pending_bytes + record->cached_bytes != 0) {
+        say(text, "  neither   %s waiting for several streams, %s in front caches\n",
+            plain_size(record->pending_bytes, a), plain_size(record->cached_bytes, b));
+    }
+}
+
+static void say_holders(struct text *text, const weir_oom_record *record)
+{
+    char a[SIZE_TEXT];
+    for (uint32_t i = 0; i < record->holder_count; i++) {
+        const weir_oom_holder *holder = &record->holders[i];
+        say(text, "  %-9s %s in %" PRIu64 " block%s: %s\n", i == 0 ? "held by" : "",
+            plain_size(holder->requested_bytes, a), holder->blocks, holder->blocks == 1 ? "" : "s", holder->name);
+    }
+}
+
+static void say_lanes(struct text *text, const weir_oom_record *record)
+{
+    char a[SIZE_TEXT];
+    char b[SIZE_TEXT];
+    for (uint32_t i = 0; i < record->lane_count; i++) {
+        const weir_oom_lane *lane = &record->lanes[i];
+        say(text, "  %-9s ", i == 0 ? "free on" : "");
+        if (lane->stream == 0) {
+            say(text, "any stream");
+        } else {
+            say(text, "stream %u", lane->stream);
+        }
+        say(text, ": %s, the largest %s", plain_size(lane->free_bytes, a), plain_size(lane->largest_bytes, b));
+        if (lane->largest_bytes < record->size) {
+            say(text, ", too small by %s", plain_size(record->size - lane->largest_bytes, a));
+        }
+        if (lane->waits_for != 0) {
+            say(text, ", waits for tick %" PRIu64 " of its stream", lane->waits_for);
+        }
+        say(text, "\n");
+    }
+}
+
+static void say_regions(struct text *text, const weir_oom_record *record)
+{
+    char a[SIZE_TEXT];
+    char b[SIZE_TEXT];
+    char c[SIZE_TEXT];
+    for (uint32_t i = 0; i < record->region_count; i++) {
+        const weir_oom_region *region = &record->worst[i];
+        say(text, "  %-9s 0x%" PRIx64 ", %s: %s free, the largest %s, between %" PRIu64 " block%s\n",
+            i == 0 ? "region" : "", region->address, plain_size(region->size, a), plain_size(region->free_bytes, b),
+            plain_size(region->largest_bytes, c), region->blocks, region->blocks == 1 ? "" : "s");
+    }
+}
+
+static const char *holder_name(const weir_oom_record *record, weir_tag tag)
+{
+    for (uint32_t i = 0; i < record->holder_count; i++) {
+        if (record->holders[i].tag == tag) {
+            return record->holders[i].name;
+        }
+    }
+    return NULL;
+}
+
+static void say_freeing(struct text *text, const weir_oom_record *record, const weir_oom_advice *advice)
+{
+    char a[SIZE_TEXT];
+    const char *name = advice->tag != 0 ? holder_name(record, advice->tag) : NULL;
+    say(text, "free %" PRIu64 " block%s, %s, between 0x%" PRIx64 " and 0x%" PRIx64, advice->blocks,
+        advice->blocks == 1 ? "" : "s", plain_size(advice->bytes, a), advice->address, advice->address + advice->size);
+    if (name != NULL) {
+        say(text, ", most of it: %s", name);
+    }
+}
+
+static void say_advice(struct text *text, const weir_oom_record *record, const weir_oom_advice *advice)
+{
+    char a[SIZE_TEXT];
+    switch (advice->kind) {
+    case WEIR_ADVICE_RAISE_LIMIT:
+        say(text, "raise the limit to %" PRIu64 " bytes (%s)", advice->bytes, plain_size(advice->bytes, a));
+        break;
+    case WEIR_ADVICE_DEVICE_ROOM:
+        say(text, "have %s free on the device, in one piece", plain_size(advice->bytes, a));
+        break;
+    case WEIR_ADVICE_FREE_BLOCKS:
+    case WEIR_ADVICE_FREE_TOGETHER:
+        say_freeing(text, record, advice);
+        break;
+    case WEIR_ADVICE_WAIT:
+        if (advice->stream == 0) {
+            say(text, "synchronise every stream and say so, or retire them");
+        } else {
+            say(text, "synchronise stream %u and say so, or retire it", advice->stream);
+        }
+        break;
+    case WEIR_ADVICE_ASK_LESS:
+        say(text, "ask for at most %" PRIu64 " bytes (%s)", advice->bytes, plain_size(advice->bytes, a));
+        break;
+    case WEIR_ADVICE_COUNT:
+    default:
+        break;
+    }
+    say(text, "\n");
+}
+
+size_t weir_oom_format(const weir_oom_record *source, char *buffer, size_t size)
+{
+    weir_oom_record record;
+    char a[SIZE_TEXT];
+    struct text text = { buffer, size, 0 };
+    if (weir__config_adopt(&record, sizeof(record), source, "weir_oom_format: record") != WEIR_OK || record.failure == 0) {
+        say(&text, "no request has failed\n");
+        return text.length;
+    }
+    say(&text, "out of memory: %s asked on stream %u", plain_size(record.size, a), record.stream);
+    if (record.tag != 0) {
+        say(&text, " for %s", record.tag_name);
+    }
+    if (record.align > 4096) {
+        say(&text, ", aligned to %s", plain_size(record.align, a));
+    }
+    say(&text, "\n");
+    say_sums(&text, &record);
+    say_holders(&text, &record);
+    say_lanes(&text, &record);
+    say_regions(&text, &record);
+    for (uint32_t i = 0; i < record.advice_count; i++) {
+        const bool together = i > 0 && record.advice[i].kind == WEIR_ADVICE_FREE_TOGETHER &&
+                              record.advice[i - 1].kind == WEIR_ADVICE_FREE_TOGETHER;
+        say(&text, "  %-9s ", i == 0 ? "would do" : together ? "and" : "or");
+        say_advice(&text, &record, &record.advice[i]);
+    }
+    return text.length;
+}

@@ -1,0 +1,348 @@
+/* core/src/report/tag.c: who holds what: small integers with names, and counters by tag.
+ *
+ * Idea: like all counters of the hot path, those of a tag lie with the stream, under its lock; what is live is a sum over
+ * streams, since a block may be freed on another stream than it was allocated on. The counters of all tags of a stream are
+ * made when the pool gets its first tag, so that no alloc and no free needs host memory for them.
+ *
+ * Guarantee: for each tag, the blocks and bytes that are live under it are those of the live blocks that carry it, and a
+ * block that nobody holds carries none; weir__tag_broken_locked proves it. A peak is exact with one stream; with several
+ * it is the highest sum at a slow call, and so is always the peak of what is untagged, which nothing counts.
+ *
+ * Cost: some 40 instructions per tagged call; a test of the stream's tag per alloc without;
+ * 8 KiB per stream of a pool with tags.
+ */
+#include "pool/pool_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t tags_of(const weir_pool *pool)
+{
+    return atomic_load_explicit(&pool->tag_count, memory_order_acquire);
+}
+
+/* --- names --- */
+
+static bool is_name(const char *name)
+{
+    size_t length = 0;
+    while (name[length] != '\0') {
+        if ((unsigned char)name[length] < 0x20 || name[length] == 0x7f || ++length == WEIR_TAG_NAME_BYTES) {
+            return false;
+        }
+    }
+    return length > 0;
+}
+
+/* Pool lock held: 0 when there is none of that name. */
+static weir_tag find_name(const weir_pool *pool, const char *name)
+{
+    for (uint32_t tag = 1; tag < tags_of(pool); tag++) {
+        if (strcmp(pool->tags->names[tag], name) == 0) {
+            return tag;
+        }
+    }
+    return 0;
+}
+
+bool weir__tag_prepare_locked(const weir_pool *pool, weir_stream *stream)
+{
+    if (pool->tags == NULL || stream->tags != NULL) {
+        return true;
+    }
+    stream->tags = calloc(WEIR_TAGS, sizeof(*stream->tags));
+    return stream->tags != NULL;
+}
+
+/* All locks held. What has been made stays when the rest cannot be. */
+static weir_status add_name(weir_pool *pool, const char *name, weir_tag *tag)
+{
+    const uint32_t count = tags_of(pool);
+    if (count == WEIR_TAGS) {
+        return WEIR_ERR_LIMIT;
+    }
+    if (pool->tags == NULL) {
+        pool->tags = calloc(1, sizeof(*pool->tags));
+    }
+    if (pool->tags == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        if (!weir__tag_prepare_locked(pool, pool->streams[lane])) {
+            return WEIR_ERR_NO_MEMORY;
+        }
+    }
+    pool->tags->names[count] = strdup(name);
+    if (pool->tags->names[count] == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    atomic_store_explicit(&pool->tag_count, count + 1, memory_order_release);
+    *tag = count;
+    return WEIR_OK;
+}
+
+weir_status weir__refuse_tag(const char *function, const weir_pool *pool, weir_tag tag)
+{
+    return pool == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s: pool is NULL", function)
+                        : weir_refuse(WEIR_ERR_INVALID, "%s: tag %u is none of the pool's %u", function, (unsigned)tag,
+                                      (unsigned)tags_of(pool));
+}
+
+weir_status weir_pool_tag(weir_pool *pool, const char *name, weir_tag *tag)
+{
+    if (pool == NULL || name == NULL || tag == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_tag: %s is NULL",
+                           pool == NULL ? "pool" : name == NULL ? "name" : "tag");
+    }
+    if (!is_name(name)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_tag: name \"%.64s\" is empty, too long or has a control character",
+                           name);
+    }
+    weir_status status = WEIR_OK;
+    weir__pool_lock_all(pool);
+    const weir_tag found = find_name(pool, name);
+    if (found != 0) {
+        *tag = found;
+    } else {
+        status = add_name(pool, name, tag);
+    }
+    weir__pool_unlock_all(pool);
+    return status;
+}
+
+const char *weir__tag_name(const weir_pool *pool, weir_tag tag)
+{
+    return tag == 0 ? "untagged" : pool->tags->names[tag];
+}
+
+const char *weir_pool_tag_name(const weir_pool *pool, weir_tag tag)
+{
+    return pool != NULL && tag < tags_of(pool) ? weir__tag_name(pool, tag) : NULL;
+}
+
+void weir__tag_fini(weir_pool *pool)
+{
+    for (uint32_t tag = 1; tag < tags_of(pool); tag++) {
+        free(pool->tags->names[tag]);
+    }
+    free(pool->tags);
+}
+
+/* --- counting --- */
+
+void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag)
+{
+    struct tag_counters *counters = &stream->tags[tag];
+    counters->allocs++;
+    counters->requested += (int64_t)block->size;
+    counters->peak = counters->requested > counters->peak ? counters->requested : counters->peak;
+    atomic_store_explicit(&block->state, BLOCK_LIVE | tag << BLOCK_STATE_BITS, memory_order_relaxed);
+}
+
+void weir__tag_drop(weir_stream *stream, weir_block *block)
+{
+    struct tag_counters *counters = &stream->tags[tag_of(block)];
+    counters->frees++;
+    counters->requested -= (int64_t)block->size;
+    atomic_store_explicit(&block->state, state_of(block), memory_order_relaxed);
+}
+
+weir_status weir_stream_set_tag(weir_pool *pool, weir_stream *stream, weir_tag tag)
+{
+    if (pool == NULL || stream == NULL || stream->pool != pool) {
+        return weir__refuse_stream("weir_stream_set_tag", pool, stream);
+    }
+    if (tag >= tags_of(pool)) {
+        return weir__refuse_tag("weir_stream_set_tag", pool, tag);
+    }
+    stream_visit(stream);
+    stream->tag = tag;
+    stream_unlock(stream);
+    return WEIR_OK;
+}
+
+weir_tag weir_block_tag(const weir_block *block)
+{
+    return tag_of(block);
+}
+
+/* --- sums --- */
+
+/* Of all tags; [0] is what no tag counts. `peaks`: of the last stream looked at, which is the only one when its peaks
+ * are asked for. */
+struct tag_sums {
+    uint32_t tags;
+    size_t lanes;
+    uint64_t allocs[WEIR_TAGS];
+    uint64_t frees[WEIR_TAGS];
+    int64_t requested[WEIR_TAGS];
+    int64_t peaks[WEIR_TAGS];
+};
+
+/* Stream lock held. */
+static void add_stream(struct tag_sums *sums, const weir_stream *stream)
+{
+    const struct stream_counters *all = &stream->counters;
+    for (size_t i = 0; i < WEIR_SIZE_BUCKETS; i++) {
+        sums->allocs[0] += all->sizes[i];
+    }
+    sums->frees[0] += all->frees;
+    sums->requested[0] += all->requested;
+    for (uint32_t tag = 1; tag < sums->tags && stream->tags != NULL; tag++) {
+        const struct tag_counters *counters = &stream->tags[tag];
+        sums->allocs[tag] += counters->allocs;
+        sums->frees[tag] += counters->frees;
+        sums->requested[tag] += counters->requested;
+        sums->peaks[tag] = counters->peak;
+    }
+}
+
+static void leave_untagged(struct tag_sums *sums)
+{
+    for (uint32_t tag = 1; tag < sums->tags; tag++) {
+        sums->allocs[0] -= sums->allocs[tag];
+        sums->frees[0] -= sums->frees[tag];
+        sums->requested[0] -= sums->requested[tag];
+    }
+}
+
+/* Takes the streams' locks one after the other. */
+static void sum_up(weir_pool *pool, struct tag_sums *sums)
+{
+    memset(sums, 0, sizeof(*sums));
+    sums->tags = tags_of(pool);
+    sums->lanes = 2;
+    for (size_t lane = 1; lane < sums->lanes; lane++) {
+        pool_lock(pool);
+        sums->lanes = pool->lanes;
+        weir_stream *stream = lane < sums->lanes ? pool->streams[lane] : NULL;
+        pool_unlock(pool);
+        if (stream != NULL) {
+            stream_visit(stream);
+            (void)weir__inbox_clear(pool, stream);
+            add_stream(sums, stream);
+            stream_unlock(stream);
+        }
+    }
+    leave_untagged(sums);
+}
+
+/* Pool lock held. */
+static void raise_peaks(weir_pool *pool, const struct tag_sums *sums)
+{
+    for (uint32_t tag = 0; tag < sums->tags; tag++) {
+        const int64_t value = tag != 0 && sums->lanes == 2 ? sums->peaks[tag] : sums->requested[tag];
+        int64_t *peak = &pool->tags->peaks[tag];
+        *peak = value > *peak ? value : *peak;
+    }
+}
+
+void weir__tag_sample(weir_pool *pool)
+{
+    if (tags_of(pool) == 1) {
+        return;
+    }
+    struct tag_sums sums;
+    sum_up(pool, &sums);
+    pool_lock(pool);
+    raise_peaks(pool, &sums);
+    pool_unlock(pool);
+}
+
+static uint64_t positive(int64_t value)
+{
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+/* Sums of a pool in use belong to slightly different moments. */
+static uint64_t live_blocks(const struct tag_sums *sums, uint32_t tag)
+{
+    return positive((int64_t)(sums->allocs[tag] - sums->frees[tag]));
+}
+
+weir_status weir_pool_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *out)
+{
+    if (pool == NULL || tag >= tags_of(pool)) {
+        return weir__refuse_tag("weir_pool_tag_stats", pool, tag);
+    }
+    struct tag_sums sums;
+    sum_up(pool, &sums);
+    weir_tag_stats stats = {
+        .struct_size = sizeof(stats),
+        .allocs = sums.allocs[tag],
+        .frees = sums.frees[tag],
+        .blocks = live_blocks(&sums, tag),
+        .requested_bytes = positive(sums.requested[tag]),
+        .peak_requested_bytes = positive(sums.requested[tag]),
+    };
+    pool_lock(pool);
+    if (pool->tags != NULL) {
+        raise_peaks(pool, &sums);
+        stats.peak_requested_bytes = positive(pool->tags->peaks[tag]);
+    }
+    pool_unlock(pool);
+    return weir__config_report(out, &stats, sizeof(stats), "weir_pool_tag_stats: stats");
+}
+
+/* --- for the record of a failure --- */
+
+void weir__tag_holders(weir_pool *pool, weir_oom_record *record)
+{
+    struct tag_sums sums;
+    sum_up(pool, &sums);
+    for (uint32_t tag = 0; tag < sums.tags; tag++) {
+        const uint64_t bytes = positive(sums.requested[tag]);
+        uint32_t place = record->holder_count;
+        if (bytes == 0) {
+            continue;
+        }
+        while (place > 0 && record->holders[place - 1].requested_bytes < bytes) {
+            place--;
+        }
+        if (place == WEIR_OOM_ENTRIES) {
+            continue;
+        }
+        const uint32_t kept = record->holder_count < WEIR_OOM_ENTRIES ? record->holder_count : WEIR_OOM_ENTRIES - 1;
+        memmove(&record->holders[place + 1], &record->holders[place], (kept - place) * sizeof(record->holders[0]));
+        record->holder_count = kept + 1;
+        weir_oom_holder *holder = &record->holders[place];
+        *holder = (weir_oom_holder){ .tag = tag, .requested_bytes = bytes, .blocks = live_blocks(&sums, tag) };
+        (void)snprintf(holder->name, sizeof(holder->name), "%s", weir__tag_name(pool, tag));
+    }
+}
+
+/* --- check --- */
+
+struct tag_tally {
+    struct tag_sums sums; /* of the counters, less what the blocks say */
+    bool stray;           /* a block that nobody holds carries a tag */
+};
+
+static void take_off(void *ctx, weir_block *block)
+{
+    struct tag_tally *tally = ctx;
+    const weir_block_state state = state_of(block); /* once: a block may be freed into an inbox at any moment */
+    if (state != BLOCK_LIVE && state != BLOCK_RETURNED) {
+        tally->stray |= tag_of(block) != 0;
+        return;
+    }
+    tally->sums.frees[tag_of(block)]++;
+    tally->sums.requested[tag_of(block)] -= (int64_t)block->size;
+}
+
+const char *weir__tag_broken_locked(weir_pool *pool)
+{
+    struct tag_tally tally = { .sums = { .tags = tags_of(pool) } };
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        add_stream(&tally.sums, pool->streams[lane]);
+    }
+    leave_untagged(&tally.sums);
+    weir__block_each_locked(pool, take_off, &tally);
+    for (uint32_t tag = 0; tag < tally.sums.tags; tag++) {
+        if (tally.sums.allocs[tag] != tally.sums.frees[tag] || tally.sums.requested[tag] != 0) {
+            return "the counters of a tag and the live blocks that carry it differ";
+        }
+    }
+    return tally.stray ? "a block that nobody holds carries a tag" : NULL;
+}

@@ -1,0 +1,428 @@
+/* core/src/services/record.c: records what a pool is asked, or what a caller notes, as a `.wtr` trace.
+ *
+ * Idea: whoever has something to tell puts it into a ring of its thread (record_ring.h); a drain merges the rings and writes
+ * what they held as text (record_text.h), which goes to the caller's sink or to a file (record_file.c).
+ *
+ * Guarantee: nothing is out of order and nothing is lost in silence. A full ring drops the new event and counts it, or, where
+ * the recorder writes to a file, makes whoever fills it drain first.
+ *
+ * Cost of an event: see record_ring.h. Without a recorder: a branch in the pool.
+ */
+#include "record_internal.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { most_devices = 4096 }; /* of a trace */
+
+static void count_lost(weir_recorder *recorder, uint64_t events)
+{
+    atomic_fetch_add_explicit(&recorder->lost, events, memory_order_relaxed);
+}
+
+/* --- the drain --- */
+
+static int by_address(const void *left, const void *right)
+{
+    const weir__prior *const a = left;
+    const weir__prior *const b = right;
+    return (a->address > b->address) - (a->address < b->address);
+}
+
+/* Written by the first drain, since nothing else may call the sink. */
+static void write_beginning(weir_recorder *recorder)
+{
+    if (recorder->begun) {
+        return;
+    }
+    recorder->begun = true;
+    weir__record_text_begin(&recorder->text, recorder->source, recorder->pool != NULL ? &recorder->device : NULL);
+    if (recorder->prior_count != 0) {
+        qsort(recorder->priors, recorder->prior_count, sizeof *recorder->priors, by_address);
+    }
+    for (size_t i = 0; i < recorder->prior_count; i++) {
+        const weir__prior *const block = &recorder->priors[i];
+        const weir__record_entry line = {.kind = WEIR_TRACE_PRIOR,
+                                         .id = block->id,
+                                         .size = block->size,
+                                         .address = block->address,
+                                         .device = block->device,
+                                         .stream = block->stream};
+        weir__record_text_add(&recorder->text, &line, 0);
+    }
+    free(recorder->priors);
+    recorder->priors = NULL;
+    recorder->prior_count = 0;
+}
+
+static void take_event(void *ctx, const weir__record_entry *event, uint32_t thread)
+{
+    weir_recorder *const recorder = ctx;
+    weir__record_text_add(&recorder->text, event, thread);
+}
+
+static weir_status drain_locked(weir_recorder *recorder, bool complete)
+{
+    write_beginning(recorder);
+    count_lost(recorder, weir__rings_merge(&recorder->rings, complete, take_event, recorder));
+    return weir__record_text_flush(&recorder->text) ? WEIR_OK : WEIR_ERR_DEVICE;
+}
+
+static uint64_t lost_locked(const weir_recorder *recorder)
+{
+    return atomic_load_explicit(&recorder->lost, memory_order_relaxed) + recorder->text.lost;
+}
+
+weir_status weir_recorder_drain(weir_recorder *recorder, uint64_t *lost)
+{
+    if (recorder == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_drain: recorder is NULL");
+    }
+    if (weir__rings_in_child(&recorder->rings)) {
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_recorder_drain: this process is a child of fork, recorder is its parent's");
+    }
+    pthread_mutex_lock(&recorder->lock);
+    const weir_status status = drain_locked(recorder, false);
+    const uint64_t lost_events = lost_locked(recorder);
+    pthread_mutex_unlock(&recorder->lock);
+    if (lost != NULL) {
+        *lost = lost_events;
+    }
+    return status;
+}
+
+/* --- feeding --- */
+
+/* The ring of the calling thread is full. A drain that ends at a number that another thread has taken and not published has
+ * to be repeated: that thread is about to. */
+static void make_room(weir_recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->lock);
+    (void)drain_locked(recorder, false);
+    pthread_mutex_unlock(&recorder->lock);
+    (void)sched_yield();
+}
+
+/* False: no memory. */
+static bool add_prior(weir_recorder *recorder, const weir__prior *prior)
+{
+    if (recorder->prior_count == recorder->prior_room) {
+        const size_t room = recorder->prior_room != 0 ? recorder->prior_room * 2 : 64;
+        weir__prior *const larger = realloc(recorder->priors, room * sizeof *larger);
+        if (larger == NULL) {
+            return false;
+        }
+        recorder->priors = larger;
+        recorder->prior_room = room;
+    }
+    recorder->priors[recorder->prior_count++] = *prior;
+    return true;
+}
+
+/* Nobody can drain between the blocks that are told of at once when a recording begins, however many they are: those that the
+ * ring does not hold go to the beginning of the trace, if that is not written yet. */
+static bool keep_for_beginning(weir_recorder *recorder, const weir__record_entry *event)
+{
+    const weir__prior prior = {.id = event->id,
+                               .size = event->size,
+                               .address = event->address,
+                               .stream = event->stream,
+                               .device = event->device};
+    /* The caller may hold a lock that a sink wants, so a drain is not waited for: what it writes is the beginning. */
+    if (event->kind != WEIR_TRACE_PRIOR || pthread_mutex_trylock(&recorder->lock) != 0) {
+        return false;
+    }
+    const bool is_kept = !recorder->begun && add_prior(recorder, &prior);
+    pthread_mutex_unlock(&recorder->lock);
+    return is_kept;
+}
+
+static void record(weir_recorder *recorder, weir__record_entry event)
+{
+    weir__ring_result result = weir__rings_put(&recorder->rings, event);
+    while (result == WEIR__RING_FULL && atomic_load_explicit(&recorder->drains_itself, memory_order_relaxed)) {
+        make_room(recorder);
+        result = weir__rings_put(&recorder->rings, event);
+    }
+    const bool has_room = result != WEIR__RING_FULL && result != WEIR__RING_NONE;
+    if (!has_room && !keep_for_beginning(recorder, &event)) {
+        count_lost(recorder, 1);
+    }
+}
+
+void weir__record_alloc(weir_recorder *recorder, uint64_t block_id, uint64_t size, uint64_t align,
+                        uint32_t stream_number, uint64_t address, weir_tag tag)
+{
+    record(recorder, (weir__record_entry){.kind = WEIR_TRACE_ALLOC,
+                                          .id = block_id,
+                                          .size = size,
+                                          .extra = align,
+                                          .address = address,
+                                          .stream = stream_number,
+                                          .tag = tag});
+}
+
+void weir__record_free(weir_recorder *recorder, uint64_t block_id, uint32_t stream_number)
+{
+    record(recorder, (weir__record_entry){.kind = WEIR_TRACE_FREE, .id = block_id, .stream = stream_number});
+}
+
+void weir__record_use(weir_recorder *recorder, uint64_t block_id, uint32_t stream_number)
+{
+    record(recorder, (weir__record_entry){.kind = WEIR_TRACE_USE, .id = block_id, .stream = stream_number});
+}
+
+void weir__record_event(weir_recorder *recorder, weir_trace_kind kind, const void *event, uint32_t stream_number)
+{
+    record(recorder, (weir__record_entry){.kind = (uint8_t)kind, .id = (uintptr_t)event, .stream = stream_number});
+}
+
+void weir__record_trim(weir_recorder *recorder)
+{
+    record(recorder, (weir__record_entry){.kind = WEIR_TRACE_TRIM, .stream = WEIR_TRACE_NONE});
+}
+
+/* Whether a hand may feed it, and with a stream where its line has one. */
+static bool can_be_noted(const weir_trace_event *event)
+{
+    if (event->device >= most_devices) {
+        return false;
+    }
+    switch (event->kind) {
+    case WEIR_TRACE_PRIOR:
+    case WEIR_TRACE_ALLOC:
+    case WEIR_TRACE_USE:
+    case WEIR_TRACE_WORK:
+    case WEIR_TRACE_RECORD:
+    case WEIR_TRACE_WAIT:
+        return event->stream != WEIR_TRACE_NONE;
+    case WEIR_TRACE_FREE:
+    case WEIR_TRACE_REALLOC:
+    case WEIR_TRACE_SYNC:
+    case WEIR_TRACE_TRIM:
+    case WEIR_TRACE_CAPACITY:
+    case WEIR_TRACE_OOM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+void weir_recorder_note(weir_recorder *recorder, const weir_trace_event *event)
+{
+    if (recorder != NULL && event != NULL && can_be_noted(event)) {
+        const bool moves = event->kind == WEIR_TRACE_REALLOC;
+        record(recorder, (weir__record_entry){.kind = (uint8_t)event->kind,
+                                              .mode = event->mode,
+                                              .device = (uint16_t)event->device,
+                                              .id = event->id,
+                                              .size = event->size,
+                                              .extra = moves ? event->old_id : event->extra,
+                                              .address = event->address,
+                                              .stream = event->stream});
+    }
+}
+
+/* --- beginning --- */
+
+/* A header line must stay one line, and a name must not end its quotes. */
+static void make_one_line(char *text)
+{
+    for (char *c = text; *c != '\0'; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == '"') {
+            *c = '?';
+        }
+    }
+}
+
+static char *copy_text(const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *const copy = malloc(size);
+    if (copy != NULL) {
+        memcpy(copy, text, size);
+        make_one_line(copy);
+    }
+    return copy;
+}
+
+void weir__recorder_free(weir_recorder *recorder)
+{
+    weir__rings_fini(&recorder->rings);
+    weir__record_text_fini(&recorder->text);
+    pthread_mutex_destroy(&recorder->lock);
+    free(recorder->priors);
+    free(recorder->source);
+    free(recorder);
+}
+
+weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *config)
+{
+    const char *const source = pool != NULL ? "weir pool" : "weir recorder";
+    weir_recorder *const recorder = aligned_alloc(_Alignof(weir_recorder), sizeof *recorder);
+    char *const source_copy = copy_text(config->source != NULL ? config->source : source);
+    if (recorder == NULL || source_copy == NULL) {
+        free(recorder);
+        free(source_copy);
+        return NULL;
+    }
+    memset(recorder, 0, sizeof *recorder);
+    if (pthread_mutex_init(&recorder->lock, NULL) != 0) {
+        free(recorder);
+        free(source_copy);
+        return NULL;
+    }
+    weir__rings_init(&recorder->rings, config->ring_events);
+    recorder->pool = pool;
+    recorder->source = source_copy;
+    recorder->text.sink = config->sink;
+    recorder->text.sink_ctx = config->sink_ctx;
+    recorder->text.ids_return = pool == NULL;
+    if (pool != NULL) {
+        recorder->text.pool = pool;
+        recorder->text.tag_name = weir__tag_name;
+        recorder->device = *weir__pool_device_info(pool);
+        make_one_line(recorder->device.name);
+    }
+    return recorder;
+}
+
+/* While the pool is locked: only notes the block. One that cannot be noted is a lost event, and its free will be one too.
+ * Giving up instead would take the recorder away from hooks that may already be using it. */
+static void note_prior(void *ctx, uint64_t block_id, uint64_t size, uint32_t stream_number, uint64_t address)
+{
+    const weir__prior prior = {.id = block_id, .size = size, .address = address, .stream = stream_number};
+    if (!add_prior(ctx, &prior)) {
+        count_lost(ctx, 1);
+    }
+}
+
+/* The list is complete before the first hook knows the recorder, so any drain finds it so. */
+weir_status weir__recorder_begin(weir_recorder *recorder, const char *function)
+{
+    const weir_status status = weir__pool_set_recorder(recorder->pool, recorder, note_prior, recorder);
+    return status == WEIR_ERR_BUSY ? weir_refuse(status, "%s: the pool is being recorded already", function) : status;
+}
+
+/* The caller's config as this library knows it. `config_name`: "FUNCTION: config". */
+static weir_status adopt(weir_recorder_config *known, const weir_recorder_config *config, const char *config_name)
+{
+    const weir_status status = weir__config_adopt(known, sizeof *known, config, config_name);
+    return status == WEIR_OK && known->sink == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s.sink is NULL", config_name) : status;
+}
+
+weir_status weir_recorder_start(weir_pool *pool, const weir_recorder_config *config, weir_recorder **recorder)
+{
+    weir_recorder_config known;
+    if (pool == NULL || recorder == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_start: %s is NULL", pool == NULL ? "pool" : "recorder");
+    }
+    weir_status status = adopt(&known, config, "weir_recorder_start: config");
+    if (status != WEIR_OK) {
+        return status;
+    }
+    weir_recorder *const self = weir__recorder_new(pool, &known);
+    if (self == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    status = weir__recorder_begin(self, "weir_recorder_start");
+    if (status != WEIR_OK) {
+        weir__recorder_free(self);
+        return status;
+    }
+    *recorder = self;
+    return WEIR_OK;
+}
+
+weir_status weir_recorder_create(const weir_recorder_config *config, weir_recorder **recorder)
+{
+    weir_recorder_config known;
+    if (recorder == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_create: recorder is NULL");
+    }
+    const weir_status status = adopt(&known, config, "weir_recorder_create: config");
+    if (status != WEIR_OK) {
+        return status;
+    }
+    weir_recorder *const self = weir__recorder_new(NULL, &known);
+    if (self == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    *recorder = self;
+    return WEIR_OK;
+}
+
+/* --- end --- */
+
+static weir_status write_end(weir_recorder *recorder)
+{
+    const weir_status status = drain_locked(recorder, true);
+    if (status == WEIR_OK) {
+        weir__record_text_note_lost(&recorder->text, lost_locked(recorder));
+    }
+    return weir__record_text_flush(&recorder->text) ? WEIR_OK : WEIR_ERR_DEVICE;
+}
+
+void weir__recorder_hold(weir_recorder *recorder)
+{
+    (void)atomic_fetch_add_explicit(&recorder->holds, 1, memory_order_relaxed);
+}
+
+void weir__recorder_release(weir_recorder *recorder)
+{
+    (void)weir__release_hold(&recorder->holds);
+}
+
+/* A child of fork leaves the recorder as it is, but for the file, which another process may wait to see closed. */
+static weir_status stop_in_child(const weir_recorder *recorder, uint64_t *lost)
+{
+    if (recorder->file != NULL) {
+        weir__record_file_leave(recorder->file);
+    }
+    if (lost != NULL) {
+        *lost = lost_locked(recorder);
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_recorder_stop(weir_recorder *recorder, uint64_t *lost)
+{
+    if (recorder == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_stop: recorder is NULL");
+    }
+    if (weir__rings_in_child(&recorder->rings)) {
+        return stop_in_child(recorder, lost);
+    }
+    const unsigned holds = atomic_load_explicit(&recorder->holds, memory_order_acquire);
+    if (holds != 0) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_recorder_stop: %u heaps still note in the recorder: weir_heap_record(heap, NULL)",
+                           holds);
+    }
+    weir_status status = WEIR_OK;
+    if (recorder->pool != NULL) {
+        status = weir__pool_set_recorder(recorder->pool, NULL, NULL, NULL);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    if (recorder->file != NULL) {
+        weir__record_file_forget(recorder);
+        weir__record_file_halt(recorder->file);
+    }
+    pthread_mutex_lock(&recorder->lock);
+    status = write_end(recorder);
+    pthread_mutex_unlock(&recorder->lock);
+    const uint64_t lost_events = lost_locked(recorder);
+    const int why = recorder->file != NULL ? weir__record_file_close(recorder->file) : 0;
+    weir__recorder_free(recorder);
+    if (lost != NULL) {
+        *lost = lost_events;
+    }
+    if (why != 0) {
+        errno = why;
+        return WEIR_ERR_DEVICE;
+    }
+    return status;
+}

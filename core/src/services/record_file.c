@@ -1,0 +1,387 @@
+/* core/src/services/record_file.c: a recorder whose sink is a file.
+ *
+ * Idea: a thread drains the rings into the file every few milliseconds, and whoever finds its ring full drains before it
+ * goes on. So nothing is lost while the file takes it, at any rate of events, and a process that is killed loses what came
+ * after the last round.
+ *
+ * Guarantee: the file is a whole number of lines at any time between two writes, also when the disk is full: what was
+ * written of the last piece is cut off again. A child of a fork leaves the file alone. A file that cannot grow
+ * (RLIMIT_FSIZE) or a pipe without a reader ends the recording and not the program: it never sees the SIGXFSZ or SIGPIPE
+ * of these writes.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* secure_getenv */
+#endif
+
+#include "base/cancel.h"
+#include "record_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { drain_interval_ms = 20, most_numbered_files = 9999 };
+
+struct weir__record_file {
+    int fd;
+    int failure; /* the errno that ended the writing; the drain's, under the recorder's lock */
+    off_t written;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool begun; /* what the thread waits for, under `lock` */
+    bool ending;
+    bool halted; /* it has ended */
+};
+
+/* --- writing --- */
+
+/* What was written of a piece that could not be written as a whole is half a line somewhere. */
+static bool fail(struct weir__record_file *file, int why)
+{
+    file->failure = why;
+    if (ftruncate(file->fd, file->written) != 0) {
+        return false; /* a pipe or a terminal: it has been seen already */
+    }
+    return false;
+}
+
+/* The signals of a write that fails, held back from the calling thread. Either is sent to the thread that writes. */
+struct held_signals {
+    sigset_t before; /* the thread's mask */
+    sigset_t ours;   /* signals that were not pending before: pending afterwards, they are the write's */
+};
+
+static struct held_signals hold_signals(void)
+{
+    static const int numbers[] = { SIGXFSZ, SIGPIPE };
+    struct held_signals held;
+    sigset_t pending;
+    (void)sigemptyset(&held.ours);
+    (void)sigemptyset(&pending);
+    (void)sigpending(&pending);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (sigismember(&pending, numbers[i]) == 0) {
+            (void)sigaddset(&held.ours, numbers[i]);
+        }
+    }
+    (void)pthread_sigmask(SIG_BLOCK, &held.ours, &held.before);
+    return held;
+}
+
+/* The signal that the write raised (0: none) is taken off the thread before the mask is the program's again. */
+static void release_signals(const struct held_signals *held, int raised)
+{
+    const struct timespec at_once = { 0 };
+    const int why = errno;
+    sigset_t one;
+    (void)sigemptyset(&one);
+    if (raised != 0 && sigismember(&held->ours, raised) == 1) {
+        (void)sigaddset(&one, raised);
+        while (sigtimedwait(&one, NULL, &at_once) < 0 && errno == EINTR) {
+        }
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &held->before, NULL);
+    errno = why;
+}
+
+static ssize_t write_quietly(int fd, const char *text, size_t length)
+{
+    const struct held_signals held = hold_signals();
+    const ssize_t count = write(fd, text, length);
+    const int why = count < 0 ? errno : 0;
+    release_signals(&held, why == EFBIG ? SIGXFSZ : why == EPIPE ? SIGPIPE : 0);
+    return count;
+}
+
+static bool write_text(void *ctx, const char *text, size_t length)
+{
+    struct weir__record_file *const file = ctx;
+    size_t done = 0;
+    while (done < length) {
+        const ssize_t count = write_quietly(file->fd, text + done, length - done);
+        if (count > 0) {
+            done += (size_t)count;
+        } else if (count == 0 || errno != EINTR) {
+            return fail(file, count == 0 ? EIO : errno);
+        }
+    }
+    file->written += (off_t)length;
+    return true;
+}
+
+/* --- the thread --- */
+
+static struct timespec soon(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_nsec += drain_interval_ms * 1000000L;
+    at.tv_sec += at.tv_nsec / 1000000000L;
+    at.tv_nsec %= 1000000000L;
+    return at;
+}
+
+static void *drain_until_the_end(void *ctx)
+{
+    weir_recorder *const recorder = ctx;
+    struct weir__record_file *const file = recorder->file;
+    pthread_mutex_lock(&file->lock);
+    while (!file->ending) {
+        const struct timespec at = soon();
+        (void)pthread_cond_timedwait(&file->wake, &file->lock, &at);
+        if (file->begun && !file->ending) {
+            pthread_mutex_unlock(&file->lock);
+            (void)weir_recorder_drain(recorder, NULL); /* what fails is told at the end */
+            pthread_mutex_lock(&file->lock);
+        }
+    }
+    pthread_mutex_unlock(&file->lock);
+    return NULL;
+}
+
+/* The process's signals are for its own threads. */
+static int start_thread(weir_recorder *recorder)
+{
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&recorder->file->thread, NULL, drain_until_the_end, recorder);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static void set(struct weir__record_file *file, bool *flag)
+{
+    pthread_mutex_lock(&file->lock);
+    *flag = true;
+    pthread_cond_signal(&file->wake);
+    pthread_mutex_unlock(&file->lock);
+}
+
+void weir__record_file_halt(struct weir__record_file *file)
+{
+    if (!file->halted) {
+        set(file, &file->ending);
+        (void)UNCANCELLED(pthread_join(file->thread, NULL));
+        file->halted = true;
+    }
+}
+
+/* --- beginning and end --- */
+
+static bool file_init(struct weir__record_file *file)
+{
+    pthread_condattr_t clock;
+    if (pthread_mutex_init(&file->lock, NULL) != 0) {
+        return false;
+    }
+    bool made = pthread_condattr_init(&clock) == 0;
+    if (made) {
+        made = pthread_condattr_setclock(&clock, CLOCK_MONOTONIC) == 0 && pthread_cond_init(&file->wake, &clock) == 0;
+        (void)pthread_condattr_destroy(&clock);
+    }
+    if (!made) {
+        (void)pthread_mutex_destroy(&file->lock);
+    }
+    return made;
+}
+
+static void file_fini(struct weir__record_file *file)
+{
+    (void)pthread_cond_destroy(&file->wake);
+    (void)pthread_mutex_destroy(&file->lock);
+}
+
+int weir__record_file_close(struct weir__record_file *file)
+{
+    int why = file->failure;
+    if (UNCANCELLED(close(file->fd)) != 0 && why == 0 && errno != EINTR) {
+        why = errno;
+    }
+    file_fini(file);
+    free(file);
+    return why;
+}
+
+void weir__record_file_leave(const struct weir__record_file *file)
+{
+    (void)UNCANCELLED(close(file->fd));
+}
+
+static weir_status recorder_with_file(weir_pool *pool, int fd, const char *source, weir_recorder **recorder)
+{
+    struct weir__record_file *const file = calloc(1, sizeof *file);
+    if (file == NULL || !file_init(file)) {
+        free(file);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+    config.sink = write_text;
+    config.sink_ctx = file;
+    config.source = source;
+    weir_recorder *const self = weir__recorder_new(pool, &config);
+    file->fd = fd;
+    if (self != NULL) {
+        self->file = file;
+    }
+    if (self == NULL || start_thread(self) != 0) {
+        file_fini(file);
+        free(file);
+        if (self != NULL) {
+            weir__recorder_free(self);
+        }
+        return WEIR_ERR_NO_MEMORY;
+    }
+    *recorder = self;
+    return WEIR_OK;
+}
+
+/* Takes `fd`, also when it fails. What an old file holds is gone only when nothing can fail any more. */
+static weir_status start(weir_pool *pool, int fd, const char *source, weir_recorder **recorder)
+{
+    weir_recorder *self = NULL;
+    weir_status status = recorder_with_file(pool, fd, source, &self);
+    if (status != WEIR_OK) {
+        (void)UNCANCELLED(close(fd));
+        return status;
+    }
+    status = pool != NULL ? weir__recorder_begin(self, "weir_recorder_start_file") : WEIR_OK;
+    if (status != WEIR_OK) {
+        weir__record_file_halt(self->file);
+        (void)weir__record_file_close(self->file);
+        weir__recorder_free(self);
+        return status;
+    }
+    if (ftruncate(fd, 0) != 0 && errno != EINVAL) { /* EINVAL: no regular file, so there is nothing old in it */
+        self->file->failure = errno;
+    }
+    atomic_store_explicit(&self->drains_itself, true, memory_order_relaxed);
+    set(self->file, &self->file->begun);
+    *recorder = self;
+    return WEIR_OK;
+}
+
+static int open_file(const char *path, int flags)
+{
+    int fd = -1;
+    do {
+        fd = UNCANCELLED(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666));
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+weir_status weir_recorder_create_file(const char *path, const char *source, weir_recorder **recorder)
+{
+    if (path == NULL || recorder == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_create_file: %s is NULL", path == NULL ? "path" : "recorder");
+    }
+    const int fd = open_file(path, 0);
+    return fd >= 0 ? start(NULL, fd, source, recorder) : WEIR_ERR_DEVICE;
+}
+
+weir_status weir_recorder_start_file(weir_pool *pool, const char *path, const char *source, weir_recorder **recorder)
+{
+    if (pool == NULL || path == NULL || recorder == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_start_file: %s is NULL",
+                           pool == NULL ? "pool" : path == NULL ? "path" : "recorder");
+    }
+    const int fd = open_file(path, 0);
+    return fd >= 0 ? start(pool, fd, source, recorder) : WEIR_ERR_DEVICE;
+}
+
+/* --- asked for from outside --- */
+
+/* The first file of these names that nobody has made yet: FILE, FILE.2, FILE.3, ... */
+static int open_numbered(const char *path)
+{
+    char name[PATH_MAX];
+    for (int number = 1; number <= most_numbered_files; number++) {
+        const int length = number == 1 ? snprintf(name, sizeof name, "%s", path)
+                                       : snprintf(name, sizeof name, "%s.%d", path, number);
+        if (length < 0 || (size_t)length >= sizeof name) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        const int fd = open_file(name, O_EXCL);
+        if (fd >= 0 || errno != EEXIST) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+/* A heap that is never destroyed ends with the process, or with the library where that is unloaded before: so the thread that
+ * writes ends here, and what is in the rings then is written. Who fills a ring afterwards writes it. The list is per process
+ * by nature, as the variable is. */
+static pthread_mutex_t asked_lock = PTHREAD_MUTEX_INITIALIZER;
+static weir_recorder *asked;
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+static void lock_asked(void)
+{
+    pthread_mutex_lock(&asked_lock);
+}
+
+static void unlock_asked(void)
+{
+    pthread_mutex_unlock(&asked_lock);
+}
+
+/* A child ends its heaps and leaves by exit like any process, so it must find the list in order. */
+static void watch_forks(void)
+{
+    (void)pthread_atfork(lock_asked, unlock_asked, unlock_asked);
+}
+
+__attribute__((destructor)) static void end_with_library(void)
+{
+    pthread_mutex_lock(&asked_lock);
+    for (weir_recorder *recorder = asked; recorder != NULL; recorder = recorder->next_asked) {
+        if (!weir__rings_in_child(&recorder->rings)) {
+            weir__record_file_halt(recorder->file);
+            (void)weir_recorder_drain(recorder, NULL);
+        }
+    }
+    pthread_mutex_unlock(&asked_lock);
+}
+
+void weir__record_file_forget(const weir_recorder *recorder)
+{
+    pthread_mutex_lock(&asked_lock);
+    weir_recorder **link = &asked;
+    while (*link != NULL && *link != recorder) {
+        link = &(*link)->next_asked;
+    }
+    if (*link != NULL) {
+        *link = recorder->next_asked;
+    }
+    pthread_mutex_unlock(&asked_lock);
+}
+
+weir_recorder *weir__recorder_from_environment(const char *source)
+{
+    const char *const path = secure_getenv("WEIR_RECORD"); /* not with another user's rights */
+    weir_recorder *recorder = NULL;
+    if (path == NULL || path[0] == '\0') {
+        return NULL;
+    }
+    (void)pthread_once(&watched, watch_forks);
+    const int fd = open_numbered(path);
+    if (fd < 0 || start(NULL, fd, source, &recorder) != WEIR_OK) {
+        return NULL;
+    }
+    pthread_mutex_lock(&asked_lock);
+    recorder->next_asked = asked;
+    asked = recorder;
+    pthread_mutex_unlock(&asked_lock);
+    return recorder;
+}

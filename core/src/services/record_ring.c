@@ -1,0 +1,283 @@
+/* core/src/services/record_ring.c: see record_ring.h. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#endif
+
+#include "record_ring.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define DEFAULT_RING_EVENTS 65536u
+
+/* --- rings and threads --- */
+
+/* The rings of the calling thread, the one used last in front. Thread-local data, the key that tells of a thread's end and
+ * the number of forks are per process by nature; they carry no state of any recorder. */
+static _Thread_local weir__ring *rings_of_thread;
+static pthread_key_t thread_end_key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_bool thread_end_known;
+static _Atomic uint64_t forks; /* between the first process and this one */
+static _Atomic uint64_t last_serial;
+
+static void ring_release(weir__ring *ring)
+{
+    if (atomic_fetch_sub_explicit(&ring->holders, 1, memory_order_acq_rel) == 1) {
+        free(ring->entries);
+        free(ring);
+    }
+}
+
+/* The thread ends. What its rings hold stays until it is drained. */
+static void release_rings_of_thread(void *unused)
+{
+    (void)unused;
+    while (rings_of_thread != NULL) {
+        weir__ring *const ring = rings_of_thread;
+        rings_of_thread = ring->next_of_mine;
+        atomic_store_explicit(&ring->thread_gone, true, memory_order_release);
+        ring_release(ring);
+    }
+}
+
+static void count_fork(void)
+{
+    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
+}
+
+static void watch_process(void)
+{
+    thread_end_known = pthread_atfork(NULL, NULL, count_fork) == 0 &&
+                       pthread_key_create(&thread_end_key, release_rings_of_thread) == 0;
+}
+
+/* The library may be unloaded while threads live on: their ends must not call into it. */
+__attribute__((destructor)) static void forget_threads(void)
+{
+    if (atomic_exchange(&thread_end_known, false)) { /* the key may soon be somebody else's */
+        (void)pthread_key_delete(thread_end_key);
+    }
+}
+
+static weir__ring *ring_new(const weir__rings *rings)
+{
+    weir__ring *const ring = aligned_alloc(_Alignof(weir__ring), sizeof *ring);
+    weir__record_entry *const entries = malloc(rings->capacity * sizeof *entries);
+    if (ring == NULL || entries == NULL) {
+        free(ring);
+        free(entries);
+        return NULL;
+    }
+    memset(ring, 0, sizeof *ring);
+    ring->serial = rings->serial;
+    ring->mask = rings->capacity - 1;
+    ring->entries = entries;
+    atomic_init(&ring->holders, 2);
+    return ring;
+}
+
+/* Without notice of the thread's end the ring could never be let go, so there is none then. */
+static weir__ring *ring_for_new_thread(weir__rings *rings)
+{
+    if (!thread_end_known || pthread_setspecific(thread_end_key, rings) != 0) {
+        return NULL;
+    }
+    weir__ring *const ring = ring_new(rings);
+    if (ring == NULL) {
+        return NULL;
+    }
+    ring->thread = atomic_fetch_add_explicit(&rings->threads, 1, memory_order_relaxed);
+    ring->next_of_mine = rings_of_thread;
+    rings_of_thread = ring;
+    ring->next = atomic_load_explicit(&rings->first, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&rings->first, &ring->next, ring, memory_order_release,
+                                                  memory_order_relaxed)) {
+    }
+    return ring;
+}
+
+/* Finds this thread's ring, moves it to the front, and lets go of those that lead nowhere. */
+static weir__ring *ring_search(weir__rings *rings)
+{
+    weir__ring **link = &rings_of_thread;
+    while (*link != NULL) {
+        weir__ring *const ring = *link;
+        if (ring->serial == rings->serial) {
+            *link = ring->next_of_mine;
+            ring->next_of_mine = rings_of_thread;
+            rings_of_thread = ring;
+            return ring;
+        }
+        if (atomic_load_explicit(&ring->recorder_gone, memory_order_acquire)) {
+            *link = ring->next_of_mine;
+            ring_release(ring);
+        } else {
+            link = &ring->next_of_mine;
+        }
+    }
+    return ring_for_new_thread(rings);
+}
+
+weir__ring *weir__ring_of_thread(weir__rings *rings)
+{
+    weir__ring *const ring = rings_of_thread;
+    return ring != NULL && ring->serial == rings->serial ? ring : ring_search(rings);
+}
+
+bool weir__rings_in_child(const weir__rings *rings)
+{
+    return atomic_load_explicit(&forks, memory_order_relaxed) != rings->forks;
+}
+
+/* --- putting --- */
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* The time is read before the number is taken: a thread that is held up in between gets a time that is too early, which the
+ * text raises to its predecessor's, and not one that is too late, which would push everything after it. */
+weir__ring_result weir__rings_put(weir__rings *rings, weir__record_entry event)
+{
+    if (weir__rings_in_child(rings)) {
+        return WEIR__RING_IN_CHILD;
+    }
+    weir__ring *const ring = weir__ring_of_thread(rings);
+    if (ring == NULL) {
+        return WEIR__RING_NONE;
+    }
+    const uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    if (tail - atomic_load_explicit(&ring->head, memory_order_acquire) > ring->mask) {
+        return WEIR__RING_FULL;
+    }
+    event.time_ns = clock_ns() - rings->start_ns;
+    /* Relaxed is enough: additions to one atomic agree with happens-before. */
+    event.sequence = atomic_fetch_add_explicit(&rings->sequence, 1, memory_order_relaxed);
+    ring->entries[tail & ring->mask] = event;
+    atomic_store_explicit(&ring->tail, tail + 1, memory_order_release);
+    return WEIR__RING_DONE;
+}
+
+/* --- merging --- */
+
+/* The oldest event of a ring, NULL when it is empty. */
+static const weir__record_entry *ring_peek(const weir__ring *ring)
+{
+    const uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    const uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+    return head != tail ? &ring->entries[head & ring->mask] : NULL;
+}
+
+static void ring_pop(weir__ring *ring)
+{
+    const uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+}
+
+static weir__ring *first_ring(weir__rings *rings)
+{
+    return atomic_load_explicit(&rings->first, memory_order_acquire);
+}
+
+static weir__ring *ring_with_earliest(weir__rings *rings)
+{
+    weir__ring *best = NULL;
+    uint64_t earliest = UINT64_MAX;
+    for (weir__ring *ring = first_ring(rings); ring != NULL; ring = ring->next) {
+        const weir__record_entry *const event = ring_peek(ring);
+        if (event != NULL && event->sequence < earliest) {
+            earliest = event->sequence;
+            best = ring;
+        }
+    }
+    return best;
+}
+
+static bool is_next(const weir__rings *rings, const weir__ring *ring)
+{
+    const weir__record_entry *const event = ring != NULL ? ring_peek(ring) : NULL;
+    return event != NULL && event->sequence == rings->next;
+}
+
+/* Rings of ended threads are let go once they are empty. The first of the list stays until another is put before it: only
+ * the rest of the list is the merge's alone. */
+static void drop_finished_rings(weir__rings *rings)
+{
+    weir__ring *before = first_ring(rings);
+    while (before != NULL && before->next != NULL) {
+        weir__ring *const ring = before->next;
+        if (atomic_load_explicit(&ring->thread_gone, memory_order_acquire) && ring_peek(ring) == NULL) {
+            before->next = ring->next;
+            ring_release(ring);
+        } else {
+            before = ring;
+        }
+    }
+}
+
+uint64_t weir__rings_merge(weir__rings *rings, bool complete, weir__ring_taker take, void *ctx)
+{
+    const uint64_t end = atomic_load_explicit(&rings->sequence, memory_order_relaxed);
+    uint64_t missing = 0;
+    weir__ring *ring = NULL;
+    while (rings->next < end) {
+        if (!is_next(rings, ring)) {
+            ring = ring_with_earliest(rings);
+        }
+        if (!complete && !is_next(rings, ring)) {
+            break;
+        }
+        if (ring == NULL) {
+            missing += end - rings->next;
+            break;
+        }
+        const weir__record_entry *const event = ring_peek(ring);
+        missing += event->sequence - rings->next;
+        rings->next = event->sequence + 1;
+        take(ctx, event, ring->thread);
+        ring_pop(ring);
+    }
+    drop_finished_rings(rings);
+    return missing;
+}
+
+/* --- beginning and end --- */
+
+static size_t power_of_two_at_least(uint32_t count)
+{
+    size_t power = 1;
+    while (power < count) {
+        power *= 2;
+    }
+    return power;
+}
+
+void weir__rings_init(weir__rings *rings, uint32_t ring_events)
+{
+    (void)pthread_once(&once, watch_process);
+    memset(rings, 0, sizeof *rings);
+    rings->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
+    rings->forks = atomic_load_explicit(&forks, memory_order_relaxed);
+    rings->capacity = power_of_two_at_least(ring_events != 0 ? ring_events : DEFAULT_RING_EVENTS);
+    rings->start_ns = clock_ns();
+}
+
+/* The threads' rings outlive the recorder by their small part: the entries go at once. */
+void weir__rings_fini(weir__rings *rings)
+{
+    weir__ring *ring = first_ring(rings);
+    while (ring != NULL) {
+        weir__ring *const next = ring->next;
+        free(ring->entries);
+        ring->entries = NULL;
+        atomic_store_explicit(&ring->recorder_gone, true, memory_order_release);
+        ring_release(ring);
+        ring = next;
+    }
+}
