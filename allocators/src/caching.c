@@ -3,7 +3,7 @@
  * Idea: every free range is indexed by size, per lane and per kind of region (small requests are kept apart from
  * large ones, so that short-lived crumbs do not pin large regions). A request takes the low end of the best fit; the
  * rest stays where it was. A freed range joins its free neighbours of the same region and lane at once. Regions for
- * requests of every size (virtual memory) know no kinds: there small requests take the high end (RUN_HIGH_BYTES).
+ * requests of every size (virtual memory) know no kinds: there small requests take the high end (RANGE_HIGH_BYTES).
  *
  * Guarantee: a request is refused by alloc only when no free range of its lane and kind holds it, and by gather as a last
  * resort only when no run of usable ranges of either kind does. Waste inside a block is below one
@@ -13,15 +13,15 @@
  *
  * Cost: alloc and free are constant, independent of the number of ranges, apart from the refusal, which reads one bin.
  * promote costs a constant per range that moves. gather is linear in the ranges of regions with enough free bytes, and
- * free when all free memory is in the asking lane, but for a last resort. Host memory: one record of 88 bytes per
- * range, 20 KiB per lane and kind.
+ * free when all free memory is in the asking lane, but for a last resort. Host memory: one record of 64 bytes per
+ * range, 9 KiB per lane and kind.
  *
  * Counters that show it: free_bytes and largest_free_bytes of stats; the pool's served[] by rung.
  */
 #include <weir/caching.h>
 
 #include "config.h"
-#include "runs.h"
+#include "ranges.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define DEFAULT_SMALL (1 * MIB)
@@ -29,16 +29,16 @@
 #define DEFAULT_LARGE_REGION (20 * MIB)
 
 struct caching {
-    struct runs runs;
+    struct ranges ranges;
     uint64_t small_bytes;
     uint64_t small_region_bytes;
     uint64_t large_region_bytes;
     uint64_t high_bytes; /* up to this from the high end; 0 unless all regions serve all sizes */
 };
 
-static enum run_kind kind_of(const struct caching *caching, uint64_t size)
+static enum range_kind kind_of(const struct caching *caching, uint64_t size)
 {
-    return size <= caching->small_bytes ? RUN_SMALL : RUN_LARGE;
+    return size <= caching->small_bytes ? RANGE_SMALL : RANGE_LARGE;
 }
 
 /* --- life --- */
@@ -68,13 +68,13 @@ static weir_status caching_init(void *state, const void *config)
 static void caching_fini(void *state)
 {
     struct caching *caching = state;
-    weir__runs_fini(&caching->runs);
+    weir__ranges_fini(&caching->ranges);
 }
 
 static weir_status caching_lane_add(void *state, weir_lane lane)
 {
     struct caching *caching = state;
-    return weir__runs_lane_add(&caching->runs, lane);
+    return weir__ranges_lane_add(&caching->ranges, lane);
 }
 
 /* --- regions --- */
@@ -83,12 +83,12 @@ static uint64_t caching_region_size(const void *state, uint64_t size, uint64_t a
                                     uint64_t granularity)
 {
     const struct caching *caching = state;
-    uint64_t need = run_round_up(size, RANGE_GRANULE) + (align > RANGE_GRANULE ? align : 0);
-    if (kind_of(caching, size) == RUN_SMALL) {
+    uint64_t need = range_round_up(size, RANGE_GRANULE) + (align > RANGE_GRANULE ? align : 0);
+    if (kind_of(caching, size) == RANGE_SMALL) {
         uint64_t region = caching->small_region_bytes;
-        return run_round_up(need > region ? need : region, granularity);
+        return range_round_up(need > region ? need : region, granularity);
     }
-    return weir__runs_region_size(need, caching->large_region_bytes, reserved, granularity);
+    return weir__ranges_region_size(need, caching->large_region_bytes, reserved, granularity);
 }
 
 static weir_status caching_region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
@@ -97,28 +97,28 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
     struct caching *caching = state;
     if (size_hint == 0) {
         caching->small_bytes = UINT64_MAX;
-        caching->high_bytes = RUN_HIGH_BYTES;
+        caching->high_bytes = RANGE_HIGH_BYTES;
     }
-    return weir__runs_region_add(&caching->runs, kind_of(caching, size_hint), address, size, lane, tick, out);
+    return weir__ranges_region_add(&caching->ranges, kind_of(caching, size_hint), address, size, lane, tick, out);
 }
 
 static weir_status caching_region_remove(void *state, void *region, const weir_tick *limits, size_t lanes)
 {
     struct caching *caching = state;
-    return weir__runs_region_remove(&caching->runs, region, limits, lanes);
+    return weir__ranges_region_remove(&caching->ranges, region, limits, lanes);
 }
 
 static weir_status caching_claim(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
                                  size_t lanes, void **tokens)
 {
     struct caching *caching = state;
-    return weir__runs_claim(&caching->runs, address, size, count, limits, lanes, tokens);
+    return weir__ranges_claim(&caching->ranges, address, size, count, limits, lanes, tokens);
 }
 
 static bool caching_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
 {
     const struct caching *caching = state;
-    return weir__runs_region_idle(&caching->runs, limits, lanes, address);
+    return weir__ranges_region_idle(&caching->ranges, limits, lanes, address);
 }
 
 /* --- ranges --- */
@@ -127,24 +127,20 @@ static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, u
                                  weir_range *out)
 {
     struct caching *caching = state;
-    if (size <= caching->high_bytes) {
-        return weir__runs_alloc_high(&caching->runs, RUN_SMALL, lane, limit, run_round_up(size, RANGE_GRANULE), align,
-                                     out);
-    }
-    return weir__runs_alloc(&caching->runs, kind_of(caching, size), lane, limit, run_round_up(size, RANGE_GRANULE),
-                            align, out);
+    return weir__ranges_alloc(&caching->ranges, kind_of(caching, size), lane, limit, range_round_up(size, RANGE_GRANULE),
+                              align, size <= caching->high_bytes, out);
 }
 
 static void caching_free(void *state, void *token, weir_lane lane, weir_tick tick)
 {
     struct caching *caching = state;
-    weir__runs_free(&caching->runs, token, lane, tick);
+    weir__ranges_free(&caching->ranges, token, lane, tick);
 }
 
 static uint64_t caching_promote(void *state, weir_lane lane, weir_tick limit)
 {
     struct caching *caching = state;
-    return weir__runs_promote(&caching->runs, lane, limit);
+    return weir__ranges_promote(&caching->ranges, lane, limit);
 }
 
 /* Within one lane alloc searches completely, but for the other kind: without others there is nothing to gain. A last
@@ -153,24 +149,24 @@ static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const we
                            uint64_t size, uint64_t align, bool last_resort)
 {
     struct caching *caching = state;
-    struct runs *runs = &caching->runs;
-    const enum run_kind kind = kind_of(caching, size);
-    const struct run_wish wish = {
+    struct ranges *ranges = &caching->ranges;
+    const enum range_kind kind = kind_of(caching, size);
+    const struct range_wish wish = {
         .lane = lane,
         .tick = tick,
         .limits = limits,
         .lanes = lanes,
-        .bytes = run_round_up(size, RANGE_GRANULE),
+        .bytes = range_round_up(size, RANGE_GRANULE),
         .align = align,
     };
-    runs->gathered = NULL;
-    if (last_resort || weir__runs_others_hold_any(runs, lane)) {
-        runs->gathered = weir__runs_gather(runs, kind, &wish);
+    ranges->gathered = NULL;
+    if (last_resort || weir__ranges_others_hold_any(ranges, lane)) {
+        ranges->gathered = weir__ranges_gather(ranges, kind, &wish);
     }
-    if (runs->gathered == NULL && last_resort) {
-        runs->gathered = weir__runs_gather(runs, kind == RUN_SMALL ? RUN_LARGE : RUN_SMALL, &wish);
+    if (ranges->gathered == NULL && last_resort) {
+        ranges->gathered = weir__ranges_gather(ranges, kind == RANGE_SMALL ? RANGE_LARGE : RANGE_SMALL, &wish);
     }
-    return runs->gathered != NULL;
+    return ranges->gathered != NULL;
 }
 
 /* --- looking --- */
@@ -178,31 +174,31 @@ static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const we
 static void caching_walk(const void *state, weir_range_visitor visit, void *ctx)
 {
     const struct caching *caching = state;
-    weir__runs_walk(&caching->runs, visit, ctx);
+    weir__ranges_walk(&caching->ranges, visit, ctx);
 }
 
 static void caching_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
 {
     const struct caching *caching = state;
-    weir__runs_walk_holes(&caching->runs, visit, ctx);
+    weir__ranges_walk_holes(&caching->ranges, visit, ctx);
 }
 
 static void caching_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats)
 {
     const struct caching *caching = state;
-    weir__runs_lane_stats(&caching->runs, lane, stats);
+    weir__ranges_lane_stats(&caching->ranges, lane, stats);
 }
 
 static void caching_stats(const void *state, weir_strategy_stats *stats)
 {
     const struct caching *caching = state;
-    weir__runs_stats(&caching->runs, stats);
+    weir__ranges_stats(&caching->ranges, stats);
 }
 
 static weir_status caching_check(const void *state, const char **why)
 {
     const struct caching *caching = state;
-    const char *broken = weir__runs_broken(&caching->runs);
+    const char *broken = weir__ranges_broken(&caching->ranges);
     if (broken != NULL && why != NULL) {
         *why = broken;
     }

@@ -58,10 +58,53 @@ enum {
     WEIR_STRATEGY_CUTS_ENDS = 1u << 4,
 };
 
-/* What alloc hands out. `token` names the range until it is freed. */
+/* The one record of a range: the strategy's books and the pool's lie in it side by side, so that a block costs one cache
+ * line and a strategy needs no table from blocks to ranges. A strategy allocates its records, each begins with a
+ * weir_record and goes on with members of its own, and a token is the address of one.
+ *
+ *     address, size   the strategy's, always. The pool reads them while the range is taken.
+ *     free            the strategy's while the range is free; it may use the words for anything.
+ *     pool            the pool's while the range is taken: the strategy neither reads nor writes them from the moment alloc
+ *                     or claim returns the token until free is called with it.
+ *     state           while the range is taken the pool's, which writes values with WEIR_RECORD_TAKEN only, from threads
+ *                     that do not hold the lock under which the strategy is called. While the range is free the strategy's,
+ *                     for values without WEIR_RECORD_TAKEN, or with WEIR_RECORD_KEPT. A strategy that keeps the lane there
+ *                     tells by one comparison whether a neighbour is free in a lane. It reads and writes it atomically
+ *                     (relaxed).
+ *     own             the strategy's, always, but for WEIR_RECORD_ROUTE.
+ *
+ * The memory of a record lives until fini, and a record that is not in use may serve another range: the pool recognises a
+ * handle that was freed by its state. */
+typedef struct weir_record {
+    uint64_t address;
+    uint64_t size; /* bytes; of a taken range the request rounded as the strategy rounds */
+    union {
+        struct {
+            weir_tick tick;
+            void *next;
+            void *prev;
+        } free;
+        struct {
+            uint64_t requested;
+            void *link;
+            void *stream;
+        } pool;
+    } as;
+    uint32_t state;
+    uint32_t own;
+} weir_record;
+
+#define WEIR_RECORD_TAKEN UINT32_C(0x80000000)
+/* With WEIR_RECORD_TAKEN: free, but no neighbour for others to join. */
+#define WEIR_RECORD_KEPT UINT32_C(0xC0000000)
+/* Of `own`: a mark for a strategy over strategies, which sets it while the range is taken and clears it before it passes the
+ * token to free. */
+#define WEIR_RECORD_ROUTE UINT32_C(0x80000000)
+
+/* What alloc hands out. `token` is the address of the range's record and names it until it is freed. */
 typedef struct weir_range {
     uint64_t address;
-    uint64_t size; /* bytes taken: the request rounded as the strategy rounds */
+    uint64_t size; /* the record's */
     void *token;
 } weir_range;
 

@@ -1,0 +1,1139 @@
+/* allocators/src/ranges.c: see ranges.h for the idea and the cost. */
+#include "ranges.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    first_chunk_ranges = 63,
+    largest_chunk_ranges = 8191,
+    looks = 8,          /* ranges of one bin that a search compares */
+    regions_of_step = 8, /* a pool grows by this part of what is reserved */
+};
+
+/* --- records --- */
+
+/* Chunks live until the end: a handle that was freed is still recognised. */
+struct range_chunk {
+    _Alignas(64) struct range_chunk *next;
+    size_t count;
+    _Alignas(64) struct range ranges[];
+};
+
+_Static_assert(sizeof(struct range) == 64 && offsetof(struct range, record) == 0, "a range is one cache line");
+_Static_assert(offsetof(struct range_region, border) == 0, "a border is its region's first member");
+
+static bool grow_records(struct ranges *ranges)
+{
+    size_t count = ranges->chunks == NULL ? first_chunk_ranges : 2 * ranges->chunks->count + 1;
+    count = count < largest_chunk_ranges ? count : largest_chunk_ranges;
+    const size_t bytes = sizeof(struct range_chunk) + count * sizeof(struct range);
+    struct range_chunk *chunk = aligned_alloc(_Alignof(struct range_chunk), bytes);
+    if (chunk == NULL) {
+        return false;
+    }
+    memset(chunk, 0, bytes);
+    chunk->count = count;
+    chunk->next = ranges->chunks;
+    ranges->chunks = chunk;
+    for (size_t i = count; i-- > 0;) {
+        weir__range_delete(ranges, &chunk->ranges[i]);
+    }
+    return true;
+}
+
+static inline struct range *new_record(struct ranges *ranges)
+{
+    if (__builtin_expect(ranges->unused == NULL, 0) && !grow_records(ranges)) {
+        return NULL;
+    }
+    struct range *range = ranges->unused;
+    ranges->unused = range->next;
+    return range;
+}
+
+static inline void delete_record(struct ranges *ranges, struct range *range)
+{
+    range_set_state(range, RANGE_TAKEN);
+    range->next = ranges->unused;
+    ranges->unused = range;
+}
+
+struct range *weir__range_new(struct ranges *ranges)
+{
+    return new_record(ranges);
+}
+
+void weir__range_delete(struct ranges *ranges, struct range *range)
+{
+    delete_record(ranges, range);
+}
+
+/* --- bins --- */
+
+static inline struct range_bins *bins_of_lane(const struct ranges *ranges, weir_lane lane, enum range_kind kind)
+{
+    return ranges->bins[range_free_state(lane, kind)];
+}
+
+static inline struct range *next_in_bin(const struct range *range)
+{
+    return range->record.as.free.next;
+}
+
+/* The range's state and tick are set. */
+static inline void bins_insert(struct ranges *ranges, struct range *range)
+{
+    const uint32_t state = range->record.state;
+    const weir_tick tick = range->record.as.free.tick;
+    struct range_bins *bins = ranges->bins[state];
+    const unsigned bin = range_bin_of(range->record.size);
+    void **head = &bins->heads[bin];
+    struct range *first = *head;
+    void *none;
+    range->record.as.free.next = first;
+    range->record.as.free.prev = head;
+    *(first != NULL ? &first->record.as.free.prev : &none) = &range->record.as.free.next;
+    *head = range;
+    if (__builtin_expect(bins->rows == 0, 0)) {
+        ranges->sets_held += state > 1;
+        bins->oldest = tick;
+    }
+    bins->oldest = tick < bins->oldest ? tick : bins->oldest;
+    bins->held[bin / 64] |= UINT64_C(1) << bin % 64;
+    bins->rows |= UINT64_C(1) << bin / 64;
+    ranges->free_ranges++;
+}
+
+static inline void bins_remove_at(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin)
+{
+    struct range *next = range->record.as.free.next;
+    void **link = range->record.as.free.prev;
+    void *none;
+    *link = next;
+    *(next != NULL ? &next->record.as.free.prev : &none) = link;
+    const uint64_t held = bins->held[bin / 64] & ~((uint64_t)(bins->heads[bin] == NULL) << bin % 64);
+    bins->held[bin / 64] = held;
+    bins->rows &= ~((uint64_t)(held == 0) << bin / 64);
+    ranges->free_ranges--;
+    if (__builtin_expect(bins->rows == 0, 0)) {
+        ranges->sets_held -= range->record.state > 1;
+    }
+}
+
+static inline void bins_remove(struct ranges *ranges, struct range *range)
+{
+    bins_remove_at(ranges, range, ranges->bins[range->record.state], range_bin_of(range->record.size));
+}
+
+/* The first bin at or above `bin` that is not empty; RANGE_BINS when there is none. */
+static inline unsigned next_bin(const struct range_bins *bins, unsigned bin)
+{
+    unsigned word = bin / 64;
+    if (word >= RANGE_BIN_WORDS) {
+        return RANGE_BINS;
+    }
+    uint64_t held = bins->held[word] & UINT64_MAX << bin % 64;
+    if (held == 0) {
+        const uint64_t rows = bins->rows & ~((UINT64_C(2) << word) - 1);
+        if (rows == 0) {
+            return RANGE_BINS;
+        }
+        word = (unsigned)__builtin_ctzll(rows);
+        held = bins->held[word];
+    }
+    return word * 64 + (unsigned)__builtin_ctzll(held);
+}
+
+static inline bool fits(const struct range *range, uint64_t size, uint64_t align, weir_tick limit)
+{
+    const uint64_t padding = range_padding(range, align);
+    return range->record.as.free.tick <= limit && range->record.size >= size && range->record.size - size >= padding;
+}
+
+/* The smallest of the first `most` ranges of a bin that fits, the last freed first. `plain`: only the size counts. */
+static inline struct range *best_of(const struct range_bins *bins, unsigned bin, size_t most, uint64_t size,
+                                    uint64_t align, weir_tick limit, bool plain)
+{
+    struct range *best = NULL;
+    uint64_t least = UINT64_MAX;
+    for (struct range *range = bins->heads[bin]; range != NULL && most > 0; range = next_in_bin(range), most--) {
+        const uint64_t held = range->record.size;
+        if (held < least && (plain ? held >= size : fits(range, size, align, limit))) {
+            best = range;
+            least = held;
+        }
+    }
+    return best;
+}
+
+static inline struct range *search(const struct range_bins *bins, size_t most, uint64_t size, uint64_t align,
+                                   weir_tick limit, bool plain)
+{
+    for (unsigned bin = range_bin_of(size); (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+        struct range *best = best_of(bins, bin, most, size, align, limit, plain);
+        if (best != NULL) {
+            return best;
+        }
+    }
+    return NULL;
+}
+
+/* Usually the first or second bin decides. What the bounded looks left out is read before refusing, except under a tick limit:
+ * there gather searches completely. */
+static inline struct range *find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
+                                 uint64_t bytes, uint64_t align)
+{
+    const struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
+    if (bins == NULL || bins->rows == 0) {
+        return NULL;
+    }
+    const bool plain = align <= RANGE_GRANULE && limit == WEIR_TICK_MAX;
+    struct range *best = plain ? search(bins, looks, bytes, align, limit, true)
+                               : search(bins, 4 * looks, bytes, align, limit, false);
+    return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, SIZE_MAX, bytes, align, limit, false);
+}
+
+struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
+                                uint64_t bytes, uint64_t align)
+{
+    return find(ranges, kind, lane, limit, bytes, align);
+}
+
+static uint64_t largest_of(const struct range_bins *bins)
+{
+    uint64_t largest = 0;
+    if (bins != NULL && bins->rows != 0) {
+        const unsigned word = 63u - (unsigned)__builtin_clzll(bins->rows);
+        const unsigned bin = word * 64 + 63u - (unsigned)__builtin_clzll(bins->held[word]);
+        for (const struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
+            largest = range->record.size > largest ? range->record.size : largest;
+        }
+    }
+    return largest;
+}
+
+/* --- life and lanes --- */
+
+void weir__ranges_fini(struct ranges *ranges)
+{
+    while (ranges->first_region != NULL) {
+        struct range_region *next = ranges->first_region->next;
+        free(ranges->first_region);
+        ranges->first_region = next;
+    }
+    for (size_t i = 0; ranges->bins != NULL && i < (ranges->lane_count + 1) * RANGE_KINDS; i++) {
+        free(ranges->bins[i]);
+    }
+    free(ranges->bins);
+    while (ranges->chunks != NULL) {
+        struct range_chunk *next = ranges->chunks->next;
+        free(ranges->chunks);
+        ranges->chunks = next;
+    }
+}
+
+/* Room for the lanes below `count`, and for the unmapped one. */
+static bool reserve_lanes(struct ranges *ranges, size_t count)
+{
+    const size_t held = ranges->bins != NULL ? (ranges->lane_count + 1) * RANGE_KINDS : 0;
+    const size_t wanted = (count + 1) * RANGE_KINDS;
+    struct range_bins **bins = realloc(ranges->bins, wanted * sizeof(*bins));
+    if (bins == NULL) {
+        return false;
+    }
+    memset(bins + held, 0, (wanted - held) * sizeof(*bins));
+    ranges->bins = bins;
+    ranges->lane_count = count;
+    return true;
+}
+
+weir_status weir__ranges_lane_add(struct ranges *ranges, weir_lane lane)
+{
+    const size_t wanted = lane == WEIR_LANE_UNMAPPED ? 1 : (size_t)lane + 1;
+    if (wanted > ranges->lane_count && !reserve_lanes(ranges, wanted + wanted / 2 + 7)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    for (int kind = 0; kind < RANGE_KINDS; kind++) {
+        struct range_bins **bins = &ranges->bins[range_free_state(lane, (enum range_kind)kind)];
+        if (*bins == NULL && (*bins = calloc(1, sizeof(**bins))) == NULL) {
+            return WEIR_ERR_NO_MEMORY;
+        }
+    }
+    return WEIR_OK;
+}
+
+/* --- regions that are one free range --- */
+
+static void enter_idle(struct ranges *ranges, struct range_region *region)
+{
+    region->idle_prev = NULL;
+    region->idle_next = ranges->idle;
+    if (ranges->idle != NULL) {
+        ranges->idle->idle_prev = region;
+    }
+    ranges->idle = region;
+}
+
+static void leave_idle(struct ranges *ranges, struct range_region *region)
+{
+    *(region->idle_prev != NULL ? &region->idle_prev->idle_next : &ranges->idle) = region->idle_next;
+    if (region->idle_next != NULL) {
+        region->idle_next->idle_prev = region->idle_prev;
+    }
+}
+
+/* --- joining and cutting --- */
+
+/* The upper neighbour leaves the ring. */
+static inline void unlink_next(struct ranges *ranges, struct range *range)
+{
+    struct range *gone = range->next;
+    struct range *after = gone->next;
+    range->next = after;
+    after->prev = range;
+    delete_record(ranges, gone);
+}
+
+static inline struct range *settle(struct ranges *ranges, struct range *range, uint32_t state, weir_tick tick)
+{
+    struct range *next = range->next;
+    struct range *prev = range->prev;
+    /* The later tick survives: with the earlier one, the whole would be handed out while work on one part is still
+     * running. */
+    if (range_state(next) == state) {
+        bins_remove(ranges, next);
+        tick = next->record.as.free.tick > tick ? next->record.as.free.tick : tick;
+        range->record.size += next->record.size;
+        unlink_next(ranges, range);
+    }
+    if (range_state(prev) == state) {
+        bins_remove(ranges, prev);
+        tick = prev->record.as.free.tick > tick ? prev->record.as.free.tick : tick;
+        prev->record.size += range->record.size;
+        unlink_next(ranges, prev);
+        range = prev;
+    }
+    range->record.as.free.tick = tick;
+    range_set_state(range, state);
+    bins_insert(ranges, range);
+    if (__builtin_expect(range_spans_region(range), 0)) {
+        enter_idle(ranges, range_region_of(range->next));
+    }
+    return range;
+}
+
+struct range *weir__ranges_settle(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick)
+{
+    return settle(ranges, range, range_free_state(lane, range_kind(range)), tick);
+}
+
+void weir__ranges_settle_slot(struct ranges *ranges, struct range *slot, weir_lane lane, weir_tick tick)
+{
+    slot->record.as.free.tick = tick;
+    range_set_state(slot, RANGE_SLOT | (lane + 1));
+    ranges->free_ranges++;
+    ranges->slots->enter(ranges, slot);
+}
+
+static inline void remove_free(struct ranges *ranges, struct range *range)
+{
+    if (range_is_slot(range)) {
+        ranges->free_ranges--;
+        ranges->slots->leave(ranges, range);
+    } else {
+        if (__builtin_expect(range_spans_region(range), 0)) {
+            leave_idle(ranges, range_region_of(range->next));
+        }
+        bins_remove(ranges, range);
+    }
+    range_set_state(range, RANGE_TAKEN);
+}
+
+void weir__ranges_remove(struct ranges *ranges, struct range *range)
+{
+    remove_free(ranges, range);
+}
+
+/* Takes a free range out of its lane and, when it is a slot, out of its slab. */
+static void detach(struct ranges *ranges, struct range *range)
+{
+    const bool slot = range_is_slot(range);
+    remove_free(ranges, range);
+    if (slot) {
+        ranges->slots->quit(ranges, range);
+    }
+}
+
+void weir__ranges_absorb_next(struct ranges *ranges, struct range *range)
+{
+    struct range *next = range->next;
+    const weir_tick tick = next->record.as.free.tick;
+    range->record.size += next->record.size;
+    range->record.as.free.tick = tick > range->record.as.free.tick ? tick : range->record.as.free.tick;
+    unlink_next(ranges, range);
+}
+
+/* A new record for [address, address + size) between two neighbours, in no lane. */
+static inline struct range *insert_between(struct ranges *ranges, struct range *prev, struct range *next,
+                                           uint64_t address, uint64_t size, const struct range *model)
+{
+    struct range *range = new_record(ranges);
+    if (range == NULL) {
+        return NULL;
+    }
+    range->record.address = address;
+    range->record.size = size;
+    range->record.as.free.tick = model->record.as.free.tick;
+    range->record.own = model->record.own;
+    range->prev = prev;
+    range->next = next;
+    prev->next = range;
+    next->prev = range;
+    return range;
+}
+
+/* A free range in bins becomes smaller; its place in the ring stays. */
+static inline void shrink(struct ranges *ranges, struct range *range, uint64_t address, uint64_t size)
+{
+    struct range_bins *bins = ranges->bins[range->record.state];
+    const unsigned from = range_bin_of(range->record.size);
+    range->record.address = address;
+    range->record.size = size;
+    if (from != range_bin_of(size)) {
+        bins_remove_at(ranges, range, bins, from);
+        bins_insert(ranges, range);
+    }
+}
+
+/* Cuts `bytes` off the low end of a range that is in no lane; returns the rest, in no lane either. */
+static struct range *split(struct ranges *ranges, struct range *range, uint64_t bytes)
+{
+    struct range *rest = insert_between(ranges, range, range->next, range->record.address + bytes,
+                                        range->record.size - bytes, range);
+    if (rest != NULL) {
+        range->record.size = bytes;
+    }
+    return rest;
+}
+
+/* From `padding` bytes on: the ends stay free. */
+static struct range *cut_inside(struct ranges *ranges, struct range *range, uint64_t padding, uint64_t bytes)
+{
+    const uint32_t state = range->record.state;
+    const uint64_t above = range->record.size - padding - bytes;
+    const uint64_t address = range->record.address + padding;
+    struct range *middle = insert_between(ranges, range, range->next, address, bytes, range);
+    struct range *rest =
+        middle != NULL && above != 0 ? insert_between(ranges, middle, middle->next, address + bytes, above, range) : NULL;
+    if (middle == NULL || (above != 0 && rest == NULL)) {
+        if (middle != NULL) {
+            unlink_next(ranges, range);
+        }
+        return NULL;
+    }
+    shrink(ranges, range, range->record.address, padding);
+    if (rest != NULL) {
+        range_set_state(rest, state);
+        bins_insert(ranges, rest);
+    }
+    return middle;
+}
+
+static inline struct range *cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high)
+{
+    const uint64_t address = range->record.address;
+    const uint64_t size = range->record.size;
+    if (__builtin_expect(range_spans_region(range), 0)) {
+        leave_idle(ranges, range_region_of(range->next));
+    }
+    const uint64_t start = high ? (address + size - bytes) & ~(align - 1) : address + range_padding(range, align);
+    struct range *part;
+    if (size == bytes) {
+        bins_remove(ranges, range);
+        part = range;
+    } else if (start == address) {
+        part = insert_between(ranges, range->prev, range, address, bytes, range);
+        if (part != NULL) {
+            shrink(ranges, range, address + bytes, size - bytes);
+        }
+    } else if (start + bytes == address + size) {
+        part = insert_between(ranges, range, range->next, start, bytes, range);
+        if (part != NULL) {
+            shrink(ranges, range, address, size - bytes);
+        }
+    } else {
+        part = cut_inside(ranges, range, start - address, bytes);
+    }
+    if (__builtin_expect(part == NULL, 0)) {
+        if (range_spans_region(range)) {
+            enter_idle(ranges, range_region_of(range->next));
+        }
+        return NULL;
+    }
+    range_set_state(part, RANGE_TAKEN);
+    return part;
+}
+
+struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high)
+{
+    return cut(ranges, range, bytes, align, high);
+}
+
+/* --- regions --- */
+
+/* As many whole requests as fit into `room`, or one more, whichever leaves the smaller share as a rest that no such
+ * request fits: runs of equal sizes are what training and inference ask for. */
+static uint64_t whole_requests(uint64_t need, uint64_t room, uint64_t granularity)
+{
+    const uint64_t count = room / need;
+    const uint64_t fewer = range_round_up(count * need, granularity);
+    const uint64_t more = range_round_up((count + 1) * need, granularity);
+    const double rest_of_fewer = (double)(fewer - count * need) / (double)fewer;
+    const double rest_of_more = (double)(more - (count + 1) * need) / (double)more;
+    return rest_of_more < rest_of_fewer ? more : fewer;
+}
+
+/* Regions grow with the pool, so that a small pool stays small: a step is a part of what is reserved, at most `most`, and
+ * ends at a multiple of itself. Half of the largest step and more is taken as it is. */
+uint64_t weir__ranges_region_size(uint64_t need, uint64_t most, uint64_t reserved, uint64_t granularity)
+{
+    const uint64_t step = reserved / regions_of_step;
+    const uint64_t room = step < most ? step : most;
+    if (need >= most / 2 || need >= room) {
+        return range_round_up(need, granularity);
+    }
+    const uint64_t to_multiple = room - reserved % room;
+    return whole_requests(need, to_multiple >= need ? to_multiple : room, granularity);
+}
+
+weir_status weir__ranges_region_add(struct ranges *ranges, enum range_kind kind, uint64_t address, uint64_t size,
+                                    weir_lane lane, weir_tick tick, void **out)
+{
+    ranges->gathered = NULL;
+    struct range_region *region = calloc(1, sizeof(*region));
+    struct range *range = region != NULL ? new_record(ranges) : NULL;
+    if (range == NULL) {
+        free(region);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    region->border.record.state = RANGE_BORDER;
+    region->border.prev = region->border.next = range;
+    region->address = address;
+    region->size = size;
+    region->prev = ranges->last_region;
+    *(region->prev != NULL ? &region->prev->next : &ranges->first_region) = region;
+    ranges->last_region = region;
+    ranges->regions++;
+    ranges->region_bytes += size;
+    range->record.address = address;
+    range->record.size = size;
+    range->record.own = kind;
+    range->prev = range->next = &region->border;
+    (void)settle(ranges, range, range_free_state(lane, kind), tick);
+    *out = region;
+    return WEIR_OK;
+}
+
+static bool is_idle(const struct range_region *region, const weir_tick *limits, size_t lanes)
+{
+    const struct range *range = region->border.next;
+    while (range != &region->border && range_eligible(range, limits, lanes)) {
+        range = range->next;
+    }
+    return range == &region->border;
+}
+
+weir_status weir__ranges_region_remove(struct ranges *ranges, void *handle, const weir_tick *limits, size_t lanes)
+{
+    struct range_region *region = handle;
+    ranges->gathered = NULL;
+    if (!is_idle(region, limits, lanes)) {
+        return WEIR_ERR_BUSY;
+    }
+    while (region->border.next != &region->border) {
+        detach(ranges, region->border.next);
+        unlink_next(ranges, &region->border);
+    }
+    *(region->prev != NULL ? &region->prev->next : &ranges->first_region) = region->next;
+    *(region->next != NULL ? &region->next->prev : &ranges->last_region) = region->prev;
+    ranges->regions--;
+    ranges->region_bytes -= region->size;
+    free(region);
+    return WEIR_OK;
+}
+
+bool weir__ranges_region_idle(const struct ranges *ranges, const weir_tick *limits, size_t lanes, uint64_t *address)
+{
+    const struct range_region *region = ranges->idle;
+    while (region != NULL && !is_idle(region, limits, lanes)) {
+        region = region->idle_next;
+    }
+    if (region == NULL && (ranges->sets_held > RANGE_KINDS || ranges->slots != NULL)) {
+        region = ranges->first_region; /* one that is free in several lanes */
+        while (region != NULL && !is_idle(region, limits, lanes)) {
+            region = region->next;
+        }
+    }
+    *address = region != NULL ? region->address : 0;
+    return region != NULL;
+}
+
+/* --- ranges --- */
+
+static inline void hand_out(struct ranges *ranges, struct range *range, weir_range *out)
+{
+    ranges->taken_ranges++;
+    ranges->taken_bytes += range->record.size;
+    *out = (weir_range){ range->record.address, range->record.size, range };
+}
+
+void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_range *out)
+{
+    hand_out(ranges, range, out);
+}
+
+weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
+                               uint64_t bytes, uint64_t align, bool high, weir_range *out)
+{
+    struct range *range =
+        ranges->gathered != NULL ? weir__ranges_take_gathered(ranges, lane, limit, bytes, align) : NULL;
+    if (range == NULL && (range = find(ranges, kind, lane, limit, bytes, align)) == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    range = cut(ranges, range, bytes, align, high);
+    if (range == NULL) {
+        return WEIR_ERR_INTERNAL;
+    }
+    hand_out(ranges, range, out);
+    return WEIR_OK;
+}
+
+void weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick)
+{
+    ranges->gathered = NULL;
+    ranges->taken_ranges--;
+    ranges->taken_bytes -= range->record.size;
+    (void)settle(ranges, range, range_free_state(lane, range_kind(range)), tick);
+}
+
+/* Opens the ranges of a set of bins that are as old as the limit, and finds out how old the others are. */
+static uint64_t promote_set(struct ranges *ranges, struct range_bins *bins, enum range_kind kind, weir_tick limit)
+{
+    uint64_t moved = 0;
+    weir_tick oldest = WEIR_TICK_MAX;
+    for (unsigned bin = 0; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+        struct range *next = NULL;
+        for (struct range *range = bins->heads[bin]; range != NULL; range = next) {
+            const weir_tick tick = range->record.as.free.tick;
+            next = next_in_bin(range);
+            if (tick <= limit) {
+                moved += range->record.size;
+                remove_free(ranges, range);
+                (void)settle(ranges, range, range_free_state(WEIR_LANE_OPEN, kind), 0);
+            } else {
+                oldest = tick < oldest ? tick : oldest;
+            }
+        }
+    }
+    bins->oldest = oldest;
+    return moved;
+}
+
+uint64_t weir__ranges_promote(struct ranges *ranges, weir_lane lane, weir_tick limit)
+{
+    uint64_t moved = 0;
+    ranges->gathered = NULL;
+    for (int kind = 0; kind < RANGE_KINDS && lane != WEIR_LANE_OPEN && lane < ranges->lane_count; kind++) {
+        struct range_bins *bins = bins_of_lane(ranges, lane, (enum range_kind)kind);
+        if (bins != NULL && bins->rows != 0 && bins->oldest <= limit) {
+            moved += promote_set(ranges, bins, (enum range_kind)kind, limit);
+        }
+    }
+    return moved;
+}
+
+/* --- gather --- */
+
+struct range *weir__ranges_take_gathered(struct ranges *ranges, weir_lane lane, weir_tick limit, uint64_t bytes,
+                                         uint64_t align)
+{
+    struct range *range = ranges->gathered;
+    if (range == NULL) {
+        return NULL;
+    }
+    ranges->gathered = NULL;
+    const uint64_t padding = range_padding(range, align);
+    const bool serves = range_lane(range) == lane && range->record.as.free.tick <= limit &&
+                        range->record.size >= bytes && range->record.size - bytes >= padding &&
+                        (!range_is_slot(range) || padding == 0);
+    return serves ? range : NULL;
+}
+
+struct run {
+    struct range *first;
+    struct range *end; /* the range after the last, or the border */
+    uint64_t size;
+};
+
+static bool usable(const struct ranges *ranges, const struct range *range, const struct range_wish *wish)
+{
+    return range_eligible(range, wish->limits, wish->lanes) &&
+           (!range_is_slot(range) || (wish->slot_usable != NULL && wish->slot_usable(ranges, range)));
+}
+
+/* The smallest run of usable neighbours that holds the request. */
+static bool best_run(const struct ranges *ranges, enum range_kind kind, const struct range_wish *wish, struct run *best)
+{
+    best->first = NULL;
+    for (struct range_region *region = ranges->first_region; region != NULL; region = region->next) {
+        struct range *range = region->border.next;
+        const bool right_kind = range_kind(range) == kind && region->size >= wish->bytes;
+        while (right_kind && range != &region->border) {
+            if (!usable(ranges, range, wish)) {
+                range = range->next;
+                continue;
+            }
+            struct run run = { .first = range, .end = range, .size = 0 };
+            while (run.end != &region->border && usable(ranges, run.end, wish)) {
+                run.size += run.end->record.size;
+                run.end = run.end->next;
+            }
+            const uint64_t padding = range_padding(run.first, wish->align);
+            if (run.size >= wish->bytes && run.size - wish->bytes >= padding &&
+                (best->first == NULL || run.size < best->size)) {
+                *best = run;
+            }
+            range = run.end;
+        }
+    }
+    return best->first != NULL;
+}
+
+static size_t holds_any(const struct ranges *ranges, weir_lane lane, enum range_kind kind)
+{
+    const struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
+    return bins != NULL && bins->rows != 0;
+}
+
+bool weir__ranges_others_hold_any(const struct ranges *ranges, weir_lane own)
+{
+    return ranges->sets_held > holds_any(ranges, own, RANGE_SMALL) + holds_any(ranges, own, RANGE_LARGE);
+}
+
+/* The run becomes the lane's as of `tick`, or as of the latest tick of the lane's own ranges, where that is later: then
+ * the lane's stream is ordered after all of it. A neighbour in the same lane with a later tick joins as in any free. */
+static struct range *take_in(struct ranges *ranges, const struct run *run, weir_lane lane, weir_tick tick)
+{
+    struct range *whole = run->first;
+    for (const struct range *range = whole; range != run->end; range = range->next) {
+        const weir_tick its = range->record.as.free.tick;
+        tick = range_lane(range) == lane && its > tick ? its : tick;
+    }
+    detach(ranges, whole);
+    while (whole->next != run->end) {
+        detach(ranges, whole->next);
+        weir__ranges_absorb_next(ranges, whole);
+    }
+    return weir__ranges_settle(ranges, whole, lane, tick);
+}
+
+struct range *weir__ranges_gather(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish)
+{
+    struct run run = { 0 };
+    return best_run(ranges, kind, wish, &run) ? take_in(ranges, &run, wish->lane, wish->tick) : NULL;
+}
+
+/* --- claim --- */
+
+static struct range_region *region_at(const struct ranges *ranges, uint64_t address)
+{
+    struct range_region *region = ranges->first_region;
+    while (region != NULL && address - region->address >= region->size) {
+        region = region->next;
+    }
+    return region;
+}
+
+static bool holds_address(const struct range *range, uint64_t address)
+{
+    return address - range->record.address < range->record.size;
+}
+
+/* The range without memory that holds `address`; NULL when none does. */
+static struct range *hole_at(const struct ranges *ranges, uint64_t address)
+{
+    for (int kind = 0; kind < RANGE_KINDS; kind++) {
+        const struct range_bins *bins =
+            ranges->bins != NULL ? bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind) : NULL;
+        for (unsigned bin = 0; bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+            for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
+                if (holds_address(range, address)) {
+                    return range;
+                }
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The range that holds `address`; NULL when none does. `unmapped`: it must be one without memory. */
+static struct range *range_at(const struct ranges *ranges, uint64_t address, bool unmapped)
+{
+    if (unmapped) {
+        return hole_at(ranges, address);
+    }
+    struct range_region *region = region_at(ranges, address);
+    struct range *range = region != NULL ? region->border.next : NULL;
+    while (range != NULL && !holds_address(range, address)) {
+        range = range->next;
+    }
+    return range;
+}
+
+static bool is_hole(const struct range *range)
+{
+    return range_state(range) <= 1;
+}
+
+static bool claimable(const struct range *range, const weir_tick *limits, size_t lanes)
+{
+    return limits != NULL ? range_eligible(range, limits, lanes) : is_hole(range);
+}
+
+/* Makes sure that there are so many unused records; false without host memory. */
+static bool reserve_records(struct ranges *ranges, size_t wanted)
+{
+    struct range *held = NULL;
+    size_t count = 0;
+    struct range *record = NULL;
+    while (count < wanted && (record = new_record(ranges)) != NULL) {
+        record->next = held;
+        held = record;
+        count++;
+    }
+    while (held != NULL) {
+        record = held;
+        held = record->next;
+        delete_record(ranges, record);
+    }
+    return count == wanted;
+}
+
+/* What a range in no lane was before, so that its ends may be so again. */
+struct origin {
+    weir_lane lane;
+    weir_tick tick;
+};
+
+static struct origin detach_for_claim(struct ranges *ranges, struct range *range)
+{
+    const struct origin origin = { range_lane(range), range->record.as.free.tick };
+    detach(ranges, range);
+    return origin;
+}
+
+/* Hands out a range that is in no lane as ranges of `size` bytes each. */
+static void hand_out_parts(struct ranges *ranges, struct range *whole, uint64_t size, void **tokens)
+{
+    weir_range part;
+    for (size_t i = 0; whole != NULL; i++) {
+        struct range *rest = whole->record.size > size ? split(ranges, whole, size) : NULL;
+        if (rest != NULL) {
+            range_set_state(rest, RANGE_TAKEN);
+        }
+        hand_out(ranges, whole, &part);
+        tokens[i] = part.token;
+        whole = rest;
+    }
+}
+
+/* What lies above `end` of a range in no lane becomes free again. */
+static void cut_above(struct ranges *ranges, struct range *range, uint64_t end, struct origin origin)
+{
+    if (range->record.address + range->record.size > end) {
+        struct range *rest = split(ranges, range, end - range->record.address);
+        (void)weir__ranges_settle(ranges, rest, origin.lane, origin.tick);
+    }
+}
+
+/* The same for what lies below `address`. Returns the rest. */
+static struct range *cut_below(struct ranges *ranges, struct range *range, uint64_t address, struct origin origin)
+{
+    if (range->record.address == address) {
+        return range;
+    }
+    struct range *rest = split(ranges, range, address - range->record.address);
+    range_set_state(rest, RANGE_TAKEN); /* no neighbour for the other part to join */
+    (void)weir__ranges_settle(ranges, range, origin.lane, origin.tick);
+    return rest;
+}
+
+/* The whole run leaves the lanes in one step: a slot that it cuts gives back its outer part only, so no inner part can
+ * join a neighbour of a later tick before it is claimed. */
+weir_status weir__ranges_claim(struct ranges *ranges, uint64_t address, uint64_t size, size_t count,
+                               const weir_tick *limits, size_t lanes, void **tokens)
+{
+    const uint64_t end = address + count * size;
+    struct range *first = range_at(ranges, address, limits == NULL);
+    ranges->gathered = NULL;
+    const struct range *last = first;
+    for (; last != NULL && range_state(last) != RANGE_BORDER && last->record.address < end; last = last->next) {
+        if (!claimable(last, limits, lanes)) {
+            return WEIR_ERR_BUSY;
+        }
+    }
+    if (first == NULL || last->prev->record.address + last->prev->record.size < end) {
+        return WEIR_ERR_BUSY;
+    }
+    if (!reserve_records(ranges, count + 1)) { /* cuts: both ends, and between the parts */
+        return WEIR_ERR_NO_MEMORY;
+    }
+    struct origin origin = detach_for_claim(ranges, first);
+    struct range *whole = cut_below(ranges, first, address, origin);
+    while (whole->record.address + whole->record.size < end) {
+        origin = detach_for_claim(ranges, whole->next);
+        cut_above(ranges, whole->next, end, origin);
+        weir__ranges_absorb_next(ranges, whole);
+    }
+    cut_above(ranges, whole, end, origin);
+    hand_out_parts(ranges, whole, size, tokens);
+    return WEIR_OK;
+}
+
+/* --- looking --- */
+
+static bool show(const struct range_region *region, struct range *range, weir_range_visitor visit, void *ctx)
+{
+    const bool taken = !range_is_free(range);
+    const weir_range_info info = {
+        .region_address = region->address,
+        .region_size = region->size,
+        .address = range->record.address,
+        .size = range->record.size,
+        .taken = taken,
+        .lane = taken ? WEIR_LANE_OPEN : range_lane(range),
+        .tick = taken ? 0 : range->record.as.free.tick,
+        .token = taken ? range : NULL,
+        .set_apart = range_is_slot(range),
+    };
+    return visit(ctx, &info);
+}
+
+void weir__ranges_walk(const struct ranges *ranges, weir_range_visitor visit, void *ctx)
+{
+    for (struct range_region *region = ranges->first_region; region != NULL; region = region->next) {
+        for (struct range *range = region->border.next; range != &region->border; range = range->next) {
+            if (!show(region, range, visit, ctx)) {
+                return;
+            }
+        }
+    }
+}
+
+/* The lowest range of the hole's run of free ranges; NULL when there is another hole below it in the run. */
+static struct range *run_from_first_hole(struct range *hole)
+{
+    struct range *first = hole;
+    while (range_is_free(first->prev)) {
+        first = first->prev;
+        if (is_hole(first)) {
+            return NULL;
+        }
+    }
+    return first;
+}
+
+/* False: the visitor has seen enough. */
+static bool show_run(const struct ranges *ranges, struct range *hole, weir_range_visitor visit, void *ctx)
+{
+    struct range *range = run_from_first_hole(hole);
+    const struct range_region *region = range != NULL ? region_at(ranges, range->record.address) : NULL;
+    for (; range != NULL && range_is_free(range); range = range->next) {
+        if (!show(region, range, visit, ctx)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void weir__ranges_walk_holes(const struct ranges *ranges, weir_range_visitor visit, void *ctx)
+{
+    for (int kind = 0; kind < RANGE_KINDS; kind++) {
+        const struct range_bins *bins =
+            ranges->bins != NULL ? bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind) : NULL;
+        for (unsigned bin = 0; bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+            for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
+                if (!show_run(ranges, range, visit, ctx)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/* Adds up the ranges of a set of bins. */
+static void add_set(const struct range_bins *bins, weir_lane_stats *stats)
+{
+    for (unsigned bin = 0; bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+        for (const struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
+            stats->ranges++;
+            stats->bytes += range->record.size;
+        }
+    }
+}
+
+void weir__ranges_lane_stats(const struct ranges *ranges, weir_lane lane, weir_lane_stats *stats)
+{
+    *stats = (weir_lane_stats)WEIR_LANE_STATS_INIT;
+    for (int kind = 0; kind < RANGE_KINDS && (size_t)(lane + 1) <= ranges->lane_count && ranges->bins != NULL; kind++) {
+        const struct range_bins *bins = bins_of_lane(ranges, lane, (enum range_kind)kind);
+        const uint64_t largest = largest_of(bins);
+        add_set(bins, stats);
+        stats->largest_bytes = largest > stats->largest_bytes ? largest : stats->largest_bytes;
+    }
+}
+
+void weir__ranges_stats(const struct ranges *ranges, weir_strategy_stats *stats)
+{
+    weir_lane_stats holes;
+    weir__ranges_lane_stats(ranges, WEIR_LANE_UNMAPPED, &holes);
+    *stats = (weir_strategy_stats)WEIR_STRATEGY_STATS_INIT;
+    stats->regions = ranges->regions;
+    stats->region_bytes = ranges->region_bytes;
+    stats->taken_ranges = ranges->taken_ranges;
+    stats->taken_bytes = ranges->taken_bytes;
+    stats->free_ranges = ranges->free_ranges - holes.ranges;
+    stats->free_bytes = ranges->region_bytes - ranges->taken_bytes - holes.bytes;
+    for (size_t set = RANGE_KINDS; ranges->bins != NULL && set < (ranges->lane_count + 1) * RANGE_KINDS; set++) {
+        const uint64_t largest = largest_of(ranges->bins[set]);
+        stats->largest_free_bytes = largest > stats->largest_free_bytes ? largest : stats->largest_free_bytes;
+    }
+}
+
+/* --- check --- */
+
+#define REQUIRE(condition, sentence)                                                               \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            return (sentence);                                                                     \
+        }                                                                                          \
+    } while (0)
+
+struct totals {
+    uint64_t regions;
+    uint64_t idle;
+    uint64_t bytes;
+    uint64_t taken_ranges;
+    uint64_t taken_bytes;
+    uint64_t free_ranges;
+    uint64_t slots;
+    uint64_t binned;
+};
+
+static const char *check_range(const struct ranges *ranges, const struct range *range)
+{
+    REQUIRE(range->record.size > 0 && range->record.size % RANGE_GRANULE == 0,
+            "a range is empty or no multiple of the granule");
+    REQUIRE(range->next->prev == range && range->prev->next == range, "a neighbour link does not lead back");
+    REQUIRE(range_state(range->next) == RANGE_BORDER ||
+                range->next->record.address == range->record.address + range->record.size,
+            "ranges of a region leave a gap or overlap");
+    REQUIRE(range_state(range->next) == RANGE_BORDER || range_kind(range->next) == range_kind(range),
+            "ranges of a region are of two kinds");
+    if (!range_is_free(range)) {
+        return NULL;
+    }
+    REQUIRE((size_t)range_lane(range) + 1 <= ranges->lane_count || range_lane(range) == WEIR_LANE_UNMAPPED,
+            "a free range is in a lane that does not exist");
+    REQUIRE(!range_is_slot(range) || range_lane(range) != WEIR_LANE_UNMAPPED, "a slot has no memory");
+    if (range_is_slot(range)) {
+        return NULL;
+    }
+    REQUIRE(range_state(range->next) != range_state(range), "two free neighbours of one lane have not merged");
+    REQUIRE(range_free_state(range_lane(range), range_kind(range)) == range_state(range),
+            "a free range is in bins of another kind");
+    return NULL;
+}
+
+static const char *check_region(const struct ranges *ranges, const struct range_region *region, struct totals *totals)
+{
+    uint64_t end = region->address;
+    REQUIRE(range_state(&region->border) == RANGE_BORDER && region->border.next->prev == &region->border,
+            "a region's first range has a lower neighbour");
+    for (const struct range *range = region->border.next; range != &region->border; range = range->next) {
+        const char *broken = check_range(ranges, range);
+        REQUIRE(broken == NULL, broken);
+        REQUIRE(range->record.address == end, "a range lies outside its region");
+        end += range->record.size;
+        const bool taken = !range_is_free(range);
+        totals->taken_ranges += taken;
+        totals->taken_bytes += taken ? range->record.size : 0;
+        totals->free_ranges += !taken;
+        totals->slots += range_is_slot(range);
+        totals->idle += !taken && !range_is_slot(range) && range_spans_region(range);
+    }
+    REQUIRE(end == region->address + region->size, "ranges do not fill their region");
+    totals->regions++;
+    totals->bytes += region->size;
+    return NULL;
+}
+
+static const char *check_bins(const struct range_bins *bins, uint32_t state, struct totals *totals)
+{
+    for (unsigned bin = 0; bin < RANGE_BINS; bin++) {
+        const bool held = (bins->held[bin / 64] >> bin % 64 & 1u) != 0;
+        void *const *link = &bins->heads[bin];
+        REQUIRE(held == (*link != NULL), "a bin and its bit do not agree");
+        for (const struct range *range = *link; range != NULL; range = next_in_bin(range)) {
+            REQUIRE(range_state(range) == state && range_bin_of(range->record.size) == bin,
+                    "a bin lists a range that does not belong there");
+            REQUIRE(range->record.as.free.prev == (void *)link, "a bin's list does not lead back");
+            REQUIRE(range->record.as.free.tick >= bins->oldest, "a range is older than its lane says");
+            link = &range->record.as.free.next;
+            totals->binned++;
+        }
+    }
+    for (unsigned word = 0; word < RANGE_BIN_WORDS; word++) {
+        REQUIRE((bins->rows >> word & 1u) == (bins->held[word] != 0), "a row of bins and its bit do not agree");
+    }
+    return NULL;
+}
+
+static const char *check_sets(const struct ranges *ranges, struct totals *totals)
+{
+    size_t held = 0;
+    for (size_t set = 0; ranges->bins != NULL && set < (ranges->lane_count + 1) * RANGE_KINDS; set++) {
+        const struct range_bins *bins = ranges->bins[set];
+        const char *broken = bins != NULL ? check_bins(bins, (uint32_t)set, totals) : NULL;
+        REQUIRE(broken == NULL, broken);
+        held += set > 1 && bins != NULL && bins->rows != 0;
+    }
+    REQUIRE(held == ranges->sets_held, "the sets of bins in use do not add up");
+    return NULL;
+}
+
+const char *weir__ranges_broken(const struct ranges *ranges)
+{
+    struct totals totals = { 0 };
+    for (const struct range_region *region = ranges->first_region; region != NULL; region = region->next) {
+        const char *broken = check_region(ranges, region, &totals);
+        REQUIRE(broken == NULL, broken);
+    }
+    for (const struct range_region *region = ranges->idle; region != NULL; region = region->idle_next) {
+        REQUIRE(range_spans_region(region->border.next) && range_is_free(region->border.next) && totals.idle > 0,
+                "a region counts as idle and is not");
+        REQUIRE(region->idle_next == NULL || region->idle_next->idle_prev == region, "idle regions are badly linked");
+        totals.idle--;
+    }
+    REQUIRE(totals.idle == 0, "an idle region is not listed");
+    const char *broken = check_sets(ranges, &totals);
+    REQUIRE(broken == NULL, broken);
+    REQUIRE(totals.binned + totals.slots == totals.free_ranges, "a free range is not where the bins look for it");
+    REQUIRE(totals.free_ranges == ranges->free_ranges, "the free ranges do not add up");
+    REQUIRE(totals.regions == ranges->regions && totals.bytes == ranges->region_bytes,
+            "the region counters do not add up");
+    REQUIRE(totals.taken_ranges == ranges->taken_ranges && totals.taken_bytes == ranges->taken_bytes,
+            "the taken counters do not add up");
+    return NULL;
+}
