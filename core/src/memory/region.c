@@ -13,7 +13,13 @@
 
 #include <stdlib.h>
 
-enum { front_cache_share = 32 };
+enum {
+    front_cache_share = 8,
+    front_small_share = 1024,
+    front_slot_share = 2048,
+    front_small_granules = 128, /* at least */
+    front_slot_granules = 1024,
+};
 
 /* The sizes to ask the device for, in order: what the strategy would like, and the least that serves the request. */
 struct wish {
@@ -100,9 +106,16 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
         pool->peak_reserved_bytes = pool->reserved_bytes;
     }
     weir__budget_note_locked(pool, more > less);
-    uint64_t share = pool->reserved_bytes / front_cache_share;
-    uint64_t most = pool->config.front_cache_bytes;
+    const uint64_t share = pool->reserved_bytes / front_cache_share;
+    const uint64_t most = pool->config.front_cache_bytes;
+    const uint64_t granules = pool->reserved_bytes >> pool->granule_shift;
+    const uint64_t small = granules / front_small_share;
+    const uint64_t slot = granules / front_slot_share;
     atomic_store_explicit(&pool->front_limit, share < most ? share : most, memory_order_relaxed);
+    atomic_store_explicit(&pool->front_small, small > front_small_granules ? small : front_small_granules,
+                          memory_order_relaxed);
+    atomic_store_explicit(&pool->front_slot, slot > front_slot_granules ? slot : front_slot_granules,
+                          memory_order_relaxed);
 }
 
 /* Pool lock held: the entry of a region that is about to be asked for, so that a region that the device has given is never

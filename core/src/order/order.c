@@ -17,6 +17,7 @@
  * linear in ranges; the rest are device calls. served[] counts which rung served.
  */
 #include "base/cancel.h"
+#include "pool/front_cache.h"
 #include "pool/pool_internal.h"
 
 #include <stdlib.h>
@@ -25,6 +26,9 @@
 enum { exchanges_at_start = 32, requests_per_exchange = 100 };
 
 /* --- taking --- */
+
+static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick);
+static void give_to_all(weir_block *block);
 
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit)
 {
@@ -46,15 +50,34 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
     return true;
 }
 
+/* Both locks held: the slots from `bin` on go to the strategy. */
+static bool flush_slots(weir_pool *pool, weir_stream *stream, unsigned bin)
+{
+    const weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
+    bool any = false;
+    while ((bin = front_next(&stream->front, bin)) < FRONT_BINS) {
+        struct front_slot *slot = &stream->front.slots[bin];
+        while (slot->count > 0) {
+            weir_block *block = front_pop_at(stream, slot);
+            if (pool->ordered) {
+                give_to_lane(block, stream, tick);
+            } else {
+                give_to_all(block);
+            }
+        }
+        any = true;
+    }
+    return any;
+}
+
 bool weir__order_alloc_own(struct request *request)
 {
     weir_pool *pool = request->pool;
-    /* What the front cache holds lies between free ranges. Where memory is mapped for all sizes side by side, a request that
-     * the cache could not hold would be placed around it, and the hole that fits it would be left to smaller ones. */
-    if (UNLIKELY(pool->vm != NULL) && request->size > pool->config.front_cache_block_bytes) {
-        (void)weir__order_flush_locked(pool, request->stream);
-    }
+    const uint64_t small = front_small(pool);
     pool_work(pool);
+    if (request->size > small << pool->granule_shift) {
+        (void)flush_slots(pool, request->stream, front_bin(small) + 1);
+    }
     const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
     pool->served[WEIR_RUNG_LANE] += served;
     pool_unlock(pool);
@@ -996,24 +1019,14 @@ void weir__order_free_idle(weir_block *block)
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
 {
     const bool came_in = weir__inbox_clear(pool, stream);
-    if (stream->cached_bytes == 0) {
-        return came_in;
+    const bool unloaded = stream->front.last_key != FRONT_EMPTY;
+    front_unload(stream);
+    if (stream->front.bytes == 0) {
+        return came_in || unloaded;
     }
-    weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
     pool_lock(pool);
-    for (size_t i = 0; i < FRONT_SLOTS; i++) {
-        struct front_slot *slot = &stream->front[i];
-        while (slot->count > 0) {
-            weir_block *block = slot->blocks[--slot->count];
-            if (pool->ordered) {
-                give_to_lane(block, stream, tick);
-            } else {
-                give_to_all(block);
-            }
-        }
-    }
+    (void)flush_slots(pool, stream, 0);
     pool_unlock(pool);
-    stream->cached_bytes = 0;
     return true;
 }
 

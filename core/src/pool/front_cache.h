@@ -1,68 +1,137 @@
-/* core/src/pool/front_cache.h: a stream's cache of freed blocks by exact size, last in first out; see pool.c for the idea.
+/* core/src/pool/front_cache.h: a stream's cache of freed blocks, last in first out; see pool.c for the idea.
+ *
+ * The block freed last waits in a register, `last`, and all others in slots, one for each bin of sizes: exact up to 63
+ * granules of 512 bytes, 32 bins for each doubling above.
+ *
+ *     small      up to 1/1024 of what is reserved (64 KiB at least): a request is rounded up to the size of its bin, so that all
+ *                requests of a bin may have each other's blocks; a slot keeps up to 1/2048 of what is reserved
+ *     large      above: exact sizes, kept until a large request finds no block of its size; then all of them go back and join
  *
  * Inline, because a hit is made of nothing else. All of it happens under the stream's lock.
  */
 #ifndef WEIR_CORE_FRONT_CACHE_H
 #define WEIR_CORE_FRONT_CACHE_H
 
-#include "pool_internal.h"
+#include "pool/pool_internal.h"
 
-/* What the front cache compares: the size in granules, less one. */
-static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
+/* A request in granules, less one; size 0 gives a number that no block has. */
+static inline uint64_t front_granules(const weir_pool *pool, uint64_t size)
 {
     return (size - 1) >> pool->granule_shift;
 }
 
-static inline struct front_slot *front_slot(weir_stream *stream, uint64_t key)
+static inline uint64_t front_small(const weir_pool *pool)
 {
-    return &stream->front[key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - FRONT_SLOTS_SHIFT)];
+    return atomic_load_explicit(&pool->front_small, memory_order_relaxed);
+}
+
+static inline unsigned front_shift(uint64_t granules)
+{
+    return 58u - (unsigned)__builtin_clzll(granules | 32u);
+}
+
+static inline unsigned front_bin(uint64_t key)
+{
+    const unsigned shift = front_shift(key);
+    return (shift << 5) + (unsigned)(key >> shift);
+}
+
+/* What slots are asked for: the request in granules, rounded up to its bin when it is small. */
+static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
+{
+    const uint64_t granules = front_granules(pool, size) + 1;
+    if (granules < 64 || granules > front_small(pool)) {
+        return granules;
+    }
+    const uint64_t mask = (UINT64_C(1) << front_shift(granules)) - 1;
+    return (granules + mask) & ~mask;
+}
+
+/* The key of a block: the same, unless the block was made while requests of its size were not rounded. */
+static inline uint64_t front_key_of(const weir_pool *pool, const weir_block *block)
+{
+    const uint64_t key = front_key(pool, block->size);
+    return key << pool->granule_shift <= block->capacity ? key : front_granules(pool, block->size) + 1;
+}
+
+static inline weir_block *front_pop_at(weir_stream *stream, struct front_slot *slot)
+{
+    weir_block *block = slot->blocks[--slot->count];
+    stream->front.bytes -= block->capacity;
+    return block;
 }
 
 /* Takes a cached block of that key, NULL when there is none. */
 static inline weir_block *front_pop(weir_stream *stream, uint64_t key)
 {
-    struct front_slot *slot = front_slot(stream, key);
-    if (UNLIKELY(slot->key != key || slot->count == 0)) {
-        return NULL;
-    }
-    weir_block *block = slot->blocks[--slot->count];
-    stream->cached_bytes -= block->capacity;
-    return block;
+    struct front_slot *slot = &stream->front.slots[front_bin(key)];
+    return slot->key == key && slot->count != 0 ? front_pop_at(stream, slot) : NULL;
 }
 
-/* False when no slot has the block's size, or there is no room. */
+/* How many blocks of that key a slot may keep. */
+static inline uint64_t front_room(const weir_pool *pool, uint64_t key)
+{
+    if (key > front_small(pool)) {
+        return FRONT_DEPTH;
+    }
+    const uint64_t room = atomic_load_explicit(&pool->front_slot, memory_order_relaxed) / key;
+    return room < FRONT_DEPTH ? room : FRONT_DEPTH;
+}
+
+/* Gives an empty slot to that key, or finds out anew what a full one may keep. False: it may not keep more. */
+static bool front_claim(const weir_pool *pool, struct front_slot *slot, uint64_t key)
+{
+    if (slot->count != 0 && slot->key != key) {
+        return false;
+    }
+    slot->key = (uint32_t)key;
+    slot->room = (uint16_t)front_room(pool, key);
+    return slot->count < slot->room;
+}
+
+/* A freed block that no other stream uses and whose request is at most front_block_bytes: into its slot. False: there is no
+ * room. */
 static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
-    const uint64_t key = front_key(pool, block->size);
-    struct front_slot *slot = front_slot(stream, key);
-    const uint64_t bytes = stream->cached_bytes + block->capacity;
-    if (UNLIKELY(slot->key != key || slot->count >= FRONT_DEPTH ||
-                 bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed))) {
+    const uint64_t key = front_key_of(pool, block);
+    const unsigned bin = front_bin(key);
+    struct front_slot *slot = &stream->front.slots[bin];
+    if (UNLIKELY(slot->key != key || slot->count >= slot->room) && !front_claim(pool, slot, key)) {
+        return false;
+    }
+    const uint64_t bytes = stream->front.bytes + block->capacity;
+    if (UNLIKELY(bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed)) && key <= front_small(pool)) {
         return false;
     }
     slot->blocks[slot->count++] = block;
-    stream->cached_bytes = bytes;
+    stream->front.bytes = bytes;
+    stream->front.held[bin / 64] |= UINT64_C(1) << bin % 64;
     atomic_store_explicit(&block->state, BLOCK_CACHED, memory_order_relaxed);
     return true;
 }
 
-/* Gives an empty slot to the block's size, which is how sizes enter the cache. */
-static bool front_claim(weir_pool *pool, weir_stream *stream, weir_block *block)
+/* The first slot at or above `bin` that holds a block; FRONT_BINS when there is none. Forgets those that have become empty. */
+static unsigned front_next(struct front_cache *front, unsigned bin)
 {
-    const uint64_t key = front_key(pool, block->size);
-    struct front_slot *slot = front_slot(stream, key);
-    if (slot->count > 0) {
-        return false;
+    for (unsigned word = bin / 64; word < FRONT_WORDS; word++) {
+        uint64_t held = word == bin / 64 ? front->held[word] & UINT64_MAX << bin % 64 : front->held[word];
+        for (; held != 0; held &= held - 1) {
+            const unsigned found = word * 64 + (unsigned)__builtin_ctzll(held);
+            if (front->slots[found].count != 0) {
+                return found;
+            }
+            front->held[word] &= ~(held & -held);
+        }
     }
-    slot->key = key;
-    return front_push(pool, stream, block);
+    return FRONT_BINS;
 }
 
-/* A freed block that no other stream uses: into the cache, or false. */
-static inline bool front_keep(weir_pool *pool, weir_stream *stream, weir_block *block)
+/* A block that is up to 1/8 larger than a small request; NULL when there is none. */
+static inline weir_block *front_pop_near(const weir_pool *pool, weir_stream *stream, uint64_t key)
 {
-    return block->size <= pool->config.front_cache_block_bytes &&
-           (front_push(pool, stream, block) || front_claim(pool, stream, block));
+    const unsigned bin = key <= front_small(pool) ? front_next(&stream->front, front_bin(key) + 1) : FRONT_BINS;
+    const bool near = bin < FRONT_BINS && stream->front.slots[bin].key <= key + key / 8;
+    return near ? front_pop_at(stream, &stream->front.slots[bin]) : NULL;
 }
 
 #endif

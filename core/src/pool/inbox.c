@@ -82,7 +82,7 @@ static void give_back(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
     if (stream->pool == NULL) {
         weir__order_free_idle(block); /* retired: all work that was queued on it is complete */
-    } else if (!front_keep(pool, stream, block)) {
+    } else if (block->size > front_block_bytes(stream) || !front_push(pool, stream, block)) {
         weir__order_free(block, stream);
     }
 }
@@ -91,7 +91,7 @@ weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key)
 {
     bool fetched = false;
     weir_block *block;
-    while ((block = take_one(pool, stream, &fetched)) != NULL && front_key(pool, block->size) != key) {
+    while ((block = take_one(pool, stream, &fetched)) != NULL && front_key_of(pool, block) != key) {
         give_back(pool, stream, block);
     }
     return block;

@@ -145,8 +145,7 @@ void weir__watch_changed_locked(weir_pool *pool)
                          atomic_load_explicit(&pool->observer, memory_order_relaxed) != NULL;
     atomic_store_explicit(&pool->watched, watched, memory_order_release);
     for (size_t lane = 1; lane < pool->lanes; lane++) {
-        atomic_store_explicit(&pool->streams[lane]->front_block_bytes, weir__pool_front_block_bytes(pool),
-                              memory_order_relaxed);
+        weir__stream_set_front(pool->streams[lane], weir__pool_front_block_bytes(pool));
     }
 }
 

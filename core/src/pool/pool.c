@@ -18,8 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEFAULT_FRONT_BYTES (UINT64_C(32) << 20)
-#define DEFAULT_FRONT_BLOCK_BYTES (UINT64_C(1) << 20)
+#define DEFAULT_FRONT_BYTES (UINT64_C(1) << 40)
 #define ALL_POOL_FLAGS                                                                             \
     (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_VIRTUAL_MEMORY)
 
@@ -44,6 +43,7 @@ void weir__pool_lock_all(weir_pool *pool)
         pool_unlock(pool);
         stream_visit(stream);
         (void)weir__inbox_clear(pool, stream);
+        front_unload(stream);
         locked++;
         pool_lock(pool);
     }
@@ -100,8 +100,10 @@ static void adopt_defaults(weir_pool *pool)
         config->front_cache_bytes = DEFAULT_FRONT_BYTES;
     }
     if (config->front_cache_block_bytes == 0) {
-        config->front_cache_block_bytes = DEFAULT_FRONT_BLOCK_BYTES;
+        config->front_cache_block_bytes = UINT64_MAX;
     }
+    const uint64_t most = UINT64_C(131072) << pool->granule_shift; /* what the last slot is for */
+    config->front_cache_block_bytes = config->front_cache_block_bytes < most ? config->front_cache_block_bytes : most;
     if ((config->flags & WEIR_POOL_NO_FRONT_CACHE) != 0 ||
         (pool->strategy->flags & WEIR_STRATEGY_NO_FRONT_CACHE) != 0) {
         config->front_cache_bytes = 0;
@@ -341,17 +343,37 @@ static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
     return wanted == TAG_OF_STREAM ? stream->tag : wanted;
 }
 
-/* Stream lock held, let go on return; the arguments are good and the front cache has nothing for them, or `block` is what
- * it had. Out of line, so that a hit pays for nothing that only this needs. Whoever begins to watch holds every stream's
- * lock, so who is read to watch under it here either saw the block live or gets its alloc. */
+/* A request that no slot serves exactly: from the inbox, from a slot for larger blocks, or from the stream's own lane; NULL when
+ * these have nothing. Stream lock held. */
+static inline weir_block *take_nearby(struct request *request, uint64_t key)
+{
+    weir_pool *pool = request->pool;
+    weir_stream *stream = request->stream;
+    const bool cacheable = request->size <= pool->config.front_cache_block_bytes && request->align <= pool->granule_mask + 1;
+    weir_block *block = NULL;
+    if (cacheable && !inbox_is_empty(stream)) {
+        block = weir__inbox_take(pool, stream, key);
+    }
+    if (cacheable && block == NULL && front_block_bytes(stream) != 0) {
+        block = front_pop_near(pool, stream, key);
+    }
+    if (block == NULL) {
+        const uint64_t size = request->size;
+        request->size = cacheable ? key << pool->granule_shift : size;
+        block = weir__order_alloc_own(request) ? request->block : NULL;
+        request->size = size;
+        stream->counters.misses += block != NULL;
+    }
+    return block;
+}
+
+/* Slow path. Stream lock held, released on return; the arguments are good and no slot serves the request exactly, or `block` is
+ * what one held. Out of line, so that a hit pays for nothing that only this needs. Observers attach under all stream locks, so
+ * one that is seen here has either listed this block at attach or is told of this alloc, never both. */
 static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
                                             weir_block **out, weir_tag wanted)
 {
     weir_pool *pool = stream->owner;
-    if (block == NULL && !inbox_is_empty(stream) && size <= pool->config.front_cache_block_bytes &&
-        align <= pool->granule_mask + 1) {
-        block = weir__inbox_take(pool, stream, front_key(pool, size));
-    }
     if (block == NULL) {
         struct request request = {
             .pool = pool,
@@ -360,16 +382,18 @@ static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, 
             .align = align != 0 ? align : pool->granule_mask + 1,
             .tag = tag_on(stream, wanted),
         };
-        if (!weir__order_alloc_own(&request)) {
+        block = take_nearby(&request, front_key(pool, size));
+        if (block == NULL) {
             stream_unlock(stream);
             weir_status status = weir__order_alloc(&request);
             if (status != WEIR_OK) {
                 return status;
             }
             stream_lock(stream);
+            front_unload(stream);
+            block = request.block;
+            stream->counters.misses++;
         }
-        block = request.block;
-        stream->counters.misses++;
     }
     const weir_tag tag = tag_on(stream, wanted);
     hand_out(stream, block, size);
@@ -418,55 +442,64 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     }
     weir_block *block = NULL;
     stream_lock(stream);
-    if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
+    front_unload(stream);
+    if (size <= front_block_bytes(stream) && align <= pool->granule_mask + 1) {
         block = front_pop(stream, front_key(pool, size));
     }
     return alloc_missed(stream, size, align, block, out, wanted);
 }
 
-/* The end of a hit that is counted under a tag; the stream's lock is held. */
-static OUT_OF_LINE weir_status finish_tagged(weir_stream *stream, weir_block *block, weir_tag wanted, weir_block **out)
+/* Stream lock held, released on return: the block freed last is none for this request, whose size has not been looked at. While
+ * the pool is watched, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
+static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t size, weir_tag wanted, weir_block **out)
 {
-    weir__tag_take(stream, block, tag_on(stream, wanted));
-    stream_unlock(stream);
+    weir_pool *pool = stream->owner;
+    if (UNLIKELY(size - 1 >= front_block_bytes(stream))) { /* size 0 as well */
+        stream_unlock(stream);
+        return alloc_slow(pool, stream, size, 0, out, wanted);
+    }
+    front_unload(stream);
+    weir_block *block = front_pop(stream, front_key(pool, size));
+    if (UNLIKELY(block == NULL || tag_on(stream, wanted) != 0)) {
+        return alloc_missed(stream, size, 0, block, out, wanted);
+    }
+    hand_out(stream, block, size);
+    stream_lock_release_tried(&stream->lock);
     *out = block;
     return WEIR_OK;
 }
 
-/* While somebody watches, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
-static inline weir_status alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_tag wanted,
-                                weir_block **out)
+/* The block freed last was made for a request of as many granules. Stream lock held. */
+static OUT_OF_LINE void resize_last(weir_stream *stream, weir_block *block, uint64_t size)
+{
+    struct stream_counters *counters = &stream->counters;
+    counters->requested += (int64_t)(size - block->size);
+    counters->peak_requested =
+        counters->requested > counters->peak_requested ? counters->requested : counters->peak_requested;
+    block->size = size;
+}
+
+weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
 {
     /* What fails here is looked at again, in full, by alloc_slow. */
-    if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
-               stream_lock_try(&stream->lock))) {
-        const uint64_t most = front_block_bytes(stream);
-        /* size - 1 turns size 0 away as well. */
-        if (UNLIKELY(size - 1 >= most)) {
-            if (most != 0 && size - 1 < SIZE_LIMIT - 1) {
-                return alloc_missed(stream, size, align, NULL, out, wanted);
-            }
-            stream_unlock(stream);
-            return alloc_slow(pool, stream, size, align, out, wanted);
+    if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 && stream_lock_try(&stream->lock))) {
+        struct front_cache *front = &stream->front;
+        if (front_granules(pool, size) != front->last_key) {
+            return alloc_from_slot(stream, size, TAG_OF_STREAM, out);
         }
-        weir_block *block = front_pop(stream, front_key(pool, size));
-        if (UNLIKELY(block == NULL)) {
-            return alloc_missed(stream, size, align, NULL, out, wanted);
-        }
-        hand_out(stream, block, size);
-        if (UNLIKELY(tag_on(stream, wanted) != 0)) {
-            return finish_tagged(stream, block, wanted, out);
+        weir_block *block = front->last;
+        front->last_key = FRONT_EMPTY;
+        atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_relaxed);
+        stream->counters.frees++;
+        stream->counters.sizes[size_bucket(size)]++;
+        if (UNLIKELY(block->size != size)) {
+            resize_last(stream, block, size);
         }
         stream_lock_release_tried(&stream->lock);
         *out = block;
         return WEIR_OK;
     }
-    return alloc_slow(pool, stream, size, align, out, wanted);
-}
-
-weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
-{
-    return alloc(pool, stream, size, align, TAG_OF_STREAM, out);
+    return alloc_slow(pool, stream, size, align, out, TAG_OF_STREAM);
 }
 
 weir_status weir_pool_alloc_tagged(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
@@ -475,7 +508,7 @@ weir_status weir_pool_alloc_tagged(weir_pool *pool, weir_stream *stream, uint64_
     if (pool == NULL || tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
         return weir__refuse_tag("weir_pool_alloc_tagged", pool, tag);
     }
-    return alloc(pool, stream, size, align, tag, out);
+    return alloc_slow(pool, stream, size, align, out, tag);
 }
 
 /* A use lasts until the free: now is the moment to say up to which tick. The tick is read under that stream's lock,
@@ -520,41 +553,57 @@ static inline void tell_free(weir_pool *pool, const weir_block *block, const wei
     }
 }
 
-/* Stream lock held, let go on return; the block is live. */
-static OUT_OF_LINE weir_status free_missed(weir_pool *pool, weir_block *block, weir_stream *stream)
+/* Stream lock held: whether a live block that no other stream uses may go into the front cache. */
+static inline bool is_cacheable(const weir_stream *stream, const weir_block *block)
+{
+    return block->uses == NULL && block->size <= front_block_bytes(stream);
+}
+
+/* Stream lock held, released on return; the block is live. */
+static OUT_OF_LINE weir_status free_to_strategy(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     const uint64_t address = block_address(block);
     tell_free(pool, block, stream);
     count_free(stream, block);
     drop_tag(stream, block);
-    const bool cached = block->uses == NULL && front_keep(pool, stream, block);
-    if (!cached) {
-        weir__order_free(block, stream);
-    }
+    weir__order_free(block, stream);
     stream_unlock(stream);
-    if (!cached) {
-        if ((pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
-            return_now(pool, stream, address);
-        }
-        prove(pool);
+    if ((pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
+        return_now(pool, stream, address);
     }
+    prove(pool);
     return WEIR_OK;
 }
 
-/* Stream lock held, let go on return: a block with a tag, or none that is live. */
-static OUT_OF_LINE weir_status free_other(weir_pool *pool, weir_block *block, weir_stream *stream)
+/* Stream lock held, released on return: any block that may not wait in `last`. */
+static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    if (state_of(block) != BLOCK_LIVE) {
+    if (UNLIKELY(state_of(block) != BLOCK_LIVE)) {
         stream_unlock(stream);
         return refuse_block("weir_pool_free", pool, block);
     }
-    drop_tag(stream, block);
-    if (block->uses == NULL && block->size <= front_block_bytes(stream) && front_push(pool, stream, block)) {
-        count_free(stream, block);
-        stream_unlock(stream);
-        return WEIR_OK;
+    if (!is_cacheable(stream, block)) {
+        return free_to_strategy(pool, block, stream);
     }
-    return free_missed(pool, block, stream);
+    drop_tag(stream, block);
+    if (!front_push(pool, stream, block)) {
+        return free_to_strategy(pool, block, stream);
+    }
+    count_free(stream, block);
+    stream_unlock(stream);
+    return WEIR_OK;
+}
+
+void weir__front_unload(weir_pool *pool, weir_stream *stream)
+{
+    weir_block *block = stream->front.last;
+    stream->front.last_key = FRONT_EMPTY;
+    count_free(stream, block);
+    if (stream->pool == NULL) {
+        weir__order_free_idle(block); /* retired: all work that was queued on it is complete */
+    } else if (!front_push(pool, stream, block)) {
+        weir__order_free(block, stream);
+    }
 }
 
 /* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
@@ -575,20 +624,21 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
         }
         stream_lock(stream);
     }
-    return free_other(pool, block, stream);
+    return free_to_slot(pool, block, stream);
 }
 
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool && block->uses == NULL &&
                stream_lock_try(&stream->lock))) {
-        if (UNLIKELY(state_word(block) != BLOCK_LIVE)) {
-            return free_other(pool, block, stream);
+        struct front_cache *front = &stream->front;
+        if (UNLIKELY(front->last_key != FRONT_EMPTY || state_word(block) != BLOCK_LIVE || block->stream != stream ||
+                     block->size > front->last_most)) {
+            return free_to_slot(pool, block, stream);
         }
-        if (UNLIKELY(block->size > front_block_bytes(stream) || !front_push(pool, stream, block))) {
-            return free_missed(pool, block, stream);
-        }
-        count_free(stream, block);
+        front->last = block;
+        front->last_key = front_granules(pool, block->size);
+        atomic_store_explicit(&block->state, BLOCK_CACHED, memory_order_relaxed);
         stream_lock_release_tried(&stream->lock);
         return WEIR_OK;
     }

@@ -102,18 +102,32 @@ struct address_table {
     size_t count;
 };
 
-/* --- the front cache --- */
+/* --- the front cache: see front_cache.h --- */
 
-#define FRONT_SLOTS_SHIFT 6u
-#define FRONT_SLOTS (1u << FRONT_SLOTS_SHIFT)
-#define FRONT_DEPTH 6u
+#define FRONT_BINS 417u /* requests of up to 64 MiB, 32 bins for each doubling */
+#define FRONT_DEPTH 7u
+#define FRONT_WORDS ((FRONT_BINS + 63) / 64)
 
-/* Blocks of one exact size in granules, last in first out. One cache line. `key` is that number less one. */
+/* Blocks for requests of one exact number of granules, last in first out. One cache line. */
 struct front_slot {
-    uint64_t key;
-    uint64_t count;
+    uint32_t key; /* that number, as front_key rounds it */
+    uint16_t count;
+    uint16_t room; /* how many it may keep, as of when it was last full or got another key */
     weir_block *blocks[FRONT_DEPTH];
 };
+
+/* The block freed last waits in `last`, where it still counts as live: a pair of alloc and free of one size touches nothing
+ * else. All others are in slots. Bit b of held: slots[b] may hold a block. */
+struct front_cache {
+    weir_block *last;
+    uint64_t last_key;  /* its request in granules, less one; FRONT_EMPTY: there is none */
+    uint64_t last_most; /* the largest request that may wait in `last`, in bytes; 0 while there is a reason against it */
+    uint64_t bytes;     /* in slots */
+    uint64_t held[FRONT_WORDS];
+    _Alignas(64) struct front_slot slots[FRONT_BINS];
+};
+
+#define FRONT_EMPTY UINT64_MAX
 
 /* --- streams --- */
 
@@ -163,12 +177,11 @@ struct weir_stream {
     /* From the lock's second line on, what is written under it: */
     _Alignas(64) struct stream_lock lock;
     _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
-    uint64_t cached_bytes;
     struct stream_counters counters;
     struct tag_counters *tags; /* by tag; NULL until the pool has one */
     struct probe probe;
     _Atomic(weir_block *) returned; /* taken out of the inbox and not looked at yet; others see whether there is any */
-    _Alignas(64) struct front_slot front[FRONT_SLOTS];
+    struct front_cache front;
 
     /* Under the pool's lock: */
     bool retired;
@@ -214,7 +227,10 @@ struct weir_pool {
     bool ordered; /* the device has streams and events */
     pid_t process;
     atomic_uint holds; /* while there are any the pool is not destroyed */
-    _Atomic uint64_t front_limit; /* bytes a stream's front cache may hold now: a share of what is reserved */
+    /* Shares of what is reserved, in granules of the front cache: */
+    _Atomic uint64_t front_small; /* up to here requests are rounded up to bins and stay in slots */
+    _Atomic uint64_t front_slot;  /* what one slot may hold of them */
+    _Atomic uint64_t front_limit; /* bytes of them that a stream's front cache may hold */
     _Atomic(weir_recorder *) recorder;
     _Atomic uint64_t next_block_id;
     _Atomic(struct pool_observer *) observer; /* changes under every lock and `growing`: see observe.c */
@@ -351,10 +367,15 @@ static inline void keep_first(weir_status *first, weir_status status)
 
 /* --- counters and states (inline) --- */
 
+static inline unsigned size_bucket(uint64_t size)
+{
+    return 63u - (unsigned)__builtin_clzll(size);
+}
+
 static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capacity)
 {
     struct stream_counters *counters = &stream->counters;
-    counters->sizes[63u - (unsigned)__builtin_clzll(size)]++;
+    counters->sizes[size_bucket(size)]++;
     counters->requested += (int64_t)size;
     if (UNLIKELY(counters->requested > counters->peak_requested)) {
         counters->peak_requested = counters->requested;
@@ -450,6 +471,14 @@ void weir__order_done_locked(weir_stream *stream, weir_tick tick);
 bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
 /* Stream lock held: moves the stream's front cache to the strategy. True when there was something. */
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
+/* Stream lock held: the block freed last is counted as freed and goes where frees go. */
+void weir__front_unload(weir_pool *pool, weir_stream *stream);
+static inline void front_unload(weir_stream *stream)
+{
+    if (stream->front.last_key != FRONT_EMPTY) {
+        weir__front_unload(stream->owner, stream);
+    }
+}
 /* No lock held: flushes one stream, or all (NULL). */
 bool weir__order_flush(weir_pool *pool, weir_stream *stream);
 /* Pool lock held: fills pool->limits with what `stream` may take, by lane; NULL: what anybody may. */
@@ -489,6 +518,8 @@ static inline bool inbox_is_empty(const weir_stream *stream)
 /* WEIR_ERR_INVALID with the sentence for a stream that is NULL, retired or of another pool, or a pool that is NULL. */
 weir_status weir__refuse_stream(const char *function, const weir_pool *pool, const weir_stream *stream);
 
+/* Stream lock held, or nobody knows the stream yet: the largest block that its front cache takes. The tag is set. */
+void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes);
 /* Pool lock held: knowledge[lane] = max(knowledge[lane], tick); false without host memory, which only forgets. */
 bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick);
 void weir__stream_fini_events(weir_pool *pool);

@@ -103,6 +103,12 @@ static weir_stream *new_place(weir_pool *pool)
     return stream;
 }
 
+void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes)
+{
+    atomic_store_explicit(&stream->front_block_bytes, block_bytes, memory_order_relaxed);
+    stream->front.last_most = stream->tag == 0 ? block_bytes : 0;
+}
+
 /* Pool lock held. */
 static void settle_in(weir_stream *place, void *native)
 {
@@ -110,7 +116,8 @@ static void settle_in(weir_stream *place, void *native)
     place->serial = ++place->owner->next_serial;
     place->retired = false;
     place->tag = 0;
-    atomic_store_explicit(&place->front_block_bytes, weir__pool_front_block_bytes(place->owner), memory_order_relaxed);
+    place->front.last_key = FRONT_EMPTY;
+    weir__stream_set_front(place, weir__pool_front_block_bytes(place->owner));
     place->pool = place->owner;
 }
 
@@ -193,7 +200,7 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
     weir__order_done_locked(stream, atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed));
     stream->retired = true;
     stream->pool = NULL;
-    atomic_store_explicit(&stream->front_block_bytes, 0, memory_order_relaxed);
+    weir__stream_set_front(stream, 0);
     stream->native = NULL;
     if (stream->clock_lanes > 0) {
         memset(stream->clock, 0, stream->clock_lanes * sizeof(*stream->clock));

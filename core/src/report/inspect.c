@@ -11,6 +11,7 @@
 static void add_stream(struct live_sums *sums, struct live_sums *peaks, weir_stream *stream)
 {
     stream_visit(stream);
+    front_unload(stream);
     sums->requested += stream->counters.requested;
     sums->live += stream->counters.live;
     peaks->requested = stream->counters.peak_requested;
@@ -179,18 +180,21 @@ static void tally_block(void *ctx, weir_block *block)
 static const char *check_front(const weir_stream *stream)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < FRONT_SLOTS; i++) {
-        const struct front_slot *slot = &stream->front[i];
-        for (uint64_t k = 0; k < slot->count; k++) {
+    for (unsigned bin = 0; bin < FRONT_BINS; bin++) {
+        const struct front_slot *slot = &stream->front.slots[bin];
+        for (unsigned k = 0; k < slot->count; k++) {
             const weir_block *block = slot->blocks[k];
             bytes += block->capacity;
-            if (state_word(block) != BLOCK_CACHED ||
-                (block->size - 1) >> stream->owner->granule_shift != slot->key || block->uses != NULL) {
+            if (state_word(block) != BLOCK_CACHED || block->uses != NULL ||
+                (uint64_t)slot->key << stream->owner->granule_shift > block->capacity) {
                 return "a front cache holds a block that does not belong there";
             }
         }
+        if (slot->count != 0 && (stream->front.held[bin / 64] >> bin % 64 & 1u) == 0) {
+            return "a front cache does not know of a slot that holds blocks";
+        }
     }
-    return bytes == stream->cached_bytes ? NULL : "a front cache's bytes do not add up";
+    return bytes == stream->front.bytes ? NULL : "a front cache's bytes do not add up";
 }
 
 static const char *check_streams(const weir_pool *pool, const struct tally *tally)
@@ -205,7 +209,7 @@ static const char *check_streams(const weir_pool *pool, const struct tally *tall
         }
         sums.requested += stream->counters.requested;
         sums.live += stream->counters.live;
-        cached += stream->cached_bytes;
+        cached += stream->front.bytes;
     }
     if (cached != tally->cached) {
         return "cached bytes and cached blocks differ";
@@ -288,6 +292,7 @@ static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream 
 {
     stream_visit(stream);
     (void)weir__inbox_clear(stream->owner, stream);
+    front_unload(stream);
     const struct stream_counters *counters = &stream->counters;
     uint64_t allocs = 0;
     for (size_t i = 0; i < WEIR_SIZE_BUCKETS; i++) {
@@ -297,7 +302,7 @@ static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream 
     stats->allocs += allocs;
     stats->frees += counters->frees;
     stats->served[WEIR_RUNG_FRONT] += allocs - counters->misses;
-    stats->cached_bytes += stream->cached_bytes;
+    stats->cached_bytes += stream->front.bytes;
     sums->requested += counters->requested;
     sums->live += counters->live;
     if (stream->lane == 1) {

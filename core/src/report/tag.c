@@ -158,6 +158,7 @@ weir_status weir_stream_set_tag(weir_pool *pool, weir_stream *stream, weir_tag t
     }
     stream_visit(stream);
     stream->tag = tag;
+    weir__stream_set_front(stream, front_block_bytes(stream));
     stream_unlock(stream);
     return WEIR_OK;
 }
