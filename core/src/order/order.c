@@ -27,6 +27,11 @@ enum { exchanges_at_start = 32, requests_per_exchange = 100 };
 
 /* --- taking --- */
 
+static bool private_lanes(const weir_pool *pool)
+{
+    return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
+}
+
 static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick);
 static void give_to_all(weir_block *block);
 
@@ -44,6 +49,12 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
     if (request->block == NULL) {
         weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : pool->streams[lane]->last_free;
         pool->strategy->free(pool->state, range.token, lane, tick);
+        request->broken = WEIR_ERR_NO_MEMORY;
+        return false;
+    }
+    if (UNLIKELY(private_lanes(pool)) && weir__block_add_uses(request->block) == NULL) {
+        /* A free on another stream than the block's own waits, and must not need host memory then. */
+        pool->strategy->free(pool->state, weir__block_delete_locked(pool, request->block), lane, 0);
         request->broken = WEIR_ERR_NO_MEMORY;
         return false;
     }
@@ -107,11 +118,6 @@ static bool take_ordered_locked(struct request *request)
         }
     }
     return false;
-}
-
-static bool private_lanes(const weir_pool *pool)
-{
-    return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
 }
 
 /* Pool lock held: opens what others' completed work has left. The asking stream's own lane stays together: it can take
@@ -860,48 +866,37 @@ weir_status weir__order_alloc(struct request *request)
 /* Pool lock held: memory of the strategy again, in the stream's lane as of `tick`. A lane's ticks do not go down. */
 static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
 {
-    weir_pool *pool = block->pool;
-    void *token = block->token;
-    weir_tick stamp = tick > stream->last_free ? tick : stream->last_free;
+    weir_pool *pool = stream->owner;
+    const weir_tick stamp = tick > stream->last_free ? tick : stream->last_free;
     stream->last_free = stamp;
-    weir__block_drop_uses(block);
-    weir__block_delete_locked(block);
-    pool->strategy->free(pool->state, token, stream->lane, stamp);
+    pool->strategy->free(pool->state, weir__block_delete_locked(pool, block), stream->lane, stamp);
 }
 
 static void give_to_all(weir_block *block)
 {
-    weir_pool *pool = block->pool;
-    weir_stream *owner = block->stream;
-    void *token = block->token;
-    weir__block_drop_uses(block);
-    weir__block_delete_locked(block);
-    if (private_lanes(pool)) {
-        pool->strategy->free(pool->state, token, owner->lane, 0);
-    } else {
-        pool->strategy->free(pool->state, token, WEIR_LANE_OPEN, 0);
-    }
+    weir_stream *owner = block_stream(block);
+    weir_pool *pool = owner->owner;
+    const weir_lane lane = private_lanes(pool) ? owner->lane : WEIR_LANE_OPEN;
+    pool->strategy->free(pool->state, weir__block_delete_locked(pool, block), lane, 0);
 }
 
-/* Pool lock held: drops the pairs that are known to be complete. The block's pairs are in its list of uses. */
-static void drop_done(weir_block *block)
+/* Pool lock held: drops the pairs that are known to be complete. */
+static void drop_done(weir_pool *pool, struct block_uses *uses)
 {
-    struct weir_use **link = &block->uses;
+    struct weir_use **link = &uses->first;
     while (*link != NULL) {
-        struct weir_use *use = *link;
-        if (use->tick <= use->stream->done || !block->pool->ordered) {
-            *link = use->next;
-            weir__use_delete(block, use);
+        if ((*link)->tick <= (*link)->stream->done || !pool->ordered) {
+            weir__use_remove(uses, link);
         } else {
-            link = &use->next;
+            link = &(*link)->next;
         }
     }
 }
 
-/* Pool lock held: whether everything on the list happens before what `stream` queues next. */
-static bool ordered_before(const weir_block *block, const weir_stream *stream)
+/* Pool lock held: whether everything on the list happens before the stream's next operation. */
+static bool ordered_before(const struct block_uses *uses, const weir_stream *stream)
 {
-    for (const struct weir_use *use = block->uses; use != NULL; use = use->next) {
+    for (const struct weir_use *use = uses->first; use != NULL; use = use->next) {
         if (use->stream != stream && weir__clock_at(stream, use->stream->lane) < use->tick &&
             use->stream->done < use->tick) {
             return false;
@@ -910,33 +905,36 @@ static bool ordered_before(const weir_block *block, const weir_stream *stream)
     return true;
 }
 
-/* Pool lock held: the lane that a block whose pairs are in its list can go to now. */
+/* Pool lock held: gives a freed block, whose pairs are in its list, to the lane that it can go to now. */
 static bool settle(weir_block *block, weir_stream *taker)
 {
-    drop_done(block);
-    if (block->uses == NULL) {
+    weir_pool *pool = block_pool(block);
+    struct block_uses *uses = block_uses(block);
+    drop_done(pool, uses);
+    const struct weir_use *first = uses->first;
+    if (first == NULL) {
         give_to_all(block);
         return true;
     }
-    if (private_lanes(block->pool)) {
-        bool own = block->uses->next == NULL && block->uses->stream == block->stream;
+    if (private_lanes(pool)) {
+        const bool own = first->next == NULL && first->stream == block_stream(block);
         if (own) {
-            give_to_lane(block, block->stream, block->uses->tick);
+            give_to_lane(block, first->stream, first->tick);
         }
         return own;
     }
-    if (block->uses->next == NULL) {
-        give_to_lane(block, block->uses->stream, block->uses->tick);
+    if (first->next == NULL) {
+        give_to_lane(block, first->stream, first->tick);
         return true;
     }
     /* A stream that is ordered after all the others stands for them, as of now. */
-    for (const struct weir_use *use = block->uses; use != NULL; use = use->next) {
-        if (ordered_before(block, use->stream)) {
+    for (const struct weir_use *use = first; use != NULL; use = use->next) {
+        if (ordered_before(uses, use->stream)) {
             give_to_lane(block, use->stream, atomic_load_explicit(&use->stream->tick, memory_order_relaxed));
             return true;
         }
     }
-    if (taker != NULL && ordered_before(block, taker)) {
+    if (taker != NULL && ordered_before(uses, taker)) {
         give_to_lane(block, taker, atomic_load_explicit(&taker->tick, memory_order_relaxed));
         return true;
     }
@@ -949,55 +947,55 @@ bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker)
     weir_block **link = &pool->pending;
     while (*link != NULL) {
         weir_block *block = *link;
-        weir_block *next = block->next;
-        uint64_t capacity = block->capacity;
+        struct block_uses *uses = block_uses(block);
+        weir_block *next = uses->next;
+        const uint64_t capacity = block_capacity(block);
         if (settle(block, taker)) {
             *link = next;
             pool->pending_bytes -= capacity;
             moved = true;
         } else {
-            link = &block->next;
+            link = &uses->next;
         }
     }
     return moved;
 }
 
-/* Both locks held: the pairs of a free become the block's list. */
-static void note_free(weir_block *block, weir_stream *stream, weir_tick tick)
+/* Both locks held: the freeing stream's pair joins the block's list. */
+static void note_free(struct block_uses *uses, weir_stream *stream, weir_tick tick)
 {
-    struct weir_use **link = &block->uses;
+    struct weir_use **link = &uses->first;
     while (*link != NULL) {
         struct weir_use *use = *link;
         if (use->stream == stream) {
-            *link = use->next;
-            weir__use_delete(block, use);
+            weir__use_remove(uses, link);
             continue;
         }
         use->stream->last_free = use->tick > use->stream->last_free ? use->tick : use->stream->last_free;
         link = &use->next;
     }
     stream->last_free = tick > stream->last_free ? tick : stream->last_free;
-    block->freed = (struct weir_use){ .next = block->uses, .stream = stream, .serial = stream->serial, .tick = tick };
-    block->uses = &block->freed;
+    uses->freed = (struct weir_use){ .next = uses->first, .stream = stream, .serial = stream->serial, .tick = tick };
+    uses->first = &uses->freed;
 }
 
 void weir__order_free(weir_block *block, weir_stream *stream)
 {
-    weir_pool *pool = block->pool;
-    weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
-    bool foreign = private_lanes(pool) && stream != block->stream;
+    weir_pool *pool = stream->owner;
+    const weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
+    struct block_uses *uses = block_uses(block);
     pool_work(pool);
     pool->slow_frees++;
     if (!pool->ordered) {
         give_to_all(block);
-    } else if (block->uses == NULL && !foreign) {
+    } else if (uses == NULL) {
         give_to_lane(block, stream, tick);
     } else {
-        uint64_t capacity = block->capacity;
-        note_free(block, stream, tick);
+        const uint64_t capacity = block_capacity(block);
+        note_free(uses, stream, tick);
         if (!settle(block, NULL)) {
-            atomic_store_explicit(&block->state, BLOCK_PENDING, memory_order_relaxed);
-            block->next = pool->pending;
+            block_set_word(block, BLOCK_WORD(BLOCK_PENDING) | BLOCK_USED);
+            uses->next = pool->pending;
             pool->pending = block;
             pool->pending_bytes += capacity;
         }
@@ -1007,7 +1005,7 @@ void weir__order_free(weir_block *block, weir_stream *stream)
 
 void weir__order_free_idle(weir_block *block)
 {
-    weir_pool *pool = block->pool;
+    weir_pool *pool = block_pool(block);
     pool_lock(pool);
     pool->slow_frees++;
     give_to_all(block);

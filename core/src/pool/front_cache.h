@@ -50,14 +50,14 @@ static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
 /* The key of a block: the same, unless the block was made while requests of its size were not rounded. */
 static inline uint64_t front_key_of(const weir_pool *pool, const weir_block *block)
 {
-    const uint64_t key = front_key(pool, block->size);
-    return key << pool->granule_shift <= block->capacity ? key : front_granules(pool, block->size) + 1;
+    const uint64_t key = front_key(pool, block_requested(block));
+    return key << pool->granule_shift <= block_capacity(block) ? key : front_granules(pool, block_requested(block)) + 1;
 }
 
 static inline weir_block *front_pop_at(weir_stream *stream, struct front_slot *slot)
 {
     weir_block *block = slot->blocks[--slot->count];
-    stream->front.bytes -= block->capacity;
+    stream->front.bytes -= block_capacity(block);
     return block;
 }
 
@@ -99,14 +99,14 @@ static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *
     if (UNLIKELY(slot->key != key || slot->count >= slot->room) && !front_claim(pool, slot, key)) {
         return false;
     }
-    const uint64_t bytes = stream->front.bytes + block->capacity;
+    const uint64_t bytes = stream->front.bytes + block_capacity(block);
     if (UNLIKELY(bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed)) && key <= front_small(pool)) {
         return false;
     }
     slot->blocks[slot->count++] = block;
     stream->front.bytes = bytes;
     stream->front.held[bin / 64] |= UINT64_C(1) << bin % 64;
-    atomic_store_explicit(&block->state, BLOCK_CACHED, memory_order_relaxed);
+    block_set_state(block, BLOCK_CACHED);
     return true;
 }
 

@@ -49,8 +49,8 @@ static weir_observed_block observed(const weir_block *block, const weir_stream *
     return (weir_observed_block){
         .struct_size = sizeof(weir_observed_block),
         .address = block_address(block),
-        .size = block->size,
-        .capacity = block->capacity,
+        .size = block_requested(block),
+        .capacity = block_capacity(block),
         .native_stream = stream != NULL ? stream->native : NULL,
     };
 }
@@ -65,7 +65,6 @@ void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t a
     uint64_t id = 0;
     if (recorder != NULL) {
         id = atomic_fetch_add_explicit(&pool->next_block_id, 1, memory_order_relaxed);
-        block->id = id;
     }
     if (observer != NULL) {
         atomic_fetch_add_explicit(&pool->telling, 1, memory_order_relaxed);
@@ -82,11 +81,11 @@ void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t a
 
 void weir__watch_free(const weir_block *block, const weir_stream *stream)
 {
-    weir_pool *pool = block->pool;
+    weir_pool *pool = block_pool(block);
     weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
     const struct pool_observer *observer = atomic_load_explicit(&pool->observer, memory_order_acquire);
     if (recorder != NULL) {
-        weir__record_free(recorder, block->id, stream != NULL ? stream->lane : WEIR_TRACE_NONE);
+        weir__record_free(recorder, 0, stream != NULL ? stream->lane : WEIR_TRACE_NONE);
     }
     if (observer != NULL) {
         const weir_observed_block known = observed(block, stream);
@@ -181,7 +180,7 @@ static void tell_block(void *ctx, weir_block *block)
 {
     const struct pool_observer *observer = ctx;
     if (is_told(block)) {
-        const weir_observed_block known = observed(block, block->stream);
+        const weir_observed_block known = observed(block, block_stream(block));
         tell_of_block(observer, observer->ops.block_alloc, &known);
     }
 }

@@ -238,6 +238,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     weir__watch_end(pool);
     end_streams(pool, &first);
     weir__stream_fini_events(pool);
+    weir__block_fini(pool);
     pool->strategy->fini(pool->state);
     while (pool->regions != NULL) {
         struct pool_region *next = pool->regions->next;
@@ -249,7 +250,6 @@ weir_status weir_pool_destroy(weir_pool *pool)
     }
     free(pool->kept_events);
     weir__vm_fini(pool);
-    weir__block_fini(pool);
     weir__tag_fini(pool);
     (void)pthread_cond_destroy(&pool->grown);
     (void)pthread_mutex_destroy(&pool->grown_mutex);
@@ -283,12 +283,17 @@ weir_status weir_pool_release(weir_pool *pool)
 
 /* --- checked builds --- */
 
-/* Whether a handle is the pool's and may be followed at all. Ordinary builds trust what is not NULL. A block's pool never
- * is. */
+/* Whether a handle may be followed at all. Ordinary builds trust a pointer that is not NULL. */
+static inline bool is_handle(weir_pool *pool, const weir_block *block)
+{
+    return block != NULL && (WEIR_CHECKS < 1 || (pool != NULL && weir__block_is_ours(pool, block)));
+}
+
+/* Whether a handle is that of a block of the pool which is not free. A free one's stream may not be read. */
 static inline bool is_block(weir_pool *pool, const weir_block *block)
 {
-    return block != NULL && (WEIR_CHECKS < 1 || (pool != NULL && weir__block_is_ours(pool, block))) &&
-           block->pool == pool;
+    return is_handle(pool, block) && state_of(block) != BLOCK_UNUSED && block_stream(block) != NULL &&
+           block_pool(block) == pool;
 }
 
 /* The sentence for a block that is none of the pool's, or no longer live. */
@@ -297,7 +302,7 @@ static OUT_OF_LINE weir_status refuse_block(const char *function, weir_pool *poo
     if (pool == NULL || block == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, pool == NULL ? "pool" : "block");
     }
-    if (!is_block(pool, block)) {
+    if (!is_handle(pool, block) || (state_of(block) != BLOCK_UNUSED && !is_block(pool, block))) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: block %p is not a block of this pool", function, (const void *)block);
     }
     return weir_refuse(WEIR_ERR_INVALID, "%s: block %p is not live: it has been freed already", function, (const void *)block);
@@ -327,11 +332,10 @@ static inline void prove(weir_pool *pool)
 /* Stream lock held: the block becomes the caller's. */
 static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t size)
 {
-    const uint64_t capacity = block->capacity;
-    block->size = size;
-    block->stream = stream;
-    atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_relaxed);
-    count_alloc(stream, size, capacity);
+    block_set_requested(block, size);
+    block_set_stream(block, stream);
+    block_set_state(block, BLOCK_LIVE);
+    count_alloc(stream, size, block_capacity(block));
 }
 
 /* What a request is counted under: a tag of the pool, or whatever is the stream's when its lock is held. */
@@ -396,7 +400,11 @@ static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, 
         }
     }
     const weir_tag tag = tag_on(stream, wanted);
+    const uint32_t used = state_word(block) & BLOCK_USED;
     hand_out(stream, block, size);
+    if (UNLIKELY(used != 0)) {
+        block_set_word(block, BLOCK_WORD(BLOCK_LIVE) | used);
+    }
     if (tag != 0) {
         weir__tag_take(stream, block, tag);
     }
@@ -473,10 +481,10 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t siz
 static OUT_OF_LINE void resize_last(weir_stream *stream, weir_block *block, uint64_t size)
 {
     struct stream_counters *counters = &stream->counters;
-    counters->requested += (int64_t)(size - block->size);
+    counters->requested += (int64_t)(size - block_requested(block));
     counters->peak_requested =
         counters->requested > counters->peak_requested ? counters->requested : counters->peak_requested;
-    block->size = size;
+    block_set_requested(block, size);
 }
 
 weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
@@ -489,10 +497,10 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
         }
         weir_block *block = front->last;
         front->last_key = FRONT_EMPTY;
-        atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_relaxed);
+        block_set_state(block, BLOCK_LIVE);
         stream->counters.frees++;
         stream->counters.sizes[size_bucket(size)]++;
-        if (UNLIKELY(block->size != size)) {
+        if (UNLIKELY(block_requested(block) != size)) {
             resize_last(stream, block, size);
         }
         stream_lock_release_tried(&stream->lock);
@@ -513,9 +521,9 @@ weir_status weir_pool_alloc_tagged(weir_pool *pool, weir_stream *stream, uint64_
 
 /* A use lasts until the free: now is the moment to say up to which tick. The tick is read under that stream's lock,
  * after the caller queued the work, so that only an event recorded after that work can cover it. */
-static void close_uses(weir_block *block)
+static void close_uses(struct block_uses *uses)
 {
-    struct weir_use **link = &block->uses;
+    struct weir_use **link = &uses->first;
     while (*link != NULL) {
         struct weir_use *use = *link;
         stream_visit(use->stream);
@@ -525,8 +533,7 @@ static void close_uses(weir_block *block)
         }
         stream_unlock(use->stream);
         if (gone) {
-            *link = use->next;
-            weir__use_delete(block, use);
+            weir__use_remove(uses, link);
         } else {
             link = &use->next;
         }
@@ -556,7 +563,7 @@ static inline void tell_free(weir_pool *pool, const weir_block *block, const wei
 /* Stream lock held: whether a live block that no other stream uses may go into the front cache. */
 static inline bool is_cacheable(const weir_stream *stream, const weir_block *block)
 {
-    return block->uses == NULL && block->size <= front_block_bytes(stream);
+    return (state_word(block) & BLOCK_USED) == 0 && block_requested(block) <= front_block_bytes(stream);
 }
 
 /* Stream lock held, released on return; the block is live. */
@@ -615,11 +622,12 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
     if (stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_pool_free", pool, stream);
     }
-    if (block->uses != NULL && state_of(block) == BLOCK_LIVE) {
-        close_uses(block);
+    struct block_uses *uses = state_of(block) == BLOCK_LIVE ? block_uses(block) : NULL;
+    if (uses != NULL) {
+        close_uses(uses);
     }
     if (!weir__stream_lock_try_shared(&stream->lock)) {
-        if (block->uses == NULL && weir__inbox_put(pool, block, stream)) {
+        if (weir__inbox_put(pool, block, stream)) {
             return WEIR_OK;
         }
         stream_lock(stream);
@@ -629,16 +637,19 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
 
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool && block->uses == NULL &&
-               stream_lock_try(&stream->lock))) {
+    /* A block in use by other streams needs their locks first; what else fails here is looked at again by free_slow. */
+    if (LIKELY(is_handle(pool, block) && stream != NULL && stream->pool == pool && stream_lock_try(&stream->lock))) {
         struct front_cache *front = &stream->front;
-        if (UNLIKELY(front->last_key != FRONT_EMPTY || state_word(block) != BLOCK_LIVE || block->stream != stream ||
-                     block->size > front->last_most)) {
+        if (UNLIKELY(state_word(block) != BLOCK_WORD(BLOCK_LIVE) || block_stream(block) != stream)) {
+            stream_unlock(stream);
+            return free_slow(pool, block, stream);
+        }
+        if (UNLIKELY(front->last_key != FRONT_EMPTY || block_requested(block) > front->last_most)) {
             return free_to_slot(pool, block, stream);
         }
         front->last = block;
-        front->last_key = front_granules(pool, block->size);
-        atomic_store_explicit(&block->state, BLOCK_CACHED, memory_order_relaxed);
+        front->last_key = front_granules(pool, block_requested(block));
+        block_set_state(block, BLOCK_CACHED);
         stream_lock_release_tried(&stream->lock);
         return WEIR_OK;
     }
@@ -651,7 +662,7 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
         return refuse_block("weir_pool_free_idle", pool, block);
     }
     const uint64_t address = block_address(block);
-    weir_stream *owner = block->stream; /* its counters stay right when it has been retired */
+    weir_stream *owner = block_stream(block); /* its counters stay right when it has been retired */
     stream_visit(owner);
     const bool live = state_of(block) == BLOCK_LIVE;
     if (live) {
@@ -680,9 +691,22 @@ static weir_status check_use(const char *function, weir_pool *pool, const weir_b
 
 static struct weir_use *find_use(const weir_block *block, const weir_stream *stream)
 {
-    struct weir_use *use = block->uses;
+    const struct block_uses *uses = block_uses(block);
+    struct weir_use *use = uses != NULL ? uses->first : NULL;
     while (use != NULL && (use->stream != stream || use->serial != stream->serial)) {
         use = use->next;
+    }
+    return use;
+}
+
+/* Pool lock held. NULL without host memory. */
+static struct weir_use *add_use(weir_block *block, weir_stream *stream)
+{
+    struct block_uses *uses = weir__block_add_uses(block);
+    struct weir_use *use = uses != NULL ? malloc(sizeof(*use)) : NULL;
+    if (use != NULL) {
+        *use = (struct weir_use){ .next = uses->first, .stream = stream, .serial = stream->serial };
+        uses->first = use;
     }
     return use;
 }
@@ -695,19 +719,11 @@ weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *strea
     }
     weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
     if (recorder != NULL) {
-        weir__record_use(recorder, block->id, stream->lane);
+        weir__record_use(recorder, 0, stream->lane);
     }
     pool_lock(pool);
     struct weir_use *use = find_use(block, stream);
-    if (use == NULL) {
-        use = malloc(sizeof(*use));
-        if (use != NULL) {
-            use->stream = stream;
-            use->serial = stream->serial;
-            use->next = block->uses;
-            block->uses = use;
-        }
-    }
+    use = use != NULL ? use : add_use(block, stream);
     if (use != NULL) {
         use->tick = 0;
     }
@@ -742,22 +758,22 @@ uint64_t weir_block_address(const weir_block *block)
 
 uint64_t weir_block_size(const weir_block *block)
 {
-    return block->size;
+    return block_requested(block);
 }
 
 uint64_t weir_block_capacity(const weir_block *block)
 {
-    return block->capacity;
+    return block_capacity(block);
 }
 
 weir_pool *weir_block_pool(const weir_block *block)
 {
-    return block->pool;
+    return block_pool(block);
 }
 
 weir_stream *weir_block_stream(const weir_block *block)
 {
-    return block->stream;
+    return block_stream(block);
 }
 
 weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)
@@ -795,8 +811,8 @@ static void show_live(void *ctx, weir_block *block)
     const struct live_visit *visit = ctx;
     const weir_block_state state = state_of(block);
     if (state == BLOCK_LIVE || state == BLOCK_RETURNED) {
-        block->id = atomic_fetch_add_explicit(&block->pool->next_block_id, 1, memory_order_relaxed);
-        visit->live(visit->ctx, block->id, block->size, block->stream->lane, block_address(block));
+        
+        visit->live(visit->ctx, 0, block_requested(block), block_stream(block)->lane, block_address(block));
     }
 }
 

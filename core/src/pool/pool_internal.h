@@ -33,7 +33,10 @@
 #include <weir/arena.h>
 #include <weir/observer.h>
 
+#include "base/address_table.h"
 #include "base/internal.h"
+#include "base/number_map.h"
+#include "pool/block.h"
 #include "stream_lock.h"
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -47,60 +50,6 @@
 #ifndef WEIR_CHECKS
 #define WEIR_CHECKS 0
 #endif
-
-/* --- blocks --- */
-
-typedef enum weir_block_state {
-    BLOCK_UNUSED,  /* the descriptor is in the pool's free list */
-    BLOCK_TAKEN,   /* on its way to the caller: the strategy's books have it, the stream's counters do not */
-    BLOCK_LIVE,    /* the caller's */
-    BLOCK_CACHED,  /* in a front cache */
-    BLOCK_RETURNED, /* freed by a thread that does not feed the stream, in the stream's inbox: counted as live */
-    BLOCK_PENDING, /* freed, waiting for several streams */
-} weir_block_state;
-
-/* One more stream that touches a block. `tick` 0: until the block is freed. */
-struct weir_use {
-    struct weir_use *next;
-    weir_stream *stream;
-    uint64_t serial; /* the stream's, so that a later stream in the same place is not taken for it */
-    weir_tick tick;
-};
-
-/* The first cache line is what a hit in a front cache touches. Two lines each, so that streams do not share one, nor a
- * pair that the processor fetches together. */
-struct weir_block {
-    _Alignas(128) _Atomic uint64_t address;
-    uint64_t size;     /* as requested */
-    uint64_t capacity; /* as handed out */
-    weir_pool *pool;
-    weir_stream *stream; /* allocated on */
-    struct weir_use *uses;
-    void *token; /* the strategy's */
-    _Atomic uint32_t state; /* a weir_block_state, and above it the tag of a live block, so that one look tells a free
-                               that there is nothing to it */
-
-    struct weir_use freed; /* the freeing stream's own pair, so that no free needs host memory */
-    weir_block *next;      /* in the list of unused or of pending blocks, or of a group on its way to the caller */
-    uint64_t id;           /* for the recorder; means nothing while nobody records */
-    _Atomic(weir_block *) chain; /* in the index by address */
-    _Atomic uint64_t pile;       /* bytes in the inbox from this block down */
-};
-
-/* Blocks by address, for whoever holds nothing else. It is made when it is first asked for, so that callers who keep
- * their handles pay nothing for it. Writers hold the pool's lock; readers hold none: see weir__block_find. */
-struct block_index {
-    struct block_index *smaller; /* the one before; readers may still look at it */
-    size_t mask;
-    _Atomic(weir_block *) heads[];
-};
-
-/* Entries by their first member, a uint64_t address; open addressing, at most half full. */
-struct address_table {
-    void **slots;
-    size_t mask;
-    size_t count;
-};
 
 /* --- the front cache: see front_cache.h --- */
 
@@ -194,6 +143,7 @@ struct weir_stream {
 
     /* Without a lock: */
     _Alignas(128) _Atomic(weir_block *) inbox; /* what other threads have freed on this stream: see inbox.c */
+    _Atomic uint64_t inbox_bytes;
 };
 
 /* --- regions --- */
@@ -259,10 +209,11 @@ struct weir_pool {
     struct address_table region_table;
     struct pool_vm *vm; /* NULL: the pool takes regions */
 
-    weir_block *unused;
-    struct block_chunk *chunks;
-    _Atomic(struct block_index *) index; /* NULL: nobody has asked yet */
-    size_t blocks;                       /* descriptors in use */
+    size_t blocks;                       /* taken ranges that are blocks */
+    weir__number_map handles;            /* of checked builds: every block that ever was */
+    _Atomic(struct block_index *) index; /* NULL until a block is asked for by its address: see block.c */
+    struct entry_chunk *entry_chunks;
+    struct index_entry *unused_entries;
     atomic_uint index_version;           /* odd while a chain is being changed under its readers */
     weir_block *pending;
 
@@ -336,9 +287,10 @@ static inline void pool_unlock(weir_pool *pool)
     stream_lock_release(&pool->lock);
 }
 
-static inline uint64_t block_address(const weir_block *block)
+/* Of a block that is not free. */
+static inline weir_pool *block_pool(const weir_block *block)
 {
-    return atomic_load_explicit(&block->address, memory_order_relaxed);
+    return block_stream(block)->owner;
 }
 
 /* --- what several files need (inline) --- */
@@ -390,26 +342,8 @@ static inline void count_free(weir_stream *stream, const weir_block *block)
 {
     struct stream_counters *counters = &stream->counters;
     counters->frees++;
-    counters->requested -= (int64_t)block->size;
-    counters->live -= (int64_t)block->capacity;
-}
-
-#define BLOCK_STATE_BITS 8u
-#define BLOCK_STATE_MASK ((UINT32_C(1) << BLOCK_STATE_BITS) - 1)
-
-static inline uint32_t state_word(const weir_block *block)
-{
-    return atomic_load_explicit(&block->state, memory_order_relaxed);
-}
-
-static inline weir_block_state state_of(const weir_block *block)
-{
-    return (weir_block_state)(state_word(block) & BLOCK_STATE_MASK);
-}
-
-static inline weir_tag tag_of(const weir_block *block)
-{
-    return state_word(block) >> BLOCK_STATE_BITS;
+    counters->requested -= (int64_t)block_requested(block);
+    counters->live -= (int64_t)block_capacity(block);
 }
 
 static inline uint64_t front_block_bytes(const weir_stream *stream)
@@ -578,26 +512,17 @@ void weir__vm_fini(weir_pool *pool);
 
 /* --- block.c --- */
 
-/* Pool lock held. NULL without host memory. Enters the address table. */
+/* Pool lock held: the range, just taken, becomes a block. NULL without host memory. */
 weir_block *weir__block_new_locked(weir_pool *pool, const weir_range *range);
-void weir__block_delete_locked(weir_block *block);
-void weir__use_delete(weir_block *block, struct weir_use *use);
-/* Makes room for one more entry; false without host memory. */
-bool weir__table_reserve(struct address_table *table);
-void weir__table_put(struct address_table *table, void *entry);
-void weir__table_remove(struct address_table *table, const void *entry);
-void *weir__table_find(const struct address_table *table, uint64_t address);
-/* Pool lock held: from now on blocks can be found by address; false without host memory. */
-bool weir__block_index_locked(weir_pool *pool);
-/* Pool lock held, and the index exists. NULL when no block in use starts there. */
-weir_block *weir__block_at_locked(weir_pool *pool, uint64_t address);
-/* A block in use that starts at `address`, without a lock once the index exists; *found NULL when there is none.
+/* Pool lock held: the block is none any more, and other streams' uses of it are forgotten. Returns the strategy's token. */
+void *weir__block_delete_locked(weir_pool *pool, weir_block *block);
+/* The block that starts at `address`, without a lock once the index exists; *found NULL when there is none.
  * WEIR_ERR_NO_MEMORY: no host memory for the index. */
 weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **found);
-/* Visits every descriptor that is in use. */
+/* Pool lock held: visits every block. */
 void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx);
-void weir__block_drop_uses(weir_block *block);
-/* Whether the pointer is one of the pool's descriptors, without looking at what it points to. No lock is held. */
+/* Of checked builds: whether the pointer is or was one of the pool's blocks, without looking at what it points to. No lock is
+ * held. */
 bool weir__block_is_ours(weir_pool *pool, const weir_block *block);
 void weir__block_fini(weir_pool *pool);
 

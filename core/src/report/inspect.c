@@ -84,13 +84,13 @@ static bool show_range(void *ctx, const weir_range_info *range)
         .state = range->lane == WEIR_LANE_UNMAPPED ? WEIR_WALK_UNMAPPED : WEIR_WALK_FREE,
         .stream = range->lane == WEIR_LANE_UNMAPPED ? 0 : range->lane,
     };
-    weir_block *block = range->taken ? weir__block_at_locked(walker->pool, range->address) : NULL;
+    weir_block *block = range->taken && state_of(range->token) != BLOCK_UNUSED ? range->token : NULL;
     if (block != NULL) {
         const weir_block_state state = state_of(block); /* once: a block may be freed into an inbox at any moment */
         entry.state = walk_state(state);
-        entry.stream = block->stream != NULL ? block->stream->lane : 0;
+        entry.stream = block_stream(block) != NULL ? block_stream(block)->lane : 0;
         bool held = state == BLOCK_LIVE;
-        entry.requested = held ? block->size : 0;
+        entry.requested = held ? block_requested(block) : 0;
         entry.block = held ? block : NULL;
     } else if (range->taken) {
         entry.state = WEIR_WALK_UNMAPPED;
@@ -105,12 +105,9 @@ weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx)
     }
     struct walker walker = { pool, visit, ctx };
     weir__pool_lock_all(pool);
-    const bool indexed = weir__block_index_locked(pool);
-    if (indexed) {
-        pool->strategy->walk(pool->state, show_range, &walker);
-    }
+    pool->strategy->walk(pool->state, show_range, &walker);
     weir__pool_unlock_all(pool);
-    return indexed ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    return WEIR_OK;
 }
 
 /* --- check --- */
@@ -142,10 +139,10 @@ static bool tally_range(void *ctx, const weir_range_info *range)
         tally->moving_bytes += range->size;
         return true;
     }
-    const weir_block *block = weir__block_at_locked(tally->pool, range->address);
+    const weir_block *block = range->token;
     tally->taken_ranges++;
     tally->taken_bytes += range->size;
-    if (block == NULL || block->token != range->token || block->capacity != range->size) {
+    if (state_of(block) == BLOCK_UNUSED || block_address(block) != range->address || block_capacity(block) != range->size) {
         tally->broken = "a taken range has no block that describes it";
     }
     return tally->broken == NULL;
@@ -158,17 +155,17 @@ static void tally_block(void *ctx, weir_block *block)
     switch (state_of(block)) {
     case BLOCK_LIVE:
     case BLOCK_RETURNED: /* whoever has just freed it holds no lock */
-        tally->requested += block->size;
-        tally->live += block->capacity;
-        if (block->size > block->capacity && tally->broken == NULL) {
+        tally->requested += block_requested(block);
+        tally->live += block_capacity(block);
+        if (block_requested(block) > block_capacity(block) && tally->broken == NULL) {
             tally->broken = "a block is smaller than what was asked for";
         }
         break;
     case BLOCK_CACHED:
-        tally->cached += block->capacity;
+        tally->cached += block_capacity(block);
         break;
     case BLOCK_PENDING:
-        tally->pending += block->capacity;
+        tally->pending += block_capacity(block);
         break;
     case BLOCK_TAKEN:
     case BLOCK_UNUSED:
@@ -184,9 +181,9 @@ static const char *check_front(const weir_stream *stream)
         const struct front_slot *slot = &stream->front.slots[bin];
         for (unsigned k = 0; k < slot->count; k++) {
             const weir_block *block = slot->blocks[k];
-            bytes += block->capacity;
-            if (state_word(block) != BLOCK_CACHED || block->uses != NULL ||
-                (uint64_t)slot->key << stream->owner->granule_shift > block->capacity) {
+            bytes += block_capacity(block);
+            if (state_word(block) != BLOCK_WORD(BLOCK_CACHED) ||
+                (uint64_t)slot->key << stream->owner->granule_shift > block_capacity(block)) {
                 return "a front cache holds a block that does not belong there";
             }
         }
@@ -274,10 +271,6 @@ weir_status weir_pool_check(weir_pool *pool, const char **why)
         return weir_refuse(WEIR_ERR_INVALID, "weir_pool_check: pool is NULL");
     }
     weir__pool_lock_all(pool);
-    if (!weir__block_index_locked(pool)) {
-        weir__pool_unlock_all(pool);
-        return WEIR_ERR_NO_MEMORY;
-    }
     const char *broken = first_broken_rule(pool);
     weir__pool_unlock_all(pool);
     if (broken != NULL && why != NULL) {

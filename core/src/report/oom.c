@@ -519,7 +519,7 @@ static void add_to_tag(void *ctx, weir_block *block)
     struct tag_search *search = ctx;
     if (block_address(block) - search->advice->address < search->advice->size &&
         state_of(block) == BLOCK_LIVE) {
-        search->bytes[tag_of(block)] += block->capacity;
+        search->bytes[tag_of(block)] += block_capacity(block);
     }
 }
 

@@ -135,17 +135,17 @@ void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag)
 {
     struct tag_counters *counters = &stream->tags[tag];
     counters->allocs++;
-    counters->requested += (int64_t)block->size;
+    counters->requested += (int64_t)block_requested(block);
     counters->peak = counters->requested > counters->peak ? counters->requested : counters->peak;
-    atomic_store_explicit(&block->state, BLOCK_LIVE | tag << BLOCK_STATE_BITS, memory_order_relaxed);
+    block_set_word(block, (state_word(block) & ~BLOCK_TAG_MASK) | tag);
 }
 
 void weir__tag_drop(weir_stream *stream, weir_block *block)
 {
     struct tag_counters *counters = &stream->tags[tag_of(block)];
     counters->frees++;
-    counters->requested -= (int64_t)block->size;
-    atomic_store_explicit(&block->state, state_of(block), memory_order_relaxed);
+    counters->requested -= (int64_t)block_requested(block);
+    block_set_word(block, state_word(block) & ~BLOCK_TAG_MASK);
 }
 
 weir_status weir_stream_set_tag(weir_pool *pool, weir_stream *stream, weir_tag tag)
@@ -329,7 +329,7 @@ static void take_off(void *ctx, weir_block *block)
         return;
     }
     tally->sums.frees[tag_of(block)]++;
-    tally->sums.requested[tag_of(block)] -= (int64_t)block->size;
+    tally->sums.requested[tag_of(block)] -= (int64_t)block_requested(block);
 }
 
 const char *weir__tag_broken_locked(weir_pool *pool)
