@@ -61,24 +61,30 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
     return true;
 }
 
-/* Both locks held: the slots from `bin` on go to the strategy. */
-static bool flush_slots(weir_pool *pool, weir_stream *stream, unsigned bin)
+/* Both locks held: a block out of the stream's front cache goes to the strategy. */
+static inline void give_cached(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
-    const weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
-    bool any = false;
-    while ((bin = front_next(&stream->front, bin)) < FRONT_BINS) {
-        struct front_slot *slot = &stream->front.slots[bin];
-        while (slot->count > 0) {
-            weir_block *block = front_pop_at(stream, slot);
-            if (pool->ordered) {
-                give_to_lane(block, stream, tick);
-            } else {
-                give_to_all(block);
-            }
-        }
-        any = true;
+    if (pool->ordered) {
+        give_to_lane(block, stream, atomic_load_explicit(&stream->tick, memory_order_relaxed));
+    } else {
+        give_to_all(block);
     }
-    return any;
+}
+
+static void flush_large(weir_pool *pool, weir_stream *stream)
+{
+    struct front_cache *front = &stream->front;
+    while (front->large_count > 0) {
+        give_cached(pool, stream, front_take_large(front, front->large_count - 1));
+    }
+}
+
+static void flush_slots(weir_pool *pool, weir_stream *stream)
+{
+    struct front_cache *front = &stream->front;
+    for (unsigned bin = 0; (bin = front_next(front, bin, FRONT_BINS - 1)) < FRONT_BINS;) {
+        give_cached(pool, stream, front_pop_at(stream, &front->slots[bin]));
+    }
 }
 
 bool weir__order_alloc_own(struct request *request)
@@ -87,7 +93,7 @@ bool weir__order_alloc_own(struct request *request)
     const uint64_t small = front_small(pool);
     pool_work(pool);
     if (request->size > small << pool->granule_shift) {
-        (void)flush_slots(pool, request->stream, front_bin(small) + 1);
+        flush_large(pool, request->stream);
     }
     const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
     pool->served[WEIR_RUNG_LANE] += served;
@@ -1023,7 +1029,8 @@ bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
         return came_in || unloaded;
     }
     pool_lock(pool);
-    (void)flush_slots(pool, stream, 0);
+    flush_large(pool, stream);
+    flush_slots(pool, stream);
     pool_unlock(pool);
     return true;
 }

@@ -286,7 +286,9 @@ void *weir__block_delete_locked(weir_pool *pool, weir_block *block)
         leave(pool, index, block);
     }
     pool->blocks--;
-    weir__block_drop_uses(block);
+    if ((state_word(block) & BLOCK_USED) != 0) {
+        weir__block_drop_uses(block);
+    }
     block_set_state(block, BLOCK_UNUSED);
     return block;
 }

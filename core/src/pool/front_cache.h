@@ -33,7 +33,7 @@ static inline unsigned front_shift(uint64_t granules)
 static inline unsigned front_bin(uint64_t key)
 {
     const unsigned shift = front_shift(key);
-    return (shift << 5) + (unsigned)(key >> shift);
+    return 32u * shift + (unsigned)(key >> shift);
 }
 
 /* What slots are asked for: the request in granules, rounded up to its bin when it is small. */
@@ -61,21 +61,37 @@ static inline weir_block *front_pop_at(weir_stream *stream, struct front_slot *s
     return block;
 }
 
-/* Takes a cached block of that key, NULL when there is none. */
-static inline weir_block *front_pop(weir_stream *stream, uint64_t key)
+/* Takes the large block number `i`. */
+static inline weir_block *front_take_large(struct front_cache *front, uint32_t i)
 {
-    struct front_slot *slot = &stream->front.slots[front_bin(key)];
-    return slot->key == key && slot->count != 0 ? front_pop_at(stream, slot) : NULL;
+    weir_block *block = front->large[i];
+    const uint32_t last = --front->large_count;
+    front->bytes -= block_capacity(block);
+    for (; i < last; i++) {
+        front->large[i] = front->large[i + 1];
+        front->large_keys[i] = front->large_keys[i + 1];
+    }
+    return block;
 }
 
-/* How many blocks of that key a slot may keep. */
-static inline uint64_t front_room(const weir_pool *pool, uint64_t key)
+static inline weir_block *front_pop_large(struct front_cache *front, uint64_t key)
+{
+    for (uint32_t i = front->large_count; i-- > 0;) {
+        if (front->large_keys[i] == key) {
+            return front_take_large(front, i);
+        }
+    }
+    return NULL;
+}
+
+/* Takes a cached block of that key, NULL when there is none. */
+static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, uint64_t key)
 {
     if (key > front_small(pool)) {
-        return FRONT_DEPTH;
+        return front_pop_large(&stream->front, key);
     }
-    const uint64_t room = atomic_load_explicit(&pool->front_slot, memory_order_relaxed) / key;
-    return room < FRONT_DEPTH ? room : FRONT_DEPTH;
+    struct front_slot *slot = &stream->front.slots[front_bin(key)];
+    return slot->key == key && slot->count != 0 ? front_pop_at(stream, slot) : NULL;
 }
 
 /* Gives an empty slot to that key, or finds out anew what a full one may keep. False: it may not keep more. */
@@ -84,44 +100,67 @@ static bool front_claim(const weir_pool *pool, struct front_slot *slot, uint64_t
     if (slot->count != 0 && slot->key != key) {
         return false;
     }
+    const uint64_t room = atomic_load_explicit(&pool->front_slot, memory_order_relaxed) / key;
     slot->key = (uint32_t)key;
-    slot->room = (uint16_t)front_room(pool, key);
+    slot->room = (uint16_t)(room < FRONT_DEPTH ? room : FRONT_DEPTH);
     return slot->count < slot->room;
 }
 
-/* A freed block that no other stream uses and whose request is at most front_block_bytes: into its slot. False: there is no
- * room. */
-static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
+static inline bool front_push_large(struct front_cache *front, weir_block *block, uint64_t key)
 {
-    const uint64_t key = front_key_of(pool, block);
+    if (front->large_count == FRONT_LARGE) {
+        return false;
+    }
+    front->large[front->large_count] = block;
+    front->large_keys[front->large_count++] = (uint32_t)key;
+    return true;
+}
+
+static inline bool front_push_small(const weir_pool *pool, struct front_cache *front, weir_block *block, uint64_t key)
+{
     const unsigned bin = front_bin(key);
-    struct front_slot *slot = &stream->front.slots[bin];
+    struct front_slot *slot = &front->slots[bin];
     if (UNLIKELY(slot->key != key || slot->count >= slot->room) && !front_claim(pool, slot, key)) {
         return false;
     }
-    const uint64_t bytes = stream->front.bytes + block_capacity(block);
-    if (UNLIKELY(bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed)) && key <= front_small(pool)) {
+    if (UNLIKELY(front->bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed))) {
         return false;
     }
     slot->blocks[slot->count++] = block;
-    stream->front.bytes = bytes;
-    stream->front.held[bin / 64] |= UINT64_C(1) << bin % 64;
+    front->held[bin / 64] |= UINT64_C(1) << bin % 64;
+    return true;
+}
+
+/* A freed block that no other stream uses and whose request is at most front_block_bytes. False: there is no room for it. */
+static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
+{
+    struct front_cache *front = &stream->front;
+    const uint64_t key = front_key_of(pool, block);
+    if (!(key > front_small(pool) ? front_push_large(front, block, key) : front_push_small(pool, front, block, key))) {
+        return false;
+    }
+    front->bytes += block_capacity(block);
     block_set_state(block, BLOCK_CACHED);
     return true;
 }
 
-/* The first slot at or above `bin` that holds a block; FRONT_BINS when there is none. Forgets those that have become empty. */
-static unsigned front_next(struct front_cache *front, unsigned bin)
+/* The first slot from `bin` up to `last` that holds a block; FRONT_BINS when there is none. Forgets those that have become
+ * empty. */
+static inline unsigned front_next(struct front_cache *front, unsigned bin, unsigned last)
 {
-    for (unsigned word = bin / 64; word < FRONT_WORDS; word++) {
-        uint64_t held = word == bin / 64 ? front->held[word] & UINT64_MAX << bin % 64 : front->held[word];
-        for (; held != 0; held &= held - 1) {
-            const unsigned found = word * 64 + (unsigned)__builtin_ctzll(held);
-            if (front->slots[found].count != 0) {
-                return found;
-            }
-            front->held[word] &= ~(held & -held);
+    while (bin <= last) {
+        const unsigned word = bin / 64;
+        const uint64_t held = front->held[word] & UINT64_MAX << bin % 64;
+        if (held == 0) {
+            bin = (word + 1) * 64;
+            continue;
         }
+        bin = word * 64 + (unsigned)__builtin_ctzll(held);
+        if (front->slots[bin].count != 0) {
+            return bin <= last ? bin : FRONT_BINS;
+        }
+        front->held[word] &= ~(held & -held);
+        bin++;
     }
     return FRONT_BINS;
 }
@@ -129,9 +168,12 @@ static unsigned front_next(struct front_cache *front, unsigned bin)
 /* A block that is up to 1/8 larger than a small request; NULL when there is none. */
 static inline weir_block *front_pop_near(const weir_pool *pool, weir_stream *stream, uint64_t key)
 {
-    const unsigned bin = key <= front_small(pool) ? front_next(&stream->front, front_bin(key) + 1) : FRONT_BINS;
-    const bool near = bin < FRONT_BINS && stream->front.slots[bin].key <= key + key / 8;
-    return near ? front_pop_at(stream, &stream->front.slots[bin]) : NULL;
+    if (key > front_small(pool)) {
+        return NULL;
+    }
+    const unsigned bin = front_next(&stream->front, front_bin(key) + 1, front_bin(key + key / 8));
+    return bin < FRONT_BINS && stream->front.slots[bin].key <= key + key / 8 ? front_pop_at(stream, &stream->front.slots[bin])
+                                                                             : NULL;
 }
 
 #endif

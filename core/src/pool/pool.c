@@ -347,75 +347,71 @@ static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
     return wanted == TAG_OF_STREAM ? stream->tag : wanted;
 }
 
-/* A request that no slot serves exactly: from the inbox, from a slot for larger blocks, or from the stream's own lane; NULL when
- * these have nothing. Stream lock held. */
-static inline weir_block *take_nearby(struct request *request, uint64_t key)
-{
-    weir_pool *pool = request->pool;
-    weir_stream *stream = request->stream;
-    const bool cacheable = request->size <= pool->config.front_cache_block_bytes && request->align <= pool->granule_mask + 1;
-    weir_block *block = NULL;
-    if (cacheable && !inbox_is_empty(stream)) {
-        block = weir__inbox_take(pool, stream, key);
-    }
-    if (cacheable && block == NULL && front_block_bytes(stream) != 0) {
-        block = front_pop_near(pool, stream, key);
-    }
-    if (block == NULL) {
-        const uint64_t size = request->size;
-        request->size = cacheable ? key << pool->granule_shift : size;
-        block = weir__order_alloc_own(request) ? request->block : NULL;
-        request->size = size;
-        stream->counters.misses += block != NULL;
-    }
-    return block;
-}
-
-/* Slow path. Stream lock held, released on return; the arguments are good and no slot serves the request exactly, or `block` is
- * what one held. Out of line, so that a hit pays for nothing that only this needs. Observers attach under all stream locks, so
- * one that is seen here has either listed this block at attach or is told of this alloc, never both. */
-static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
-                                            weir_block **out, weir_tag wanted)
+/* Stream lock held: a freed block for a request that no slot serves exactly, out of the inbox or of a slot for blocks that are a
+ * little larger; NULL when there is none. */
+static inline weir_block *take_cached(weir_stream *stream, uint64_t key)
 {
     weir_pool *pool = stream->owner;
-    if (block == NULL) {
-        struct request request = {
-            .pool = pool,
-            .stream = stream,
-            .size = size,
-            .align = align != 0 ? align : pool->granule_mask + 1,
-            .tag = tag_on(stream, wanted),
-        };
-        block = take_nearby(&request, front_key(pool, size));
-        if (block == NULL) {
-            stream_unlock(stream);
-            weir_status status = weir__order_alloc(&request);
-            if (status != WEIR_OK) {
-                return status;
-            }
-            stream_lock(stream);
-            front_unload(stream);
-            block = request.block;
-            stream->counters.misses++;
-        }
+    weir_block *block = NULL;
+    if (UNLIKELY(!inbox_is_empty(stream))) {
+        block = weir__inbox_take(pool, stream, key);
     }
+    return block != NULL || front_block_bytes(stream) == 0 ? block : front_pop_near(pool, stream, key);
+}
+
+/* Stream lock held, released on return: the block becomes the caller's, and whatever counts or observes it hears of that.
+ * Observers attach under all stream locks, so one that is seen here has either listed this block at attach or is told of this
+ * alloc, never both. */
+static inline weir_status finish_alloc(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
+                                       weir_block **out, weir_tag wanted)
+{
+    weir_pool *pool = stream->owner;
     const weir_tag tag = tag_on(stream, wanted);
     const uint32_t used = state_word(block) & BLOCK_USED;
     hand_out(stream, block, size);
     if (UNLIKELY(used != 0)) {
         block_set_word(block, BLOCK_WORD(BLOCK_LIVE) | used);
     }
-    if (tag != 0) {
+    if (UNLIKELY(tag != 0)) {
         weir__tag_take(stream, block, tag);
     }
+    *out = block;
     if (UNLIKELY(is_watched(pool))) {
         weir__watch_alloc_unlock(stream, block, align);
     } else {
         stream_unlock(stream);
     }
-    *out = block;
     prove(pool);
     return WEIR_OK;
+}
+
+/* Slow path. Stream lock held, released on return; the arguments are good and the front cache has nothing. The stream's own lane
+ * is asked for the request as the front cache rounds it, the ladder for what the caller needs. */
+static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, uint64_t rounded,
+                                            weir_block **out, weir_tag wanted)
+{
+    weir_pool *pool = stream->owner;
+    struct request request;
+    request.pool = pool;
+    request.stream = stream;
+    request.size = rounded;
+    request.align = align != 0 ? align : pool->granule_mask + 1;
+    request.tag = tag_on(stream, wanted);
+    request.broken = WEIR_OK;
+    if (UNLIKELY(!weir__order_alloc_own(&request))) {
+        stream_unlock(stream);
+        request = (struct request){
+            .pool = pool, .stream = stream, .size = size, .align = request.align, .tag = request.tag
+        };
+        const weir_status status = weir__order_alloc(&request);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        stream_lock(stream);
+        front_unload(stream);
+    }
+    stream->counters.misses++;
+    return finish_alloc(stream, size, align, request.block, out, wanted);
 }
 
 /* WEIR_OK when the arguments of a request are good. */
@@ -448,28 +444,32 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     if (status != WEIR_OK) {
         return status;
     }
-    weir_block *block = NULL;
     stream_lock(stream);
     front_unload(stream);
-    if (size <= front_block_bytes(stream) && align <= pool->granule_mask + 1) {
-        block = front_pop(stream, front_key(pool, size));
+    if (size > pool->config.front_cache_block_bytes || align > pool->granule_mask + 1) {
+        return alloc_missed(stream, size, align, size, out, wanted);
     }
-    return alloc_missed(stream, size, align, block, out, wanted);
+    const uint64_t key = front_key(pool, size);
+    weir_block *block = front_block_bytes(stream) != 0 ? front_pop(pool, stream, key) : NULL;
+    block = block != NULL ? block : take_cached(stream, key);
+    return block != NULL ? finish_alloc(stream, size, align, block, out, wanted)
+                         : alloc_missed(stream, size, align, key << pool->granule_shift, out, wanted);
 }
 
 /* Stream lock held, released on return: the block freed last is none for this request, whose size has not been looked at. While
  * the pool is watched, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
-static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t size, weir_tag wanted, weir_block **out)
+static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t size, weir_block **out)
 {
     weir_pool *pool = stream->owner;
-    if (UNLIKELY(size - 1 >= front_block_bytes(stream))) { /* size 0 as well */
+    if (UNLIKELY(size - 1 >= front_block_bytes(stream) || stream->tag != 0)) { /* size 0 as well */
         stream_unlock(stream);
-        return alloc_slow(pool, stream, size, 0, out, wanted);
+        return alloc_slow(pool, stream, size, 0, out, TAG_OF_STREAM);
     }
     front_unload(stream);
-    weir_block *block = front_pop(stream, front_key(pool, size));
-    if (UNLIKELY(block == NULL || tag_on(stream, wanted) != 0)) {
-        return alloc_missed(stream, size, 0, block, out, wanted);
+    const uint64_t key = front_key(pool, size);
+    weir_block *block = front_pop(pool, stream, key);
+    if (UNLIKELY(block == NULL) && (block = take_cached(stream, key)) == NULL) {
+        return alloc_missed(stream, size, 0, key << pool->granule_shift, out, TAG_OF_STREAM);
     }
     hand_out(stream, block, size);
     stream_lock_release_tried(&stream->lock);
@@ -493,7 +493,7 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
     if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 && stream_lock_try(&stream->lock))) {
         struct front_cache *front = &stream->front;
         if (front_granules(pool, size) != front->last_key) {
-            return alloc_from_slot(stream, size, TAG_OF_STREAM, out);
+            return alloc_from_slot(stream, size, out);
         }
         weir_block *block = front->last;
         front->last_key = FRONT_EMPTY;

@@ -55,6 +55,7 @@
 
 #define FRONT_BINS 417u /* requests of up to 64 MiB, 32 bins for each doubling */
 #define FRONT_DEPTH 7u
+#define FRONT_LARGE 7u
 #define FRONT_WORDS ((FRONT_BINS + 63) / 64)
 
 /* Blocks for requests of one exact number of granules, last in first out. One cache line. */
@@ -71,8 +72,11 @@ struct front_cache {
     weir_block *last;
     uint64_t last_key;  /* its request in granules, less one; FRONT_EMPTY: there is none */
     uint64_t last_most; /* the largest request that may wait in `last`, in bytes; 0 while there is a reason against it */
-    uint64_t bytes;     /* in slots */
+    uint64_t bytes;     /* of all but `last` */
     uint64_t held[FRONT_WORDS];
+    uint32_t large_count;
+    uint32_t large_keys[FRONT_LARGE]; /* blocks above the small size, the last freed last */
+    weir_block *large[FRONT_LARGE];
     _Alignas(64) struct front_slot slots[FRONT_BINS];
 };
 

@@ -191,6 +191,14 @@ static const char *check_front(const weir_stream *stream)
             return "a front cache does not know of a slot that holds blocks";
         }
     }
+    for (uint32_t i = 0; i < stream->front.large_count; i++) {
+        const weir_block *block = stream->front.large[i];
+        bytes += block_capacity(block);
+        if (state_word(block) != BLOCK_WORD(BLOCK_CACHED) ||
+            (uint64_t)stream->front.large_keys[i] << stream->owner->granule_shift > block_capacity(block)) {
+            return "a front cache holds a large block that does not belong there";
+        }
+    }
     return bytes == stream->front.bytes ? NULL : "a front cache's bytes do not add up";
 }
 
