@@ -35,7 +35,7 @@ static bool private_lanes(const weir_pool *pool)
 static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick);
 static void give_to_all(weir_block *block);
 
-bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit)
+static inline bool take(struct request *request, weir_lane lane, weir_tick limit)
 {
     weir_pool *pool = request->pool;
     weir_range range;
@@ -45,7 +45,7 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
         request->broken = status == WEIR_ERR_NO_MEMORY ? request->broken : WEIR_ERR_NO_MEMORY;
         return false;
     }
-    request->block = weir__block_new_locked(pool, &range);
+    request->block = block_new(pool, &range);
     if (request->block == NULL) {
         weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : pool->streams[lane]->last_free;
         pool->strategy->free(pool->state, range.token, lane, tick);
@@ -54,11 +54,16 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
     }
     if (UNLIKELY(private_lanes(pool)) && weir__block_add_uses(request->block) == NULL) {
         /* A free on another stream than the block's own waits, and must not need host memory then. */
-        pool->strategy->free(pool->state, weir__block_delete_locked(pool, request->block), lane, 0);
+        pool->strategy->free(pool->state, block_delete(pool, request->block), lane, 0);
         request->broken = WEIR_ERR_NO_MEMORY;
         return false;
     }
     return true;
+}
+
+bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit)
+{
+    return take(request, lane, limit);
 }
 
 /* Both locks held: a block out of the stream's front cache goes to the strategy. */
@@ -95,7 +100,7 @@ bool weir__order_alloc_own(struct request *request)
     if (request->size > small << pool->granule_shift) {
         flush_large(pool, request->stream);
     }
-    const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+    const bool served = take(request, request->stream->lane, WEIR_TICK_MAX);
     pool->served[WEIR_RUNG_LANE] += served;
     pool_unlock(pool);
     return served;
@@ -875,7 +880,7 @@ static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
     weir_pool *pool = stream->owner;
     const weir_tick stamp = tick > stream->last_free ? tick : stream->last_free;
     stream->last_free = stamp;
-    pool->strategy->free(pool->state, weir__block_delete_locked(pool, block), stream->lane, stamp);
+    pool->strategy->free(pool->state, block_delete(pool, block), stream->lane, stamp);
 }
 
 static void give_to_all(weir_block *block)
@@ -883,7 +888,7 @@ static void give_to_all(weir_block *block)
     weir_stream *owner = block_stream(block);
     weir_pool *pool = owner->owner;
     const weir_lane lane = private_lanes(pool) ? owner->lane : WEIR_LANE_OPEN;
-    pool->strategy->free(pool->state, weir__block_delete_locked(pool, block), lane, 0);
+    pool->strategy->free(pool->state, block_delete(pool, block), lane, 0);
 }
 
 /* Pool lock held: drops the pairs that are known to be complete. */
@@ -1025,7 +1030,7 @@ bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
     const bool came_in = weir__inbox_clear(pool, stream);
     const bool unloaded = stream->front.last_key != FRONT_EMPTY;
     front_unload(stream);
-    if (stream->front.bytes == 0) {
+    if (stream->front.bytes + stream->front.large_bytes == 0) {
         return came_in || unloaded;
     }
     pool_lock(pool);

@@ -261,36 +261,27 @@ bool weir__block_is_ours(weir_pool *pool, const weir_block *block)
     return ours;
 }
 
-weir_block *weir__block_new_locked(weir_pool *pool, const weir_range *range)
+bool weir__block_enter_locked(weir_pool *pool, weir_block *block)
 {
-    weir_block *block = range->token;
     struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
     if (!remember_handle(pool, block) || (index != NULL && !enter(pool, index, block))) {
-        return NULL;
+        return false;
     }
-    pool->blocks++;
     if (index != NULL && pool->blocks > index->mask) {
         widen(pool, index);
     }
-    block_set_requested(block, 0);
-    block_set_stream(block, NULL);
-    block_set_next(block, NULL);
-    block_set_state(block, BLOCK_TAKEN);
-    return block;
+    return true;
 }
 
-void *weir__block_delete_locked(weir_pool *pool, weir_block *block)
+void weir__block_leave_locked(weir_pool *pool, weir_block *block)
 {
     struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
     if (index != NULL) {
         leave(pool, index, block);
     }
-    pool->blocks--;
     if ((state_word(block) & BLOCK_USED) != 0) {
         weir__block_drop_uses(block);
     }
-    block_set_state(block, BLOCK_UNUSED);
-    return block;
 }
 
 struct block_visit {

@@ -66,7 +66,7 @@ static inline weir_block *front_take_large(struct front_cache *front, uint32_t i
 {
     weir_block *block = front->large[i];
     const uint32_t last = --front->large_count;
-    front->bytes -= block_capacity(block);
+    front->large_bytes -= block_capacity(block);
     for (; i < last; i++) {
         front->large[i] = front->large[i + 1];
         front->large_keys[i] = front->large_keys[i + 1];
@@ -113,6 +113,7 @@ static inline bool front_push_large(struct front_cache *front, weir_block *block
     }
     front->large[front->large_count] = block;
     front->large_keys[front->large_count++] = (uint32_t)key;
+    front->large_bytes += block_capacity(block);
     return true;
 }
 
@@ -127,6 +128,7 @@ static inline bool front_push_small(const weir_pool *pool, struct front_cache *f
         return false;
     }
     slot->blocks[slot->count++] = block;
+    front->bytes += block_capacity(block);
     front->held[bin / 64] |= UINT64_C(1) << bin % 64;
     return true;
 }
@@ -139,7 +141,6 @@ static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *
     if (!(key > front_small(pool) ? front_push_large(front, block, key) : front_push_small(pool, front, block, key))) {
         return false;
     }
-    front->bytes += block_capacity(block);
     block_set_state(block, BLOCK_CACHED);
     return true;
 }

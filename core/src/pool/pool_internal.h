@@ -72,7 +72,8 @@ struct front_cache {
     weir_block *last;
     uint64_t last_key;  /* its request in granules, less one; FRONT_EMPTY: there is none */
     uint64_t last_most; /* the largest request that may wait in `last`, in bytes; 0 while there is a reason against it */
-    uint64_t bytes;     /* of all but `last` */
+    uint64_t bytes;       /* in slots */
+    uint64_t large_bytes; /* in `large` */
     uint64_t held[FRONT_WORDS];
     uint32_t large_count;
     uint32_t large_keys[FRONT_LARGE]; /* blocks above the small size, the last freed last */
@@ -516,10 +517,39 @@ void weir__vm_fini(weir_pool *pool);
 
 /* --- block.c --- */
 
+/* Pool lock held: the block enters the index, if there is one; false without host memory. It leaves it, and other streams' uses
+ * of it are forgotten. */
+bool weir__block_enter_locked(weir_pool *pool, weir_block *block);
+void weir__block_leave_locked(weir_pool *pool, weir_block *block);
+
 /* Pool lock held: the range, just taken, becomes a block. NULL without host memory. */
-weir_block *weir__block_new_locked(weir_pool *pool, const weir_range *range);
-/* Pool lock held: the block is none any more, and other streams' uses of it are forgotten. Returns the strategy's token. */
-void *weir__block_delete_locked(weir_pool *pool, weir_block *block);
+static inline weir_block *block_new(weir_pool *pool, const weir_range *range)
+{
+    weir_block *block = (weir_block *)range->token;
+    if (UNLIKELY(WEIR_CHECKS >= 1 || atomic_load_explicit(&pool->index, memory_order_relaxed) != NULL) &&
+        !weir__block_enter_locked(pool, block)) {
+        return NULL;
+    }
+    pool->blocks++;
+    block_set_requested(block, 0);
+    block_set_stream(block, NULL);
+    block_set_next(block, NULL);
+    block_set_state(block, BLOCK_TAKEN);
+    return block;
+}
+
+/* Pool lock held: the block is none any more. Returns the strategy's token. */
+static inline void *block_delete(weir_pool *pool, weir_block *block)
+{
+    if (UNLIKELY((state_word(block) & BLOCK_USED) != 0 ||
+                 atomic_load_explicit(&pool->index, memory_order_relaxed) != NULL)) {
+        weir__block_leave_locked(pool, block);
+    }
+    pool->blocks--;
+    block_set_state(block, BLOCK_UNUSED);
+    return block;
+}
+
 /* The block that starts at `address`, without a lock once the index exists; *found NULL when there is none.
  * WEIR_ERR_NO_MEMORY: no host memory for the index. */
 weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **found);

@@ -199,7 +199,7 @@ static const char *check_front(const weir_stream *stream)
             return "a front cache holds a large block that does not belong there";
         }
     }
-    return bytes == stream->front.bytes ? NULL : "a front cache's bytes do not add up";
+    return bytes == stream->front.bytes + stream->front.large_bytes ? NULL : "a front cache's bytes do not add up";
 }
 
 static const char *check_streams(const weir_pool *pool, const struct tally *tally)
@@ -214,7 +214,7 @@ static const char *check_streams(const weir_pool *pool, const struct tally *tall
         }
         sums.requested += stream->counters.requested;
         sums.live += stream->counters.live;
-        cached += stream->front.bytes;
+        cached += stream->front.bytes + stream->front.large_bytes;
     }
     if (cached != tally->cached) {
         return "cached bytes and cached blocks differ";
@@ -303,7 +303,7 @@ static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream 
     stats->allocs += allocs;
     stats->frees += counters->frees;
     stats->served[WEIR_RUNG_FRONT] += allocs - counters->misses;
-    stats->cached_bytes += stream->front.bytes;
+    stats->cached_bytes += stream->front.bytes + stream->front.large_bytes;
     sums->requested += counters->requested;
     sums->live += counters->live;
     if (stream->lane == 1) {
