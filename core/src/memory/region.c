@@ -109,13 +109,15 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     const uint64_t share = pool->reserved_bytes / front_cache_share;
     const uint64_t most = pool->config.front_cache_bytes;
     const uint64_t granules = pool->reserved_bytes >> pool->granule_shift;
-    const uint64_t small = granules / front_small_share;
+    const uint64_t share_small = granules / front_small_share;
+    const uint64_t small = share_small < FRONT_GRANULES ? share_small : FRONT_GRANULES;
     const uint64_t slot = granules / front_slot_share;
     atomic_store_explicit(&pool->front_limit, share < most ? share : most, memory_order_relaxed);
     atomic_store_explicit(&pool->front_small, small > front_small_granules ? small : front_small_granules,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->front_slot, slot > front_slot_granules ? slot : front_slot_granules,
                           memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&pool->front_epoch, 1, memory_order_relaxed);
 }
 
 /* Pool lock held: the entry of a region that is about to be asked for, so that a region that the device has given is never

@@ -87,8 +87,10 @@ static void flush_large(weir_pool *pool, weir_stream *stream)
 static void flush_slots(weir_pool *pool, weir_stream *stream)
 {
     struct front_cache *front = &stream->front;
-    for (unsigned bin = 0; (bin = front_next(front, bin, FRONT_BINS - 1)) < FRONT_BINS;) {
-        give_cached(pool, stream, front_pop_at(stream, &front->slots[bin]));
+    for (unsigned word = 0; word < FRONT_WORDS; word++) {
+        while (front->held[word] != 0) {
+            give_cached(pool, stream, front_pop_at(front, word * 64 + (unsigned)__builtin_ctzll(front->held[word])));
+        }
     }
 }
 

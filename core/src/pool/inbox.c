@@ -85,8 +85,8 @@ weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key)
 {
     bool fetched = false;
     weir_block *block;
-    while ((block = take_one(pool, stream, &fetched)) != NULL && front_key_of(pool, block) != key) {
-        give_back(pool, stream, block);
+    while ((block = take_one(pool, stream, &fetched)) != NULL && front_capacity(pool, block) - key > key / 8) {
+        give_back(pool, stream, block); /* too small, or larger by more than 1/8 */
     }
     return block;
 }

@@ -102,7 +102,7 @@ static void adopt_defaults(weir_pool *pool)
     if (config->front_cache_block_bytes == 0) {
         config->front_cache_block_bytes = UINT64_MAX;
     }
-    const uint64_t most = UINT64_C(131072) << pool->granule_shift; /* what the last slot is for */
+    const uint64_t most = (uint64_t)FRONT_GRANULES << pool->granule_shift;
     config->front_cache_block_bytes = config->front_cache_block_bytes < most ? config->front_cache_block_bytes : most;
     if ((config->flags & WEIR_POOL_NO_FRONT_CACHE) != 0 ||
         (pool->strategy->flags & WEIR_STRATEGY_NO_FRONT_CACHE) != 0) {
@@ -347,16 +347,13 @@ static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
     return wanted == TAG_OF_STREAM ? stream->tag : wanted;
 }
 
-/* Stream lock held: a freed block for a request that no slot serves exactly, out of the inbox or of a slot for blocks that are a
- * little larger; NULL when there is none. */
-static inline weir_block *take_cached(weir_stream *stream, uint64_t key)
+/* Stream lock held: a freed block for the request, which the front cache does not have, out of the inbox; NULL when there is
+ * none. */
+static OUT_OF_LINE weir_block *take_from_inbox(weir_stream *stream, uint64_t key)
 {
     weir_pool *pool = stream->owner;
-    weir_block *block = NULL;
-    if (UNLIKELY(!inbox_is_empty(stream))) {
-        block = weir__inbox_take(pool, stream, key);
-    }
-    return block != NULL || front_block_bytes(stream) == 0 ? block : front_pop_near(pool, stream, key);
+    weir_block *block = weir__inbox_take(pool, stream, key);
+    return block != NULL || front_block_bytes(stream) == 0 ? block : front_pop(pool, stream, key);
 }
 
 /* Stream lock held, released on return: the block becomes the caller's, and whatever counts or observes it hears of that.
@@ -451,7 +448,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     }
     const uint64_t key = front_key(pool, size);
     weir_block *block = front_block_bytes(stream) != 0 ? front_pop(pool, stream, key) : NULL;
-    block = block != NULL ? block : take_cached(stream, key);
+    block = block != NULL || inbox_is_empty(stream) ? block : take_from_inbox(stream, key);
     return block != NULL ? finish_alloc(stream, size, align, block, out, wanted)
                          : alloc_missed(stream, size, align, key << pool->granule_shift, out, wanted);
 }
@@ -468,7 +465,7 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t siz
     front_unload(stream);
     const uint64_t key = front_key(pool, size);
     weir_block *block = front_pop(pool, stream, key);
-    if (UNLIKELY(block == NULL) && (block = take_cached(stream, key)) == NULL) {
+    if (block == NULL && (inbox_is_empty(stream) || (block = take_from_inbox(stream, key)) == NULL)) {
         return alloc_missed(stream, size, 0, key << pool->granule_shift, out, TAG_OF_STREAM);
     }
     hand_out(stream, block, size);

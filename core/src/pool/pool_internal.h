@@ -53,21 +53,22 @@
 
 /* --- the front cache: see front_cache.h --- */
 
-#define FRONT_BINS 417u /* requests of up to 64 MiB, 32 bins for each doubling */
+#define FRONT_GRANULES 131072u /* the most in a slot, 64 MiB */
+#define FRONT_BINS 417u        /* 32 for each doubling up to there */
 #define FRONT_DEPTH 7u
 #define FRONT_LARGE 7u
 #define FRONT_WORDS ((FRONT_BINS + 63) / 64)
 
-/* Blocks for requests of one exact number of granules, last in first out. One cache line. */
+/* Blocks of one bin of capacities, last in first out. One cache line. */
 struct front_slot {
-    uint32_t key; /* that number, as front_key rounds it */
     uint16_t count;
-    uint16_t room; /* how many it may keep, as of when it was last full or got another key */
+    uint16_t room;  /* how many it may keep, as of the pool's front_epoch `epoch` */
+    uint32_t epoch;
     weir_block *blocks[FRONT_DEPTH];
 };
 
 /* The block freed last waits in `last`, where it still counts as live: a pair of alloc and free of one size touches nothing
- * else. All others are in slots. Bit b of held: slots[b] may hold a block. */
+ * else. All others are in slots or among the large ones. Bit b of held: slots[b] holds a block. */
 struct front_cache {
     weir_block *last;
     uint64_t last_key;  /* its request in granules, less one; FRONT_EMPTY: there is none */
@@ -76,7 +77,7 @@ struct front_cache {
     uint64_t large_bytes; /* in `large` */
     uint64_t held[FRONT_WORDS];
     uint32_t large_count;
-    uint32_t large_keys[FRONT_LARGE]; /* blocks above the small size, the last freed last */
+    uint32_t large_keys[FRONT_LARGE]; /* capacities in granules; the last freed last */
     weir_block *large[FRONT_LARGE];
     _Alignas(64) struct front_slot slots[FRONT_BINS];
 };
@@ -186,6 +187,7 @@ struct weir_pool {
     _Atomic uint64_t front_small; /* up to here requests are rounded up to bins and stay in slots */
     _Atomic uint64_t front_slot;  /* what one slot may hold of them */
     _Atomic uint64_t front_limit; /* bytes of them that a stream's front cache may hold */
+    _Atomic uint32_t front_epoch; /* how often they have changed */
     _Atomic(weir_recorder *) recorder;
     _Atomic uint64_t next_block_id;
     _Atomic(struct pool_observer *) observer; /* changes under every lock and `growing`: see observe.c */

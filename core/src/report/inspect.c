@@ -4,6 +4,7 @@
  * other, so that reading them never stops the hot path for longer than one stream's few instructions.
  */
 #include "base/cancel.h"
+#include "pool/front_cache.h"
 #include "pool/pool_internal.h"
 
 /* --- sums --- */
@@ -174,32 +175,36 @@ static void tally_block(void *ctx, weir_block *block)
     }
 }
 
+static bool is_cached_at(const weir_stream *stream, const weir_block *block, unsigned bin)
+{
+    return state_word(block) == BLOCK_WORD(BLOCK_CACHED) && front_bin(front_capacity(stream->owner, block)) == bin;
+}
+
 static const char *check_front(const weir_stream *stream)
 {
+    const struct front_cache *front = &stream->front;
     uint64_t bytes = 0;
+    uint64_t large_bytes = 0;
     for (unsigned bin = 0; bin < FRONT_BINS; bin++) {
-        const struct front_slot *slot = &stream->front.slots[bin];
+        const struct front_slot *slot = &front->slots[bin];
         for (unsigned k = 0; k < slot->count; k++) {
-            const weir_block *block = slot->blocks[k];
-            bytes += block_capacity(block);
-            if (state_word(block) != BLOCK_WORD(BLOCK_CACHED) ||
-                (uint64_t)slot->key << stream->owner->granule_shift > block_capacity(block)) {
+            bytes += block_capacity(slot->blocks[k]);
+            if (!is_cached_at(stream, slot->blocks[k], bin)) {
                 return "a front cache holds a block that does not belong there";
             }
         }
-        if (slot->count != 0 && (stream->front.held[bin / 64] >> bin % 64 & 1u) == 0) {
-            return "a front cache does not know of a slot that holds blocks";
+        if ((slot->count != 0) != ((front->held[bin / 64] >> bin % 64 & 1u) != 0)) {
+            return "a slot of a front cache and its bit do not agree";
         }
     }
-    for (uint32_t i = 0; i < stream->front.large_count; i++) {
-        const weir_block *block = stream->front.large[i];
-        bytes += block_capacity(block);
-        if (state_word(block) != BLOCK_WORD(BLOCK_CACHED) ||
-            (uint64_t)stream->front.large_keys[i] << stream->owner->granule_shift > block_capacity(block)) {
+    for (uint32_t i = 0; i < front->large_count; i++) {
+        large_bytes += block_capacity(front->large[i]);
+        if (state_word(front->large[i]) != BLOCK_WORD(BLOCK_CACHED) ||
+            front->large_keys[i] != front_capacity(stream->owner, front->large[i])) {
             return "a front cache holds a large block that does not belong there";
         }
     }
-    return bytes == stream->front.bytes + stream->front.large_bytes ? NULL : "a front cache's bytes do not add up";
+    return bytes == front->bytes && large_bytes == front->large_bytes ? NULL : "a front cache's bytes do not add up";
 }
 
 static const char *check_streams(const weir_pool *pool, const struct tally *tally)
