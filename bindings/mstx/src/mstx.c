@@ -379,7 +379,7 @@ static weir_status start(weir_mstx *mstx, const char *name)
         return WEIR_OK;
     }
     const weir_status status = weir_pool_observe(mstx->pool, &ops, mstx);
-    return status == WEIR_ERR_BUSY ? weir_refuse(status, "weir_mstx_attach: the pool has an observer") : status;
+    return status == WEIR_ERR_BUSY ? weir_refuse(status, "weir_mstx_attach: the pool is attached already") : status;
 }
 
 weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, weir_mstx **attachment)

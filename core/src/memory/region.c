@@ -396,9 +396,6 @@ weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags,
         return weir_refuse(WEIR_ERR_INVALID, "weir_pool_trim: flags has unknown bits 0x%x",
                            (unsigned)(flags & ~(uint32_t)WEIR_TRIM_WAIT));
     }
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL) {
-        weir__record_trim(recorder);
-    }
+    weir__watch_trim(pool);
     return weir__region_trim(pool, keep_bytes, flags, released);
 }

@@ -162,7 +162,6 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->process = getpid();
     pool->lanes = 1;
     pool->oom.struct_size = sizeof(pool->oom);
-    atomic_init(&pool->next_block_id, 1);
     atomic_init(&pool->tag_count, 1);
     pool->streams = calloc(1, sizeof(weir_stream *));
     pool->limits = calloc(1, sizeof(*pool->limits));
@@ -257,6 +256,11 @@ weir_status weir_pool_destroy(weir_pool *pool)
     (void)!weir_device_release(pool->device);
     free(pool);
     return first;
+}
+
+weir_device *weir_pool_device(const weir_pool *pool)
+{
+    return pool != NULL ? pool->device : NULL;
 }
 
 weir_status weir_pool_hold(weir_pool *pool)
@@ -643,10 +647,7 @@ weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *strea
     if (status != WEIR_OK) {
         return status;
     }
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL) {
-        weir__record_use(recorder, block->id, stream->lane);
-    }
+    weir__watch_use(block, stream);
     pool_lock(pool);
     struct weir_use *use = find_use(block, stream);
     if (use == NULL) {
@@ -725,48 +726,4 @@ weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)
     }
     *out = block;
     return WEIR_OK;
-}
-
-/* --- recording --- */
-
-const weir_device_info *weir__pool_device_info(const weir_pool *pool)
-{
-    return weir__device_info(pool->device);
-}
-
-struct live_visit {
-    void (*live)(void *ctx, uint64_t block_id, uint64_t size, uint32_t stream_number, uint64_t address);
-    void *ctx;
-};
-
-/* A block that has come into an inbox since its stream was locked is listed too: its free is still to be recorded. */
-static void show_live(void *ctx, weir_block *block)
-{
-    const struct live_visit *visit = ctx;
-    const weir_block_state state = state_of(block);
-    if (state == BLOCK_LIVE || state == BLOCK_RETURNED) {
-        block->id = atomic_fetch_add_explicit(&block->pool->next_block_id, 1, memory_order_relaxed);
-        visit->live(visit->ctx, block->id, block->size, block->stream->lane, block_address(block));
-    }
-}
-
-weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
-                                    void (*live)(void *ctx, uint64_t block_id, uint64_t size, uint32_t stream_number,
-                                                 uint64_t address),
-                                    void *ctx)
-{
-    weir_status status = WEIR_OK;
-    weir__pool_lock_all(pool);
-    if (recorder != NULL && atomic_load_explicit(&pool->recorder, memory_order_relaxed) != NULL) {
-        status = WEIR_ERR_BUSY; /* the caller says why */
-    } else {
-        if (recorder != NULL && live != NULL) {
-            struct live_visit visit = { live, ctx };
-            weir__block_each_locked(pool, show_live, &visit);
-        }
-        atomic_store_explicit(&pool->recorder, recorder, memory_order_release);
-        weir__watch_changed_locked(pool);
-    }
-    weir__pool_unlock_all(pool);
-    return status;
 }

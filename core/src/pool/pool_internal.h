@@ -16,7 +16,7 @@
  *     oom.c      why a request failed and what would have helped
  *     group.c    several blocks at once: all or none, and whether they would fit
  *     ramps.c    a sum that group.c asks for once for each size (pure)
- *     observe.c  telling an observer, and the recorder of alloc and free
+ *     observers.c telling observers
  *
  * Locks: one per stream (stream_lock.h: held for a few instructions, or around a device call that does not block), one
  * per pool (of the same kind). Order: stream, then pool; never two streams at once, except in weir__pool_lock_all, which takes
@@ -82,7 +82,6 @@ struct weir_block {
 
     struct weir_use freed; /* the freeing stream's own pair, so that no free needs host memory */
     weir_block *next;      /* in the list of unused or of pending blocks, or of a group on its way to the caller */
-    uint64_t id;           /* for the recorder; means nothing while nobody records */
     _Atomic(weir_block *) chain; /* in the index by address */
     _Atomic uint64_t pile;       /* bytes in the inbox from this block down */
 };
@@ -215,11 +214,11 @@ struct weir_pool {
     pid_t process;
     atomic_uint holds; /* while there are any the pool is not destroyed */
     _Atomic uint64_t front_limit; /* bytes a stream's front cache may hold now: a share of what is reserved */
-    _Atomic(weir_recorder *) recorder;
-    _Atomic uint64_t next_block_id;
-    _Atomic(struct pool_observer *) observer; /* changes under every lock and `growing`: see observe.c */
-    _Atomic uint32_t telling;                 /* threads that tell it of an alloc */
-    atomic_bool watched;                      /* there is a recorder or an observer */
+    _Atomic(struct pool_observer *) observers; /* newest first; see observers.c */
+    _Atomic uint32_t telling[2];               /* threads that tell them without a lock, by side */
+    atomic_uint telling_side;                  /* of threads that begin, modulo 2 */
+    atomic_bool awaiting;                      /* a thread waits for those that tell */
+    atomic_bool watched;                       /* there is an observer */
     _Atomic uint32_t tag_count; /* untagged included, so at least 1 */
     struct pool_tags *tags;
 
@@ -661,7 +660,17 @@ bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey
 uint64_t weir__survey_free_granules(const struct survey *survey, uint64_t granule);
 void weir__survey_fini(struct survey *survey);
 
-/* --- observe.c --- */
+/* --- observers.c --- */
+
+struct pool_observer {
+    weir_observer_ops ops;
+    void *ctx;
+    _Atomic(struct pool_observer *) next;
+};
+
+/* One observer alone, as its observation begins: memory, and a block if it is live. All locks are held. */
+void weir__observer_tell_memory(const struct pool_observer *observer, bool given, uint64_t address, uint64_t size);
+void weir__observer_list_block(const struct pool_observer *observer, const weir_block *block);
 
 /* Stream lock held, let go on return: a block of the stream's has become live, and its caller does not have it yet. */
 void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t align);
@@ -670,8 +679,10 @@ void weir__watch_free(const weir_block *block, const weir_stream *stream);
 /* By the thread that grows: the device has given this, or is about to get it back. No lock is held. */
 void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size);
 void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size);
-/* All locks held: there is another recorder or observer, or none. */
-void weir__watch_changed_locked(weir_pool *pool);
+/* No lock is held: the stream uses the live block; a caller has told of an event or, with NULL, of a stream; a trim. */
+void weir__watch_use(const weir_block *block, const weir_stream *stream);
+void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *event, const weir_stream *stream);
+void weir__watch_trim(weir_pool *pool);
 /* The pool is being destroyed, and its memory has not gone back yet: no block is live any more. */
 void weir__watch_end_blocks(weir_pool *pool);
 void weir__watch_end(weir_pool *pool);

@@ -299,14 +299,6 @@ static void event_capture(struct known_event *known, const weir_stream *stream, 
     }
 }
 
-static void record_event(weir_pool *pool, weir_trace_kind kind, const void *event, uint32_t stream_number)
-{
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL) {
-        weir__record_event(recorder, kind, event, stream_number);
-    }
-}
-
 /* The tick of every free on the stream up to now, by whatever thread; later ones get a higher one. */
 static weir_tick close_tick(weir_pool *pool, weir_stream *stream)
 {
@@ -333,7 +325,7 @@ weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream
         event_capture(known, stream, tick);
     }
     pool_unlock(pool);
-    record_event(pool, WEIR_TRACE_RECORD, event, stream->lane);
+    weir__watch_event(pool, WEIR_OBSERVED_RECORDED, event, stream);
     return known != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
@@ -345,7 +337,7 @@ weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void 
     if (stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_stream_waited", pool, stream);
     }
-    record_event(pool, WEIR_TRACE_WAIT, event, stream->lane);
+    weir__watch_event(pool, WEIR_OBSERVED_WAITED, event, stream);
     bool learned = true;
     pool_lock(pool);
     const struct known_event *known = event_find(pool, event);
@@ -379,7 +371,7 @@ weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream)
     weir__order_done_locked(stream, tick);
     clock_done(pool, stream->clock, stream->clock_lanes);
     pool_unlock(pool);
-    record_event(pool, WEIR_TRACE_SYNC, NULL, stream->lane);
+    weir__watch_event(pool, WEIR_OBSERVED_SYNCED, NULL, stream);
     return WEIR_OK;
 }
 
@@ -395,7 +387,7 @@ weir_status weir_event_synced(weir_pool *pool, const void *event)
         clock_done(pool, known->clock, known->clock_lanes);
     }
     pool_unlock(pool);
-    record_event(pool, WEIR_TRACE_SYNC, event, WEIR_TRACE_NONE);
+    weir__watch_event(pool, WEIR_OBSERVED_SYNCED, event, NULL);
     return WEIR_OK;
 }
 

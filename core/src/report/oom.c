@@ -591,7 +591,7 @@ void weir__oom_explain(const struct request *request)
         .region_asked_bytes = request->limited ? 0 : request->region_asked,
         .device_status = request->device_status,
     };
-    (void)snprintf(record.tag_name, sizeof(record.tag_name), "%s", weir__tag_name(pool, request->tag));
+    (void)snprintf(record.tag_name, sizeof(record.tag_name), "%s", weir_pool_tag_name(pool, request->tag));
     weir__tag_holders(pool, &record);
     if (weir__survey_take(pool, request->stream, &survey)) {
         look_at_regions(&record, &survey);

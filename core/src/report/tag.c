@@ -111,14 +111,12 @@ weir_status weir_pool_tag(weir_pool *pool, const char *name, weir_tag *tag)
     return status;
 }
 
-const char *weir__tag_name(const weir_pool *pool, weir_tag tag)
-{
-    return tag == 0 ? "untagged" : pool->tags->names[tag];
-}
-
 const char *weir_pool_tag_name(const weir_pool *pool, weir_tag tag)
 {
-    return pool != NULL && tag < tags_of(pool) ? weir__tag_name(pool, tag) : NULL;
+    if (pool == NULL || tag >= tags_of(pool)) {
+        return NULL;
+    }
+    return tag == 0 ? "untagged" : pool->tags->names[tag];
 }
 
 void weir__tag_fini(weir_pool *pool)
@@ -308,7 +306,7 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record)
         record->holder_count = kept + 1;
         weir_oom_holder *holder = &record->holders[place];
         *holder = (weir_oom_holder){ .tag = tag, .requested_bytes = bytes, .blocks = live_blocks(&sums, tag) };
-        (void)snprintf(holder->name, sizeof(holder->name), "%s", weir__tag_name(pool, tag));
+        (void)snprintf(holder->name, sizeof(holder->name), "%s", weir_pool_tag_name(pool, tag));
     }
 }
 

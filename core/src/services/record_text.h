@@ -1,7 +1,8 @@
 /* core/src/services/record_text.h: events in the order in which they happened become the lines of a trace.
  *
- * Feeders name blocks, streams, events and tags as they like; the text numbers them as they appear. Where a feeder names
- * blocks by something that is used again (`ids_return`: addresses), each life of a block gets a number of its own.
+ * Feeders name blocks, streams, events and tags as they like; the text numbers them as they appear. A feeder may use
+ * the name of a block again, such as an address, once the block is freed: each life of a block gets a number of its
+ * own.
  *
  * The trace always makes sense, whatever was lost on the way here: a free or a use of a block that the trace has not seen is
  * dropped and counted. An alloc under the name of a block that is live says that the free was lost: the trace frees the
@@ -32,7 +33,6 @@ typedef struct weir__record_text {
     const weir_pool *pool;
     const char *(*device_name)(uint16_t device); /* NULL: devices keep their numbers; else they are numbered as they
                                                     appear, and named */
-    bool ids_return;
     bool counts_bytes; /* keeps live_bytes and peak_bytes */
     uint64_t least_bytes; /* smaller blocks are left out, and an unknown block is taken for one of them */
     bool sink_failed;
@@ -41,7 +41,7 @@ typedef struct weir__record_text {
     uint64_t live_bytes;
     uint64_t peak_bytes;
     uint64_t last_time_ns;
-    uint64_t blocks;          /* numbers given to blocks, where they are ours */
+    uint64_t blocks;          /* numbers given to blocks */
     weir__number_map live;    /* block -> its number in the trace + 1: those that the trace has seen and not freed */
     weir__number_map moving;  /* thread -> the number + 1 of the block that it is reallocating */
     weir__number_map sizes;   /* block's number in the trace -> bytes, where they are counted */
