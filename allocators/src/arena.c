@@ -34,8 +34,6 @@
 
 #include <stdlib.h>
 
-#include "config.h"
-
 #define MIB (UINT64_C(1) << 20)
 #define GRANULE_SHIFT 9u
 #define GRANULE (UINT64_C(1) << GRANULE_SHIFT)
@@ -376,7 +374,9 @@ static weir_status arena_init(void *state, const void *config)
 {
     struct arena *arena = state;
     weir_arena_strategy_config own;
-    weir_status status = weir__strategy_config(&own, sizeof(own), config, "weir_arena_strategy_config");
+    static const weir_arena_strategy_config defaults = WEIR_ARENA_STRATEGY_CONFIG_INIT;
+    weir_status status = weir_struct_adopt(&own, sizeof(own), config != NULL ? config : &defaults,
+                                           "weir_pool_create: weir_arena_strategy_config");
     if (status != WEIR_OK) {
         return status;
     }

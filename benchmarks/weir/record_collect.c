@@ -14,7 +14,7 @@
 
 #include "record_collect.h"
 
-#include "services/record_text.h"
+#include "shared/record_text.h"
 #include "trace/out_file.h"
 #include "trace/trace.h"
 

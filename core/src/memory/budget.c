@@ -14,7 +14,7 @@
  *
  * Counters that show it: soft_limit_growths and pressure_calls of weir_stats.
  */
-#include "base/cancel.h"
+#include "shared/cancel.h"
 #include "pool/pool_internal.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
  * Cost: a device call, made without any lock, and a step per region when idle ones are looked for in a strategy that does
  * not list them.
  */
-#include "base/cancel.h"
+#include "shared/cancel.h"
 #include "pool/pool_internal.h"
 
 #include <stdlib.h>

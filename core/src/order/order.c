@@ -16,7 +16,7 @@
  * Cost: the first rungs are constant; polling costs two cheap device calls per stream with unfinished memory; gather is
  * linear in ranges; the rest are device calls. served[] counts which rung served.
  */
-#include "base/cancel.h"
+#include "shared/cancel.h"
 #include "pool/pool_internal.h"
 
 #include <stdlib.h>

@@ -11,7 +11,7 @@
  * (await_telling). A thread is counted before it looks at the list, so it has not seen the observer or is waited for,
  * and threads that begin to tell meanwhile do not delay the end.
  */
-#include "base/cancel.h"
+#include "shared/cancel.h"
 #include "pool_internal.h"
 
 #include <stdlib.h>

@@ -11,6 +11,7 @@
  */
 #include "front_cache.h"
 #include "pool_internal.h"
+#include "shared/hold.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -140,7 +141,7 @@ static weir_status check_config(const weir_pool_config *config)
 weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
 {
     weir_pool_config own;
-    weir_status status = out != NULL ? weir__config_adopt(&own, sizeof(own), config, "weir_pool_create: config")
+    weir_status status = out != NULL ? weir_struct_adopt(&own, sizeof(own), config, "weir_pool_create: config")
                                      : weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: pool is NULL");
     if (status == WEIR_OK) {
         status = check_config(&own);

@@ -31,9 +31,11 @@
 #include <time.h>
 
 #include <weir/arena.h>
+#include <weir/budget.h>
 #include <weir/observer.h>
+#include <weir/strategy.h>
 
-#include "base/internal.h"
+#include "device/device_internal.h"
 #include "stream_lock.h"
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)

@@ -631,7 +631,7 @@ weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *out)
     pool_lock(pool);
     weir_oom_record record = pool->oom;
     pool_unlock(pool);
-    return weir__config_report(out, &record, sizeof(record), "weir_pool_oom: record");
+    return weir_struct_report(out, &record, sizeof(record), "weir_pool_oom: record");
 }
 
 /* --- the report --- */
@@ -762,7 +762,7 @@ size_t weir_oom_format(const weir_oom_record *source, char *buffer, size_t size)
     weir_oom_record record;
     char a[SIZE_TEXT];
     struct text text = { buffer, size, 0 };
-    if (weir__config_adopt(&record, sizeof(record), source, "weir_oom_format: record") != WEIR_OK || record.failure == 0) {
+    if (weir_struct_adopt(&record, sizeof(record), source, "weir_oom_format: record") != WEIR_OK || record.failure == 0) {
         say(&text, "no request has failed\n");
         return text.length;
     }

@@ -280,7 +280,7 @@ weir_status weir_pool_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *o
         stats.peak_requested_bytes = positive(pool->tags->peaks[tag]);
     }
     pool_unlock(pool);
-    return weir__config_report(out, &stats, sizeof(stats), "weir_pool_tag_stats: stats");
+    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_tag_stats: stats");
 }
 
 /* --- for the record of a failure --- */

@@ -77,7 +77,7 @@ weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, voi
     if (pool == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_pool_observe: pool is NULL");
     }
-    weir_status status = weir__config_adopt(&own, sizeof(own), ops, "weir_pool_observe: ops");
+    weir_status status = weir_struct_adopt(&own, sizeof(own), ops, "weir_pool_observe: ops");
     if (status != WEIR_OK) {
         return status;
     }

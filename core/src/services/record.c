@@ -12,7 +12,9 @@
  * Cost of an event: see record_ring.h. Without a recorder: a branch in the pool.
  */
 #include "record_internal.h"
+#include "shared/hold.h"
 
+#include <weir/budget.h>
 #include <weir/observer.h>
 
 #include <errno.h>
@@ -352,7 +354,7 @@ weir_status weir__recorder_begin(weir_recorder *recorder, const char *function)
 /* The caller's config as this library knows it. `config_name`: "FUNCTION: config". */
 static weir_status adopt(weir_recorder_config *known, const weir_recorder_config *config, const char *config_name)
 {
-    const weir_status status = weir__config_adopt(known, sizeof *known, config, config_name);
+    const weir_status status = weir_struct_adopt(known, sizeof *known, config, config_name);
     return status == WEIR_OK && known->sink == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s.sink is NULL", config_name) : status;
 }
 

@@ -2,9 +2,9 @@
 #ifndef WEIR_CORE_RECORD_INTERNAL_H
 #define WEIR_CORE_RECORD_INTERNAL_H
 
-#include "base/internal.h"
 #include "record_ring.h"
-#include "record_text.h"
+#include "shared/record_text.h"
+#include "shared/recorder.h"
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
-/* core/src/services/record_text.c: see record_text.h. */
-#include "record_text.h"
+/* core/src/services/record_text.c: see core/shared/record_text.h. */
+#include "shared/record_text.h"
 
-#include "base/cancel.h"
+#include "shared/cancel.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
