@@ -9,6 +9,7 @@
  * counts the threads that do, and whoever ends the observation waits for them.
  */
 #include "base/cancel.h"
+#include "memory/memory.h"
 #include "pool_internal.h"
 
 #include <sched.h>
@@ -154,7 +155,7 @@ void weir__watch_changed_locked(weir_pool *pool)
 static void hold_still(weir_pool *pool)
 {
     pool_lock(pool);
-    weir__region_await_locked(pool);
+    (void)weir__region_await_locked(pool);
     pool->growing = true;
     pool_unlock(pool);
     weir__pool_lock_all(pool);

@@ -4,7 +4,7 @@
  * other, so that reading them never stops the hot path for longer than one stream's few instructions.
  */
 #include "base/cancel.h"
-#include "pool/pool_internal.h"
+#include "memory/memory.h"
 
 /* --- sums --- */
 
