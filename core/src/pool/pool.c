@@ -3,13 +3,14 @@
  * Idea: what was freed on a stream may be handed out on the same stream at once, because the stream itself orders the
  * old use before the new one. So each stream keeps the blocks freed on it by exact size, last in first out, and a hit
  * is: take the stream's own lock, pop, count, release. No device call, no event, no counter that other streams write.
- * Only a miss goes on to order.c.
+ * Only a miss goes on to ladder.c.
  *
  * Guarantee: a block in a front cache is handed out on that stream only, and only for a request of the same number of
  * granules as the one it was made for, so it is never too small. What a cache may hold is bounded in bytes, count and
  * block size, and it is flushed before the pool takes more memory.
  */
 #include "front_cache.h"
+#include "order/order.h"
 #include "pool_internal.h"
 #include "shared/hold.h"
 
@@ -84,7 +85,9 @@ static weir_status start_strategy(weir_pool *pool)
 static weir_status start_memory(weir_pool *pool)
 {
     weir_status status = start_strategy(pool);
+    pool->memory = &weir__region_memory;
     if (status == WEIR_OK && (pool->config.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0) {
+        pool->memory = &weir__vm_memory;
         status = weir__vm_init(pool);
         if (status != WEIR_OK) {
             pool->strategy->fini(pool->state);
@@ -194,17 +197,6 @@ static void quiesce(weir_pool *pool, weir_status *first)
     }
 }
 
-static void return_regions(weir_pool *pool, weir_status *first)
-{
-    for (struct pool_region *region = pool->regions; region != NULL; region = region->next) {
-        weir__watch_taken(pool, region->address, region->size);
-        keep_first(first, TWICE(weir_device_region_free(pool->device, region->address, region->size)));
-    }
-    if (pool->vm != NULL) {
-        weir__vm_return_all(pool, first);
-    }
-}
-
 static void end_streams(weir_pool *pool, weir_status *first)
 {
     for (size_t lane = 1; lane < pool->lanes; lane++) {
@@ -232,21 +224,16 @@ weir_status weir_pool_destroy(weir_pool *pool)
     weir__arena_orphan_all(pool);
     quiesce(pool, &first);
     weir__watch_end_blocks(pool);
-    return_regions(pool, &first);
+    pool->memory->return_all(pool, &first);
     weir__watch_end(pool);
     end_streams(pool, &first);
     weir__stream_fini_events(pool);
     pool->strategy->fini(pool->state);
-    while (pool->regions != NULL) {
-        struct pool_region *next = pool->regions->next;
-        free(pool->regions);
-        pool->regions = next;
-    }
+    pool->memory->fini(pool);
     for (size_t i = 0; i < pool->kept_count; i++) {
         keep_first(&first, TWICE(weir_device_event_destroy(pool->device, pool->kept_events[i])));
     }
     free(pool->kept_events);
-    weir__vm_fini(pool);
     weir__block_fini(pool);
     weir__tag_fini(pool);
     (void)pthread_cond_destroy(&pool->grown);

@@ -6,17 +6,13 @@
  *
  * Cost: a hint is linear in the number of streams; nothing here is on the path of alloc and free.
  */
+#include "order/order.h"
 #include "pool_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* --- clocks --- */
-
-weir_tick weir__clock_at(const weir_stream *stream, weir_lane lane)
-{
-    return lane < stream->clock_lanes ? stream->clock[lane] : 0;
-}
 
 static bool clock_reserve(weir_stream *stream, size_t lanes)
 {
@@ -226,7 +222,7 @@ weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
     if (pool == NULL || stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_stream_retire", pool, stream);
     }
-    (void)weir__order_flush(pool, stream);
+    (void)weir__order_flush(stream);
     if (pool->ordered) {
         weir_status status = weir__order_sync(pool, stream);
         if (status != WEIR_OK) {
@@ -295,7 +291,7 @@ static void event_capture(struct known_event *known, const weir_stream *stream, 
         }
     }
     for (size_t lane = 0; lane < known->clock_lanes; lane++) {
-        known->clock[lane] = weir__clock_at(stream, (weir_lane)lane);
+        known->clock[lane] = clock_at(stream, (weir_lane)lane);
     }
 }
 

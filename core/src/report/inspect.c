@@ -3,8 +3,8 @@
  * Guarantee: what walk and check see is one moment: they hold every lock. Statistics take the locks one after the
  * other, so that reading them never stops the hot path for longer than one stream's few instructions.
  */
+#include "memory/memory.h"
 #include "shared/cancel.h"
-#include "pool/pool_internal.h"
 
 /* --- sums --- */
 

@@ -19,7 +19,7 @@
  * Cost: linear in the ranges and linear in ranges times streams when a wait failed. Without host memory for the copy the
  * record has no regions and no advice about blocks.
  */
-#include "pool/pool_internal.h"
+#include "order/order.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -5,6 +5,7 @@
  * memory that it lists is memory of which the hand-back is still to be told, and nothing is told twice.
  * pool/observers.c tells the rest.
  */
+#include "memory/memory.h"
 #include "pool/pool_internal.h"
 
 #include <sched.h>
@@ -15,7 +16,7 @@
 static void hold_still(weir_pool *pool)
 {
     pool_lock(pool);
-    weir__region_await_locked(pool);
+    (void)weir__region_await_locked(pool);
     pool->growing = true;
     pool_unlock(pool);
     weir__pool_lock_all(pool);

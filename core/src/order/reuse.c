@@ -1,0 +1,298 @@
+/* core/src/order/reuse.c: which freed memory a stream may have. The only place that decides it.
+ *
+ * Rule: memory freed on stream s may go to stream x when everything that could touch it happens before x's next
+ * operation. A free leaves (stream, tick) pairs; the memory is x's when each pair (t, k) is x's own, or
+ * clock[x][t] >= k, or done[t] >= k.
+ *
+ * A free stamps its stream's tick under the stream's lock; wait.c says how events keep ticks honest. A block with several
+ * pairs is pending until one stream is ordered after all of them.
+ *
+ * Cost: a take is the strategy's search; the open lane and the lanes a stream is ordered after are linear in streams;
+ * gather is linear in ranges. No device call is made here.
+ */
+#include "order.h"
+
+/* --- taking --- */
+
+bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit)
+{
+    weir_pool *pool = request->pool;
+    weir_range range;
+    weir_status status =
+        pool->strategy->alloc(pool->state, lane, limit, request->size, request->align, &range);
+    if (status != WEIR_OK) {
+        request->broken = status == WEIR_ERR_NO_MEMORY ? request->broken : WEIR_ERR_NO_MEMORY;
+        return false;
+    }
+    request->block = weir__block_new_locked(pool, &range);
+    if (request->block == NULL) {
+        weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : pool->streams[lane]->last_free;
+        pool->strategy->free(pool->state, range.token, lane, tick);
+        request->broken = WEIR_ERR_NO_MEMORY;
+        return false;
+    }
+    return true;
+}
+
+const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream)
+{
+    pool->limits[WEIR_LANE_OPEN] = WEIR_TICK_MAX;
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        const weir_stream *owner = pool->streams[lane];
+        weir_tick known = stream != NULL ? clock_at(stream, (weir_lane)lane) : 0;
+        weir_tick limit = owner->done > known ? owner->done : known;
+        pool->limits[lane] = owner == stream || !pool->ordered ? WEIR_TICK_MAX : limit;
+    }
+    return pool->limits;
+}
+
+/* Lanes of streams that this one is already ordered after. */
+static bool take_ordered_locked(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        if (lane != request->stream->lane && weir__order_take_locked(request, (weir_lane)lane, limits[lane])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool private_lanes(const weir_pool *pool)
+{
+    return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
+}
+
+/* Pool lock held: opens memory that the completed work of other streams has left. The asking stream's own lane stays
+ * together: it can take from it anyway, and memory in the open lane does not merge with the stream's next frees. */
+static void promote_others_locked(weir_pool *pool, const weir_stream *taker)
+{
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        weir_stream *stream = pool->streams[lane];
+        if (stream != taker && stream->promoted < stream->done) {
+            stream->promoted = stream->done;
+            (void)pool->strategy->promote(pool->state, stream->lane, stream->done);
+        }
+    }
+}
+
+/* Pool lock held: from the open lane, and from lanes of streams that the asking stream is ordered after. */
+static bool take_from_others(struct request *request, weir_rung *found)
+{
+    weir_pool *pool = request->pool;
+    if (private_lanes(pool)) {
+        return false;
+    }
+    *found = WEIR_RUNG_OPEN;
+    promote_others_locked(pool, request->stream);
+    if (weir__order_take_locked(request, WEIR_LANE_OPEN, WEIR_TICK_MAX)) {
+        return true;
+    }
+    *found = WEIR_RUNG_ORDERED;
+    return take_ordered_locked(request);
+}
+
+bool weir__order_join_locked(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
+    weir_tick tick = atomic_load_explicit(&request->stream->tick, memory_order_relaxed);
+    bool gathered = pool->strategy->gather(pool->state, request->stream->lane, tick, limits, pool->lanes,
+                                           request->size, request->align, request->last_resort);
+    if (gathered && tick > request->stream->last_free) {
+        request->stream->last_free = tick;
+    }
+    return gathered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+}
+
+bool weir__order_look_locked(struct request *request, unsigned where, weir_rung *found)
+{
+    weir_pool *pool = request->pool;
+    *found = WEIR_RUNG_LANE;
+    if ((where & LOOK_OWN) != 0 && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX)) {
+        return true;
+    }
+    if ((where & LOOK_OTHERS) != 0 && take_from_others(request, found)) {
+        return true;
+    }
+    if ((where & LOOK_GATHERED) == 0 || pool->strategy->gather == NULL) {
+        return false;
+    }
+    const bool settled = weir__order_settle_locked(pool, request->stream);
+    const bool served =
+        weir__order_join_locked(request) || (settled && weir__order_look_locked(request, LOOK_FREE, found));
+    *found = WEIR_RUNG_GATHERED;
+    return served;
+}
+
+/* --- freeing --- */
+
+void weir__order_done_locked(weir_stream *stream, weir_tick tick)
+{
+    stream->done = tick > stream->done ? tick : stream->done;
+}
+
+/* Pool lock held: memory of the strategy again, in the stream's lane as of `tick`. A lane's ticks do not go down. */
+static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
+{
+    weir_pool *pool = block->pool;
+    void *token = block->token;
+    weir_tick stamp = tick > stream->last_free ? tick : stream->last_free;
+    stream->last_free = stamp;
+    weir__block_drop_uses(block);
+    weir__block_delete_locked(block);
+    pool->strategy->free(pool->state, token, stream->lane, stamp);
+}
+
+static void give_to_all(weir_block *block)
+{
+    weir_pool *pool = block->pool;
+    weir_stream *owner = block->stream;
+    void *token = block->token;
+    weir__block_drop_uses(block);
+    weir__block_delete_locked(block);
+    if (private_lanes(pool)) {
+        pool->strategy->free(pool->state, token, owner->lane, 0);
+    } else {
+        pool->strategy->free(pool->state, token, WEIR_LANE_OPEN, 0);
+    }
+}
+
+void weir__order_give_locked(weir_block *block, weir_stream *stream, weir_tick tick)
+{
+    if (block->pool->ordered) {
+        give_to_lane(block, stream, tick);
+    } else {
+        give_to_all(block);
+    }
+}
+
+/* Pool lock held: drops the pairs that are known to be complete. The block's pairs are in its list of uses. */
+static void drop_done(weir_block *block)
+{
+    struct weir_use **link = &block->uses;
+    while (*link != NULL) {
+        struct weir_use *use = *link;
+        if (use->tick <= use->stream->done || !block->pool->ordered) {
+            *link = use->next;
+            weir__use_delete(block, use);
+        } else {
+            link = &use->next;
+        }
+    }
+}
+
+/* Pool lock held: whether everything on the list happens before the next operation of `stream`. */
+static bool ordered_before(const weir_block *block, const weir_stream *stream)
+{
+    for (const struct weir_use *use = block->uses; use != NULL; use = use->next) {
+        if (use->stream != stream && clock_at(stream, use->stream->lane) < use->tick &&
+            use->stream->done < use->tick) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Pool lock held: gives the block, its pairs being in its list, to the lane that may have it now. False: none. */
+static bool settle(weir_block *block, weir_stream *taker)
+{
+    drop_done(block);
+    if (block->uses == NULL) {
+        give_to_all(block);
+        return true;
+    }
+    if (private_lanes(block->pool)) {
+        bool own = block->uses->next == NULL && block->uses->stream == block->stream;
+        if (own) {
+            give_to_lane(block, block->stream, block->uses->tick);
+        }
+        return own;
+    }
+    if (block->uses->next == NULL) {
+        give_to_lane(block, block->uses->stream, block->uses->tick);
+        return true;
+    }
+    /* A stream that is ordered after all other streams of the list stands for them, as of now. */
+    for (const struct weir_use *use = block->uses; use != NULL; use = use->next) {
+        if (ordered_before(block, use->stream)) {
+            give_to_lane(block, use->stream, atomic_load_explicit(&use->stream->tick, memory_order_relaxed));
+            return true;
+        }
+    }
+    if (taker != NULL && ordered_before(block, taker)) {
+        give_to_lane(block, taker, atomic_load_explicit(&taker->tick, memory_order_relaxed));
+        return true;
+    }
+    return false;
+}
+
+bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker)
+{
+    bool moved = false;
+    weir_block **link = &pool->pending;
+    while (*link != NULL) {
+        weir_block *block = *link;
+        weir_block *next = block->next;
+        uint64_t capacity = block->capacity;
+        if (settle(block, taker)) {
+            *link = next;
+            pool->pending_bytes -= capacity;
+            moved = true;
+        } else {
+            link = &block->next;
+        }
+    }
+    return moved;
+}
+
+/* Both locks held: the pairs of a free become the block's list. */
+static void note_free(weir_block *block, weir_stream *stream, weir_tick tick)
+{
+    struct weir_use **link = &block->uses;
+    while (*link != NULL) {
+        struct weir_use *use = *link;
+        if (use->stream == stream) {
+            *link = use->next;
+            weir__use_delete(block, use);
+            continue;
+        }
+        use->stream->last_free = use->tick > use->stream->last_free ? use->tick : use->stream->last_free;
+        link = &use->next;
+    }
+    stream->last_free = tick > stream->last_free ? tick : stream->last_free;
+    block->freed = (struct weir_use){ .next = block->uses, .stream = stream, .serial = stream->serial, .tick = tick };
+    block->uses = &block->freed;
+}
+
+void weir__order_free(weir_block *block, weir_stream *stream)
+{
+    weir_pool *pool = block->pool;
+    weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
+    bool foreign = private_lanes(pool) && stream != block->stream;
+    pool_work(pool);
+    pool->slow_frees++;
+    if (!pool->ordered || (block->uses == NULL && !foreign)) {
+        weir__order_give_locked(block, stream, tick);
+    } else {
+        uint64_t capacity = block->capacity;
+        note_free(block, stream, tick);
+        if (!settle(block, NULL)) {
+            atomic_store_explicit(&block->state, BLOCK_PENDING, memory_order_relaxed);
+            block->next = pool->pending;
+            pool->pending = block;
+            pool->pending_bytes += capacity;
+        }
+    }
+    pool_unlock(pool);
+}
+
+void weir__order_free_idle(weir_block *block)
+{
+    weir_pool *pool = block->pool;
+    pool_lock(pool);
+    pool->slow_frees++;
+    give_to_all(block);
+    pool_unlock(pool);
+}
