@@ -16,6 +16,7 @@
  * more than what the last one left over and one stack: others may free faster than anyone can sort.
  */
 #include "front_cache.h"
+#include "order/order.h"
 #include "pool_internal.h"
 
 bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)

@@ -3,14 +3,16 @@
  * Idea: what was freed on a stream may be handed out on the same stream at once, because the stream itself orders the
  * old use before the new one. So each stream keeps the blocks freed on it by exact size, last in first out, and a hit
  * is: take the stream's own lock, pop, count, release. No device call, no event, no counter that other streams write.
- * Only a miss goes on to order.c.
+ * Only a miss goes on to ladder.c.
  *
  * Guarantee: a block in a front cache is handed out on that stream only, and only for a request of the same number of
  * granules as the one it was made for, so it is never too small. What a cache may hold is bounded in bytes, count and
  * block size, and it is flushed before the pool takes more memory.
  */
 #include "front_cache.h"
+#include "order/order.h"
 #include "pool_internal.h"
+#include "shared/hold.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -83,7 +85,9 @@ static weir_status start_strategy(weir_pool *pool)
 static weir_status start_memory(weir_pool *pool)
 {
     weir_status status = start_strategy(pool);
+    pool->memory = &weir__region_memory;
     if (status == WEIR_OK && (pool->config.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0) {
+        pool->memory = &weir__vm_memory;
         status = weir__vm_init(pool);
         if (status != WEIR_OK) {
             pool->strategy->fini(pool->state);
@@ -142,7 +146,7 @@ static weir_status check_config(const weir_pool_config *config)
 weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
 {
     weir_pool_config own;
-    weir_status status = out != NULL ? weir__config_adopt(&own, sizeof(own), config, "weir_pool_create: config")
+    weir_status status = out != NULL ? weir_struct_adopt(&own, sizeof(own), config, "weir_pool_create: config")
                                      : weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: pool is NULL");
     if (status == WEIR_OK) {
         status = check_config(&own);
@@ -164,7 +168,6 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->process = getpid();
     pool->lanes = 1;
     pool->oom.struct_size = sizeof(pool->oom);
-    atomic_init(&pool->next_block_id, 1);
     atomic_init(&pool->tag_count, 1);
     pool->streams = calloc(1, sizeof(weir_stream *));
     pool->limits = calloc(1, sizeof(*pool->limits));
@@ -196,17 +199,6 @@ static void quiesce(weir_pool *pool, weir_status *first)
     }
 }
 
-static void return_regions(weir_pool *pool, weir_status *first)
-{
-    for (struct pool_region *region = pool->regions; region != NULL; region = region->next) {
-        weir__watch_taken(pool, region->address, region->size);
-        keep_first(first, TWICE(weir_device_region_free(pool->device, region->address, region->size)));
-    }
-    if (pool->vm != NULL) {
-        weir__vm_return_all(pool, first);
-    }
-}
-
 static void end_streams(weir_pool *pool, weir_status *first)
 {
     for (size_t lane = 1; lane < pool->lanes; lane++) {
@@ -234,22 +226,17 @@ weir_status weir_pool_destroy(weir_pool *pool)
     weir__arena_orphan_all(pool);
     quiesce(pool, &first);
     weir__watch_end_blocks(pool);
-    return_regions(pool, &first);
+    pool->memory->return_all(pool, &first);
     weir__watch_end(pool);
     end_streams(pool, &first);
     weir__stream_fini_events(pool);
     weir__block_fini(pool);
     pool->strategy->fini(pool->state);
-    while (pool->regions != NULL) {
-        struct pool_region *next = pool->regions->next;
-        free(pool->regions);
-        pool->regions = next;
-    }
+    pool->memory->fini(pool);
     for (size_t i = 0; i < pool->kept_count; i++) {
         keep_first(&first, TWICE(weir_device_event_destroy(pool->device, pool->kept_events[i])));
     }
     free(pool->kept_events);
-    weir__vm_fini(pool);
     weir__tag_fini(pool);
     (void)pthread_cond_destroy(&pool->grown);
     (void)pthread_mutex_destroy(&pool->grown_mutex);
@@ -259,6 +246,11 @@ weir_status weir_pool_destroy(weir_pool *pool)
     (void)!weir_device_release(pool->device);
     free(pool);
     return first;
+}
+
+weir_device *weir_pool_device(const weir_pool *pool)
+{
+    return pool != NULL ? pool->device : NULL;
 }
 
 weir_status weir_pool_hold(weir_pool *pool)
@@ -714,10 +706,7 @@ weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *strea
     if (status != WEIR_OK) {
         return status;
     }
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL) {
-        weir__record_use(recorder, 0, stream->lane);
-    }
+    weir__watch_use(block, stream);
     pool_lock(pool);
     struct weir_use *use = find_use(block, stream);
     use = use != NULL ? use : add_use(block, stream);
@@ -788,48 +777,4 @@ weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)
     }
     *out = block;
     return WEIR_OK;
-}
-
-/* --- recording --- */
-
-const weir_device_info *weir__pool_device_info(const weir_pool *pool)
-{
-    return weir__device_info(pool->device);
-}
-
-struct live_visit {
-    void (*live)(void *ctx, uint64_t block_id, uint64_t size, uint32_t stream_number, uint64_t address);
-    void *ctx;
-};
-
-/* A block that has come into an inbox since its stream was locked is listed too: its free is still to be recorded. */
-static void show_live(void *ctx, weir_block *block)
-{
-    const struct live_visit *visit = ctx;
-    const weir_block_state state = state_of(block);
-    if (state == BLOCK_LIVE || state == BLOCK_RETURNED) {
-        
-        visit->live(visit->ctx, 0, block_requested(block), block_stream(block)->lane, block_address(block));
-    }
-}
-
-weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
-                                    void (*live)(void *ctx, uint64_t block_id, uint64_t size, uint32_t stream_number,
-                                                 uint64_t address),
-                                    void *ctx)
-{
-    weir_status status = WEIR_OK;
-    weir__pool_lock_all(pool);
-    if (recorder != NULL && atomic_load_explicit(&pool->recorder, memory_order_relaxed) != NULL) {
-        status = WEIR_ERR_BUSY; /* the caller says why */
-    } else {
-        if (recorder != NULL && live != NULL) {
-            struct live_visit visit = { live, ctx };
-            weir__block_each_locked(pool, show_live, &visit);
-        }
-        atomic_store_explicit(&pool->recorder, recorder, memory_order_release);
-        weir__watch_changed_locked(pool);
-    }
-    weir__pool_unlock_all(pool);
-    return status;
 }

@@ -1,22 +1,19 @@
 /* core/src/pool/pool_internal.h: what a pool is made of, and which file does what.
  *
  *     pool.c     create, destroy, and the hot path: alloc and free through a stream's front cache
- *     order.c    everything that decides which freed memory a stream may have: the ladder, polling, waiting
  *     inbox.c    frees by threads that do not feed the stream
  *     stream.c   streams, their clocks, and what callers tell about events
- *     region.c   taking regions from the device and giving them back
- *     vm.c       the same with virtual memory: mapping, moving and unmapping granules
- *     vm_place.c where a request needs the least new memory (pure)
  *     block.c    descriptors, the index from address to block, tables by address
  *     arena.c    arenas: a bump pointer over blocks of the pool
  *     inspect.c  walk, check, statistics
  *     tag.c      who holds what
- *     budget.c   the limits and the pressure callback
  *     survey.c   what lies where at one moment, for whoever has to reason about it
  *     oom.c      why a request failed and what would have helped
  *     group.c    several blocks at once: all or none, and whether they would fit
  *     ramps.c    a sum that group.c asks for once for each size (pure)
- *     observe.c  telling an observer, and the recorder of alloc and free
+ *     observers.c telling observers
+ *
+ * How a request gets memory is in order/order.h, where memory comes from in memory/memory.h.
  *
  * Locks: one per stream (stream_lock.h: held for a few instructions, or around a device call that does not block), one
  * per pool (of the same kind). Order: stream, then pool; never two streams at once, except in weir__pool_lock_all, which takes
@@ -31,12 +28,14 @@
 #include <time.h>
 
 #include <weir/arena.h>
+#include <weir/budget.h>
 #include <weir/observer.h>
+#include <weir/strategy.h>
 
 #include "base/address_table.h"
-#include "base/internal.h"
-#include "base/number_map.h"
+#include "device/device_internal.h"
 #include "pool/block.h"
+#include "shared/number_map.h"
 #include "stream_lock.h"
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -188,11 +187,11 @@ struct weir_pool {
     _Atomic uint64_t front_slot;  /* what one slot may hold of them */
     _Atomic uint64_t front_limit; /* bytes of them that a stream's front cache may hold */
     _Atomic uint32_t front_epoch; /* how often they have changed */
-    _Atomic(weir_recorder *) recorder;
-    _Atomic uint64_t next_block_id;
-    _Atomic(struct pool_observer *) observer; /* changes under every lock and `growing`: see observe.c */
-    _Atomic uint32_t telling;                 /* threads that tell it of an alloc */
-    atomic_bool watched;                      /* there is a recorder or an observer */
+    _Atomic(struct pool_observer *) observers; /* newest first; see observers.c */
+    _Atomic uint32_t telling[2];               /* threads that tell them without a lock, by side */
+    atomic_uint telling_side;                  /* of threads that begin, modulo 2 */
+    atomic_bool awaiting;                      /* a thread waits for those that tell */
+    atomic_bool watched;                       /* there is an observer */
     _Atomic uint32_t tag_count; /* untagged included, so at least 1 */
     struct pool_tags *tags;
 
@@ -214,7 +213,8 @@ struct weir_pool {
     struct pool_region *regions; /* newest first */
     size_t regions_aside;        /* regions without a handle that are not on their way: see region.c */
     struct address_table region_table;
-    struct pool_vm *vm; /* NULL: the pool takes regions */
+    const struct memory_ops *memory; /* where memory comes from: regions or virtual memory */
+    struct pool_vm *vm;              /* NULL: the pool takes regions */
 
     size_t blocks;                       /* taken ranges that are blocks */
     weir__number_map handles;            /* of checked builds: every block that ever was */
@@ -227,7 +227,7 @@ struct weir_pool {
     weir_arena *arenas;
     uint64_t arenas_made;
 
-    uint64_t wait_rounds; /* how many have begun: see weir__order_wait_round */
+    uint64_t wait_rounds; /* how many have begun: see weir__order_sync_next */
     uint64_t slow_frees; /* by callers: what another thread's failing request may not have seen */
     uint64_t reserved_bytes; /* no limit, or reserved_bytes <= max(limit_bytes, over_limit_bytes) */
     uint64_t over_limit_bytes; /* reserved since before the limit was set below it, and not yet given back; else 0 */
@@ -372,46 +372,8 @@ uint64_t weir__pool_front_block_bytes(const weir_pool *pool);
 void weir__pool_lock_all(weir_pool *pool);
 void weir__pool_unlock_all(weir_pool *pool);
 
-/* --- order.c --- */
+/* --- pool.c --- */
 
-struct request {
-    weir_pool *pool;
-    weir_stream *stream;
-    uint64_t size;
-    uint64_t align;
-    weir_block *block;         /* out */
-    weir_status device_status; /* what the device last answered to a wish for memory */
-    weir_tag tag;
-    uint64_t region_asked;     /* the smallest region asked for */
-    bool soft;                 /* the soft limit counts as the limit for the time being */
-    bool limited;              /* the pool's own limit forbade growing */
-    bool last_resort;          /* the device has refused: memory set apart for other kinds of requests will do */
-    uint64_t ceiling;          /* with virtual memory: what may be reserved, as the device said; 0 = it has not */
-    weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */
-};
-
-/* The lowest step: memory of the stream's own lane. The stream's lock is held, the pool's is not. */
-bool weir__order_alloc_own(struct request *request);
-/* The ladder: every request that the front cache did not serve. No lock is held. */
-weir_status weir__order_alloc(struct request *request);
-/* A free that does not end in the front cache. The stream's lock is held, the pool's is not. */
-void weir__order_free(weir_block *block, weir_stream *stream);
-/* Memory that no queued work touches. No lock is held. */
-void weir__order_free_idle(weir_block *block);
-/* Looks, without waiting, which work has completed. No lock is held. True when memory may have become free. */
-bool weir__order_poll(weir_pool *pool);
-/* Waits until the host has seen everything queued on the stream so far complete. No lock is held. */
-weir_status weir__order_sync(weir_pool *pool, weir_stream *stream);
-/* Destroys an event of weir's, or keeps it if the device refuses. No lock is held. */
-void weir__order_drop_event(weir_pool *pool, weir_event *event);
-/* Destroys the events that were kept, until the device refuses. No lock is held. */
-void weir__order_drop_events(weir_pool *pool);
-/* Pool lock held: the stream's ticks up to `tick` are complete. */
-void weir__order_done_locked(weir_stream *stream, weir_tick tick);
-/* Pool lock held: moves pending blocks to lanes as far as what is known allows. `taker` may be NULL. */
-bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
-/* Stream lock held: moves the stream's front cache to the strategy. True when there was something. */
-bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
 /* Stream lock held: the block freed last is counted as freed and goes where frees go. */
 void weir__front_unload(weir_pool *pool, weir_stream *stream);
 static inline void front_unload(weir_stream *stream)
@@ -420,22 +382,6 @@ static inline void front_unload(weir_stream *stream)
         weir__front_unload(stream->owner, stream);
     }
 }
-/* No lock held: flushes one stream, or all (NULL). */
-bool weir__order_flush(weir_pool *pool, weir_stream *stream);
-/* Pool lock held: fills pool->limits with what `stream` may take, by lane; NULL: what anybody may. */
-const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream);
-/* Begins a round of waiting for one stream after the other. Each stream has one turn in a round, whether the wait
- * succeeds or not: other threads may free faster than anyone can wait, and the round has to end. No lock is held. */
-uint64_t weir__order_wait_round(weir_pool *pool);
-/* Pool lock held: a stream that may hold memory whose work the host has not seen complete and that has not had its turn
- * since the round began, the one with the most bytes first; NULL when there is none. */
-weir_stream *weir__order_unfinished_locked(weir_pool *pool, uint64_t round);
-/* The stream's turn: weir__order_sync. No lock is held. */
-weir_status weir__order_sync_in(weir_pool *pool, weir_stream *stream, uint64_t round);
-/* Pool lock held: takes a range for the request from a lane and makes a block of it. */
-bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
-/* Pool lock held: the same from neighbours that the stream may have, joined. */
-bool weir__order_join_locked(struct request *request);
 
 /* --- inbox.c --- */
 
@@ -464,58 +410,11 @@ void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes);
 /* Pool lock held: knowledge[lane] = max(knowledge[lane], tick); false without host memory, which only forgets. */
 bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick);
 void weir__stream_fini_events(weir_pool *pool);
-weir_tick weir__clock_at(const weir_stream *stream, weir_lane lane);
 
-/* --- region.c --- */
-
-/* Takes a region for the request and serves it. False: the device or the limit refused (see request), or another
- * thread grew meanwhile and *again is set: search once more. No lock is held. */
-bool weir__region_grow(struct request *request, bool *again);
-/* Bytes that growing for the request would like to take. No lock is held. */
-uint64_t weir__region_wish(struct request *request);
-/* Pool lock held: the region the strategy would like for a request when so much is reserved, and the least that serves. */
-void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t align, uint64_t reserved, uint64_t *liked,
-                               uint64_t *least);
-/* What region sizes are multiples of. */
-uint64_t weir__region_granularity(const weir_pool *pool);
-/* weir_pool_trim for the pool's own ends: not a call that a recorder would see. */
-weir_status weir__region_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released);
-/* Gives back the region at `address` if it is idle; no lock is held. */
-weir_status weir__region_return_at(weir_pool *pool, uint64_t address);
-/* Gives back wholly free regions that nobody's work can touch, until `bytes` are returned or `keep` reserved remain.
- * No lock is held. Returns the bytes given back; *failed, when not NULL, takes a device failure. */
-uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep, weir_status *failed);
-
-/* Pool lock held, let go while waiting: until no memory is on its way from or to the device. */
-void weir__region_await_locked(weir_pool *pool);
-/* Pool lock held: this thread, which had set `growing`, has done. */
-void weir__region_end_growing_locked(weir_pool *pool);
-/* Pool lock held. What a front cache holds cannot merge, so it may hold a small share of the pool only. */
-void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
-
-/* --- vm.c: all but the last two need pool->vm --- */
-
-/* Turns the pool into one with virtual memory: WEIR_ERR_UNSUPPORTED, _INVALID, _NO_MEMORY. Called before it is used. */
-weir_status weir__vm_init(weir_pool *pool);
-/* Maps memory where the least is missing for the request, moves idle memory there before it takes too much, and serves the
- * request. False: the device or the limit refused (see request). No lock is held. */
-bool weir__vm_grow(struct request *request);
-/* Returns idle granules until `keep` reserved bytes remain. No lock is held. Returns the bytes given back; *failed takes
- * a failure. */
-uint64_t weir__vm_return_idle(weir_pool *pool, uint64_t keep, weir_status *failed);
-/* Pool lock held: whether the strategy's range is one whose memory is being moved, and has no block for that reason. */
-bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);
-uint64_t weir__vm_granule(const weir_pool *pool);
-/* Pool lock held, and nobody grows: visits every granule that has memory. */
-void weir__vm_each_granule_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
-                                  void *ctx);
-/* Pool lock held: the first broken rule of the books of granules; NULL. The sums are those of the strategy's walk: bytes
- * taken by blocks or free, without memory, and being moved. */
-const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_t unmapped, uint64_t moving);
-void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats);
-/* Gives everything back to the device, each call tried twice; keeps the first failure. */
-void weir__vm_return_all(weir_pool *pool, weir_status *first);
-void weir__vm_fini(weir_pool *pool);
+static inline weir_tick clock_at(const weir_stream *stream, weir_lane lane)
+{
+    return lane < stream->clock_lanes ? stream->clock[lane] : 0;
+}
 
 /* --- block.c --- */
 
@@ -604,22 +503,6 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record);
 const char *weir__tag_broken_locked(weir_pool *pool);
 void weir__tag_fini(weir_pool *pool);
 
-/* --- budget.c --- */
-
-/* Pool lock held: the most that may be reserved; with `soft` the lower limit counts. UINT64_MAX = no limit. */
-uint64_t weir__budget_limit_locked(const weir_pool *pool, bool soft);
-/* Pool lock held: what may be taken altogether, as far as anybody knows: the limit and the device's capacity. 0 = nobody
- * knows. */
-uint64_t weir__budget_most_locked(const weir_pool *pool, bool soft);
-/* Pool lock held: reserved memory has changed. */
-void weir__budget_note_locked(weir_pool *pool, bool grown);
-bool weir__budget_has_soft(weir_pool *pool);
-/* Whether more is reserved than the limit, which can be when it was lowered, or the soft one. No lock is held. */
-bool weir__budget_over(weir_pool *pool, bool soft);
-/* The request can be served only above the soft limit: calls the callback, if it is its turn. True when it did something.
- * No lock is held. */
-bool weir__budget_press(const struct request *request);
-
 /* --- survey.c --- */
 
 typedef enum survey_state {
@@ -653,7 +536,17 @@ bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey
 uint64_t weir__survey_free_granules(const struct survey *survey, uint64_t granule);
 void weir__survey_fini(struct survey *survey);
 
-/* --- observe.c --- */
+/* --- observers.c --- */
+
+struct pool_observer {
+    weir_observer_ops ops;
+    void *ctx;
+    _Atomic(struct pool_observer *) next;
+};
+
+/* One observer alone, as its observation begins: memory, and a block if it is live. All locks are held. */
+void weir__observer_tell_memory(const struct pool_observer *observer, bool given, uint64_t address, uint64_t size);
+void weir__observer_list_block(const struct pool_observer *observer, const weir_block *block);
 
 /* Stream lock held, let go on return: a block of the stream's has become live, and its caller does not have it yet. */
 void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t align);
@@ -662,11 +555,15 @@ void weir__watch_free(const weir_block *block, const weir_stream *stream);
 /* By the thread that grows: the device has given this, or is about to get it back. No lock is held. */
 void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size);
 void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size);
-/* All locks held: there is another recorder or observer, or none. */
-void weir__watch_changed_locked(weir_pool *pool);
+/* No lock is held: the stream uses the live block; a caller has told of an event or, with NULL, of a stream; a trim. */
+void weir__watch_use(const weir_block *block, const weir_stream *stream);
+void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *event, const weir_stream *stream);
+void weir__watch_trim(weir_pool *pool);
 /* The pool is being destroyed, and its memory has not gone back yet: no block is live any more. */
 void weir__watch_end_blocks(weir_pool *pool);
 void weir__watch_end(weir_pool *pool);
+
+struct request; /* order/order.h */
 
 /* --- oom.c --- */
 

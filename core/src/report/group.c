@@ -26,13 +26,13 @@
  * Several of different sizes from a strategy that cuts anywhere are granted a new region each. With virtual memory idle
  * granules move, and what counts is how many a request may touch.
  *
- * That a request gets what is there is the ladder's promise (order.c); tests/stress tries both.
+ * That a request gets memory that is there is the ladder's promise (ladder.c); tests/stress tries both.
  *
  * Cost: a poll, a copy of the ranges, and n log n for n ranges and for n requests. The strategy is asked twice for each
  * distinct size, and once for each region that equal requests would take. The pool's lock is held for the copy and for a
  * few questions at a time; sorts and sums are made without it.
  */
-#include "pool/pool_internal.h"
+#include "order/order.h"
 #include "ramps.h"
 
 #include <inttypes.h>

@@ -3,9 +3,9 @@
  * Guarantee: what walk and check see is one moment: they hold every lock. Statistics take the locks one after the
  * other, so that reading them never stops the hot path for longer than one stream's few instructions.
  */
-#include "base/cancel.h"
+#include "memory/memory.h"
 #include "pool/front_cache.h"
-#include "pool/pool_internal.h"
+#include "shared/cancel.h"
 
 /* --- sums --- */
 
@@ -385,7 +385,7 @@ weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)
     add_pool(pool, &stats);
     add_peaks(pool, &stats, &sums);
     pool_unlock(pool);
-    return weir__config_report(out, &stats, sizeof(stats), "weir_pool_stats: stats");
+    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_stats: stats");
 }
 
 const char *weir_rung_name(weir_rung rung)

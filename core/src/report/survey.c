@@ -5,7 +5,7 @@
  * marked in it afterwards. Cost: linear, and a sort when there are such blocks or several regions; 40 bytes of host memory
  * per range for the time being.
  */
-#include "pool/pool_internal.h"
+#include "order/order.h"
 
 #include <stdlib.h>
 

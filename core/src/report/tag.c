@@ -111,14 +111,12 @@ weir_status weir_pool_tag(weir_pool *pool, const char *name, weir_tag *tag)
     return status;
 }
 
-const char *weir__tag_name(const weir_pool *pool, weir_tag tag)
-{
-    return tag == 0 ? "untagged" : pool->tags->names[tag];
-}
-
 const char *weir_pool_tag_name(const weir_pool *pool, weir_tag tag)
 {
-    return pool != NULL && tag < tags_of(pool) ? weir__tag_name(pool, tag) : NULL;
+    if (pool == NULL || tag >= tags_of(pool)) {
+        return NULL;
+    }
+    return tag == 0 ? "untagged" : pool->tags->names[tag];
 }
 
 void weir__tag_fini(weir_pool *pool)
@@ -283,7 +281,7 @@ weir_status weir_pool_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *o
         stats.peak_requested_bytes = positive(pool->tags->peaks[tag]);
     }
     pool_unlock(pool);
-    return weir__config_report(out, &stats, sizeof(stats), "weir_pool_tag_stats: stats");
+    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_tag_stats: stats");
 }
 
 /* --- for the record of a failure --- */
@@ -309,7 +307,7 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record)
         record->holder_count = kept + 1;
         weir_oom_holder *holder = &record->holders[place];
         *holder = (weir_oom_holder){ .tag = tag, .requested_bytes = bytes, .blocks = live_blocks(&sums, tag) };
-        (void)snprintf(holder->name, sizeof(holder->name), "%s", weir__tag_name(pool, tag));
+        (void)snprintf(holder->name, sizeof(holder->name), "%s", weir_pool_tag_name(pool, tag));
     }
 }
 
