@@ -213,6 +213,8 @@ weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir
                                uint64_t bytes, uint64_t align, bool high, weir_range *out);
 /* A strategy's free, of any range but a slot. */
 void weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick);
+/* The same for a slot. */
+void weir__ranges_free_slot(struct ranges *ranges, struct range *slot, weir_lane lane, weir_tick tick);
 /* The same for a range in no lane that counts as not taken. Returns the range that it has become a part of. */
 struct range *weir__ranges_settle(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick);
 /* A slot, in no lane and not counted as taken, becomes free. */
