@@ -1001,7 +1001,6 @@ const weir_strategy_ops *weir_arena_strategy(void)
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
         .name = "arena",
-        .flags = WEIR_STRATEGY_EVEN_TOKENS,
         .granule_bytes = GRANULE,
         .state_size = arena_state_size,
         .init = arena_init,

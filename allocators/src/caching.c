@@ -210,7 +210,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
         .name = "caching",
-        .flags = WEIR_STRATEGY_CUTS_ENDS | WEIR_STRATEGY_EVEN_TOKENS,
+        .flags = WEIR_STRATEGY_CUTS_ENDS,
         .granule_bytes = RANGE_GRANULE,
         .state_size = caching_state_size,
         .init = caching_init,

@@ -1176,7 +1176,6 @@ const weir_strategy_ops *weir_size_class_strategy(void)
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
         .name = "size_class",
-        .flags = WEIR_STRATEGY_EVEN_TOKENS,
         .granule_bytes = RANGE_GRANULE,
         .state_size = size_class_state_size,
         .init = size_class_init,

@@ -718,8 +718,7 @@ static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t si
         return NULL;
     }
     REQUIRE(rig, range.token != NULL, "alloc gave no token");
-    REQUIRE(rig, (rig->ops->flags & WEIR_STRATEGY_EVEN_TOKENS) == 0 || (uintptr_t)range.token % 2 == 0,
-            "a token is odd");
+    REQUIRE(rig, (uintptr_t)range.token % 8 == 0, "a token is no address of a record");
     REQUIRE(rig, range.size >= size, "alloc handed out less than asked");
     REQUIRE(rig, range.size % rig->ops->granule_bytes == 0, "alloc handed out a part of a granule");
     REQUIRE(rig, (range.address & (align - 1)) == 0, "alloc missed the alignment");

@@ -576,7 +576,7 @@ static int run(int number, const char *only)
     wrong = (weir_strategy_ops){
         .struct_size = sizeof(weir_strategy_ops),
         .name = is(NO_NAME) ? "" : "a strategy with a mistake",
-        .flags = right->flags | WEIR_STRATEGY_EVEN_TOKENS,
+        .flags = right->flags,
         .granule_bytes = is(GRANULE) ? 3 * right->granule_bytes : right->granule_bytes,
         .state_size = state_size,
         .init = init,
