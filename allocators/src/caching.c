@@ -134,7 +134,7 @@ static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, u
 static void caching_free(void *state, void *token, weir_lane lane, weir_tick tick)
 {
     struct caching *caching = state;
-    weir__ranges_free(&caching->ranges, token, lane, tick);
+    (void)weir__ranges_free(&caching->ranges, token, lane, tick);
 }
 
 static uint64_t caching_promote(void *state, weir_lane lane, weir_tick limit)

@@ -167,10 +167,10 @@ static inline struct range *best_of(const struct range_bins *bins, unsigned bin,
     return best;
 }
 
-static inline struct range *search(const struct range_bins *bins, size_t most, uint64_t size, uint64_t align,
-                                   weir_tick limit, bool plain)
+static inline struct range *search(const struct range_bins *bins, unsigned from, size_t most, uint64_t size,
+                                   uint64_t align, weir_tick limit, bool plain)
 {
-    for (unsigned bin = range_bin_of(size); (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+    for (unsigned bin = from; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         struct range *best = best_of(bins, bin, most, size, align, limit, plain);
         if (best != NULL) {
             return best;
@@ -182,22 +182,23 @@ static inline struct range *search(const struct range_bins *bins, size_t most, u
 /* Usually the first or second bin decides. What the bounded looks left out is read before refusing, except under a tick limit:
  * there gather searches completely. */
 static inline struct range *find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
-                                 uint64_t bytes, uint64_t align)
+                                 uint64_t bytes, uint64_t align, uint64_t least)
 {
     const struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
     if (bins == NULL || bins->rows == 0) {
         return NULL;
     }
     const bool plain = align <= RANGE_GRANULE && limit == WEIR_TICK_MAX;
-    struct range *best = plain ? search(bins, looks, bytes, align, limit, true)
-                               : search(bins, 4 * looks, bytes, align, limit, false);
-    return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, SIZE_MAX, bytes, align, limit, false);
+    const unsigned from = range_bin_of(bytes > least ? bytes : least);
+    struct range *best = plain ? search(bins, from, looks, bytes, align, limit, true)
+                               : search(bins, from, 4 * looks, bytes, align, limit, false);
+    return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, from, SIZE_MAX, bytes, align, limit, false);
 }
 
 struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
-                                uint64_t bytes, uint64_t align)
+                                uint64_t bytes, uint64_t align, uint64_t least)
 {
-    return find(ranges, kind, lane, limit, bytes, align);
+    return find(ranges, kind, lane, limit, bytes, align, least);
 }
 
 static uint64_t largest_of(const struct range_bins *bins)
@@ -602,7 +603,7 @@ weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir
 {
     struct range *range =
         ranges->gathered != NULL ? weir__ranges_take_gathered(ranges, lane, limit, bytes, align) : NULL;
-    if (range == NULL && (range = find(ranges, kind, lane, limit, bytes, align)) == NULL) {
+    if (range == NULL && (range = find(ranges, kind, lane, limit, bytes, align, 0)) == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     range = cut(ranges, range, bytes, align, high);
@@ -613,12 +614,12 @@ weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir
     return WEIR_OK;
 }
 
-void weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick)
+struct range *weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick)
 {
     ranges->gathered = NULL;
     ranges->taken_ranges--;
     ranges->taken_bytes -= range->record.size;
-    (void)settle(ranges, range, range_free_state(lane, range_kind(range)), tick);
+    return settle(ranges, range, range_free_state(lane, range_kind(range)), tick);
 }
 
 void weir__ranges_free_slot(struct ranges *ranges, struct range *slot, weir_lane lane, weir_tick tick)
@@ -712,7 +713,7 @@ static bool best_run(const struct ranges *ranges, enum range_kind kind, const st
                 run.end = run.end->next;
             }
             const uint64_t padding = range_padding(run.first, wish->align);
-            if (run.size >= wish->bytes && run.size - wish->bytes >= padding &&
+            if (run.size >= wish->bytes && run.size - wish->bytes >= padding && run.size >= wish->least &&
                 (best->first == NULL || run.size < best->size)) {
                 *best = run;
             }

@@ -753,13 +753,13 @@ static struct range *find_range(struct size_class *own, const struct want *want)
     struct range *range = NULL;
     if (want->class != NULL && slots_align(want->class, want->align)) {
         range = weir__ranges_find(ranges, want->kind, want->lane, want->limit, want->class->slots * want->class->bytes,
-                                  want->align);
+                                  want->align, 0);
     }
     if (range == NULL) {
-        range = weir__ranges_find(ranges, want->kind, want->lane, want->limit, want->bytes, want->align);
+        range = weir__ranges_find(ranges, want->kind, want->lane, want->limit, want->bytes, want->align, 0);
     }
     if (range == NULL && want->kind == RANGE_SMALL && want->limit == WEIR_TICK_MAX && give_back_kept(own, want->lane)) {
-        range = weir__ranges_find(ranges, want->kind, want->lane, want->limit, want->bytes, want->align);
+        range = weir__ranges_find(ranges, want->kind, want->lane, want->limit, want->bytes, want->align, 0);
     }
     return range;
 }
@@ -827,7 +827,7 @@ static void size_class_free(void *state, void *token, weir_lane lane, weir_tick 
     struct size_class *own = state;
     struct slab *slab = slab_of(own, token);
     if (slab == NULL) {
-        weir__ranges_free(&own->ranges, token, lane, tick);
+        (void)weir__ranges_free(&own->ranges, token, lane, tick);
         return;
     }
     weir__ranges_free_slot(&own->ranges, token, lane, tick);
