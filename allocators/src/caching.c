@@ -135,7 +135,7 @@ static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, u
 static void caching_free(void *state, void *token, weir_lane lane, weir_tick tick)
 {
     struct caching *caching = state;
-    weir__ranges_free(&caching->ranges, token, lane, tick);
+    (void)weir__ranges_free(&caching->ranges, token, lane, tick);
 }
 
 static uint64_t caching_promote(void *state, weir_lane lane, weir_tick limit)
@@ -211,7 +211,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
         .name = "caching",
-        .flags = WEIR_STRATEGY_CUTS_ENDS | WEIR_STRATEGY_EVEN_TOKENS,
+        .flags = WEIR_STRATEGY_CUTS_ENDS,
         .granule_bytes = RANGE_GRANULE,
         .state_size = caching_state_size,
         .init = caching_init,

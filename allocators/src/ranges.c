@@ -167,10 +167,10 @@ static inline struct range *best_of(const struct range_bins *bins, unsigned bin,
     return best;
 }
 
-static inline struct range *search(const struct range_bins *bins, size_t most, uint64_t size, uint64_t align,
-                                   weir_tick limit, bool plain)
+static inline struct range *search(const struct range_bins *bins, unsigned from, size_t most, uint64_t size,
+                                   uint64_t align, weir_tick limit, bool plain)
 {
-    for (unsigned bin = range_bin_of(size); (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+    for (unsigned bin = from; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         struct range *best = best_of(bins, bin, most, size, align, limit, plain);
         if (best != NULL) {
             return best;
@@ -182,22 +182,23 @@ static inline struct range *search(const struct range_bins *bins, size_t most, u
 /* Usually the first or second bin decides. What the bounded looks left out is read before refusing, except under a tick limit:
  * there gather searches completely. */
 static inline struct range *find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
-                                 uint64_t bytes, uint64_t align)
+                                 uint64_t bytes, uint64_t align, uint64_t least)
 {
     const struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
     if (bins == NULL || bins->rows == 0) {
         return NULL;
     }
     const bool plain = align <= RANGE_GRANULE && limit == WEIR_TICK_MAX;
-    struct range *best = plain ? search(bins, looks, bytes, align, limit, true)
-                               : search(bins, 4 * looks, bytes, align, limit, false);
-    return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, SIZE_MAX, bytes, align, limit, false);
+    const unsigned from = range_bin_of(bytes > least ? bytes : least);
+    struct range *best = plain ? search(bins, from, looks, bytes, align, limit, true)
+                               : search(bins, from, 4 * looks, bytes, align, limit, false);
+    return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, from, SIZE_MAX, bytes, align, limit, false);
 }
 
 struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
-                                uint64_t bytes, uint64_t align)
+                                uint64_t bytes, uint64_t align, uint64_t least)
 {
-    return find(ranges, kind, lane, limit, bytes, align);
+    return find(ranges, kind, lane, limit, bytes, align, least);
 }
 
 static uint64_t largest_of(const struct range_bins *bins)
@@ -551,8 +552,10 @@ weir_status weir__ranges_region_remove(struct ranges *ranges, void *handle, cons
     if (!is_idle(region, limits, lanes)) {
         return WEIR_ERR_BUSY;
     }
+    for (struct range *range = region->border.next; range != &region->border; range = range->next) {
+        detach(ranges, range);
+    }
     while (region->border.next != &region->border) {
-        detach(ranges, region->border.next);
         unlink_next(ranges, &region->border);
     }
     *(region->prev != NULL ? &region->prev->next : &ranges->first_region) = region->next;
@@ -569,13 +572,15 @@ bool weir__ranges_region_idle(const struct ranges *ranges, const weir_tick *limi
     while (region != NULL && !is_idle(region, limits, lanes)) {
         region = region->idle_next;
     }
-    if (region == NULL && (ranges->sets_held > RANGE_KINDS || ranges->slots != NULL)) {
+    if (region == NULL && (ranges->sets_held > 1 || ranges->slots != NULL)) {
         region = ranges->first_region; /* one that is free in several lanes */
         while (region != NULL && !is_idle(region, limits, lanes)) {
             region = region->next;
         }
     }
-    *address = region != NULL ? region->address : 0;
+    if (region != NULL) {
+        *address = region->address;
+    }
     return region != NULL;
 }
 
@@ -598,7 +603,7 @@ weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir
 {
     struct range *range =
         ranges->gathered != NULL ? weir__ranges_take_gathered(ranges, lane, limit, bytes, align) : NULL;
-    if (range == NULL && (range = find(ranges, kind, lane, limit, bytes, align)) == NULL) {
+    if (range == NULL && (range = find(ranges, kind, lane, limit, bytes, align, 0)) == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     range = cut(ranges, range, bytes, align, high);
@@ -609,12 +614,20 @@ weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir
     return WEIR_OK;
 }
 
-void weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick)
+struct range *weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick)
 {
     ranges->gathered = NULL;
     ranges->taken_ranges--;
     ranges->taken_bytes -= range->record.size;
-    (void)settle(ranges, range, range_free_state(lane, range_kind(range)), tick);
+    return settle(ranges, range, range_free_state(lane, range_kind(range)), tick);
+}
+
+void weir__ranges_free_slot(struct ranges *ranges, struct range *slot, weir_lane lane, weir_tick tick)
+{
+    ranges->gathered = NULL;
+    ranges->taken_ranges--;
+    ranges->taken_bytes -= slot->record.size;
+    weir__ranges_settle_slot(ranges, slot, lane, tick);
 }
 
 /* Opens the ranges of a set of bins that are as old as the limit, and finds out how old the others are. */
@@ -700,7 +713,7 @@ static bool best_run(const struct ranges *ranges, enum range_kind kind, const st
                 run.end = run.end->next;
             }
             const uint64_t padding = range_padding(run.first, wish->align);
-            if (run.size >= wish->bytes && run.size - wish->bytes >= padding &&
+            if (run.size >= wish->bytes && run.size - wish->bytes >= padding && run.size >= wish->least &&
                 (best->first == NULL || run.size < best->size)) {
                 *best = run;
             }
@@ -1081,10 +1094,9 @@ static const char *check_region(const struct ranges *ranges, const struct range_
 
 static const char *check_bins(const struct range_bins *bins, uint32_t state, struct totals *totals)
 {
-    for (unsigned bin = 0; bin < RANGE_BINS; bin++) {
-        const bool held = (bins->held[bin / 64] >> bin % 64 & 1u) != 0;
+    for (unsigned bin = 0; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         void *const *link = &bins->heads[bin];
-        REQUIRE(held == (*link != NULL), "a bin and its bit do not agree");
+        REQUIRE(*link != NULL, "a bin and its bit do not agree"); /* a bit that is missing shows in the sum */
         for (const struct range *range = *link; range != NULL; range = next_in_bin(range)) {
             REQUIRE(range_state(range) == state && range_bin_of(range->record.size) == bin,
                     "a bin lists a range that does not belong there");

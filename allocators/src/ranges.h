@@ -199,9 +199,10 @@ bool weir__ranges_region_idle(const struct ranges *ranges, const weir_tick *limi
 /* --- ranges --- */
 
 /* The smallest free range, as far as a few looks tell, of the lane and kind that holds `bytes` at a multiple of `align` and has
- * a tick at or below `limit`. NULL: there is none; with a limit below WEIR_TICK_MAX, or none was seen. */
+ * a tick at or below `limit`, among those in the bin of `least` bytes and above. NULL: there is none; with a limit below
+ * WEIR_TICK_MAX, or none was seen. */
 struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
-                                uint64_t bytes, uint64_t align);
+                                uint64_t bytes, uint64_t align, uint64_t least);
 /* Cuts `bytes` at the first, or with `high` the last, multiple of `align` out of a free range that holds them; the ends stay
  * free. The result is in no lane, keeps its tick and counts as taken. NULL, and nothing has changed, when there is no host
  * memory. */
@@ -211,8 +212,10 @@ void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_rang
 /* A strategy's alloc, of `bytes`, a multiple of the granule: gathered or found, cut and handed out. */
 weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
                                uint64_t bytes, uint64_t align, bool high, weir_range *out);
-/* A strategy's free, of any range but a slot. */
-void weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick);
+/* A strategy's free, of any range but a slot. Returns the range that it has become a part of. */
+struct range *weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick);
+/* The same for a slot. */
+void weir__ranges_free_slot(struct ranges *ranges, struct range *slot, weir_lane lane, weir_tick tick);
 /* The same for a range in no lane that counts as not taken. Returns the range that it has become a part of. */
 struct range *weir__ranges_settle(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick);
 /* A slot, in no lane and not counted as taken, becomes free. */
@@ -234,6 +237,7 @@ struct range_wish {
     size_t lanes;
     uint64_t bytes;
     uint64_t align;
+    uint64_t least; /* bytes of the whole run */
     /* Which slots may be taken out of their slabs; NULL: none. */
     bool (*slot_usable)(const struct ranges *ranges, const struct range *slot);
 };

@@ -3,11 +3,10 @@
  * Idea: a *half* is a strategy with regions of its own. A request up to the threshold is the small half's, any other
  * the large half's, and so is the region that the pool takes for it.
  *
- * Which half a token is of stands in its lowest bit. A record per range would cost memory on every block and a look-up
- * in walk, and a table from token to half could want host memory in free, which must not fail. So both halves have to
- * promise even tokens (WEIR_STRATEGY_EVEN_TOKENS); nothing that a token looks like is relied on without that promise,
- * since an odd one would be found out only when its range had been handed out. A region, of which there are few, has a
- * record that leads to its half.
+ * Which half a range is of stands in its record, as WEIR_RECORD_ROUTE of `own`, while it is taken. A record of routing's
+ * per range would cost memory on every block and a look-up in walk, and a table from token to half could want host memory
+ * in free, which must not fail. There is one such bit, so routing cannot be routed to. A region, of which there are few,
+ * has a record that leads to its half.
  *
  * Guarantee: what its half guarantees for a request. gather as a last resort asks the other half too, and refuses only
  * when both do; that alloc has asked only one of them is why the contract wants a last resort to find what alloc would.
@@ -74,19 +73,9 @@ static enum half_name half_for(const struct routing *routing, uint64_t size)
 
 /* --- tokens --- */
 
-static void *mark(void *token, enum half_name half)
+static enum half_name half_of(const weir_record *record)
 {
-    return (char *)token + half;
-}
-
-static enum half_name half_of(const void *token)
-{
-    return (uintptr_t)token % 2 != 0 ? LARGE_HALF : SMALL_HALF;
-}
-
-static void *unmark(void *token)
-{
-    return (char *)token - half_of(token);
+    return (record->own & WEIR_RECORD_ROUTE) != 0 ? LARGE_HALF : SMALL_HALF;
 }
 
 /* --- life --- */
@@ -107,8 +96,8 @@ static weir_status require_routable(const weir_strategy_ops *ops, const char *me
         wrong = "its table lacks a function or is shorter than this library's";
     } else if (ops->granule_bytes != GRANULE) {
         wrong = "its granule_bytes are not 512";
-    } else if ((ops->flags & ~(uint32_t)WEIR_STRATEGY_CUTS_ENDS) != WEIR_STRATEGY_EVEN_TOKENS) {
-        wrong = "its flags are not WEIR_STRATEGY_EVEN_TOKENS, with or without WEIR_STRATEGY_CUTS_ENDS";
+    } else if ((ops->flags & ~(uint32_t)WEIR_STRATEGY_CUTS_ENDS) != 0) {
+        wrong = "its flags are others than WEIR_STRATEGY_CUTS_ENDS";
     }
     return wrong == NULL ? WEIR_OK
                          : weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: weir_routing_config.%s cannot be routed to: %s",
@@ -338,8 +327,8 @@ static weir_status routing_alloc(void *state, weir_lane lane, weir_tick limit, u
     const enum half_name name = half_to_ask(routing, lane, size, align);
     const struct half *half = &routing->halves[name];
     weir_status status = half->ops->alloc(half->state, lane, limit, size, align, out);
-    if (status == WEIR_OK) {
-        out->token = mark(out->token, name);
+    if (status == WEIR_OK && name == LARGE_HALF) {
+        ((weir_record *)out->token)->own |= WEIR_RECORD_ROUTE;
     }
     return status;
 }
@@ -347,9 +336,11 @@ static weir_status routing_alloc(void *state, weir_lane lane, weir_tick limit, u
 static void routing_free(void *state, void *token, weir_lane lane, weir_tick tick)
 {
     struct routing *routing = state;
-    const struct half *half = &routing->halves[half_of(token)];
+    weir_record *record = token;
+    const struct half *half = &routing->halves[half_of(record)];
     forget_found(routing);
-    half->ops->free(half->state, unmark(token), lane, tick);
+    record->own &= ~WEIR_RECORD_ROUTE;
+    half->ops->free(half->state, token, lane, tick);
 }
 
 static uint64_t routing_promote(void *state, weir_lane lane, weir_tick limit)
@@ -387,16 +378,13 @@ static bool routing_gather(void *state, weir_lane lane, weir_tick tick, const we
 struct route_walk {
     weir_range_visitor visit;
     void *ctx;
-    enum half_name half;
     bool ended;
 };
 
 static bool show_range(void *ctx, const weir_range_info *range)
 {
     struct route_walk *walk = ctx;
-    weir_range_info info = *range;
-    info.token = range->taken ? mark(range->token, walk->half) : NULL;
-    walk->ended = !walk->visit(walk->ctx, &info);
+    walk->ended = !walk->visit(walk->ctx, range);
     return !walk->ended;
 }
 
@@ -405,7 +393,6 @@ static void routing_walk(const void *state, weir_range_visitor visit, void *ctx)
     const struct routing *routing = state;
     struct route_walk walk = {.visit = visit, .ctx = ctx};
     for (int i = 0; i < HALVES && !walk.ended; i++) {
-        walk.half = (enum half_name)i;
         routing->halves[i].ops->walk(routing->halves[i].state, show_range, &walk);
     }
 }
@@ -486,6 +473,7 @@ const weir_strategy_ops *weir_routing_strategy(void)
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
         .name = "routing",
+        .flags = WEIR_STRATEGY_ROUTES,
         .granule_bytes = GRANULE,
         .state_size = routing_state_size,
         .init = routing_init,

@@ -1,14 +1,14 @@
-/* allocators/src/size_class.c: slabs of equal slots on top of a run allocator.
+/* allocators/src/size_class.c: slabs of equal slots on top of ranges.
  *
- * Idea: a request takes a slot of its size class. A slab is a run of up to 64 slots of one class, cut out of the run
- * allocator (runs.h) and given back to it as one range when all its slots are free in one lane. Slots never join, so
+ * Idea: a request takes a slot of its size class. A slab is a run of up to 64 slots of one class, cut out of the free
+ * ranges (ranges.h) and given back to them as one range when all its slots are free in one lane. Slots never join, so
  * a freed one serves the next request of its class whatever its neighbours do: equal requests that come and go in any
- * order leave nothing between them. What no slab is made for is a range of the run allocator, as in `caching`:
+ * order leave nothing between them. What no slab is made for is a range of its own, as in `caching`:
  * requests above the largest slot, alignments that a class does not have, and what is served from holes below two
  * slots.
  *
  * Regions for requests of every size (virtual memory) know no kinds: there slabs and small requests are cut off the high
- * end of a range (RUN_HIGH_BYTES), and a claim takes free slots out of whatever slab they belong to.
+ * end of a range (RANGE_HIGH_BYTES), and a claim takes free slots out of whatever slab they belong to.
  *
  * Classes: every multiple of the granule (512 bytes) up to 16, then eight per doubling:
  *
@@ -28,6 +28,10 @@
  * per lane, so less than slab_bytes, or 8 slots where these are more. A slab has no rest: it ends where its last slot
  * ends.
  *
+ * Slots and slabs: a slot's record names its slab and its number there in `own`, which is the strategy's while the slot
+ * is taken too. 24 bits number the slabs, and a table leads from the number to the slab; with all numbers in use
+ * requests take ranges.
+ *
  * Ticks: every slot has its own lane and tick, in the record that says where it lies. Free slots of one slab in one
  * lane are a *share*, a bitmap; a slab has as many shares as lanes hold slots of it. So a slot that was freed into a
  * lane serves that lane at once, whoever made the slab, and promote moves slot by slot. When a slab is given back its
@@ -36,8 +40,8 @@
  * Cost: alloc and free are constant: a bit of the lane's first share, or a search for the slab's share in the lane,
  * at most 64 long and 1 long when one lane uses the slab. Making a slab and giving it back cost a constant per slot;
  * one empty slab per class is kept, so that a request at the border does neither each time. promote costs a constant
- * per slot. gather is linear, and asked for only instead of a device call. Host memory: 96 bytes per slot, 64 per
- * slab, 48 per slab and lane (but no more than per slot), 2 KiB per lane beside what `caching` has.
+ * per free slot of the lane. gather is linear, and asked for only instead of a device call. Host memory: 72 bytes per
+ * slot, 80 per slab, 48 per slab and lane (but no more than per slot), 2 KiB per lane beside what `caching` has.
  *
  * Counters that show it: taken_bytes of stats less requested_bytes of the pool is waste inside blocks; free_bytes
  * less largest_free_bytes what lies between them.
@@ -46,7 +50,7 @@
 
 #include <stdlib.h>
 
-#include "runs.h"
+#include "ranges.h"
 
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
@@ -65,7 +69,12 @@ enum {
     slabs_per_region = 4,
     looks = 64, /* free slots that alloc looks at for a tick or an alignment */
     shares_per_chunk = 128,
+    slot_bits = 6, /* of a record's own, from RANGE_OWN_SHIFT on; the slab's number lies above */
+    slab_bits = 24,
+    first_slab_numbers = 64,
 };
+
+_Static_assert(RANGE_OWN_SHIFT + slot_bits + slab_bits == 31, "the highest bit of own is WEIR_RECORD_ROUTE");
 
 /* The free slots of one slab in one lane. mask != 0; it is in lanes[lane]->of[slab's class] and in slab->shares. */
 struct share {
@@ -86,6 +95,7 @@ struct slab {
     struct share *shares;
     struct share *spare;
     size_t shares_held;
+    uint32_t number; /* its place in the table; never 0 */
     unsigned made;
     unsigned members;
     unsigned free_slots;
@@ -104,8 +114,10 @@ struct share_list {
     struct share *last;
 };
 
-/* Bit c of held: of[c] is not empty. */
+/* Bit c of held: of[c] is not empty. free_slots = sum of the bits of its shares. */
 struct lane_slots {
+    uint64_t free_slots;
+    weir_tick oldest; /* no free slot here has an earlier tick */
     uint64_t held[most_classes / 64];
     struct share_list of[most_classes];
 };
@@ -115,8 +127,14 @@ struct share_chunk {
     struct share shares[shares_per_chunk];
 };
 
+/* Of the table of slabs: a slab, or the next number that is not in use. */
+union slab_entry {
+    struct slab *slab;
+    uintptr_t next_unused;
+};
+
 struct size_class {
-    struct runs runs; /* the first member: what the run allocator calls back with */
+    struct ranges ranges; /* the first member: ranges.c calls back with it */
     uint64_t small_bytes;
     uint64_t largest_slot; /* 0: no classes */
     uint64_t slab_region_bytes;
@@ -124,6 +142,10 @@ struct size_class {
     struct lane_slots **lanes;
     size_t lane_count;
     struct slab *slabs;
+    union slab_entry *slab_table;
+    size_t slab_numbers;  /* places in the table; number 0 means no slab */
+    uint32_t unused_slab; /* the first number that is not in use; 0: there is none */
+    uint64_t free_slots;  /* in all lanes */
     struct share *unused_shares;
     struct share_chunk *chunks;
     bool one_kind; /* all regions serve all sizes; small_bytes is UINT64_MAX then */
@@ -286,11 +308,68 @@ static void close_share(struct size_class *own, struct share *share)
     slab->spare = share;
 }
 
+/* --- numbers of slabs --- */
+
+static uint32_t slab_number(const struct range *range)
+{
+    return (range->record.own & ~WEIR_RECORD_ROUTE) >> (RANGE_OWN_SHIFT + slot_bits);
+}
+
+/* Of a slot. */
+static unsigned slot_number(const struct range *slot)
+{
+    return slot->record.own >> RANGE_OWN_SHIFT & ((1u << slot_bits) - 1);
+}
+
+/* NULL: the range is no slot. */
+static struct slab *slab_of(const struct size_class *own, const struct range *range)
+{
+    const uint32_t number = slab_number(range);
+    return number != 0 ? own->slab_table[number].slab : NULL;
+}
+
+static bool may_number_slabs(const struct size_class *own)
+{
+    return own->unused_slab != 0 || own->slab_numbers < (size_t)1 << slab_bits;
+}
+
+static bool grow_slab_table(struct size_class *own)
+{
+    const size_t count = own->slab_numbers != 0 ? 2 * own->slab_numbers : first_slab_numbers;
+    union slab_entry *table = realloc(own->slab_table, count * sizeof(*table));
+    if (table == NULL) {
+        return false;
+    }
+    own->slab_table = table;
+    const size_t least = own->slab_numbers != 0 ? own->slab_numbers : 1;
+    for (size_t number = count; number-- > least;) {
+        table[number].next_unused = own->unused_slab;
+        own->unused_slab = (uint32_t)number;
+    }
+    own->slab_numbers = count;
+    return true;
+}
+
+static bool number_slab(struct size_class *own, struct slab *slab)
+{
+    if (own->unused_slab == 0 && !grow_slab_table(own)) {
+        return false;
+    }
+    slab->number = own->unused_slab;
+    own->unused_slab = (uint32_t)own->slab_table[slab->number].next_unused;
+    own->slab_table[slab->number].slab = slab;
+    return true;
+}
+
 /* --- slabs --- */
 
 static void forget_slab(struct size_class *own, struct slab *slab)
 {
     return_shares(own, slab);
+    if (slab->number != 0) {
+        own->slab_table[slab->number].next_unused = own->unused_slab;
+        own->unused_slab = slab->number;
+    }
     *(slab->prev != NULL ? &slab->prev->next : &own->slabs) = slab->next;
     if (slab->next != NULL) {
         slab->next->prev = slab->prev;
@@ -306,43 +385,53 @@ static void unkeep(struct size_class *own, struct slab *slab)
     }
 }
 
-static void slot_enters(struct runs *runs, struct range *slot)
+static void slot_enters(struct ranges *ranges, struct range *slot)
 {
-    struct size_class *own = (struct size_class *)runs;
-    struct share *share = share_of(slot->slab, slot->lane);
+    struct size_class *own = (struct size_class *)ranges;
+    struct slab *slab = slab_of(own, slot);
+    const weir_lane number = range_lane(slot);
+    struct lane_slots *lane = own->lanes[number];
+    struct share *share = share_of(slab, number);
     if (share == NULL) {
-        share = open_share(own, slot->slab, slot->lane);
+        share = open_share(own, slab, number);
     }
-    share->mask |= UINT64_C(1) << slot->slot;
-    slot->slab->free_slots++;
+    share->mask |= UINT64_C(1) << slot_number(slot);
+    slab->free_slots++;
+    own->free_slots++;
+    const weir_tick tick = slot->record.as.free.tick;
+    lane->oldest = lane->free_slots++ == 0 || tick < lane->oldest ? tick : lane->oldest;
 }
 
-static void slot_leaves(struct runs *runs, struct range *slot)
+static void slot_leaves(struct ranges *ranges, struct range *slot)
 {
-    struct size_class *own = (struct size_class *)runs;
-    struct share *share = share_of(slot->slab, slot->lane);
-    share->mask &= ~(UINT64_C(1) << slot->slot);
-    slot->slab->free_slots--;
+    struct size_class *own = (struct size_class *)ranges;
+    struct slab *slab = slab_of(own, slot);
+    const weir_lane lane = range_lane(slot);
+    struct share *share = share_of(slab, lane);
+    share->mask &= ~(UINT64_C(1) << slot_number(slot));
+    slab->free_slots--;
+    own->free_slots--;
+    own->lanes[lane]->free_slots--;
     if (share->mask == 0) {
         close_share(own, share);
     }
-    unkeep(own, slot->slab);
+    unkeep(own, slab);
 }
 
-static void slot_quits(struct runs *runs, struct range *slot)
+static void slot_quits(struct ranges *ranges, struct range *slot)
 {
-    struct size_class *own = (struct size_class *)runs;
-    struct slab *slab = slot->slab;
-    slab->slots[slot->slot] = NULL;
-    slot->in_slab = false;
+    struct size_class *own = (struct size_class *)ranges;
+    struct slab *slab = slab_of(own, slot);
+    slab->slots[slot_number(slot)] = NULL;
+    slot->record.own &= RANGE_KIND;
     if (--slab->members == 0) {
         forget_slab(own, slab);
     }
 }
 
-static const struct run_slots slot_calls = { slot_enters, slot_leaves, slot_quits };
+static const struct range_slots slot_calls = { slot_enters, slot_leaves, slot_quits };
 
-/* A slab of `slots` records for slots that do not lie anywhere yet; the first comes with the run. */
+/* A slab of `slots` records for slots that do not lie anywhere yet; the first comes with the range. */
 static struct slab *prepare_slab(struct size_class *own, struct slot_class *class, unsigned slots)
 {
     struct slab *slab = calloc(1, sizeof(*slab) + slots * sizeof(slab->slots[0]));
@@ -351,9 +440,9 @@ static struct slab *prepare_slab(struct size_class *own, struct slot_class *clas
     }
     slab->class = class;
     slab->made = slots;
-    bool complete = reserve_shares(own, slab, own->lane_count);
+    bool complete = number_slab(own, slab) && reserve_shares(own, slab, own->lane_count);
     for (unsigned i = 1; i < slots && complete; i++) {
-        slab->slots[i] = weir__range_new(&own->runs.store);
+        slab->slots[i] = weir__range_new(&own->ranges);
         complete = slab->slots[i] != NULL;
     }
     slab->next = own->slabs;
@@ -367,61 +456,53 @@ static struct slab *prepare_slab(struct size_class *own, struct slot_class *clas
 static bool is_prepared(const struct size_class *own, const struct slab *slab)
 {
     const size_t lanes = own->lane_count < slab->made ? own->lane_count : slab->made;
-    return slab->shares_held >= lanes && slab->slots[slab->made - 1] != NULL;
+    return slab->number != 0 && slab->shares_held >= lanes && slab->slots[slab->made - 1] != NULL;
 }
 
 static void give_up_slab(struct size_class *own, struct slab *slab)
 {
     for (unsigned i = 1; i < slab->made && slab->slots[i] != NULL; i++) {
-        weir__range_delete(&own->runs.store, slab->slots[i]);
+        weir__range_delete(&own->ranges, slab->slots[i]);
     }
     forget_slab(own, slab);
 }
 
 static void become_slot(struct slab *slab, struct range *range, unsigned slot)
 {
-    range->in_slab = true;
-    range->slab = slab;
-    range->slot = slot;
+    range->record.own |= slab->number << (RANGE_OWN_SHIFT + slot_bits) | slot << RANGE_OWN_SHIFT;
     slab->slots[slot] = range;
     slab->members++;
 }
 
-/* Divides a run that is in no lane. All slots but the first become free where the run was in the order of ticks. */
-static void divide(struct size_class *own, struct slab *slab, struct range *run)
+/* Divides a range that is in no lane. All slots but the first become free where the range was. */
+static void divide(struct size_class *own, struct slab *slab, struct range *range, weir_lane lane)
 {
     const uint64_t bytes = slab->class->bytes;
-    struct range *const older = run->older;
-    struct range *const after = run->next;
-    struct range *last = run;
-    run->size = bytes;
-    become_slot(slab, run, 0);
+    const weir_tick tick = range->record.as.free.tick;
+    const uint32_t kind = range_kind(range);
+    struct range *const after = range->next;
+    struct range *last = range;
+    range->record.size = bytes;
+    become_slot(slab, range, 0);
     for (unsigned i = 1; i < slab->made; i++) {
         struct range *slot = slab->slots[i];
-        *slot = (struct range){
-            .address = last->address + bytes,
-            .size = bytes,
-            .prev = last,
-            .tick = run->tick,
-            .region = run->region,
-            .lane = run->lane,
-        };
+        slot->record.address = last->record.address + bytes;
+        slot->record.size = bytes;
+        slot->record.own = kind;
+        slot->prev = last;
         last->next = slot;
         last = slot;
         become_slot(slab, slot, i);
-        weir__runs_insert_after(&own->runs, slot, older);
+        weir__ranges_settle_slot(&own->ranges, slot, lane, tick);
     }
     last->next = after;
-    if (after != NULL) {
-        after->prev = last;
-    }
+    after->prev = last;
 }
 
 /* Slabs and small requests from the high end, where regions serve requests of every size. */
 static struct range *cut(struct size_class *own, struct range *range, uint64_t bytes, uint64_t align, bool small)
 {
-    return small && own->one_kind ? weir__runs_cut_high(&own->runs, range, bytes, align)
-                                  : weir__runs_cut(&own->runs, range, bytes, align);
+    return weir__ranges_cut(&own->ranges, range, bytes, align, small && own->one_kind);
 }
 
 /* Makes a slab in a free range that holds it and returns its first slot, which is in no lane. NULL, and everything is as
@@ -429,43 +510,45 @@ static struct range *cut(struct size_class *own, struct range *range, uint64_t b
 static struct range *make_slab(struct size_class *own, struct slot_class *class, unsigned slots, struct range *range,
                                uint64_t align)
 {
+    const weir_lane lane = range_lane(range);
     struct slab *slab = prepare_slab(own, class, slots);
     if (slab == NULL) {
         return NULL;
     }
-    struct range *run = NULL;
+    struct range *part = NULL;
     if (is_prepared(own, slab)) {
-        run = cut(own, range, slots * class->bytes, align, true);
+        part = cut(own, range, slots * class->bytes, align, true);
     }
-    if (run == NULL) {
+    if (part == NULL) {
         give_up_slab(own, slab);
         return NULL;
     }
-    divide(own, slab, run);
-    return run;
+    divide(own, slab, part, lane);
+    return part;
 }
 
-/* Slots become ranges of the run allocator again; those that touch join first. All are free in one lane. */
+/* Slots become ranges again; those that touch join first. All are free in one lane. */
 static void dissolve(struct size_class *own, struct slab *slab)
 {
-    struct runs *runs = &own->runs;
+    struct ranges *ranges = &own->ranges;
+    const weir_lane lane = slab->shares->lane;
     unsigned left = slab->members;
     for (unsigned i = 0; left > 0; i++) {
-        struct range *run = slab->slots[i];
-        if (run == NULL) {
+        struct range *range = slab->slots[i];
+        if (range == NULL) {
             continue;
         }
-        weir__runs_remove(runs, run);
-        slot_quits(runs, run);
+        weir__ranges_remove(ranges, range);
+        slot_quits(ranges, range);
         left--;
-        while (left > 0 && run->next != NULL && run->next == slab->slots[i + 1]) {
-            weir__runs_remove(runs, run->next);
-            slot_quits(runs, run->next);
-            weir__runs_absorb_next(runs, run);
+        while (left > 0 && range->next == slab->slots[i + 1]) {
+            weir__ranges_remove(ranges, range->next);
+            slot_quits(ranges, range->next);
+            weir__ranges_absorb_next(ranges, range);
             left--;
             i++;
         }
-        (void)weir__runs_settle(runs, run);
+        (void)weir__ranges_settle(ranges, range, lane, range->record.as.free.tick);
     }
 }
 
@@ -514,7 +597,7 @@ static weir_status size_class_init(void *state, const void *config)
         return status;
     }
     *own = (struct size_class){
-        .runs.slots = &slot_calls,
+        .ranges.slots = &slot_calls,
         .small_bytes = given.small_bytes != 0 ? given.small_bytes : DEFAULT_SMALL,
         .slab_region_bytes = given.slab_region_bytes != 0 ? given.slab_region_bytes : DEFAULT_SLAB_REGION,
         .large_region_bytes = given.large_region_bytes != 0 ? given.large_region_bytes : DEFAULT_LARGE_REGION,
@@ -540,7 +623,8 @@ static void size_class_fini(void *state)
         free(own->lanes[lane]);
     }
     free(own->lanes);
-    weir__runs_fini(&own->runs);
+    free(own->slab_table);
+    weir__ranges_fini(&own->ranges);
 }
 
 /* Room for `count` lanes, and in every slab for a share of each of them. */
@@ -565,11 +649,11 @@ static bool grow_lanes(struct size_class *own, size_t count)
 static weir_status size_class_lane_add(void *state, weir_lane lane)
 {
     struct size_class *own = state;
-    weir_status status = weir__runs_lane_add(&own->runs, lane);
+    weir_status status = weir__ranges_lane_add(&own->ranges, lane);
     if (status != WEIR_OK || lane == WEIR_LANE_UNMAPPED) {
         return status; /* addresses without memory are no slots */
     }
-    if (own->lane_count < own->runs.lane_count && !grow_lanes(own, own->runs.lane_count)) {
+    if (own->lane_count < own->ranges.lane_count && !grow_lanes(own, own->ranges.lane_count)) {
         return WEIR_ERR_NO_MEMORY;
     }
     if (own->lanes[lane] == NULL) {
@@ -580,20 +664,20 @@ static weir_status size_class_lane_add(void *state, weir_lane lane)
 
 /* --- regions --- */
 
-static enum run_kind kind_of(const struct size_class *own, uint64_t size)
+static enum range_kind kind_of(const struct size_class *own, uint64_t size)
 {
-    return size <= own->small_bytes ? RUN_SMALL : RUN_LARGE;
+    return size <= own->small_bytes ? RANGE_SMALL : RANGE_LARGE;
 }
 
 static uint64_t size_class_region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
                                        uint64_t granularity)
 {
     const struct size_class *own = state;
-    const uint64_t need = run_round_up(size, RANGE_GRANULE) + (align > RANGE_GRANULE ? align : 0);
-    if (kind_of(own, size) == RUN_LARGE) {
-        return weir__runs_region_size(need, own->large_region_bytes, reserved, granularity);
+    const uint64_t need = range_round_up(size, RANGE_GRANULE) + (align > RANGE_GRANULE ? align : 0);
+    if (kind_of(own, size) == RANGE_LARGE) {
+        return weir__ranges_region_size(need, own->large_region_bytes, reserved, granularity);
     }
-    return run_round_up(need > own->slab_region_bytes ? need : own->slab_region_bytes, granularity);
+    return range_round_up(need > own->slab_region_bytes ? need : own->slab_region_bytes, granularity);
 }
 
 static weir_status size_class_region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint,
@@ -604,13 +688,13 @@ static weir_status size_class_region_add(void *state, uint64_t address, uint64_t
         own->one_kind = true;
         own->small_bytes = UINT64_MAX;
     }
-    return weir__runs_region_add(&own->runs, kind_of(own, size_hint), address, size, lane, tick, region);
+    return weir__ranges_region_add(&own->ranges, kind_of(own, size_hint), address, size, lane, tick, region);
 }
 
 static weir_status size_class_region_remove(void *state, void *region, const weir_tick *limits, size_t lanes)
 {
     struct size_class *own = state;
-    return weir__runs_region_remove(&own->runs, region, limits, lanes);
+    return weir__ranges_region_remove(&own->ranges, region, limits, lanes);
 }
 
 /* Slots, of slabs in use as well, become ranges: the pool asks for memory that it takes away. */
@@ -618,13 +702,13 @@ static weir_status size_class_claim(void *state, uint64_t address, uint64_t size
                                     size_t lanes, void **tokens)
 {
     struct size_class *own = state;
-    return weir__runs_claim(&own->runs, address, size, count, limits, lanes, tokens);
+    return weir__ranges_claim(&own->ranges, address, size, count, limits, lanes, tokens);
 }
 
 static bool size_class_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
 {
     const struct size_class *own = state;
-    return weir__runs_region_idle(&own->runs, limits, lanes, address);
+    return weir__ranges_region_idle(&own->ranges, limits, lanes, address);
 }
 
 /* --- alloc --- */
@@ -634,7 +718,7 @@ struct want {
     weir_tick limit;
     uint64_t bytes; /* rounded to granules */
     uint64_t align;
-    enum run_kind kind;
+    enum range_kind kind;
     struct slot_class *class; /* NULL: none for it */
 };
 
@@ -646,7 +730,7 @@ static struct range *find_slot(const struct size_class *own, const struct want *
     for (; share != NULL; share = share->next) {
         for (uint64_t mask = share->mask; mask != 0; mask &= mask - 1) {
             struct range *slot = share->slab->slots[__builtin_ctzll(mask)];
-            if (slot->tick <= want->limit && range_padding(slot, want->align) == 0) {
+            if (slot->record.as.free.tick <= want->limit && range_padding(slot, want->align) == 0) {
                 return slot;
             }
             if (--left == 0) {
@@ -664,69 +748,76 @@ static bool slots_align(const struct slot_class *class, uint64_t align)
 }
 
 /* A free range for a slab, else for the request alone, else one that an empty slab leaves. */
-static struct range *find_run(struct size_class *own, const struct want *want)
+static struct range *find_range(struct size_class *own, const struct want *want)
 {
-    const struct range_index *index = own->runs.lanes[want->lane].index[want->kind];
+    struct ranges *ranges = &own->ranges;
     struct range *range = NULL;
     if (want->class != NULL && slots_align(want->class, want->align)) {
-        range = weir__range_index_find(index, want->class->slots * want->class->bytes, want->align, want->limit);
+        range = weir__ranges_find(ranges, want->kind, want->lane, want->limit, want->class->slots * want->class->bytes,
+                                  want->align, 0);
     }
     if (range == NULL) {
-        range = weir__range_index_find(index, want->bytes, want->align, want->limit);
+        range = weir__ranges_find(ranges, want->kind, want->lane, want->limit, want->bytes, want->align, 0);
     }
-    if (range == NULL && want->kind == RUN_SMALL && want->limit == WEIR_TICK_MAX && give_back_kept(own, want->lane)) {
-        range = weir__range_index_find(index, want->bytes, want->align, want->limit);
+    if (range == NULL && want->kind == RANGE_SMALL && want->limit == WEIR_TICK_MAX && give_back_kept(own, want->lane)) {
+        range = weir__ranges_find(ranges, want->kind, want->lane, want->limit, want->bytes, want->align, 0);
     }
     return range;
 }
 
 /* How many slots of the class a slab in this range gets; below two it is not worth one. */
-static unsigned slots_in(const struct range *range, const struct want *want)
+static unsigned slots_in(const struct size_class *own, const struct range *range, const struct want *want)
 {
-    if (want->class == NULL || range->region->kind != RUN_SMALL || !slots_align(want->class, want->align)) {
+    if (want->class == NULL || range_kind(range) != RANGE_SMALL || !slots_align(want->class, want->align) ||
+        !may_number_slabs(own)) {
         return 0;
     }
-    const uint64_t fit = (range->size - range_padding(range, want->align)) / want->class->bytes;
+    const uint64_t fit = (range->record.size - range_padding(range, want->align)) / want->class->bytes;
     return fit < want->class->slots ? (unsigned)fit : want->class->slots;
+}
+
+/* Takes what the request gets out of the free range that was found for it. NULL: no host memory. */
+static struct range *take(struct size_class *own, struct range *range, const struct want *want, bool small)
+{
+    if (range_is_slot(range)) {
+        weir__ranges_remove(&own->ranges, range);
+        return range;
+    }
+    const unsigned slots = slots_in(own, range, want);
+    return slots >= least_slots ? make_slab(own, want->class, slots, range, want->align)
+                                : cut(own, range, want->bytes, want->align, small);
 }
 
 static weir_status size_class_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
                                     weir_range *out)
 {
     struct size_class *own = state;
-    struct runs *runs = &own->runs;
-    if (lane >= runs->lane_count || runs->lanes[lane].ranges == 0) {
+    if (lane >= own->lane_count || own->lanes[lane] == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     const struct want want = {
         .lane = lane,
         .limit = limit,
-        .bytes = run_round_up(size, RANGE_GRANULE),
+        .bytes = range_round_up(size, RANGE_GRANULE),
         .align = align,
         .kind = kind_of(own, size),
         .class = class_for(own, size),
     };
-    struct range *range = run_take_gathered(runs, lane, limit, want.bytes, align);
+    struct range *range = weir__ranges_take_gathered(&own->ranges, lane, limit, want.bytes, align);
     if (range == NULL && want.class != NULL) {
         range = find_slot(own, &want);
     }
     if (range == NULL) {
-        range = find_run(own, &want);
+        range = find_range(own, &want);
     }
     if (range == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    if (range->in_slab) {
-        weir__runs_remove(runs, range);
-    } else {
-        const unsigned slots = slots_in(range, &want);
-        range = slots >= least_slots ? make_slab(own, want.class, slots, range, align)
-                                     : cut(own, range, want.bytes, align, size <= RUN_HIGH_BYTES);
-    }
+    range = take(own, range, &want, size <= RANGE_HIGH_BYTES);
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }
-    weir__runs_hand_out(runs, range, out);
+    weir__ranges_hand_out(&own->ranges, range, out);
     return WEIR_OK;
 }
 
@@ -735,10 +826,13 @@ static weir_status size_class_alloc(void *state, weir_lane lane, weir_tick limit
 static void size_class_free(void *state, void *token, weir_lane lane, weir_tick tick)
 {
     struct size_class *own = state;
-    struct range *range = token;
-    struct slab *slab = range->in_slab ? range->slab : NULL;
-    weir__runs_free(&own->runs, range, lane, tick);
-    if (slab == NULL || !is_free_in_one_lane(slab)) {
+    struct slab *slab = slab_of(own, token);
+    if (slab == NULL) {
+        (void)weir__ranges_free(&own->ranges, token, lane, tick);
+        return;
+    }
+    weir__ranges_free_slot(&own->ranges, token, lane, tick);
+    if (!is_free_in_one_lane(slab)) {
         return;
     }
     /* One empty slab of the class is kept, the one that was emptied last, to be used last. */
@@ -748,8 +842,8 @@ static void size_class_free(void *state, void *token, weir_lane lane, weir_tick 
     keep(own, slab);
 }
 
-/* A slot has become open. The slab kept so far stays so: it may be in the lane that is being promoted, and its slots, if
- * they were joined now, would all wait for the latest of their ticks. */
+/* Slots of the slab have become open. The slab kept so far stays so: it may be in the lane that is being promoted, and its
+ * slots, if they were joined now, would all wait for the latest of their ticks. */
 static void settle_open(struct size_class *own, struct slab *slab)
 {
     if (!is_free_in_one_lane(slab)) {
@@ -762,52 +856,86 @@ static void settle_open(struct size_class *own, struct slab *slab)
     }
 }
 
+/* Opens the slots of a share that are as old as the limit; *oldest becomes the tick of the oldest that stays, if that is
+ * lower. The share may be gone afterwards, and its slab too. */
+static uint64_t promote_share(struct size_class *own, struct share *share, weir_tick limit, weir_tick *oldest)
+{
+    struct slab *slab = share->slab;
+    uint64_t moved = 0;
+    for (uint64_t mask = share->mask; mask != 0; mask &= mask - 1) {
+        struct range *slot = slab->slots[__builtin_ctzll(mask)];
+        const weir_tick tick = slot->record.as.free.tick;
+        if (tick > limit) {
+            *oldest = tick < *oldest ? tick : *oldest;
+            continue;
+        }
+        moved += slot->record.size;
+        weir__ranges_remove(&own->ranges, slot);
+        weir__ranges_settle_slot(&own->ranges, slot, WEIR_LANE_OPEN, 0);
+    }
+    if (moved != 0) {
+        settle_open(own, slab);
+    }
+    return moved;
+}
+
+static uint64_t promote_slots(struct size_class *own, struct lane_slots *lane, weir_tick limit)
+{
+    weir_tick oldest = WEIR_TICK_MAX;
+    uint64_t moved = 0;
+    for (unsigned class = 0; class < own->class_count; class++) {
+        struct share *next = NULL;
+        for (struct share *share = lane->of[class].first; share != NULL; share = next) {
+            next = share->next;
+            moved += promote_share(own, share, limit, &oldest);
+        }
+    }
+    lane->oldest = oldest;
+    return moved;
+}
+
 static uint64_t size_class_promote(void *state, weir_lane number, weir_tick limit)
 {
     struct size_class *own = state;
-    struct runs *runs = &own->runs;
-    uint64_t moved = 0;
-    runs->gathered = NULL;
-    if (number == WEIR_LANE_OPEN || number >= runs->lane_count) {
-        return 0;
-    }
-    const struct run_lane *lane = &runs->lanes[number];
-    for (struct range *range = lane->oldest; range != NULL && range->tick <= limit; range = lane->oldest) {
-        struct slab *slab = range->in_slab ? range->slab : NULL;
-        weir__runs_remove(runs, range);
-        moved += range->size;
-        range->lane = WEIR_LANE_OPEN;
-        range->tick = 0;
-        (void)weir__runs_settle(runs, range);
-        if (slab != NULL) {
-            settle_open(own, slab);
-        }
+    struct lane_slots *lane = number < own->lane_count ? own->lanes[number] : NULL;
+    uint64_t moved = weir__ranges_promote(&own->ranges, number, limit);
+    if (number != WEIR_LANE_OPEN && lane != NULL && lane->free_slots > 0 && lane->oldest <= limit) {
+        moved += promote_slots(own, lane, limit);
     }
     return moved;
 }
 
 /* --- gather --- */
 
-static bool unused_slab(const struct range *slot)
+static bool in_unused_slab(const struct ranges *ranges, const struct range *slot)
 {
-    return slot->slab->free_slots == slot->slab->members;
+    const struct slab *slab = slab_of((const struct size_class *)ranges, slot);
+    return slab->free_slots == slab->members;
 }
 
-static bool any_slab(const struct range *slot)
+static bool in_any_slab(const struct ranges *ranges, const struct range *slot)
 {
+    (void)ranges;
     (void)slot;
     return true;
 }
 
+static bool others_hold_any(const struct size_class *own, weir_lane lane)
+{
+    const struct lane_slots *slots = lane < own->lane_count ? own->lanes[lane] : NULL;
+    return own->free_slots != (slots != NULL ? slots->free_slots : 0) ||
+           weir__ranges_others_hold_any(&own->ranges, lane);
+}
+
 /* A free slot of the class in any lane of which a tick that high is allowed. */
-static struct range *eligible_slot(const struct size_class *own, const struct run_wish *wish, unsigned class)
+static struct range *eligible_slot(const struct size_class *own, const struct range_wish *wish, unsigned class)
 {
     for (size_t lane = 0; lane < wish->lanes && lane < own->lane_count; lane++) {
         const struct share *share = own->lanes[lane] != NULL ? own->lanes[lane]->of[class].first : NULL;
         for (; share != NULL; share = share->next) {
             for (uint64_t mask = share->mask; mask != 0; mask &= mask - 1) {
                 struct range *slot = share->slab->slots[__builtin_ctzll(mask)];
-                if (run_eligible(slot, wish->limits, wish->lanes) && range_padding(slot, wish->align) == 0) {
+                if (range_eligible(slot, wish->limits, wish->lanes) && range_padding(slot, wish->align) == 0) {
                     return slot;
                 }
             }
@@ -817,13 +945,11 @@ static struct range *eligible_slot(const struct size_class *own, const struct ru
 }
 
 /* The slot moves into the wish's lane and stays a slot. */
-static void move_slot(struct size_class *own, struct range *slot, const struct run_wish *wish)
+static void move_slot(struct size_class *own, struct range *slot, const struct range_wish *wish)
 {
-    const weir_tick kept = slot->lane == wish->lane ? slot->tick : 0;
-    weir__runs_remove(&own->runs, slot);
-    slot->lane = wish->lane;
-    slot->tick = kept > wish->tick ? kept : wish->tick;
-    (void)weir__runs_settle(&own->runs, slot);
+    const weir_tick kept = range_lane(slot) == wish->lane ? slot->record.as.free.tick : 0;
+    weir__ranges_remove(&own->ranges, slot);
+    weir__ranges_settle_slot(&own->ranges, slot, wish->lane, kept > wish->tick ? kept : wish->tick);
 }
 
 /* First a slot of the class, then a run of what no slab uses, then one of the other kind of regions, and at last slots
@@ -832,33 +958,33 @@ static bool size_class_gather(void *state, weir_lane lane, weir_tick tick, const
                               uint64_t size, uint64_t align, bool last_resort)
 {
     struct size_class *own = state;
-    struct runs *runs = &own->runs;
+    struct ranges *ranges = &own->ranges;
     const struct slot_class *class = class_for(own, size);
-    const enum run_kind kind = kind_of(own, size);
-    const enum run_kind other = kind == RUN_SMALL ? RUN_LARGE : RUN_SMALL;
-    struct run_wish wish = {
+    const enum range_kind kind = kind_of(own, size);
+    const enum range_kind other = kind == RANGE_SMALL ? RANGE_LARGE : RANGE_SMALL;
+    struct range_wish wish = {
         .lane = lane,
         .tick = tick,
         .limits = limits,
         .lanes = lanes,
-        .bytes = run_round_up(size, RANGE_GRANULE),
+        .bytes = range_round_up(size, RANGE_GRANULE),
         .align = align,
-        .slot_usable = unused_slab,
+        .slot_usable = in_unused_slab,
     };
     struct range *found = class != NULL ? eligible_slot(own, &wish, class->number) : NULL;
     if (found != NULL) {
         move_slot(own, found, &wish);
     }
-    if (found == NULL && (last_resort || weir__runs_others_hold_any(runs, lane))) {
-        found = weir__runs_gather(runs, kind, &wish);
+    if (found == NULL && (last_resort || others_hold_any(own, lane))) {
+        found = weir__ranges_gather(ranges, kind, &wish);
     }
     if (found == NULL && last_resort) {
-        found = weir__runs_gather(runs, other, &wish);
-        wish.slot_usable = any_slab;
-        found = found != NULL ? found : weir__runs_gather(runs, kind, &wish);
-        found = found != NULL ? found : weir__runs_gather(runs, other, &wish);
+        found = weir__ranges_gather(ranges, other, &wish);
+        wish.slot_usable = in_any_slab;
+        found = found != NULL ? found : weir__ranges_gather(ranges, kind, &wish);
+        found = found != NULL ? found : weir__ranges_gather(ranges, other, &wish);
     }
-    runs->gathered = found;
+    ranges->gathered = found;
     return found != NULL;
 }
 
@@ -867,13 +993,13 @@ static bool size_class_gather(void *state, weir_lane lane, weir_tick tick, const
 static void size_class_walk(const void *state, weir_range_visitor visit, void *ctx)
 {
     const struct size_class *own = state;
-    weir__runs_walk(&own->runs, visit, ctx);
+    weir__ranges_walk(&own->ranges, visit, ctx);
 }
 
 static void size_class_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
 {
     const struct size_class *own = state;
-    weir__runs_walk_holes(&own->runs, visit, ctx);
+    weir__ranges_walk_holes(&own->ranges, visit, ctx);
 }
 
 static uint64_t largest_slot_in(const struct size_class *own, size_t lane)
@@ -887,18 +1013,31 @@ static uint64_t largest_slot_in(const struct size_class *own, size_t lane)
     return 0;
 }
 
+static void add_slots(const struct size_class *own, size_t number, weir_lane_stats *stats)
+{
+    const struct lane_slots *lane = number < own->lane_count ? own->lanes[number] : NULL;
+    for (unsigned class = 0; lane != NULL && class < own->class_count; class++) {
+        for (const struct share *share = lane->of[class].first; share != NULL; share = share->next) {
+            const unsigned slots = (unsigned)__builtin_popcountll(share->mask);
+            stats->ranges += slots;
+            stats->bytes += slots * own->classes[class].bytes;
+        }
+    }
+}
+
 static void size_class_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats)
 {
     const struct size_class *own = state;
     const uint64_t largest = largest_slot_in(own, lane);
-    weir__runs_lane_stats(&own->runs, lane, stats);
+    weir__ranges_lane_stats(&own->ranges, lane, stats);
+    add_slots(own, lane, stats);
     stats->largest_bytes = largest > stats->largest_bytes ? largest : stats->largest_bytes;
 }
 
 static void size_class_stats(const void *state, weir_strategy_stats *stats)
 {
     const struct size_class *own = state;
-    weir__runs_stats(&own->runs, stats);
+    weir__ranges_stats(&own->ranges, stats);
     for (size_t lane = 0; lane < own->lane_count; lane++) {
         const uint64_t largest = largest_slot_in(own, lane);
         stats->largest_free_bytes = largest > stats->largest_free_bytes ? largest : stats->largest_free_bytes;
@@ -914,15 +1053,20 @@ static void size_class_stats(const void *state, weir_strategy_stats *stats)
         }                                                                                          \
     } while (0)
 
-static const char *check_slot(const struct slab *slab, const struct range *slot, unsigned number)
+static const char *check_slot(const struct size_class *own, const struct slab *slab, const struct range *slot,
+                              unsigned number)
 {
-    REQUIRE(slot->in_slab && slot->slab == slab && slot->slot == number, "a slab lists a range that is not its slot");
-    REQUIRE(slot->size == slab->class->bytes, "a slot is not of its class's size");
+    REQUIRE(slab_of(own, slot) == slab && slot_number(slot) == number, "a slab lists a range that is not its slot");
+    REQUIRE(slot->record.size == slab->class->bytes, "a slot is not of its class's size");
+    const bool taken = !range_is_free(slot);
+    REQUIRE(taken || range_is_slot(slot), "a slot is in bins");
     for (const struct share *share = slab->shares; share != NULL; share = share->sibling) {
         const bool marked = (share->mask >> number & 1u) != 0;
-        REQUIRE(marked == (!slot->taken && slot->lane == share->lane), "a bitmap and a slot do not agree");
+        REQUIRE(marked == (!taken && range_lane(slot) == share->lane), "a bitmap and a slot do not agree");
     }
-    REQUIRE(slot->taken || share_of(slab, slot->lane) != NULL, "a free slot is in no bitmap");
+    REQUIRE(taken || share_of(slab, range_lane(slot)) != NULL, "a free slot is in no bitmap");
+    REQUIRE(taken || slot->record.as.free.tick >= own->lanes[range_lane(slot)]->oldest,
+            "a slot is older than its lane says");
     return NULL;
 }
 
@@ -954,16 +1098,16 @@ static const char *check_slab(const struct size_class *own, const struct slab *s
         if (slot == NULL) {
             continue;
         }
-        const char *broken = check_slot(slab, slot, i);
+        const char *broken = check_slot(own, slab, slot, i);
         REQUIRE(broken == NULL, broken);
-        REQUIRE(last == NULL || (last->region == slot->region &&
-                                 slot->address - last->address == (i - last_number) * slab->class->bytes),
+        REQUIRE(last == NULL || slot->record.address - last->record.address == (i - last_number) * slab->class->bytes,
                 "the slots of a slab do not lie side by side");
         last = slot;
         last_number = i;
         members++;
     }
     REQUIRE(members > 0 && members == slab->members, "a slab's slots do not add up");
+    REQUIRE(own->slab_table[slab->number].slab == slab, "the table of slabs leads elsewhere");
     REQUIRE(slab->shares_held >= (own->lane_count < slab->made ? own->lane_count : slab->made),
             "a slab may run out of bitmaps");
     REQUIRE(slab->prev == NULL ? own->slabs == slab : slab->prev->next == slab, "the list of slabs is broken");
@@ -974,6 +1118,7 @@ static const char *check_slab(const struct size_class *own, const struct slab *s
 static const char *check_lane(const struct size_class *own, size_t number, uint64_t *free_slots)
 {
     const struct lane_slots *lane = own->lanes[number];
+    const uint64_t before = *free_slots;
     for (unsigned class = 0; lane != NULL && class < most_classes; class++) {
         const struct share_list *list = &lane->of[class];
         const bool marked = (lane->held[class / 64] >> class % 64 & 1u) != 0;
@@ -986,6 +1131,7 @@ static const char *check_lane(const struct size_class *own, size_t number, uint6
             *free_slots += (uint64_t)__builtin_popcountll(share->mask);
         }
     }
+    REQUIRE(lane == NULL || *free_slots - before == lane->free_slots, "a lane's free slots do not add up");
     return NULL;
 }
 
@@ -995,7 +1141,7 @@ static const char *first_broken_rule(const struct size_class *own)
     uint64_t free_slots = 0;
     uint64_t listed = 0;
     unsigned kept = 0;
-    const char *broken = weir__runs_broken(&own->runs);
+    const char *broken = weir__ranges_broken(&own->ranges);
     for (const struct slab *slab = own->slabs; slab != NULL && broken == NULL; slab = slab->next) {
         broken = check_slab(own, slab);
         slots += slab->members;
@@ -1006,11 +1152,11 @@ static const char *first_broken_rule(const struct size_class *own)
         broken = check_lane(own, lane, &listed);
     }
     REQUIRE(broken == NULL, broken);
-    REQUIRE(listed == free_slots, "slabs and lanes hold different sums");
+    REQUIRE(listed == free_slots && listed == own->free_slots, "slabs and lanes hold different sums");
     REQUIRE(kept == own->kept_slabs, "the kept slabs do not add up");
-    for (const struct range_region *region = own->runs.first_region; region != NULL; region = region->next) {
-        for (const struct range *range = region->first; range != NULL; range = range->next) {
-            slots -= range->in_slab;
+    for (const struct range_region *region = own->ranges.first_region; region != NULL; region = region->next) {
+        for (const struct range *range = region->border.next; range != &region->border; range = range->next) {
+            slots -= slab_number(range) != 0;
         }
     }
     REQUIRE(slots == 0, "regions and slabs hold different numbers of slots");
@@ -1031,7 +1177,6 @@ const weir_strategy_ops *weir_size_class_strategy(void)
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
         .name = "size_class",
-        .flags = WEIR_STRATEGY_EVEN_TOKENS,
         .granule_bytes = RANGE_GRANULE,
         .state_size = size_class_state_size,
         .init = size_class_init,

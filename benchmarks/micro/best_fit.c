@@ -15,6 +15,7 @@
 
 /* Ranges tile their region and are linked by address; a free one is in the tree. by_size has its place and size. */
 struct piece {
+    weir_record record; /* first: a token is its address; in use while the piece is taken */
     struct size_node by_size;
     struct piece *previous;
     struct piece *next;
@@ -23,7 +24,8 @@ struct piece {
 
 struct model {
     struct size_tree free;
-    struct piece *first; /* the lowest of the region that was added last */
+    struct piece *first;  /* the lowest of the region that was added last */
+    struct piece *unused; /* linked by next: records live until fini */
 };
 
 static size_t state_size(const void *config)
@@ -38,10 +40,8 @@ static weir_status init(void *state, const void *config)
     return config == NULL ? WEIR_OK : WEIR_ERR_INVALID;
 }
 
-/* Of the one region. */
-static void fini(void *state)
+static void free_list(struct piece *piece)
 {
-    struct piece *piece = ((struct model *)state)->first;
     while (piece != NULL) {
         struct piece *next = piece->next;
         free(piece);
@@ -49,11 +49,30 @@ static void fini(void *state)
     }
 }
 
+/* Of the one region. */
+static void fini(void *state)
+{
+    struct model *model = state;
+    free_list(model->first);
+    free_list(model->unused);
+}
+
+static struct piece *new_piece(struct model *model)
+{
+    struct piece *piece = model->unused;
+    if (piece == NULL) {
+        return calloc(1, sizeof(*piece));
+    }
+    model->unused = piece->next;
+    *piece = (struct piece){ .taken = false };
+    return piece;
+}
+
 static weir_status region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint,
                               weir_lane lane, weir_tick tick, void **region)
 {
     struct model *model = state;
-    struct piece *piece = calloc(1, sizeof(*piece));
+    struct piece *piece = new_piece(model);
     (void)size_hint;
     (void)lane;
     (void)tick;
@@ -83,7 +102,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
         return WEIR_ERR_NO_MEMORY;
     }
     struct piece *piece = WEIR_MODEL_OWNER(node, struct piece, by_size);
-    struct piece *rest = node->size > bytes ? calloc(1, sizeof(*rest)) : NULL;
+    struct piece *rest = node->size > bytes ? new_piece(model) : NULL;
     if (node->size > bytes && rest == NULL) {
         return WEIR_ERR_INTERNAL;
     }
@@ -101,12 +120,15 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
         size_tree_insert(&model->free, &rest->by_size);
     }
     piece->taken = true;
+    piece->record.address = node->address;
+    piece->record.size = bytes;
+    __atomic_store_n(&piece->record.state, WEIR_RECORD_TAKEN, __ATOMIC_RELAXED);
     *range = (weir_range){node->address, bytes, piece};
     return WEIR_OK;
 }
 
 /* `piece` swallows the one above it; neither is in the tree. */
-static void absorb_next(struct piece *piece)
+static void absorb_next(struct model *model, struct piece *piece)
 {
     struct piece *next = piece->next;
     piece->by_size.size += next->by_size.size;
@@ -114,7 +136,8 @@ static void absorb_next(struct piece *piece)
     if (piece->next != NULL) {
         piece->next->previous = piece;
     }
-    free(next);
+    next->next = model->unused;
+    model->unused = next;
 }
 
 static void release(void *state, void *token, weir_lane lane, weir_tick tick)
@@ -126,12 +149,12 @@ static void release(void *state, void *token, weir_lane lane, weir_tick tick)
     piece->taken = false;
     if (piece->next != NULL && !piece->next->taken) {
         size_tree_remove(&model->free, &piece->next->by_size);
-        absorb_next(piece);
+        absorb_next(model, piece);
     }
     if (piece->previous != NULL && !piece->previous->taken) {
         piece = piece->previous;
         size_tree_remove(&model->free, &piece->by_size);
-        absorb_next(piece);
+        absorb_next(model, piece);
     }
     size_tree_insert(&model->free, &piece->by_size);
 }

@@ -26,6 +26,7 @@
 /* Invariant: a free region is in both trees of its lane; by_hint.size is the request that it was taken for,
  * by_size.size its own size, and both addresses are its address. A taken region is in none. */
 struct region {
+    weir_record record; /* first: a token is its address; in use while the region is taken */
     struct size_node by_hint;
     struct size_node by_size;
     struct region *previous; /* in the order in which regions were added */
@@ -45,6 +46,7 @@ struct model {
     size_t lane_count;
     struct region *first;
     struct region *last;
+    struct region *gone; /* linked by next: records live until fini */
     uint64_t regions;
     uint64_t region_bytes;
     uint64_t taken_ranges;
@@ -63,14 +65,20 @@ static weir_status init(void *state, const void *config)
     return config == NULL ? WEIR_OK : WEIR_ERR_INVALID;
 }
 
+static void free_list(struct region *region)
+{
+    while (region != NULL) {
+        struct region *next = region->next;
+        free(region);
+        region = next;
+    }
+}
+
 static void fini(void *state)
 {
     struct model *model = state;
-    while (model->first != NULL) {
-        struct region *region = model->first;
-        model->first = region->next;
-        free(region);
-    }
+    free_list(model->first);
+    free_list(model->gone);
     free(model->lanes);
     memset(model, 0, sizeof *model);
 }
@@ -149,11 +157,21 @@ static void unlink_region(struct model *model, struct region *region)
     model->region_bytes -= region->by_size.size;
 }
 
+static struct region *new_region(struct model *model)
+{
+    struct region *region = model->gone != NULL ? model->gone : malloc(sizeof *region);
+    if (region != NULL) {
+        model->gone = region == model->gone ? region->next : model->gone;
+        memset(region, 0, sizeof *region);
+    }
+    return region;
+}
+
 static weir_status region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint,
                               weir_lane lane, weir_tick tick, void **out)
 {
     struct model *model = state;
-    struct region *region = lane_add(model, lane) == WEIR_OK ? calloc(1, sizeof *region) : NULL;
+    struct region *region = lane_add(model, lane) == WEIR_OK ? new_region(model) : NULL;
     if (region == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -176,7 +194,8 @@ static weir_status region_remove(void *state, void *named, const weir_tick *limi
     }
     unfile(model, region);
     unlink_region(model, region);
-    free(region);
+    region->next = model->gone;
+    model->gone = region;
     return WEIR_OK;
 }
 
@@ -202,6 +221,9 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
         if (serves(region, limit, size, align)) {
             unfile(model, region);
             region->taken = true;
+            region->record.address = region->by_size.address;
+            region->record.size = region->by_size.size;
+            __atomic_store_n(&region->record.state, WEIR_RECORD_TAKEN, __ATOMIC_RELAXED);
             model->taken_ranges++;
             model->taken_bytes += region->by_size.size;
             *range = (weir_range){

@@ -42,6 +42,7 @@ struct region;
  * free neighbours do not exist; a free block is in the tree of its region's lane and pool with node.size and
  * node.address as its key. */
 struct block {
+    weir_record record;    /* first: a token is its address; in use while the block is taken */
     struct size_node node; /* also holds address and size of a taken block */
     struct region *region;
     struct block *previous;
@@ -389,6 +390,9 @@ static weir_status take(struct model *model, struct block *block, uint64_t addre
         file(model, cut(model, block, size));
     }
     block->taken = true;
+    block->record.address = block->node.address;
+    block->record.size = block->node.size;
+    __atomic_store_n(&block->record.state, WEIR_RECORD_TAKEN, __ATOMIC_RELAXED);
     model->taken_ranges++;
     model->taken_bytes += block->node.size;
     *range = (weir_range){.address = block->node.address, .size = block->node.size, .token = block};
@@ -434,6 +438,7 @@ static void lend_front(struct model *model, struct block *block, uint64_t size)
 {
     unfile(model, block);
     block->previous->node.size += size;
+    block->previous->record.size += size;
     block->node.address += size;
     block->node.size -= size;
     model->taken_bytes += size;

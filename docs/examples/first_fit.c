@@ -13,14 +13,9 @@
 #define GRANULE UINT64_C(512)
 
 struct range {
+    weir_record record;     /* first: a token is its address */
     struct range *previous; /* its neighbours in the region, NULL at the ends */
     struct range *next;
-    struct region *region;
-    uint64_t address;
-    uint64_t size;
-    bool taken;
-    weir_lane lane; /* of a free range */
-    weir_tick tick; /* of the latest free in it; 0 in the open lane */
 };
 
 struct region {
@@ -34,6 +29,7 @@ struct region {
 struct first_fit {
     struct region *first; /* in the order in which they were added */
     struct region *last;
+    struct range *unused; /* linked by next: the memory of a record lives until fini */
 };
 
 static size_t state_size(const void *config)
@@ -48,25 +44,25 @@ static weir_status init(void *state, const void *config)
     return config == NULL ? WEIR_OK : WEIR_ERR_INVALID;
 }
 
-static void free_region(struct region *region)
+static void free_ranges(struct range *range)
 {
-    while (region->first != NULL) {
-        struct range *range = region->first;
-        region->first = range->next;
+    while (range != NULL) {
+        struct range *next = range->next;
         free(range);
+        range = next;
     }
-    free(region);
 }
 
 static void fini(void *state)
 {
     struct first_fit *all = state;
     while (all->first != NULL) {
-        struct region *region = all->first;
-        all->first = region->next;
-        free_region(region);
+        struct region *next = all->first->next;
+        free_ranges(all->first->first);
+        free(all->first);
+        all->first = next;
     }
-    all->last = NULL;
+    free_ranges(all->unused);
 }
 
 /* --- ranges --- */
@@ -78,42 +74,82 @@ static uint64_t round_up(uint64_t size, uint64_t step)
 
 static uint64_t end_of(const struct range *range)
 {
-    return range->address + range->size;
+    return range->record.address + range->record.size;
+}
+
+/* The pool writes the state of a taken range meanwhile. */
+static uint32_t state_of(const struct range *range)
+{
+    return __atomic_load_n(&range->record.state, __ATOMIC_RELAXED);
+}
+
+static void set_state(struct range *range, uint32_t state)
+{
+    __atomic_store_n(&range->record.state, state, __ATOMIC_RELAXED);
+}
+
+static bool is_taken(const struct range *range)
+{
+    return (state_of(range) & WEIR_RECORD_TAKEN) != 0;
+}
+
+/* The state of a free range is its lane. */
+static bool is_free_in(const struct range *range, weir_lane lane)
+{
+    return state_of(range) == lane;
 }
 
 static void set_free(struct range *range, weir_lane lane, weir_tick tick)
 {
-    range->taken = false;
-    range->lane = lane;
-    range->tick = lane == WEIR_LANE_OPEN ? 0 : tick;
+    set_state(range, lane);
+    range->record.as.free.tick = lane == WEIR_LANE_OPEN ? 0 : tick;
+}
+
+static struct range *new_range(struct first_fit *all)
+{
+    struct range *range = all->unused;
+    if (range == NULL) {
+        return calloc(1, sizeof(*range));
+    }
+    all->unused = range->next;
+    return range;
+}
+
+static void forget_range(struct first_fit *all, struct range *range)
+{
+    if (range != NULL) {
+        range->next = all->unused;
+        all->unused = range;
+    }
 }
 
 /* Makes one range of two neighbours. Rule 3: the later tick stays, or memory that is in use is handed out. */
-static void absorb_next(struct range *range)
+static void absorb_next(struct first_fit *all, struct range *range)
 {
     struct range *next = range->next;
-    range->size += next->size;
-    range->tick = next->tick > range->tick ? next->tick : range->tick;
+    const weir_tick tick = next->record.as.free.tick;
+    range->record.size += next->record.size;
+    range->record.as.free.tick = tick > range->record.as.free.tick ? tick : range->record.as.free.tick;
     range->next = next->next;
     if (next->next != NULL) {
         next->next->previous = range;
     }
-    free(next);
+    forget_range(all, next);
 }
 
 static bool join(const struct range *range, const struct range *next)
 {
-    return range != NULL && next != NULL && !range->taken && !next->taken && range->lane == next->lane;
+    return range != NULL && next != NULL && !is_taken(range) && state_of(range) == state_of(next);
 }
 
-static struct range *join_neighbours(struct range *range)
+static struct range *join_neighbours(struct first_fit *all, struct range *range)
 {
     if (join(range, range->next)) {
-        absorb_next(range);
+        absorb_next(all, range);
     }
     if (join(range->previous, range)) {
         range = range->previous;
-        absorb_next(range);
+        absorb_next(all, range);
     }
     return range;
 }
@@ -121,11 +157,12 @@ static struct range *join_neighbours(struct range *range)
 /* Cuts a free range at `at`, inside it: `upper` is the record of what lies above. Rule 4: it keeps lane and tick. */
 static void cut(struct range *range, uint64_t at, struct range *upper)
 {
-    *upper = *range;
-    upper->address = at;
-    upper->size = end_of(range) - at;
+    upper->record.address = at;
+    upper->record.size = end_of(range) - at;
+    set_free(upper, state_of(range), range->record.as.free.tick);
+    range->record.size = at - range->record.address;
     upper->previous = range;
-    range->size = at - range->address;
+    upper->next = range->next;
     if (range->next != NULL) {
         range->next->previous = upper;
     }
@@ -148,13 +185,15 @@ static weir_status region_add(void *state, uint64_t address, uint64_t size, uint
     (void)size_hint;
     struct first_fit *all = state;
     struct region *region = malloc(sizeof(*region));
-    struct range *range = malloc(sizeof(*range));
+    struct range *range = new_range(all);
     if (region == NULL || range == NULL) {
         free(region);
-        free(range);
+        forget_range(all, range);
         return WEIR_ERR_NO_MEMORY;
     }
-    *range = (struct range){ .region = region, .address = address, .size = size };
+    range->record.address = address;
+    range->record.size = size;
+    range->previous = range->next = NULL;
     set_free(range, lane, tick);
     *region = (struct region){ .previous = all->last, .first = range, .address = address, .size = size };
     if (all->last != NULL) {
@@ -170,7 +209,7 @@ static weir_status region_add(void *state, uint64_t address, uint64_t size, uint
 /* Whether nobody's work can touch a free range any more. */
 static bool is_done(const struct range *range, const weir_tick *limits, size_t lanes)
 {
-    return !range->taken && range->lane < lanes && range->tick <= limits[range->lane];
+    return !is_taken(range) && state_of(range) < lanes && range->record.as.free.tick <= limits[state_of(range)];
 }
 
 static weir_status region_remove(void *state, void *named, const weir_tick *limits, size_t lanes)
@@ -184,7 +223,12 @@ static weir_status region_remove(void *state, void *named, const weir_tick *limi
     }
     *(region->previous != NULL ? &region->previous->next : &all->first) = region->next;
     *(region->next != NULL ? &region->next->previous : &all->last) = region->previous;
-    free_region(region);
+    while (region->first != NULL) {
+        struct range *range = region->first;
+        region->first = range->next;
+        forget_range(all, range);
+    }
+    free(region);
     return WEIR_OK;
 }
 
@@ -197,13 +241,13 @@ static uint64_t place(uint64_t address, uint64_t end, uint64_t size, uint64_t al
     return start >= address && start <= end && end - start >= size ? start : UINT64_MAX;
 }
 
-static weir_status take(struct range *range, uint64_t start, uint64_t size, weir_range *out)
+static weir_status take(struct first_fit *all, struct range *range, uint64_t start, uint64_t size, weir_range *out)
 {
-    struct range *upper = start > range->address ? malloc(sizeof(*upper)) : range;
-    struct range *rest = start + size < end_of(range) ? malloc(sizeof(*rest)) : range;
+    struct range *upper = start > range->record.address ? new_range(all) : range;
+    struct range *rest = start + size < end_of(range) ? new_range(all) : range;
     if (upper == NULL || rest == NULL) { /* nothing has changed yet */
-        free(upper != range ? upper : NULL);
-        free(rest != range ? rest : NULL);
+        forget_range(all, upper != range ? upper : NULL);
+        forget_range(all, rest != range ? rest : NULL);
         return WEIR_ERR_INTERNAL;
     }
     if (upper != range) {
@@ -212,23 +256,23 @@ static weir_status take(struct range *range, uint64_t start, uint64_t size, weir
     if (rest != range) {
         cut(upper, start + size, rest);
     }
-    upper->taken = true;
+    set_state(upper, WEIR_RECORD_TAKEN); /* from here on the pool's, as record.as.pool is */
     *out = (weir_range){ .address = start, .size = size, .token = upper };
     return WEIR_OK;
 }
 
 static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align, weir_range *out)
 {
-    const struct first_fit *all = state;
+    struct first_fit *all = state;
     size = round_up(size, GRANULE);
     for (const struct region *region = all->first; region != NULL; region = region->next) {
         for (struct range *range = region->first; range != NULL; range = range->next) {
-            if (range->taken || range->lane != lane || range->tick > limit) {
+            if (!is_free_in(range, lane) || range->record.as.free.tick > limit) {
                 continue;
             }
-            uint64_t start = place(range->address, end_of(range), size, align);
+            uint64_t start = place(range->record.address, end_of(range), size, align);
             if (start != UINT64_MAX) {
-                return take(range, start, size, out);
+                return take(all, range, start, size, out);
             }
         }
     }
@@ -237,26 +281,25 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
 
 static void free_range(void *state, void *token, weir_lane lane, weir_tick tick)
 {
-    (void)state;
     struct range *range = token;
     set_free(range, lane, tick);
-    join_neighbours(range);
+    join_neighbours(state, range);
 }
 
 /* What was freed in the lane up to the limit is everybody's now. */
 static uint64_t promote(void *state, weir_lane lane, weir_tick limit)
 {
-    const struct first_fit *all = state;
+    struct first_fit *all = state;
     uint64_t moved = 0;
     if (lane == WEIR_LANE_OPEN) {
         return 0;
     }
     for (const struct region *region = all->first; region != NULL; region = region->next) {
         for (struct range *range = region->first; range != NULL; range = range->next) {
-            if (!range->taken && range->lane == lane && range->tick <= limit) {
-                moved += range->size;
+            if (is_free_in(range, lane) && range->record.as.free.tick <= limit) {
+                moved += range->record.size;
                 set_free(range, WEIR_LANE_OPEN, 0);
-                range = join_neighbours(range);
+                range = join_neighbours(all, range);
             }
         }
     }
@@ -265,25 +308,25 @@ static uint64_t promote(void *state, weir_lane lane, weir_tick limit)
 
 /* Free neighbours of whatever lanes, from `first` up to `end`, become one range of this lane. Ticks of other lanes are other
  * streams' and end here: `tick` covers them. What was this lane's own may have a later one. */
-static void join_run(struct range *first, uint64_t end, weir_lane lane, weir_tick tick)
+static void join_run(struct first_fit *all, struct range *first, uint64_t end, weir_lane lane, weir_tick tick)
 {
-    for (const struct range *range = first; range != NULL && range->address < end; range = range->next) {
-        if (range->lane == lane && range->tick > tick) {
-            tick = range->tick;
+    for (const struct range *range = first; range != NULL && range->record.address < end; range = range->next) {
+        if (is_free_in(range, lane) && range->record.as.free.tick > tick) {
+            tick = range->record.as.free.tick;
         }
     }
     while (end_of(first) < end) {
-        absorb_next(first);
+        absorb_next(all, first);
     }
     set_free(first, lane, tick);
-    join_neighbours(first);
+    join_neighbours(all, first);
 }
 
 static bool gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes, uint64_t size,
                    uint64_t align, bool last_resort)
 {
     (void)last_resort; /* nothing is set apart */
-    const struct first_fit *all = state;
+    struct first_fit *all = state;
     size = round_up(size, GRANULE);
     for (const struct region *region = all->first; region != NULL; region = region->next) {
         struct range *first = NULL; /* of the run of ranges that anyone may have */
@@ -293,8 +336,8 @@ static bool gather(void *state, weir_lane lane, weir_tick tick, const weir_tick 
                 continue;
             }
             first = first != NULL ? first : range;
-            if (place(first->address, end_of(range), size, align) != UINT64_MAX) {
-                join_run(first, end_of(range), lane, tick);
+            if (place(first->record.address, end_of(range), size, align) != UINT64_MAX) {
+                join_run(all, first, end_of(range), lane, tick);
                 return true;
             }
         }
@@ -312,12 +355,12 @@ static void walk(const void *state, weir_range_visitor visit, void *ctx)
             const weir_range_info info = {
                 .region_address = region->address,
                 .region_size = region->size,
-                .address = range->address,
-                .size = range->size,
-                .taken = range->taken,
-                .lane = range->taken ? 0 : range->lane,
-                .tick = range->taken ? 0 : range->tick,
-                .token = range->taken ? range : NULL,
+                .address = range->record.address,
+                .size = range->record.size,
+                .taken = is_taken(range),
+                .lane = is_taken(range) ? 0 : state_of(range),
+                .tick = is_taken(range) ? 0 : range->record.as.free.tick,
+                .token = is_taken(range) ? range : NULL,
             };
             if (!visit(ctx, &info)) {
                 return;
@@ -332,7 +375,8 @@ static weir_status check(const void *state, const char **why)
     for (const struct region *region = all->first; region != NULL; region = region->next) {
         uint64_t at = region->address;
         for (const struct range *range = region->first; range != NULL; range = range->next) {
-            if (range->address != at || range->size == 0 || range->size % GRANULE != 0 || join(range, range->next)) {
+            if (range->record.address != at || range->record.size == 0 || range->record.size % GRANULE != 0 ||
+                join(range, range->next)) {
                 if (why != NULL) {
                     *why = "first_fit: ranges do not tile their region, or free neighbours are two";
                 }
@@ -359,13 +403,14 @@ static void stats(const void *state, weir_strategy_stats *out)
         out->regions++;
         out->region_bytes += region->size;
         for (const struct range *range = region->first; range != NULL; range = range->next) {
-            if (range->taken) {
+            const uint64_t size = range->record.size;
+            if (is_taken(range)) {
                 out->taken_ranges++;
-                out->taken_bytes += range->size;
+                out->taken_bytes += size;
             } else {
                 out->free_ranges++;
-                out->free_bytes += range->size;
-                out->largest_free_bytes = range->size > out->largest_free_bytes ? range->size : out->largest_free_bytes;
+                out->free_bytes += size;
+                out->largest_free_bytes = size > out->largest_free_bytes ? size : out->largest_free_bytes;
             }
         }
     }
@@ -378,10 +423,11 @@ static void lane_stats(const void *state, weir_lane lane, weir_lane_stats *out)
     *out = (weir_lane_stats){ .struct_size = struct_size };
     for (const struct region *region = all->first; region != NULL; region = region->next) {
         for (const struct range *range = region->first; range != NULL; range = range->next) {
-            if (!range->taken && range->lane == lane) {
+            if (is_free_in(range, lane)) {
                 out->ranges++;
-                out->bytes += range->size;
-                out->largest_bytes = range->size > out->largest_bytes ? range->size : out->largest_bytes;
+                out->bytes += range->record.size;
+                out->largest_bytes =
+                    range->record.size > out->largest_bytes ? range->record.size : out->largest_bytes;
             }
         }
     }

@@ -4,6 +4,11 @@
  * The reference (struct rig) is a sorted list of ranges with lanes and ticks. It does by hand what each call must do,
  * except choosing a place, and after every call compares: the walk range by range, every statistic with what the walk
  * adds up to, and check. So each call below is a test of all of these; the tests differ in what they lead to.
+ *
+ * The suite does with records what a pool does: from alloc or claim to free it has its own values in `as` and `state` of
+ * a taken range's record, different ones for each range, and WEIR_RECORD_ROUTE in `own` of every other one. A strategy that
+ * reads them goes wrong, and one that writes them is found by the next comparison. Records of freed ranges are still read
+ * until fini: a sanitizer, or the end of the program, tells of memory that went back before.
  */
 #include "strategy_contract.h"
 
@@ -19,6 +24,7 @@ static const weir_tested_strategy *tested;
 #define DEFAULT_SEEDS 4000
 #define PROGRAM_STEPS 250
 #define MOST_REGIONS 10
+#define MOST_GONE 64 /* records of freed ranges that are read again after every call */
 
 /* --- the reference --- */
 
@@ -65,6 +71,8 @@ struct rig {
     weir_tick now[HIGH_LANE + 1]; /* the latest tick of each lane's stream */
     weir_lane high_lanes;         /* 0, or lanes up to HIGH_LANE are in use */
     bool one_kind;        /* all regions are for requests of every size */
+    const weir_record *gone[MOST_GONE]; /* a ring */
+    size_t gone_count;
     uint64_t seed;        /* of the random program, for messages */
     unsigned step;
 };
@@ -491,6 +499,79 @@ static void require_holes(const struct rig *rig)
     REQUIRE(rig, walk.next == 0 && walk.shown == expected, "walk_holes leaves something out, or shows it twice");
 }
 
+/* --- the pool's side of records --- */
+
+/* A number of its own for each address. */
+static uint64_t mark_of(uint64_t address)
+{
+    const uint64_t mixed = (address ^ (address >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
+    return mixed ^ (mixed >> 32);
+}
+
+static uint32_t pool_state(uint64_t address)
+{
+    return WEIR_RECORD_TAKEN | ((uint32_t)mark_of(address) & ~WEIR_RECORD_KEPT);
+}
+
+static uint32_t route_of(const struct rig *rig, uint64_t address)
+{
+    return (rig->ops->flags & WEIR_STRATEGY_ROUTES) == 0 && mark_of(address) % 2 != 0 ? WEIR_RECORD_ROUTE : 0;
+}
+
+/* The strategy has handed the range out. */
+static void take_record(const struct rig *rig, uint64_t address, uint64_t size, void *token)
+{
+    REQUIRE(rig, (uintptr_t)token % 8 == 0, "a token is no address of a record");
+    for (size_t i = 0; i < rig->book.count; i++) {
+        REQUIRE(rig, !rig->book.at[i].taken || rig->book.at[i].token != token, "two taken ranges have one token");
+    }
+    weir_record *record = token;
+    REQUIRE(rig, record->address == address && record->size == size, "a record has another address or size");
+    REQUIRE(rig, __atomic_load_n(&record->state, __ATOMIC_RELAXED) == WEIR_RECORD_TAKEN,
+            "a record does not say that its range is taken");
+    REQUIRE(rig, (rig->ops->flags & WEIR_STRATEGY_ROUTES) != 0 || (record->own & WEIR_RECORD_ROUTE) == 0,
+            "a record is marked by no strategy over strategies");
+    record->own |= route_of(rig, address);
+    record->as.pool.requested = mark_of(address);
+    record->as.pool.link = (void *)(uintptr_t)~mark_of(address);
+    record->as.pool.stream = (void *)(uintptr_t)(mark_of(address) / 3);
+    __atomic_store_n(&record->state, pool_state(address), __ATOMIC_RELAXED);
+}
+
+static void require_record(const struct rig *rig, const struct piece *piece)
+{
+    const weir_record *record = piece->token;
+    const uint64_t mark = mark_of(piece->address);
+    REQUIRE(rig, record->address == piece->address && record->size == piece->size,
+            "the record of a taken range has another address or size");
+    REQUIRE(rig, record->as.pool.requested == mark && record->as.pool.link == (void *)(uintptr_t)~mark &&
+                     record->as.pool.stream == (void *)(uintptr_t)(mark / 3) &&
+                     __atomic_load_n(&record->state, __ATOMIC_RELAXED) == pool_state(piece->address),
+            "the pool's side of a record was written while its range was taken");
+    REQUIRE(rig, (rig->ops->flags & WEIR_STRATEGY_ROUTES) != 0 ||
+                     (record->own & WEIR_RECORD_ROUTE) == route_of(rig, piece->address),
+            "the mark of a strategy over strategies was changed");
+}
+
+static void require_records(const struct rig *rig)
+{
+    for (size_t i = 0; i < rig->book.count; i++) {
+        if (rig->book.at[i].taken) {
+            require_record(rig, &rig->book.at[i]);
+        }
+    }
+    for (size_t i = 0; i < rig->gone_count && i < MOST_GONE; i++) {
+        (void)__atomic_load_n(&rig->gone[i]->state, __ATOMIC_RELAXED);
+    }
+}
+
+/* The range goes back to the strategy next. */
+static void leave_record(struct rig *rig, weir_record *record)
+{
+    record->own &= ~route_of(rig, record->address);
+    rig->gone[rig->gone_count++ % MOST_GONE] = record;
+}
+
 /* After every call. */
 static void compare(struct rig *rig)
 {
@@ -502,6 +583,7 @@ static void compare(struct rig *rig)
     } else {
         require_same_ranges(rig);
     }
+    require_records(rig);
     require_stats(rig);
     if (rig->ops->walk_holes != NULL) {
         require_holes(rig);
@@ -718,8 +800,6 @@ static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t si
         return NULL;
     }
     REQUIRE(rig, range.token != NULL, "alloc gave no token");
-    REQUIRE(rig, (rig->ops->flags & WEIR_STRATEGY_EVEN_TOKENS) == 0 || (uintptr_t)range.token % 2 == 0,
-            "a token is odd");
     REQUIRE(rig, range.size >= size, "alloc handed out less than asked");
     REQUIRE(rig, range.size % rig->ops->granule_bytes == 0, "alloc handed out a part of a granule");
     REQUIRE(rig, (range.address & (align - 1)) == 0, "alloc missed the alignment");
@@ -729,6 +809,7 @@ static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t si
            join_neighbours(&rig->book, index)) {
     }
     require_fit(rig, &rig->book.at[index], &range, lane, limit);
+    take_record(rig, range.address, range.size, range.token);
     index = carve(rig, range.address, range.size);
     rig->book.at[index].taken = true;
     rig->book.at[index].token = range.token;
@@ -742,6 +823,7 @@ static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t si
 static void free_token_at(struct rig *rig, void *token, weir_lane lane, weir_tick tick)
 {
     size_t index = piece_with_token(rig, token);
+    leave_record(rig, token);
     rig->ops->free(rig->state, token, lane, tick);
     struct piece *piece = &rig->book.at[index];
     piece->taken = false;
@@ -986,6 +1068,9 @@ static bool claim_several(struct rig *rig, uint64_t address, uint64_t size, size
     while (rig->book.at[first].size < end - address) {
         rig->book.at[first].size += rig->book.at[first + 1].size;
         erase_piece(&rig->book, first + 1);
+    }
+    for (size_t i = 0; i < count; i++) {
+        take_record(rig, address + i * size, size, given[i]);
     }
     rig->book.at[first].taken = true;
     for (size_t i = 0; i < count; i++) {

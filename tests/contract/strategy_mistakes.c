@@ -11,6 +11,7 @@
 #include <weir/caching.h>
 
 #include <stdint.h>
+#include <sys/mman.h>
 
 /* X(NAME, the mistake in words, the case that fails) */
 #define MISTAKES(X)                                                                                                    \
@@ -44,6 +45,14 @@
     X(ALLOC_LUCK, "where a block lies depends on what another pool did", "shifted_twins_agree")                        \
     X(ALLOC_ODD_TOKEN, "tokens are odd", "region_size_is_enough")                                                      \
     X(ALLOC_MIDDLE, "requests are cut out of the middle of ranges", "ends_are_cut_if_promised")                        \
+    X(ALLOC_TOKEN, "a token is given twice", "free_merges_in_every_order")                                             \
+    X(RECORD_SIZE, "a record has the size that was asked for", "region_size_is_enough")                                \
+    X(RECORD_FREE, "a record does not say that its range is taken", "region_size_is_enough")                           \
+    X(RECORD_TICK, "a taken range's tick is kept in its record's `as`", "merging_keeps_the_later_tick")                \
+    X(RECORD_LINKS, "free links taken ranges through `as`", "free_merges_in_every_order")                              \
+    X(RECORD_STATE, "free writes the state of taken ranges", "free_merges_in_every_order")                             \
+    X(RECORD_ROUTE, "free clears all of `own` of taken ranges", "free_merges_in_every_order")                          \
+    X(RECORD_GONE, "a record's memory goes when its range is freed", "region_size_is_enough")                          \
     X(FREE_TICK, "free loses the tick", "merging_keeps_the_later_tick")                                                \
     X(FREE_LANE, "free takes the lane of the last alloc", "promote_opens_one_lane")                                    \
     X(FREE_EARLIER, "what merges keeps the earlier tick", "merging_keeps_the_later_tick")                              \
@@ -272,6 +281,79 @@ static bool region_idle(const void *state, const weir_tick *limits, size_t lanes
     return !is(IDLE_NEVER) && right->region_idle(state, is(IDLE_LIMITS) ? no_limits() : limits, lanes, address);
 }
 
+/* --- records --- */
+
+/* Records with memory of their own, which goes when their ranges are freed. */
+enum { most_copies = 64, page_bytes = 4096 };
+
+static struct copy {
+    void *token; /* of the right strategy */
+    weir_record *record;
+} copies[most_copies];
+
+static struct copy *copy_of(const void *token)
+{
+    struct copy *copy = copies;
+    while (copy < copies + most_copies && copy->token != token && copy->record != token) {
+        copy++;
+    }
+    return copy;
+}
+
+static void *copied(void *token)
+{
+    struct copy *copy = copy_of(NULL);
+    void *page = mmap(NULL, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == copies + most_copies || page == MAP_FAILED) {
+        abort();
+    }
+    *copy = (struct copy){ token, page };
+    *copy->record = *(const weir_record *)token;
+    return copy->record;
+}
+
+static void *uncopied(void *token)
+{
+    struct copy *copy = copy_of(token);
+    if (copy == copies + most_copies) {
+        return token;
+    }
+    token = copy->token;
+    (void)munmap(copy->record, page_bytes);
+    *copy = (struct copy){ NULL, NULL };
+    return token;
+}
+
+/* The range has just been handed out. */
+static void record_wrongly(weir_range *range, uint64_t size)
+{
+    static void *last_token;
+    weir_record *record = range->token;
+    if (is(ALLOC_TOKEN) && last_token != NULL) {
+        range->token = last_token;
+    }
+    last_token = range->token;
+    record->size = is(RECORD_SIZE) ? size : record->size;
+    record->state = is(RECORD_FREE) ? 2 : record->state;
+    record->as.free.tick = is(RECORD_TICK) ? 0 : record->as.free.tick;
+    range->token = is(RECORD_GONE) ? copied(range->token) : range->token;
+}
+
+/* Writes what is the pool's in the records of taken ranges. */
+static void write_taken(const void *state)
+{
+    const struct ranges *ranges = ranges_of(state);
+    for (size_t i = 0; i < ranges->count; i++) {
+        weir_record *record = ranges->at[i].token;
+        if (!ranges->at[i].taken) {
+            continue;
+        }
+        record->as.free.prev = is(RECORD_LINKS) ? NULL : record->as.free.prev;
+        record->state = is(RECORD_STATE) ? WEIR_RECORD_TAKEN : record->state;
+        record->own = is(RECORD_ROUTE) ? 0 : record->own;
+    }
+}
+
 /* --- alloc and free --- */
 
 /* Takes the middle of the range that would be cut at an end. */
@@ -317,6 +399,9 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
     if (status == WEIR_OK && is(ALLOC_ODD_TOKEN)) {
         range->token = (char *)range->token + 1;
     }
+    if (status == WEIR_OK) {
+        record_wrongly(range, size);
+    }
     return status == WEIR_ERR_NO_MEMORY && is(ALLOC_STATUS) ? WEIR_ERR_INTERNAL : status;
 }
 
@@ -350,8 +435,10 @@ static void free_range(void *state, void *token, weir_lane lane, weir_tick tick)
     if (is(ALLOC_ODD_TOKEN)) {
         token = (char *)token - 1;
     }
+    const weir_tick kept_tick = is(RECORD_TICK) ? ((const weir_record *)token)->as.free.tick : 0;
+    token = is(RECORD_GONE) ? uncopied(token) : token;
     lane = is(FREE_LANE) ? last_lane : kept_lane(lane);
-    tick = is(FREE_TICK) ? 0 : tick;
+    tick = is(FREE_TICK) ? 0 : kept_tick > tick ? kept_tick : tick;
     latest_tick = tick > latest_tick ? tick : latest_tick;
     if (lane < most_lanes && first_free[lane] == 0) {
         first_free[lane] = tick + 1;
@@ -365,6 +452,7 @@ static void free_range(void *state, void *token, weir_lane lane, weir_tick tick)
         return;
     }
     right->free(state, token, lane, tick);
+    write_taken(state);
 }
 
 static uint64_t promote(void *state, weir_lane lane, weir_tick limit)
@@ -449,6 +537,9 @@ static bool visit_wrongly(void *ctx, const weir_range_info *info)
     const struct visit *visit = ctx;
     weir_range_info shown = *info;
     shown.tick = is(WALK_TICK) ? 0 : shown.tick;
+    if (is(RECORD_GONE) && shown.taken && copy_of(shown.token) != copies + most_copies) {
+        shown.token = copy_of(shown.token)->record;
+    }
     shown.set_apart = is(WALK_APART) && !shown.taken;
     if (is(WALK_SPLITS) && !shown.taken && shown.size > right->granule_bytes) {
         shown.size = right->granule_bytes;
@@ -576,7 +667,7 @@ static int run(int number, const char *only)
     wrong = (weir_strategy_ops){
         .struct_size = sizeof(weir_strategy_ops),
         .name = is(NO_NAME) ? "" : "a strategy with a mistake",
-        .flags = right->flags | WEIR_STRATEGY_EVEN_TOKENS,
+        .flags = right->flags,
         .granule_bytes = is(GRANULE) ? 3 * right->granule_bytes : right->granule_bytes,
         .state_size = state_size,
         .init = init,

@@ -1,6 +1,6 @@
 /* tests/unit/sim_ranges_test.c: the simulator's ordered set of ranges and its slab, against the plainest possible
  * ones. */
-#include "ranges.h"
+#include "sim_internal.h" /* its ranges.h, not that of the strategies */
 #include "slab.h"
 
 #include <setjmp.h>

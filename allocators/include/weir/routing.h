@@ -13,10 +13,10 @@ extern "C" {
  *
  * A strategy that cannot be routed to makes init, and with it weir_pool_create, fail with WEIR_ERR_INVALID:
  *   - its granule is not 512 bytes: what the pool rounds by stands in the table below, which is constant;
- *   - its flags are others than WEIR_STRATEGY_EVEN_TOKENS and WEIR_STRATEGY_CUTS_ENDS, for the same reason: the pool cannot be told to leave lanes
- *     alone, to return regions at once or to keep no front cache for one size and not for the other;
- *   - its flags lack WEIR_STRATEGY_EVEN_TOKENS: the lowest bit of a token says which of the two gave it. This is
- *     also why routing cannot be routed to;
+ *   - its flags are others than WEIR_STRATEGY_CUTS_ENDS, for the same reason: the pool cannot be told to leave lanes
+ *     alone, to return regions at once or to keep no front cache for one size and not for the other. And
+ *     WEIR_STRATEGY_ROUTES: a record has one bit that says which of two strategies gave it, so routing cannot be
+ *     routed to;
  *   - its table lacks a function that the contract asks for, or ends before the last that this library knows.
  * A config that one of the two refuses is refused with its status. */
 typedef struct weir_routing_config {

@@ -48,9 +48,9 @@ enum {
     WEIR_STRATEGY_RETURNS_REGIONS = 1u << 1,
     /* Every free must reach the strategy: the pool keeps no front cache. */
     WEIR_STRATEGY_NO_FRONT_CACHE = 1u << 2,
-    /* Tokens are addresses of records: their lowest bit is zero, so that a strategy over strategies may mark it and
-     * needs no record of its own per range. The pool does not look at it. */
-    WEIR_STRATEGY_EVEN_TOKENS = 1u << 3,
+    /* A strategy over strategies, which marks records of taken ranges with WEIR_RECORD_ROUTE: no second such strategy
+     * may stand on it. The pool does not look at it. */
+    WEIR_STRATEGY_ROUTES = 1u << 3,
     /* Nothing is lost to the order of requests: a request of the strategy's own alignment takes exactly its size in
      * granules from one end of a free range, gather joins whole ranges, and as long as the lane's part of a region
      * still holds a request of the size_hint that it was added for, alloc for that lane serves one.
@@ -66,11 +66,12 @@ enum {
  *     free            the strategy's while the range is free; it may use the words for anything.
  *     pool            the pool's while the range is taken: the strategy neither reads nor writes them from the moment alloc
  *                     or claim returns the token until free is called with it.
- *     state           while the range is taken the pool's, which writes values with WEIR_RECORD_TAKEN only, from threads
- *                     that do not hold the lock under which the strategy is called. While the range is free the strategy's,
+ *     state           the strategy writes WEIR_RECORD_TAKEN before it hands a range out. While the range is taken it is the
+ *                     pool's, which writes values with that bit and without the next lower one only, from threads that do
+ *                     not hold the lock under which the strategy is called. While the range is free it is the strategy's,
  *                     for values without WEIR_RECORD_TAKEN, or with WEIR_RECORD_KEPT. A strategy that keeps the lane there
  *                     tells by one comparison whether a neighbour is free in a lane. It reads and writes it atomically
- *                     (relaxed).
+ *                     (relaxed), of a taken neighbour too, of which it learns no more than that it is taken.
  *     own             the strategy's, always, but for WEIR_RECORD_ROUTE.
  *
  * The memory of a record lives until fini, and a record that is not in use may serve another range: the pool recognises a
