@@ -1044,7 +1044,7 @@ static int process_that_locks(void)
 /* Addresses that a heap does not use count for no limit of the process's. */
 static int limited_process(void)
 {
-    const struct rlimit limit = {256 * MIB, 256 * MIB};
+    const struct rlimit limit = {288 * MIB, 288 * MIB};
     CHECK(setrlimit(RLIMIT_DATA, &limit) == 0);
     weir_heap *heap = NULL;
     CHECK(weir_heap_create(NULL, &heap) == WEIR_OK);

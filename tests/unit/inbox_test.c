@@ -157,9 +157,9 @@ static uint64_t in_inbox(const weir_stream *stream, uint64_t *bytes)
 {
     uint64_t count = 0;
     *bytes = 0;
-    for (const weir_block *block = atomic_load(&stream->inbox); block != NULL; block = block->next) {
+    for (const weir_block *block = atomic_load(&stream->inbox); block != NULL; block = block_next(block)) {
         assert_int_equal(state_of(block), BLOCK_RETURNED);
-        *bytes += block->capacity;
+        *bytes += block_capacity(block);
         count++;
     }
     return count;
@@ -252,7 +252,7 @@ static void test_other_sizes_go_on(void **state)
     get_some(&w, 21, 1, 4 * KIB);
     assert_ptr_equal(w.block[21], w.block[0]); /* it lay lowest in the pile */
     assert_int_equal(in_inbox(w.stream[A], &bytes), 0);
-    assert_int_equal(w.stream[A]->cached_bytes, FRONT_DEPTH * 512);
+    assert_int_equal(w.stream[A]->front.bytes, FRONT_DEPTH * 512);
     assert_int_equal(w.pool->slow_frees, 20 - FRONT_DEPTH);
     others_free(&w, 21, 1);
     close_world(&w, 22);
@@ -544,8 +544,8 @@ static void test_what_comes_in_after_the_end_is_free_for_all(void **state)
     put(&w, 1, A);
     ok(weir_stream_retire(w.pool, w.stream[A]));
     weir_sim_block_free(w.sim, weir_block_address(w.block[0]), NULL, "free elsewhere");
-    w.block[0]->next = NULL;
-    atomic_store(&w.block[0]->state, BLOCK_RETURNED);
+    block_set_next(w.block[0], NULL);
+    block_set_state(w.block[0], BLOCK_RETURNED);
     atomic_store(&w.stream[A]->inbox, w.block[0]);
     weir_block *all = NULL;
     if (weir_pool_alloc(w.pool, w.stream[B], REGION, 0, &all) != WEIR_OK) {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 enum {
-    front_cache_share = 8,
+    front_cache_share = 32,
     front_small_share = 1024,
     front_slot_share = 2048,
     front_small_granules = 128, /* at least */

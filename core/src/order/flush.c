@@ -35,16 +35,29 @@ void weir__order_flush_large_locked(weir_stream *stream)
     }
 }
 
+bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream)
+{
+    bool any = weir__inbox_clear(pool, stream);
+    if (stream->front.last_key != FRONT_EMPTY) {
+        front_unload(stream);
+        any = true;
+    }
+    if (stream->front.large_count > 0) {
+        pool_lock(pool);
+        weir__order_flush_large_locked(stream);
+        pool_unlock(pool);
+        any = true;
+    }
+    return any;
+}
+
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
 {
-    const bool came_in = weir__inbox_clear(pool, stream);
-    const bool unloaded = stream->front.last_key != FRONT_EMPTY;
-    front_unload(stream);
-    if (stream->front.bytes + stream->front.large_bytes == 0) {
-        return came_in || unloaded;
+    const bool any = weir__order_take_in_locked(pool, stream);
+    if (stream->front.bytes == 0) {
+        return any;
     }
     pool_lock(pool);
-    weir__order_flush_large_locked(stream);
     flush_slots(stream, atomic_load_explicit(&stream->tick, memory_order_relaxed));
     pool_unlock(pool);
     return true;
@@ -66,4 +79,14 @@ bool weir__order_flush_all(weir_pool *pool)
         moved |= weir__order_flush(stream);
     }
     return moved;
+}
+
+void weir__order_take_in_all(weir_pool *pool)
+{
+    weir_stream *stream;
+    for (size_t lane = 1; (stream = stream_at(pool, lane)) != NULL; lane++) {
+        stream_visit(stream);
+        (void)weir__order_take_in_locked(pool, stream);
+        stream_unlock(stream);
+    }
 }

@@ -9,7 +9,8 @@
  * Cost: polling makes two cheap device calls per stream with unfinished memory, without a wait; each wait is a device call
  * without a lock.
  */
-#include "order.h"
+#include "order/order.h"
+#include "pool/front_cache.h"
 
 #include <stdlib.h>
 
@@ -95,7 +96,7 @@ static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_
 {
     weir_device *device = stream->owner->device;
     weir_status status = WEIR_OK;
-    (void)weir__inbox_clear(stream->owner, stream);
+    (void)weir__order_take_in_locked(stream->owner, stream);
     if (stream->probe.event == NULL) {
         status = obtain_event(stream->owner, &stream->probe.event, failed);
     }
@@ -151,11 +152,11 @@ static weir_tick unfinished_tick(const weir_stream *stream)
     return stream->owner->ordered && stream->last_free > stream->done && !stream->retired ? stream->last_free : 0;
 }
 
-/* Stream lock held: takes in the frees of other threads, which may be unfinished as well. True when there were
+/* Stream lock held: takes in frees that have not been stamped yet, which may be unfinished as well. True when there were
  * any. */
 static bool take_in(weir_pool *pool, weir_stream *stream, weir_tick *unfinished)
 {
-    const bool any = weir__inbox_clear(pool, stream);
+    const bool any = weir__order_take_in_locked(pool, stream);
     if (any) {
         pool_lock(pool);
         *unfinished = unfinished_tick(stream);
@@ -190,7 +191,8 @@ static weir_stream *next_to_poll(weir_pool *pool, size_t *lane, weir_tick *unfin
     for (; found == NULL && *lane < pool->lanes; ++*lane) {
         weir_stream *stream = pool->streams[*lane];
         *unfinished = unfinished_tick(stream);
-        found = *unfinished != 0 || !inbox_is_empty(stream) ? stream : NULL;
+        const bool any = *unfinished != 0 || !inbox_is_empty(stream) || front_defers(pool, &stream->front);
+        found = any ? stream : NULL;
     }
     pool_unlock(pool);
     return found;

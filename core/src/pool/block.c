@@ -31,6 +31,8 @@ struct entry_chunk {
     struct index_entry entries[];
 };
 
+_Static_assert(sizeof(struct entry_chunk) <= sizeof(struct index_entry), "a chunk's head takes the place of an entry");
+
 /* It is made when it is first asked for, so that callers who keep their handles pay nothing for it. Writers hold the pool's
  * lock; readers hold none: see weir__block_find. */
 struct block_index {
@@ -80,7 +82,7 @@ static bool grow_entries(weir_pool *pool)
 {
     size_t count = pool->entry_chunks == NULL ? first_chunk_entries : pool->entry_chunks->count * 2;
     count = count > largest_chunk_entries ? largest_chunk_entries : count;
-    struct entry_chunk *chunk = calloc(1, sizeof(*chunk) + count * sizeof(chunk->entries[0]));
+    struct entry_chunk *chunk = calloc(count + 1, sizeof(chunk->entries[0])); /* the head takes the place of one */
     if (chunk == NULL) {
         return false;
     }

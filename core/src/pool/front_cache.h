@@ -91,12 +91,12 @@ static inline bool front_push_small(const weir_pool *pool, struct front_cache *f
     if (UNLIKELY(slot->epoch != epoch)) {
         front_learn(pool, slot, capacity, epoch);
     }
-    if (UNLIKELY(slot->count >= slot->room ||
-                 front->bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed))) {
+    const uint64_t bytes = front->bytes + block_capacity(block);
+    if (UNLIKELY(slot->count >= slot->room || bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed))) {
         return false;
     }
     slot->blocks[slot->count++] = block;
-    front->bytes += block_capacity(block);
+    front->bytes = bytes;
     front->held[bin / 64] |= UINT64_C(1) << bin % 64;
     return true;
 }
@@ -107,7 +107,8 @@ static inline bool front_push_small(const weir_pool *pool, struct front_cache *f
 static inline weir_block *front_take_large(struct front_cache *front, uint32_t i)
 {
     weir_block *block = front->large[i];
-    const uint32_t last = --front->large_count;
+    const uint32_t last = front->large_count - 1;
+    __atomic_store_n(&front->large_count, last, __ATOMIC_RELAXED);
     front->large_bytes -= block_capacity(block);
     for (; i < last; i++) {
         front->large[i] = front->large[i + 1];
@@ -131,13 +132,27 @@ static inline bool front_push_large(struct front_cache *front, weir_block *block
     if (front->large_count == FRONT_LARGE) {
         return false;
     }
-    front->large[front->large_count] = block;
-    front->large_keys[front->large_count++] = (uint32_t)capacity;
+    const uint32_t at = front->large_count;
+    front->large[at] = block;
+    front->large_keys[at] = (uint32_t)capacity;
+    __atomic_store_n(&front->large_count, at + 1, __ATOMIC_RELAXED);
     front->large_bytes += block_capacity(block);
     return true;
 }
 
-/* --- both --- */
+/* --- all --- */
+
+static inline void front_set_last(struct front_cache *front, uint64_t key)
+{
+    __atomic_store_n(&front->last_key, key, __ATOMIC_RELAXED);
+}
+
+/* Without a lock: whether the cache holds large blocks, whose frees have not been stamped with a tick yet. */
+static inline bool front_defers(const weir_pool *pool, const struct front_cache *front)
+{
+    const uint64_t key = __atomic_load_n(&front->last_key, __ATOMIC_RELAXED);
+    return (key != FRONT_EMPTY && key >= front_small(pool)) || __atomic_load_n(&front->large_count, __ATOMIC_RELAXED) != 0;
+}
 
 /* Takes a block for a request, NULL when there is none. */
 static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, uint64_t key)

@@ -19,6 +19,8 @@
 #include "order/order.h"
 #include "pool_internal.h"
 
+static const uint64_t most_bytes = UINT64_C(32) << 20;
+
 bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     uint32_t word = state_word(block); /* with the tag, which is dropped when the block is taken out */
@@ -36,7 +38,7 @@ bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
                                                     memory_order_relaxed));
     /* A bound: a thread that takes the stack out at this moment may miss the last block's bytes. */
     const uint64_t pile = atomic_fetch_add_explicit(&stream->inbox_bytes, capacity, memory_order_relaxed) + capacity;
-    if (UNLIKELY(pile > pool->config.front_cache_bytes)) {
+    if (UNLIKELY(pile > most_bytes || pile > pool->config.front_cache_bytes)) {
         stream_visit(stream);
         (void)weir__inbox_clear(pool, stream);
         stream_unlock(stream);

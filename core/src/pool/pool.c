@@ -20,7 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEFAULT_FRONT_BYTES (UINT64_C(1) << 40)
 #define ALL_POOL_FLAGS                                                                             \
     (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_VIRTUAL_MEMORY)
 
@@ -101,7 +100,7 @@ static void adopt_defaults(weir_pool *pool)
 {
     weir_pool_config *config = &pool->config;
     if (config->front_cache_bytes == 0) {
-        config->front_cache_bytes = DEFAULT_FRONT_BYTES;
+        config->front_cache_bytes = UINT64_MAX;
     }
     if (config->front_cache_block_bytes == 0) {
         config->front_cache_block_bytes = UINT64_MAX;
@@ -485,7 +484,7 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
             return alloc_from_slot(stream, size, out);
         }
         weir_block *block = front->last;
-        front->last_key = FRONT_EMPTY;
+        front_set_last(front, FRONT_EMPTY);
         block_set_state(block, BLOCK_LIVE);
         stream->counters.frees++;
         stream->counters.sizes[size_bucket(size)]++;
@@ -593,7 +592,7 @@ static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, 
 void weir__front_unload(weir_pool *pool, weir_stream *stream)
 {
     weir_block *block = stream->front.last;
-    stream->front.last_key = FRONT_EMPTY;
+    front_set_last(&stream->front, FRONT_EMPTY);
     count_free(stream, block);
     if (stream->pool == NULL) {
         weir__order_free_idle(block); /* retired: all work that was queued on it is complete */
@@ -637,7 +636,7 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
             return free_to_slot(pool, block, stream);
         }
         front->last = block;
-        front->last_key = front_granules(pool, block_requested(block));
+        front_set_last(front, front_granules(pool, block_requested(block)));
         block_set_state(block, BLOCK_CACHED);
         stream_lock_release_tried(&stream->lock);
         return WEIR_OK;

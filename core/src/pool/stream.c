@@ -7,6 +7,7 @@
  * Cost: a hint is linear in the number of streams; nothing here is on the path of alloc and free.
  */
 #include "order/order.h"
+#include "pool/front_cache.h"
 #include "pool_internal.h"
 
 #include <stdlib.h>
@@ -112,7 +113,7 @@ static void settle_in(weir_stream *place, void *native)
     place->serial = ++place->owner->next_serial;
     place->retired = false;
     place->tag = 0;
-    place->front.last_key = FRONT_EMPTY;
+    front_set_last(&place->front, FRONT_EMPTY);
     weir__stream_set_front(place, weir__pool_front_block_bytes(place->owner));
     place->pool = place->owner;
 }
@@ -306,7 +307,7 @@ static void event_capture(struct known_event *known, const weir_stream *stream, 
 static weir_tick close_tick(weir_pool *pool, weir_stream *stream)
 {
     stream_visit(stream);
-    (void)weir__inbox_clear(pool, stream);
+    (void)weir__order_take_in_locked(pool, stream);
     const weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
     stream_unlock(stream);
     return tick;

@@ -220,6 +220,7 @@ static void sum_up(weir_pool *pool, struct tag_sums *sums)
         if (stream != NULL) {
             stream_visit(stream);
             (void)weir__inbox_clear(pool, stream);
+            front_unload(stream);
             add_stream(sums, stream);
             stream_unlock(stream);
         }

@@ -33,8 +33,7 @@ static void set_watched(weir_pool *pool)
 {
     atomic_store_explicit(&pool->watched, atomic_load(&pool->observers) != NULL, memory_order_release);
     for (size_t lane = 1; lane < pool->lanes; lane++) {
-        atomic_store_explicit(&pool->streams[lane]->front_block_bytes, weir__pool_front_block_bytes(pool),
-                              memory_order_relaxed);
+        weir__stream_set_front(pool->streams[lane], weir__pool_front_block_bytes(pool));
     }
 }
 
