@@ -25,7 +25,7 @@
  * from going back, and crumbs beside it, up to 64 KiB between any two blocks, wait for the last resort: this is no
  * strategy for lifetimes that have nothing to do with each other. Chunks that are wholly free are kept. What bounds
  * them is the pool, not this file: it returns them when it trims, and before it grows it returns those that lie idle
- * (exchange in core/src/order/order.c), so it holds no more than a peak needed.
+ * (core/src/memory/region.c), so it holds no more than a peak needed.
  *
  * Cost: that of ranges.h; alloc and free are constant. gather is linear in the pieces, and free when all free memory is
  * in the asking lane. Host memory: 64 bytes per block or free piece, 18 KiB per lane.
@@ -36,7 +36,6 @@
 
 #include <stdlib.h>
 
-#include "config.h"
 #include "ranges.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -71,7 +70,9 @@ static weir_status arena_init(void *state, const void *config)
 {
     struct arena *arena = state;
     weir_arena_strategy_config own;
-    weir_status status = weir__strategy_config(&own, sizeof(own), config, "weir_arena_strategy_config");
+    static const weir_arena_strategy_config defaults = WEIR_ARENA_STRATEGY_CONFIG_INIT;
+    weir_status status = weir_struct_adopt(&own, sizeof(own), config != NULL ? config : &defaults,
+                                           "weir_pool_create: weir_arena_strategy_config");
     if (status != WEIR_OK) {
         return status;
     }

@@ -20,7 +20,6 @@
  */
 #include <weir/caching.h>
 
-#include "config.h"
 #include "ranges.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -53,7 +52,9 @@ static weir_status caching_init(void *state, const void *config)
 {
     struct caching *caching = state;
     weir_caching_config own;
-    weir_status status = weir__strategy_config(&own, sizeof(own), config, "weir_caching_config");
+    static const weir_caching_config defaults = WEIR_CACHING_CONFIG_INIT;
+    weir_status status = weir_struct_adopt(&own, sizeof(own), config != NULL ? config : &defaults,
+                                           "weir_pool_create: weir_caching_config");
     if (status != WEIR_OK) {
         return status;
     }

@@ -7,7 +7,7 @@
 enum {
     first_chunk_ranges = 63,
     largest_chunk_ranges = 8191,
-    looks = 8,          /* ranges of one bin that a search compares */
+    looks = 4,          /* ranges of one bin that a search compares */
     regions_of_step = 8, /* a pool grows by this part of what is reserved */
 };
 

@@ -30,7 +30,6 @@
 
 #include <stdlib.h>
 
-#include "config.h"
 
 #define GRANULE UINT64_C(512)
 #define DEFAULT_THRESHOLD (UINT64_C(1) << 20)
@@ -107,7 +106,9 @@ static weir_status require_routable(const weir_strategy_ops *ops, const char *me
 
 static weir_status read_config(weir_routing_config *own, const void *config)
 {
-    weir_status status = weir__strategy_config(own, sizeof(*own), config, "weir_routing_config");
+    static const weir_routing_config defaults = WEIR_ROUTING_CONFIG_INIT;
+    weir_status status = weir_struct_adopt(own, sizeof(*own), config != NULL ? config : &defaults,
+                                           "weir_pool_create: weir_routing_config");
     if (status != WEIR_OK) {
         return status;
     }

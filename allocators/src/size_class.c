@@ -50,7 +50,6 @@
 
 #include <stdlib.h>
 
-#include "config.h"
 #include "ranges.h"
 
 #define KIB (UINT64_C(1) << 10)
@@ -591,7 +590,9 @@ static weir_status size_class_init(void *state, const void *config)
 {
     struct size_class *own = state;
     weir_size_class_config given;
-    weir_status status = weir__strategy_config(&given, sizeof(given), config, "weir_size_class_config");
+    static const weir_size_class_config defaults = WEIR_SIZE_CLASS_CONFIG_INIT;
+    weir_status status = weir_struct_adopt(&given, sizeof(given), config != NULL ? config : &defaults,
+                                           "weir_pool_create: weir_size_class_config");
     if (status != WEIR_OK) {
         return status;
     }

@@ -14,7 +14,7 @@
 
 #include "record_collect.h"
 
-#include "services/record_text.h"
+#include "shared/record_text.h"
 #include "trace/out_file.h"
 #include "trace/trace.h"
 
@@ -131,7 +131,6 @@ static void begin_text(struct target *target, const struct image *image, uint64_
     target->text.sink = write_text;
     target->text.sink_ctx = target;
     target->text.device_name = device_name;
-    target->text.ids_return = true;
     target->text.counts_bytes = true;
     weir__record_text_begin(&target->text, image->source, NULL);
     if (least != 0 && target == image->host) {

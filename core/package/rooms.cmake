@@ -3,7 +3,8 @@
 #   weir_room(NAME HEADERS ... SOURCES ... [SEES room...] [LINKS target...])
 #                        compiles the calling folder once, as objects, into weir::weir. HEADERS are public and installed. The
 #                        folder sees its own include/ and that of the rooms in SEES, nothing else. LINKS: libraries of others
-#                        that its sources need and its headers do not.
+#                        that its sources need and its headers do not. Every room and part also finds core/shared, the few
+#                        headers that core shares with this project's own folders and does not install.
 #   weir_part(NAME DESCRIPTION text HEADERS ... SOURCES ... [LINKS target...] [PRIVATE_LIBS flag...])
 #                        a library beside weir::weir: target weir_NAME, weir::NAME for users, libweir_NAME, weir-NAME.pc and a
 #                        component of the same name for find_package and for Debian packages. The sources are compiled as
@@ -85,7 +86,7 @@ function(weir_room room)
         cmake_path(ABSOLUTE_PATH sources BASE_DIRECTORY ${WEIR_SEEDED})
     endif()
     add_library(weir_${room} OBJECT ${arg_SOURCES})
-    target_include_directories(weir_${room} PUBLIC include PRIVATE ${sources}/src)
+    target_include_directories(weir_${room} PUBLIC include PRIVATE ${sources}/src ${PROJECT_SOURCE_DIR}/core)
     target_link_libraries(weir_${room} PUBLIC ${arg_SEES} PRIVATE Threads::Threads ${arg_LINKS})
     set_target_properties(weir_${room} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     weir_targets(weir targets)
@@ -108,7 +109,7 @@ function(weir_part part)
         weir_seed_room(arg_SOURCES)
     endif()
     add_library(${name}_objects OBJECT ${arg_SOURCES})
-    target_include_directories(${name}_objects PRIVATE include)
+    target_include_directories(${name}_objects PRIVATE include ${PROJECT_SOURCE_DIR}/core)
     target_link_libraries(${name}_objects PRIVATE weir ${arg_LINKS} Threads::Threads)
     set_target_properties(${name}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
 

@@ -130,7 +130,7 @@ static void refuses_bad_arguments(void **state)
     assert_int_equal(fake_calls, 0);
     weir_mstx *first = attach(&w, NULL);
     fails(weir_mstx_attach(w.pool, NULL, &mstx), WEIR_ERR_BUSY);
-    assert_said("weir_mstx_attach: the pool has an observer");
+    assert_said("weir_mstx_attach: the pool is attached already");
     ok(weir_mstx_detach(first));
     ok(weir_mstx_detach(NULL));
     weir_mstx_counters counters = WEIR_MSTX_COUNTERS_INIT;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Arrows point down: core includes nothing of ours above it, an allocator sees the strategy contract only, a binding
-# never sees a strategy.    include_directions.sh SOURCE_DIR
+# never sees a strategy. Core's private functions and sources are core's alone: other folders share with it the headers of
+# core/shared, and the tests look inside.    include_directions.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
 failures=0
@@ -37,18 +38,19 @@ check_room() {
 
 own_headers() { find "$1" -path '*/include/weir/*.h' -printf 'weir/%f|' | sed 's/|$//'; }
 
-check_room core core/include core/src '.*' ''
+shared='core core/shared'
+check_room core core/include "core/src $shared" '.*' ''
 check_room allocators 'core/include allocators/include' '' \
     "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
     'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h|sys/mman\.h'
 # torch and host are no bindings but allocators with a device inside: where a device and a strategy meet.
 check_room bindings/host 'core/include allocators/include bindings/host/include
-    bindings/host/jemalloc/include' 'core/src/base bindings/host/src' '.*' ''
+    bindings/host/jemalloc/include' "$shared bindings/host/src" '.*' ''
 check_room bindings/torch 'core/include allocators/include bindings/acl/include bindings/torch/include' '' '.*' ''
 # acl also makes a runtime for the host pool.
-check_room bindings/acl 'core/include bindings/acl/include bindings/host/include' core/src/base '.*' ''
+check_room bindings/acl 'core/include bindings/acl/include bindings/host/include' "$shared" '.*' ''
 # heap stands in front of host pools and looks into them.
-check_room bindings/heap 'core/include bindings/host/include bindings/heap/include' 'core/src/base bindings/host/src' '.*' ''
+check_room bindings/heap 'core/include bindings/host/include bindings/heap/include' "$shared bindings/host/src" '.*' ''
 # What gives an engine a heap sees the heap.
 for binding in bindings/ggml bindings/onnxruntime bindings/xnnpack; do
     check_room $binding "core/include bindings/host/include bindings/heap/include $binding/include" '' '.*' ''
@@ -57,7 +59,19 @@ for binding in bindings/*/; do
     binding=${binding%/}
     case $binding in bindings/host | bindings/heap | bindings/torch | bindings/acl | bindings/ggml | \
         bindings/onnxruntime | bindings/xnnpack) continue ;; esac
-    check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" core/src/base '.*' ''
+    check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" "$shared" '.*' ''
 done
+
+# No other folder declares or calls a private function of core, or compiles a source of it once more.
+private=$(comm -23 \
+    <(find core/src -name '*.[ch]' -exec grep -hE '^[a-z].*\(' {} + | grep -oE 'weir__[a-z0-9_]+\(' | tr -d '(' | sort -u) \
+    <(grep -rhoE 'weir__[a-z0-9_]+' core/shared | sort -u))
+while IFS=: read -r file line name; do
+    complain "$file:$line: $name is core's own"
+done < <(grep -rnowF "$private" allocators bindings benchmarks --include='*.[ch]')
+while IFS=: read -r file line text; do
+    complain "$file:$line: sources of core are compiled and included in core alone: $text"
+done < <(grep -rnE 'core[}]?/src/|core_sources' allocators bindings benchmarks docs/examples \
+    --include=CMakeLists.txt --include='*.[ch]' | grep -vE '^[^:]*:[0-9]+: *(\*|/\*|#[^i])')
 
 [ $failures = 0 ] && echo "include directions hold" || exit 1

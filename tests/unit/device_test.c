@@ -1,6 +1,6 @@
 /* tests/unit/device_test.c: what weir_device_create accepts, what it fills in, what it checks. */
 #include "fake_device.h"
-#include "base/internal.h"
+#include "device/device_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

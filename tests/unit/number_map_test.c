@@ -1,5 +1,5 @@
 /* tests/unit/number_map_test.c: the hash table against a plain array, with many removals. */
-#include "base/number_map.h"
+#include "shared/number_map.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,6 +9,7 @@
 
 #include <weir/adaptor.h>
 #include <weir/arena.h>
+#include <weir/budget.h>
 #include <weir/caching.h>
 #include <weir/observer.h>
 #include <weir/pool.h>
@@ -17,6 +18,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -577,6 +579,144 @@ static void a_child_is_told_nothing(void **state)
     end_judge(&judge);
 }
 
+/* Calls as letters: a block begins (a) or ends (f), is used (u), an event is recorded (e), waited for (x) or
+ * synchronised with (y), and a trim (c), with the number of the stream. */
+struct scribe {
+    char text[64];
+    size_t length;
+    uint64_t tag;
+    uint64_t align;
+};
+
+static void write_down(struct scribe *scribe, char what, uint32_t stream)
+{
+    assert_true(scribe->length + 2 < sizeof(scribe->text));
+    scribe->text[scribe->length++] = what;
+    scribe->text[scribe->length++] = (char)('0' + stream);
+}
+
+static void scribe_alloc(void *ctx, const weir_observed_block *block)
+{
+    struct scribe *scribe = ctx;
+    write_down(scribe, block->listed ? 'p' : 'a', block->stream);
+    scribe->tag = block->tag;
+    scribe->align = block->align;
+}
+
+static void scribe_free(void *ctx, const weir_observed_block *block)
+{
+    write_down(ctx, 'f', block->stream);
+}
+
+static void scribe_use(void *ctx, const weir_observed_block *block)
+{
+    write_down(ctx, 'u', block->stream);
+}
+
+static void scribe_event(void *ctx, const weir_observed_event *event)
+{
+    write_down(ctx, "exy"[event->kind], event->stream);
+}
+
+static void scribe_trim(void *ctx)
+{
+    write_down(ctx, 'c', 0);
+}
+
+static const weir_observer_ops writing = {
+    .struct_size = sizeof(writing),
+    .block_alloc = scribe_alloc,
+    .block_free = scribe_free,
+    .block_use = scribe_use,
+    .event = scribe_event,
+    .trim = scribe_trim,
+};
+
+/* Three tools at once: each is told everything, and the end of one leaves the other two. */
+static void several_observe_at_once(void **state)
+{
+    (void)state;
+    struct world w;
+    struct judge judge = new_judge();
+    struct scribe scribe = { .length = 0 };
+    struct scribe late = { .length = 0 };
+    const weir_observer_ops shorter = { .struct_size = sizeof(shorter), .block_alloc = scribe_alloc };
+    weir_tag tag = 0;
+    int event = 0;
+    open_world(&w, false, 0);
+    ok(weir_pool_tag(w.pool, "weights", &tag));
+    ok(weir_pool_observe(w.pool, &judging, &judge));
+    ok(weir_pool_observe(w.pool, &writing, &scribe));
+    fails(weir_pool_observe(w.pool, &writing, &late), WEIR_ERR_BUSY);
+    fails(weir_pool_observe(w.pool, &shorter, &scribe), WEIR_ERR_BUSY);
+    ok(weir_pool_alloc_tagged(w.pool, w.stream[0], 1000, 64 * KIB, tag, &w.held[w.blocks++]));
+    assert_int_equal(scribe.tag, tag);
+    assert_int_equal(scribe.align, 64 * KIB);
+    ok(weir_pool_use(w.pool, w.held[0], w.stream[1]));
+    ok(weir_stream_recorded(w.pool, &event, w.stream[1]));
+    ok(weir_pool_observe(w.pool, &shorter, &late));
+    ok(weir_stream_waited(w.pool, w.stream[0], &event));
+    ok(weir_event_synced(w.pool, &event));
+    ok(weir_stream_synced(w.pool, w.stream[1]));
+    ok(weir_pool_trim(w.pool, UINT64_MAX, 0, NULL));
+    ok(weir_pool_alloc(w.pool, w.stream[1], 1000, 0, &w.held[w.blocks++]));
+    agrees(&w, &judge);
+    assert_string_equal(scribe.text, "a1u2e2x1y0y2c0a2");
+    assert_string_equal(late.text, "p1a2");
+    ok(weir_pool_unobserve(w.pool, &scribe)); /* the one in the middle */
+    ok(weir_pool_free_idle(w.pool, w.held[--w.blocks]));
+    agrees(&w, &judge);
+    ok(weir_pool_alloc(w.pool, w.stream[0], 1000, 0, &w.held[w.blocks++]));
+    assert_string_equal(scribe.text, "a1u2e2x1y0y2c0a2");
+    assert_string_equal(late.text, "p1a2a1");
+    ok(weir_pool_unobserve(w.pool, &judge));
+    ok(weir_pool_free(w.pool, w.held[--w.blocks], w.stream[0]));
+    close_world(&w);
+    end_judge(&judge);
+}
+
+struct lines {
+    char text[1024];
+    size_t length;
+};
+
+static bool keep_lines(void *ctx, const char *text, size_t length)
+{
+    struct lines *lines = ctx;
+    assert_true(lines->length + length < sizeof(lines->text));
+    memcpy(lines->text + lines->length, text, length);
+    lines->length += length;
+    lines->text[lines->length] = '\0';
+    return true;
+}
+
+/* The recorder outlives the pool; events that it has not written yet lose their tags. */
+static void a_pool_ends_while_it_is_recorded(void **state)
+{
+    (void)state;
+    struct world w;
+    struct lines lines = { .length = 0 };
+    weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+    weir_recorder *recorder = NULL;
+    weir_tag tag = 0;
+    uint64_t lost = 0;
+    config.sink = keep_lines;
+    config.sink_ctx = &lines;
+    open_world(&w, false, 0);
+    ok(weir_pool_tag(w.pool, "weights", &tag));
+    ok(weir_recorder_start(w.pool, &config, &recorder));
+    ok(weir_pool_alloc_tagged(w.pool, w.stream[0], 1000, 0, tag, &w.held[w.blocks++]));
+    close_world(&w);
+    ok(weir_recorder_stop(recorder, &lost));
+    assert_int_equal(lost, 0);
+    assert_non_null(strstr(lines.text, "\n#dev 0 cap="));
+    assert_non_null(strstr(lines.text, " 0 1000 0 0 "));
+    assert_null(strstr(lines.text, "@"));
+    const char *end = strstr(lines.text, "\nf ");
+    assert_non_null(end);
+    assert_non_null(strstr(end, " 0 - 0\n"));
+}
+
 /* --- threads --- */
 
 enum { handed = 16, thread_steps = 3000 };
@@ -803,6 +943,71 @@ static void *come_and_go(void *ctx)
     return NULL;
 }
 
+/* One observer is told all the time; another begins and ends, and its end neither misses a call nor waits for ever. */
+struct crowd {
+    struct world w;
+    atomic_bool done;
+    atomic_uint working;
+};
+
+static void *churn(void *ctx)
+{
+    struct crowd *crowd = ctx;
+    const unsigned lane = atomic_fetch_add(&crowd->working, 1) % lanes;
+    while (!atomic_load(&crowd->done)) {
+        weir_block *block = NULL;
+        must(weir_pool_alloc(crowd->w.pool, crowd->w.stream[lane], 1000, 0, &block) == WEIR_OK, "alloc", 0, 0);
+        must(weir_pool_use(crowd->w.pool, block, crowd->w.stream[0]) == WEIR_OK, "use", 0, 0);
+        must(weir_pool_free(crowd->w.pool, block, crowd->w.stream[lane]) == WEIR_OK, "free", 0, 0);
+    }
+    return NULL;
+}
+
+static void count_block(void *ctx, const weir_observed_block *block)
+{
+    (void)block;
+    atomic_fetch_add((atomic_uint *)ctx, 1);
+}
+
+static void observations_end_while_another_goes_on(void **state)
+{
+    (void)state;
+    static struct crowd crowd;
+    const weir_observer_ops counting = {
+        .struct_size = sizeof(counting), .block_alloc = count_block, .block_use = count_block
+    };
+    struct judge judge = new_judge();
+    pthread_t threads[3];
+    open_world(&crowd.w, false, 0);
+    ok(weir_pool_observe(crowd.w.pool, &judging, &judge));
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, churn, &crowd), 0);
+    }
+    while (atomic_load(&crowd.working) < 3) {
+        take_ms(1);
+    }
+    for (int round = 0; round < 200; round++) {
+        atomic_uint *calls = calloc(1, sizeof(*calls)); /* a call after the end would write into memory that is freed */
+        assert_non_null(calls);
+        ok(weir_pool_observe(crowd.w.pool, &counting, calls));
+        while (atomic_load(calls) < 10) {
+            (void)sched_yield();
+        }
+        ok(weir_pool_unobserve(crowd.w.pool, calls));
+        const unsigned told = atomic_load(calls);
+        (void)sched_yield();
+        assert_int_equal(atomic_load(calls), told);
+        free(calls);
+    }
+    atomic_store(&crowd.done, true);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    agrees(&crowd.w, &judge);
+    close_world(&crowd.w);
+    end_judge(&judge);
+}
+
 static void judges_several_threads(void **state)
 {
     (void)state;
@@ -849,12 +1054,15 @@ int main(void)
         cmocka_unit_test(follows_random_programs),
         cmocka_unit_test(survives_each_failure),
         cmocka_unit_test(shares_with_a_recorder),
+        cmocka_unit_test(several_observe_at_once),
+        cmocka_unit_test(a_pool_ends_while_it_is_recorded),
         cmocka_unit_test(sees_chunks_of_arenas),
         cmocka_unit_test(a_child_is_told_nothing),
         cmocka_unit_test(nobody_is_faster_than_a_free),
         cmocka_unit_test(memory_on_its_way_is_told_once),
         cmocka_unit_test(a_block_in_an_inbox_is_freed_later),
         cmocka_unit_test(the_end_waits_for_who_is_telling),
+        cmocka_unit_test(observations_end_while_another_goes_on),
         cmocka_unit_test(judges_several_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 #endif
 
 #include "fake_device.h"
-#include "base/internal.h"
+#include "shared/recorder.h"
 
 #include <weir/caching.h>
 

@@ -1,13 +1,17 @@
-/* tests/unit/record_test.c: the recorder over its hooks, with a pretended pool.
+/* tests/unit/record_test.c: the recorder as an observer of a pretended pool.
  *
- * The hooks of internal.h are called directly, as a pool would, and the lines are read back by
- * simple checks. The two functions that a pool provides are defined here.
+ * The recorder's functions are called directly, as a pool would, and the lines are read back by
+ * simple checks. The functions that a pool provides are defined here.
  */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #endif
 
-#include "base/internal.h"
+#include "fake_device.h"
+
+#include <weir/budget.h>
+#include <weir/observer.h>
+#include <weir/trace.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,53 +33,109 @@
 /* --- the pretended pool --- */
 
 typedef struct live_block {
-    uint64_t id;
     uint64_t size;
     uint32_t stream;
     uint64_t address;
 } live_block;
 
 struct weir_pool {
-    weir_recorder *recorder;
-    weir_device_info info;
+    weir_recorder *recorder; /* the one observer */
     const live_block *live;
     size_t live_count;
 };
 
-const weir_device_info *weir__pool_device_info(const weir_pool *pool)
+static fake_device fake;
+static weir_device *device;    /* of all pools */
+static weir_observer_ops tell; /* of all recorders */
+
+weir_device *weir_pool_device(const weir_pool *pool)
 {
-    return &pool->info;
+    (void)pool;
+    return device;
 }
 
-const char *weir__tag_name(const weir_pool *pool, weir_tag tag)
+const char *weir_pool_tag_name(const weir_pool *pool, weir_tag tag)
 {
     (void)pool;
     return tag == 7 ? "kv cache" : "weights";
 }
 
-weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
-                                    void (*live)(void *ctx, uint64_t block_id, uint64_t size,
-                                                 uint32_t stream_number, uint64_t address),
-                                    void *ctx)
+weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, void *ctx)
 {
-    if (recorder != NULL && pool->recorder != NULL) {
+    if (pool->recorder != NULL) {
         return WEIR_ERR_BUSY;
     }
-    pool->recorder = recorder;
-    for (size_t i = 0; recorder != NULL && i < pool->live_count; i++) {
+    pool->recorder = ctx;
+    tell = *ops;
+    for (size_t i = 0; i < pool->live_count; i++) {
         const live_block *const block = &pool->live[i];
-        live(ctx, block->id, block->size, block->stream, block->address);
+        const weir_observed_block known = {.struct_size = sizeof known,
+                                           .address = block->address,
+                                           .size = block->size,
+                                           .stream = block->stream,
+                                           .listed = true};
+        ops->block_alloc(ctx, &known);
     }
+    return WEIR_OK;
+}
+
+weir_status weir_pool_unobserve(weir_pool *pool, void *ctx)
+{
+    assert_ptr_equal(ctx, pool->recorder);
+    pool->recorder = NULL;
     return WEIR_OK;
 }
 
 static weir_pool pool_new(void)
 {
-    return (weir_pool){.info = {.struct_size = sizeof(weir_device_info),
-                                .capacity_bytes = 1u << 30,
-                                .region_granularity_bytes = 4096,
-                                .region_alignment_bytes = 4096,
-                                .name = "fake \"device\"\n"}};
+    return (weir_pool){.live_count = 0};
+}
+
+static int make_device(void **state)
+{
+    (void)state;
+    fake_init(&fake);
+    fake.info.capacity_bytes = 1u << 30;
+    fake.info.region_granularity_bytes = 4096;
+    (void)snprintf(fake.info.name, sizeof fake.info.name, "%s", "fake \"device\"\n");
+    return weir_device_create(&fake.ops, &fake, &device) == WEIR_OK ? 0 : -1;
+}
+
+static int end_device(void **state)
+{
+    (void)state;
+    return weir_device_destroy(device) == WEIR_OK ? 0 : -1;
+}
+
+/* A pool tells of the block at an address. Streams count from 1; 0: the block is freed idle. */
+static void tell_alloc(weir_recorder *recorder, uint64_t address, uint64_t size, uint64_t align, uint32_t stream,
+                       weir_tag tag)
+{
+    const weir_observed_block block = {.struct_size = sizeof block,
+                                       .address = address,
+                                       .size = size,
+                                       .stream = stream,
+                                       .tag = tag,
+                                       .align = align};
+    tell.block_alloc(recorder, &block);
+}
+
+static void tell_free(weir_recorder *recorder, uint64_t address, uint32_t stream)
+{
+    const weir_observed_block block = {.struct_size = sizeof block, .address = address, .stream = stream};
+    tell.block_free(recorder, &block);
+}
+
+static void tell_use(weir_recorder *recorder, uint64_t address, uint32_t stream)
+{
+    const weir_observed_block block = {.struct_size = sizeof block, .address = address, .stream = stream};
+    tell.block_use(recorder, &block);
+}
+
+static void tell_event(weir_recorder *recorder, weir_observed_kind kind, const void *event, uint32_t stream)
+{
+    const weir_observed_event told = {.struct_size = sizeof told, .kind = kind, .event = event, .stream = stream};
+    tell.event(recorder, &told);
 }
 
 /* --- the text that comes out --- */
@@ -218,31 +278,31 @@ static void test_every_kind_of_line(void **state)
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
     int vendor_event = 0;
-    weir__record_alloc(recorder, 101, 4096, 0, 17, 0x5000, 0);
-    weir__record_alloc(recorder, 102, 77, 64, 9, 0, 0);
-    weir__record_use(recorder, 101, 9);
-    weir__record_event(recorder, WEIR_TRACE_RECORD, &pool, 17);
-    weir__record_event(recorder, WEIR_TRACE_WAIT, &pool, 9);
-    weir__record_event(recorder, WEIR_TRACE_RECORD, &vendor_event, 9);
-    weir__record_event(recorder, WEIR_TRACE_SYNC, &vendor_event, WEIR_TRACE_NONE);
-    weir__record_event(recorder, WEIR_TRACE_SYNC, NULL, 9);
-    weir__record_event(recorder, WEIR_TRACE_SYNC, NULL, WEIR_TRACE_NONE);
-    weir__record_free(recorder, 101, 17);
-    weir__record_free(recorder, 102, WEIR_TRACE_NONE);
-    weir__record_trim(recorder);
+    tell_alloc(recorder, 0x5000, 4096, 0, 18, 0);
+    tell_alloc(recorder, 0x7000, 77, 64, 10, 0);
+    tell_use(recorder, 0x5000, 10);
+    tell_event(recorder, WEIR_OBSERVED_RECORDED, &pool, 18);
+    tell_event(recorder, WEIR_OBSERVED_WAITED, &pool, 10);
+    tell_event(recorder, WEIR_OBSERVED_RECORDED, &vendor_event, 10);
+    tell_event(recorder, WEIR_OBSERVED_SYNCED, &vendor_event, 0);
+    tell_event(recorder, WEIR_OBSERVED_SYNCED, NULL, 10);
+    tell_event(recorder, WEIR_OBSERVED_SYNCED, NULL, 0);
+    tell_free(recorder, 0x5000, 18);
+    tell_free(recorder, 0x7000, 0);
+    tell.trim(recorder);
     assert_int_equal(stop(recorder), 0);
-    /* Streams, events and threads are numbered as they appear. */
-    assert_body(&out, "a 101 4096 0 0 addr=0x5000\n"
-                      "a 102 77 1 0 al=64\n"
-                      "u 101 1\n"
+    /* Blocks, streams, events and threads are numbered as they appear. */
+    assert_body(&out, "a 0 4096 0 0 addr=0x5000\n"
+                      "a 1 77 1 0 al=64 addr=0x7000\n"
+                      "u 0 1\n"
                       "e 0 0\n"
                       "x 0 1\n"
                       "e 1 1\n"
                       "y e1\n"
                       "y 1\n"
                       "y *\n"
-                      "f 101 0 0\n"
-                      "f 102 - 0\n"
+                      "f 0 0 0\n"
+                      "f 1 - 0\n"
                       "c\n");
     free(out.text);
 }
@@ -254,17 +314,17 @@ static void test_tags_are_named_once(void **state)
     weir_pool pool = pool_new();
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
-    weir__record_alloc(recorder, 1, 512, 0, 0, 0, 0);
-    weir__record_alloc(recorder, 2, 512, 0, 0, 0, 9);
-    weir__record_alloc(recorder, 3, 512, 0, 0, 0, 7);
-    weir__record_alloc(recorder, 4, 512, 0, 0, 0, 9);
+    tell_alloc(recorder, 1, 512, 0, 1, 0);
+    tell_alloc(recorder, 2, 512, 0, 1, 9);
+    tell_alloc(recorder, 3, 512, 0, 1, 7);
+    tell_alloc(recorder, 4, 512, 0, 1, 9);
     assert_int_equal(stop(recorder), 0);
-    assert_body(&out, "a 1 512 0 0\n"
+    assert_body(&out, "a 0 512 0 0 addr=0x1\n"
                       "@0 weights\n"
-                      "a 2 512 0 0 @0\n"
+                      "a 1 512 0 0 addr=0x2 @0\n"
                       "@1 kv cache\n"
-                      "a 3 512 0 0 @1\n"
-                      "a 4 512 0 0 @0\n");
+                      "a 2 512 0 0 addr=0x3 @1\n"
+                      "a 3 512 0 0 addr=0x4 @0\n");
     free(out.text);
 }
 
@@ -283,7 +343,7 @@ static void test_times_count_from_the_start(void **state)
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
     for (uint64_t id = 1; id <= 1000; id++) {
-        weir__record_alloc(recorder, id, 1, 0, 0, 0, 0);
+        tell_alloc(recorder, id, 1, 0, 1, 0);
     }
     const uint64_t elapsed = now_ns() - before;
     assert_int_equal(stop(recorder), 0);
@@ -307,24 +367,23 @@ static void test_prior_blocks_in_address_order(void **state)
 {
     (void)state;
     static const live_block live[] = {
-        {.id = 3, .size = 30, .stream = 7, .address = 0x3000},
-        {.id = 1, .size = 10, .stream = 8, .address = 0x1000},
-        {.id = 2, .size = 20, .stream = 7, .address = 0xf000000000000000},
+        {.size = 30, .stream = 7, .address = 0x3000},
+        {.size = 10, .stream = 8, .address = 0x1000},
+        {.size = 20, .stream = 7, .address = 0xf000000000000000},
     };
     weir_pool pool = pool_new();
     pool.live = live;
     pool.live_count = 3;
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
-    weir__record_alloc(recorder, 1, 10, 0, 8, 0x1000, 0); /* was under way: known already */
-    weir__record_use(recorder, 2, 8);
-    weir__record_free(recorder, 3, 7);
+    tell_use(recorder, 0xf000000000000000, 8);
+    tell_free(recorder, 0x3000, 7);
     assert_int_equal(stop(recorder), 0);
-    assert_body(&out, "p 1 10 0 0x1000\n"
-                      "p 3 30 1 0x3000\n"
+    assert_body(&out, "p 0 10 0 0x1000\n"
+                      "p 1 30 1 0x3000\n"
                       "p 2 20 1 0xf000000000000000\n"
                       "u 2 0\n"
-                      "f 3 1 0\n");
+                      "f 1 1 0\n");
     free(out.text);
 }
 
@@ -335,7 +394,7 @@ static void test_many_prior_blocks(void **state)
     live_block *const live = calloc(COUNT, sizeof *live);
     assert_non_null(live);
     for (uint64_t i = 0; i < COUNT; i++) {
-        live[i] = (live_block){.id = i + 1, .size = 1, .address = (COUNT - i) * 16};
+        live[i] = (live_block){.size = 1, .stream = 1, .address = (COUNT - i) * 16};
     }
     weir_pool pool = pool_new();
     pool.live = live;
@@ -352,6 +411,30 @@ static void test_many_prior_blocks(void **state)
     free(live);
 }
 
+/* An address names one block after another. Where a free is lost, the next block at the address ends the one before. */
+static void test_each_life_at_an_address_has_a_number(void **state)
+{
+    (void)state;
+    weir_pool pool = pool_new();
+    output out = output_new();
+    weir_recorder *const recorder = start(&pool, &out, 4);
+    tell_alloc(recorder, 0x1000, 1, 0, 1, 0);
+    tell_free(recorder, 0x1000, 1);
+    tell_alloc(recorder, 0x1000, 2, 0, 1, 0);
+    tell_use(recorder, 0x1000, 2);
+    tell_free(recorder, 0x1000, 1); /* finds its ring full */
+    drain(recorder, 1);
+    tell_alloc(recorder, 0x1000, 3, 0, 1, 0);
+    assert_int_equal(stop(recorder), 1);
+    assert_body(&out, "a 0 1 0 0 addr=0x1000\n"
+                      "f 0 0 0\n"
+                      "a 1 2 0 0 addr=0x1000\n"
+                      "u 1 1\n"
+                      "f 1 - 0\n"
+                      "a 2 3 0 0 addr=0x1000\n");
+    free(out.text);
+}
+
 /* --- losses --- */
 
 static void test_full_ring_drops_and_counts(void **state)
@@ -361,21 +444,21 @@ static void test_full_ring_drops_and_counts(void **state)
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 3); /* rounded up to 4 */
     for (uint64_t id = 1; id <= 6; id++) {
-        weir__record_alloc(recorder, id, id, 0, 0, 0, 0);
+        tell_alloc(recorder, id, id, 0, 1, 0);
     }
     drain(recorder, 2);
     /* 5 and 6 were lost, so what follows of them makes no sense and goes too. */
-    weir__record_use(recorder, 6, 1);
-    weir__record_free(recorder, 5, 0);
-    weir__record_free(recorder, 1, 0);
+    tell_use(recorder, 6, 2);
+    tell_free(recorder, 5, 1);
+    tell_free(recorder, 1, 1);
     drain(recorder, 4);
-    weir__record_free(recorder, 1, 0); /* twice */
+    tell_free(recorder, 1, 1); /* twice */
     assert_int_equal(stop(recorder), 5);
-    assert_body(&out, "a 1 1 0 0\n"
-                      "a 2 2 0 0\n"
-                      "a 3 3 0 0\n"
-                      "a 4 4 0 0\n"
-                      "f 1 0 0\n");
+    assert_body(&out, "a 0 1 0 0 addr=0x1\n"
+                      "a 1 2 0 0 addr=0x2\n"
+                      "a 2 3 0 0 addr=0x3\n"
+                      "a 3 4 0 0 addr=0x4\n"
+                      "f 0 0 0\n");
     assert_int_equal(count_text(&out, "#note lost 5 events\n"), 1);
     assert_string_equal(out.text + out.length - 20, "#note lost 5 events\n");
     free(out.text);
@@ -389,7 +472,7 @@ static void test_ring_is_used_again_and_again(void **state)
     weir_recorder *const recorder = start(&pool, &out, 4);
     for (uint64_t id = 1; id <= 999; id += 3) {
         for (uint64_t i = id; i < id + 3; i++) {
-            weir__record_alloc(recorder, i, 1, 0, 0, 0, 0);
+            tell_alloc(recorder, i, 1, 0, 1, 0);
         }
         drain(recorder, 0);
     }
@@ -406,23 +489,23 @@ static void test_sink_that_fails(void **state)
     output out = output_new();
     out.refuse_after = 1;
     weir_recorder *const recorder = start(&pool, &out, 0);
-    weir__record_alloc(recorder, 1, 1, 0, 0, 0, 0);
+    tell_alloc(recorder, 1, 1, 0, 1, 0);
     drain(recorder, 0);
-    weir__record_alloc(recorder, 2, 1, 0, 0, 0, 0);
-    weir__record_alloc(recorder, 3, 1, 0, 0, 0, 0);
+    tell_alloc(recorder, 2, 1, 0, 1, 0);
+    tell_alloc(recorder, 3, 1, 0, 1, 0);
     uint64_t lost = 0;
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_ERR_DEVICE);
     assert_int_equal(lost, 2); /* were in the text that it refused */
     const size_t calls = out.calls;
-    weir__record_free(recorder, 1, 0);
+    tell_free(recorder, 1, 1);
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_ERR_DEVICE);
     assert_int_equal(lost, 3);
-    weir__record_free(recorder, 2, 0);
+    tell_free(recorder, 2, 1);
     assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_ERR_DEVICE);
     assert_int_equal(lost, 4);
     assert_int_equal(out.calls, calls); /* not bothered again */
     assert_null(pool.recorder);
-    assert_body(&out, "a 1 1 0 0\n");
+    assert_body(&out, "a 0 1 0 0 addr=0x1\n");
     free(out.text);
 }
 
@@ -474,9 +557,9 @@ static void *record_one(void *ctx)
 {
     const one_event *const event = ctx;
     if (event->free) {
-        weir__record_free(event->recorder, event->id, 0);
+        tell_free(event->recorder, event->id, 1);
     } else {
-        weir__record_alloc(event->recorder, event->id, 1, 0, 0, 0, 0);
+        tell_alloc(event->recorder, event->id, 1, 0, 1, 0);
     }
     return NULL;
 }
@@ -488,19 +571,19 @@ static void test_order_across_threads(void **state)
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
     /* The block changes hands: each event is on another thread than the one before. */
-    weir__record_alloc(recorder, 1, 1, 0, 0, 0, 0);
+    tell_alloc(recorder, 1, 1, 0, 1, 0);
     on_another_thread(record_one, &(one_event){.recorder = recorder, .id = 1, .free = true});
-    weir__record_alloc(recorder, 2, 1, 0, 0, 0, 0);
+    tell_alloc(recorder, 2, 1, 0, 1, 0);
     on_another_thread(record_one, &(one_event){.recorder = recorder, .id = 3});
-    weir__record_free(recorder, 3, 0);
+    tell_free(recorder, 3, 1);
     on_another_thread(record_one, &(one_event){.recorder = recorder, .id = 2, .free = true});
     assert_int_equal(stop(recorder), 0);
-    assert_body(&out, "a 1 1 0 0\n"
-                      "f 1 0 1\n"
-                      "a 2 1 0 0\n"
-                      "a 3 1 0 2\n"
-                      "f 3 0 0\n"
-                      "f 2 0 3\n");
+    assert_body(&out, "a 0 1 0 0 addr=0x1\n"
+                      "f 0 0 1\n"
+                      "a 1 1 0 0 addr=0x2\n"
+                      "a 2 1 0 2 addr=0x3\n"
+                      "f 2 0 0\n"
+                      "f 1 0 3\n");
     free(out.text);
 }
 
@@ -553,7 +636,7 @@ static void *step(void *ctx)
     pthread_mutex_lock(&self->lock);
     while (!self->end) {
         if (self->recorder != NULL) {
-            weir__record_alloc(self->recorder, self->id, 1, 0, 0, 0, 0);
+            tell_alloc(self->recorder, self->id, 1, 0, 1, 0);
             self->recorder = NULL;
             pthread_cond_broadcast(&self->changed);
         }
@@ -605,10 +688,10 @@ static void test_recorders_come_and_go(void **state)
         weir_recorder *const recorder = start(&pool, &out, 8);
         for (uint64_t i = 1; i <= 3; i++) {
             make_step(&other, recorder, i);
-            weir__record_free(recorder, i, 0);
+            tell_free(recorder, i, 1);
         }
         assert_int_equal(stop(recorder), 0);
-        assert_body(&out, "a 1 1 0 0\nf 1 0 1\na 2 1 0 0\nf 2 0 1\na 3 1 0 0\nf 3 0 1\n");
+        assert_body(&out, "a 0 1 0 0 addr=0x1\nf 0 0 1\na 1 1 0 0 addr=0x2\nf 1 0 1\na 2 1 0 0 addr=0x3\nf 2 0 1\n");
         free(out.text);
     }
     stepper_end(&other, thread);
@@ -623,7 +706,7 @@ static void test_ended_recorders_leave_nothing_behind(void **state)
     size_t before = 0;
     for (uint64_t round = 0; round < 3000; round++) {
         weir_recorder *const recorder = start(&pool, &out, 1);
-        weir__record_alloc(recorder, 1, 1, 0, 0, 0, 0);
+        tell_alloc(recorder, 1, 1, 0, 1, 0);
         assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_ERR_DEVICE);
         before = round == 10 ? bytes_in_use() : before;
     }
@@ -643,7 +726,7 @@ static void test_two_pools_at_once(void **state)
         recorders[i] = start(&pools[i], &outs[i], 64);
     }
     for (uint64_t id = 1; id <= 20; id++) {
-        weir__record_alloc(recorders[id % 2], id, 1, 0, 0, 0, 0);
+        tell_alloc(recorders[id % 2], id, 1, 0, 1, 0);
         make_step(&other, recorders[(id + 1) % 2], 100 + id);
     }
     for (int i = 0; i < 2; i++) {
@@ -652,9 +735,9 @@ static void test_two_pools_at_once(void **state)
     }
     for (uint64_t id = 1; id <= 20; id++) {
         char line[32];
-        snprintf(line, sizeof line, " %" PRIu64 " 1 0 ", id);
+        snprintf(line, sizeof line, " addr=0x%" PRIx64 "\n", id);
         assert_int_equal(count_text(&outs[id % 2], line), 1);
-        snprintf(line, sizeof line, " %" PRIu64 " 1 0 ", 100 + id);
+        snprintf(line, sizeof line, " addr=0x%" PRIx64 "\n", 100 + id);
         assert_int_equal(count_text(&outs[(id + 1) % 2], line), 1);
     }
     free(outs[0].text);
@@ -680,11 +763,11 @@ static void *work_in_crowd(void *ctx)
     for (int i = 0; i < STEPS; i++) {
         seed = seed * 1664525u + 1013904223u;
         const uint64_t fresh = atomic_fetch_add(&self->next_id, 1) + 1;
-        weir__record_alloc(self->recorder, fresh, 1, 0, 0, 0, 0);
-        weir__record_use(self->recorder, fresh, 1);
+        tell_alloc(self->recorder, fresh, 1, 0, 1, 0);
+        tell_use(self->recorder, fresh, 2);
         const uint64_t old = atomic_exchange(&self->slots[(seed >> 16) % SLOTS], fresh);
         if (old != 0) {
-            weir__record_free(self->recorder, old, 0);
+            tell_free(self->recorder, old, 1);
         }
     }
     atomic_fetch_sub(&self->working, 1);
@@ -694,7 +777,7 @@ static void *work_in_crowd(void *ctx)
 /* Reads the lines and returns how many events they are. */
 static uint64_t assert_consistent(const output *out, uint64_t ids)
 {
-    char *const live = calloc(ids + 1, 1); /* 0 not seen, 1 live, 2 freed */
+    char *const live = calloc(ids, 1); /* 0 not seen, 1 live, 2 freed */
     assert_non_null(live);
     uint64_t last_time = 0;
     uint64_t events = 0;
@@ -717,7 +800,7 @@ static uint64_t assert_consistent(const output *out, uint64_t ids)
         memcpy(copy, line, length);
         copy[length] = '\0';
         assert_int_equal(sscanf(copy, "%c %" SCNu64 " %" SCNu64, &kind, &time, &id), 3);
-        assert_in_range(id, 1, ids);
+        assert_in_range(id, 0, ids - 1);
         assert_int_equal(live[id], kind == 'a' ? 0 : 1);
         assert_true(time >= last_time);
         live[id] = kind == 'f' ? 2 : 1;
@@ -782,6 +865,7 @@ int main(void)
         cmocka_unit_test(test_times_count_from_the_start),
         cmocka_unit_test(test_prior_blocks_in_address_order),
         cmocka_unit_test(test_many_prior_blocks),
+        cmocka_unit_test(test_each_life_at_an_address_has_a_number),
         cmocka_unit_test(test_full_ring_drops_and_counts),
         cmocka_unit_test(test_ring_is_used_again_and_again),
         cmocka_unit_test(test_sink_that_fails),
@@ -794,5 +878,5 @@ int main(void)
         cmocka_unit_test(test_crowd_without_losses),
         cmocka_unit_test(test_crowd_with_losses),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_device, end_device);
 }

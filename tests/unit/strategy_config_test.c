@@ -1,6 +1,5 @@
-/* strategy_config_test.c: the config structs of strategies between callers and libraries of different age, by the
- * helper and through every strategy that has one. */
-#include "config.h"
+/* strategy_config_test.c: the config structs of strategies between callers and libraries of different age, through
+ * every strategy that has one. config_test.c has the rule itself. */
 #include "refusal.h"
 
 #include <weir/arena_strategy.h>
@@ -17,60 +16,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-struct known {
-    size_t struct_size;
-    uint64_t a;
-    uint64_t b;
-};
-
-static void nothing_given_is_all_default(void **state)
-{
-    (void)state;
-    struct known own;
-    memset(&own, 0xa5, sizeof own);
-    assert_int_equal(weir__strategy_config(&own, sizeof own, NULL, "a"), WEIR_OK);
-    assert_int_equal(own.struct_size, sizeof own);
-    assert_true(own.a == 0 && own.b == 0);
-}
-
-static void shorter_and_longer(void **state)
-{
-    (void)state;
-    struct known own = {.b = 7};
-    const struct {
-        size_t struct_size;
-        uint64_t a;
-    } older = {sizeof older, 5};
-    assert_int_equal(weir__strategy_config(&own, sizeof own, &older, "a"), WEIR_OK);
-    assert_true(own.struct_size == sizeof own && own.a == 5 && own.b == 0);
-
-    struct {
-        struct known known;
-        uint64_t later[2];
-    } newer = {{sizeof newer, 1, 2}, {0, 0}};
-    assert_int_equal(weir__strategy_config(&own, sizeof own, &newer, "a"), WEIR_OK);
-    assert_true(own.struct_size == sizeof own && own.a == 1 && own.b == 2);
-}
-
-static void refusals_change_nothing(void **state)
-{
-    (void)state;
-    const struct known before = {11, 22, 33};
-    struct known own = before;
-    struct {
-        struct known known;
-        unsigned char later[16];
-    } newer = {{sizeof newer, 1, 2}, {[15] = 1}};
-    assert_int_equal(weir__strategy_config(&own, sizeof own, &newer, "a"), WEIR_ERR_UNSUPPORTED);
-    newer.later[15] = 0;
-    newer.later[0] = 1;
-    assert_int_equal(weir__strategy_config(&own, sizeof own, &newer, "a"), WEIR_ERR_UNSUPPORTED);
-    for (size_t size = 0; size < sizeof(size_t); size++) {
-        assert_int_equal(weir__strategy_config(&own, sizeof own, &size, "a"), WEIR_ERR_INVALID);
-    }
-    assert_memory_equal(&own, &before, sizeof own);
-}
 
 /* --- the strategies --- */
 
@@ -176,9 +121,6 @@ static void refusals_reach_the_caller_of_the_pool(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_given_is_all_default),
-        cmocka_unit_test(shorter_and_longer),
-        cmocka_unit_test(refusals_change_nothing),
         cmocka_unit_test(every_strategy_reads_by_size),
         cmocka_unit_test(refusals_reach_the_caller_of_the_pool),
     };

@@ -18,7 +18,7 @@
 
 #include <weir/acl.h>
 
-#include "../../../core/src/base/cancel.h"
+#include "shared/cancel.h"
 
 /* --- error.c --- */
 

@@ -571,11 +571,8 @@ weir_status weir_acl_detach(weir_acl_attachment *self)
 
 weir_status weir_acl_attachment_get_info(weir_acl_attachment *self, weir_acl_attachment_info *info)
 {
-    if (self == NULL || info == NULL || info->struct_size < sizeof(info->struct_size)) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_acl_attachment_get_info: %s",
-                           self == NULL   ? "attachment is NULL"
-                           : info == NULL ? "info is NULL"
-                                          : "info's struct_size is not set");
+    if (self == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_acl_attachment_get_info: attachment is NULL");
     }
     weir_acl_attachment_info now = WEIR_ACL_ATTACHMENT_INFO_INIT;
     weir__acl_lock();
@@ -594,11 +591,5 @@ weir_status weir_acl_attachment_get_info(weir_acl_attachment *self, weir_acl_att
     if (!is_one) {
         return no_attachment("weir_acl_attachment_get_info", self);
     }
-    const size_t size = info->struct_size;
-    if (size > sizeof(now)) {
-        memset((char *)info + sizeof(now), 0, size - sizeof(now));
-    }
-    memcpy(info, &now, size < sizeof(now) ? size : sizeof(now));
-    info->struct_size = size;
-    return WEIR_OK;
+    return weir_struct_report(info, &now, sizeof(now), "weir_acl_attachment_get_info: info");
 }

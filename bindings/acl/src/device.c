@@ -636,24 +636,12 @@ static weir_status check(const weir_acl_device_config *config)
     return WEIR_OK;
 }
 
-/* The caller's struct as this library knows it; weir/base.h has the rule. */
 static weir_status adopt(const weir_acl_device_config *config, weir_acl_device_config *own)
 {
-    memset(own, 0, sizeof(*own));
-    if (config == NULL) {
-        return WEIR_OK;
-    }
-    if (config->struct_size < sizeof(config->struct_size)) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: config's struct_size is %zu", creating, config->struct_size);
-    }
-    for (size_t i = sizeof(*own); i < config->struct_size; i++) {
-        if (((const unsigned char *)config)[i] != 0) {
-            return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: config's byte %zu, which this version does not know, is not 0",
-                               creating, i);
-        }
-    }
-    memcpy(own, config, config->struct_size < sizeof(*own) ? config->struct_size : sizeof(*own));
-    return check(own);
+    static const weir_acl_device_config defaults = WEIR_ACL_DEVICE_CONFIG_INIT;
+    const weir_status status =
+        weir_struct_adopt(own, sizeof(*own), config != NULL ? config : &defaults, "weir_acl_device_create: config");
+    return status == WEIR_OK ? check(own) : status;
 }
 
 /* aclrtSetDevice has failed. */

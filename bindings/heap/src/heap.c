@@ -9,7 +9,7 @@
  */
 #include "heap_internal.h"
 
-#include "../../../core/src/base/cancel.h"
+#include "shared/cancel.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ static weir_status adopt(weir_heap *heap, const weir_heap_config *config)
 {
     static const weir_heap_config defaults = WEIR_HEAP_CONFIG_INIT;
     weir_heap_config *own = &heap->config;
-    weir_status status = weir__config_adopt(own, sizeof *own, config != NULL ? config : &defaults, "weir_heap_create: config");
+    weir_status status = weir_struct_adopt(own, sizeof *own, config != NULL ? config : &defaults, "weir_heap_create: config");
     if (status != WEIR_OK) {
         return status;
     }
@@ -650,7 +650,7 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
         .peak_held_bytes = sources.peak_held_bytes,
         .limit_bytes = atomic_load(&heap->ledger.limit_bytes),
     };
-    return weir__config_report(stats, &found, sizeof found, "weir_heap_get_stats: stats");
+    return weir_struct_report(stats, &found, sizeof found, "weir_heap_get_stats: stats");
 }
 
 size_t weir_heap_explain(weir_heap *heap, char *text, size_t size)

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <weir/heap.h>
 
-#include "../../../core/src/base/number_map.h"
+#include "shared/number_map.h"
 #include "../../host/src/host_internal.h"
 
 enum { WEIR__HEAP_ALIGN = 64, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64 };

@@ -6,7 +6,7 @@
  * Cost: one load a call while nothing is recorded.
  */
 #include "heap_internal.h"
-#include "../../../core/src/base/internal.h"
+#include "shared/recorder.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -17,12 +17,6 @@
 
 #define WEIR__HOST_LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* --- core: size-first structs, in and out --- */
-
-weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name);
-weir_status weir__config_report(void *dst, const void *src, size_t src_size, const char *name);
-bool weir__release_hold(atomic_uint *holds);
-
 /* --- topology.c --- */
 
 /* One more call of weir_topology_destroy is needed before the topology is gone. */

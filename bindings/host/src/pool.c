@@ -5,6 +5,7 @@
  * A free finds out from the address alone what the block is (registry.h).
  */
 #include "host_internal.h"
+#include "shared/hold.h"
 #include "place.h"
 
 #include <stdio.h>
@@ -139,14 +140,14 @@ static uint64_t chunk_that_fits(const weir_host_pool_config *config, const weir_
 static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *config)
 {
     static const weir_host_pool_config defaults = WEIR_HOST_POOL_CONFIG_INIT;
-    weir_status status = weir__config_adopt(&pool->config, sizeof pool->config, config != NULL ? config : &defaults,
+    weir_status status = weir_struct_adopt(&pool->config, sizeof pool->config, config != NULL ? config : &defaults,
                                             "weir_host_pool_create: config");
     if (status == WEIR_OK && pool->config.runtime != NULL) {
-        status = weir__config_adopt(&pool->runtime, sizeof pool->runtime, pool->config.runtime,
+        status = weir_struct_adopt(&pool->runtime, sizeof pool->runtime, pool->config.runtime,
                                     "weir_host_pool_create: config.runtime");
     }
     if (status == WEIR_OK && pool->runtime.ops != NULL) {
-        status = weir__config_adopt(&pool->runtime_ops, sizeof pool->runtime_ops, pool->runtime.ops,
+        status = weir_struct_adopt(&pool->runtime_ops, sizeof pool->runtime_ops, pool->runtime.ops,
                                     "weir_host_pool_create: config.runtime.ops");
         pool->runtime.ops = &pool->runtime_ops;
     }
@@ -1154,7 +1155,7 @@ weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_inf
     if (!weir__host_find(pool, ptr, &found)) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_host_query: ptr %p is in no live block of the pool", ptr);
     }
-    return weir__config_report(info, &found, sizeof found, "weir_host_query: info");
+    return weir_struct_report(info, &found, sizeof found, "weir_host_query: info");
 }
 
 /* Bytes freed after the work of some stream that the host has not seen complete. */
@@ -1215,7 +1216,7 @@ weir_status weir_host_get_stats(weir_host_pool *pool, int32_t number, weir_host_
         }
     }
     weir__host_cache_counts(pool, only, &found);
-    return weir__config_report(stats, &found, sizeof found, "weir_host_get_stats: stats");
+    return weir_struct_report(stats, &found, sizeof found, "weir_host_get_stats: stats");
 }
 
 /* --- upkeep --- */

@@ -8,7 +8,7 @@
 #define _GNU_SOURCE /* sched_getcpu */
 #include "topology_internal.h"
 
-#include "../../../core/src/base/cancel.h"
+#include "shared/cancel.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -418,7 +418,7 @@ weir_status weir_topology_create(const weir_topology_config *config, weir_topolo
         return weir_refuse(WEIR_ERR_INVALID, "weir_topology_create: topology is NULL");
     }
     if (config != NULL) {
-        const weir_status adopted = weir__config_adopt(&c, sizeof c, config, "weir_topology_create: config");
+        const weir_status adopted = weir_struct_adopt(&c, sizeof c, config, "weir_topology_create: config");
         if (adopted != WEIR_OK) {
             return adopted;
         }
@@ -498,7 +498,7 @@ weir_status weir_topology_node(const weir_topology *topology, size_t index, weir
         facts.free_huge_pages =
             weir__sysfs_node_number("", node->number, "hugepages/hugepages-2048kB/free_hugepages");
     }
-    return weir__config_report(info, &facts, sizeof facts, "weir_topology_node: info");
+    return weir_struct_report(info, &facts, sizeof facts, "weir_topology_node: info");
 }
 
 uint32_t weir_topology_distance(const weir_topology *topology, int32_t from, int32_t to)
@@ -624,7 +624,7 @@ weir_status weir_topology_device_at(const weir_topology *topology, size_t index,
         .node = nearest_to_device(topology, place, NULL),
     };
     format_bus_id(pci->address, facts.bus_id);
-    return weir__config_report(device, &facts, sizeof facts, "weir_topology_device_at: device");
+    return weir_struct_report(device, &facts, sizeof facts, "weir_topology_device_at: device");
 }
 
 weir_status weir_topology_nearest(const weir_topology *topology, const char *bus_id, int32_t from,

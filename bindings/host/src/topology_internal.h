@@ -50,11 +50,6 @@ struct weir_topology {
     size_t accelerator_count;
 };
 
-/* --- core: size-first structs, in and out (core/src/base/config.c) --- */
-
-weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name);
-weir_status weir__config_report(void *dst, const void *src, size_t src_size, const char *name);
-
 /* --- topology.c: shares of a topology --- */
 
 /* One more call of weir_topology_destroy is needed before the topology is gone. */

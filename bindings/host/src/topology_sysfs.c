@@ -6,7 +6,7 @@
  */
 #include "topology_internal.h"
 
-#include "../../../core/src/base/cancel.h"
+#include "shared/cancel.h"
 
 #include <ctype.h>
 #include <dirent.h>

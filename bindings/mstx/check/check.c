@@ -28,7 +28,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../../core/src/base/number_map.h"
+#include "shared/number_map.h"
 #include "../src/domain_name.h"
 #include "../src/mstx_abi.h"
 #include "../src/range_tree.h"

@@ -24,11 +24,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../../core/src/base/cancel.h"
-#include "../../../core/src/base/internal.h"
 #include "domain_name.h"
 #include "mstx_tool.h"
 #include "range_tree.h"
+#include "shared/cancel.h"
 
 /* --- domains: of the process --- */
 
@@ -379,13 +378,13 @@ static weir_status start(weir_mstx *mstx, const char *name)
         return WEIR_OK;
     }
     const weir_status status = weir_pool_observe(mstx->pool, &ops, mstx);
-    return status == WEIR_ERR_BUSY ? weir_refuse(status, "weir_mstx_attach: the pool has an observer") : status;
+    return status == WEIR_ERR_BUSY ? weir_refuse(status, "weir_mstx_attach: the pool is attached already") : status;
 }
 
 weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, weir_mstx **attachment)
 {
     weir_mstx_config own = WEIR_MSTX_CONFIG_INIT;
-    weir_status status = config != NULL ? weir__config_adopt(&own, sizeof(own), config, "weir_mstx_attach: config") : WEIR_OK;
+    weir_status status = config != NULL ? weir_struct_adopt(&own, sizeof(own), config, "weir_mstx_attach: config") : WEIR_OK;
     const char *name = own.domain != NULL ? own.domain : "weir";
     if (status != WEIR_OK) {
         return status;
@@ -452,5 +451,5 @@ weir_status weir_mstx_stats(weir_mstx *mstx, weir_mstx_counters *counters)
         own = mstx->counters;
         (void)pthread_mutex_unlock(&mstx->lock);
     }
-    return weir__config_report(counters, &own, sizeof(own), "weir_mstx_stats: counters");
+    return weir_struct_report(counters, &own, sizeof(own), "weir_mstx_stats: counters");
 }

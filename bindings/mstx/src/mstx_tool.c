@@ -5,7 +5,7 @@
 
 #include "mstx_tool.h"
 
-#include "../../../core/src/base/cancel.h"
+#include "shared/cancel.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -217,32 +217,13 @@ static weir_status heard(weir_onnxruntime *binding, OrtStatus *status)
 
 /* --- the user's side --- */
 
-/* As weir__config_adopt, which libweir keeps to itself. */
-static weir_status adopt(const weir_onnxruntime_config *config, weir_onnxruntime_config *own)
-{
-    const size_t size = config->struct_size;
-    if (size < sizeof(size)) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_create: config has no struct_size: its ..._INIT macro sets it");
-    }
-    for (size_t i = sizeof(*own); i < size; i++) {
-        if (((const unsigned char *)config)[i] != 0) {
-            return weir_refuse(WEIR_ERR_UNSUPPORTED,
-                               "weir_onnxruntime_create: config sets members beyond the %zu bytes that this library, %s, knows",
-                               sizeof(*own), weir_version());
-        }
-    }
-    memset(own, 0, sizeof(*own));
-    memcpy(own, config, size < sizeof(*own) ? size : sizeof(*own));
-    return WEIR_OK;
-}
-
 weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_onnxruntime **out)
 {
     weir_onnxruntime_config own;
     if (config == NULL || out == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_create: %s is NULL", config == NULL ? "config" : "binding");
     }
-    weir_status status = adopt(config, &own);
+    weir_status status = weir_struct_adopt(&own, sizeof(own), config, "weir_onnxruntime_create: config");
     if (status != WEIR_OK) {
         return status;
     }

@@ -9,7 +9,7 @@
  */
 #include "sim_internal.h"
 
-#include "../../../core/src/base/cancel.h"
+#include "shared/cancel.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -44,7 +44,7 @@ weir_status weir_sim_fault_arm(weir_sim *sim, const weir_sim_fault *fault)
     if (sim == NULL) {
         return weir__sim_null("weir_sim_fault_arm", "sim");
     }
-    const weir_status status = weir__config_adopt(&armed.fault, sizeof armed.fault, fault, "weir_sim_fault_arm: fault");
+    const weir_status status = weir_struct_adopt(&armed.fault, sizeof armed.fault, fault, "weir_sim_fault_arm: fault");
     if (status != WEIR_OK) {
         return status;
     }

@@ -167,7 +167,7 @@ weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim)
     }
     weir_sim_config filled;
     weir_status status =
-        weir__config_adopt(&filled, sizeof filled, config != NULL ? config : &defaults, "weir_sim_create: config");
+        weir_struct_adopt(&filled, sizeof filled, config != NULL ? config : &defaults, "weir_sim_create: config");
     if (status != WEIR_OK) {
         return status;
     }
@@ -325,5 +325,5 @@ weir_status weir_sim_get_stats(weir_sim *sim, weir_sim_stats *stats)
     now.operations = sim->operations;
     now.audit_lost = sim->audit != NULL ? weir__sim_audit_lost(sim->audit) : 0;
     weir__sim_unlock(sim);
-    return weir__config_report(stats, &now, sizeof now, "weir_sim_get_stats: stats");
+    return weir_struct_report(stats, &now, sizeof now, "weir_sim_get_stats: stats");
 }

@@ -14,11 +14,6 @@
 
 #include <pthread.h>
 
-/* --- core: size-first structs, in and out (core/src/base/config.c) --- */
-
-weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name);
-weir_status weir__config_report(void *dst, const void *src, size_t src_size, const char *name);
-
 /* --- backing.c: real bytes behind the addresses of backed mode --- */
 
 /* All zero in accounting mode. */

@@ -334,7 +334,7 @@ weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_s
     }
     weir_sim_work adopted;
     if (work->struct_size != sizeof *work) {
-        weir_status status = weir__config_adopt(&adopted, sizeof adopted, work, "weir_sim_launch: work");
+        weir_status status = weir_struct_adopt(&adopted, sizeof adopted, work, "weir_sim_launch: work");
         if (status != WEIR_OK) {
             return status;
         }

@@ -92,16 +92,8 @@ weir_status weir_torch_device_stats(int device, weir_torch_counters *counters)
     if (at == NULL) {
         return weir__torch_no_device("weir_torch_device_stats", device);
     }
-    if (counters == NULL || counters->struct_size < sizeof(counters->struct_size)) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_torch_device_stats: counters %s",
-                           counters == NULL ? "is NULL" : "has no struct_size");
-    }
     const weir_torch_counters now = read_all(at);
-    const size_t size = counters->struct_size;
-    memset(counters, 0, size);
-    memcpy(counters, &now, size < sizeof(now) ? size : sizeof(now));
-    counters->struct_size = size;
-    return WEIR_OK;
+    return weir_struct_report(counters, &now, sizeof(now), "weir_torch_device_stats: counters");
 }
 
 void weir_torch_reset_peaks(int8_t device)

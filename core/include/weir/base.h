@@ -94,6 +94,17 @@ WEIR_API const char *weir_last_error(void);
  * Threads: any; allocates nothing and takes no lock. */
 WEIR_API weir_status weir_refuse(weir_status status, const char *format, ...) WEIR_PRINTF(2, 3);
 
+/* For authors of devices, strategies and bindings: size-first structs across versions, by the second rule above. A
+ * caller's struct says in its first member how large the caller's header made it.
+ *
+ * weir_struct_adopt takes a struct in: fills `own`, a struct of `own_size` bytes, with the members that both sides know
+ * and with zero beyond, and sets its size. WEIR_ERR_INVALID: `given` is NULL or has no size. WEIR_ERR_UNSUPPORTED: it
+ * has bytes beyond `own` that are not zero. `own` is then untouched. weir_struct_report gives one out: fills the
+ * caller's struct with as much of `own` as it holds and with zero beyond; its size stays. WEIR_ERR_INVALID: `wanted` is
+ * NULL or has no size. `name`, "my_device_create: config", begins the sentence of a refusal. Threads: any. */
+WEIR_API weir_status weir_struct_adopt(void *own, size_t own_size, const void *given, const char *name);
+WEIR_API weir_status weir_struct_report(void *wanted, const void *own, size_t own_size, const char *name);
+
 /* The library's own version, "major.minor.patch", which may differ from the header's. Thread-safe, never NULL. */
 WEIR_API const char *weir_version(void);
 

@@ -133,6 +133,9 @@ WEIR_API weir_status weir_pool_destroy(weir_pool *pool);
 WEIR_API weir_status weir_pool_hold(weir_pool *pool);
 WEIR_API weir_status weir_pool_release(weir_pool *pool);
 
+/* The device that the pool was created with; it stays the caller's. NULL for NULL. Thread-safe. */
+WEIR_API weir_device *weir_pool_device(const weir_pool *pool);
+
 /* --- streams --- */
 
 /* weir's handle for a vendor's stream; the same handle for the same stream every time. Keep it: it carries the front

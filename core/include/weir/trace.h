@@ -86,9 +86,11 @@ typedef struct weir_recorder_config {
 /* Begins to record every alloc, free, use, recorded, waited, synced and trim of `pool`. Blocks that are live already
  * appear as `p` lines. Each calling thread gets a ring of its own, so recording adds no shared lock to the hot path;
  * when a ring is full its events are dropped and counted, and the drain keeps the trace consistent: a free or use whose
- * alloc was lost is dropped and counted too. A block whose free was lost stays live in the trace.
- * Thread-safe; a call that another thread makes in the same moment may or may not be recorded.
- * WEIR_ERR_BUSY: the pool has a recorder. WEIR_ERR_INVALID: NULL argument or no sink. WEIR_ERR_NO_MEMORY. */
+ * alloc was lost is dropped and counted too. Where a free was lost, the block stays live in the trace until its
+ * address begins another block. A pool that is destroyed while it is recorded frees its live blocks in the trace;
+ * events that are drained after that have no tags. Thread-safe; a call that another thread makes in the same moment may
+ * or may not be recorded. WEIR_ERR_BUSY: the pool has a recorder. WEIR_ERR_INVALID: NULL argument or no sink.
+ * WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_recorder_start(weir_pool *pool, const weir_recorder_config *config,
                                          weir_recorder **recorder);
 

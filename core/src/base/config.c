@@ -6,7 +6,7 @@
  * ignored in silence. Going out, the caller gets as much as its struct holds. So there is no
  * version number, and no branch on one.
  */
-#include "internal.h"
+#include <weir/base.h>
 
 #include <string.h>
 
@@ -41,33 +41,32 @@ static weir_status refuse_size(const void *object, const char *name)
                        name);
 }
 
-weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name)
+weir_status weir_struct_adopt(void *own, size_t own_size, const void *given, const char *name)
 {
-    const size_t src_size = claimed_size(src);
-    if (src_size == 0) {
-        return refuse_size(src, name);
+    const size_t given_size = claimed_size(given);
+    if (given_size == 0) {
+        return refuse_size(given, name);
     }
-    if (!is_zero(src, dst_size, src_size)) {
+    if (!is_zero(given, own_size, given_size)) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s sets members beyond the %zu bytes that this library, %s, knows", name,
-                           dst_size, weir_version());
+                           own_size, weir_version());
     }
-    memset(dst, 0, dst_size);
-    memcpy(dst, src, smaller(src_size, dst_size));
-    memcpy(dst, &dst_size, sizeof dst_size);
+    memset(own, 0, own_size);
+    memcpy(own, given, smaller(given_size, own_size));
+    memcpy(own, &own_size, sizeof own_size);
     return WEIR_OK;
 }
 
-/* The caller's own size stays, so that the same struct can be filled again and again. What a longer
- * struct has beyond the library's is zeroed: the caller asked for a figure that this library does
- * not have. */
-weir_status weir__config_report(void *dst, const void *src, size_t src_size, const char *name)
+/* The caller's own size stays, so that the same struct can be filled again and again. A longer struct is zeroed beyond
+ * the library's: the caller asked for a figure that this library does not have. */
+weir_status weir_struct_report(void *wanted, const void *own, size_t own_size, const char *name)
 {
-    const size_t dst_size = claimed_size(dst);
-    if (dst_size == 0) {
-        return refuse_size(dst, name);
+    const size_t wanted_size = claimed_size(wanted);
+    if (wanted_size == 0) {
+        return refuse_size(wanted, name);
     }
-    memset(dst, 0, dst_size);
-    memcpy(dst, src, smaller(src_size, dst_size));
-    memcpy(dst, &dst_size, sizeof dst_size);
+    memset(wanted, 0, wanted_size);
+    memcpy(wanted, own, smaller(own_size, wanted_size));
+    memcpy(wanted, &wanted_size, sizeof wanted_size);
     return WEIR_OK;
 }

@@ -11,7 +11,7 @@
  */
 #include "adaptor_base.h"
 
-#include "base/internal.h"
+#include "device_internal.h"
 
 const char *weir_device_call_name(weir_device_call call)
 {

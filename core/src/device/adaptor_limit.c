@@ -12,7 +12,7 @@
  * the virtual-memory group is given back by handle alone, so a hash table keeps the size of each.
  */
 #include "adaptor_base.h"
-#include "base/number_map.h"
+#include "shared/number_map.h"
 
 #include <assert.h>
 #include <pthread.h>

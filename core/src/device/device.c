@@ -11,8 +11,9 @@
  * A table may come from an older header (its struct_size is smaller: the slots it lacks are missing
  * slots) or from a newer one (slots that this library does not know must be NULL).
  */
-#include "base/cancel.h"
-#include "base/internal.h"
+#include "device_internal.h"
+#include "shared/cancel.h"
+#include "shared/hold.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -254,7 +255,7 @@ weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_devic
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_create: %s is NULL", ops == NULL ? "ops" : "device");
     }
     weir_device made = {.made_of = ops, .ctx = ctx, .process = getpid()};
-    weir_status status = weir__config_adopt(&made.ops, sizeof made.ops, ops, "weir_device_create: ops");
+    weir_status status = weir_struct_adopt(&made.ops, sizeof made.ops, ops, "weir_device_create: ops");
     if (status != WEIR_OK) {
         return status;
     }
@@ -306,15 +307,6 @@ weir_status weir_device_hold(weir_device *device)
     return WEIR_OK;
 }
 
-bool weir__release_hold(atomic_uint *holds)
-{
-    unsigned held = atomic_load_explicit(holds, memory_order_relaxed);
-    while (held != 0 && !atomic_compare_exchange_weak_explicit(holds, &held, held - 1, memory_order_release,
-                                                               memory_order_relaxed)) {
-    }
-    return held != 0;
-}
-
 weir_status weir_device_release(weir_device *device)
 {
     if (device == NULL) {
@@ -343,7 +335,7 @@ weir_status weir_device_get_info(const weir_device *device, weir_device_info *in
     if (device == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_get_info: device is NULL");
     }
-    return weir__config_report(info, &device->info, sizeof device->info, "weir_device_get_info: info");
+    return weir_struct_report(info, &device->info, sizeof device->info, "weir_device_get_info: info");
 }
 
 weir_status weir_device_error(weir_device *device, int64_t *code, const char **text)

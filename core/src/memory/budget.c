@@ -2,7 +2,7 @@
  *
  * Idea: a request climbs the whole ladder with the soft limit in the place of the hard one. Only when that fails for want
  * of room under it, the callback is asked; as long as it says that it did something, the ladder is climbed again, and then
- * once more with the hard limit.
+ * once more with the hard limit (ladder.c).
  *
  *     reserved   0 ---------- 15/16 soft ---- soft ------------------ hard
  *                 grows freely      |  waits, gives back, calls  | takes no more
@@ -14,8 +14,8 @@
  *
  * Counters that show it: soft_limit_growths and pressure_calls of weir_stats.
  */
-#include "base/cancel.h"
-#include "pool/pool_internal.h"
+#include "order/order.h"
+#include "shared/cancel.h"
 
 #include <inttypes.h>
 
@@ -52,44 +52,20 @@ void weir__budget_note_locked(weir_pool *pool, bool grown)
     }
 }
 
-bool weir__budget_has_soft(weir_pool *pool)
-{
-    pool_lock(pool);
-    const bool has = pool->config.soft_limit_bytes != 0;
-    pool_unlock(pool);
-    return has;
-}
-
-bool weir__budget_over(weir_pool *pool, bool soft)
-{
-    pool_lock(pool);
-    const bool over = pool->reserved_bytes > weir__budget_limit_locked(pool, soft);
-    pool_unlock(pool);
-    return over;
-}
-
-static uint64_t bytes_over(const weir_pool *pool, const struct request *request)
-{
-    uint64_t liked = 0;
-    uint64_t least = 0;
-    weir__region_sizes_locked(pool, request->size, request->align, pool->reserved_bytes, &liked, &least);
-    const uint64_t would_be = pool->reserved_bytes + least;
-    const uint64_t soft = pool->config.soft_limit_bytes;
-    return would_be > soft ? would_be - soft : 0;
-}
-
-bool weir__budget_press(const struct request *request)
+bool weir__budget_press(const struct request *request, uint64_t least)
 {
     weir_pool *pool = request->pool;
     pool_lock(pool);
+    const uint64_t soft = pool->config.soft_limit_bytes;
+    const uint64_t would_be = pool->reserved_bytes + least;
     const bool ask = pool->config.pressure_callback != NULL && !pool->pressed && !pool->pressing;
     const weir_pressure pressure = {
         .struct_size = sizeof(pressure),
         .size = request->size,
         .stream = request->stream->lane,
         .reserved_bytes = pool->reserved_bytes,
-        .over_bytes = bytes_over(pool, request),
-        .soft_limit_bytes = pool->config.soft_limit_bytes,
+        .over_bytes = would_be > soft ? would_be - soft : 0,
+        .soft_limit_bytes = soft,
         .limit_bytes = pool->config.limit_bytes,
     };
     if (ask) {
@@ -106,27 +82,4 @@ bool weir__budget_press(const struct request *request)
     pool->pressed = !helped;
     pool_unlock(pool);
     return helped;
-}
-
-weir_status weir_pool_set_limits(weir_pool *pool, uint64_t soft_limit_bytes, uint64_t limit_bytes)
-{
-    if (pool == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_set_limits: pool is NULL");
-    }
-    if (limit_bytes != 0 && soft_limit_bytes > limit_bytes) {
-        return weir_refuse(WEIR_ERR_INVALID,
-                           "weir_pool_set_limits: soft_limit_bytes %" PRIu64 " is above limit_bytes %" PRIu64, soft_limit_bytes,
-                           limit_bytes);
-    }
-    pool_lock(pool);
-    /* What is on its way from the device was admitted under the old limit and must be counted. */
-    weir__region_await_locked(pool);
-    pool->config.soft_limit_bytes = soft_limit_bytes;
-    pool->config.limit_bytes = limit_bytes;
-    pool->over_limit_bytes = limit_bytes != 0 && pool->reserved_bytes > limit_bytes ? pool->reserved_bytes : 0;
-    pool->pressed = false;
-    const uint64_t keep = weir__budget_limit_locked(pool, true);
-    const bool over = pool->reserved_bytes > keep;
-    pool_unlock(pool);
-    return over ? weir__region_trim(pool, keep, 0, NULL) : WEIR_OK;
 }

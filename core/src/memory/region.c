@@ -8,12 +8,20 @@
  * Cost: a device call, made without any lock, and a step per region when idle ones are looked for in a strategy that does
  * not list them.
  */
-#include "base/cancel.h"
-#include "pool/pool_internal.h"
+#include "order/order.h"
+#include "shared/cancel.h"
 
 #include <stdlib.h>
 
-enum { front_cache_share = 32 };
+enum {
+    front_cache_share = 8,
+    front_small_share = 1024,
+    front_slot_share = 2048,
+    front_small_granules = 128, /* at least */
+    front_slot_granules = 1024,
+    exchanges_at_start = 32,
+    requests_per_exchange = 100,
+};
 
 /* The sizes to ask the device for, in order: what the strategy would like, and the least that serves the request. */
 struct wish {
@@ -61,15 +69,6 @@ static bool make_wish(struct request *request, struct wish *wish)
     return !request->limited;
 }
 
-uint64_t weir__region_wish(struct request *request)
-{
-    struct wish wish;
-    pool_lock(request->pool);
-    (void)make_wish(request, &wish);
-    pool_unlock(request->pool);
-    return wish.liked;
-}
-
 static void count_failure(weir_pool *pool)
 {
     pool_lock(pool);
@@ -100,9 +99,18 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
         pool->peak_reserved_bytes = pool->reserved_bytes;
     }
     weir__budget_note_locked(pool, more > less);
-    uint64_t share = pool->reserved_bytes / front_cache_share;
-    uint64_t most = pool->config.front_cache_bytes;
+    const uint64_t share = pool->reserved_bytes / front_cache_share;
+    const uint64_t most = pool->config.front_cache_bytes;
+    const uint64_t granules = pool->reserved_bytes >> pool->granule_shift;
+    const uint64_t share_small = granules / front_small_share;
+    const uint64_t small = share_small < FRONT_GRANULES ? share_small : FRONT_GRANULES;
+    const uint64_t slot = granules / front_slot_share;
     atomic_store_explicit(&pool->front_limit, share < most ? share : most, memory_order_relaxed);
+    atomic_store_explicit(&pool->front_small, small > front_small_granules ? small : front_small_granules,
+                          memory_order_relaxed);
+    atomic_store_explicit(&pool->front_slot, slot > front_slot_granules ? slot : front_slot_granules,
+                          memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&pool->front_epoch, 1, memory_order_relaxed);
 }
 
 /* Pool lock held: the entry of a region that is about to be asked for, so that a region that the device has given is never
@@ -162,8 +170,9 @@ static void forget_region(weir_pool *pool, struct pool_region *region)
     free(region);
 }
 
-void weir__region_await_locked(weir_pool *pool)
+bool weir__region_await_locked(weir_pool *pool)
 {
+    const bool waits = pool->growing;
     while (pool->growing) {
         (void)pthread_mutex_lock(&pool->grown_mutex);
         pool_unlock(pool);
@@ -171,6 +180,7 @@ void weir__region_await_locked(weir_pool *pool)
         (void)pthread_mutex_unlock(&pool->grown_mutex);
         pool_lock(pool);
     }
+    return waits;
 }
 
 /* Whoever saw `growing` under the pool's lock holds grown_mutex by the time it lets that go, so that this cannot be
@@ -252,67 +262,6 @@ static void return_aside(weir_pool *pool)
     }
 }
 
-/* --- growing --- */
-
-bool weir__region_grow(struct request *request, bool *again)
-{
-    weir_pool *pool = request->pool;
-    struct pool_region *region = NULL;
-    struct wish wish;
-    *again = false;
-    (void)weir__inspect_sample(pool);
-    pool_lock(pool);
-    if (pool->growing) {
-        weir__region_await_locked(pool);
-        *again = true;
-    } else if (make_wish(request, &wish)) {
-        region = prepare_region(request);
-        pool->growing = region != NULL;
-    }
-    pool_unlock(pool);
-    if (region == NULL) {
-        return false;
-    }
-
-    uint64_t address = 0;
-    uint64_t size = 0;
-    uint64_t began = wall_ns();
-    weir_status status = ask_device(request, &wish, &address, &size);
-    uint64_t took = wall_ns() - began;
-    if (status == WEIR_OK) {
-        weir__watch_given(pool, address, size);
-    }
-
-    pool_lock(pool);
-    pool->device_ns += took;
-    pool->device_failures += status != WEIR_OK;
-    pool->region_allocs += status == WEIR_OK;
-    bool entered = status == WEIR_OK && enter_region(request, region, address, size);
-    bool served = entered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
-    weir__region_end_growing_locked(pool);
-    return_aside(pool);
-    pool_unlock(pool);
-    if (status != WEIR_OK) {
-        free(region);
-    }
-    return served;
-}
-
-/* --- giving back idle regions --- */
-
-weir_status weir__region_return_at(weir_pool *pool, uint64_t address)
-{
-    weir_status status = WEIR_OK;
-    pool_lock(pool);
-    weir__region_await_locked(pool);
-    struct pool_region *region = weir__table_find(&pool->region_table, address);
-    if (region != NULL && remove_if_idle(pool, region)) {
-        status = hand_back(pool, region);
-    }
-    pool_unlock(pool);
-    return status;
-}
-
 /* Pool lock held: takes an idle region out of the strategy, NULL when there is none. */
 static struct pool_region *take_idle(weir_pool *pool)
 {
@@ -334,12 +283,13 @@ static struct pool_region *take_idle(weir_pool *pool)
     return region;
 }
 
-uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep, weir_status *failed)
+/* Pool lock held on entry and exit, let go for the device: gives idle regions back until `bytes` are returned or `keep` reserved
+ * remain. No memory is on its way on return. Returns the bytes given back; *failed, when not NULL, takes a failure. */
+static uint64_t return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep, weir_status *failed)
 {
     uint64_t returned = 0;
     weir_status status = WEIR_OK;
-    pool_lock(pool);
-    weir__region_await_locked(pool);
+    (void)weir__region_await_locked(pool);
     while (status == WEIR_OK && returned < bytes && pool->reserved_bytes > keep) {
         struct pool_region *region = take_idle(pool);
         if (region == NULL) {
@@ -348,57 +298,196 @@ uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep
         const uint64_t size = region->size;
         status = hand_back(pool, region);
         returned += status == WEIR_OK ? size : 0;
-        weir__region_await_locked(pool);
+        (void)weir__region_await_locked(pool);
     }
-    pool_unlock(pool);
     if (status != WEIR_OK && failed != NULL) {
         *failed = status;
     }
     return returned;
 }
 
-static uint64_t return_down_to(weir_pool *pool, uint64_t keep, weir_status *status)
-{
-    return pool->vm != NULL ? weir__vm_return_idle(pool, keep, status)
-                            : weir__region_return_idle(pool, UINT64_MAX, keep, status);
-}
-
-weir_status weir__region_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released)
+weir_status weir__region_return_at(weir_pool *pool, uint64_t address)
 {
     weir_status status = WEIR_OK;
-    weir__order_drop_events(pool);
-    (void)weir__order_flush(pool, NULL);
-    (void)weir__order_poll(pool);
-    uint64_t bytes = return_down_to(pool, keep_bytes, &status);
-    const uint64_t round = weir__order_wait_round(pool);
-    while (status == WEIR_OK && (flags & WEIR_TRIM_WAIT) != 0) {
-        pool_lock(pool);
-        weir_stream *stream = pool->reserved_bytes > keep_bytes ? weir__order_unfinished_locked(pool, round) : NULL;
-        pool_unlock(pool);
-        if (stream == NULL) {
-            break;
-        }
-        status = weir__order_sync_in(pool, stream, round);
-        bytes += return_down_to(pool, keep_bytes, &status);
+    pool_lock(pool);
+    (void)weir__region_await_locked(pool);
+    struct pool_region *region = weir__table_find(&pool->region_table, address);
+    if (region != NULL && remove_if_idle(pool, region)) {
+        status = hand_back(pool, region);
     }
-    if (released != NULL) {
-        *released = bytes;
-    }
+    pool_unlock(pool);
     return status;
 }
 
-weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released)
+static uint64_t give_back(weir_pool *pool, uint64_t keep, weir_status *failed)
 {
-    if (pool == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_trim: pool is NULL");
-    }
-    if ((flags & ~(uint32_t)WEIR_TRIM_WAIT) != 0) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_trim: flags has unknown bits 0x%x",
-                           (unsigned)(flags & ~(uint32_t)WEIR_TRIM_WAIT));
-    }
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL) {
-        weir__record_trim(recorder);
-    }
-    return weir__region_trim(pool, keep_bytes, flags, released);
+    pool_lock(pool);
+    const uint64_t returned = return_idle(pool, UINT64_MAX, keep, failed);
+    pool_unlock(pool);
+    return returned;
 }
+
+/* --- growing --- */
+
+/* Pool lock held on entry and exit, let go for the device, and no memory is on its way: takes a region for the request and
+ * serves it. */
+static bool take_region(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    struct wish wish;
+    request->region_frees = pool->region_frees;
+    struct pool_region *region =
+        request->broken == WEIR_OK && make_wish(request, &wish) ? prepare_region(request) : NULL;
+    if (region == NULL) {
+        return false;
+    }
+    pool->growing = true;
+    pool_unlock(pool);
+
+    uint64_t address = 0;
+    uint64_t size = 0;
+    const uint64_t began = wall_ns();
+    const weir_status status = ask_device(request, &wish, &address, &size);
+    const uint64_t took = wall_ns() - began;
+    if (status == WEIR_OK) {
+        weir__watch_given(pool, address, size);
+    }
+
+    pool_lock(pool);
+    pool->device_ns += took;
+    pool->device_failures += status != WEIR_OK;
+    pool->region_allocs += status == WEIR_OK;
+    const bool entered = status == WEIR_OK && enter_region(request, region, address, size);
+    const bool served = entered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+    weir__region_end_growing_locked(pool);
+    return_aside(pool);
+    if (status != WEIR_OK) {
+        free(region);
+    }
+    return served;
+}
+
+/* Pool lock held, let go while waiting: memory that another thread takes may serve this request as well. */
+static bool await_and_look(struct request *request, weir_rung rung)
+{
+    weir_pool *pool = request->pool;
+    weir_rung found;
+    bool served = false;
+    while (!served && weir__region_await_locked(pool)) {
+        served = weir__order_look_locked(request, LOOK_ALL, &found);
+    }
+    pool->served[rung] += served;
+    return served;
+}
+
+/* Pool lock held. Whether regions may be exchanged only to keep reserved memory low, and how many *bytes. Sizes that change
+ * with every request would buy that with device calls for ever: a share of the requests may, and some at the start, while
+ * the pool finds its size. All may where much more would be reserved than was ever live. */
+static bool affords_exchange(struct request *request, uint64_t *bytes)
+{
+    const weir_pool *pool = request->pool;
+    struct wish wish;
+    uint64_t served = 0;
+    if ((pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 ||
+        (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0) {
+        return false;
+    }
+    (void)make_wish(request, &wish);
+    *bytes = wish.liked;
+    for (size_t rung = 0; rung < WEIR_RUNG_COUNT; rung++) {
+        served += pool->served[rung];
+    }
+    const uint64_t peak = (uint64_t)pool->peak_live;
+    return pool->region_frees < exchanges_at_start + served / requests_per_exchange ||
+           pool->reserved_bytes + wish.liked > peak + peak / 3;
+}
+
+/* Pool lock held. A region that holds the request may go back without making room for one that does: a new one would have to
+ * be larger for its alignment, or the pool is above its limit. Then memory that is there serves first. */
+static bool look_before_loss(struct request *request)
+{
+    const weir_pool *pool = request->pool;
+    weir_rung found;
+    if (request->align <= weir__device_info(pool->device)->region_alignment_bytes &&
+        pool->reserved_bytes <= weir__budget_limit_locked(pool, request->soft)) {
+        return false;
+    }
+    request->last_resort = true;
+    return weir__order_look_locked(request, LOOK_ALL, &found);
+}
+
+/* Pool lock held on entry and exit, let go meanwhile: polls, and gives up to `bytes` of idle regions back. True when free
+ * memory served, or when there was room now and a region was taken. *returned: whether a region went back. */
+static bool exchange_for(struct request *request, uint64_t bytes, bool *returned)
+{
+    weir_pool *pool = request->pool;
+    pool_unlock(pool);
+    (void)weir__order_poll(pool);
+    pool_lock(pool);
+    if (look_before_loss(request)) {
+        pool->served[WEIR_RUNG_POLLED]++;
+        return true;
+    }
+    *returned = return_idle(pool, bytes, 0, NULL) != 0;
+    const bool served = *returned && take_region(request);
+    pool->served[WEIR_RUNG_EXCHANGED] += served;
+    return served;
+}
+
+static bool grow(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    uint64_t bytes = 0;
+    bool returned = false;
+    (void)weir__inspect_sample(pool);
+    pool_lock(pool);
+    bool served = await_and_look(request, WEIR_RUNG_GROWN);
+    if (!served && affords_exchange(request, &bytes)) {
+        served = exchange_for(request, bytes, &returned);
+    }
+    if (!served && !returned) {
+        served = take_region(request);
+        pool->served[WEIR_RUNG_GROWN] += served;
+    }
+    pool_unlock(pool);
+    return served;
+}
+
+static bool exchange(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    bool returned = false;
+    (void)weir__inspect_sample(pool);
+    pool_lock(pool);
+    const bool served =
+        await_and_look(request, WEIR_RUNG_EXCHANGED) || exchange_for(request, UINT64_MAX, &returned);
+    pool_unlock(pool);
+    return served;
+}
+
+/* --- the end --- */
+
+static void return_all(weir_pool *pool, weir_status *first)
+{
+    for (struct pool_region *region = pool->regions; region != NULL; region = region->next) {
+        weir__watch_taken(pool, region->address, region->size);
+        keep_first(first, TWICE(weir_device_region_free(pool->device, region->address, region->size)));
+    }
+}
+
+static void fini(weir_pool *pool)
+{
+    while (pool->regions != NULL) {
+        struct pool_region *next = pool->regions->next;
+        free(pool->regions);
+        pool->regions = next;
+    }
+}
+
+const struct memory_ops weir__region_memory = {
+    .grow = grow,
+    .exchange = exchange,
+    .give_back = give_back,
+    .return_all = return_all,
+    .fini = fini,
+};

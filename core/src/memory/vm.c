@@ -20,10 +20,10 @@
  * Cost: a walk around the strategy's holes, one or two over all its ranges when memory moves, and two device calls per
  * granule. One thread at a time.
  */
-#include "pool/pool_internal.h"
+#include "order/order.h"
+#include "vm_place.h"
 
 #include <inttypes.h>
-#include "vm_place.h"
 
 #include <stdlib.h>
 
@@ -152,7 +152,7 @@ weir_status weir__vm_init(weir_pool *pool)
     return WEIR_OK;
 }
 
-void weir__vm_fini(weir_pool *pool)
+static void vm_fini(weir_pool *pool)
 {
     struct pool_vm *vm = pool->vm;
     if (vm == NULL) {
@@ -830,12 +830,12 @@ static bool map_and_serve(struct request *request, uint64_t live)
     return false;
 }
 
-bool weir__vm_grow(struct request *request)
+static bool vm_grow(struct request *request)
 {
     weir_pool *pool = request->pool;
     const uint64_t live = weir__inspect_sample(pool);
     pool_lock(pool);
-    weir__region_await_locked(pool);
+    (void)weir__region_await_locked(pool);
     pool->growing = true;
     const bool served = map_and_serve(request, live);
     weir__region_end_growing_locked(pool);
@@ -865,13 +865,13 @@ static weir_status plan_return(weir_pool *pool, uint64_t keep, size_t *spares)
     return status;
 }
 
-uint64_t weir__vm_return_idle(weir_pool *pool, uint64_t keep, weir_status *failed)
+static uint64_t vm_give_back(weir_pool *pool, uint64_t keep, weir_status *failed)
 {
     uint64_t returned = 0;
     size_t spares = 0;
     weir_status status = WEIR_OK;
     pool_lock(pool);
-    weir__region_await_locked(pool);
+    (void)weir__region_await_locked(pool);
     if (pool->vm->refused != NULL) {
         pool->growing = true;
         release_refused(pool);
@@ -916,7 +916,7 @@ static void return_span(weir_pool *pool, struct vm_span *span, weir_status *firs
     keep_first(first, TWICE(weir_device_vm_release(pool->device, span->reserved_address, span->reserved_size)));
 }
 
-void weir__vm_return_all(weir_pool *pool, weir_status *first)
+static void vm_return_all(weir_pool *pool, weir_status *first)
 {
     struct pool_vm *vm = pool->vm;
     for (size_t i = 0; i < vm->spares; i++) {
@@ -929,3 +929,18 @@ void weir__vm_return_all(weir_pool *pool, weir_status *first)
         keep_first(first, TWICE(weir_device_vm_release(pool->device, refused->address, refused->size)));
     }
 }
+
+/* Growing moves idle memory by itself. */
+static bool vm_exchange(struct request *request)
+{
+    (void)weir__order_poll(request->pool);
+    return vm_grow(request);
+}
+
+const struct memory_ops weir__vm_memory = {
+    .grow = vm_grow,
+    .exchange = vm_exchange,
+    .give_back = vm_give_back,
+    .return_all = vm_return_all,
+    .fini = vm_fini,
+};

@@ -1,226 +1,218 @@
-/* core/src/pool/block.c: descriptors of blocks, the index from address to block, and tables by address.
+/* core/src/pool/block.c: what a block has beside its record: the streams that use it, and an index from address to block.
  *
- * Guarantee: a descriptor's memory lives as long as its pool, so a handle that was freed is still recognised, and whoever
- * looks for an address without a lock never follows a pointer into nothing. Cost: constant per call; one chunk of memory
- * per 64 to 8,192 descriptors, as many chains as blocks, a table at most half full.
+ * Guarantee: a record's memory lives as long as its strategy, so a handle that was freed is still recognised, and a thread that
+ * looks for an address without a lock never follows a pointer into nothing: it reads entries of the index alone, whose memory
+ * lives as long as the pool. Cost: constant per call; one entry of 24 bytes per block, as many chains as blocks, once a block
+ * has been asked for by its address.
  */
-#include "pool_internal.h"
+#include "pool/pool_internal.h"
 
-#include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
-    first_chunk_blocks = 64,
-    largest_chunk_blocks = 8192,
-    first_table_slots = 256,
+    first_chains = 256,
+    first_chunk_entries = 64,
+    largest_chunk_entries = 8192,
     tries_before_lock = 64, /* of a search for an address that others' changes keep spoiling */
 };
 
-struct block_chunk {
-    struct block_chunk *next;
-    size_t count;
-    weir_block blocks[];
-};
-
-static bool grow_blocks(weir_pool *pool)
-{
-    size_t count = pool->chunks == NULL ? first_chunk_blocks : pool->chunks->count * 2;
-    count = count > largest_chunk_blocks ? largest_chunk_blocks : count;
-    const size_t bytes = sizeof(struct block_chunk) + count * sizeof(weir_block);
-    struct block_chunk *chunk = aligned_alloc(_Alignof(struct block_chunk), bytes);
-    if (chunk == NULL) {
-        return false;
-    }
-    memset(chunk, 0, bytes);
-    chunk->count = count;
-    chunk->next = pool->chunks;
-    pool->chunks = chunk;
-    for (size_t i = count; i-- > 0;) {
-        chunk->blocks[i].pool = pool;
-        chunk->blocks[i].next = pool->unused;
-        pool->unused = &chunk->blocks[i];
-    }
-    return true;
-}
-
-/* --- tables --- */
-
-static uint64_t address_of(const void *entry)
-{
-    return *(const uint64_t *)entry;
-}
-
-static size_t home_of(const struct address_table *table, uint64_t address)
-{
-    return (size_t)(address * UINT64_C(0x9E3779B97F4A7C15) >> 32) & table->mask;
-}
-
-static void put(struct address_table *table, void *entry)
-{
-    size_t slot = home_of(table, address_of(entry));
-    while (table->slots[slot] != NULL) {
-        slot = (slot + 1) & table->mask;
-    }
-    table->slots[slot] = entry;
-}
-
-bool weir__table_reserve(struct address_table *table)
-{
-    size_t slots = table->slots == NULL ? 0 : table->mask + 1;
-    if (table->count * 2 < slots) {
-        return true;
-    }
-    size_t grown = slots == 0 ? first_table_slots : slots * 2;
-    void **old = table->slots;
-    void **fresh = calloc(grown, sizeof(void *));
-    if (fresh == NULL) {
-        return false;
-    }
-    table->slots = fresh;
-    table->mask = grown - 1;
-    for (size_t i = 0; i < slots; i++) {
-        if (old[i] != NULL) {
-            put(table, old[i]);
-        }
-    }
-    free(old);
-    return true;
-}
-
-void weir__table_put(struct address_table *table, void *entry)
-{
-    table->count++;
-    put(table, entry);
-}
-
-/* Removes without tombstones: what follows in the same run moves up when that brings it nearer to its home. */
-void weir__table_remove(struct address_table *table, const void *entry)
-{
-    size_t mask = table->mask;
-    size_t hole = home_of(table, address_of(entry));
-    while (table->slots[hole] != entry) {
-        hole = (hole + 1) & mask;
-    }
-    for (size_t slot = (hole + 1) & mask; table->slots[slot] != NULL; slot = (slot + 1) & mask) {
-        size_t home = home_of(table, address_of(table->slots[slot]));
-        if (((slot - home) & mask) >= ((slot - hole) & mask)) {
-            table->slots[hole] = table->slots[slot];
-            hole = slot;
-        }
-    }
-    table->slots[hole] = NULL;
-    table->count--;
-}
-
-void *weir__table_find(const struct address_table *table, uint64_t address)
-{
-    if (table->slots == NULL) {
-        return NULL;
-    }
-    size_t slot = home_of(table, address);
-    while (table->slots[slot] != NULL && address_of(table->slots[slot]) != address) {
-        slot = (slot + 1) & table->mask;
-    }
-    return table->slots[slot];
-}
-
 /* --- the index by address --- */
 
-static inline size_t chain_of(const struct block_index *index, uint64_t address)
+/* One block of the index. Entries are reused for other blocks, never freed. */
+struct index_entry {
+    _Atomic uint64_t address;
+    _Atomic(weir_block *) block;
+    _Atomic(struct index_entry *) next; /* in its chain, or of the unused ones */
+};
+
+struct entry_chunk {
+    struct entry_chunk *next;
+    size_t count;
+    struct index_entry entries[];
+};
+
+/* It is made when it is first asked for, so that callers who keep their handles pay nothing for it. Writers hold the pool's
+ * lock; readers hold none: see weir__block_find. */
+struct block_index {
+    struct block_index *smaller; /* the one before; readers may still look at it */
+    size_t mask;
+    _Atomic(struct index_entry *) heads[];
+};
+
+static struct index_entry *follow(const _Atomic(struct index_entry *) *link)
 {
-    return (size_t)(address * UINT64_C(0x9E3779B97F4A7C15) >> 32) & index->mask;
+    return atomic_load_explicit(link, memory_order_acquire);
 }
 
-static inline weir_block *chained_after(const weir_block *block)
+static uint64_t entry_address(const struct index_entry *entry)
 {
-    return atomic_load_explicit(&block->chain, memory_order_acquire);
+    return atomic_load_explicit(&entry->address, memory_order_acquire);
 }
 
-/* A reader finds the block or not; either is right while it is being entered. */
-static inline void index_put(struct block_index *index, weir_block *block)
+static _Atomic(struct index_entry *) *chain_of(struct block_index *index, uint64_t address)
 {
-    _Atomic(weir_block *) *head = &index->heads[chain_of(index, block_address(block))];
-    atomic_store_explicit(&block->chain, atomic_load_explicit(head, memory_order_relaxed), memory_order_release);
-    atomic_store_explicit(head, block, memory_order_release);
+    return &index->heads[(size_t)(address * UINT64_C(0x9E3779B97F4A7C15) >> 32) & index->mask];
 }
 
-/* Readers who stand on this block go on with the chain that it is in next: the version tells them to begin anew. */
-static inline void begin_change(weir_pool *pool)
+/* A reader finds the entry or not; either is right while it is being entered. */
+static void link_entry(struct block_index *index, struct index_entry *entry)
+{
+    _Atomic(struct index_entry *) *head = chain_of(index, entry_address(entry));
+    atomic_store_explicit(&entry->next, follow(head), memory_order_release);
+    atomic_store_explicit(head, entry, memory_order_release);
+}
+
+/* A reader that stands on an entry which changes goes on with the chain that it is in next: the version tells it to begin
+ * anew. Entries are written with release and read with acquire, so that the version is seen to change first. */
+static void begin_change(weir_pool *pool)
 {
     const unsigned version = atomic_load_explicit(&pool->index_version, memory_order_relaxed);
     atomic_store_explicit(&pool->index_version, version + 1, memory_order_relaxed);
 }
 
-static inline void end_change(weir_pool *pool)
+static void end_change(weir_pool *pool)
 {
     const unsigned version = atomic_load_explicit(&pool->index_version, memory_order_relaxed);
     atomic_store_explicit(&pool->index_version, version + 1, memory_order_release);
 }
 
-static void index_remove(weir_pool *pool, struct block_index *index, const weir_block *block)
+static bool grow_entries(weir_pool *pool)
 {
-    _Atomic(weir_block *) *link = &index->heads[chain_of(index, block_address(block))];
-    weir_block *next = atomic_load_explicit(link, memory_order_relaxed);
-    begin_change(pool);
-    while (next != block) {
-        link = &next->chain;
-        next = atomic_load_explicit(link, memory_order_relaxed);
-    }
-    atomic_store_explicit(link, atomic_load_explicit(&block->chain, memory_order_relaxed), memory_order_release);
-    end_change(pool);
-}
-
-/* Puts every block into a new index; readers may still be in the old one, which stays until the pool goes. */
-static bool index_grow(weir_pool *pool, struct block_index *old)
-{
-    size_t chains = old == NULL ? first_table_slots : 2 * (old->mask + 1);
-    while (chains <= pool->blocks) {
-        chains *= 2;
-    }
-    struct block_index *index = calloc(1, sizeof(*index) + chains * sizeof(index->heads[0]));
-    if (index == NULL) {
+    size_t count = pool->entry_chunks == NULL ? first_chunk_entries : pool->entry_chunks->count * 2;
+    count = count > largest_chunk_entries ? largest_chunk_entries : count;
+    struct entry_chunk *chunk = calloc(1, sizeof(*chunk) + count * sizeof(chunk->entries[0]));
+    if (chunk == NULL) {
         return false;
     }
-    index->mask = chains - 1;
-    index->smaller = old;
-    begin_change(pool);
-    for (struct block_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
-        for (size_t i = 0; i < chunk->count; i++) {
-            if (atomic_load_explicit(&chunk->blocks[i].state, memory_order_relaxed) != BLOCK_UNUSED) {
-                index_put(index, &chunk->blocks[i]);
-            }
-        }
+    chunk->count = count;
+    chunk->next = pool->entry_chunks;
+    pool->entry_chunks = chunk;
+    for (size_t i = count; i-- > 0;) {
+        atomic_store_explicit(&chunk->entries[i].next, pool->unused_entries, memory_order_relaxed);
+        pool->unused_entries = &chunk->entries[i];
     }
-    atomic_store_explicit(&pool->index, index, memory_order_release);
+    return true;
+}
+
+static bool enter(weir_pool *pool, struct block_index *index, weir_block *block)
+{
+    if (pool->unused_entries == NULL && !grow_entries(pool)) {
+        return false;
+    }
+    struct index_entry *entry = pool->unused_entries;
+    pool->unused_entries = follow(&entry->next);
+    begin_change(pool);
+    atomic_store_explicit(&entry->address, block_address(block), memory_order_release);
+    atomic_store_explicit(&entry->block, block, memory_order_release);
+    link_entry(index, entry);
     end_change(pool);
     return true;
 }
 
-bool weir__block_index_locked(weir_pool *pool)
+static void leave(weir_pool *pool, struct block_index *index, const weir_block *block)
 {
-    return atomic_load_explicit(&pool->index, memory_order_relaxed) != NULL || index_grow(pool, NULL);
-}
-
-/* Looks at no more than `most` blocks: a chain that changes under a reader may lead in a circle. *ended: there were no
- * more. */
-static weir_block *search_chain(const struct block_index *index, uint64_t address, size_t most, bool *ended)
-{
-    weir_block *block = atomic_load_explicit(&index->heads[chain_of(index, address)], memory_order_acquire);
-    for (size_t steps = 0; block != NULL && steps < most; steps++) {
-        if (block_address(block) == address) {
-            return block;
-        }
-        block = chained_after(block);
+    _Atomic(struct index_entry *) *link = chain_of(index, block_address(block));
+    struct index_entry *entry = follow(link);
+    while (atomic_load_explicit(&entry->block, memory_order_relaxed) != block) {
+        link = &entry->next;
+        entry = follow(link);
     }
-    *ended = block == NULL;
-    return NULL;
+    begin_change(pool);
+    atomic_store_explicit(link, follow(&entry->next), memory_order_release);
+    atomic_store_explicit(&entry->block, NULL, memory_order_release);
+    atomic_store_explicit(&entry->next, pool->unused_entries, memory_order_release);
+    pool->unused_entries = entry;
+    end_change(pool);
 }
 
-weir_block *weir__block_at_locked(weir_pool *pool, uint64_t address)
+/* An index that no reader has seen goes, and its entries are unused again. */
+static void give_up_index(weir_pool *pool, struct block_index *index)
 {
-    bool ended = false;
-    return search_chain(atomic_load_explicit(&pool->index, memory_order_relaxed), address, SIZE_MAX, &ended);
+    for (size_t chain = 0; chain <= index->mask; chain++) {
+        struct index_entry *next = NULL;
+        for (struct index_entry *entry = follow(&index->heads[chain]); entry != NULL; entry = next) {
+            next = follow(&entry->next);
+            atomic_store_explicit(&entry->next, pool->unused_entries, memory_order_relaxed);
+            pool->unused_entries = entry;
+        }
+    }
+    free(index);
+}
+
+static struct block_index *new_index(size_t chains, struct block_index *smaller)
+{
+    struct block_index *index = calloc(1, sizeof(*index) + chains * sizeof(index->heads[0]));
+    if (index != NULL) {
+        index->mask = chains - 1;
+        index->smaller = smaller;
+    }
+    return index;
+}
+
+/* Moves every entry into a larger index; readers may still be in the old one, which stays until the pool goes. Without host
+ * memory chains get longer. */
+static void widen(weir_pool *pool, struct block_index *old)
+{
+    struct block_index *index = new_index(2 * (old->mask + 1), old);
+    if (index == NULL) {
+        return;
+    }
+    begin_change(pool);
+    for (size_t chain = 0; chain <= old->mask; chain++) {
+        struct index_entry *next = NULL;
+        for (struct index_entry *entry = follow(&old->heads[chain]); entry != NULL; entry = next) {
+            next = follow(&entry->next);
+            link_entry(index, entry);
+        }
+    }
+    atomic_store_explicit(&pool->index, index, memory_order_release);
+    end_change(pool);
+}
+
+struct entering {
+    weir_pool *pool;
+    struct block_index *index;
+    bool complete;
+};
+
+static void enter_visited(void *ctx, weir_block *block)
+{
+    struct entering *entering = ctx;
+    entering->complete = entering->complete && enter(entering->pool, entering->index, block);
+}
+
+static bool make_index(weir_pool *pool)
+{
+    size_t chains = first_chains;
+    while (chains <= pool->blocks) {
+        chains *= 2;
+    }
+    struct entering entering = { .pool = pool, .index = new_index(chains, NULL), .complete = true };
+    if (entering.index == NULL) {
+        return false;
+    }
+    weir__block_each_locked(pool, enter_visited, &entering);
+    if (!entering.complete) {
+        give_up_index(pool, entering.index);
+        return false;
+    }
+    atomic_store_explicit(&pool->index, entering.index, memory_order_release);
+    return true;
+}
+
+/* Looks at no more than `most` entries: a chain that changes under a reader may lead in a circle. *ended: there were no
+ * more. */
+static weir_block *search_chain(struct block_index *index, uint64_t address, size_t most, bool *ended)
+{
+    struct index_entry *entry = follow(chain_of(index, address));
+    for (size_t steps = 0; entry != NULL && steps < most; steps++) {
+        if (entry_address(entry) == address) {
+            return atomic_load_explicit(&entry->block, memory_order_acquire);
+        }
+        entry = follow(&entry->next);
+    }
+    *ended = entry == NULL;
+    return NULL;
 }
 
 weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **found)
@@ -228,7 +220,7 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
     *found = NULL;
     for (int tries = 0; tries < tries_before_lock; tries++) {
         const unsigned version = atomic_load_explicit(&pool->index_version, memory_order_acquire);
-        const struct block_index *index = atomic_load_explicit(&pool->index, memory_order_acquire);
+        struct block_index *index = atomic_load_explicit(&pool->index, memory_order_acquire);
         if (index == NULL) {
             break;
         }
@@ -236,124 +228,132 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
         *found = search_chain(index, address, index->mask, &ended);
         const bool quiet = version % 2 == 0 &&
                            atomic_load_explicit(&pool->index_version, memory_order_relaxed) == version;
-        /* Whoever asks for a block that it holds finds it unchanged; only a miss needs the proof of a quiet index. */
-        if (*found != NULL || (quiet && ended)) {
+        if (quiet && (*found != NULL || ended)) {
             return WEIR_OK;
         }
         if (quiet) {
             break; /* no circle: there was no host memory for a larger index, and chains have become long */
         }
     }
+    bool ended = false;
     pool_lock(pool);
-    const bool indexed = weir__block_index_locked(pool);
-    *found = indexed ? weir__block_at_locked(pool, address) : NULL;
+    struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    const bool indexed = index != NULL || make_index(pool);
+    index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    *found = indexed ? search_chain(index, address, SIZE_MAX, &ended) : NULL;
     pool_unlock(pool);
     return indexed ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
-/* --- descriptors --- */
+/* --- blocks come and go --- */
 
-/* An index that cannot grow gets longer chains: a request does not fail for it. */
-static inline void enter(weir_pool *pool, weir_block *block)
+/* Of checked builds: whether a pointer is a handle of the pool's is asked of a set, without following it. */
+static bool remember_handle(weir_pool *pool, const weir_block *block)
+{
+    return WEIR_CHECKS < 1 || weir__number_map_put(&pool->handles, (uint64_t)(uintptr_t)block, 1);
+}
+
+bool weir__block_is_ours(weir_pool *pool, const weir_block *block)
+{
+    pool_lock(pool);
+    const bool ours = weir__number_map_get(&pool->handles, (uint64_t)(uintptr_t)block) != 0;
+    pool_unlock(pool);
+    return ours;
+}
+
+bool weir__block_enter_locked(weir_pool *pool, weir_block *block)
 {
     struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
-    pool->blocks++;
-    if (index == NULL) {
-        return;
+    if (!remember_handle(pool, block) || (index != NULL && !enter(pool, index, block))) {
+        return false;
     }
-    if (pool->blocks > index->mask && index_grow(pool, index)) {
-        return; /* entered with all the others */
+    if (index != NULL && pool->blocks > index->mask) {
+        widen(pool, index);
     }
-    index_put(index, block);
+    return true;
 }
 
-weir_block *weir__block_new_locked(weir_pool *pool, const weir_range *range)
+void weir__block_leave_locked(weir_pool *pool, weir_block *block)
 {
-    if (pool->unused == NULL && !grow_blocks(pool)) {
-        return NULL;
-    }
-    weir_block *block = pool->unused;
-    pool->unused = block->next;
-    atomic_store_explicit(&block->address, range->address, memory_order_relaxed);
-    block->capacity = range->size;
-    block->token = range->token;
-    block->uses = NULL;
-    block->stream = NULL;
-    block->size = 0;
-    atomic_store_explicit(&block->state, BLOCK_TAKEN, memory_order_relaxed);
-    enter(pool, block);
-    return block;
-}
-
-void weir__block_delete_locked(weir_block *block)
-{
-    weir_pool *pool = block->pool;
     struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
     if (index != NULL) {
-        index_remove(pool, index, block);
+        leave(pool, index, block);
     }
-    pool->blocks--;
-    atomic_store_explicit(&block->state, BLOCK_UNUSED, memory_order_relaxed);
-    block->next = pool->unused;
-    pool->unused = block;
+    if ((state_word(block) & BLOCK_USED) != 0) {
+        weir__block_drop_uses(block);
+    }
 }
 
-void weir__use_delete(weir_block *block, struct weir_use *use)
+struct block_visit {
+    void (*visit)(void *ctx, weir_block *block);
+    void *ctx;
+};
+
+static bool visit_block(void *ctx, const weir_range_info *range)
 {
-    if (use != &block->freed) {
+    const struct block_visit *visit = ctx;
+    if (range->taken && state_of(range->token) != BLOCK_UNUSED) {
+        visit->visit(visit->ctx, range->token);
+    }
+    return true;
+}
+
+void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx)
+{
+    struct block_visit blocks = { visit, ctx };
+    pool->strategy->walk(pool->state, visit_block, &blocks);
+}
+
+/* --- uses --- */
+
+struct block_uses *weir__block_add_uses(weir_block *block)
+{
+    struct block_uses *uses = block_uses(block);
+    if (uses == NULL && (uses = calloc(1, sizeof(*uses))) != NULL) {
+        block->record.as.pool.link = uses;
+        (void)__atomic_fetch_or(&block->record.state, BLOCK_USED, __ATOMIC_RELAXED);
+    }
+    return uses;
+}
+
+void weir__use_remove(struct block_uses *uses, struct weir_use **link)
+{
+    struct weir_use *use = *link;
+    *link = use->next;
+    if (use != &uses->freed) {
         free(use);
     }
 }
 
 void weir__block_drop_uses(weir_block *block)
 {
-    while (block->uses != NULL) {
-        struct weir_use *use = block->uses;
-        block->uses = use->next;
-        weir__use_delete(block, use);
+    struct block_uses *uses = block_uses(block);
+    while (uses != NULL && uses->first != NULL) {
+        weir__use_remove(uses, &uses->first);
     }
+    free(uses);
 }
 
-void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx)
+static void drop_uses(void *ctx, weir_block *block)
 {
-    for (struct block_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
-        for (size_t i = 0; i < chunk->count; i++) {
-            if (atomic_load_explicit(&chunk->blocks[i].state, memory_order_relaxed) != BLOCK_UNUSED) {
-                visit(ctx, &chunk->blocks[i]);
-            }
-        }
-    }
-}
-
-bool weir__block_is_ours(weir_pool *pool, const weir_block *block)
-{
-    const uintptr_t address = (uintptr_t)block;
-    bool ours = false;
-    pool_lock(pool);
-    for (const struct block_chunk *chunk = pool->chunks; chunk != NULL && !ours; chunk = chunk->next) {
-        const uintptr_t first = (uintptr_t)chunk->blocks;
-        ours = address >= first && address < first + chunk->count * sizeof(*block) &&
-               (address - first) % sizeof(*block) == 0;
-    }
-    pool_unlock(pool);
-    return ours;
+    (void)ctx;
+    weir__block_drop_uses(block);
 }
 
 void weir__block_fini(weir_pool *pool)
 {
-    while (pool->chunks != NULL) {
-        struct block_chunk *next = pool->chunks->next;
-        for (size_t i = 0; i < pool->chunks->count; i++) {
-            weir__block_drop_uses(&pool->chunks->blocks[i]);
-        }
-        free(pool->chunks);
-        pool->chunks = next;
-    }
+    weir__block_each_locked(pool, drop_uses, NULL);
     struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
     while (index != NULL) {
         struct block_index *smaller = index->smaller;
         free(index);
         index = smaller;
     }
+    while (pool->entry_chunks != NULL) {
+        struct entry_chunk *next = pool->entry_chunks->next;
+        free(pool->entry_chunks);
+        pool->entry_chunks = next;
+    }
+    weir__number_map_fini(&pool->handles);
     free(pool->region_table.slots);
 }

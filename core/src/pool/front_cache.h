@@ -1,68 +1,161 @@
-/* core/src/pool/front_cache.h: a stream's cache of freed blocks by exact size, last in first out; see pool.c for the idea.
+/* core/src/pool/front_cache.h: a stream's cache of freed blocks, last in first out; see pool.c for the idea.
+ *
+ * The block freed last waits in a register, `last`, for a request of as many granules of 512 bytes. All others wait by capacity:
+ *
+ *     small      up to 1/1024 of what is reserved (64 KiB at least). Requests are rounded up to bins, exact up to 63 granules and
+ *                32 for each doubling above, and a block lies in the slot of the largest bin that it can serve. A request takes a
+ *                block of its own bin or of the next one above that holds any, up to 1/8 larger. A slot keeps up to 1/2048 of
+ *                what is reserved.
+ *     large      above, in a short list: a request takes a block of exactly its size. When there is none, all of them go back and
+ *                join before the request looks for memory.
  *
  * Inline, because a hit is made of nothing else. All of it happens under the stream's lock.
  */
 #ifndef WEIR_CORE_FRONT_CACHE_H
 #define WEIR_CORE_FRONT_CACHE_H
 
-#include "pool_internal.h"
+#include "pool/pool_internal.h"
 
-/* What the front cache compares: the size in granules, less one. */
-static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
+/* A request in granules, less one; size 0 gives a number that no block has. */
+static inline uint64_t front_granules(const weir_pool *pool, uint64_t size)
 {
     return (size - 1) >> pool->granule_shift;
 }
 
-static inline struct front_slot *front_slot(weir_stream *stream, uint64_t key)
+static inline uint64_t front_small(const weir_pool *pool)
 {
-    return &stream->front[key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - FRONT_SLOTS_SHIFT)];
+    return atomic_load_explicit(&pool->front_small, memory_order_relaxed);
 }
 
-/* Takes a cached block of that key, NULL when there is none. */
-static inline weir_block *front_pop(weir_stream *stream, uint64_t key)
+static inline unsigned front_shift(uint64_t granules)
 {
-    struct front_slot *slot = front_slot(stream, key);
-    if (UNLIKELY(slot->key != key || slot->count == 0)) {
-        return NULL;
-    }
-    weir_block *block = slot->blocks[--slot->count];
-    stream->cached_bytes -= block->capacity;
+    return 58u - (unsigned)__builtin_clzll(granules | 32u);
+}
+
+/* The largest bin whose size is at most that. */
+static inline unsigned front_bin(uint64_t granules)
+{
+    const unsigned shift = front_shift(granules);
+    return 32u * shift + (unsigned)(granules >> shift);
+}
+
+/* What the cache is asked for: the request in granules, rounded up to the size of a bin when it is small. */
+static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
+{
+    const uint64_t granules = front_granules(pool, size) + 1;
+    const uint64_t mask = (UINT64_C(1) << front_shift(granules)) - 1;
+    return granules > front_small(pool) ? granules : (granules + mask) & ~mask;
+}
+
+static inline uint64_t front_capacity(const weir_pool *pool, const weir_block *block)
+{
+    return block_capacity(block) >> pool->granule_shift;
+}
+
+/* --- small --- */
+
+/* Slot `bin` holds a block. */
+static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
+{
+    struct front_slot *slot = &front->slots[bin];
+    const unsigned left = slot->count - 1u;
+    weir_block *block = slot->blocks[left];
+    slot->count = (uint16_t)left;
+    front->held[bin / 64] &= ~((uint64_t)(left == 0) << bin % 64);
+    front->bytes -= block_capacity(block);
     return block;
 }
 
-/* False when no slot has the block's size, or there is no room. */
-static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
+/* A block for a small request, NULL when there is none in the same word of slots. */
+static inline weir_block *front_pop_small(struct front_cache *front, uint64_t key)
 {
-    const uint64_t key = front_key(pool, block->size);
-    struct front_slot *slot = front_slot(stream, key);
-    const uint64_t bytes = stream->cached_bytes + block->capacity;
-    if (UNLIKELY(slot->key != key || slot->count >= FRONT_DEPTH ||
-                 bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed))) {
+    const unsigned own = front_bin(key);
+    const uint64_t held = front->held[own / 64] & UINT64_MAX << own % 64;
+    const unsigned bin = own / 64 * 64 + (unsigned)__builtin_ctzll(held | UINT64_C(1) << 63);
+    return held != 0 && bin <= front_bin(key + key / 8) ? front_pop_at(front, bin) : NULL;
+}
+
+/* What is reserved has changed since the slot learned how many blocks it may keep. */
+static inline void front_learn(const weir_pool *pool, struct front_slot *slot, uint64_t capacity, uint32_t epoch)
+{
+    const uint64_t room = atomic_load_explicit(&pool->front_slot, memory_order_relaxed) / capacity;
+    slot->room = (uint16_t)(room < FRONT_DEPTH ? room : FRONT_DEPTH);
+    slot->epoch = epoch;
+}
+
+static inline bool front_push_small(const weir_pool *pool, struct front_cache *front, weir_block *block, uint64_t capacity)
+{
+    const unsigned bin = front_bin(capacity);
+    struct front_slot *slot = &front->slots[bin];
+    const uint32_t epoch = atomic_load_explicit(&pool->front_epoch, memory_order_relaxed);
+    if (UNLIKELY(slot->epoch != epoch)) {
+        front_learn(pool, slot, capacity, epoch);
+    }
+    if (UNLIKELY(slot->count >= slot->room ||
+                 front->bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed))) {
         return false;
     }
     slot->blocks[slot->count++] = block;
-    stream->cached_bytes = bytes;
-    atomic_store_explicit(&block->state, BLOCK_CACHED, memory_order_relaxed);
+    front->bytes += block_capacity(block);
+    front->held[bin / 64] |= UINT64_C(1) << bin % 64;
     return true;
 }
 
-/* Gives an empty slot to the block's size, which is how sizes enter the cache. */
-static bool front_claim(weir_pool *pool, weir_stream *stream, weir_block *block)
+/* --- large --- */
+
+/* Takes the large block number `i`. */
+static inline weir_block *front_take_large(struct front_cache *front, uint32_t i)
 {
-    const uint64_t key = front_key(pool, block->size);
-    struct front_slot *slot = front_slot(stream, key);
-    if (slot->count > 0) {
-        return false;
+    weir_block *block = front->large[i];
+    const uint32_t last = --front->large_count;
+    front->large_bytes -= block_capacity(block);
+    for (; i < last; i++) {
+        front->large[i] = front->large[i + 1];
+        front->large_keys[i] = front->large_keys[i + 1];
     }
-    slot->key = key;
-    return front_push(pool, stream, block);
+    return block;
 }
 
-/* A freed block that no other stream uses: into the cache, or false. */
-static inline bool front_keep(weir_pool *pool, weir_stream *stream, weir_block *block)
+static inline weir_block *front_pop_large(struct front_cache *front, uint64_t key)
 {
-    return block->size <= pool->config.front_cache_block_bytes &&
-           (front_push(pool, stream, block) || front_claim(pool, stream, block));
+    for (uint32_t i = front->large_count; i-- > 0;) {
+        if (front->large_keys[i] == key) {
+            return front_take_large(front, i);
+        }
+    }
+    return NULL;
+}
+
+static inline bool front_push_large(struct front_cache *front, weir_block *block, uint64_t capacity)
+{
+    if (front->large_count == FRONT_LARGE) {
+        return false;
+    }
+    front->large[front->large_count] = block;
+    front->large_keys[front->large_count++] = (uint32_t)capacity;
+    front->large_bytes += block_capacity(block);
+    return true;
+}
+
+/* --- both --- */
+
+/* Takes a block for a request, NULL when there is none. */
+static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, uint64_t key)
+{
+    return key > front_small(pool) ? front_pop_large(&stream->front, key) : front_pop_small(&stream->front, key);
+}
+
+/* A freed block that no other stream uses and whose request is at most front_block_bytes. False: there is no room for it. */
+static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
+{
+    const uint64_t capacity = front_capacity(pool, block);
+    struct front_cache *front = &stream->front;
+    if (!(capacity > front_small(pool) ? front_push_large(front, block, capacity)
+                                       : front_push_small(pool, front, block, capacity))) {
+        return false;
+    }
+    block_set_state(block, BLOCK_CACHED);
+    return true;
 }
 
 #endif

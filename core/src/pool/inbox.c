@@ -16,33 +16,26 @@
  * more than what the last one left over and one stack: others may free faster than anyone can sort.
  */
 #include "front_cache.h"
+#include "order/order.h"
 #include "pool_internal.h"
-
-static uint64_t pile_under(const weir_block *block)
-{
-    return block != NULL ? atomic_load_explicit(&block->pile, memory_order_relaxed) : 0;
-}
 
 bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    uint32_t state = state_word(block); /* with the tag, which is dropped when the block is taken out */
-    const uint32_t returned = (state & ~BLOCK_STATE_MASK) | BLOCK_RETURNED;
-    if (block->size > front_block_bytes(stream) || stream_lock_owned(&stream->lock) ||
-        (state & BLOCK_STATE_MASK) != BLOCK_LIVE ||
-        !atomic_compare_exchange_strong_explicit(&block->state, &state, returned, memory_order_relaxed,
-                                                 memory_order_relaxed)) {
+    uint32_t word = state_word(block); /* with the tag, which is dropped when the block is taken out */
+    const uint32_t returned = BLOCK_WORD(BLOCK_RETURNED) | (word & BLOCK_TAG_MASK);
+    const uint64_t capacity = block_capacity(block);
+    if (block_requested(block) > front_block_bytes(stream) || stream_lock_owned(&stream->lock) ||
+        state_in(word) != BLOCK_LIVE || (word & BLOCK_USED) != 0 ||
+        !__atomic_compare_exchange_n(&block->record.state, &word, returned, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
         return false;
     }
-    /* Acquired, so that the pile under the top is at least as new as the top; taken meanwhile and freed again, it is only
-     * a bound that is missed by a little. */
-    weir_block *top = atomic_load_explicit(&stream->inbox, memory_order_acquire);
-    uint64_t pile;
+    weir_block *top = atomic_load_explicit(&stream->inbox, memory_order_relaxed);
     do {
-        block->next = top;
-        pile = pile_under(top) + block->capacity;
-        atomic_store_explicit(&block->pile, pile, memory_order_relaxed);
+        block_set_next(block, top);
     } while (!atomic_compare_exchange_weak_explicit(&stream->inbox, &top, block, memory_order_release,
-                                                    memory_order_acquire));
+                                                    memory_order_relaxed));
+    /* A bound: a thread that takes the stack out at this moment may miss the last block's bytes. */
+    const uint64_t pile = atomic_fetch_add_explicit(&stream->inbox_bytes, capacity, memory_order_relaxed) + capacity;
     if (UNLIKELY(pile > pool->config.front_cache_bytes)) {
         stream_visit(stream);
         (void)weir__inbox_clear(pool, stream);
@@ -57,6 +50,7 @@ static weir_block *top_of(weir_stream *stream, bool *fetched)
     weir_block *block = atomic_load_explicit(&stream->returned, memory_order_relaxed);
     if (block == NULL && !*fetched && atomic_load_explicit(&stream->inbox, memory_order_relaxed) != NULL) {
         block = atomic_exchange_explicit(&stream->inbox, NULL, memory_order_acquire);
+        atomic_store_explicit(&stream->inbox_bytes, 0, memory_order_relaxed);
         *fetched = true;
     }
     return block;
@@ -69,7 +63,8 @@ static weir_block *take_one(weir_pool *pool, weir_stream *stream, bool *fetched)
     if (block == NULL) {
         return NULL;
     }
-    atomic_store_explicit(&stream->returned, block->next, memory_order_relaxed);
+    atomic_store_explicit(&stream->returned, block_next(block), memory_order_relaxed);
+    block_set_next(block, NULL);
     count_free(stream, block);
     drop_tag(stream, block);
     if (UNLIKELY(is_watched(pool))) {
@@ -82,7 +77,7 @@ static void give_back(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
     if (stream->pool == NULL) {
         weir__order_free_idle(block); /* retired: all work that was queued on it is complete */
-    } else if (!front_keep(pool, stream, block)) {
+    } else if (block_requested(block) > front_block_bytes(stream) || !front_push(pool, stream, block)) {
         weir__order_free(block, stream);
     }
 }
@@ -91,8 +86,8 @@ weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key)
 {
     bool fetched = false;
     weir_block *block;
-    while ((block = take_one(pool, stream, &fetched)) != NULL && front_key(pool, block->size) != key) {
-        give_back(pool, stream, block);
+    while ((block = take_one(pool, stream, &fetched)) != NULL && front_capacity(pool, block) - key > key / 8) {
+        give_back(pool, stream, block); /* too small, or larger by more than 1/8 */
     }
     return block;
 }

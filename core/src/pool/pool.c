@@ -3,14 +3,16 @@
  * Idea: what was freed on a stream may be handed out on the same stream at once, because the stream itself orders the
  * old use before the new one. So each stream keeps the blocks freed on it by exact size, last in first out, and a hit
  * is: take the stream's own lock, pop, count, release. No device call, no event, no counter that other streams write.
- * Only a miss goes on to order.c.
+ * Only a miss goes on to ladder.c.
  *
  * Guarantee: a block in a front cache is handed out on that stream only, and only for a request of the same number of
  * granules as the one it was made for, so it is never too small. What a cache may hold is bounded in bytes, count and
  * block size, and it is flushed before the pool takes more memory.
  */
 #include "front_cache.h"
+#include "order/order.h"
 #include "pool_internal.h"
+#include "shared/hold.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,8 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEFAULT_FRONT_BYTES (UINT64_C(32) << 20)
-#define DEFAULT_FRONT_BLOCK_BYTES (UINT64_C(1) << 20)
+#define DEFAULT_FRONT_BYTES (UINT64_C(1) << 40)
 #define ALL_POOL_FLAGS                                                                             \
     (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_VIRTUAL_MEMORY)
 
@@ -44,6 +45,7 @@ void weir__pool_lock_all(weir_pool *pool)
         pool_unlock(pool);
         stream_visit(stream);
         (void)weir__inbox_clear(pool, stream);
+        front_unload(stream);
         locked++;
         pool_lock(pool);
     }
@@ -83,7 +85,9 @@ static weir_status start_strategy(weir_pool *pool)
 static weir_status start_memory(weir_pool *pool)
 {
     weir_status status = start_strategy(pool);
+    pool->memory = &weir__region_memory;
     if (status == WEIR_OK && (pool->config.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0) {
+        pool->memory = &weir__vm_memory;
         status = weir__vm_init(pool);
         if (status != WEIR_OK) {
             pool->strategy->fini(pool->state);
@@ -100,8 +104,10 @@ static void adopt_defaults(weir_pool *pool)
         config->front_cache_bytes = DEFAULT_FRONT_BYTES;
     }
     if (config->front_cache_block_bytes == 0) {
-        config->front_cache_block_bytes = DEFAULT_FRONT_BLOCK_BYTES;
+        config->front_cache_block_bytes = UINT64_MAX;
     }
+    const uint64_t most = (uint64_t)FRONT_GRANULES << pool->granule_shift;
+    config->front_cache_block_bytes = config->front_cache_block_bytes < most ? config->front_cache_block_bytes : most;
     if ((config->flags & WEIR_POOL_NO_FRONT_CACHE) != 0 ||
         (pool->strategy->flags & WEIR_STRATEGY_NO_FRONT_CACHE) != 0) {
         config->front_cache_bytes = 0;
@@ -140,7 +146,7 @@ static weir_status check_config(const weir_pool_config *config)
 weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
 {
     weir_pool_config own;
-    weir_status status = out != NULL ? weir__config_adopt(&own, sizeof(own), config, "weir_pool_create: config")
+    weir_status status = out != NULL ? weir_struct_adopt(&own, sizeof(own), config, "weir_pool_create: config")
                                      : weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: pool is NULL");
     if (status == WEIR_OK) {
         status = check_config(&own);
@@ -162,7 +168,6 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->process = getpid();
     pool->lanes = 1;
     pool->oom.struct_size = sizeof(pool->oom);
-    atomic_init(&pool->next_block_id, 1);
     atomic_init(&pool->tag_count, 1);
     pool->streams = calloc(1, sizeof(weir_stream *));
     pool->limits = calloc(1, sizeof(*pool->limits));
@@ -194,17 +199,6 @@ static void quiesce(weir_pool *pool, weir_status *first)
     }
 }
 
-static void return_regions(weir_pool *pool, weir_status *first)
-{
-    for (struct pool_region *region = pool->regions; region != NULL; region = region->next) {
-        weir__watch_taken(pool, region->address, region->size);
-        keep_first(first, TWICE(weir_device_region_free(pool->device, region->address, region->size)));
-    }
-    if (pool->vm != NULL) {
-        weir__vm_return_all(pool, first);
-    }
-}
-
 static void end_streams(weir_pool *pool, weir_status *first)
 {
     for (size_t lane = 1; lane < pool->lanes; lane++) {
@@ -232,22 +226,17 @@ weir_status weir_pool_destroy(weir_pool *pool)
     weir__arena_orphan_all(pool);
     quiesce(pool, &first);
     weir__watch_end_blocks(pool);
-    return_regions(pool, &first);
+    pool->memory->return_all(pool, &first);
     weir__watch_end(pool);
     end_streams(pool, &first);
     weir__stream_fini_events(pool);
+    weir__block_fini(pool);
     pool->strategy->fini(pool->state);
-    while (pool->regions != NULL) {
-        struct pool_region *next = pool->regions->next;
-        free(pool->regions);
-        pool->regions = next;
-    }
+    pool->memory->fini(pool);
     for (size_t i = 0; i < pool->kept_count; i++) {
         keep_first(&first, TWICE(weir_device_event_destroy(pool->device, pool->kept_events[i])));
     }
     free(pool->kept_events);
-    weir__vm_fini(pool);
-    weir__block_fini(pool);
     weir__tag_fini(pool);
     (void)pthread_cond_destroy(&pool->grown);
     (void)pthread_mutex_destroy(&pool->grown_mutex);
@@ -257,6 +246,11 @@ weir_status weir_pool_destroy(weir_pool *pool)
     (void)!weir_device_release(pool->device);
     free(pool);
     return first;
+}
+
+weir_device *weir_pool_device(const weir_pool *pool)
+{
+    return pool != NULL ? pool->device : NULL;
 }
 
 weir_status weir_pool_hold(weir_pool *pool)
@@ -281,12 +275,17 @@ weir_status weir_pool_release(weir_pool *pool)
 
 /* --- checked builds --- */
 
-/* Whether a handle is the pool's and may be followed at all. Ordinary builds trust what is not NULL. A block's pool never
- * is. */
+/* Whether a handle may be followed at all. Ordinary builds trust a pointer that is not NULL. */
+static inline bool is_handle(weir_pool *pool, const weir_block *block)
+{
+    return block != NULL && (WEIR_CHECKS < 1 || (pool != NULL && weir__block_is_ours(pool, block)));
+}
+
+/* Whether a handle is that of a block of the pool which is not free. A free one's stream may not be read. */
 static inline bool is_block(weir_pool *pool, const weir_block *block)
 {
-    return block != NULL && (WEIR_CHECKS < 1 || (pool != NULL && weir__block_is_ours(pool, block))) &&
-           block->pool == pool;
+    return is_handle(pool, block) && state_of(block) != BLOCK_UNUSED && block_stream(block) != NULL &&
+           block_pool(block) == pool;
 }
 
 /* The sentence for a block that is none of the pool's, or no longer live. */
@@ -295,7 +294,7 @@ static OUT_OF_LINE weir_status refuse_block(const char *function, weir_pool *poo
     if (pool == NULL || block == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, pool == NULL ? "pool" : "block");
     }
-    if (!is_block(pool, block)) {
+    if (!is_handle(pool, block) || (state_of(block) != BLOCK_UNUSED && !is_block(pool, block))) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: block %p is not a block of this pool", function, (const void *)block);
     }
     return weir_refuse(WEIR_ERR_INVALID, "%s: block %p is not live: it has been freed already", function, (const void *)block);
@@ -325,11 +324,10 @@ static inline void prove(weir_pool *pool)
 /* Stream lock held: the block becomes the caller's. */
 static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t size)
 {
-    const uint64_t capacity = block->capacity;
-    block->size = size;
-    block->stream = stream;
-    atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_relaxed);
-    count_alloc(stream, size, capacity);
+    block_set_requested(block, size);
+    block_set_stream(block, stream);
+    block_set_state(block, BLOCK_LIVE);
+    count_alloc(stream, size, block_capacity(block));
 }
 
 /* What a request is counted under: a tag of the pool, or whatever is the stream's when its lock is held. */
@@ -341,49 +339,68 @@ static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
     return wanted == TAG_OF_STREAM ? stream->tag : wanted;
 }
 
-/* Stream lock held, let go on return; the arguments are good and the front cache has nothing for them, or `block` is what
- * it had. Out of line, so that a hit pays for nothing that only this needs. Whoever begins to watch holds every stream's
- * lock, so who is read to watch under it here either saw the block live or gets its alloc. */
-static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
-                                            weir_block **out, weir_tag wanted)
+/* Stream lock held: a freed block for the request, which the front cache does not have, out of the inbox; NULL when there is
+ * none. */
+static OUT_OF_LINE weir_block *take_from_inbox(weir_stream *stream, uint64_t key)
 {
     weir_pool *pool = stream->owner;
-    if (block == NULL && !inbox_is_empty(stream) && size <= pool->config.front_cache_block_bytes &&
-        align <= pool->granule_mask + 1) {
-        block = weir__inbox_take(pool, stream, front_key(pool, size));
-    }
-    if (block == NULL) {
-        struct request request = {
-            .pool = pool,
-            .stream = stream,
-            .size = size,
-            .align = align != 0 ? align : pool->granule_mask + 1,
-            .tag = tag_on(stream, wanted),
-        };
-        if (!weir__order_alloc_own(&request)) {
-            stream_unlock(stream);
-            weir_status status = weir__order_alloc(&request);
-            if (status != WEIR_OK) {
-                return status;
-            }
-            stream_lock(stream);
-        }
-        block = request.block;
-        stream->counters.misses++;
-    }
+    weir_block *block = weir__inbox_take(pool, stream, key);
+    return block != NULL || front_block_bytes(stream) == 0 ? block : front_pop(pool, stream, key);
+}
+
+/* Stream lock held, released on return: the block becomes the caller's, and whatever counts or observes it hears of that.
+ * Observers attach under all stream locks, so one that is seen here has either listed this block at attach or is told of this
+ * alloc, never both. */
+static inline weir_status finish_alloc(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
+                                       weir_block **out, weir_tag wanted)
+{
+    weir_pool *pool = stream->owner;
     const weir_tag tag = tag_on(stream, wanted);
+    const uint32_t used = state_word(block) & BLOCK_USED;
     hand_out(stream, block, size);
-    if (tag != 0) {
+    if (UNLIKELY(used != 0)) {
+        block_set_word(block, BLOCK_WORD(BLOCK_LIVE) | used);
+    }
+    if (UNLIKELY(tag != 0)) {
         weir__tag_take(stream, block, tag);
     }
+    *out = block;
     if (UNLIKELY(is_watched(pool))) {
         weir__watch_alloc_unlock(stream, block, align);
     } else {
         stream_unlock(stream);
     }
-    *out = block;
     prove(pool);
     return WEIR_OK;
+}
+
+/* Slow path. Stream lock held, released on return; the arguments are good and the front cache has nothing. The stream's own lane
+ * is asked for the request as the front cache rounds it, the ladder for what the caller needs. */
+static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, uint64_t rounded,
+                                            weir_block **out, weir_tag wanted)
+{
+    weir_pool *pool = stream->owner;
+    struct request request;
+    request.pool = pool;
+    request.stream = stream;
+    request.size = rounded;
+    request.align = align != 0 ? align : pool->granule_mask + 1;
+    request.tag = tag_on(stream, wanted);
+    request.broken = WEIR_OK;
+    if (UNLIKELY(!weir__order_alloc_own(&request))) {
+        stream_unlock(stream);
+        request = (struct request){
+            .pool = pool, .stream = stream, .size = size, .align = request.align, .tag = request.tag
+        };
+        const weir_status status = weir__order_alloc(&request);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        stream_lock(stream);
+        front_unload(stream);
+    }
+    stream->counters.misses++;
+    return finish_alloc(stream, size, align, request.block, out, wanted);
 }
 
 /* WEIR_OK when the arguments of a request are good. */
@@ -416,57 +433,70 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     if (status != WEIR_OK) {
         return status;
     }
-    weir_block *block = NULL;
     stream_lock(stream);
-    if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
-        block = front_pop(stream, front_key(pool, size));
+    front_unload(stream);
+    if (size > pool->config.front_cache_block_bytes || align > pool->granule_mask + 1) {
+        return alloc_missed(stream, size, align, size, out, wanted);
     }
-    return alloc_missed(stream, size, align, block, out, wanted);
+    const uint64_t key = front_key(pool, size);
+    weir_block *block = front_block_bytes(stream) != 0 ? front_pop(pool, stream, key) : NULL;
+    block = block != NULL || inbox_is_empty(stream) ? block : take_from_inbox(stream, key);
+    return block != NULL ? finish_alloc(stream, size, align, block, out, wanted)
+                         : alloc_missed(stream, size, align, key << pool->granule_shift, out, wanted);
 }
 
-/* The end of a hit that is counted under a tag; the stream's lock is held. */
-static OUT_OF_LINE weir_status finish_tagged(weir_stream *stream, weir_block *block, weir_tag wanted, weir_block **out)
+/* Stream lock held, released on return: the block freed last is none for this request, whose size has not been looked at. While
+ * the pool is watched, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
+static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t size, weir_block **out)
 {
-    weir__tag_take(stream, block, tag_on(stream, wanted));
-    stream_unlock(stream);
+    weir_pool *pool = stream->owner;
+    if (UNLIKELY(size - 1 >= front_block_bytes(stream) || stream->tag != 0)) { /* size 0 as well */
+        stream_unlock(stream);
+        return alloc_slow(pool, stream, size, 0, out, TAG_OF_STREAM);
+    }
+    front_unload(stream);
+    const uint64_t key = front_key(pool, size);
+    weir_block *block = front_pop(pool, stream, key);
+    if (block == NULL && (inbox_is_empty(stream) || (block = take_from_inbox(stream, key)) == NULL)) {
+        return alloc_missed(stream, size, 0, key << pool->granule_shift, out, TAG_OF_STREAM);
+    }
+    hand_out(stream, block, size);
+    stream_lock_release_tried(&stream->lock);
     *out = block;
     return WEIR_OK;
 }
 
-/* While somebody watches, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
-static inline weir_status alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_tag wanted,
-                                weir_block **out)
+/* The block freed last was made for a request of as many granules. Stream lock held. */
+static OUT_OF_LINE void resize_last(weir_stream *stream, weir_block *block, uint64_t size)
+{
+    struct stream_counters *counters = &stream->counters;
+    counters->requested += (int64_t)(size - block_requested(block));
+    counters->peak_requested =
+        counters->requested > counters->peak_requested ? counters->requested : counters->peak_requested;
+    block_set_requested(block, size);
+}
+
+weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
 {
     /* What fails here is looked at again, in full, by alloc_slow. */
-    if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
-               stream_lock_try(&stream->lock))) {
-        const uint64_t most = front_block_bytes(stream);
-        /* size - 1 turns size 0 away as well. */
-        if (UNLIKELY(size - 1 >= most)) {
-            if (most != 0 && size - 1 < SIZE_LIMIT - 1) {
-                return alloc_missed(stream, size, align, NULL, out, wanted);
-            }
-            stream_unlock(stream);
-            return alloc_slow(pool, stream, size, align, out, wanted);
+    if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 && stream_lock_try(&stream->lock))) {
+        struct front_cache *front = &stream->front;
+        if (front_granules(pool, size) != front->last_key) {
+            return alloc_from_slot(stream, size, out);
         }
-        weir_block *block = front_pop(stream, front_key(pool, size));
-        if (UNLIKELY(block == NULL)) {
-            return alloc_missed(stream, size, align, NULL, out, wanted);
-        }
-        hand_out(stream, block, size);
-        if (UNLIKELY(tag_on(stream, wanted) != 0)) {
-            return finish_tagged(stream, block, wanted, out);
+        weir_block *block = front->last;
+        front->last_key = FRONT_EMPTY;
+        block_set_state(block, BLOCK_LIVE);
+        stream->counters.frees++;
+        stream->counters.sizes[size_bucket(size)]++;
+        if (UNLIKELY(block_requested(block) != size)) {
+            resize_last(stream, block, size);
         }
         stream_lock_release_tried(&stream->lock);
         *out = block;
         return WEIR_OK;
     }
-    return alloc_slow(pool, stream, size, align, out, wanted);
-}
-
-weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
-{
-    return alloc(pool, stream, size, align, TAG_OF_STREAM, out);
+    return alloc_slow(pool, stream, size, align, out, TAG_OF_STREAM);
 }
 
 weir_status weir_pool_alloc_tagged(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
@@ -475,14 +505,14 @@ weir_status weir_pool_alloc_tagged(weir_pool *pool, weir_stream *stream, uint64_
     if (pool == NULL || tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
         return weir__refuse_tag("weir_pool_alloc_tagged", pool, tag);
     }
-    return alloc(pool, stream, size, align, tag, out);
+    return alloc_slow(pool, stream, size, align, out, tag);
 }
 
 /* A use lasts until the free: now is the moment to say up to which tick. The tick is read under that stream's lock,
  * after the caller queued the work, so that only an event recorded after that work can cover it. */
-static void close_uses(weir_block *block)
+static void close_uses(struct block_uses *uses)
 {
-    struct weir_use **link = &block->uses;
+    struct weir_use **link = &uses->first;
     while (*link != NULL) {
         struct weir_use *use = *link;
         stream_visit(use->stream);
@@ -492,8 +522,7 @@ static void close_uses(weir_block *block)
         }
         stream_unlock(use->stream);
         if (gone) {
-            *link = use->next;
-            weir__use_delete(block, use);
+            weir__use_remove(uses, link);
         } else {
             link = &use->next;
         }
@@ -520,41 +549,57 @@ static inline void tell_free(weir_pool *pool, const weir_block *block, const wei
     }
 }
 
-/* Stream lock held, let go on return; the block is live. */
-static OUT_OF_LINE weir_status free_missed(weir_pool *pool, weir_block *block, weir_stream *stream)
+/* Stream lock held: whether a live block that no other stream uses may go into the front cache. */
+static inline bool is_cacheable(const weir_stream *stream, const weir_block *block)
+{
+    return (state_word(block) & BLOCK_USED) == 0 && block_requested(block) <= front_block_bytes(stream);
+}
+
+/* Stream lock held, released on return; the block is live. */
+static OUT_OF_LINE weir_status free_to_strategy(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     const uint64_t address = block_address(block);
     tell_free(pool, block, stream);
     count_free(stream, block);
     drop_tag(stream, block);
-    const bool cached = block->uses == NULL && front_keep(pool, stream, block);
-    if (!cached) {
-        weir__order_free(block, stream);
-    }
+    weir__order_free(block, stream);
     stream_unlock(stream);
-    if (!cached) {
-        if ((pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
-            return_now(pool, stream, address);
-        }
-        prove(pool);
+    if ((pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
+        return_now(pool, stream, address);
     }
+    prove(pool);
     return WEIR_OK;
 }
 
-/* Stream lock held, let go on return: a block with a tag, or none that is live. */
-static OUT_OF_LINE weir_status free_other(weir_pool *pool, weir_block *block, weir_stream *stream)
+/* Stream lock held, released on return: any block that may not wait in `last`. */
+static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    if (state_of(block) != BLOCK_LIVE) {
+    if (UNLIKELY(state_of(block) != BLOCK_LIVE)) {
         stream_unlock(stream);
         return refuse_block("weir_pool_free", pool, block);
     }
-    drop_tag(stream, block);
-    if (block->uses == NULL && block->size <= front_block_bytes(stream) && front_push(pool, stream, block)) {
-        count_free(stream, block);
-        stream_unlock(stream);
-        return WEIR_OK;
+    if (!is_cacheable(stream, block)) {
+        return free_to_strategy(pool, block, stream);
     }
-    return free_missed(pool, block, stream);
+    drop_tag(stream, block);
+    if (!front_push(pool, stream, block)) {
+        return free_to_strategy(pool, block, stream);
+    }
+    count_free(stream, block);
+    stream_unlock(stream);
+    return WEIR_OK;
+}
+
+void weir__front_unload(weir_pool *pool, weir_stream *stream)
+{
+    weir_block *block = stream->front.last;
+    stream->front.last_key = FRONT_EMPTY;
+    count_free(stream, block);
+    if (stream->pool == NULL) {
+        weir__order_free_idle(block); /* retired: all work that was queued on it is complete */
+    } else if (!front_push(pool, stream, block)) {
+        weir__order_free(block, stream);
+    }
 }
 
 /* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
@@ -566,29 +611,34 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
     if (stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_pool_free", pool, stream);
     }
-    if (block->uses != NULL && state_of(block) == BLOCK_LIVE) {
-        close_uses(block);
+    struct block_uses *uses = state_of(block) == BLOCK_LIVE ? block_uses(block) : NULL;
+    if (uses != NULL) {
+        close_uses(uses);
     }
     if (!weir__stream_lock_try_shared(&stream->lock)) {
-        if (block->uses == NULL && weir__inbox_put(pool, block, stream)) {
+        if (weir__inbox_put(pool, block, stream)) {
             return WEIR_OK;
         }
         stream_lock(stream);
     }
-    return free_other(pool, block, stream);
+    return free_to_slot(pool, block, stream);
 }
 
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool && block->uses == NULL &&
-               stream_lock_try(&stream->lock))) {
-        if (UNLIKELY(state_word(block) != BLOCK_LIVE)) {
-            return free_other(pool, block, stream);
+    /* A block in use by other streams needs their locks first; what else fails here is looked at again by free_slow. */
+    if (LIKELY(is_handle(pool, block) && stream != NULL && stream->pool == pool && stream_lock_try(&stream->lock))) {
+        struct front_cache *front = &stream->front;
+        if (UNLIKELY(state_word(block) != BLOCK_WORD(BLOCK_LIVE) || block_stream(block) != stream)) {
+            stream_unlock(stream);
+            return free_slow(pool, block, stream);
         }
-        if (UNLIKELY(block->size > front_block_bytes(stream) || !front_push(pool, stream, block))) {
-            return free_missed(pool, block, stream);
+        if (UNLIKELY(front->last_key != FRONT_EMPTY || block_requested(block) > front->last_most)) {
+            return free_to_slot(pool, block, stream);
         }
-        count_free(stream, block);
+        front->last = block;
+        front->last_key = front_granules(pool, block_requested(block));
+        block_set_state(block, BLOCK_CACHED);
         stream_lock_release_tried(&stream->lock);
         return WEIR_OK;
     }
@@ -601,7 +651,7 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
         return refuse_block("weir_pool_free_idle", pool, block);
     }
     const uint64_t address = block_address(block);
-    weir_stream *owner = block->stream; /* its counters stay right when it has been retired */
+    weir_stream *owner = block_stream(block); /* its counters stay right when it has been retired */
     stream_visit(owner);
     const bool live = state_of(block) == BLOCK_LIVE;
     if (live) {
@@ -630,9 +680,22 @@ static weir_status check_use(const char *function, weir_pool *pool, const weir_b
 
 static struct weir_use *find_use(const weir_block *block, const weir_stream *stream)
 {
-    struct weir_use *use = block->uses;
+    const struct block_uses *uses = block_uses(block);
+    struct weir_use *use = uses != NULL ? uses->first : NULL;
     while (use != NULL && (use->stream != stream || use->serial != stream->serial)) {
         use = use->next;
+    }
+    return use;
+}
+
+/* Pool lock held. NULL without host memory. */
+static struct weir_use *add_use(weir_block *block, weir_stream *stream)
+{
+    struct block_uses *uses = weir__block_add_uses(block);
+    struct weir_use *use = uses != NULL ? malloc(sizeof(*use)) : NULL;
+    if (use != NULL) {
+        *use = (struct weir_use){ .next = uses->first, .stream = stream, .serial = stream->serial };
+        uses->first = use;
     }
     return use;
 }
@@ -643,21 +706,10 @@ weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *strea
     if (status != WEIR_OK) {
         return status;
     }
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL) {
-        weir__record_use(recorder, block->id, stream->lane);
-    }
+    weir__watch_use(block, stream);
     pool_lock(pool);
     struct weir_use *use = find_use(block, stream);
-    if (use == NULL) {
-        use = malloc(sizeof(*use));
-        if (use != NULL) {
-            use->stream = stream;
-            use->serial = stream->serial;
-            use->next = block->uses;
-            block->uses = use;
-        }
-    }
+    use = use != NULL ? use : add_use(block, stream);
     if (use != NULL) {
         use->tick = 0;
     }
@@ -692,22 +744,22 @@ uint64_t weir_block_address(const weir_block *block)
 
 uint64_t weir_block_size(const weir_block *block)
 {
-    return block->size;
+    return block_requested(block);
 }
 
 uint64_t weir_block_capacity(const weir_block *block)
 {
-    return block->capacity;
+    return block_capacity(block);
 }
 
 weir_pool *weir_block_pool(const weir_block *block)
 {
-    return block->pool;
+    return block_pool(block);
 }
 
 weir_stream *weir_block_stream(const weir_block *block)
 {
-    return block->stream;
+    return block_stream(block);
 }
 
 weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)
@@ -725,48 +777,4 @@ weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)
     }
     *out = block;
     return WEIR_OK;
-}
-
-/* --- recording --- */
-
-const weir_device_info *weir__pool_device_info(const weir_pool *pool)
-{
-    return weir__device_info(pool->device);
-}
-
-struct live_visit {
-    void (*live)(void *ctx, uint64_t block_id, uint64_t size, uint32_t stream_number, uint64_t address);
-    void *ctx;
-};
-
-/* A block that has come into an inbox since its stream was locked is listed too: its free is still to be recorded. */
-static void show_live(void *ctx, weir_block *block)
-{
-    const struct live_visit *visit = ctx;
-    const weir_block_state state = state_of(block);
-    if (state == BLOCK_LIVE || state == BLOCK_RETURNED) {
-        block->id = atomic_fetch_add_explicit(&block->pool->next_block_id, 1, memory_order_relaxed);
-        visit->live(visit->ctx, block->id, block->size, block->stream->lane, block_address(block));
-    }
-}
-
-weir_status weir__pool_set_recorder(weir_pool *pool, weir_recorder *recorder,
-                                    void (*live)(void *ctx, uint64_t block_id, uint64_t size, uint32_t stream_number,
-                                                 uint64_t address),
-                                    void *ctx)
-{
-    weir_status status = WEIR_OK;
-    weir__pool_lock_all(pool);
-    if (recorder != NULL && atomic_load_explicit(&pool->recorder, memory_order_relaxed) != NULL) {
-        status = WEIR_ERR_BUSY; /* the caller says why */
-    } else {
-        if (recorder != NULL && live != NULL) {
-            struct live_visit visit = { live, ctx };
-            weir__block_each_locked(pool, show_live, &visit);
-        }
-        atomic_store_explicit(&pool->recorder, recorder, memory_order_release);
-        weir__watch_changed_locked(pool);
-    }
-    weir__pool_unlock_all(pool);
-    return status;
 }

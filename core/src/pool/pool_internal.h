@@ -1,22 +1,19 @@
 /* core/src/pool/pool_internal.h: what a pool is made of, and which file does what.
  *
  *     pool.c     create, destroy, and the hot path: alloc and free through a stream's front cache
- *     order.c    everything that decides which freed memory a stream may have: the ladder, polling, waiting
  *     inbox.c    frees by threads that do not feed the stream
  *     stream.c   streams, their clocks, and what callers tell about events
- *     region.c   taking regions from the device and giving them back
- *     vm.c       the same with virtual memory: mapping, moving and unmapping granules
- *     vm_place.c where a request needs the least new memory (pure)
  *     block.c    descriptors, the index from address to block, tables by address
  *     arena.c    arenas: a bump pointer over blocks of the pool
  *     inspect.c  walk, check, statistics
  *     tag.c      who holds what
- *     budget.c   the limits and the pressure callback
  *     survey.c   what lies where at one moment, for whoever has to reason about it
  *     oom.c      why a request failed and what would have helped
  *     group.c    several blocks at once: all or none, and whether they would fit
  *     ramps.c    a sum that group.c asks for once for each size (pure)
- *     observe.c  telling an observer, and the recorder of alloc and free
+ *     observers.c telling observers
+ *
+ * How a request gets memory is in order/order.h, where memory comes from in memory/memory.h.
  *
  * Locks: one per stream (stream_lock.h: held for a few instructions, or around a device call that does not block), one
  * per pool (of the same kind). Order: stream, then pool; never two streams at once, except in weir__pool_lock_all, which takes
@@ -31,9 +28,14 @@
 #include <time.h>
 
 #include <weir/arena.h>
+#include <weir/budget.h>
 #include <weir/observer.h>
+#include <weir/strategy.h>
 
-#include "base/internal.h"
+#include "base/address_table.h"
+#include "device/device_internal.h"
+#include "pool/block.h"
+#include "shared/number_map.h"
 #include "stream_lock.h"
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -48,72 +50,38 @@
 #define WEIR_CHECKS 0
 #endif
 
-/* --- blocks --- */
+/* --- the front cache: see front_cache.h --- */
 
-typedef enum weir_block_state {
-    BLOCK_UNUSED,  /* the descriptor is in the pool's free list */
-    BLOCK_TAKEN,   /* on its way to the caller: the strategy's books have it, the stream's counters do not */
-    BLOCK_LIVE,    /* the caller's */
-    BLOCK_CACHED,  /* in a front cache */
-    BLOCK_RETURNED, /* freed by a thread that does not feed the stream, in the stream's inbox: counted as live */
-    BLOCK_PENDING, /* freed, waiting for several streams */
-} weir_block_state;
+#define FRONT_GRANULES 131072u /* the most in a slot, 64 MiB */
+#define FRONT_BINS 417u        /* 32 for each doubling up to there */
+#define FRONT_DEPTH 7u
+#define FRONT_LARGE 7u
+#define FRONT_WORDS ((FRONT_BINS + 63) / 64)
 
-/* One more stream that touches a block. `tick` 0: until the block is freed. */
-struct weir_use {
-    struct weir_use *next;
-    weir_stream *stream;
-    uint64_t serial; /* the stream's, so that a later stream in the same place is not taken for it */
-    weir_tick tick;
-};
-
-/* The first cache line is what a hit in a front cache touches. Two lines each, so that streams do not share one, nor a
- * pair that the processor fetches together. */
-struct weir_block {
-    _Alignas(128) _Atomic uint64_t address;
-    uint64_t size;     /* as requested */
-    uint64_t capacity; /* as handed out */
-    weir_pool *pool;
-    weir_stream *stream; /* allocated on */
-    struct weir_use *uses;
-    void *token; /* the strategy's */
-    _Atomic uint32_t state; /* a weir_block_state, and above it the tag of a live block, so that one look tells a free
-                               that there is nothing to it */
-
-    struct weir_use freed; /* the freeing stream's own pair, so that no free needs host memory */
-    weir_block *next;      /* in the list of unused or of pending blocks, or of a group on its way to the caller */
-    uint64_t id;           /* for the recorder; means nothing while nobody records */
-    _Atomic(weir_block *) chain; /* in the index by address */
-    _Atomic uint64_t pile;       /* bytes in the inbox from this block down */
-};
-
-/* Blocks by address, for whoever holds nothing else. It is made when it is first asked for, so that callers who keep
- * their handles pay nothing for it. Writers hold the pool's lock; readers hold none: see weir__block_find. */
-struct block_index {
-    struct block_index *smaller; /* the one before; readers may still look at it */
-    size_t mask;
-    _Atomic(weir_block *) heads[];
-};
-
-/* Entries by their first member, a uint64_t address; open addressing, at most half full. */
-struct address_table {
-    void **slots;
-    size_t mask;
-    size_t count;
-};
-
-/* --- the front cache --- */
-
-#define FRONT_SLOTS_SHIFT 6u
-#define FRONT_SLOTS (1u << FRONT_SLOTS_SHIFT)
-#define FRONT_DEPTH 6u
-
-/* Blocks of one exact size in granules, last in first out. One cache line. `key` is that number less one. */
+/* Blocks of one bin of capacities, last in first out. One cache line. */
 struct front_slot {
-    uint64_t key;
-    uint64_t count;
+    uint16_t count;
+    uint16_t room;  /* how many it may keep, as of the pool's front_epoch `epoch` */
+    uint32_t epoch;
     weir_block *blocks[FRONT_DEPTH];
 };
+
+/* The block freed last waits in `last`, where it still counts as live: a pair of alloc and free of one size touches nothing
+ * else. All others are in slots or among the large ones. Bit b of held: slots[b] holds a block. */
+struct front_cache {
+    weir_block *last;
+    uint64_t last_key;  /* its request in granules, less one; FRONT_EMPTY: there is none */
+    uint64_t last_most; /* the largest request that may wait in `last`, in bytes; 0 while there is a reason against it */
+    uint64_t bytes;       /* in slots */
+    uint64_t large_bytes; /* in `large` */
+    uint64_t held[FRONT_WORDS];
+    uint32_t large_count;
+    uint32_t large_keys[FRONT_LARGE]; /* capacities in granules; the last freed last */
+    weir_block *large[FRONT_LARGE];
+    _Alignas(64) struct front_slot slots[FRONT_BINS];
+};
+
+#define FRONT_EMPTY UINT64_MAX
 
 /* --- streams --- */
 
@@ -163,12 +131,11 @@ struct weir_stream {
     /* From the lock's second line on, what is written under it: */
     _Alignas(64) struct stream_lock lock;
     _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
-    uint64_t cached_bytes;
     struct stream_counters counters;
     struct tag_counters *tags; /* by tag; NULL until the pool has one */
     struct probe probe;
     _Atomic(weir_block *) returned; /* taken out of the inbox and not looked at yet; others see whether there is any */
-    _Alignas(64) struct front_slot front[FRONT_SLOTS];
+    struct front_cache front;
 
     /* Under the pool's lock: */
     bool retired;
@@ -181,6 +148,7 @@ struct weir_stream {
 
     /* Without a lock: */
     _Alignas(128) _Atomic(weir_block *) inbox; /* what other threads have freed on this stream: see inbox.c */
+    _Atomic uint64_t inbox_bytes;
 };
 
 /* --- regions --- */
@@ -214,12 +182,16 @@ struct weir_pool {
     bool ordered; /* the device has streams and events */
     pid_t process;
     atomic_uint holds; /* while there are any the pool is not destroyed */
-    _Atomic uint64_t front_limit; /* bytes a stream's front cache may hold now: a share of what is reserved */
-    _Atomic(weir_recorder *) recorder;
-    _Atomic uint64_t next_block_id;
-    _Atomic(struct pool_observer *) observer; /* changes under every lock and `growing`: see observe.c */
-    _Atomic uint32_t telling;                 /* threads that tell it of an alloc */
-    atomic_bool watched;                      /* there is a recorder or an observer */
+    /* Shares of what is reserved, in granules of the front cache: */
+    _Atomic uint64_t front_small; /* up to here requests are rounded up to bins and stay in slots */
+    _Atomic uint64_t front_slot;  /* what one slot may hold of them */
+    _Atomic uint64_t front_limit; /* bytes of them that a stream's front cache may hold */
+    _Atomic uint32_t front_epoch; /* how often they have changed */
+    _Atomic(struct pool_observer *) observers; /* newest first; see observers.c */
+    _Atomic uint32_t telling[2];               /* threads that tell them without a lock, by side */
+    atomic_uint telling_side;                  /* of threads that begin, modulo 2 */
+    atomic_bool awaiting;                      /* a thread waits for those that tell */
+    atomic_bool watched;                       /* there is an observer */
     _Atomic uint32_t tag_count; /* untagged included, so at least 1 */
     struct pool_tags *tags;
 
@@ -241,19 +213,21 @@ struct weir_pool {
     struct pool_region *regions; /* newest first */
     size_t regions_aside;        /* regions without a handle that are not on their way: see region.c */
     struct address_table region_table;
-    struct pool_vm *vm; /* NULL: the pool takes regions */
+    const struct memory_ops *memory; /* where memory comes from: regions or virtual memory */
+    struct pool_vm *vm;              /* NULL: the pool takes regions */
 
-    weir_block *unused;
-    struct block_chunk *chunks;
-    _Atomic(struct block_index *) index; /* NULL: nobody has asked yet */
-    size_t blocks;                       /* descriptors in use */
+    size_t blocks;                       /* taken ranges that are blocks */
+    weir__number_map handles;            /* of checked builds: every block that ever was */
+    _Atomic(struct block_index *) index; /* NULL until a block is asked for by its address: see block.c */
+    struct entry_chunk *entry_chunks;
+    struct index_entry *unused_entries;
     atomic_uint index_version;           /* odd while a chain is being changed under its readers */
     weir_block *pending;
 
     weir_arena *arenas;
     uint64_t arenas_made;
 
-    uint64_t wait_rounds; /* how many have begun: see weir__order_wait_round */
+    uint64_t wait_rounds; /* how many have begun: see weir__order_sync_next */
     uint64_t slow_frees; /* by callers: what another thread's failing request may not have seen */
     uint64_t reserved_bytes; /* no limit, or reserved_bytes <= max(limit_bytes, over_limit_bytes) */
     uint64_t over_limit_bytes; /* reserved since before the limit was set below it, and not yet given back; else 0 */
@@ -320,9 +294,10 @@ static inline void pool_unlock(weir_pool *pool)
     stream_lock_release(&pool->lock);
 }
 
-static inline uint64_t block_address(const weir_block *block)
+/* Of a block that is not free. */
+static inline weir_pool *block_pool(const weir_block *block)
 {
-    return atomic_load_explicit(&block->address, memory_order_relaxed);
+    return block_stream(block)->owner;
 }
 
 /* --- what several files need (inline) --- */
@@ -351,10 +326,15 @@ static inline void keep_first(weir_status *first, weir_status status)
 
 /* --- counters and states (inline) --- */
 
+static inline unsigned size_bucket(uint64_t size)
+{
+    return 63u - (unsigned)__builtin_clzll(size);
+}
+
 static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capacity)
 {
     struct stream_counters *counters = &stream->counters;
-    counters->sizes[63u - (unsigned)__builtin_clzll(size)]++;
+    counters->sizes[size_bucket(size)]++;
     counters->requested += (int64_t)size;
     if (UNLIKELY(counters->requested > counters->peak_requested)) {
         counters->peak_requested = counters->requested;
@@ -369,26 +349,8 @@ static inline void count_free(weir_stream *stream, const weir_block *block)
 {
     struct stream_counters *counters = &stream->counters;
     counters->frees++;
-    counters->requested -= (int64_t)block->size;
-    counters->live -= (int64_t)block->capacity;
-}
-
-#define BLOCK_STATE_BITS 8u
-#define BLOCK_STATE_MASK ((UINT32_C(1) << BLOCK_STATE_BITS) - 1)
-
-static inline uint32_t state_word(const weir_block *block)
-{
-    return atomic_load_explicit(&block->state, memory_order_relaxed);
-}
-
-static inline weir_block_state state_of(const weir_block *block)
-{
-    return (weir_block_state)(state_word(block) & BLOCK_STATE_MASK);
-}
-
-static inline weir_tag tag_of(const weir_block *block)
-{
-    return state_word(block) >> BLOCK_STATE_BITS;
+    counters->requested -= (int64_t)block_requested(block);
+    counters->live -= (int64_t)block_capacity(block);
 }
 
 static inline uint64_t front_block_bytes(const weir_stream *stream)
@@ -410,62 +372,16 @@ uint64_t weir__pool_front_block_bytes(const weir_pool *pool);
 void weir__pool_lock_all(weir_pool *pool);
 void weir__pool_unlock_all(weir_pool *pool);
 
-/* --- order.c --- */
+/* --- pool.c --- */
 
-struct request {
-    weir_pool *pool;
-    weir_stream *stream;
-    uint64_t size;
-    uint64_t align;
-    weir_block *block;         /* out */
-    weir_status device_status; /* what the device last answered to a wish for memory */
-    weir_tag tag;
-    uint64_t region_asked;     /* the smallest region asked for */
-    bool soft;                 /* the soft limit counts as the limit for the time being */
-    bool limited;              /* the pool's own limit forbade growing */
-    bool last_resort;          /* the device has refused: memory set apart for other kinds of requests will do */
-    uint64_t ceiling;          /* with virtual memory: what may be reserved, as the device said; 0 = it has not */
-    weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */
-};
-
-/* The lowest step: memory of the stream's own lane. The stream's lock is held, the pool's is not. */
-bool weir__order_alloc_own(struct request *request);
-/* The ladder: every request that the front cache did not serve. No lock is held. */
-weir_status weir__order_alloc(struct request *request);
-/* A free that does not end in the front cache. The stream's lock is held, the pool's is not. */
-void weir__order_free(weir_block *block, weir_stream *stream);
-/* Memory that no queued work touches. No lock is held. */
-void weir__order_free_idle(weir_block *block);
-/* Looks, without waiting, which work has completed. No lock is held. True when memory may have become free. */
-bool weir__order_poll(weir_pool *pool);
-/* Waits until the host has seen everything queued on the stream so far complete. No lock is held. */
-weir_status weir__order_sync(weir_pool *pool, weir_stream *stream);
-/* Destroys an event of weir's, or keeps it if the device refuses. No lock is held. */
-void weir__order_drop_event(weir_pool *pool, weir_event *event);
-/* Destroys the events that were kept, until the device refuses. No lock is held. */
-void weir__order_drop_events(weir_pool *pool);
-/* Pool lock held: the stream's ticks up to `tick` are complete. */
-void weir__order_done_locked(weir_stream *stream, weir_tick tick);
-/* Pool lock held: moves pending blocks to lanes as far as what is known allows. `taker` may be NULL. */
-bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
-/* Stream lock held: moves the stream's front cache to the strategy. True when there was something. */
-bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
-/* No lock held: flushes one stream, or all (NULL). */
-bool weir__order_flush(weir_pool *pool, weir_stream *stream);
-/* Pool lock held: fills pool->limits with what `stream` may take, by lane; NULL: what anybody may. */
-const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream);
-/* Begins a round of waiting for one stream after the other. Each stream has one turn in a round, whether the wait
- * succeeds or not: other threads may free faster than anyone can wait, and the round has to end. No lock is held. */
-uint64_t weir__order_wait_round(weir_pool *pool);
-/* Pool lock held: a stream that may hold memory whose work the host has not seen complete and that has not had its turn
- * since the round began, the one with the most bytes first; NULL when there is none. */
-weir_stream *weir__order_unfinished_locked(weir_pool *pool, uint64_t round);
-/* The stream's turn: weir__order_sync. No lock is held. */
-weir_status weir__order_sync_in(weir_pool *pool, weir_stream *stream, uint64_t round);
-/* Pool lock held: takes a range for the request from a lane and makes a block of it. */
-bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
-/* Pool lock held: the same from neighbours that the stream may have, joined. */
-bool weir__order_join_locked(struct request *request);
+/* Stream lock held: the block freed last is counted as freed and goes where frees go. */
+void weir__front_unload(weir_pool *pool, weir_stream *stream);
+static inline void front_unload(weir_stream *stream)
+{
+    if (stream->front.last_key != FRONT_EMPTY) {
+        weir__front_unload(stream->owner, stream);
+    }
+}
 
 /* --- inbox.c --- */
 
@@ -489,84 +405,59 @@ static inline bool inbox_is_empty(const weir_stream *stream)
 /* WEIR_ERR_INVALID with the sentence for a stream that is NULL, retired or of another pool, or a pool that is NULL. */
 weir_status weir__refuse_stream(const char *function, const weir_pool *pool, const weir_stream *stream);
 
+/* Stream lock held, or nobody knows the stream yet: the largest block that its front cache takes. The tag is set. */
+void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes);
 /* Pool lock held: knowledge[lane] = max(knowledge[lane], tick); false without host memory, which only forgets. */
 bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick);
 void weir__stream_fini_events(weir_pool *pool);
-weir_tick weir__clock_at(const weir_stream *stream, weir_lane lane);
 
-/* --- region.c --- */
-
-/* Takes a region for the request and serves it. False: the device or the limit refused (see request), or another
- * thread grew meanwhile and *again is set: search once more. No lock is held. */
-bool weir__region_grow(struct request *request, bool *again);
-/* Bytes that growing for the request would like to take. No lock is held. */
-uint64_t weir__region_wish(struct request *request);
-/* Pool lock held: the region the strategy would like for a request when so much is reserved, and the least that serves. */
-void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t align, uint64_t reserved, uint64_t *liked,
-                               uint64_t *least);
-/* What region sizes are multiples of. */
-uint64_t weir__region_granularity(const weir_pool *pool);
-/* weir_pool_trim for the pool's own ends: not a call that a recorder would see. */
-weir_status weir__region_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released);
-/* Gives back the region at `address` if it is idle; no lock is held. */
-weir_status weir__region_return_at(weir_pool *pool, uint64_t address);
-/* Gives back wholly free regions that nobody's work can touch, until `bytes` are returned or `keep` reserved remain.
- * No lock is held. Returns the bytes given back; *failed, when not NULL, takes a device failure. */
-uint64_t weir__region_return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep, weir_status *failed);
-
-/* Pool lock held, let go while waiting: until no memory is on its way from or to the device. */
-void weir__region_await_locked(weir_pool *pool);
-/* Pool lock held: this thread, which had set `growing`, has done. */
-void weir__region_end_growing_locked(weir_pool *pool);
-/* Pool lock held. What a front cache holds cannot merge, so it may hold a small share of the pool only. */
-void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
-
-/* --- vm.c: all but the last two need pool->vm --- */
-
-/* Turns the pool into one with virtual memory: WEIR_ERR_UNSUPPORTED, _INVALID, _NO_MEMORY. Called before it is used. */
-weir_status weir__vm_init(weir_pool *pool);
-/* Maps memory where the least is missing for the request, moves idle memory there before it takes too much, and serves the
- * request. False: the device or the limit refused (see request). No lock is held. */
-bool weir__vm_grow(struct request *request);
-/* Returns idle granules until `keep` reserved bytes remain. No lock is held. Returns the bytes given back; *failed takes
- * a failure. */
-uint64_t weir__vm_return_idle(weir_pool *pool, uint64_t keep, weir_status *failed);
-/* Pool lock held: whether the strategy's range is one whose memory is being moved, and has no block for that reason. */
-bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);
-uint64_t weir__vm_granule(const weir_pool *pool);
-/* Pool lock held, and nobody grows: visits every granule that has memory. */
-void weir__vm_each_granule_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
-                                  void *ctx);
-/* Pool lock held: the first broken rule of the books of granules; NULL. The sums are those of the strategy's walk: bytes
- * taken by blocks or free, without memory, and being moved. */
-const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_t unmapped, uint64_t moving);
-void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats);
-/* Gives everything back to the device, each call tried twice; keeps the first failure. */
-void weir__vm_return_all(weir_pool *pool, weir_status *first);
-void weir__vm_fini(weir_pool *pool);
+static inline weir_tick clock_at(const weir_stream *stream, weir_lane lane)
+{
+    return lane < stream->clock_lanes ? stream->clock[lane] : 0;
+}
 
 /* --- block.c --- */
 
-/* Pool lock held. NULL without host memory. Enters the address table. */
-weir_block *weir__block_new_locked(weir_pool *pool, const weir_range *range);
-void weir__block_delete_locked(weir_block *block);
-void weir__use_delete(weir_block *block, struct weir_use *use);
-/* Makes room for one more entry; false without host memory. */
-bool weir__table_reserve(struct address_table *table);
-void weir__table_put(struct address_table *table, void *entry);
-void weir__table_remove(struct address_table *table, const void *entry);
-void *weir__table_find(const struct address_table *table, uint64_t address);
-/* Pool lock held: from now on blocks can be found by address; false without host memory. */
-bool weir__block_index_locked(weir_pool *pool);
-/* Pool lock held, and the index exists. NULL when no block in use starts there. */
-weir_block *weir__block_at_locked(weir_pool *pool, uint64_t address);
-/* A block in use that starts at `address`, without a lock once the index exists; *found NULL when there is none.
+/* Pool lock held: the block enters the index, if there is one; false without host memory. It leaves it, and other streams' uses
+ * of it are forgotten. */
+bool weir__block_enter_locked(weir_pool *pool, weir_block *block);
+void weir__block_leave_locked(weir_pool *pool, weir_block *block);
+
+/* Pool lock held: the range, just taken, becomes a block. NULL without host memory. */
+static inline weir_block *block_new(weir_pool *pool, const weir_range *range)
+{
+    weir_block *block = (weir_block *)range->token;
+    if (UNLIKELY(WEIR_CHECKS >= 1 || atomic_load_explicit(&pool->index, memory_order_relaxed) != NULL) &&
+        !weir__block_enter_locked(pool, block)) {
+        return NULL;
+    }
+    pool->blocks++;
+    block_set_requested(block, 0);
+    block_set_stream(block, NULL);
+    block_set_next(block, NULL);
+    block_set_state(block, BLOCK_TAKEN);
+    return block;
+}
+
+/* Pool lock held: the block is none any more. Returns the strategy's token. */
+static inline void *block_delete(weir_pool *pool, weir_block *block)
+{
+    if (UNLIKELY((state_word(block) & BLOCK_USED) != 0 ||
+                 atomic_load_explicit(&pool->index, memory_order_relaxed) != NULL)) {
+        weir__block_leave_locked(pool, block);
+    }
+    pool->blocks--;
+    block_set_state(block, BLOCK_UNUSED);
+    return block;
+}
+
+/* The block that starts at `address`, without a lock once the index exists; *found NULL when there is none.
  * WEIR_ERR_NO_MEMORY: no host memory for the index. */
 weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **found);
-/* Visits every descriptor that is in use. */
+/* Pool lock held: visits every block. */
 void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx);
-void weir__block_drop_uses(weir_block *block);
-/* Whether the pointer is one of the pool's descriptors, without looking at what it points to. No lock is held. */
+/* Of checked builds: whether the pointer is or was one of the pool's blocks, without looking at what it points to. No lock is
+ * held. */
 bool weir__block_is_ours(weir_pool *pool, const weir_block *block);
 void weir__block_fini(weir_pool *pool);
 
@@ -612,22 +503,6 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record);
 const char *weir__tag_broken_locked(weir_pool *pool);
 void weir__tag_fini(weir_pool *pool);
 
-/* --- budget.c --- */
-
-/* Pool lock held: the most that may be reserved; with `soft` the lower limit counts. UINT64_MAX = no limit. */
-uint64_t weir__budget_limit_locked(const weir_pool *pool, bool soft);
-/* Pool lock held: what may be taken altogether, as far as anybody knows: the limit and the device's capacity. 0 = nobody
- * knows. */
-uint64_t weir__budget_most_locked(const weir_pool *pool, bool soft);
-/* Pool lock held: reserved memory has changed. */
-void weir__budget_note_locked(weir_pool *pool, bool grown);
-bool weir__budget_has_soft(weir_pool *pool);
-/* Whether more is reserved than the limit, which can be when it was lowered, or the soft one. No lock is held. */
-bool weir__budget_over(weir_pool *pool, bool soft);
-/* The request can be served only above the soft limit: calls the callback, if it is its turn. True when it did something.
- * No lock is held. */
-bool weir__budget_press(const struct request *request);
-
 /* --- survey.c --- */
 
 typedef enum survey_state {
@@ -661,7 +536,17 @@ bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey
 uint64_t weir__survey_free_granules(const struct survey *survey, uint64_t granule);
 void weir__survey_fini(struct survey *survey);
 
-/* --- observe.c --- */
+/* --- observers.c --- */
+
+struct pool_observer {
+    weir_observer_ops ops;
+    void *ctx;
+    _Atomic(struct pool_observer *) next;
+};
+
+/* One observer alone, as its observation begins: memory, and a block if it is live. All locks are held. */
+void weir__observer_tell_memory(const struct pool_observer *observer, bool given, uint64_t address, uint64_t size);
+void weir__observer_list_block(const struct pool_observer *observer, const weir_block *block);
 
 /* Stream lock held, let go on return: a block of the stream's has become live, and its caller does not have it yet. */
 void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t align);
@@ -670,11 +555,15 @@ void weir__watch_free(const weir_block *block, const weir_stream *stream);
 /* By the thread that grows: the device has given this, or is about to get it back. No lock is held. */
 void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size);
 void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size);
-/* All locks held: there is another recorder or observer, or none. */
-void weir__watch_changed_locked(weir_pool *pool);
+/* No lock is held: the stream uses the live block; a caller has told of an event or, with NULL, of a stream; a trim. */
+void weir__watch_use(const weir_block *block, const weir_stream *stream);
+void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *event, const weir_stream *stream);
+void weir__watch_trim(weir_pool *pool);
 /* The pool is being destroyed, and its memory has not gone back yet: no block is live any more. */
 void weir__watch_end_blocks(weir_pool *pool);
 void weir__watch_end(weir_pool *pool);
+
+struct request; /* order/order.h */
 
 /* --- oom.c --- */
 

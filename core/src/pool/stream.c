@@ -6,17 +6,13 @@
  *
  * Cost: a hint is linear in the number of streams; nothing here is on the path of alloc and free.
  */
+#include "order/order.h"
 #include "pool_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* --- clocks --- */
-
-weir_tick weir__clock_at(const weir_stream *stream, weir_lane lane)
-{
-    return lane < stream->clock_lanes ? stream->clock[lane] : 0;
-}
 
 static bool clock_reserve(weir_stream *stream, size_t lanes)
 {
@@ -103,6 +99,12 @@ static weir_stream *new_place(weir_pool *pool)
     return stream;
 }
 
+void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes)
+{
+    atomic_store_explicit(&stream->front_block_bytes, block_bytes, memory_order_relaxed);
+    stream->front.last_most = stream->tag == 0 ? block_bytes : 0;
+}
+
 /* Pool lock held. */
 static void settle_in(weir_stream *place, void *native)
 {
@@ -110,7 +112,8 @@ static void settle_in(weir_stream *place, void *native)
     place->serial = ++place->owner->next_serial;
     place->retired = false;
     place->tag = 0;
-    atomic_store_explicit(&place->front_block_bytes, weir__pool_front_block_bytes(place->owner), memory_order_relaxed);
+    place->front.last_key = FRONT_EMPTY;
+    weir__stream_set_front(place, weir__pool_front_block_bytes(place->owner));
     place->pool = place->owner;
 }
 
@@ -193,7 +196,7 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
     weir__order_done_locked(stream, atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed));
     stream->retired = true;
     stream->pool = NULL;
-    atomic_store_explicit(&stream->front_block_bytes, 0, memory_order_relaxed);
+    weir__stream_set_front(stream, 0);
     stream->native = NULL;
     if (stream->clock_lanes > 0) {
         memset(stream->clock, 0, stream->clock_lanes * sizeof(*stream->clock));
@@ -226,7 +229,7 @@ weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
     if (pool == NULL || stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_stream_retire", pool, stream);
     }
-    (void)weir__order_flush(pool, stream);
+    (void)weir__order_flush(stream);
     if (pool->ordered) {
         weir_status status = weir__order_sync(pool, stream);
         if (status != WEIR_OK) {
@@ -295,15 +298,7 @@ static void event_capture(struct known_event *known, const weir_stream *stream, 
         }
     }
     for (size_t lane = 0; lane < known->clock_lanes; lane++) {
-        known->clock[lane] = weir__clock_at(stream, (weir_lane)lane);
-    }
-}
-
-static void record_event(weir_pool *pool, weir_trace_kind kind, const void *event, uint32_t stream_number)
-{
-    weir_recorder *recorder = atomic_load_explicit(&pool->recorder, memory_order_acquire);
-    if (recorder != NULL) {
-        weir__record_event(recorder, kind, event, stream_number);
+        known->clock[lane] = clock_at(stream, (weir_lane)lane);
     }
 }
 
@@ -333,7 +328,7 @@ weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream
         event_capture(known, stream, tick);
     }
     pool_unlock(pool);
-    record_event(pool, WEIR_TRACE_RECORD, event, stream->lane);
+    weir__watch_event(pool, WEIR_OBSERVED_RECORDED, event, stream);
     return known != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
@@ -345,7 +340,7 @@ weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void 
     if (stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_stream_waited", pool, stream);
     }
-    record_event(pool, WEIR_TRACE_WAIT, event, stream->lane);
+    weir__watch_event(pool, WEIR_OBSERVED_WAITED, event, stream);
     bool learned = true;
     pool_lock(pool);
     const struct known_event *known = event_find(pool, event);
@@ -379,7 +374,7 @@ weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream)
     weir__order_done_locked(stream, tick);
     clock_done(pool, stream->clock, stream->clock_lanes);
     pool_unlock(pool);
-    record_event(pool, WEIR_TRACE_SYNC, NULL, stream->lane);
+    weir__watch_event(pool, WEIR_OBSERVED_SYNCED, NULL, stream);
     return WEIR_OK;
 }
 
@@ -395,7 +390,7 @@ weir_status weir_event_synced(weir_pool *pool, const void *event)
         clock_done(pool, known->clock, known->clock_lanes);
     }
     pool_unlock(pool);
-    record_event(pool, WEIR_TRACE_SYNC, event, WEIR_TRACE_NONE);
+    weir__watch_event(pool, WEIR_OBSERVED_SYNCED, event, NULL);
     return WEIR_OK;
 }
 

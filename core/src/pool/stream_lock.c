@@ -1,7 +1,7 @@
 /* core/src/pool/stream_lock.c: see stream_lock.h for the idea, the guarantee and the cost. */
 #include "stream_lock.h"
 
-#include "base/cancel.h"
+#include "shared/cancel.h"
 
 #include <pthread.h>
 #include <sched.h>

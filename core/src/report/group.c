@@ -26,17 +26,18 @@
  * Several of different sizes from a strategy that cuts anywhere are granted a new region each. With virtual memory idle
  * granules move, and what counts is how many a request may touch.
  *
- * That a request gets what is there is the ladder's promise (order.c); tests/stress tries both.
+ * That a request gets memory that is there is the ladder's promise (ladder.c); tests/stress tries both.
  *
  * Cost: a poll, a copy of the ranges, and n log n for n ranges and for n requests. The strategy is asked twice for each
  * distinct size, and once for each region that equal requests would take. The pool's lock is held for the copy and for a
  * few questions at a time; sorts and sums are made without it.
  */
-#include "pool/pool_internal.h"
+#include "order/order.h"
 #include "ramps.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 
@@ -64,14 +65,11 @@ static weir_status check_group(const char *function, const weir_pool *pool, cons
     return WEIR_OK;
 }
 
-/* While it is on its way to the caller nobody else holds a live block, and `next` strings the group together. */
-static void give_up(weir_pool *pool, weir_stream *stream, weir_block *last)
+static void give_up(weir_pool *pool, weir_stream *stream, weir_block *const *blocks, size_t n)
 {
-    while (last != NULL) {
-        weir_block *next = last->next;
-        weir_status status = weir_pool_free(pool, last, stream);
+    while (n > 0) {
+        weir_status status = weir_pool_free(pool, blocks[--n], stream);
         (void)status; /* the arguments have been proved good by the allocs */
-        last = next;
     }
 }
 
@@ -89,21 +87,22 @@ weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, const uin
     if (tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
         return weir__refuse_tag(function, pool, tag);
     }
-    weir_block *last = NULL;
-    for (size_t i = 0; i < n; i++) {
-        weir_block *block = NULL;
-        status = weir_pool_alloc_tagged(pool, stream, sizes[i], 0, tag, &block);
-        if (status != WEIR_OK) {
-            give_up(pool, stream, last);
-            return status;
-        }
-        block->next = last;
-        last = block;
+    weir_block **got = malloc((n + 1) * sizeof(weir_block *)); /* the caller's stay as they are until all are there */
+    if (got == NULL) {
+        return WEIR_ERR_NO_MEMORY;
     }
-    for (size_t i = n; i-- > 0; last = last->next) {
-        blocks[i] = last;
+    size_t count = 0;
+    while (count < n && status == WEIR_OK) {
+        status = weir_pool_alloc_tagged(pool, stream, sizes[count], 0, tag, &got[count]);
+        count += status == WEIR_OK;
     }
-    return WEIR_OK;
+    if (status != WEIR_OK) {
+        give_up(pool, stream, got, count);
+    } else if (n > 0) {
+        memcpy(blocks, got, n * sizeof(weir_block *));
+    }
+    free(got);
+    return status;
 }
 
 /* --- would they fit? --- */

@@ -3,14 +3,16 @@
  * Guarantee: what walk and check see is one moment: they hold every lock. Statistics take the locks one after the
  * other, so that reading them never stops the hot path for longer than one stream's few instructions.
  */
-#include "base/cancel.h"
-#include "pool/pool_internal.h"
+#include "memory/memory.h"
+#include "pool/front_cache.h"
+#include "shared/cancel.h"
 
 /* --- sums --- */
 
 static void add_stream(struct live_sums *sums, struct live_sums *peaks, weir_stream *stream)
 {
     stream_visit(stream);
+    front_unload(stream);
     sums->requested += stream->counters.requested;
     sums->live += stream->counters.live;
     peaks->requested = stream->counters.peak_requested;
@@ -83,13 +85,13 @@ static bool show_range(void *ctx, const weir_range_info *range)
         .state = range->lane == WEIR_LANE_UNMAPPED ? WEIR_WALK_UNMAPPED : WEIR_WALK_FREE,
         .stream = range->lane == WEIR_LANE_UNMAPPED ? 0 : range->lane,
     };
-    weir_block *block = range->taken ? weir__block_at_locked(walker->pool, range->address) : NULL;
+    weir_block *block = range->taken && state_of(range->token) != BLOCK_UNUSED ? range->token : NULL;
     if (block != NULL) {
         const weir_block_state state = state_of(block); /* once: a block may be freed into an inbox at any moment */
         entry.state = walk_state(state);
-        entry.stream = block->stream != NULL ? block->stream->lane : 0;
+        entry.stream = block_stream(block) != NULL ? block_stream(block)->lane : 0;
         bool held = state == BLOCK_LIVE;
-        entry.requested = held ? block->size : 0;
+        entry.requested = held ? block_requested(block) : 0;
         entry.block = held ? block : NULL;
     } else if (range->taken) {
         entry.state = WEIR_WALK_UNMAPPED;
@@ -104,12 +106,9 @@ weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx)
     }
     struct walker walker = { pool, visit, ctx };
     weir__pool_lock_all(pool);
-    const bool indexed = weir__block_index_locked(pool);
-    if (indexed) {
-        pool->strategy->walk(pool->state, show_range, &walker);
-    }
+    pool->strategy->walk(pool->state, show_range, &walker);
     weir__pool_unlock_all(pool);
-    return indexed ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    return WEIR_OK;
 }
 
 /* --- check --- */
@@ -141,10 +140,10 @@ static bool tally_range(void *ctx, const weir_range_info *range)
         tally->moving_bytes += range->size;
         return true;
     }
-    const weir_block *block = weir__block_at_locked(tally->pool, range->address);
+    const weir_block *block = range->token;
     tally->taken_ranges++;
     tally->taken_bytes += range->size;
-    if (block == NULL || block->token != range->token || block->capacity != range->size) {
+    if (state_of(block) == BLOCK_UNUSED || block_address(block) != range->address || block_capacity(block) != range->size) {
         tally->broken = "a taken range has no block that describes it";
     }
     return tally->broken == NULL;
@@ -157,17 +156,17 @@ static void tally_block(void *ctx, weir_block *block)
     switch (state_of(block)) {
     case BLOCK_LIVE:
     case BLOCK_RETURNED: /* whoever has just freed it holds no lock */
-        tally->requested += block->size;
-        tally->live += block->capacity;
-        if (block->size > block->capacity && tally->broken == NULL) {
+        tally->requested += block_requested(block);
+        tally->live += block_capacity(block);
+        if (block_requested(block) > block_capacity(block) && tally->broken == NULL) {
             tally->broken = "a block is smaller than what was asked for";
         }
         break;
     case BLOCK_CACHED:
-        tally->cached += block->capacity;
+        tally->cached += block_capacity(block);
         break;
     case BLOCK_PENDING:
-        tally->pending += block->capacity;
+        tally->pending += block_capacity(block);
         break;
     case BLOCK_TAKEN:
     case BLOCK_UNUSED:
@@ -176,21 +175,36 @@ static void tally_block(void *ctx, weir_block *block)
     }
 }
 
+static bool is_cached_at(const weir_stream *stream, const weir_block *block, unsigned bin)
+{
+    return state_word(block) == BLOCK_WORD(BLOCK_CACHED) && front_bin(front_capacity(stream->owner, block)) == bin;
+}
+
 static const char *check_front(const weir_stream *stream)
 {
+    const struct front_cache *front = &stream->front;
     uint64_t bytes = 0;
-    for (size_t i = 0; i < FRONT_SLOTS; i++) {
-        const struct front_slot *slot = &stream->front[i];
-        for (uint64_t k = 0; k < slot->count; k++) {
-            const weir_block *block = slot->blocks[k];
-            bytes += block->capacity;
-            if (state_word(block) != BLOCK_CACHED ||
-                (block->size - 1) >> stream->owner->granule_shift != slot->key || block->uses != NULL) {
+    uint64_t large_bytes = 0;
+    for (unsigned bin = 0; bin < FRONT_BINS; bin++) {
+        const struct front_slot *slot = &front->slots[bin];
+        for (unsigned k = 0; k < slot->count; k++) {
+            bytes += block_capacity(slot->blocks[k]);
+            if (!is_cached_at(stream, slot->blocks[k], bin)) {
                 return "a front cache holds a block that does not belong there";
             }
         }
+        if ((slot->count != 0) != ((front->held[bin / 64] >> bin % 64 & 1u) != 0)) {
+            return "a slot of a front cache and its bit do not agree";
+        }
     }
-    return bytes == stream->cached_bytes ? NULL : "a front cache's bytes do not add up";
+    for (uint32_t i = 0; i < front->large_count; i++) {
+        large_bytes += block_capacity(front->large[i]);
+        if (state_word(front->large[i]) != BLOCK_WORD(BLOCK_CACHED) ||
+            front->large_keys[i] != front_capacity(stream->owner, front->large[i])) {
+            return "a front cache holds a large block that does not belong there";
+        }
+    }
+    return bytes == front->bytes && large_bytes == front->large_bytes ? NULL : "a front cache's bytes do not add up";
 }
 
 static const char *check_streams(const weir_pool *pool, const struct tally *tally)
@@ -205,7 +219,7 @@ static const char *check_streams(const weir_pool *pool, const struct tally *tall
         }
         sums.requested += stream->counters.requested;
         sums.live += stream->counters.live;
-        cached += stream->cached_bytes;
+        cached += stream->front.bytes + stream->front.large_bytes;
     }
     if (cached != tally->cached) {
         return "cached bytes and cached blocks differ";
@@ -270,10 +284,6 @@ weir_status weir_pool_check(weir_pool *pool, const char **why)
         return weir_refuse(WEIR_ERR_INVALID, "weir_pool_check: pool is NULL");
     }
     weir__pool_lock_all(pool);
-    if (!weir__block_index_locked(pool)) {
-        weir__pool_unlock_all(pool);
-        return WEIR_ERR_NO_MEMORY;
-    }
     const char *broken = first_broken_rule(pool);
     weir__pool_unlock_all(pool);
     if (broken != NULL && why != NULL) {
@@ -288,6 +298,7 @@ static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream 
 {
     stream_visit(stream);
     (void)weir__inbox_clear(stream->owner, stream);
+    front_unload(stream);
     const struct stream_counters *counters = &stream->counters;
     uint64_t allocs = 0;
     for (size_t i = 0; i < WEIR_SIZE_BUCKETS; i++) {
@@ -297,7 +308,7 @@ static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream 
     stats->allocs += allocs;
     stats->frees += counters->frees;
     stats->served[WEIR_RUNG_FRONT] += allocs - counters->misses;
-    stats->cached_bytes += stream->cached_bytes;
+    stats->cached_bytes += stream->front.bytes + stream->front.large_bytes;
     sums->requested += counters->requested;
     sums->live += counters->live;
     if (stream->lane == 1) {
@@ -374,7 +385,7 @@ weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)
     add_pool(pool, &stats);
     add_peaks(pool, &stats, &sums);
     pool_unlock(pool);
-    return weir__config_report(out, &stats, sizeof(stats), "weir_pool_stats: stats");
+    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_stats: stats");
 }
 
 const char *weir_rung_name(weir_rung rung)

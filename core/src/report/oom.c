@@ -19,7 +19,7 @@
  * Cost: linear in the ranges and linear in ranges times streams when a wait failed. Without host memory for the copy the
  * record has no regions and no advice about blocks.
  */
-#include "pool/pool_internal.h"
+#include "order/order.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -519,7 +519,7 @@ static void add_to_tag(void *ctx, weir_block *block)
     struct tag_search *search = ctx;
     if (block_address(block) - search->advice->address < search->advice->size &&
         state_of(block) == BLOCK_LIVE) {
-        search->bytes[tag_of(block)] += block->capacity;
+        search->bytes[tag_of(block)] += block_capacity(block);
     }
 }
 
@@ -591,7 +591,7 @@ void weir__oom_explain(const struct request *request)
         .region_asked_bytes = request->limited ? 0 : request->region_asked,
         .device_status = request->device_status,
     };
-    (void)snprintf(record.tag_name, sizeof(record.tag_name), "%s", weir__tag_name(pool, request->tag));
+    (void)snprintf(record.tag_name, sizeof(record.tag_name), "%s", weir_pool_tag_name(pool, request->tag));
     weir__tag_holders(pool, &record);
     if (weir__survey_take(pool, request->stream, &survey)) {
         look_at_regions(&record, &survey);
@@ -631,7 +631,7 @@ weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *out)
     pool_lock(pool);
     weir_oom_record record = pool->oom;
     pool_unlock(pool);
-    return weir__config_report(out, &record, sizeof(record), "weir_pool_oom: record");
+    return weir_struct_report(out, &record, sizeof(record), "weir_pool_oom: record");
 }
 
 /* --- the report --- */
@@ -762,7 +762,7 @@ size_t weir_oom_format(const weir_oom_record *source, char *buffer, size_t size)
     weir_oom_record record;
     char a[SIZE_TEXT];
     struct text text = { buffer, size, 0 };
-    if (weir__config_adopt(&record, sizeof(record), source, "weir_oom_format: record") != WEIR_OK || record.failure == 0) {
+    if (weir_struct_adopt(&record, sizeof(record), source, "weir_oom_format: record") != WEIR_OK || record.failure == 0) {
         say(&text, "no request has failed\n");
         return text.length;
     }

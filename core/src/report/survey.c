@@ -5,7 +5,7 @@
  * marked in it afterwards. Cost: linear, and a sort when there are such blocks or several regions; 40 bytes of host memory
  * per range for the time being.
  */
-#include "pool/pool_internal.h"
+#include "order/order.h"
 
 #include <stdlib.h>
 
@@ -52,7 +52,7 @@ static bool note_range(void *ctx, const weir_range_info *range)
 static uint32_t stuck_on(const struct taking *taking, const weir_block *block)
 {
     uint32_t stuck = 0;
-    for (const struct weir_use *use = block->uses; use != NULL; use = use->next) {
+    for (const struct weir_use *use = block_uses(block)->first; use != NULL; use = use->next) {
         if (use->tick > taking->limits[use->stream->lane]) {
             stuck = stuck == 0 ? use->stream->lane : SURVEY_SEVERAL;
         }

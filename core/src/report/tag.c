@@ -111,14 +111,12 @@ weir_status weir_pool_tag(weir_pool *pool, const char *name, weir_tag *tag)
     return status;
 }
 
-const char *weir__tag_name(const weir_pool *pool, weir_tag tag)
-{
-    return tag == 0 ? "untagged" : pool->tags->names[tag];
-}
-
 const char *weir_pool_tag_name(const weir_pool *pool, weir_tag tag)
 {
-    return pool != NULL && tag < tags_of(pool) ? weir__tag_name(pool, tag) : NULL;
+    if (pool == NULL || tag >= tags_of(pool)) {
+        return NULL;
+    }
+    return tag == 0 ? "untagged" : pool->tags->names[tag];
 }
 
 void weir__tag_fini(weir_pool *pool)
@@ -135,17 +133,17 @@ void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag)
 {
     struct tag_counters *counters = &stream->tags[tag];
     counters->allocs++;
-    counters->requested += (int64_t)block->size;
+    counters->requested += (int64_t)block_requested(block);
     counters->peak = counters->requested > counters->peak ? counters->requested : counters->peak;
-    atomic_store_explicit(&block->state, BLOCK_LIVE | tag << BLOCK_STATE_BITS, memory_order_relaxed);
+    block_set_word(block, (state_word(block) & ~BLOCK_TAG_MASK) | tag);
 }
 
 void weir__tag_drop(weir_stream *stream, weir_block *block)
 {
     struct tag_counters *counters = &stream->tags[tag_of(block)];
     counters->frees++;
-    counters->requested -= (int64_t)block->size;
-    atomic_store_explicit(&block->state, state_of(block), memory_order_relaxed);
+    counters->requested -= (int64_t)block_requested(block);
+    block_set_word(block, state_word(block) & ~BLOCK_TAG_MASK);
 }
 
 weir_status weir_stream_set_tag(weir_pool *pool, weir_stream *stream, weir_tag tag)
@@ -158,6 +156,7 @@ weir_status weir_stream_set_tag(weir_pool *pool, weir_stream *stream, weir_tag t
     }
     stream_visit(stream);
     stream->tag = tag;
+    weir__stream_set_front(stream, front_block_bytes(stream));
     stream_unlock(stream);
     return WEIR_OK;
 }
@@ -282,7 +281,7 @@ weir_status weir_pool_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *o
         stats.peak_requested_bytes = positive(pool->tags->peaks[tag]);
     }
     pool_unlock(pool);
-    return weir__config_report(out, &stats, sizeof(stats), "weir_pool_tag_stats: stats");
+    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_tag_stats: stats");
 }
 
 /* --- for the record of a failure --- */
@@ -308,7 +307,7 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record)
         record->holder_count = kept + 1;
         weir_oom_holder *holder = &record->holders[place];
         *holder = (weir_oom_holder){ .tag = tag, .requested_bytes = bytes, .blocks = live_blocks(&sums, tag) };
-        (void)snprintf(holder->name, sizeof(holder->name), "%s", weir__tag_name(pool, tag));
+        (void)snprintf(holder->name, sizeof(holder->name), "%s", weir_pool_tag_name(pool, tag));
     }
 }
 
@@ -328,7 +327,7 @@ static void take_off(void *ctx, weir_block *block)
         return;
     }
     tally->sums.frees[tag_of(block)]++;
-    tally->sums.requested[tag_of(block)] -= (int64_t)block->size;
+    tally->sums.requested[tag_of(block)] -= (int64_t)block_requested(block);
 }
 
 const char *weir__tag_broken_locked(weir_pool *pool)

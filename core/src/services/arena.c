@@ -257,7 +257,7 @@ weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_a
     if (stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_arena_create", pool, stream);
     }
-    weir_status status = config != NULL ? weir__config_adopt(&own, sizeof(own), config, "weir_arena_create: config") : WEIR_OK;
+    weir_status status = config != NULL ? weir_struct_adopt(&own, sizeof(own), config, "weir_arena_create: config") : WEIR_OK;
     if (status != WEIR_OK) {
         return status;
     }
@@ -698,6 +698,6 @@ weir_status weir_arena_use_end(weir_arena *arena, weir_stream *stream)
 
 weir_status weir_arena_stats(const weir_arena *arena, weir_arena_usage *usage)
 {
-    return arena != NULL ? weir__config_report(usage, &arena->usage, sizeof(arena->usage), "weir_arena_stats: usage")
+    return arena != NULL ? weir_struct_report(usage, &arena->usage, sizeof(arena->usage), "weir_arena_stats: usage")
                          : weir_refuse(WEIR_ERR_INVALID, "weir_arena_stats: arena is NULL");
 }

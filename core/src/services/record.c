@@ -6,9 +6,16 @@
  * Guarantee: nothing is out of order and nothing is lost in silence. A full ring drops the new event and counts it, or, where
  * the recorder writes to a file, makes whoever fills it drain first.
  *
+ * A pool is recorded by an observer of it (weir/observer.h), which names a block by its address. The text gives each
+ * life of a block a number of its own.
+ *
  * Cost of an event: see record_ring.h. Without a recorder: a branch in the pool.
  */
 #include "record_internal.h"
+#include "shared/hold.h"
+
+#include <weir/budget.h>
+#include <weir/observer.h>
 
 #include <errno.h>
 #include <sched.h>
@@ -38,7 +45,8 @@ static void write_beginning(weir_recorder *recorder)
         return;
     }
     recorder->begun = true;
-    weir__record_text_begin(&recorder->text, recorder->source, recorder->pool != NULL ? &recorder->device : NULL);
+    weir__record_text_begin(&recorder->text, recorder->source,
+                            recorder->device.struct_size != 0 ? &recorder->device : NULL);
     if (recorder->prior_count != 0) {
         qsort(recorder->priors, recorder->prior_count, sizeof *recorder->priors, by_address);
     }
@@ -152,38 +160,6 @@ static void record(weir_recorder *recorder, weir__record_entry event)
     }
 }
 
-void weir__record_alloc(weir_recorder *recorder, uint64_t block_id, uint64_t size, uint64_t align,
-                        uint32_t stream_number, uint64_t address, weir_tag tag)
-{
-    record(recorder, (weir__record_entry){.kind = WEIR_TRACE_ALLOC,
-                                          .id = block_id,
-                                          .size = size,
-                                          .extra = align,
-                                          .address = address,
-                                          .stream = stream_number,
-                                          .tag = tag});
-}
-
-void weir__record_free(weir_recorder *recorder, uint64_t block_id, uint32_t stream_number)
-{
-    record(recorder, (weir__record_entry){.kind = WEIR_TRACE_FREE, .id = block_id, .stream = stream_number});
-}
-
-void weir__record_use(weir_recorder *recorder, uint64_t block_id, uint32_t stream_number)
-{
-    record(recorder, (weir__record_entry){.kind = WEIR_TRACE_USE, .id = block_id, .stream = stream_number});
-}
-
-void weir__record_event(weir_recorder *recorder, weir_trace_kind kind, const void *event, uint32_t stream_number)
-{
-    record(recorder, (weir__record_entry){.kind = (uint8_t)kind, .id = (uintptr_t)event, .stream = stream_number});
-}
-
-void weir__record_trim(weir_recorder *recorder)
-{
-    record(recorder, (weir__record_entry){.kind = WEIR_TRACE_TRIM, .stream = WEIR_TRACE_NONE});
-}
-
 /* Whether a hand may feed it, and with a stream where its line has one. */
 static bool can_be_noted(const weir_trace_event *event)
 {
@@ -224,6 +200,86 @@ void weir_recorder_note(weir_recorder *recorder, const weir_trace_event *event)
                                               .stream = event->stream});
     }
 }
+
+/* --- feeding by a pool --- */
+
+static uint32_t stream_number(uint32_t number)
+{
+    return number != 0 ? number : WEIR_TRACE_NONE;
+}
+
+/* A listed block comes while the pool is locked, so it is only noted. One that cannot be noted is a lost event, and its
+ * free will be one too. The list is complete before anything else is told. */
+static void block_alloc(void *ctx, const weir_observed_block *block)
+{
+    if (block->listed) {
+        const weir__prior prior = {
+            .id = block->address, .size = block->size, .address = block->address, .stream = block->stream
+        };
+        if (!add_prior(ctx, &prior)) {
+            count_lost(ctx, 1);
+        }
+        return;
+    }
+    record(ctx, (weir__record_entry){.kind = WEIR_TRACE_ALLOC,
+                                     .id = block->address,
+                                     .size = block->size,
+                                     .extra = block->align,
+                                     .address = block->address,
+                                     .stream = block->stream,
+                                     .tag = block->tag});
+}
+
+static void block_free(void *ctx, const weir_observed_block *block)
+{
+    record(ctx, (weir__record_entry){
+                    .kind = WEIR_TRACE_FREE, .id = block->address, .stream = stream_number(block->stream)});
+}
+
+static void block_use(void *ctx, const weir_observed_block *block)
+{
+    record(ctx, (weir__record_entry){.kind = WEIR_TRACE_USE, .id = block->address, .stream = block->stream});
+}
+
+static void tell_event(void *ctx, const weir_observed_event *event)
+{
+    static const weir_trace_kind kinds[] = {
+        [WEIR_OBSERVED_RECORDED] = WEIR_TRACE_RECORD,
+        [WEIR_OBSERVED_WAITED] = WEIR_TRACE_WAIT,
+        [WEIR_OBSERVED_SYNCED] = WEIR_TRACE_SYNC,
+    };
+    record(ctx, (weir__record_entry){.kind = (uint8_t)kinds[event->kind],
+                                     .id = (uintptr_t)event->event,
+                                     .stream = stream_number(event->stream)});
+}
+
+static void trim(void *ctx)
+{
+    record(ctx, (weir__record_entry){.kind = WEIR_TRACE_TRIM, .stream = WEIR_TRACE_NONE});
+}
+
+/* The names of tags go with the pool, so a file gets its lines first. */
+static void pool_gone(void *ctx)
+{
+    weir_recorder *const recorder = ctx;
+    pthread_mutex_lock(&recorder->lock);
+    if (recorder->file != NULL) {
+        (void)drain_locked(recorder, false);
+    }
+    recorder->text.tag_name = NULL;
+    recorder->pool = NULL;
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+static const weir_observer_ops recording = {
+    .struct_size = sizeof recording,
+    .block_alloc = block_alloc,
+    .block_free = block_free,
+    .block_use = block_use,
+    .event = tell_event,
+    .trim = trim,
+    .pool_gone = pool_gone,
+};
 
 /* --- beginning --- */
 
@@ -279,37 +335,26 @@ weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *c
     recorder->source = source_copy;
     recorder->text.sink = config->sink;
     recorder->text.sink_ctx = config->sink_ctx;
-    recorder->text.ids_return = pool == NULL;
     if (pool != NULL) {
         recorder->text.pool = pool;
-        recorder->text.tag_name = weir__tag_name;
-        recorder->device = *weir__pool_device_info(pool);
+        recorder->text.tag_name = weir_pool_tag_name;
+        recorder->device.struct_size = sizeof recorder->device;
+        (void)!weir_device_get_info(weir_pool_device(pool), &recorder->device);
         make_one_line(recorder->device.name);
     }
     return recorder;
 }
 
-/* While the pool is locked: only notes the block. One that cannot be noted is a lost event, and its free will be one too.
- * Giving up instead would take the recorder away from hooks that may already be using it. */
-static void note_prior(void *ctx, uint64_t block_id, uint64_t size, uint32_t stream_number, uint64_t address)
-{
-    const weir__prior prior = {.id = block_id, .size = size, .address = address, .stream = stream_number};
-    if (!add_prior(ctx, &prior)) {
-        count_lost(ctx, 1);
-    }
-}
-
-/* The list is complete before the first hook knows the recorder, so any drain finds it so. */
 weir_status weir__recorder_begin(weir_recorder *recorder, const char *function)
 {
-    const weir_status status = weir__pool_set_recorder(recorder->pool, recorder, note_prior, recorder);
+    const weir_status status = weir_pool_observe(recorder->pool, &recording, recorder);
     return status == WEIR_ERR_BUSY ? weir_refuse(status, "%s: the pool is being recorded already", function) : status;
 }
 
 /* The caller's config as this library knows it. `config_name`: "FUNCTION: config". */
 static weir_status adopt(weir_recorder_config *known, const weir_recorder_config *config, const char *config_name)
 {
-    const weir_status status = weir__config_adopt(known, sizeof *known, config, config_name);
+    const weir_status status = weir_struct_adopt(known, sizeof *known, config, config_name);
     return status == WEIR_OK && known->sink == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s.sink is NULL", config_name) : status;
 }
 
@@ -402,7 +447,7 @@ weir_status weir_recorder_stop(weir_recorder *recorder, uint64_t *lost)
     }
     weir_status status = WEIR_OK;
     if (recorder->pool != NULL) {
-        status = weir__pool_set_recorder(recorder->pool, NULL, NULL, NULL);
+        status = weir_pool_unobserve(recorder->pool, recorder);
         if (status != WEIR_OK) {
             return status;
         }

@@ -13,7 +13,7 @@
 #define _GNU_SOURCE /* secure_getenv */
 #endif
 
-#include "base/cancel.h"
+#include "shared/cancel.h"
 #include "record_internal.h"
 
 #include <errno.h>

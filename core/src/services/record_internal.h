@@ -2,9 +2,9 @@
 #ifndef WEIR_CORE_RECORD_INTERNAL_H
 #define WEIR_CORE_RECORD_INTERNAL_H
 
-#include "base/internal.h"
 #include "record_ring.h"
-#include "record_text.h"
+#include "shared/record_text.h"
+#include "shared/recorder.h"
 
 #include <pthread.h>
 
@@ -25,11 +25,11 @@ struct weir_recorder {
 
     /* What the drain touches, under its lock. */
     pthread_mutex_t lock;
-    weir_pool *pool;                /* NULL: fed by hand */
+    weir_pool *pool;                /* NULL: fed by hand, or the pool is gone */
     struct weir__record_file *file; /* NULL: the caller's sink */
     weir_recorder *next_asked;      /* of those that the environment asked for */
     char *source;
-    weir_device_info device; /* of the pool */
+    weir_device_info device; /* of the pool; fed by hand: no struct_size */
     weir__prior *priors;
     size_t prior_count;
     size_t prior_room;
@@ -42,7 +42,7 @@ struct weir_recorder {
 
 /* A recorder of `pool` (NULL: fed by hand) that the pool does not know yet. NULL: no memory. */
 weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *config);
-/* Tells the pool, which lists its live blocks meanwhile. `function`: of the sentence of a refusal. */
+/* Observes the pool, which lists its live blocks meanwhile. `function`: of the sentence of a refusal. */
 weir_status weir__recorder_begin(weir_recorder *recorder, const char *function);
 void weir__recorder_free(weir_recorder *recorder);
 

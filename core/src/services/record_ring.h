@@ -25,25 +25,12 @@
 #ifndef WEIR_CORE_RECORD_RING_H
 #define WEIR_CORE_RECORD_RING_H
 
+#include "shared/record_text.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* An event as its feeder knows it; numbers are not yet the trace's. */
-typedef struct weir__record_entry {
-    uint64_t sequence;
-    uint64_t time_ns; /* since the start */
-    uint64_t id;      /* block, or the event's name */
-    uint64_t size;
-    uint64_t extra; /* ALLOC: alignment. REALLOC: the old block. Else as in weir_trace_event */
-    uint64_t address;
-    uint32_t stream;
-    uint32_t tag;    /* the pool's; 0 = none */
-    uint16_t device; /* below 4,096 */
-    uint8_t kind;    /* weir_trace_kind */
-    char mode;
-} weir__record_entry;
 
 /* Single producer (its thread), single consumer (the merge).
  * tail - head = events held, at most the capacity; both only grow. */

@@ -1,7 +1,7 @@
-/* core/src/services/record_text.c: see record_text.h. */
-#include "record_text.h"
+/* core/src/services/record_text.c: see core/shared/record_text.h. */
+#include "shared/record_text.h"
 
-#include "base/cancel.h"
+#include "shared/cancel.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -154,14 +154,10 @@ static void end_life(weir__record_text *text, uint64_t number, const weir_trace_
 static verdict begin_life(weir__record_text *text, uint64_t id, weir_trace_event *line)
 {
     const uint64_t known = weir__number_map_get(&text->live, id);
-    if (!text->ids_return) {
-        line->id = id;
-    } else if (known == 0 || line->kind != WEIR_TRACE_PRIOR) {
-        line->id = text->blocks;
-    }
-    if (known != 0 && (!text->ids_return || line->kind == WEIR_TRACE_PRIOR)) {
+    if (known != 0 && line->kind == WEIR_TRACE_PRIOR) {
         return KNOWN;
     }
+    line->id = text->blocks;
     if (!weir__number_map_put(&text->live, id, line->id + 1)) {
         return DROP;
     }

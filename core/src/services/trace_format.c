@@ -6,6 +6,8 @@
  */
 #include <weir/trace.h>
 
+#include <string.h>
+
 /* `length` counts what the whole line takes, also where it no longer fits. */
 struct line {
     char *text;
@@ -21,24 +23,32 @@ static void put(struct line *line, char c)
     line->length++;
 }
 
+static void put_bytes(struct line *line, const char *bytes, size_t count)
+{
+    if (line->length + count < line->size) {
+        memcpy(line->text + line->length, bytes, count);
+        line->length += count;
+        return;
+    }
+    while (count-- > 0) {
+        put(line, *bytes++);
+    }
+}
+
 static void put_text(struct line *line, const char *text)
 {
-    while (*text != '\0') {
-        put(line, *text++);
-    }
+    put_bytes(line, text, strlen(text));
 }
 
 static void put_number(struct line *line, uint64_t number)
 {
     char digits[20];
-    size_t count = 0;
+    size_t first = sizeof digits;
     do {
-        digits[count++] = (char)('0' + number % 10);
+        digits[--first] = (char)('0' + number % 10);
         number /= 10;
     } while (number != 0);
-    while (count > 0) {
-        put(line, digits[--count]);
-    }
+    put_bytes(line, digits + first, sizeof digits - first);
 }
 
 static void put_field(struct line *line, uint64_t number)

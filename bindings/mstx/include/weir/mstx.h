@@ -48,7 +48,7 @@ typedef struct weir_mstx_config {
 /* Begins to announce the pool: what it has already, before this returns, and all that changes. NULL config = defaults.
  * Without a tool, *attachment is NULL and the result WEIR_OK; every function here takes that NULL.
  * WEIR_ERR_INVALID: NULL pool or attachment, a domain name that the tools would refuse (with or without a tool).
- * WEIR_ERR_BUSY: the pool has an observer. WEIR_ERR_UNSUPPORTED: config sets members that this library does not know.
+ * WEIR_ERR_BUSY: the pool is attached already. WEIR_ERR_UNSUPPORTED: config sets unknown members.
  * WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, weir_mstx **attachment);
 

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-weir_status weir__config_adopt(void *dst, size_t dst_size, const void *src, const char *name); /* core/src/base/config.c */
-
 /* --- kernels --- */
 
 enum { FEW_RANGES = 16 };
@@ -64,7 +62,7 @@ ACL_EXPORT aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl
         return error;
     }
     weir_ascendcl_kernel adopted;
-    if (kernel == NULL || weir__config_adopt(&adopted, sizeof adopted, kernel, "weir_ascendcl_launch: kernel") != WEIR_OK) {
+    if (kernel == NULL || weir_struct_adopt(&adopted, sizeof adopted, kernel, "weir_ascendcl_launch: kernel") != WEIR_OK) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "weir_ascendcl_launch: no kernel, or one of a newer header");
     }
     if (adopted.range_count > 0 && adopted.ranges == NULL) {

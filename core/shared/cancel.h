@@ -1,13 +1,13 @@
-/* core/src/base/cancel.h: no function of weir is a cancellation point, just as malloc is none.
+/* core/shared/cancel.h: no function of weir is a cancellation point, just as malloc is none.
  *
- * A thread that pthread_cancel ends inside a call would leave a lock held or a flag set for all other threads. So each place
- * where a call of weir can reach a cancellation point disables cancellation around it: device calls (device.c), calls of the
- * user's functions, waits for another thread, and files. All other code contains no cancellation point.
+ * A thread that pthread_cancel ends inside a call would leave a lock held or a flag set for all other threads. So each
+ * place where a call of weir can reach a cancellation point disables cancellation around it: device calls (device.c),
+ * calls of the user's functions, waits for another thread, and files. All other code contains no cancellation point.
  *
  * Cost: two calls into the C library, at those places only.
  */
-#ifndef WEIR_CORE_CANCEL_H
-#define WEIR_CORE_CANCEL_H
+#ifndef WEIR_SHARED_CANCEL_H
+#define WEIR_SHARED_CANCEL_H
 
 #include <pthread.h>
 

@@ -1,0 +1,64 @@
+/* core/src/memory/trim.c: giving memory back because a caller asks for it, or lowers a limit.
+ *
+ * Guarantee: memory that is given back is idle: free, and no queued work touches it as far as the host has seen. With
+ * WEIR_TRIM_WAIT one stream after the other is waited for until no more than the memory to keep is reserved.
+ *
+ * Cost: flushes and polls every stream; a device call for each piece that goes back.
+ */
+#include "order/order.h"
+
+#include <inttypes.h>
+
+static weir_status trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released)
+{
+    weir_status status = WEIR_OK;
+    weir__order_drop_events(pool);
+    (void)weir__order_flush_all(pool);
+    (void)weir__order_poll(pool);
+    uint64_t bytes = pool->memory->give_back(pool, keep_bytes, &status);
+    uint64_t round = 0;
+    while (status == WEIR_OK && (flags & WEIR_TRIM_WAIT) != 0 &&
+           weir__order_sync_next(pool, keep_bytes, &round, &status)) {
+        bytes += pool->memory->give_back(pool, keep_bytes, &status);
+    }
+    if (released != NULL) {
+        *released = bytes;
+    }
+    return status;
+}
+
+weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released)
+{
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_trim: pool is NULL");
+    }
+    if ((flags & ~(uint32_t)WEIR_TRIM_WAIT) != 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_trim: flags has unknown bits 0x%x",
+                           (unsigned)(flags & ~(uint32_t)WEIR_TRIM_WAIT));
+    }
+    weir__watch_trim(pool);
+    return trim(pool, keep_bytes, flags, released);
+}
+
+weir_status weir_pool_set_limits(weir_pool *pool, uint64_t soft_limit_bytes, uint64_t limit_bytes)
+{
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_set_limits: pool is NULL");
+    }
+    if (limit_bytes != 0 && soft_limit_bytes > limit_bytes) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_pool_set_limits: soft_limit_bytes %" PRIu64 " is above limit_bytes %" PRIu64, soft_limit_bytes,
+                           limit_bytes);
+    }
+    pool_lock(pool);
+    /* Memory on its way from the device was admitted under the old limit and must be counted. */
+    (void)weir__region_await_locked(pool);
+    pool->config.soft_limit_bytes = soft_limit_bytes;
+    pool->config.limit_bytes = limit_bytes;
+    pool->over_limit_bytes = limit_bytes != 0 && pool->reserved_bytes > limit_bytes ? pool->reserved_bytes : 0;
+    pool->pressed = false;
+    const uint64_t keep = weir__budget_limit_locked(pool, true);
+    const bool over = pool->reserved_bytes > keep;
+    pool_unlock(pool);
+    return over ? trim(pool, keep, 0, NULL) : WEIR_OK;
+}

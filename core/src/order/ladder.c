@@ -1,0 +1,327 @@
+/* core/src/order/ladder.c: how a request gets memory that neither the front cache nor its stream's own lane has.
+ *
+ * Idea: a table of rungs, cheapest first. Each rung has a condition and an action that changes something, and names how the
+ * request may be served after it. Nothing found before a lock was let go is used after it: each rung searches anew. One
+ * loop goes through the table. When the end is reached, the loop begins another attempt if there is a reason to expect
+ * more of it: the pressure callback has helped, the hard limit counts from now on, other threads have freed memory
+ * meanwhile, or the out-of-memory callback has helped.
+ *
+ * Guarantee: before a request fails, every stream that holds unfinished memory has been waited for, and free memory has
+ * been searched again.
+ *
+ * Cost: a search for each rung; the actions are described where they stand. served[] counts which rung served.
+ */
+#include "shared/cancel.h"
+#include "order/order.h"
+#include "pool/front_cache.h"
+
+enum { most_climbs = 4 };
+
+typedef enum reason {
+    FIRST,
+    PRESSED,      /* the pressure callback has helped */
+    RAISED,       /* the soft limit no longer counts */
+    OTHERS_FREED, /* between two looks of this thread, the memory may have passed from hand to hand elsewhere */
+    CALLED_BACK,  /* the out-of-memory callback has helped */
+} reason;
+
+/* One way through the table. */
+struct attempt {
+    struct request *request;
+    reason reason;
+    int climbs;     /* attempts without news but that other threads freed */
+    uint64_t round; /* of waiting; 0: not begun */
+
+    /* As of the last time that this thread held the pool's lock: */
+    uint64_t reserved;
+    uint64_t most;         /* 0: unknown */
+    uint64_t region_frees;
+    uint64_t slow_frees;   /* as of the beginning */
+};
+
+struct rung {
+    weir_rung name; /* the counter; WEIR_RUNG_LANE: the counter of the place where the memory was found */
+    bool (*when)(const struct attempt *attempt);
+    bool (*act)(struct attempt *attempt); /* false: nothing has changed, so the next rung */
+    unsigned then;                        /* LOOK_..., and: */
+};
+
+enum {
+    GROW = 8u,
+    EXCHANGE = 16u,
+    REPEAT = 32u, /* the rung, until its action changes nothing */
+};
+
+/* --- conditions --- */
+
+static bool always(const struct attempt *attempt)
+{
+    (void)attempt;
+    return true;
+}
+
+static bool is_first(const struct attempt *attempt)
+{
+    return attempt->reason == FIRST;
+}
+
+static bool was_called_back(const struct attempt *attempt)
+{
+    return attempt->reason == CALLED_BACK;
+}
+
+static bool is_another(const struct attempt *attempt)
+{
+    return attempt->reason != FIRST;
+}
+
+/* Memory that exists should be waited for before more is taken. */
+static bool prefers_waiting(const struct attempt *attempt)
+{
+    switch (attempt->request->pool->config.growth) {
+    case WEIR_GROWTH_GROW_FIRST:
+        return false;
+    case WEIR_GROWTH_WAIT_FIRST:
+        return true;
+    case WEIR_GROWTH_BALANCED:
+    default:
+        return attempt->most != 0 && attempt->reserved > attempt->most / 2;
+    }
+}
+
+/* Another thread has given regions back since the device last refused this one. */
+static bool others_gave_back(const struct attempt *attempt)
+{
+    return attempt->region_frees != attempt->request->region_frees;
+}
+
+/* --- actions: no lock is held --- */
+
+static bool as_it_is(struct attempt *attempt)
+{
+    (void)attempt;
+    return true;
+}
+
+static bool poll(struct attempt *attempt)
+{
+    return weir__order_poll(attempt->request->pool);
+}
+
+/* Blocks in the stream's front cache cannot merge. */
+static bool flush_own(struct attempt *attempt)
+{
+    return weir__order_flush(attempt->request->stream);
+}
+
+static bool flush_all(struct attempt *attempt)
+{
+    return weir__order_flush_all(attempt->request->pool);
+}
+
+static bool wait_on_device(struct attempt *attempt)
+{
+    return weir__order_wait_on_device(attempt->request);
+}
+
+/* The device has no more: memory that is set apart for other kinds of requests will do. */
+static bool as_last_resort(struct attempt *attempt)
+{
+    attempt->request->last_resort = true;
+    return true;
+}
+
+/* A stream that cannot be waited for is passed over. */
+static bool sync_next(struct attempt *attempt)
+{
+    weir_status status = WEIR_ERR_DEVICE;
+    while (status != WEIR_OK) {
+        if (!weir__order_sync_next(attempt->request->pool, 0, &attempt->round, &status)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The last poll, or another thread, may have seen work complete after the last search, and the device may have more than when
+ * it refused: neither must be missed. */
+static bool ask_anew(struct attempt *attempt)
+{
+    attempt->request->ceiling = 0;
+    return true;
+}
+
+/* --- the table --- */
+
+static const struct rung ladder[] = {
+    { WEIR_RUNG_CALLBACK, was_called_back, as_it_is, LOOK_ALL },
+    { WEIR_RUNG_LANE, is_another, as_it_is, LOOK_FREE },
+    { WEIR_RUNG_LANE, is_first, as_it_is, LOOK_OTHERS },
+    { WEIR_RUNG_POLLED, always, poll, LOOK_FREE },
+    { WEIR_RUNG_FLUSHED, always, flush_own, LOOK_FREE },
+    { WEIR_RUNG_LANE, always, as_it_is, LOOK_ALL },
+    { WEIR_RUNG_WAITED, prefers_waiting, wait_on_device, LOOK_ALL },
+    { WEIR_RUNG_GROWN, always, as_it_is, GROW },
+    { WEIR_RUNG_LANE, always, as_last_resort, LOOK_ALL },
+    { WEIR_RUNG_WAITED, always, wait_on_device, LOOK_ALL },
+    { WEIR_RUNG_FLUSHED_ALL, always, flush_all, LOOK_ALL },
+    { WEIR_RUNG_EXCHANGED, always, as_it_is, EXCHANGE },
+    { WEIR_RUNG_SYNCED, always, sync_next, LOOK_ALL | EXCHANGE | REPEAT },
+    { WEIR_RUNG_POLLED, always, ask_anew, LOOK_ALL | EXCHANGE },
+    { WEIR_RUNG_GROWN, others_gave_back, as_it_is, GROW },
+};
+
+enum { rungs = sizeof(ladder) / sizeof(ladder[0]) };
+
+/* --- the loop --- */
+
+/* Pool lock held. */
+static void see(struct attempt *attempt)
+{
+    const weir_pool *pool = attempt->request->pool;
+    attempt->reserved = pool->reserved_bytes;
+    attempt->most = weir__budget_most_locked(pool, true);
+    attempt->region_frees = pool->region_frees;
+}
+
+static bool look(struct attempt *attempt, const struct rung *rung)
+{
+    weir_pool *pool = attempt->request->pool;
+    weir_rung found;
+    pool_lock(pool);
+    const bool served = weir__order_look_locked(attempt->request, rung->then, &found);
+    if (served) {
+        pool->served[rung->name == WEIR_RUNG_LANE ? found : rung->name]++;
+    }
+    see(attempt);
+    pool_unlock(pool);
+    return served;
+}
+
+/* grow and exchange count the rung themselves. */
+static bool serve(struct attempt *attempt, const struct rung *rung)
+{
+    struct request *request = attempt->request;
+    const struct memory_ops *memory = request->pool->memory;
+    if ((rung->then & LOOK_ALL) != 0 && look(attempt, rung)) {
+        return true;
+    }
+    return ((rung->then & EXCHANGE) != 0 && memory->exchange(request)) ||
+           ((rung->then & GROW) != 0 && memory->grow(request));
+}
+
+static void begin(struct attempt *attempt)
+{
+    struct request *request = attempt->request;
+    pool_lock(request->pool);
+    see(attempt);
+    attempt->slow_frees = request->pool->slow_frees;
+    request->soft = attempt->reason != RAISED && request->pool->config.soft_limit_bytes != 0;
+    pool_unlock(request->pool);
+    attempt->round = 0;
+    request->last_resort = false;
+    request->ceiling = 0;
+}
+
+static bool climb(struct attempt *attempt)
+{
+    begin(attempt);
+    for (const struct rung *rung = ladder; rung < ladder + rungs; rung++) {
+        bool more = true;
+        while (more && rung->when(attempt) && rung->act(attempt)) {
+            if (serve(attempt, rung)) {
+                return true;
+            }
+            more = (rung->then & REPEAT) != 0;
+        }
+    }
+    return false;
+}
+
+/* --- another attempt --- */
+
+static bool press(const struct request *request)
+{
+    uint64_t liked = 0;
+    uint64_t least = 0;
+    pool_lock(request->pool);
+    weir__region_sizes_locked(request->pool, request->size, request->align, request->pool->reserved_bytes, &liked, &least);
+    pool_unlock(request->pool);
+    return weir__budget_press(request, least);
+}
+
+static bool others_freed(const struct attempt *attempt)
+{
+    weir_pool *pool = attempt->request->pool;
+    const bool flushed = weir__order_flush_all(pool);
+    pool_lock(pool);
+    const bool freed = flushed || pool->slow_frees != attempt->slow_frees;
+    pool_unlock(pool);
+    return freed;
+}
+
+static bool call_back(const struct request *request)
+{
+    weir_pool *pool = request->pool;
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    const bool helped = weir_pool_oom(pool, &record) == WEIR_OK &&
+                        UNCANCELLED(pool->config.oom_callback(pool->config.oom_ctx, pool, &record));
+    if (helped) {
+        /* It is not known yet that the request fails: only the last record of a request counts. */
+        pool_lock(pool);
+        pool->oom.failure--;
+        pool_unlock(pool);
+        (void)weir__order_flush_all(pool);
+    }
+    return helped;
+}
+
+/* Whether there is a reason to try again, and which. A request that fails for good has its record written. */
+static bool try_again(struct attempt *attempt)
+{
+    const struct request *request = attempt->request;
+    const bool can_go_on = request->broken == WEIR_OK;
+    if (can_go_on && request->soft && request->limited) {
+        attempt->reason = press(request) ? PRESSED : RAISED;
+        return true;
+    }
+    if (can_go_on && ++attempt->climbs < most_climbs && others_freed(attempt)) {
+        attempt->reason = OTHERS_FREED;
+        return true;
+    }
+    weir__oom_explain(request);
+    attempt->climbs = 0;
+    attempt->reason = CALLED_BACK;
+    return can_go_on && request->pool->config.oom_callback != NULL && call_back(request);
+}
+
+bool weir__order_alloc_own(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    pool_work(pool);
+    if (front_granules(pool, request->size) >= front_small(pool)) {
+        /* The large blocks in the front cache may hold the request once they have joined. */
+        weir__order_flush_large_locked(request->stream);
+    }
+    const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+    pool->served[WEIR_RUNG_LANE] += served;
+    pool_unlock(pool);
+    return served;
+}
+
+weir_status weir__order_alloc(struct request *request)
+{
+    struct attempt attempt = { .request = request, .reason = FIRST };
+    bool served;
+    do {
+        served = climb(&attempt);
+    } while (!served && try_again(&attempt));
+    if (served) {
+        return WEIR_OK;
+    }
+    if (request->broken != WEIR_OK) {
+        return request->broken;
+    }
+    const bool device_broke = request->device_status == WEIR_ERR_DEVICE || request->device_status == WEIR_ERR_INTERNAL;
+    return device_broke ? WEIR_ERR_DEVICE : WEIR_ERR_NO_MEMORY;
+}

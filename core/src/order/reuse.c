@@ -1,0 +1,292 @@
+/* core/src/order/reuse.c: which freed memory a stream may have. The only place that decides it.
+ *
+ * Rule: memory freed on stream s may go to stream x when everything that could touch it happens before x's next
+ * operation. A free leaves (stream, tick) pairs; the memory is x's when each pair (t, k) is x's own, or
+ * clock[x][t] >= k, or done[t] >= k.
+ *
+ * A free stamps its stream's tick under the stream's lock; wait.c says how events keep ticks honest. A block with several
+ * pairs is pending until one stream is ordered after all of them.
+ *
+ * Cost: a take is the strategy's search; the open lane and the lanes a stream is ordered after are linear in streams;
+ * gather is linear in ranges. No device call is made here.
+ */
+#include "order.h"
+
+/* --- taking --- */
+
+static bool private_lanes(const weir_pool *pool)
+{
+    return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
+}
+
+bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit)
+{
+    weir_pool *pool = request->pool;
+    weir_range range;
+    const weir_status status = pool->strategy->alloc(pool->state, lane, limit, request->size, request->align, &range);
+    if (status != WEIR_OK) {
+        request->broken = status == WEIR_ERR_NO_MEMORY ? request->broken : WEIR_ERR_NO_MEMORY;
+        return false;
+    }
+    weir_block *block = block_new(pool, &range);
+    /* With private lanes a free on another stream than the block's own waits, and must not need host memory then. */
+    const bool complete = block != NULL && (!private_lanes(pool) || weir__block_add_uses(block) != NULL);
+    if (UNLIKELY(!complete)) {
+        const weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : pool->streams[lane]->last_free;
+        pool->strategy->free(pool->state, block != NULL ? block_delete(pool, block) : range.token, lane, tick);
+        request->broken = WEIR_ERR_NO_MEMORY;
+        return false;
+    }
+    request->block = block;
+    return true;
+}
+
+const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream)
+{
+    pool->limits[WEIR_LANE_OPEN] = WEIR_TICK_MAX;
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        const weir_stream *owner = pool->streams[lane];
+        weir_tick known = stream != NULL ? clock_at(stream, (weir_lane)lane) : 0;
+        weir_tick limit = owner->done > known ? owner->done : known;
+        pool->limits[lane] = owner == stream || !pool->ordered ? WEIR_TICK_MAX : limit;
+    }
+    return pool->limits;
+}
+
+/* Lanes of streams that this one is already ordered after. */
+static bool take_ordered_locked(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        if (lane != request->stream->lane && weir__order_take_locked(request, (weir_lane)lane, limits[lane])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Pool lock held: opens memory that the completed work of other streams has left. The asking stream's own lane stays
+ * together: it can take from it anyway, and memory in the open lane does not merge with the stream's next frees. */
+static void promote_others_locked(weir_pool *pool, const weir_stream *taker)
+{
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        weir_stream *stream = pool->streams[lane];
+        if (stream != taker && stream->promoted < stream->done) {
+            stream->promoted = stream->done;
+            (void)pool->strategy->promote(pool->state, stream->lane, stream->done);
+        }
+    }
+}
+
+/* Pool lock held: from the open lane, and from lanes of streams that the asking stream is ordered after. */
+static bool take_from_others(struct request *request, weir_rung *found)
+{
+    weir_pool *pool = request->pool;
+    if (private_lanes(pool)) {
+        return false;
+    }
+    *found = WEIR_RUNG_OPEN;
+    promote_others_locked(pool, request->stream);
+    if (weir__order_take_locked(request, WEIR_LANE_OPEN, WEIR_TICK_MAX)) {
+        return true;
+    }
+    *found = WEIR_RUNG_ORDERED;
+    return take_ordered_locked(request);
+}
+
+bool weir__order_join_locked(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
+    weir_tick tick = atomic_load_explicit(&request->stream->tick, memory_order_relaxed);
+    bool gathered = pool->strategy->gather(pool->state, request->stream->lane, tick, limits, pool->lanes,
+                                           request->size, request->align, request->last_resort);
+    if (gathered && tick > request->stream->last_free) {
+        request->stream->last_free = tick;
+    }
+    return gathered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+}
+
+bool weir__order_look_locked(struct request *request, unsigned where, weir_rung *found)
+{
+    weir_pool *pool = request->pool;
+    *found = WEIR_RUNG_LANE;
+    if ((where & LOOK_OWN) != 0 && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX)) {
+        return true;
+    }
+    if ((where & LOOK_OTHERS) != 0 && take_from_others(request, found)) {
+        return true;
+    }
+    if ((where & LOOK_GATHERED) == 0 || pool->strategy->gather == NULL) {
+        return false;
+    }
+    const bool settled = weir__order_settle_locked(pool, request->stream);
+    const bool served =
+        weir__order_join_locked(request) || (settled && weir__order_look_locked(request, LOOK_FREE, found));
+    *found = WEIR_RUNG_GATHERED;
+    return served;
+}
+
+/* --- freeing --- */
+
+void weir__order_done_locked(weir_stream *stream, weir_tick tick)
+{
+    stream->done = tick > stream->done ? tick : stream->done;
+}
+
+/* Pool lock held: memory of the strategy again, in the stream's lane as of `tick`. A lane's ticks do not go down. */
+static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
+{
+    weir_pool *pool = stream->owner;
+    const weir_tick stamp = tick > stream->last_free ? tick : stream->last_free;
+    stream->last_free = stamp;
+    pool->strategy->free(pool->state, block_delete(pool, block), stream->lane, stamp);
+}
+
+static void give_to_all(weir_block *block)
+{
+    weir_stream *owner = block_stream(block);
+    weir_pool *pool = owner->owner;
+    const weir_lane lane = private_lanes(pool) ? owner->lane : WEIR_LANE_OPEN;
+    pool->strategy->free(pool->state, block_delete(pool, block), lane, 0);
+}
+
+void weir__order_give_locked(weir_block *block, weir_stream *stream, weir_tick tick)
+{
+    if (stream->owner->ordered) {
+        give_to_lane(block, stream, tick);
+    } else {
+        give_to_all(block);
+    }
+}
+
+/* Pool lock held: drops the pairs that are known to be complete. */
+static void drop_done(weir_pool *pool, struct block_uses *uses)
+{
+    struct weir_use **link = &uses->first;
+    while (*link != NULL) {
+        if ((*link)->tick <= (*link)->stream->done || !pool->ordered) {
+            weir__use_remove(uses, link);
+        } else {
+            link = &(*link)->next;
+        }
+    }
+}
+
+/* Pool lock held: whether everything on the list happens before the stream's next operation. */
+static bool ordered_before(const struct block_uses *uses, const weir_stream *stream)
+{
+    for (const struct weir_use *use = uses->first; use != NULL; use = use->next) {
+        if (use->stream != stream && clock_at(stream, use->stream->lane) < use->tick &&
+            use->stream->done < use->tick) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Pool lock held: gives a freed block, whose pairs are in its list, to the lane that it can go to now. */
+static bool settle(weir_block *block, weir_stream *taker)
+{
+    weir_pool *pool = block_pool(block);
+    struct block_uses *uses = block_uses(block);
+    drop_done(pool, uses);
+    const struct weir_use *first = uses->first;
+    if (first == NULL) {
+        give_to_all(block);
+        return true;
+    }
+    if (private_lanes(pool)) {
+        const bool own = first->next == NULL && first->stream == block_stream(block);
+        if (own) {
+            give_to_lane(block, first->stream, first->tick);
+        }
+        return own;
+    }
+    if (first->next == NULL) {
+        give_to_lane(block, first->stream, first->tick);
+        return true;
+    }
+    /* A stream that is ordered after all the others stands for them, as of now. */
+    for (const struct weir_use *use = first; use != NULL; use = use->next) {
+        if (ordered_before(uses, use->stream)) {
+            give_to_lane(block, use->stream, atomic_load_explicit(&use->stream->tick, memory_order_relaxed));
+            return true;
+        }
+    }
+    if (taker != NULL && ordered_before(uses, taker)) {
+        give_to_lane(block, taker, atomic_load_explicit(&taker->tick, memory_order_relaxed));
+        return true;
+    }
+    return false;
+}
+
+bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker)
+{
+    bool moved = false;
+    weir_block **link = &pool->pending;
+    while (*link != NULL) {
+        weir_block *block = *link;
+        struct block_uses *uses = block_uses(block);
+        weir_block *next = uses->next;
+        const uint64_t capacity = block_capacity(block);
+        if (settle(block, taker)) {
+            *link = next;
+            pool->pending_bytes -= capacity;
+            moved = true;
+        } else {
+            link = &uses->next;
+        }
+    }
+    return moved;
+}
+
+/* Both locks held: the freeing stream's pair joins the block's list. */
+static void note_free(struct block_uses *uses, weir_stream *stream, weir_tick tick)
+{
+    struct weir_use **link = &uses->first;
+    while (*link != NULL) {
+        struct weir_use *use = *link;
+        if (use->stream == stream) {
+            weir__use_remove(uses, link);
+            continue;
+        }
+        use->stream->last_free = use->tick > use->stream->last_free ? use->tick : use->stream->last_free;
+        link = &use->next;
+    }
+    stream->last_free = tick > stream->last_free ? tick : stream->last_free;
+    uses->freed = (struct weir_use){ .next = uses->first, .stream = stream, .serial = stream->serial, .tick = tick };
+    uses->first = &uses->freed;
+}
+
+void weir__order_free(weir_block *block, weir_stream *stream)
+{
+    weir_pool *pool = stream->owner;
+    const weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
+    struct block_uses *uses = block_uses(block);
+    pool_work(pool);
+    pool->slow_frees++;
+    if (!pool->ordered || uses == NULL) {
+        weir__order_give_locked(block, stream, tick);
+    } else {
+        const uint64_t capacity = block_capacity(block);
+        note_free(uses, stream, tick);
+        if (!settle(block, NULL)) {
+            block_set_word(block, BLOCK_WORD(BLOCK_PENDING) | BLOCK_USED);
+            uses->next = pool->pending;
+            pool->pending = block;
+            pool->pending_bytes += capacity;
+        }
+    }
+    pool_unlock(pool);
+}
+
+void weir__order_free_idle(weir_block *block)
+{
+    weir_pool *pool = block_pool(block);
+    pool_lock(pool);
+    pool->slow_frees++;
+    give_to_all(block);
+    pool_unlock(pool);
+}

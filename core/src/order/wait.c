@@ -1,0 +1,442 @@
+/* core/src/order/wait.c: which work has completed: asking, waiting on the host, waiting on the device, marks, and the
+ * pool's own events.
+ *
+ * How ticks stay honest. The thread that records an event on a stream raises the stream's tick first, under the lock under
+ * which frees are stamped too: an event that covers tick k is recorded after every free stamped k or lower, and
+ * after the work that its caller had queued before that free. No event is recorded per free; one covers all ticks before
+ * it.
+ *
+ * Cost: polling makes two cheap device calls per stream with unfinished memory, without a wait; each wait is a device call
+ * without a lock.
+ */
+#include "order.h"
+
+#include <stdlib.h>
+
+/* --- the pool's events --- */
+
+/* Pool lock held: room to keep one event more than there are. False without host memory. */
+static bool reserve_event(weir_pool *pool)
+{
+    if (pool->events_made == pool->kept_room) {
+        const size_t room = pool->kept_room != 0 ? 2 * pool->kept_room : 16;
+        weir_event **larger = realloc(pool->kept_events, room * sizeof(*larger));
+        if (larger == NULL) {
+            return false;
+        }
+        pool->kept_events = larger;
+        pool->kept_room = room;
+    }
+    pool->events_made++;
+    return true;
+}
+
+/* One that the device would not destroy, or else a new one. A stream's lock is held. *failed counts failures of the device. */
+static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *failed)
+{
+    pool_lock(pool);
+    const bool kept = pool->kept_count != 0;
+    if (kept) {
+        *event = pool->kept_events[--pool->kept_count];
+    }
+    const bool has_room = kept || reserve_event(pool);
+    pool_unlock(pool);
+    if (kept || !has_room) {
+        return kept ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    }
+    const weir_status status = weir_device_event_create(pool->device, event);
+    if (status != WEIR_OK) {
+        (*failed)++;
+        pool_lock(pool);
+        pool->events_made--;
+        pool_unlock(pool);
+    }
+    return status;
+}
+
+/* Pool lock held: there is room, since each event counts in events_made until it is destroyed. */
+static void keep_event(weir_pool *pool, weir_event *event)
+{
+    pool->kept_events[pool->kept_count++] = event;
+}
+
+void weir__order_drop_events(weir_pool *pool)
+{
+    weir_status status = WEIR_OK;
+    pool_lock(pool);
+    while (status == WEIR_OK && pool->kept_count != 0) {
+        weir_event *event = pool->kept_events[--pool->kept_count];
+        pool_unlock(pool);
+        status = weir_device_event_destroy(pool->device, event);
+        pool_lock(pool);
+        if (status == WEIR_OK) {
+            pool->events_made--;
+        } else {
+            pool->device_failures++;
+            keep_event(pool, event);
+        }
+    }
+    pool_unlock(pool);
+}
+
+void weir__order_drop_event(weir_pool *pool, weir_event *event)
+{
+    pool_lock(pool);
+    keep_event(pool, event);
+    pool_unlock(pool);
+    weir__order_drop_events(pool);
+}
+
+/* --- asking --- */
+
+/* Stream lock held, and the stream not retired: records an event that covers every free so far. *covered: up to which
+ * tick. *failed counts failures of the device. */
+static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_t *failed)
+{
+    weir_device *device = stream->owner->device;
+    weir_status status = WEIR_OK;
+    (void)weir__inbox_clear(stream->owner, stream);
+    if (stream->probe.event == NULL) {
+        status = obtain_event(stream->owner, &stream->probe.event, failed);
+    }
+    if (status == WEIR_OK) {
+        weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
+        stream->probe.in_flight = false;
+        status = weir_device_event_record(device, stream->probe.event, stream->native);
+        if (status == WEIR_OK) {
+            stream->probe.tick = tick;
+            stream->probe.in_flight = true;
+            *covered = tick;
+        }
+        *failed += status != WEIR_OK;
+    }
+    return status;
+}
+
+/* Stream lock held: the highest tick known to be complete, 0 when nothing is. A finished or missing probe is followed by
+ * a new one if `last_free` is later. */
+static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t *recorded, uint64_t *failed)
+{
+    weir_tick finished = 0;
+    weir_status status = WEIR_OK;
+    if (stream->pool == NULL) {
+        return 0; /* another thread has retired it meanwhile, and waited for it */
+    }
+    for (int round = 0; round < 2 && status == WEIR_OK; round++) {
+        bool complete = false;
+        if (!stream->probe.in_flight) {
+            weir_tick covered = 0;
+            if (last_free <= finished) {
+                break;
+            }
+            status = record_probe(stream, &covered, failed);
+            *recorded += status == WEIR_OK;
+        }
+        if (status == WEIR_OK) {
+            status = weir_device_event_query(stream->owner->device, stream->probe.event, &complete);
+            *failed += status != WEIR_OK;
+        }
+        if (status != WEIR_OK || !complete) {
+            break;
+        }
+        stream->probe.in_flight = false;
+        finished = stream->probe.tick;
+    }
+    return finished;
+}
+
+/* Pool lock held: the latest tick on the stream's memory if the host has not seen it complete, else 0. */
+static weir_tick unfinished_tick(const weir_stream *stream)
+{
+    return stream->owner->ordered && stream->last_free > stream->done && !stream->retired ? stream->last_free : 0;
+}
+
+/* Stream lock held: takes in the frees of other threads, which may be unfinished as well. True when there were
+ * any. */
+static bool take_in(weir_pool *pool, weir_stream *stream, weir_tick *unfinished)
+{
+    const bool any = weir__inbox_clear(pool, stream);
+    if (any) {
+        pool_lock(pool);
+        *unfinished = unfinished_tick(stream);
+        pool_unlock(pool);
+    }
+    return any;
+}
+
+/* Asks about one stream; `unfinished`: its latest unfinished tick. True when something has changed. */
+static bool poll_stream(weir_pool *pool, weir_stream *stream, weir_tick unfinished)
+{
+    uint64_t recorded = 0;
+    uint64_t failed = 0;
+    stream_visit(stream);
+    bool moved = take_in(pool, stream, &unfinished);
+    const weir_tick finished = unfinished != 0 ? query_probe(stream, unfinished, &recorded, &failed) : 0;
+    stream_unlock(stream);
+    pool_lock(pool);
+    pool->events_recorded += recorded;
+    pool->device_failures += failed;
+    moved |= finished > stream->done;
+    weir__order_done_locked(stream, finished);
+    pool_unlock(pool);
+    return moved;
+}
+
+/* The next stream from *lane on with something to ask or to take in; NULL: none. *unfinished: its latest unfinished tick. */
+static weir_stream *next_to_poll(weir_pool *pool, size_t *lane, weir_tick *unfinished)
+{
+    weir_stream *found = NULL;
+    pool_lock(pool);
+    for (; found == NULL && *lane < pool->lanes; ++*lane) {
+        weir_stream *stream = pool->streams[*lane];
+        *unfinished = unfinished_tick(stream);
+        found = *unfinished != 0 || !inbox_is_empty(stream) ? stream : NULL;
+    }
+    pool_unlock(pool);
+    return found;
+}
+
+bool weir__order_poll(weir_pool *pool)
+{
+    bool moved = false;
+    size_t lane = 1;
+    weir_tick unfinished = 0;
+    weir_stream *stream;
+    while ((stream = next_to_poll(pool, &lane, &unfinished)) != NULL) {
+        moved |= poll_stream(pool, stream, unfinished);
+    }
+    pool_lock(pool);
+    moved |= weir__order_settle_locked(pool, NULL);
+    pool_unlock(pool);
+    return moved;
+}
+
+/* --- waiting on the host --- */
+
+/* An event that was waited for without a lock is the stream's probe again, unless that has a new one or is gone. */
+static void put_probe_back(weir_stream *stream, weir_event *event)
+{
+    weir_pool *pool = stream->owner;
+    stream_visit(stream);
+    const bool wanted = stream->pool != NULL && stream->probe.event == NULL;
+    if (wanted) {
+        stream->probe.event = event;
+    }
+    stream_unlock(stream);
+    if (!wanted) {
+        weir__order_drop_event(pool, event);
+    }
+}
+
+weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
+{
+    weir_tick covered = 0;
+    weir_event *event = NULL;
+    uint64_t failed = 0;
+    stream_visit(stream);
+    weir_status status = WEIR_OK;
+    if (stream->pool != NULL) { /* else another thread has retired it meanwhile, and waited for it */
+        status = record_probe(stream, &covered, &failed);
+    }
+    bool recorded = covered != 0;
+    if (recorded) {
+        /* While this thread waits the event is its own: no other thread may record it anew or destroy it. */
+        event = stream->probe.event;
+        stream->probe = (struct probe){ 0 };
+    }
+    stream_unlock(stream);
+    if (recorded) {
+        status = weir_device_event_sync(pool->device, event);
+        failed += status != WEIR_OK;
+        put_probe_back(stream, event);
+    }
+    pool_lock(pool);
+    pool->events_recorded += recorded;
+    pool->syncs += recorded && status == WEIR_OK;
+    pool->device_failures += failed;
+    if (status == WEIR_OK) {
+        weir__order_done_locked(stream, covered);
+        (void)weir__order_settle_locked(pool, NULL);
+    }
+    pool_unlock(pool);
+    return status;
+}
+
+/* Pool lock held: bytes that waiting for the stream could make usable. */
+static uint64_t unfinished_bytes(weir_pool *pool, const weir_stream *stream, uint64_t *largest)
+{
+    weir_lane_stats stats = WEIR_LANE_STATS_INIT;
+    pool->strategy->lane_stats(pool->state, stream->lane, &stats);
+    *largest = stats.largest_bytes;
+    return stats.bytes;
+}
+
+/* Pool lock held: a stream that may hold unfinished memory and that has not had its turn in the round, the one with the most
+ * bytes first; NULL: none. */
+static weir_stream *next_unfinished(weir_pool *pool, uint64_t round)
+{
+    weir_stream *best = NULL;
+    uint64_t most = 0;
+    for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
+        weir_stream *stream = pool->streams[lane];
+        uint64_t largest = 0;
+        if (stream->last_free > stream->done && !stream->retired && stream->waited < round) {
+            uint64_t bytes = unfinished_bytes(pool, stream, &largest);
+            if (best == NULL || bytes > most) {
+                best = stream;
+                most = bytes;
+            }
+        }
+    }
+    return best;
+}
+
+bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir_status *status)
+{
+    pool_lock(pool);
+    *round = *round != 0 ? *round : ++pool->wait_rounds;
+    weir_stream *stream = pool->reserved_bytes > keep ? next_unfinished(pool, *round) : NULL;
+    pool_unlock(pool);
+    if (stream == NULL) {
+        return false;
+    }
+    *status = weir__order_sync(pool, stream);
+    pool_lock(pool);
+    /* A later round's turn, which another thread has had meanwhile, is one of this round as well. */
+    stream->waited = *round > stream->waited ? *round : stream->waited;
+    pool_unlock(pool);
+    return true;
+}
+
+/* --- waiting on the device --- */
+
+/* Pool lock held: the stream, other than the asking one, that holds the largest range which would serve the request after a
+ * wait; NULL: none. */
+static weir_stream *worth_waiting_for(const struct request *request)
+{
+    weir_pool *pool = request->pool;
+    weir_stream *best = NULL;
+    uint64_t most = request->size - 1;
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        weir_stream *stream = pool->streams[lane];
+        uint64_t largest = 0;
+        if (stream == request->stream || unfinished_tick(stream) == 0) {
+            continue;
+        }
+        (void)unfinished_bytes(pool, stream, &largest);
+        if (largest > most) {
+            best = stream;
+            most = largest;
+        }
+    }
+    return best;
+}
+
+/* The donor's lock is held, and it is not retired: the asking stream waits for an event that covers the tick `wanted`. */
+static weir_status wait_for_donor(const struct request *request, weir_stream *donor, weir_tick wanted, weir_tick *covered,
+                                  bool *recorded, uint64_t *failed)
+{
+    weir_status status = WEIR_OK;
+    if (donor->probe.in_flight && donor->probe.tick >= wanted) {
+        *covered = donor->probe.tick;
+    } else {
+        status = record_probe(donor, covered, failed);
+        *recorded = status == WEIR_OK;
+    }
+    if (status == WEIR_OK) {
+        status = weir_device_stream_wait_event(request->pool->device, request->stream->native, donor->probe.event);
+        *failed += status != WEIR_OK;
+    }
+    return status;
+}
+
+bool weir__order_wait_on_device(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    if (!pool->ordered || (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0) {
+        return false;
+    }
+    pool_lock(pool);
+    weir_stream *donor = worth_waiting_for(request);
+    const weir_tick wanted = donor != NULL ? donor->last_free : 0;
+    pool_unlock(pool);
+    if (donor == NULL) {
+        return false;
+    }
+    weir_tick covered = 0;
+    bool recorded = false;
+    uint64_t failed = 0;
+    stream_visit(donor);
+    const bool retired = donor->pool == NULL; /* meanwhile: its memory is in the open lane */
+    const weir_status status =
+        retired ? WEIR_OK : wait_for_donor(request, donor, wanted, &covered, &recorded, &failed);
+    stream_unlock(donor);
+    pool_lock(pool);
+    pool->events_recorded += recorded;
+    pool->device_failures += failed;
+    if (status == WEIR_OK && !retired) {
+        pool->waits++;
+        (void)weir__clock_raise_locked(request->stream, donor->lane, covered);
+    }
+    pool_unlock(pool);
+    return status == WEIR_OK;
+}
+
+/* --- marks --- */
+
+weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *mark)
+{
+    if (pool == NULL || stream == NULL) {
+        return weir__refuse_stream("weir_stream_mark", pool, stream);
+    }
+    if (mark == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_stream_mark: mark is NULL");
+    }
+    stream_visit(stream);
+    const bool ours = stream->pool == pool;
+    if (ours) {
+        *mark = atomic_load_explicit(&stream->tick, memory_order_relaxed);
+        /* As if something had been freed: a poll records an event that covers it. */
+        pool_lock(pool);
+        stream->last_free = *mark > stream->last_free ? *mark : stream->last_free;
+        pool_unlock(pool);
+    }
+    stream_unlock(stream);
+    return ours ? WEIR_OK : weir__refuse_stream("weir_stream_mark", pool, stream);
+}
+
+/* *unfinished: as of unfinished_tick. */
+static bool has_reached(weir_pool *pool, const weir_stream *stream, weir_tick mark, weir_tick *unfinished)
+{
+    pool_lock(pool);
+    const bool reached = !pool->ordered || stream->retired || stream->done >= mark;
+    *unfinished = unfinished_tick(stream);
+    pool_unlock(pool);
+    return reached;
+}
+
+weir_status weir_stream_reached(weir_pool *pool, weir_stream *stream, weir_tick mark, bool wait, bool *reached)
+{
+    if (pool == NULL || stream == NULL || stream->owner != pool) {
+        return weir__refuse_stream("weir_stream_reached", pool, stream);
+    }
+    if (reached == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_stream_reached: reached is NULL");
+    }
+    weir_status status = WEIR_OK;
+    weir_tick unfinished = 0;
+    bool done = has_reached(pool, stream, mark, &unfinished);
+    if (!done) {
+        if (wait) {
+            status = weir__order_sync(pool, stream);
+        } else {
+            (void)poll_stream(pool, stream, unfinished);
+        }
+        done = has_reached(pool, stream, mark, &unfinished);
+    }
+    if (status == WEIR_OK) {
+        *reached = done;
+    }
+    return status;
+}
+

@@ -1,0 +1,213 @@
+/* core/src/pool/observers.c: telling a pool's observers.
+ *
+ * Idea: while there are observers, front_block_bytes is 0 on every stream, so every alloc and free takes the long way,
+ * and there a single flag (pool->watched) leads here. Without an observer nothing in this file runs.
+ *
+ * Guarantee: the list changes under every lock of the pool and `growing` (services/observe.c), so a call that holds a
+ * stream's lock, or is the one that grows, finds each observer either attached or not, and tells each thing once. An
+ * alloc is told without a lock, to the observers that were there under it; a use, an event and a trim hold no lock at
+ * all. `telling` counts the threads that do either, on one of two sides; the end of an observation takes its observer
+ * out of the list, turns to the other side and waits until the first one is empty, and the same once more
+ * (await_telling). A thread is counted before it looks at the list, so it has not seen the observer or is waited for,
+ * and threads that begin to tell meanwhile do not delay the end.
+ */
+#include "shared/cancel.h"
+#include "pool_internal.h"
+
+#include <stdlib.h>
+
+/* An observer that is taken out of the list keeps its own `next`, for the threads that still stand on it. Sequentially
+ * consistent, as `telling` is. */
+static const struct pool_observer *after(const _Atomic(struct pool_observer *) *link)
+{
+    return atomic_load(link);
+}
+
+#define EACH_OBSERVER(observer, first) \
+    (const struct pool_observer *observer = (first); observer != NULL; observer = after(&observer->next))
+
+/* Counts the calling thread, and returns where. */
+static _Atomic uint32_t *begin_telling(weir_pool *pool)
+{
+    _Atomic uint32_t *telling = &pool->telling[atomic_load(&pool->telling_side) % 2];
+    (void)atomic_fetch_add(telling, 1);
+    return telling;
+}
+
+static void end_telling(_Atomic uint32_t *telling)
+{
+    (void)atomic_fetch_sub_explicit(telling, 1, memory_order_release);
+}
+
+/* --- one call --- */
+
+void weir__observer_tell_memory(const struct pool_observer *observer, bool given, uint64_t address, uint64_t size)
+{
+    void (*slot)(void *, uint64_t, uint64_t) = given ? observer->ops.memory_given : observer->ops.memory_taken;
+    if (slot != NULL) {
+        const int cancel_state = cancel_disable();
+        slot(observer->ctx, address, size);
+        cancel_restore(cancel_state);
+    }
+}
+
+static void tell_of_block(const struct pool_observer *observer,
+                          void (*slot)(void *ctx, const weir_observed_block *block), const weir_observed_block *block)
+{
+    if (slot != NULL) {
+        const int cancel_state = cancel_disable();
+        slot(observer->ctx, block);
+        cancel_restore(cancel_state);
+    }
+}
+
+/* `stream` NULL: idle. */
+static weir_observed_block observed(const weir_block *block, const weir_stream *stream)
+{
+    return (weir_observed_block){
+        .struct_size = sizeof(weir_observed_block),
+        .address = block_address(block),
+        .size = block_requested(block),
+        .capacity = block_capacity(block),
+        .native_stream = stream != NULL ? stream->native : NULL,
+        .stream = stream != NULL ? stream->lane : 0,
+        .tag = tag_of(block),
+    };
+}
+
+/* A block that has come into an inbox since its stream was locked is told too: its free is still to be told. */
+static bool is_told(const weir_block *block)
+{
+    const weir_block_state state = state_of(block);
+    return state == BLOCK_LIVE || state == BLOCK_RETURNED;
+}
+
+void weir__observer_list_block(const struct pool_observer *observer, const weir_block *block)
+{
+    if (is_told(block)) {
+        weir_observed_block known = observed(block, block_stream(block));
+        known.listed = true;
+        tell_of_block(observer, observer->ops.block_alloc, &known);
+    }
+}
+
+/* --- under a lock --- */
+
+void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t align)
+{
+    weir_pool *pool = stream->owner;
+    weir_observed_block known = observed(block, stream);
+    known.align = align;
+    _Atomic uint32_t *telling = begin_telling(pool);
+    const struct pool_observer *first = after(&pool->observers);
+    stream_unlock(stream);
+    for EACH_OBSERVER(observer, first) {
+        tell_of_block(observer, observer->ops.block_alloc, &known);
+    }
+    end_telling(telling);
+}
+
+void weir__watch_free(const weir_block *block, const weir_stream *stream)
+{
+    const weir_observed_block known = observed(block, stream);
+    for EACH_OBSERVER(observer, after(&block_pool(block)->observers)) {
+        tell_of_block(observer, observer->ops.block_free, &known);
+    }
+}
+
+void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size)
+{
+    for EACH_OBSERVER(observer, after(&pool->observers)) {
+        weir__observer_tell_memory(observer, true, address, size);
+    }
+}
+
+void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size)
+{
+    for EACH_OBSERVER(observer, after(&pool->observers)) {
+        weir__observer_tell_memory(observer, false, address, size);
+    }
+}
+
+/* --- under none: a call made in the moment in which an observation begins may be told of or not --- */
+
+void weir__watch_use(const weir_block *block, const weir_stream *stream)
+{
+    if (is_watched(block_pool(block))) {
+        _Atomic uint32_t *telling = begin_telling(block_pool(block));
+        const weir_observed_block known = observed(block, stream);
+        for EACH_OBSERVER(observer, after(&block_pool(block)->observers)) {
+            tell_of_block(observer, observer->ops.block_use, &known);
+        }
+        end_telling(telling);
+    }
+}
+
+void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *event, const weir_stream *stream)
+{
+    if (is_watched(pool)) {
+        _Atomic uint32_t *telling = begin_telling(pool);
+        const weir_observed_event known = {
+            .struct_size = sizeof(known),
+            .kind = kind,
+            .event = event,
+            .native_stream = stream != NULL ? stream->native : NULL,
+            .stream = stream != NULL ? stream->lane : 0,
+        };
+        const int cancel_state = cancel_disable();
+        for EACH_OBSERVER(observer, after(&pool->observers)) {
+            if (observer->ops.event != NULL) {
+                observer->ops.event(observer->ctx, &known);
+            }
+        }
+        cancel_restore(cancel_state);
+        end_telling(telling);
+    }
+}
+
+void weir__watch_trim(weir_pool *pool)
+{
+    if (is_watched(pool)) {
+        _Atomic uint32_t *telling = begin_telling(pool);
+        const int cancel_state = cancel_disable();
+        for EACH_OBSERVER(observer, after(&pool->observers)) {
+            if (observer->ops.trim != NULL) {
+                observer->ops.trim(observer->ctx);
+            }
+        }
+        cancel_restore(cancel_state);
+        end_telling(telling);
+    }
+}
+
+/* --- the pool's end: no other thread uses it --- */
+
+static void tell_free(void *ctx, weir_block *block)
+{
+    (void)ctx;
+    if (is_told(block)) {
+        weir__watch_free(block, NULL);
+    }
+}
+
+void weir__watch_end_blocks(weir_pool *pool)
+{
+    if (is_watched(pool)) {
+        weir__block_each_locked(pool, tell_free, NULL);
+    }
+}
+
+void weir__watch_end(weir_pool *pool)
+{
+    struct pool_observer *observer = atomic_load(&pool->observers);
+    const int cancel_state = cancel_disable();
+    while (observer != NULL) {
+        struct pool_observer *next = atomic_load(&observer->next);
+        if (observer->ops.pool_gone != NULL) {
+            observer->ops.pool_gone(observer->ctx);
+        }
+        free(observer);
+        observer = next;
+    }
+    cancel_restore(cancel_state);
+}

@@ -1,0 +1,156 @@
+/* core/src/services/observe.c: an observation begins and ends.
+ *
+ * Guarantee: a thread that begins or ends to observe holds every stream's lock and is the one thread that may take
+ * memory from the device (`growing`). So a block that it lists as live is one of which the free is still to be told,
+ * memory that it lists is memory of which the hand-back is still to be told, and nothing is told twice.
+ * pool/observers.c tells the rest.
+ */
+#include "memory/memory.h"
+#include "pool/pool_internal.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* No thread takes memory from the device or gives it back, and no block changes hands, until let_go. */
+static void hold_still(weir_pool *pool)
+{
+    pool_lock(pool);
+    (void)weir__region_await_locked(pool);
+    pool->growing = true;
+    pool_unlock(pool);
+    weir__pool_lock_all(pool);
+}
+
+static void let_go(weir_pool *pool)
+{
+    weir__region_end_growing_locked(pool);
+    weir__pool_unlock_all(pool);
+}
+
+/* All locks held: the list of observers has changed. */
+static void set_watched(weir_pool *pool)
+{
+    atomic_store_explicit(&pool->watched, atomic_load(&pool->observers) != NULL, memory_order_release);
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        atomic_store_explicit(&pool->streams[lane]->front_block_bytes, weir__pool_front_block_bytes(pool),
+                              memory_order_relaxed);
+    }
+}
+
+/* --- beginning --- */
+
+static void list_memory(void *ctx, uint64_t address, uint64_t size)
+{
+    weir__observer_tell_memory(ctx, true, address, size);
+}
+
+static void list_block(void *ctx, weir_block *block)
+{
+    weir__observer_list_block(ctx, block);
+}
+
+static void list_all_locked(const weir_pool *pool, struct pool_observer *observer)
+{
+    for (const struct pool_region *region = pool->regions; region != NULL; region = region->next) {
+        list_memory(observer, region->address, region->size);
+    }
+    if (pool->vm != NULL) {
+        weir__vm_each_granule_locked(pool, list_memory, observer);
+    }
+    weir__block_each_locked(pool, list_block, observer);
+}
+
+/* All locks held: the same tool, or one that could not be told apart when it ends. */
+static bool has_its_like(const weir_pool *pool, const struct pool_observer *observer)
+{
+    const struct pool_observer *other = atomic_load(&pool->observers);
+    while (other != NULL && other->ctx != observer->ctx &&
+           memcmp(&other->ops, &observer->ops, sizeof(observer->ops)) != 0) {
+        other = atomic_load(&other->next);
+    }
+    return other != NULL;
+}
+
+weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, void *ctx)
+{
+    weir_observer_ops own;
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_observe: pool is NULL");
+    }
+    weir_status status = weir_struct_adopt(&own, sizeof(own), ops, "weir_pool_observe: ops");
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct pool_observer *observer = malloc(sizeof(*observer));
+    if (observer == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    observer->ops = own;
+    observer->ctx = ctx;
+    hold_still(pool);
+    if (has_its_like(pool, observer)) {
+        status = weir_refuse(WEIR_ERR_BUSY,
+                             "weir_pool_observe: the pool has an observer already with these functions or this ctx");
+    } else {
+        atomic_init(&observer->next, atomic_load(&pool->observers));
+        list_all_locked(pool, observer);
+        atomic_store(&pool->observers, observer);
+        set_watched(pool);
+    }
+    let_go(pool);
+    if (status != WEIR_OK) {
+        free(observer);
+    }
+    return status;
+}
+
+/* --- ending --- */
+
+/* All locks held: NULL when `ctx` is no observer's. */
+static struct pool_observer *take_out(weir_pool *pool, const void *ctx)
+{
+    _Atomic(struct pool_observer *) *link = &pool->observers;
+    struct pool_observer *observer = atomic_load(link);
+    while (observer != NULL && observer->ctx != ctx) {
+        link = &observer->next;
+        observer = atomic_load(link);
+    }
+    if (observer != NULL) {
+        atomic_store(link, atomic_load(&observer->next));
+    }
+    return observer;
+}
+
+/* No lock held: until no thread is left that may tell an observer that has been taken out. One thread at a time. Twice,
+ * since a thread may be late to count itself on the side that it has read. */
+static void await_telling(weir_pool *pool)
+{
+    while (atomic_exchange(&pool->awaiting, true)) {
+        (void)sched_yield();
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        const unsigned side = atomic_fetch_add(&pool->telling_side, 1) % 2;
+        while (atomic_load(&pool->telling[side]) != 0) {
+            (void)sched_yield();
+        }
+    }
+    atomic_store(&pool->awaiting, false);
+}
+
+weir_status weir_pool_unobserve(weir_pool *pool, void *ctx)
+{
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_unobserve: pool is NULL");
+    }
+    hold_still(pool);
+    struct pool_observer *observer = take_out(pool, ctx);
+    set_watched(pool);
+    let_go(pool);
+    if (observer == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_unobserve: ctx is not the context of an observer of the pool");
+    }
+    await_telling(pool);
+    free(observer);
+    return WEIR_OK;
+}
