@@ -52,7 +52,7 @@
     X(RECORD_LINKS, "free links taken ranges through `as`", "free_merges_in_every_order")                              \
     X(RECORD_STATE, "free writes the state of taken ranges", "free_merges_in_every_order")                             \
     X(RECORD_ROUTE, "free clears all of `own` of taken ranges", "free_merges_in_every_order")                          \
-    X(RECORD_GONE, "a record's memory goes when its range is freed", "region_size_is_enough")                          \
+    X(RECORD_GONE, "a record's memory goes when its range is freed", "free_merges_in_every_order")                     \
     X(FREE_TICK, "free loses the tick", "merging_keeps_the_later_tick")                                                \
     X(FREE_LANE, "free takes the lane of the last alloc", "promote_opens_one_lane")                                    \
     X(FREE_EARLIER, "what merges keeps the earlier tick", "merging_keeps_the_later_tick")                              \
@@ -201,6 +201,47 @@ static bool lane_was_added[most_lanes];
 static weir_tick first_free[most_lanes]; /* the tick of the first free since the lane was promoted, plus one */
 static weir_lane gathered_lane = WEIR_LANE_UNMAPPED;
 
+/* Records with memory of their own, which goes when their ranges are freed. */
+enum { most_copies = 64, page_bytes = 4096 };
+
+static struct copy {
+    void *token; /* of the right strategy */
+    weir_record *record;
+} copies[most_copies];
+
+static struct copy *copy_of(const void *token)
+{
+    struct copy *copy = copies;
+    while (copy < copies + most_copies && copy->token != token && copy->record != token) {
+        copy++;
+    }
+    return copy;
+}
+
+static void *copied(void *token)
+{
+    struct copy *copy = copy_of(NULL);
+    void *page = mmap(NULL, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == copies + most_copies || page == MAP_FAILED) {
+        return token;
+    }
+    *copy = (struct copy){ token, page };
+    *copy->record = *(const weir_record *)token;
+    return copy->record;
+}
+
+static void *uncopied(void *token)
+{
+    struct copy *copy = copy_of(token);
+    if (copy == copies + most_copies) {
+        return token;
+    }
+    token = copy->token;
+    (void)munmap(copy->record, page_bytes);
+    *copy = (struct copy){ NULL, NULL };
+    return token;
+}
+
 static weir_lane kept_lane(weir_lane lane)
 {
     return is(LANE_BYTE) && lane != WEIR_LANE_UNMAPPED ? lane & 0xff : lane;
@@ -223,6 +264,7 @@ static weir_status init(void *state, const void *config)
     gathered_lane = WEIR_LANE_UNMAPPED;
     memset(lane_was_added, 0, sizeof(lane_was_added));
     memset(first_free, 0, sizeof(first_free));
+    memset(copies, 0, sizeof(copies));
     return right->init(state, NULL);
 }
 
@@ -281,48 +323,7 @@ static bool region_idle(const void *state, const weir_tick *limits, size_t lanes
     return !is(IDLE_NEVER) && right->region_idle(state, is(IDLE_LIMITS) ? no_limits() : limits, lanes, address);
 }
 
-/* --- records --- */
-
-/* Records with memory of their own, which goes when their ranges are freed. */
-enum { most_copies = 64, page_bytes = 4096 };
-
-static struct copy {
-    void *token; /* of the right strategy */
-    weir_record *record;
-} copies[most_copies];
-
-static struct copy *copy_of(const void *token)
-{
-    struct copy *copy = copies;
-    while (copy < copies + most_copies && copy->token != token && copy->record != token) {
-        copy++;
-    }
-    return copy;
-}
-
-static void *copied(void *token)
-{
-    struct copy *copy = copy_of(NULL);
-    void *page = mmap(NULL, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (copy == copies + most_copies || page == MAP_FAILED) {
-        abort();
-    }
-    *copy = (struct copy){ token, page };
-    *copy->record = *(const weir_record *)token;
-    return copy->record;
-}
-
-static void *uncopied(void *token)
-{
-    struct copy *copy = copy_of(token);
-    if (copy == copies + most_copies) {
-        return token;
-    }
-    token = copy->token;
-    (void)munmap(copy->record, page_bytes);
-    *copy = (struct copy){ NULL, NULL };
-    return token;
-}
+/* --- records of taken ranges --- */
 
 /* The range has just been handed out. */
 static void record_wrongly(weir_range *range, uint64_t size)
