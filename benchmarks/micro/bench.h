@@ -1,5 +1,5 @@
-/* bench.h: what the programs of this folder share: the rows that they compare, a pool over a device that costs nothing, other
- * mallocs beside the process's own, a second thread, the processor's time.
+/* bench.h: parts that the programs of this folder share: the rows that they compare, a pool over a device that costs
+ * nothing, mallocs beside the process's own, a second thread, the processor's time.
  *
  * A benchmark that cannot be set up has nothing to report, so what fails here prints a line and ends the process.
  */

@@ -1,7 +1,7 @@
-/* google.h: what the Google Benchmark programs share: their defaults, counting instructions, a row for what is absent. C++.
+/* google.h: parts that the Google Benchmark programs share: their defaults, counting instructions, rows without figures. C++.
  *
- *     --pairs=N    plays N pairs once instead of measuring how many take long enough: what valgrind counts. The loops that
- *                  are measured are functions whose names begin with `measured_`, for callgrind's --toggle-collect.
+ *     --pairs=N    plays N pairs once, for callgrind. The names of the functions with the measured loops begin with `measured_`,
+ *                  for callgrind's --toggle-collect.
  */
 #ifndef WEIR_BENCHMARKS_GOOGLE_H
 #define WEIR_BENCHMARKS_GOOGLE_H
@@ -25,7 +25,7 @@ inline void enter_absent(const std::string &name, const std::string &why)
         name.c_str(), [why](benchmark::State &state) { state.SkipWithError(why.c_str()); });
 }
 
-/* What every entry goes through. */
+/* Applies --pairs to an entry. */
 inline benchmark::internal::Benchmark *finish_entry(benchmark::internal::Benchmark *entry)
 {
     return fixed_pairs > 0 ? entry->Iterations(fixed_pairs) : entry;

@@ -1,4 +1,4 @@
-/* null_device.h: a device whose calls cost nothing, so that a pool above it shows its own cost alone.
+/* null_device.h: a device with calls that cost nothing, so that a pool above it shows its own cost alone.
  *
  * Addresses rise and are never reused, and no two regions touch. Work on a stream is complete as soon as it is queued. Every
  * call of memory is counted. Any thread may call anything.
@@ -22,7 +22,7 @@ struct null_device *null_device_create(bool virtual_memory);
 /* The pools on it have ended. */
 void null_device_destroy(struct null_device *device);
 
-/* What pools stand on; borrowed. */
+/* The device for pools; borrowed. */
 weir_device *null_device_of(struct null_device *device);
 
 /* Calls that allocate, free, reserve, release, create, destroy, map or unmap memory, since the device was created. */

@@ -1,4 +1,4 @@
-/* packing.c: how much memory the workloads take, beside what is live. Nothing here is timed; all but the last form repeats
+/* packing.c: how much memory the workloads take, beside the live blocks. Nothing here is timed; all but the last form repeats
  * exactly.
  *
  *     micro_packing [SEEDS]    two tables; how many seeds the second one goes over; default 10

@@ -1,4 +1,4 @@
-/* peers.cc: what one pair of alloc and free costs by weir's pools and heaps, and by other allocators, in the same run.
+/* peers.cc: the cost of one pair of alloc and free of weir's pools and heaps, and of other allocators, in the same run.
  *
  * A case is CELL/ROW. Rows are those of bench.c. Cells:
  *
@@ -57,7 +57,7 @@ namespace
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 constexpr std::int64_t batch = 1000;
 
-/* --- what is measured --- */
+/* --- measured loops --- */
 
 template <class row>
 [[gnu::noinline]] void measured_pairs(row &own, std::size_t stream, std::uint64_t bytes, std::int64_t pairs)
@@ -82,7 +82,7 @@ template <class row>
     }
 }
 
-/* --- what stays laid out from one repetition to the next --- */
+/* --- allocators that stay laid out from one repetition to the next --- */
 
 struct any_session {
     any_session() = default;
@@ -411,7 +411,7 @@ template <class row> void enter_produce(const std::string &cell, const bench_row
         ->UseRealTime();
 }
 
-/* Whether the row hands out addresses only: the others would have to hold gigabytes. */
+/* Whether the row hands out addresses only. Any other row would have to hold gigabytes. */
 bool has_room(const bench_row &row)
 {
     return row.kind == BENCH_EMPTY || row.kind == BENCH_POOL || row.kind == BENCH_TLSF || row.kind == BENCH_TLSF_SPIN;

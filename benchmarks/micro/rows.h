@@ -57,7 +57,7 @@ class pool_row
         weir_stream *ignored = nullptr;
         require(weir_pool_stream(bench_.pool, reinterpret_cast<void *>(native + 1), &ignored));
     }
-    /* Work queued on `to` from now on runs after what is queued on `from`. */
+    /* Work queued on `to` from now on runs after the work that is queued on `from`. */
     void order(std::size_t from, std::size_t to)
     {
         require(weir_stream_recorded(bench_.pool, &events_[from], bench_.streams[from]));

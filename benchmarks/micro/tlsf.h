@@ -32,7 +32,7 @@ enum {
     TLSF_BORDER = TLSF_BINS, /* the record on both sides of the range; live, so that nothing joins it */
 };
 
-/* The first TLSF_BINS records are the heads of the bins, whose lists are circular. */
+/* The first TLSF_BINS records are the heads of the bins' circular lists. */
 struct tlsf_record {
     uint32_t bin_previous;
     uint32_t bin_next; /* also the next unused record */
