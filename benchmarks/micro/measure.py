@@ -186,7 +186,7 @@ def memory_lines(bench, rows, quick):
     measured = [row for row in rows if row in POOLS + ["tlsf"] or row in bench.options.extra_pools]
     of = lambda function: [function(row) if row in measured else "" for row in rows]
     lines = []
-    seeds = [("mix1k", 1, 1)] if quick else [("mix1k", 1, 6), ("mix100k", 1, 6), ("infer", 1, 6), ("infer", 1001, 1100)]
+    seeds = [("log1k", 1, 1)] if quick else [("mix1k", 1, 6), ("mix100k", 1, 6), ("infer", 1, 6), ("infer", 1001, 1100)]
     for workload, first, last in seeds:
         figures = {row: bench.packing(row, workload, str(first), str(last)) for row in measured}
         name = "%s, %d %s" % (workload, last - first + 1, "seed" if last == first else "fresh seeds" if first > 1 else "seeds")

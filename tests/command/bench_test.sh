@@ -20,7 +20,7 @@ for name in 'mix1k, ns' 'threads2, ns'; do expect "$name" 6; done
 expect 'pc512, ns' 6
 expect 'cross4M, ns' 3
 expect 'use512, ns' 3
-expect 'mix1k, 1 seed: reserved / live' 4
+expect 'log1k, 1 seed: reserved / live' 4
 expect 'pair on each in turn, ns' 2
 expect 'freed on another, ns' 2
 expect 'entering one, ns' 2
