@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* More than the 2.6 KiB of jemalloc 5.3.0 and less than anybody would miss. */
+/* More than the 2.6 KiB of jemalloc 5.3.0 and little beside a stack. */
 #define TUNABLE "glibc.rtld.optional_static_tls"
 #define TUNABLE_SETTING TUNABLE "=16384"
 
@@ -27,30 +27,28 @@ static void require(weir_status status, const char *what)
     }
 }
 
-void bench_pool_open(struct bench_pool *bench, const weir_strategy_ops *strategy, uint32_t flags,
-                     uint64_t limit_bytes)
+void bench_pool_open(struct bench_pool *bench, const struct bench_row *row, uint64_t limit_bytes, size_t streams)
 {
-    weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
-    sim.no_audit = true;
-    sim.capacity_bytes = BENCH_CAPACITY_BYTES;
-    require(weir_sim_create(&sim, &bench->sim), "cannot make a simulator");
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-    config.device = weir_sim_device(bench->sim);
-    config.strategy = strategy;
-    config.flags = flags;
+    bench->device = null_device_create((row->flags & WEIR_POOL_VIRTUAL_MEMORY) != 0);
+    bench->streams = calloc(streams + 1, sizeof(*bench->streams));
+    bench->stream_count = streams;
+    require(bench->device != NULL && bench->streams != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY, "cannot make a device");
+    config.device = null_device_of(bench->device);
+    config.strategy = row->strategy();
+    config.flags = row->flags;
     config.limit_bytes = limit_bytes;
     require(weir_pool_create(&config, &bench->pool), "cannot make a pool");
-    for (size_t i = 0; i < BENCH_STREAMS; i++) {
-        weir_sim_stream *native = NULL;
-        require(weir_sim_stream_create(bench->sim, &native), "cannot make a stream");
-        require(weir_pool_stream(bench->pool, native, &bench->streams[i]), "cannot enter a stream");
+    for (size_t i = 0; i < streams; i++) {
+        require(weir_pool_stream(bench->pool, (void *)(i + 1), &bench->streams[i]), "cannot enter a stream");
     }
 }
 
 void bench_pool_close(struct bench_pool *bench)
 {
     require(weir_pool_destroy(bench->pool), "cannot end the pool");
-    require(weir_sim_destroy(bench->sim), "cannot end the simulator");
+    null_device_destroy(bench->device);
+    free(bench->streams);
 }
 
 /* ISO C knows no conversion from dlsym's result to a function, POSIX says that the bytes are the same. */
@@ -115,99 +113,40 @@ void bench_mallocs_prepare(char **arguments)
     /* Without jemalloc, then: the caller says so when it asks for it. */
 }
 
-/* --- contenders --- */
+/* --- rows --- */
 
-const struct bench_contender bench_contenders[BENCH_CONTENDERS] = {
-    {.name = "empty_loop"},
-    {.name = "caching", .strategy = weir_caching_strategy},
-    {.name = "caching_no_front_cache",
-     .strategy = weir_caching_strategy,
-     .flags = WEIR_POOL_NO_FRONT_CACHE},
-    {.name = "caching_single_threaded",
-     .strategy = weir_caching_strategy,
-     .flags = WEIR_POOL_SINGLE_THREADED},
-    {.name = "size_class", .strategy = weir_size_class_strategy},
-    {.name = "caching_vm",
-     .strategy = weir_caching_strategy,
-     .flags = WEIR_POOL_VIRTUAL_MEMORY},
-    {.name = "pytorch_model", .strategy = model_pytorch_strategy},
-    {.name = "direct_model", .strategy = model_direct_strategy},
-    {.name = "glibc", .host = true},
-    {.name = "jemalloc", .host = true},
-    {.name = "mimalloc", .host = true},
-    {.name = "tcmalloc", .host = true},
+const struct bench_row bench_rows[BENCH_ROWS] = {
+    {"empty_loop", BENCH_EMPTY, NULL, 0},
+    {"caching", BENCH_POOL, weir_caching_strategy, 0},
+    {"size_class", BENCH_POOL, weir_size_class_strategy, 0},
+    {"caching_vm", BENCH_POOL, weir_caching_strategy, WEIR_POOL_VIRTUAL_MEMORY},
+    {"caching_no_front_cache", BENCH_POOL, weir_caching_strategy, WEIR_POOL_NO_FRONT_CACHE},
+    {"caching_single_threaded", BENCH_POOL, weir_caching_strategy, WEIR_POOL_SINGLE_THREADED},
+    {"pytorch_model", BENCH_POOL, model_pytorch_strategy, 0},
+    {"direct_model", BENCH_POOL, model_direct_strategy, 0},
+    {"heap", BENCH_HEAP, NULL, 0},
+    {"host_pool", BENCH_HOST, NULL, 0},
+    {"tlsf", BENCH_TLSF, NULL, 0},
+    {"tlsf_spin", BENCH_TLSF_SPIN, NULL, 0},
+    {"jemalloc", BENCH_MALLOC, NULL, 0},
+    {"mimalloc", BENCH_MALLOC, NULL, 0},
+    {"tcmalloc", BENCH_MALLOC, NULL, 0},
+    {"glibc", BENCH_MALLOC, NULL, 0},
 };
 
-bool bench_allocator_open(struct bench_allocator *allocator,
-                          const struct bench_contender *contender, const char **why)
+const struct bench_row *bench_row_find(const char *name)
 {
-    *allocator = (struct bench_allocator){.contender = contender};
-    if (contender->host) {
-        return bench_malloc_find(contender->name, &allocator->host, why);
-    }
-    if (contender->strategy != NULL) {
-        bench_pool_open(&allocator->pool, contender->strategy(), contender->flags,
-                        contender->limit_bytes);
-        for (size_t i = 0; i < BENCH_STREAMS; i++) {
-            allocator->handles[i] =
-                (struct bench_handle){allocator->pool.pool, allocator->pool.streams[i]};
+    for (size_t i = 0; i < BENCH_ROWS; i++) {
+        if (strcmp(bench_rows[i].name, name) == 0) {
+            return &bench_rows[i];
         }
     }
-    return true;
+    return NULL;
 }
 
-void bench_allocator_close(struct bench_allocator *allocator)
+bool bench_row_locks(const struct bench_row *row)
 {
-    if (allocator->pool.pool != NULL) {
-        bench_pool_close(&allocator->pool);
-    }
-}
-
-static void *alloc_nothing(void *ctx, uint64_t size)
-{
-    (void)size;
-    return ctx;
-}
-
-static void free_nothing(void *ctx, void *block)
-{
-    (void)ctx;
-    (void)block;
-}
-
-static void *alloc_block(void *ctx, uint64_t size)
-{
-    const struct bench_handle *handle = ctx;
-    weir_block *block = NULL;
-    (void)!weir_pool_alloc(handle->pool, handle->stream, size, 0, &block);
-    return block;
-}
-
-static void free_block(void *ctx, void *block)
-{
-    const struct bench_handle *handle = ctx;
-    require(weir_pool_free(handle->pool, block, handle->stream), "cannot free a block");
-}
-
-static void *alloc_host(void *ctx, uint64_t size)
-{
-    return ((const struct bench_malloc *)ctx)->alloc((size_t)size);
-}
-
-static void free_host(void *ctx, void *block)
-{
-    ((const struct bench_malloc *)ctx)->free(block);
-}
-
-struct workload_user bench_allocator_user(struct bench_allocator *allocator, size_t stream)
-{
-    if (allocator->contender->host) {
-        return (struct workload_user){alloc_host, free_host, &allocator->host};
-    }
-    if (allocator->contender->strategy != NULL) {
-        return (struct workload_user){alloc_block, free_block, &allocator->handles[stream]};
-    }
-    return (struct workload_user){alloc_nothing, free_nothing, allocator};
+    return row->kind != BENCH_TLSF && (row->flags & WEIR_POOL_SINGLE_THREADED) == 0;
 }
 
 /* --- the process --- */

@@ -1,5 +1,5 @@
-/* bench.h: what the programs of this folder share: a pool over the simulator, other mallocs beside the process's own, all
- * of these as one kind of thing, a second thread, the processor's time.
+/* bench.h: parts that the programs of this folder share: the rows that they compare, a pool over a device that costs
+ * nothing, mallocs beside the process's own, a second thread, the processor's time.
  *
  * A benchmark that cannot be set up has nothing to report, so what fails here prints a line and ends the process.
  */
@@ -7,9 +7,8 @@
 #define WEIR_BENCHMARKS_BENCH_H
 
 #include <weir/pool.h>
-#include <weir/sim.h>
 
-#include "micro/workloads.h"
+#include "micro/null_device.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,22 +21,48 @@ extern "C" {
 /* Blocks that the pair workloads allocate first; every second one is freed again, so that holes exist. */
 #define BENCH_BLOCKS 64
 
-#define BENCH_STREAMS 2
+/* --- rows --- */
 
-/* Of the simulated device: holds every workload, even with a region for each block. */
-#define BENCH_CAPACITY_BYTES (UINT64_C(4) << 40)
-
-/* A pool on a simulated device that hands out addresses only and is not audited. */
-struct bench_pool {
-    weir_sim *sim;
-    weir_pool *pool;
-    weir_stream *streams[BENCH_STREAMS];
+enum bench_kind {
+    BENCH_EMPTY,  /* no allocator: the cost of the loop */
+    BENCH_POOL,   /* a strategy behind weir's pool, over a null device */
+    BENCH_HEAP,   /* weir's heap of ordinary memory */
+    BENCH_HOST,   /* weir's pool of pinned host memory; its memory may be unpinned where the process may not pin */
+    BENCH_TLSF,   /* tlsf.h, without a lock: for one thread */
+    BENCH_TLSF_SPIN, /* tlsf.h behind a spin lock */
+    BENCH_MALLOC, /* the malloc of the row's name */
 };
 
-/* `flags` and the limit are those of weir_pool_config. */
-void bench_pool_open(struct bench_pool *bench, const weir_strategy_ops *strategy, uint32_t flags,
-                     uint64_t limit_bytes);
+/* One allocator that the programs measure. */
+struct bench_row {
+    const char *name;
+    enum bench_kind kind;
+    const weir_strategy_ops *(*strategy)(void); /* of a pool */
+    uint32_t flags;                             /* of weir_pool_config */
+};
+
+enum { BENCH_ROWS = 16 };
+extern const struct bench_row bench_rows[BENCH_ROWS];
+
+/* NULL: no row of that name. */
+const struct bench_row *bench_row_find(const char *name);
+/* Whether several threads may use the row's allocator at once. */
+bool bench_row_locks(const struct bench_row *row);
+
+/* --- pools --- */
+
+struct bench_pool {
+    struct null_device *device;
+    weir_pool *pool;
+    weir_stream **streams;
+    size_t stream_count;
+};
+
+/* `row` is of BENCH_POOL. limit_bytes is that of weir_pool_config. */
+void bench_pool_open(struct bench_pool *bench, const struct bench_row *row, uint64_t limit_bytes, size_t streams);
 void bench_pool_close(struct bench_pool *bench);
+
+/* --- mallocs --- */
 
 struct bench_malloc {
     void *(*alloc)(size_t size);
@@ -45,7 +70,7 @@ struct bench_malloc {
 };
 
 /* The mallocs by name: glibc (the process's own, as pointers, so that it is called the way the others are and no compiler
- * removes the calls), jemalloc, mimalloc and tcmalloc, which are loaded so that nobody else in the process uses them.
+ * removes the calls), jemalloc, mimalloc and tcmalloc, which are loaded so that nothing else in the process uses them.
  * False, and *why says so, when that is not possible. */
 bool bench_malloc_find(const char *name, struct bench_malloc *found, const char **why);
 
@@ -53,35 +78,7 @@ bool bench_malloc_find(const char *name, struct bench_malloc *found, const char 
  * glibc sets aside for libraries that come late, and glibc reads that number at the start only. Call it first in main. */
 void bench_mallocs_prepare(char **arguments);
 
-/* What is measured: a strategy behind a pool, a malloc, or (neither) nothing at all, to see what the loop costs. */
-struct bench_contender {
-    const char *name;
-    const weir_strategy_ops *(*strategy)(void);
-    uint32_t flags;       /* of weir_pool_config */
-    uint64_t limit_bytes; /* likewise */
-    bool host;            /* the malloc of that name */
-};
-
-enum { BENCH_CONTENDERS = 12 };
-extern const struct bench_contender bench_contenders[BENCH_CONTENDERS];
-
-/* A contender at work. Each stream has a user. */
-struct bench_allocator {
-    const struct bench_contender *contender;
-    struct bench_pool pool;
-    struct bench_malloc host;
-    struct bench_handle {
-        weir_pool *pool;
-        weir_stream *stream;
-    } handles[BENCH_STREAMS];
-};
-
-/* False, and *why says so, for a malloc that is not there. */
-bool bench_allocator_open(struct bench_allocator *allocator,
-                          const struct bench_contender *contender, const char **why);
-void bench_allocator_close(struct bench_allocator *allocator);
-/* Borrowed from the allocator. */
-struct workload_user bench_allocator_user(struct bench_allocator *allocator, size_t stream);
+/* --- the process --- */
 
 /* Starts a thread that sleeps until the process ends: glibc leaves atomics out while a process has one thread. */
 void bench_second_thread(void);

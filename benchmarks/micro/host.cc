@@ -51,16 +51,11 @@ void open_shared(int which)
     }
 }
 
-template <std::size_t count> void play(benchmark::State &state, std::uint64_t size)
+template <std::size_t count>
+[[gnu::noinline]] void measured_turns(std::array<void *, batch> &blocks, std::uint64_t size, std::int64_t turns)
 {
-    std::array<void *, batch> blocks;
-    for (auto &block : blocks) {
-        block = shared.alloc(&shared, size);
-    }
-    for (auto &block : blocks) {
-        shared.free(&shared, block, size);
-    }
-    for (auto _ : state) {
+    asm volatile("" : "+r"(turns)); /* no clone for constants */
+    for (std::int64_t turn = 0; turn < turns; turn++) {
         for (std::size_t i = 0; i < count; i++) {
             blocks[i] = shared.alloc(&shared, size);
             benchmark::DoNotOptimize(blocks[i]);
@@ -69,6 +64,21 @@ template <std::size_t count> void play(benchmark::State &state, std::uint64_t si
             shared.free(&shared, blocks[i], size);
         }
     }
+}
+
+template <std::size_t count> void play(benchmark::State &state, std::uint64_t size)
+{
+    constexpr std::int64_t turns = 10;
+    std::array<void *, batch> blocks;
+    for (auto &block : blocks) {
+        block = shared.alloc(&shared, size);
+    }
+    for (auto &block : blocks) {
+        shared.free(&shared, block, size);
+    }
+    while (state.KeepRunningBatch(turns)) {
+        measured_turns<count>(blocks, size, turns);
+    }
     state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(count));
 }
 
@@ -76,7 +86,7 @@ void enter(const std::string &workload, const std::string &contender, int which,
 {
     const std::string name = workload + "/" + contender;
     const bool is_batch = workload.rfind("batch16", 0) == 0;
-    auto *entry = benchmark::RegisterBenchmark(name.c_str(), is_batch ? play<batch> : play<1>, size);
+    auto *entry = finish_entry(benchmark::RegisterBenchmark(name.c_str(), is_batch ? play<batch> : play<1>, size));
     if (workload.rfind("two", 0) == 0) {
         entry->Threads(2);
     }

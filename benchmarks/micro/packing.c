@@ -1,11 +1,17 @@
-/* packing.c: how much memory the workloads take, beside what is live.
+/* packing.c: how much memory the workloads take, beside the live blocks. Nothing here is timed; all but the last form repeats
+ * exactly.
  *
- *     micro_packing [SEEDS]    how many seeds the second table goes over; default 10
+ *     micro_packing [SEEDS]    two tables; how many seeds the second one goes over; default 10
+ *     micro_packing ROW WORKLOAD FIRST LAST
+ *                              one line, of the seeds FIRST to LAST: mean and largest of the most that was reserved over the
+ *                              most that was live (as asked) in one pass, and mean of device calls for 1,000 allocs in nine more
+ *     micro_packing ROW        host bytes for each of a million live blocks: by how much this process grows
  *
- * First table, strategies behind weir's pool: the most that was reserved over the most that was live (as asked), and the
- * smallest limit under which no request fails over the same. Peak live is in the first column; then how many regions (with
- * virtual memory: granules of 2 MiB) were taken and returned, and how much idle memory moved. Each workload is played
- * once; nothing here is timed and everything repeats exactly.
+ * ROW is a pool of bench.c, or tlsf, of which the highest end counts as reserved.
+ *
+ * First table, strategies behind weir's pool, seed 1: reserved over live, and the smallest limit under which no request
+ * fails over the same. Peak live is in the first column; then how many regions (with virtual memory: granules of 2 MiB) were
+ * taken and returned, and how much idle memory moved.
  *
  * Second table, bare strategies: the smallest single region, found by bisection, that serves a workload without a
  * refusal, over the most that was live; mean over the seeds. `caching` keeps no sizes apart here, so that placement alone
@@ -15,13 +21,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "micro/bench.h"
 #include "micro/best_fit.h"
+#include "micro/tlsf.h"
+#include "micro/workloads.h"
 
 #include <weir/caching.h>
 
-enum { most_seeds = 1000 };
+enum { most_seeds = 1000, more_passes = 9 };
 
 /* What is bisected: serves `workload` from `bytes`? */
 typedef bool (*serves)(const struct workload *workload, const void *how, uint64_t bytes);
@@ -34,10 +43,16 @@ static void require(bool fine, const char *what)
     }
 }
 
-static bool play_once(const struct workload *workload, const struct workload_user *user)
+static void **slots_of(const struct workload *workload)
 {
     void **blocks = calloc(workload->slots, sizeof(*blocks));
     require(blocks != NULL, "no memory");
+    return blocks;
+}
+
+static bool play_once(const struct workload *workload, const struct workload_user *user)
+{
+    void **blocks = slots_of(workload);
     const bool served = workload_play(workload, 0, workload->count, blocks, user);
     workload_clear(workload, blocks, user);
     free(blocks);
@@ -66,22 +81,159 @@ static double smallest(const struct workload *workload, serves serves_from, cons
     return (double)enough / (double)workload->peak_bytes;
 }
 
+/* --- rows --- */
+
+/* A row at work. */
+struct contender {
+    const struct bench_row *row;
+    struct bench_pool pool;
+    struct tlsf tlsf;
+    uint64_t tlsf_end; /* highest so far */
+};
+
+static void *alloc_block(void *ctx, uint64_t size)
+{
+    const struct contender *contender = ctx;
+    weir_block *block = NULL;
+    (void)!weir_pool_alloc(contender->pool.pool, contender->pool.streams[0], size, 0, &block);
+    return block;
+}
+
+static void free_block(void *ctx, void *block)
+{
+    const struct contender *contender = ctx;
+    require(weir_pool_free(contender->pool.pool, block, contender->pool.streams[0]) == WEIR_OK, "cannot free a block");
+}
+
+static void *alloc_tlsf(void *ctx, uint64_t size)
+{
+    struct contender *contender = ctx;
+    const uint32_t range = tlsf_alloc(&contender->tlsf, size);
+    const uint64_t end = tlsf_address(&contender->tlsf, range) + tlsf_bytes(&contender->tlsf, range);
+    contender->tlsf_end = end > contender->tlsf_end ? end : contender->tlsf_end;
+    return (void *)(uintptr_t)range;
+}
+
+static void free_tlsf(void *ctx, void *block)
+{
+    tlsf_free(&((struct contender *)ctx)->tlsf, (uint32_t)(uintptr_t)block);
+}
+
+static struct workload_user contender_open(struct contender *contender, const struct bench_row *row,
+                                           uint64_t limit_bytes)
+{
+    *contender = (struct contender){.row = row};
+    if (row->kind == BENCH_TLSF) {
+        require(tlsf_open(&contender->tlsf, UINT64_C(1) << 40, 1u << 22), "no memory");
+        return (struct workload_user){alloc_tlsf, free_tlsf, contender};
+    }
+    require(row->kind == BENCH_POOL, "a row that is neither a pool nor tlsf");
+    bench_pool_open(&contender->pool, row, limit_bytes, 1);
+    return (struct workload_user){alloc_block, free_block, contender};
+}
+
+static void contender_close(struct contender *contender)
+{
+    if (contender->row->kind == BENCH_POOL) {
+        bench_pool_close(&contender->pool);
+    } else {
+        tlsf_close(&contender->tlsf);
+    }
+}
+
+static weir_stats stats_of(const struct contender *contender)
+{
+    weir_stats stats = WEIR_STATS_INIT;
+    require(weir_pool_stats(contender->pool.pool, &stats) == WEIR_OK, "no statistics");
+    return stats;
+}
+
+static uint64_t most_reserved(const struct contender *contender)
+{
+    return contender->row->kind == BENCH_POOL ? stats_of(contender).peak_reserved_bytes : contender->tlsf_end;
+}
+
+static uint64_t device_calls(const struct contender *contender)
+{
+    return contender->row->kind == BENCH_POOL ? null_device_calls(contender->pool.device) : 0;
+}
+
+static struct workload workload_of(const char *name, uint64_t seed)
+{
+    struct workload workload;
+    require(workload_make(name, seed, &workload), "no such workload, or no memory");
+    return workload;
+}
+
+/* --- one row --- */
+
+static void print_row(const struct bench_row *row, const char *name, uint64_t first, uint64_t last)
+{
+    double sum = 0;
+    double largest = 0;
+    double calls = 0;
+    for (uint64_t seed = first; seed <= last; seed++) {
+        struct workload workload = workload_of(name, seed);
+        struct contender contender;
+        const struct workload_user user = contender_open(&contender, row, 0);
+        void **blocks = slots_of(&workload);
+        require(workload_play(&workload, 0, workload.count, blocks, &user), "a request was refused");
+        const double ratio = (double)most_reserved(&contender) / (double)workload.peak_bytes;
+        const uint64_t before = device_calls(&contender);
+        for (int pass = 0; pass < more_passes; pass++) {
+            require(workload_play(&workload, workload.start, workload.count, blocks, &user), "a request was refused");
+        }
+        const double allocs = more_passes * (double)(workload.count - workload.start) / 2;
+        calls += 1000.0 * (double)(device_calls(&contender) - before) / allocs;
+        sum += ratio;
+        largest = ratio > largest ? ratio : largest;
+        workload_clear(&workload, blocks, &user);
+        contender_close(&contender);
+        free(blocks);
+        workload_free(&workload);
+    }
+    const double seeds = (double)(last - first + 1);
+    (void)printf("%.4f %.4f %.3f\n", sum / seeds, largest, calls / seeds);
+}
+
+/* Pages of this process that are in memory. */
+static uint64_t resident_bytes(void)
+{
+    uint64_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    require(file != NULL && fscanf(file, "%*u %" SCNu64, &pages) == 1, "cannot read /proc/self/statm");
+    (void)fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void print_host_bytes(const struct bench_row *row)
+{
+    struct workload workload = workload_of("mix1M", 1);
+    void **blocks = slots_of(&workload);
+    (void)memset(blocks, 1, workload.slots * sizeof(*blocks)); /* their pages are no cost of the allocator */
+    (void)memset(blocks, 0, workload.slots * sizeof(*blocks));
+    struct contender contender;
+    const uint64_t before = resident_bytes();
+    const struct workload_user user = contender_open(&contender, row, 0);
+    require(workload_play(&workload, 0, workload.start, blocks, &user), "a request was refused");
+    (void)printf("%.1f\n", (double)(resident_bytes() - before) / (double)workload.slots);
+    workload_clear(&workload, blocks, &user);
+    contender_close(&contender);
+    free(blocks);
+    workload_free(&workload);
+}
+
 /* --- behind a pool --- */
 
 /* Plays under a limit, 0 for none; *stats is what the pool says then. */
-static bool play_pool(const struct workload *workload, const struct bench_contender *contender,
-                      uint64_t limit_bytes, weir_stats *stats)
+static bool play_pool(const struct workload *workload, const struct bench_row *row, uint64_t limit_bytes,
+                      weir_stats *stats)
 {
-    struct bench_contender limited = *contender;
-    struct bench_allocator allocator;
-    const char *why = "";
-    limited.limit_bytes = limit_bytes;
-    require(bench_allocator_open(&allocator, &limited, &why), why);
-    const struct workload_user user = bench_allocator_user(&allocator, 0);
+    struct contender contender;
+    const struct workload_user user = contender_open(&contender, row, limit_bytes);
     const bool served = play_once(workload, &user);
-    *stats = (weir_stats)WEIR_STATS_INIT;
-    require(weir_pool_stats(allocator.pool.pool, stats) == WEIR_OK, "no statistics");
-    bench_allocator_close(&allocator);
+    *stats = stats_of(&contender);
+    contender_close(&contender);
     return served;
 }
 
@@ -93,22 +245,20 @@ static bool pool_serves(const struct workload *workload, const void *how, uint64
 
 static void print_pools(const char *name, bool with_limit)
 {
-    struct workload workload;
-    require(workload_make(name, 0, &workload), "no such workload, or no memory");
-    for (size_t i = 0; i < BENCH_CONTENDERS; i++) {
-        const struct bench_contender *contender = &bench_contenders[i];
+    struct workload workload = workload_of(name, 1);
+    for (size_t i = 0; i < BENCH_ROWS; i++) {
+        const struct bench_row *row = &bench_rows[i];
         weir_stats stats;
-        /* Locks change nothing here. */
-        if (contender->strategy == NULL || (contender->flags & WEIR_POOL_SINGLE_THREADED) != 0) {
+        if (row->kind != BENCH_POOL || !bench_row_locks(row)) { /* locks change nothing here */
             continue;
         }
-        require(play_pool(&workload, contender, 0, &stats), "a request failed without a limit");
+        require(play_pool(&workload, row, 0, &stats), "a request failed without a limit");
         (void)printf("%-10s %10.1f  %-24s %10.3f", name, (double)workload.peak_bytes / (1 << 20),
-                     contender->name,
+                     row->name,
                      (double)stats.peak_reserved_bytes / (double)workload.peak_bytes);
         if (with_limit) {
             (void)printf(" %10.3f",
-                         smallest(&workload, pool_serves, contender, stats.peak_reserved_bytes));
+                         smallest(&workload, pool_serves, row, stats.peak_reserved_bytes));
         } else {
             (void)printf(" %10s", "-");
         }
@@ -172,8 +322,7 @@ static void print_bare(const char *name, uint64_t seeds)
     double sum_caching = 0;
     double worst = -1;
     for (uint64_t seed = 0; seed < seeds; seed++) {
-        struct workload workload;
-        require(workload_make(name, seed, &workload), "no such workload, or no memory");
+        struct workload workload = workload_of(name, seed);
         const uint64_t enough = workload.peak_bytes + workload.peak_bytes / 8;
         const double least_exact = smallest(&workload, bare_serves, &exact, enough);
         const double least_caching = smallest(&workload, bare_serves, &caching, enough);
@@ -188,26 +337,36 @@ static void print_bare(const char *name, uint64_t seeds)
     (void)fflush(stdout);
 }
 
-int main(int count, char **arguments)
+static void print_tables(uint64_t seeds)
 {
-    const uint64_t seeds = count > 1 ? strtoull(arguments[1], NULL, 10) : 10;
-    if (count > 2 || seeds == 0 || seeds > most_seeds) {
-        (void)fprintf(stderr, "usage: micro_packing [SEEDS]    1 to %d\n", most_seeds);
-        return EXIT_FAILURE;
-    }
     (void)printf("%-10s %10s  %-24s %10s %10s %10s %10s %10s\n", "workload", "live MiB", "behind a pool",
                  "reserved", "limit", "taken", "returned", "moved MiB");
     print_pools("mix1k", true);
     print_pools("infer", true);
     print_pools("mix100k", false);
     print_pools("mix1M", false);
-    (void)printf("\n%-12s %10s %10s %10s %10s\n", "workload", "best fit", "caching", "points",
-                 "worst");
+    (void)printf("\n%-12s %10s %10s %10s %10s\n", "workload", "best fit", "caching", "points", "worst");
     print_bare("mix1k", seeds);
     print_bare("infer", seeds);
     print_bare("log1k", seeds);
     print_bare("uniform1k", seeds);
     print_bare("log10k", seeds);
     print_bare("uniform11k", seeds);
+}
+
+int main(int count, char **arguments)
+{
+    const struct bench_row *row = count > 1 ? bench_row_find(arguments[1]) : NULL;
+    const uint64_t seeds = count > 1 ? strtoull(arguments[1], NULL, 10) : 10;
+    if (row != NULL && count == 2) {
+        print_host_bytes(row);
+    } else if (row != NULL && count == 5) {
+        print_row(row, arguments[2], strtoull(arguments[3], NULL, 10), strtoull(arguments[4], NULL, 10));
+    } else if (row == NULL && count <= 2 && seeds > 0 && seeds <= most_seeds) {
+        print_tables(seeds);
+    } else {
+        (void)fprintf(stderr, "usage: micro_packing [SEEDS | ROW | ROW WORKLOAD FIRST LAST]    at most %d seeds\n", most_seeds);
+        return EXIT_FAILURE;
+    }
     return EXIT_SUCCESS;
 }

@@ -64,13 +64,8 @@ static void write_pair(struct writer *writer, uint32_t size)
     for (uint32_t slot = 0; slot < blocks; slot += 2) {
         write_op(writer, slot, 0);
     }
-    struct workload *workload = writer->workload;
-    workload->start = workload->count;
-    workload->batch_pairs = 1000;
-    for (uint64_t i = 0; i < workload->batch_pairs; i++) {
-        write_op(writer, 0, size);
-        write_op(writer, 0, 0);
-    }
+    writer->workload->start = writer->workload->count;
+    writer->workload->pair_bytes = size;
 }
 
 struct mix {
@@ -103,13 +98,13 @@ static void write_mix(struct writer *writer, const struct mix *mix, uint64_t ran
 }
 
 enum {
-    infer_steps = 200,
+    infer_steps = 400,
     layers = 24,
     width = 1024,
     element_bytes = 2,
     heads = 16,
     kept_tokens = 16, /* of a block of keys and values */
-    kept_steps = 32,  /* longest life of one */
+    kept_steps = 32,  /* a block lives for fewer steps */
     least_tokens = 256,
     most_tokens = 4096,
     walk_tokens = 64,
@@ -188,7 +183,7 @@ static void write_infer(struct writer *writer, uint64_t random)
         for (uint32_t layer = 0; layer < layers; layer++) {
             const uint32_t slot = layer * kept_steps + step % kept_steps;
             write_op(writer, slot, 2u * kept_tokens * width * element_bytes);
-            ends[slot] = step + 1 + below(&random, kept_steps);
+            ends[slot] = step + 1 + below(&random, kept_steps - 1);
             write_layer(writer, tokens);
         }
         write_op(writer, LOGITS, 50304u * element_bytes);
@@ -216,9 +211,11 @@ static const struct plan {
     {"mix1k", 0, {1000, 64 * MIB, false, 50000, 200000}},
     {"mix100k", 0, {100000, 64 * MIB, false, 200000, 200000}},
     {"mix1M", 0, {1000000, MIB, false, 300000, 400000}},
-    {"live10", 0, {10, MIB, false, 50000, 200000}},
-    {"live1k", 0, {1000, MIB, false, 50000, 200000}},
-    {"live100k", 0, {100000, MIB, false, 200000, 200000}},
+    {"live10", 0, {10, MIB, false, 50000, 300000}},
+    {"live100", 0, {100, MIB, false, 50000, 300000}},
+    {"live1k", 0, {1000, MIB, false, 50000, 300000}},
+    {"live10k", 0, {10000, MIB, false, 50000, 300000}},
+    {"live100k", 0, {100000, MIB, false, 50000, 300000}},
     {.name = "infer"},
     {"log1k", 0, {1000, 32 * MIB, false, 0, 29500}},
     {"log10k", 0, {10474, 32 * MIB, false, 0, 24763}},
@@ -227,15 +224,6 @@ static const struct plan {
 };
 
 enum { plan_count = sizeof(plans) / sizeof(plans[0]) };
-
-const char *const *workload_names(void)
-{
-    static const char *names[plan_count + 1];
-    for (size_t i = 0; i < plan_count; i++) {
-        names[i] = plans[i].name;
-    }
-    return names;
-}
 
 static const struct plan *plan_of(const char *name)
 {

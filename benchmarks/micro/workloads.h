@@ -5,11 +5,11 @@
  *     mix1k, mix100k    1,000 (100,000) live blocks; a step frees a random one and allocates a size drawn log-uniformly
  *                       from 512 bytes to 64 MiB
  *     mix1M             1,000,000 live blocks, sizes up to 1 MiB, otherwise the same
- *     live10, live1k, live100k
+ *     live10, live100, live1k, live10k, live100k
  *                       mix1M with fewer live blocks: cost should not depend on how many there are
  *     infer             steps of a transformer with 24 layers of width 1,024 whose sequence walks between 256 and 4,096
  *                       tokens by up to 64 a step: 315 blocks a step, most of which live for a part of a layer, and
- *                       blocks of keys and values that live 1 to 32 steps
+ *                       blocks of keys and values that live 1 to 31 steps
  *     log1k, log10k     60,000 operations: 1,000 (10,474) live blocks as in mix1k, sizes up to 32 MiB
  *     uniform1k, uniform11k
  *                       the same with 1,000 (11,091) live blocks and sizes drawn uniformly up to 1 MiB
@@ -43,6 +43,7 @@ struct workload {
     size_t batch_ops;
     uint64_t batch_pairs;
     uint32_t slots;
+    uint32_t pair_bytes; /* of pair512 and pair1M, which end at `start`: the size of the block that comes and goes */
     uint64_t peak_bytes;
 };
 
@@ -53,9 +54,7 @@ struct workload_user {
     void *ctx;
 };
 
-/* The names, ended by NULL. */
-const char *const *workload_names(void);
-/* False for a name that does not exist, or without memory. Seed 0 is what the figures are made with. */
+/* False for a name that does not exist, or without memory. Times are measured with seed 1. */
 bool workload_make(const char *name, uint64_t seed, struct workload *workload);
 void workload_free(struct workload *workload);
 
