@@ -145,7 +145,6 @@ static void sum_up(weir_pool *pool, struct tag_sums *sums)
         if (stream != NULL && !inbox_is_empty(stream)) {
             stream_visit(stream);
             (void)weir__inbox_clear(pool, stream);
-            front_unload(stream);
             stream_unlock(stream);
         }
     }
