@@ -30,6 +30,12 @@ struct request {
     weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */
 };
 
+/* Fills the pool's record of a failed request. No lock is held. */
+static inline void weir__oom_explain(const struct request *request)
+{
+    request->pool->explain(request);
+}
+
 /* --- ladder.c --- */
 
 /* A miss: memory of the stream's own lane. The stream's lock is held, the pool's is not. */

@@ -1,6 +1,10 @@
 /* core/src/pool/pool_internal.h: what a pool is made of, and which file does what.
  *
- *     pool.c     create, destroy, and the hot path: alloc and free through a stream's front cache
+ *     pool.c     the hot path: alloc and free through a stream's front cache
+ *     life.c     create and destroy
+ *     lock_all.c every lock at once
+ *     counters.c live bytes and their peaks; counting under tags
+ *     clock.c    vector clocks; the sentences of refusals
  *     inbox.c    frees by threads that do not feed the stream
  *     stream.c   streams, their clocks, and what callers tell about events
  *     block.c    descriptors, the index from address to block, tables by address
@@ -201,6 +205,8 @@ struct known_event {
     size_t clock_lanes;
 };
 
+struct request;
+
 struct weir_pool {
     weir_device *device;
     const weir_strategy_ops *strategy;
@@ -272,7 +278,8 @@ struct weir_pool {
     uint64_t region_frees;
     uint64_t device_failures;
     uint64_t device_ns;
-    weir_oom_record oom;
+    weir_oom_record oom; /* of the last request that failed */
+    void (*explain)(const struct request *request); /* fills it: handed in by life.c, so that order calls no report */
     _Atomic unsigned slow_calls; /* of checked builds */
 };
 
@@ -401,10 +408,14 @@ static inline bool is_watched(const weir_pool *pool)
     return atomic_load_explicit(&pool->watched, memory_order_relaxed);
 }
 
-/* --- pool.c --- */
-
 /* Pool lock held: the largest block that may go the short way through a front cache now. */
-uint64_t weir__pool_front_block_bytes(const weir_pool *pool);
+static inline uint64_t weir__pool_front_block_bytes(const weir_pool *pool)
+{
+    return is_watched(pool) ? 0 : pool->config.front_cache_block_bytes;
+}
+
+/* --- lock_all.c --- */
+
 /* Takes every stream's lock and the pool's: nothing moves until weir__pool_unlock_all. */
 void weir__pool_lock_all(weir_pool *pool);
 void weir__pool_unlock_all(weir_pool *pool);
@@ -426,19 +437,24 @@ static inline bool inbox_is_empty(const weir_stream *stream)
            atomic_load_explicit(&stream->returned, memory_order_relaxed) == NULL;
 }
 
-/* --- stream.c --- */
+/* --- clock.c --- */
 
+/* WEIR_ERR_INVALID with the sentence for a tag that the pool did not give, or a pool that is NULL. */
+weir_status weir__refuse_tag(const char *function, const weir_pool *pool, weir_tag tag);
 /* WEIR_ERR_INVALID with the sentence for a stream that is NULL, retired or of another pool, or a pool that is NULL. */
 weir_status weir__refuse_stream(const char *function, const weir_pool *pool, const weir_stream *stream);
 
 /* Pool lock held: knowledge[lane] = max(knowledge[lane], tick); false without host memory, which only forgets. */
 bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick);
-void weir__stream_fini_events(weir_pool *pool);
 
 static inline weir_tick clock_at(const weir_stream *stream, weir_lane lane)
 {
     return lane < stream->clock_lanes ? stream->clock[lane] : 0;
 }
+
+/* --- stream.c --- */
+
+void weir__stream_fini_events(weir_pool *pool);
 
 /* --- block.c --- */
 
@@ -470,7 +486,7 @@ void weir__block_fini(weir_pool *pool);
 /* The pool is being destroyed: its arenas answer WEIR_ERR_INVALID from now on. */
 void weir__arena_orphan_all(weir_pool *pool);
 
-/* --- inspect.c --- */
+/* --- counters.c --- */
 
 /* The sums of all streams' counters. */
 struct live_sums {
@@ -478,13 +494,30 @@ struct live_sums {
     int64_t live;
 };
 
-/* Remembers the peaks of live bytes when several streams share them out. No lock is held. Returns what is live. */
+/* Remembers the peaks of live bytes when several streams share them out, and those of tags. No lock is held. Returns
+ * the live bytes. */
 uint64_t weir__inspect_sample(weir_pool *pool);
+/* Pool lock held: remembers sums that are higher than the peaks so far. */
+void weir__peaks_raise_locked(weir_pool *pool, const struct live_sums *sums);
 
-/* --- tag.c --- */
+/* The sums of all tags; [0] is the rest, that no tag counts. `peaks`: of the last stream looked at, which is the only
+ * one when its peaks are asked for. */
+struct tag_sums {
+    uint32_t tags;
+    size_t lanes;
+    uint64_t allocs[WEIR_TAGS];
+    uint64_t frees[WEIR_TAGS];
+    int64_t requested[WEIR_TAGS];
+    int64_t peaks[WEIR_TAGS];
+};
 
-/* WEIR_ERR_INVALID with the sentence for a tag that the pool did not give, or a pool that is NULL. */
-weir_status weir__refuse_tag(const char *function, const weir_pool *pool, weir_tag tag);
+/* Takes the streams' locks one after the other. */
+void weir__tag_sum_up(weir_pool *pool, struct tag_sums *sums);
+/* Stream lock held: the same for one stream; then, once all streams are in, the untagged rest. */
+void weir__tag_add_stream(struct tag_sums *sums, const weir_stream *stream);
+void weir__tag_leave_untagged(struct tag_sums *sums);
+/* Pool lock held, and it has tags. */
+void weir__tag_raise_peaks_locked(weir_pool *pool, const struct tag_sums *sums);
 
 /* Stream lock held: the block, which is live, is counted under the tag, which is not 0; and no longer. */
 void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag);
@@ -499,8 +532,9 @@ static inline void drop_tag(weir_stream *stream, weir_block *block)
 
 /* Pool lock held: room for counters on a stream that nobody knows yet; false without host memory. */
 bool weir__tag_prepare_locked(const weir_pool *pool, weir_stream *stream);
-/* Remembers peaks, as weir__inspect_sample does. No lock is held. */
-void weir__tag_sample(weir_pool *pool);
+
+/* --- tag.c --- */
+
 /* Fills the record's holders. No lock is held. */
 void weir__tag_holders(weir_pool *pool, weir_oom_record *record);
 /* All locks held: the first broken rule of the counters; NULL. */
@@ -571,7 +605,7 @@ struct request; /* order/order.h */
 
 /* --- oom.c --- */
 
-/* Fills the pool's record of a failed request. No lock is held. */
-void weir__oom_explain(const struct request *request);
+/* Fills the pool's record of a failed request; the pool's `explain`. No lock is held. */
+void weir__oom_explain_now(const struct request *request);
 
 #endif

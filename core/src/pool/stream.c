@@ -12,34 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- clocks --- */
-
-static bool clock_reserve(weir_stream *stream, size_t lanes)
-{
-    if (lanes <= stream->clock_lanes) {
-        return true;
-    }
-    weir_tick *clock = realloc(stream->clock, lanes * sizeof(*clock));
-    if (clock == NULL) {
-        return false;
-    }
-    memset(clock + stream->clock_lanes, 0, (lanes - stream->clock_lanes) * sizeof(*clock));
-    stream->clock = clock;
-    stream->clock_lanes = lanes;
-    return true;
-}
-
-bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick)
-{
-    if (!clock_reserve(stream, (size_t)lane + 1)) {
-        return false;
-    }
-    if (tick > stream->clock[lane]) {
-        stream->clock[lane] = tick;
-    }
-    return true;
-}
-
 /* --- streams --- */
 
 static weir_stream *find_native(const weir_pool *pool, const void *native)
@@ -123,15 +95,6 @@ static bool move_in(weir_pool *pool, weir_stream *place, void *native)
     pool_unlock(pool);
     stream_unlock(place);
     return ours;
-}
-
-weir_status weir__refuse_stream(const char *function, const weir_pool *pool, const weir_stream *stream)
-{
-    if (pool == NULL || stream == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, pool == NULL ? "pool" : "stream");
-    }
-    return weir_refuse(WEIR_ERR_INVALID, "%s: the stream %s", function,
-                       stream->owner == pool ? "has been retired" : "is of another pool");
 }
 
 /* A handle that was not known a moment ago; another thread may be first. NULL: no host memory. */

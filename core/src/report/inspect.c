@@ -6,47 +6,6 @@
 #include "memory/memory.h"
 #include "shared/cancel.h"
 
-/* --- sums --- */
-
-static void add_stream(struct live_sums *sums, struct live_sums *peaks, weir_stream *stream)
-{
-    stream_visit(stream);
-    sums->requested += stream->counters.requested;
-    sums->live += stream->counters.live;
-    peaks->requested = stream->counters.peak_requested;
-    peaks->live = stream->counters.peak_live;
-    stream_unlock(stream);
-}
-
-/* Pool lock held. */
-static void raise_peaks(weir_pool *pool, const struct live_sums *sums)
-{
-    pool->peak_requested = sums->requested > pool->peak_requested ? sums->requested : pool->peak_requested;
-    pool->peak_live = sums->live > pool->peak_live ? sums->live : pool->peak_live;
-}
-
-uint64_t weir__inspect_sample(weir_pool *pool)
-{
-    struct live_sums sums = { 0, 0 };
-    struct live_sums peaks = { 0, 0 };
-    size_t lanes = 2;
-    for (size_t lane = 1; lane < lanes; lane++) {
-        pool_lock(pool);
-        lanes = pool->lanes;
-        weir_stream *stream = lane < lanes ? pool->streams[lane] : NULL;
-        pool_unlock(pool);
-        if (stream != NULL) {
-            add_stream(&sums, &peaks, stream);
-        }
-    }
-    pool_lock(pool);
-    /* An only stream has exact peaks of its own; they must outlive the arrival of a second one. */
-    raise_peaks(pool, lanes == 2 ? &peaks : &sums);
-    pool_unlock(pool);
-    weir__tag_sample(pool);
-    return sums.live > 0 ? (uint64_t)sums.live : 0;
-}
-
 /* --- walk --- */
 
 struct walker {
@@ -311,7 +270,7 @@ static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream 
 static void add_peaks(weir_pool *pool, weir_stats *stats, const struct live_sums *sums)
 {
     if (pool->lanes > 2) {
-        raise_peaks(pool, sums);
+        weir__peaks_raise_locked(pool, sums);
         stats->peak_requested_bytes = (uint64_t)pool->peak_requested;
         stats->peak_live_bytes = (uint64_t)pool->peak_live;
     }

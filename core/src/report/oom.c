@@ -569,7 +569,7 @@ static void add_advice(weir_oom_record *record, const struct request *request, c
     advise_freeing(record, survey, &need, growth);
 }
 
-void weir__oom_explain(const struct request *request)
+void weir__oom_explain_now(const struct request *request)
 {
     weir_pool *pool = request->pool;
     weir_stats stats = WEIR_STATS_INIT;
@@ -621,17 +621,6 @@ void weir__oom_explain(const struct request *request)
     pool->oom = record;
     pool_unlock(pool);
     weir__survey_fini(&survey);
-}
-
-weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *out)
-{
-    if (pool == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_oom: pool is NULL");
-    }
-    pool_lock(pool);
-    weir_oom_record record = pool->oom;
-    pool_unlock(pool);
-    return weir_struct_report(out, &record, sizeof(record), "weir_pool_oom: record");
 }
 
 /* --- the report --- */

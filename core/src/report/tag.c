@@ -46,15 +46,6 @@ static weir_tag find_name(const weir_pool *pool, const char *name)
     return 0;
 }
 
-bool weir__tag_prepare_locked(const weir_pool *pool, weir_stream *stream)
-{
-    if (pool->tags == NULL || stream->tags != NULL) {
-        return true;
-    }
-    stream->tags = calloc(WEIR_TAGS, sizeof(*stream->tags));
-    return stream->tags != NULL;
-}
-
 /* All locks held. What has been made stays when the rest cannot be. */
 static weir_status add_name(weir_pool *pool, const char *name, weir_tag *tag)
 {
@@ -80,13 +71,6 @@ static weir_status add_name(weir_pool *pool, const char *name, weir_tag *tag)
     atomic_store_explicit(&pool->tag_count, count + 1, memory_order_release);
     *tag = count;
     return WEIR_OK;
-}
-
-weir_status weir__refuse_tag(const char *function, const weir_pool *pool, weir_tag tag)
-{
-    return pool == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s: pool is NULL", function)
-                        : weir_refuse(WEIR_ERR_INVALID, "%s: tag %u is none of the pool's %u", function, (unsigned)tag,
-                                      (unsigned)tags_of(pool));
 }
 
 weir_status weir_pool_tag(weir_pool *pool, const char *name, weir_tag *tag)
@@ -127,25 +111,6 @@ void weir__tag_fini(weir_pool *pool)
     free(pool->tags);
 }
 
-/* --- counting --- */
-
-void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag)
-{
-    struct tag_counters *counters = &stream->tags[tag];
-    counters->allocs++;
-    counters->requested += (int64_t)block->size;
-    counters->peak = counters->requested > counters->peak ? counters->requested : counters->peak;
-    atomic_store_explicit(&block->state, BLOCK_LIVE | tag << BLOCK_STATE_BITS, memory_order_relaxed);
-}
-
-void weir__tag_drop(weir_stream *stream, weir_block *block)
-{
-    struct tag_counters *counters = &stream->tags[tag_of(block)];
-    counters->frees++;
-    counters->requested -= (int64_t)block->size;
-    atomic_store_explicit(&block->state, state_of(block), memory_order_relaxed);
-}
-
 weir_status weir_stream_set_tag(weir_pool *pool, weir_stream *stream, weir_tag tag)
 {
     if (pool == NULL || stream == NULL || stream->pool != pool) {
@@ -167,85 +132,22 @@ weir_tag weir_block_tag(const weir_block *block)
 
 /* --- sums --- */
 
-/* Of all tags; [0] is what no tag counts. `peaks`: of the last stream looked at, which is the only one when its peaks
- * are asked for. */
-struct tag_sums {
-    uint32_t tags;
-    size_t lanes;
-    uint64_t allocs[WEIR_TAGS];
-    uint64_t frees[WEIR_TAGS];
-    int64_t requested[WEIR_TAGS];
-    int64_t peaks[WEIR_TAGS];
-};
-
-/* Stream lock held. */
-static void add_stream(struct tag_sums *sums, const weir_stream *stream)
-{
-    const struct stream_counters *all = &stream->counters;
-    for (size_t i = 0; i < WEIR_SIZE_BUCKETS; i++) {
-        sums->allocs[0] += all->sizes[i];
-    }
-    sums->frees[0] += all->frees;
-    sums->requested[0] += all->requested;
-    for (uint32_t tag = 1; tag < sums->tags && stream->tags != NULL; tag++) {
-        const struct tag_counters *counters = &stream->tags[tag];
-        sums->allocs[tag] += counters->allocs;
-        sums->frees[tag] += counters->frees;
-        sums->requested[tag] += counters->requested;
-        sums->peaks[tag] = counters->peak;
-    }
-}
-
-static void leave_untagged(struct tag_sums *sums)
-{
-    for (uint32_t tag = 1; tag < sums->tags; tag++) {
-        sums->allocs[0] -= sums->allocs[tag];
-        sums->frees[0] -= sums->frees[tag];
-        sums->requested[0] -= sums->requested[tag];
-    }
-}
-
-/* Takes the streams' locks one after the other. */
+/* Frees that lie in inboxes count from now on. */
 static void sum_up(weir_pool *pool, struct tag_sums *sums)
 {
-    memset(sums, 0, sizeof(*sums));
-    sums->tags = tags_of(pool);
-    sums->lanes = 2;
-    for (size_t lane = 1; lane < sums->lanes; lane++) {
+    size_t lanes = 2;
+    for (size_t lane = 1; lane < lanes; lane++) {
         pool_lock(pool);
-        sums->lanes = pool->lanes;
-        weir_stream *stream = lane < sums->lanes ? pool->streams[lane] : NULL;
+        lanes = pool->lanes;
+        weir_stream *stream = lane < lanes ? pool->streams[lane] : NULL;
         pool_unlock(pool);
-        if (stream != NULL) {
+        if (stream != NULL && !inbox_is_empty(stream)) {
             stream_visit(stream);
             (void)weir__inbox_clear(pool, stream);
-            add_stream(sums, stream);
             stream_unlock(stream);
         }
     }
-    leave_untagged(sums);
-}
-
-/* Pool lock held. */
-static void raise_peaks(weir_pool *pool, const struct tag_sums *sums)
-{
-    for (uint32_t tag = 0; tag < sums->tags; tag++) {
-        const int64_t value = tag != 0 && sums->lanes == 2 ? sums->peaks[tag] : sums->requested[tag];
-        int64_t *peak = &pool->tags->peaks[tag];
-        *peak = value > *peak ? value : *peak;
-    }
-}
-
-void weir__tag_sample(weir_pool *pool)
-{
-    if (tags_of(pool) == 1) {
-        return;
-    }
-    struct tag_sums sums;
-    sum_up(pool, &sums);
-    pool_lock(pool);
-    raise_peaks(pool, &sums);
-    pool_unlock(pool);
+    weir__tag_sum_up(pool, sums);
 }
 
 static uint64_t positive(int64_t value)
@@ -276,7 +178,7 @@ weir_status weir_pool_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *o
     };
     pool_lock(pool);
     if (pool->tags != NULL) {
-        raise_peaks(pool, &sums);
+        weir__tag_raise_peaks_locked(pool, &sums);
         stats.peak_requested_bytes = positive(pool->tags->peaks[tag]);
     }
     pool_unlock(pool);
@@ -333,9 +235,9 @@ const char *weir__tag_broken_locked(weir_pool *pool)
 {
     struct tag_tally tally = { .sums = { .tags = tags_of(pool) } };
     for (size_t lane = 1; lane < pool->lanes; lane++) {
-        add_stream(&tally.sums, pool->streams[lane]);
+        weir__tag_add_stream(&tally.sums, pool->streams[lane]);
     }
-    leave_untagged(&tally.sums);
+    weir__tag_leave_untagged(&tally.sums);
     weir__block_each_locked(pool, take_off, &tally);
     for (uint32_t tag = 0; tag < tally.sums.tags; tag++) {
         if (tally.sums.allocs[tag] != tally.sums.frees[tag] || tally.sums.requested[tag] != 0) {

@@ -1,0 +1,52 @@
+/* core/src/pool/clock.c: a stream's vector clock, and the sentences for streams and tags that are none of a pool's.
+ *
+ * Guarantee: a clock only rises. Without host memory it forgets: then memory is reused later, never too early.
+ */
+#include "pool_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool clock_reserve(weir_stream *stream, size_t lanes)
+{
+    if (lanes <= stream->clock_lanes) {
+        return true;
+    }
+    weir_tick *clock = realloc(stream->clock, lanes * sizeof(*clock));
+    if (clock == NULL) {
+        return false;
+    }
+    memset(clock + stream->clock_lanes, 0, (lanes - stream->clock_lanes) * sizeof(*clock));
+    stream->clock = clock;
+    stream->clock_lanes = lanes;
+    return true;
+}
+
+bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick)
+{
+    if (!clock_reserve(stream, (size_t)lane + 1)) {
+        return false;
+    }
+    if (tick > stream->clock[lane]) {
+        stream->clock[lane] = tick;
+    }
+    return true;
+}
+
+/* --- refusals --- */
+
+weir_status weir__refuse_stream(const char *function, const weir_pool *pool, const weir_stream *stream)
+{
+    if (pool == NULL || stream == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, pool == NULL ? "pool" : "stream");
+    }
+    return weir_refuse(WEIR_ERR_INVALID, "%s: the stream %s", function,
+                       stream->owner == pool ? "has been retired" : "is of another pool");
+}
+
+weir_status weir__refuse_tag(const char *function, const weir_pool *pool, weir_tag tag)
+{
+    return pool == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s: pool is NULL", function)
+                        : weir_refuse(WEIR_ERR_INVALID, "%s: tag %u is none of the pool's %u", function, (unsigned)tag,
+                                      (unsigned)atomic_load_explicit(&pool->tag_count, memory_order_acquire));
+}

@@ -1,0 +1,25 @@
+/* core/src/pool/lock_all.c: every lock of a pool at once, for a look at one moment: walk, check, tags, observations. */
+#include "pool_internal.h"
+
+void weir__pool_lock_all(weir_pool *pool)
+{
+    /* A stream that appears while its elders are being locked is waited for as well. */
+    size_t locked = 1;
+    pool_lock(pool);
+    while (locked < pool->lanes) {
+        weir_stream *stream = pool->streams[locked];
+        pool_unlock(pool);
+        stream_visit(stream);
+        (void)weir__inbox_clear(pool, stream);
+        locked++;
+        pool_lock(pool);
+    }
+}
+
+void weir__pool_unlock_all(weir_pool *pool)
+{
+    for (size_t lane = pool->lanes; lane-- > 1;) {
+        stream_unlock(pool->streams[lane]);
+    }
+    pool_unlock(pool);
+}

@@ -1,0 +1,207 @@
+/* core/src/services/life.c: a pool begins and ends. The one file that puts all rooms together: nothing in core calls
+ * it.
+ *
+ * Guarantee: a pool that cannot be made leaves nothing behind. Its end waits for the streams that may still use its
+ * memory, tries each call of the device twice, and frees every handle even when the device refuses.
+ */
+#include "order/order.h"
+#include "pool/pool_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define DEFAULT_FRONT_BYTES (UINT64_C(32) << 20)
+#define DEFAULT_FRONT_BLOCK_BYTES (UINT64_C(1) << 20)
+#define ALL_POOL_FLAGS                                                                             \
+    (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_VIRTUAL_MEMORY)
+
+/* --- beginning --- */
+
+static weir_status start_strategy(weir_pool *pool)
+{
+    const weir_strategy_ops *strategy = pool->strategy;
+    pool->state = calloc(1, strategy->state_size(pool->config.strategy_config));
+    if (pool->state == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    weir_status status = strategy->init(pool->state, pool->config.strategy_config);
+    if (status != WEIR_OK) {
+        free(pool->state);
+        return status;
+    }
+    if (strategy->lane_add != NULL && strategy->lane_add(pool->state, WEIR_LANE_OPEN) != WEIR_OK) {
+        strategy->fini(pool->state);
+        free(pool->state);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    pool->config.strategy_config = NULL; /* the caller's struct may go now */
+    return WEIR_OK;
+}
+
+static weir_status start_memory(weir_pool *pool)
+{
+    weir_status status = start_strategy(pool);
+    pool->memory = &weir__region_memory;
+    if (status == WEIR_OK && (pool->config.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0) {
+        pool->memory = &weir__vm_memory;
+        status = weir__vm_init(pool);
+        if (status != WEIR_OK) {
+            pool->strategy->fini(pool->state);
+            free(pool->state);
+        }
+    }
+    return status;
+}
+
+static void adopt_defaults(weir_pool *pool)
+{
+    weir_pool_config *config = &pool->config;
+    if (config->front_cache_bytes == 0) {
+        config->front_cache_bytes = DEFAULT_FRONT_BYTES;
+    }
+    if (config->front_cache_block_bytes == 0) {
+        config->front_cache_block_bytes = DEFAULT_FRONT_BLOCK_BYTES;
+    }
+    if ((config->flags & WEIR_POOL_NO_FRONT_CACHE) != 0 ||
+        (pool->strategy->flags & WEIR_STRATEGY_NO_FRONT_CACHE) != 0) {
+        config->front_cache_bytes = 0;
+        config->front_cache_block_bytes = 0;
+    }
+}
+
+static weir_status check_config(const weir_pool_config *config)
+{
+    if (config->device == NULL || config->strategy == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: config.%s is NULL",
+                           config->device == NULL ? "device" : "strategy");
+    }
+    const uint32_t unknown = config->flags & ~(uint32_t)ALL_POOL_FLAGS;
+    if (unknown != 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: config.flags has unknown bits 0x%x", (unsigned)unknown);
+    }
+    if ((unsigned)config->growth > WEIR_GROWTH_WAIT_FIRST) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: config.growth %d is no weir_growth", (int)config->growth);
+    }
+    if (config->limit_bytes != 0 && config->soft_limit_bytes > config->limit_bytes) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_pool_create: config.soft_limit_bytes %" PRIu64 " is above limit_bytes %" PRIu64,
+                           config->soft_limit_bytes, config->limit_bytes);
+    }
+    const uint64_t alignment = weir__device_info(config->device)->region_alignment_bytes;
+    const bool regions = (config->flags & WEIR_POOL_VIRTUAL_MEMORY) == 0;
+    if (regions && alignment < config->strategy->granule_bytes) { /* a region could begin in the middle of a granule */
+        return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                           "weir_pool_create: the device aligns regions to %" PRIu64 " bytes, strategy %s needs %" PRIu64, alignment,
+                           config->strategy->name, (uint64_t)config->strategy->granule_bytes);
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
+{
+    weir_pool_config own;
+    weir_status status = out != NULL ? weir_struct_adopt(&own, sizeof(own), config, "weir_pool_create: config")
+                                     : weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: pool is NULL");
+    if (status == WEIR_OK) {
+        status = check_config(&own);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    weir_pool *pool = calloc(1, sizeof(*pool));
+    if (pool == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    pool->device = own.device;
+    (void)!weir_device_hold(pool->device);
+    pool->strategy = own.strategy;
+    pool->config = own;
+    pool->granule_mask = own.strategy->granule_bytes - 1;
+    pool->granule_shift = (unsigned)__builtin_ctzll(own.strategy->granule_bytes);
+    pool->ordered = (weir__device_info(own.device)->abilities & WEIR_DEVICE_ORDERED) != 0;
+    pool->process = getpid();
+    pool->lanes = 1;
+    pool->oom.struct_size = sizeof(pool->oom);
+    atomic_init(&pool->tag_count, 1);
+    pool->explain = weir__oom_explain_now;
+    pool->streams = calloc(1, sizeof(weir_stream *));
+    pool->limits = calloc(1, sizeof(*pool->limits));
+    adopt_defaults(pool);
+    status = pool->streams == NULL || pool->limits == NULL ? WEIR_ERR_NO_MEMORY : start_memory(pool);
+    if (status != WEIR_OK) {
+        (void)!weir_device_release(pool->device);
+        free(pool->streams);
+        free(pool->limits);
+        free(pool);
+        return status;
+    }
+    weir__stream_lock_init(&pool->lock, (own.flags & WEIR_POOL_SINGLE_THREADED) != 0);
+    (void)pthread_mutex_init(&pool->grown_mutex, NULL);
+    (void)pthread_cond_init(&pool->grown, NULL);
+    *out = pool;
+    return WEIR_OK;
+}
+
+/* --- end --- */
+
+/* Waits for the streams that may still use what is about to be returned. A stream whose event cannot be recorded or
+ * waited for gets a second chance through a plain wait for the stream. */
+static void quiesce(weir_pool *pool, weir_status *first)
+{
+    for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
+        weir_stream *stream = pool->streams[lane];
+        if (!stream->retired && pool->reserved_bytes != 0 && weir__order_sync(pool, stream) != WEIR_OK) {
+            keep_first(first, weir_device_stream_sync(pool->device, stream->native));
+        }
+    }
+}
+
+static void end_streams(weir_pool *pool, weir_status *first)
+{
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        weir_stream *stream = pool->streams[lane];
+        if (stream->probe.event != NULL) {
+            keep_first(first, TWICE(weir_device_event_destroy(pool->device, stream->probe.event)));
+        }
+        free(stream->clock);
+        free(stream->tags);
+        free(stream);
+    }
+}
+
+weir_status weir_pool_destroy(weir_pool *pool)
+{
+    weir_status first = WEIR_OK;
+    if (pool == NULL || pool->process != getpid()) {
+        return WEIR_OK; /* a child of fork leaves the pool as it is: core/README.md, Fork */
+    }
+    const unsigned holds = atomic_load_explicit(&pool->holds, memory_order_acquire);
+    if (holds != 0) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_pool_destroy: the pool is held %u times, by heaps or attachments that stand on it",
+                           holds);
+    }
+    weir__arena_orphan_all(pool);
+    quiesce(pool, &first);
+    weir__watch_end_blocks(pool);
+    pool->memory->return_all(pool, &first);
+    weir__watch_end(pool);
+    end_streams(pool, &first);
+    weir__stream_fini_events(pool);
+    pool->strategy->fini(pool->state);
+    pool->memory->fini(pool);
+    for (size_t i = 0; i < pool->kept_count; i++) {
+        keep_first(&first, TWICE(weir_device_event_destroy(pool->device, pool->kept_events[i])));
+    }
+    free(pool->kept_events);
+    weir__block_fini(pool);
+    weir__tag_fini(pool);
+    (void)pthread_cond_destroy(&pool->grown);
+    (void)pthread_mutex_destroy(&pool->grown_mutex);
+    free(pool->streams);
+    free(pool->limits);
+    free(pool->state);
+    (void)!weir_device_release(pool->device);
+    free(pool);
+    return first;
+}
