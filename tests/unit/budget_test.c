@@ -682,13 +682,15 @@ static void test_equal_pages_are_counted_exactly(void **state)
     close_world(&w);
 }
 
-static void test_different_sizes_may_fill_half_and_more(void **state)
+static void test_different_sizes_take_a_region_each(void **state)
 {
     (void)state;
     uint64_t missing = 0;
     struct world w = plain_world(64 * REGION, 16 * REGION);
-    const uint64_t sizes[] = { 6 * REGION, 4 * REGION, 3 * REGION, 700, 700, 9000, 700 };
-    assert_true(would_fit(&w, sizes, 7, &missing));
+    const uint64_t sizes[] = { 6 * REGION, 4 * REGION, 3 * REGION, 700, 9000, 700, 700 };
+    assert_true(would_fit(&w, sizes, 6, &missing));
+    assert_false(would_fit(&w, sizes, 7, &missing));
+    assert_int_equal(missing, REGION);
     const uint64_t too_many[] = { 6 * REGION, 6 * REGION, 4 * REGION, 512 };
     assert_false(would_fit(&w, too_many, 4, &missing));
     assert_true(missing >= REGION);
@@ -1001,7 +1003,7 @@ int main(void)
         cmocka_unit_test(test_all_or_none),
         cmocka_unit_test(test_the_question_is_checked),
         cmocka_unit_test(test_equal_pages_are_counted_exactly),
-        cmocka_unit_test(test_different_sizes_may_fill_half_and_more),
+        cmocka_unit_test(test_different_sizes_take_a_region_each),
         cmocka_unit_test(test_a_group_may_be_of_very_many_sizes),
         cmocka_unit_test(test_memory_in_use_by_other_streams_counts),
         cmocka_unit_test(test_of_an_unknown_device_nothing_is_promised),

@@ -82,9 +82,8 @@ WEIR_API weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, 
  * as long as no host memory is missing, no device call fails, and the device gives what its capacity_bytes and the
  * pool's limit leave. (Of a device without a capacity and a pool without a limit nothing is expected; where pools share a
  * device, give each a limit.) False is exact for one block, unless the pool has virtual memory. For several it may be too
- * careful: by the rests that new regions may be left with, about one region for each distinct size; without
- * WEIR_STRATEGY_CUTS_ENDS blocks of different sizes count on a new region each; with virtual memory each of several counts
- * one granule more than it is long. weir_pool_alloc_many gives the definite answer.
+ * careful: each of them counts as one of the largest size, or on a new region of its own; with virtual memory each of
+ * several counts one granule more than it is long. weir_pool_alloc_many gives the definite answer.
  * *missing_bytes, when not NULL: 0 when it fits, else by how much more what may be taken (the limit, or the device where
  * that is less) makes it a promise.
  * Cost: n log n, and a copy of the pool's ranges, which is made while other threads wait for the pool.

@@ -14,7 +14,6 @@
  *     survey.c   what lies where at one moment, for whoever has to reason about it
  *     oom.c      why a request failed and what would have helped
  *     group.c    several blocks at once: all or none, and whether they would fit
- *     ramps.c    a sum that group.c asks for once for each size (pure)
  *     observers.c telling observers
  *
  * How a request gets memory is in order/order.h, where memory comes from in memory/memory.h.

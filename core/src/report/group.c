@@ -1,39 +1,30 @@
 /* core/src/report/group.c: several blocks at once: all of them or none, and whether they would fit.
  *
- * weir_pool_would_fit answers without trying. What is known: where free memory lies (survey.c), how much more may be
- * taken, and how large a region the strategy asks for. What is not known: which piece each request will get, since work
- * completes meanwhile, and when the pool will grow. So the answer rests on sums that hold whatever the placement.
+ * weir_pool_would_fit answers without trying. Known are the free ranges (survey.c), how much more may be taken, and how
+ * large a region the strategy asks for. Unknown is which piece each request will get, since work completes meanwhile,
+ * and when the pool will grow. So each request counts as one of the largest size, a, and the answer rests on counts
+ * that hold whatever the placement. Suppose request i fails although each other one was served before. Then
  *
- * Let g be the granule, a(i) the requests in granules, A their sum, L the sizes of free pieces that are one range each,
- * R what may be taken in whole regions, least(i) the smallest region that holds request i. Suppose request i fails although
- * each other one was served before. Then
+ *     each free piece has a rest below a(i)        a piece of L bytes has served L / a requests or more (one, where the
+ *                                                  strategy does not cut ends and a run of neighbours holds a)
+ *     the room left is less than least(i)          the other room has become regions, each of which is used up
+ *                                                  likewise: it has served one request or more for each `share` bytes
  *
- *     each piece has been used up but for a rest below a(i)       L - a(i) + g bytes or more of it are taken
- *     what may still be taken is less than least(i)               R - least(i) + granularity or more has become regions
- *     each of these regions has been used up likewise             all of it is taken but for W, see waste_of
+ * So when these are as many as the requests are, none fails, in whatever order they come. A wholly free region may go
+ * back to the device on the way and become others, so it counts as the lesser of the two. (While the pool is above its
+ * limit such a region does not count at all.) Nor does one fail where there is room for a region of its own for each
+ * request.
  *
- * and the others together are at least as large as what is taken. So when, for each i,
+ * A single request is a plain question: is there a run of neighbours that holds it, or room for a region when all idle
+ * ones have gone back? With virtual memory idle granules move, and the granules that a request may touch count.
  *
- *     A - a(i) < sum of (L - a(i) + g) over the pieces of a(i) or more  +  max(0, X)
- *     X = R - least(i) + granularity - W
+ * That a request gets this memory is the ladder's promise (ladder.c); tests/stress tries both.
  *
- * no request fails, in whatever order they come. A wholly free region may go back to the device on the way and become
- * others: its bytes are then part of R. The piece L loses is made up for by that but for W, so while X < 0 what of W
- * exceeds R is taken off. (Not so while the pool is above its limit: then such regions do not count at all.)
- *
- * Requests of one size need no such care: a piece holds L / a of them; where the strategy may cut anywhere, and pieces
- * join meanwhile, a run of neighbours holds one. A single one is a plain question: is there a run that holds it, or room for a region when all idle ones have gone back?
- * Several of different sizes from a strategy that cuts anywhere are granted a new region each. With virtual memory idle
- * granules move, and what counts is how many a request may touch.
- *
- * That a request gets memory that is there is the ladder's promise (ladder.c); tests/stress tries both.
- *
- * Cost: a poll, a copy of the ranges, and n log n for n ranges and for n requests. The strategy is asked twice for each
- * distinct size, and once for each region that equal requests would take. The pool's lock is held for the copy and for a
- * few questions at a time; sorts and sums are made without it.
+ * Cost: a poll, a copy of the ranges, and n log n for n requests. The strategy is asked twice for each distinct size,
+ * and once for each region that equal requests would take. The pool's lock is held for the copy and for a few questions
+ * at a time.
  */
 #include "order/order.h"
-#include "ramps.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -108,6 +99,22 @@ weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, const uin
 
 /* --- would they fit? --- */
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t saturating_add(uint64_t a, uint64_t b)
+{
+    return a + b >= a ? a + b : UINT64_MAX;
+}
+
+static uint64_t saturating_multiply(uint64_t a, uint64_t b)
+{
+    uint64_t product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
 /* Requests of one size. Sizes are in bytes and multiples of the granule. */
 struct kind {
     uint64_t size;
@@ -121,28 +128,19 @@ struct question {
     struct kind *kinds; /* by size, ascending */
     size_t kind_count;
     uint64_t count;
-    uint64_t total;
+    uint64_t size; /* of the largest; each request counts as one of these */
     uint64_t granule;
     uint64_t granularity;
     /* What there is: */
-    uint64_t *pieces; /* sizes, ascending */
-    uint64_t *sums;   /* of the pieces from there on */
-    size_t piece_count;
-    struct ramp *ramps; /* two for each kind: see arrange_waste */
     uint64_t largest_run;
     uint64_t idle_bytes; /* in wholly free regions */
-    uint64_t held;       /* requests of the first kind that the pieces hold, at the worst */
+    uint64_t held;       /* requests that the pieces serve, at the worst */
     uint64_t reserved;
     uint64_t soft_limit; /* 0: none */
     uint64_t room;       /* that may be taken */
     uint64_t over; /* or by how much the pool is above its limit */
     uint64_t largest_region; /* that there may be room for, when the strategy likes large ones */
 };
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 static int by_size(const void *left, const void *right)
 {
@@ -160,7 +158,6 @@ static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t 
     }
     for (size_t i = 0; i < n; i++) {
         q->kinds[i] = (struct kind){ .size = (sizes[i] + q->granule - 1) & ~(q->granule - 1), .count = 1 };
-        q->total = saturating_add(q->total, q->kinds[i].size);
     }
     qsort(q->kinds, n, sizeof(*q->kinds), by_size);
     q->count = n;
@@ -173,6 +170,7 @@ static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t 
             q->kinds[q->kind_count++] = q->kinds[i];
         }
     }
+    q->size = q->kinds[q->kind_count - 1].size;
     return WEIR_OK;
 }
 
@@ -239,24 +237,43 @@ static bool gathers(const struct question *q)
     return q->pool->strategy->gather != NULL;
 }
 
-/* The most bytes of new regions that a request of the first kind uses up: a region of G bytes holds G / size of them, and
- * the worst G is the largest that holds no more than the least one does. */
-static uint64_t worst_share(const struct question *q)
+/* The most bytes of a new region of the kind for each request that it has served when it is used up: a region of G
+ * bytes has served G / size, at least one, and the worst G is the largest that serves no more than the least one does.
+ * */
+static uint64_t share_of(const struct question *q, const struct kind *kind)
 {
-    const struct kind *kind = &q->kinds[0];
     if (!cuts_ends(q)) {
         return most_of(q, kind);
     }
-    const uint64_t held = kind->least / kind->size;
-    const uint64_t region = ((held + 1) * kind->size - q->granule) & ~(q->granularity - 1);
+    const uint64_t served = kind->least > q->size ? kind->least / q->size : 1;
+    const uint64_t region = ((served + 1) * q->size - q->granule) & ~(q->granularity - 1);
     const uint64_t worst = smaller(most_of(q, kind), region > kind->least ? region : kind->least);
-    return (worst + held - 1) / held;
+    return (worst + served - 1) / served;
 }
 
-/* Requests of the first kind that regions made of so many bytes hold at least. */
+static uint64_t worst_share(const struct question *q)
+{
+    uint64_t worst = 0;
+    for (size_t i = 0; i < q->kind_count; i++) {
+        const uint64_t share = share_of(q, &q->kinds[i]);
+        worst = share > worst ? share : worst;
+    }
+    return worst;
+}
+
+static uint64_t largest_least(const struct question *q)
+{
+    uint64_t least = 0;
+    for (size_t i = 0; i < q->kind_count; i++) {
+        least = q->kinds[i].least > least ? q->kinds[i].least : least;
+    }
+    return least;
+}
+
+/* Requests that regions made of so many bytes serve at least. */
 static uint64_t held_anew(const struct question *q, uint64_t bytes)
 {
-    const uint64_t least = q->kinds[0].least;
+    const uint64_t least = largest_least(q);
     const uint64_t whole = bytes & ~(q->granularity - 1);
     return whole < least ? 0 : (whole - least + q->granularity) / worst_share(q);
 }
@@ -266,18 +283,17 @@ struct region_sums {
     uint64_t run;
     uint64_t free_bytes;
     uint64_t held;
-    size_t pieces; /* of the question, before this region's */
 };
 
-/* Above the limit a region that goes back makes room for nothing: several requests cannot count on it. */
+/* Above the limit a region that goes back makes no room: several requests cannot count on it. */
 static void end_region(struct question *q, const struct region_sums *sums, uint64_t size)
 {
     const bool idle = sums->free_bytes == size;
     q->idle_bytes += idle ? size : 0;
-    if (idle && q->over > 0) {
-        q->piece_count = sums->pieces;
-    } else {
-        q->held += idle ? smaller(sums->held, held_anew(q, size)) : sums->held;
+    if (!idle) {
+        q->held += sums->held;
+    } else if (q->over == 0) {
+        q->held += smaller(sums->held, held_anew(q, size));
     }
 }
 
@@ -290,22 +306,16 @@ static void look_at_pieces(struct question *q, const struct survey *survey)
         if (piece->state == SURVEY_TAKEN || piece->state == SURVEY_HOLE) {
             sums.run = 0;
         } else {
-            const uint64_t size = q->kinds[0].size;
-            const bool first_to_hold = sums.run < size && sums.run + piece->size >= size;
+            const bool first_to_hold = sums.run < q->size && sums.run + piece->size >= q->size;
             sums.run += piece->size;
             sums.free_bytes += piece->size;
-            sums.held += cuts_ends(q) ? piece->size / size : (uint64_t)first_to_hold;
-            q->pieces[q->piece_count++] = piece->size;
+            sums.held += cuts_ends(q) ? piece->size / q->size : (uint64_t)first_to_hold;
             q->largest_run = sums.run > q->largest_run ? sums.run : q->largest_run;
         }
         if (i + 1 == survey->count || survey->pieces[i + 1].region != piece->region) {
             end_region(q, &sums, piece->region_size);
-            sums = (struct region_sums){ .pieces = q->piece_count };
+            sums = (struct region_sums){ 0 };
         }
-    }
-    qsort(q->pieces, q->piece_count, sizeof(*q->pieces), by_size);
-    for (size_t i = q->piece_count; i-- > 0;) {
-        q->sums[i] = q->sums[i + 1] + q->pieces[i];
     }
 }
 
@@ -316,17 +326,11 @@ static weir_status look(struct question *q, const weir_stream *stream)
     if (!weir__survey_take(q->pool, stream, &survey)) {
         return WEIR_ERR_NO_MEMORY;
     }
-    q->pieces = calloc(survey.count + 1, sizeof(*q->pieces));
-    q->sums = calloc(survey.count + 1, sizeof(*q->sums));
-    q->ramps = calloc(2 * q->kind_count, sizeof(*q->ramps));
-    const bool complete = q->pieces != NULL && q->sums != NULL && q->ramps != NULL;
-    if (complete) {
-        look_at_limits(q, &survey);
-        look_at_regions(q);
-        look_at_pieces(q, &survey);
-    }
+    look_at_limits(q, &survey);
+    look_at_regions(q);
+    look_at_pieces(q, &survey);
     weir__survey_fini(&survey);
-    return complete ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    return WEIR_OK;
 }
 
 /* --- the sums; each answers with the bytes of room that are missing --- */
@@ -378,81 +382,23 @@ static uint64_t regions_for(const struct question *q, uint64_t count, uint64_t r
     return taken;
 }
 
-/* New regions count as the worst possible ones where idle regions may become new ones, and where cuts leave rests. */
-static uint64_t missing_for_equals(const struct question *q)
+/* Each counts as one of the largest. New regions count as the worst possible ones where idle regions may become new
+ * ones, and where sizes or cuts differ. */
+static uint64_t missing_for_several(const struct question *q)
 {
-    const struct kind *kind = &q->kinds[0];
     const uint64_t held = gathers(q) ? q->held : 0;
-    const uint64_t left = kind->count - smaller(kind->count, held);
+    const uint64_t left = q->count - smaller(q->count, held);
     if (left <= held_anew(q, q->room)) {
         return 0;
     }
-    if (cuts_ends(q) && q->idle_bytes == 0) {
+    if (q->kind_count == 1 && cuts_ends(q) && q->idle_bytes == 0) {
         return regions_for(q, left, q->room) <= q->room ? 0 : missing_of(q, regions_for(q, left, UINT64_MAX));
     }
-    return missing_of(q, saturating_add(kind->least - q->granularity, saturating_multiply(left, worst_share(q))));
+    return missing_of(q, saturating_add(largest_least(q) - q->granularity, saturating_multiply(left, worst_share(q))));
 }
 
-/* Regions taken for the group leave some of their bytes unused when a request of x + g bytes fails. The last region of each
- * kind leaves x at most, and no more than it has beside one of its kind. All other regions of the kind have no room left
- * for one of their kind either; so many they cannot be that together they hold more than the group. */
-static void arrange_waste(const struct question *q)
-{
-    for (size_t i = 0; i < q->kind_count; i++) {
-        const struct kind *kind = &q->kinds[i];
-        const uint64_t rest = most_of(q, kind) - kind->size;
-        const uint64_t used = kind->least > 2 * kind->size ? kind->least - kind->size : kind->size;
-        const uint64_t full = smaller(kind->count - 1, q->total / used);
-        q->ramps[2 * i] = (struct ramp){ .top = rest, .slope = 1 };
-        q->ramps[2 * i + 1] = (struct ramp){ .top = smaller(rest, kind->size - q->granule), .slope = full };
-    }
-    weir__ramps_sort(q->ramps, 2 * q->kind_count);
-}
-
-/* W of a request of `size`: the sum of these over all regions. */
-static uint64_t waste_of(const struct question *q, uint64_t size)
-{
-    return weir__ramps_at(q->ramps, 2 * q->kind_count, size - q->granule);
-}
-
-/* What pieces have had taken from them when none has room for `size`. */
-static uint64_t spent_of(const struct question *q, uint64_t size)
-{
-    size_t low = 0;
-    size_t high = q->piece_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (q->pieces[middle] < size) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return q->sums[low] - (uint64_t)(q->piece_count - low) * (size - q->granule);
-}
-
-static uint64_t missing_for_mixed(const struct question *q)
-{
-    uint64_t missing = 0;
-    arrange_waste(q);
-    for (size_t i = 0; i < q->kind_count; i++) {
-        const struct kind *kind = &q->kinds[i];
-        const uint64_t others = q->total - kind->size;
-        const uint64_t spent = spent_of(q, kind->size);
-        const uint64_t waste = waste_of(q, kind->size);
-        const uint64_t lost = q->idle_bytes > 0 && waste > q->room ? waste - q->room : 0;
-        if (saturating_add(others, lost) < spent) {
-            continue;
-        }
-        /* X has to make up for what the pieces lack; it does so from 0 on only. */
-        const uint64_t lacking = others >= spent ? others - spent + q->granule : 0;
-        const uint64_t here = missing_of(q, saturating_add(saturating_add(lacking, waste), kind->least - q->granularity));
-        missing = here > missing ? here : missing;
-    }
-    return missing;
-}
-
-static uint64_t missing_for_any_cuts(const struct question *q)
+/* Where each request gets a new region. */
+static uint64_t missing_for_regions(const struct question *q)
 {
     uint64_t wanted = 0;
     for (size_t i = 0; i < q->kind_count; i++) {
@@ -480,13 +426,7 @@ static uint64_t missing_for(const struct question *q)
     if (q->pool->vm != NULL) {
         return missing_for_granules(q);
     }
-    if (q->count == 1) {
-        return missing_for_one(q);
-    }
-    if (q->kind_count == 1) {
-        return missing_for_equals(q);
-    }
-    return cuts_ends(q) ? missing_for_mixed(q) : missing_for_any_cuts(q);
+    return q->count == 1 ? missing_for_one(q) : smaller(missing_for_several(q), missing_for_regions(q));
 }
 
 weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, const uint64_t *sizes, size_t n, bool *fits,
@@ -514,9 +454,6 @@ weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, const uint
         missing = missing_for(&bounded) == 0 ? 0 : missing_for(&q); /* with more room, regions may be larger */
     }
     free(q.kinds);
-    free(q.pieces);
-    free(q.sums);
-    free(q.ramps);
     if (status == WEIR_OK) {
         *fits = missing == 0;
         if (missing_bytes != NULL) {
