@@ -949,37 +949,18 @@ static void test_waiting_is_advised_when_weir_could_not(void **state)
     close_world(&w);
 }
 
-/* Two regions have to go back for the one that is asked for. */
-static void test_several_regions_may_have_to_go(void **state)
+/* Two regions would have to go back for the one that is asked for: no advice names several places. */
+static void test_no_place_is_named_where_one_will_not_do(void **state)
 {
     (void)state;
     struct world w = plain_world(4 * REGION, 0);
-    weir_block *blocks[4];
     for (int i = 0; i < 4; i++) {
-        blocks[i] = get(&w, A, i < 2 ? REGION : REGION - 512, 0);
+        (void)get(&w, A, i < 2 ? REGION : REGION - 512, 0);
     }
     refused(&w, A, 2 * REGION);
     const weir_oom_record record = reason(&w);
     assert_null(advice_of(&record, WEIR_ADVICE_FREE_BLOCKS));
-    uint64_t bytes = 0;
-    unsigned together = 0;
-    for (uint32_t i = 0; i < record.advice_count; i++) {
-        const weir_oom_advice *advice = &record.advice[i];
-        if (advice->kind != WEIR_ADVICE_FREE_TOGETHER) {
-            continue;
-        }
-        together++;
-        bytes += advice->bytes;
-        for (int k = 0; k < 4; k++) {
-            if (blocks[k] != NULL && weir_block_address(blocks[k]) - advice->address < advice->size) {
-                put(&w, blocks[k], A);
-                blocks[k] = NULL;
-            }
-        }
-    }
-    assert_int_equal(together, 2);
-    assert_int_equal(bytes, 2 * (REGION - 512)); /* the cheaper two */
-    (void)get(&w, A, 2 * REGION, 0);
+    assert_non_null(advice_of(&record, WEIR_ADVICE_DEVICE_ROOM));
     close_world(&w);
 }
 
@@ -1012,7 +993,7 @@ int main(void)
         cmocka_unit_test(test_the_record_says_who_holds_what_and_where),
         cmocka_unit_test(test_a_pool_that_never_failed_has_little_to_say),
         cmocka_unit_test(test_waiting_is_advised_when_weir_could_not),
-        cmocka_unit_test(test_several_regions_may_have_to_go),
+        cmocka_unit_test(test_no_place_is_named_where_one_will_not_do),
     };
     return cmocka_run_group_tests_name("budget", tests, NULL, NULL);
 }

@@ -370,7 +370,6 @@ typedef struct weir_oom_region {
     X(RAISE_LIMIT) /* set the hard limit to `bytes` */                                             \
     X(DEVICE_ROOM) /* have `bytes` free on the device, in one piece */                             \
     X(FREE_BLOCKS) /* free the live blocks between `address` and `address` + `size`: `bytes` in `blocks` blocks */ \
-    X(FREE_TOGETHER) /* likewise, but for all entries of this kind together: each is a region that then goes back */ \
     X(WAIT)        /* synchronise `stream` (0: every stream), which weir could not, and call               \
                       weir_stream_synced for it, or retire it */                                   \
     X(ASK_LESS)    /* ask for at most `bytes` at the strategy's alignment */
@@ -393,7 +392,7 @@ typedef struct weir_oom_advice {
 } weir_oom_advice;
 
 #define WEIR_OOM_ENTRIES 6 /* of each list in the record */
-#define WEIR_OOM_ADVICE 12
+#define WEIR_OOM_ADVICE 4 /* one of the first two kinds, and one of each other */
 
 /* Why the last request failed, as of after everything had been tried. weir_oom_format (weir/budget.h) makes a report of
  * it. */

@@ -6,7 +6,6 @@
  *     DEVICE_ROOM   the device refused a region that the limit allows
  *     FREE_BLOCKS   the run of neighbours in one region that holds the request and has the fewest live bytes in it; or a
  *                   region that goes back and makes room for another, if that costs less
- *     FREE_TOGETHER several regions, where no one will do
  *     WAIT          a run that would do, but for the unfinished work of a stream that could not be waited for
  *     ASK_LESS      the largest free run there is, or what may still be taken
  *
@@ -126,61 +125,35 @@ static void advise_growth(weir_oom_record *record, const struct request *request
     }
 }
 
-/* The region with the fewest live bytes for its size, of those that are not in `chosen` yet; with `enough`, of those whose
- * bytes alone make up for what is missing, the one with the fewest. */
-static bool cheapest_region(const struct survey *survey, uint64_t enough, const struct window *chosen, size_t count,
-                            struct window *best)
+/* The region with the fewest live bytes, of those with enough bytes to make up for the missing ones. */
+static bool cheapest_region(const struct survey *survey, uint64_t missing, struct window *best)
 {
     bool found = false;
-    uint64_t best_size = 0;
     for (size_t first = 0, end = 0; first < survey->count; first = end) {
-        const uint64_t size = survey->pieces[first].region_size;
         struct window window = { .first = first };
-        bool usable = size >= enough;
+        bool usable = survey->pieces[first].region_size >= missing;
         for (end = first; end < survey->count && survey->pieces[end].region == survey->pieces[first].region; end++) {
             usable = usable && passable(&survey->pieces[end], 0);
             count_piece(&window, &survey->pieces[end], true);
         }
         window.end = end;
-        for (size_t i = 0; i < count; i++) {
-            usable = usable && chosen[i].first != first;
-        }
-        usable = usable && (!found || (enough > 0 ? window.bytes < best->bytes
-                                                  : (double)window.bytes * (double)best_size <
-                                                        (double)best->bytes * (double)size));
-        if (usable) {
+        if (usable && (!found || window.bytes < best->bytes)) {
             *best = window;
-            best_size = size;
             found = true;
         }
     }
     return found;
 }
 
-static weir_oom_advice free_window(const struct survey *survey, const struct window *window, weir_advice_kind kind)
+static weir_oom_advice free_window(const struct survey *survey, const struct window *window)
 {
     const struct survey_piece *last = &survey->pieces[window->end - 1];
     const uint64_t address = survey->pieces[window->first].address;
-    return (weir_oom_advice){ .kind = kind,
+    return (weir_oom_advice){ .kind = WEIR_ADVICE_FREE_BLOCKS,
                               .bytes = window->bytes,
                               .blocks = window->blocks,
                               .address = address,
                               .size = last->address + last->size - address };
-}
-
-/* Regions until they make up for what is missing; none when it takes more of them than the record holds. */
-static void advise_regions(weir_oom_record *record, const struct survey *survey, uint64_t missing)
-{
-    struct window chosen[WEIR_OOM_ADVICE];
-    const size_t most = WEIR_OOM_ADVICE - 2 - record->advice_count; /* what else there is to say comes first */
-    size_t count = 0;
-    while (missing > 0 && count < most && cheapest_region(survey, 0, chosen, count, &chosen[count])) {
-        const uint64_t size = survey->pieces[chosen[count++].first].region_size;
-        missing -= size < missing ? size : missing;
-    }
-    for (size_t i = 0; i < count && missing == 0; i++) {
-        advise(record, free_window(survey, &chosen[i], WEIR_ADVICE_FREE_TOGETHER));
-    }
 }
 
 static void advise_freeing(weir_oom_record *record, const struct survey *survey, const struct need *need,
@@ -194,14 +167,12 @@ static void advise_freeing(weir_oom_record *record, const struct survey *survey,
     }
     const uint64_t missing = wanted - growth->most;
     bool found = cheapest_window(survey, need, &window);
-    if (cheapest_region(survey, missing, NULL, 0, &region) && (!found || region.bytes < window.bytes)) {
+    if (cheapest_region(survey, missing, &region) && (!found || region.bytes < window.bytes)) {
         window = region;
         found = true;
     }
     if (found && window.blocks > 0) {
-        advise(record, free_window(survey, &window, WEIR_ADVICE_FREE_BLOCKS));
-    } else if (!found) {
-        advise_regions(record, survey, missing);
+        advise(record, free_window(survey, &window));
     }
 }
 
@@ -527,8 +498,7 @@ static void name_tag(weir_pool *pool, weir_oom_record *record)
 {
     for (uint32_t i = 0; i < record->advice_count; i++) {
         weir_oom_advice *advice = &record->advice[i];
-        const bool frees = advice->kind == WEIR_ADVICE_FREE_BLOCKS || advice->kind == WEIR_ADVICE_FREE_TOGETHER;
-        if (frees && pool->tags != NULL) {
+        if (advice->kind == WEIR_ADVICE_FREE_BLOCKS && pool->tags != NULL) {
             struct tag_search search = { .advice = advice };
             weir__block_each_locked(pool, add_to_tag, &search);
             for (uint32_t tag = 1; tag < WEIR_TAGS; tag++) {
@@ -726,7 +696,6 @@ static void say_advice(struct text *text, const weir_oom_record *record, const w
         say(text, "have %s free on the device, in one piece", plain_size(advice->bytes, a));
         break;
     case WEIR_ADVICE_FREE_BLOCKS:
-    case WEIR_ADVICE_FREE_TOGETHER:
         say_freeing(text, record, advice);
         break;
     case WEIR_ADVICE_WAIT:
@@ -768,9 +737,7 @@ size_t weir_oom_format(const weir_oom_record *source, char *buffer, size_t size)
     say_lanes(&text, &record);
     say_regions(&text, &record);
     for (uint32_t i = 0; i < record.advice_count; i++) {
-        const bool together = i > 0 && record.advice[i].kind == WEIR_ADVICE_FREE_TOGETHER &&
-                              record.advice[i - 1].kind == WEIR_ADVICE_FREE_TOGETHER;
-        say(&text, "  %-9s ", i == 0 ? "would do" : together ? "and" : "or");
+        say(&text, "  %-9s ", i == 0 ? "would do" : "or");
         say_advice(&text, &record, &record.advice[i]);
     }
     return text.length;
