@@ -3,7 +3,7 @@
  * Idea: counters lie with the stream, under its lock; sums are taken here, one stream's lock after the other. What lies
  * in an inbox counts as live.
  */
-#include "pool_internal.h"
+#include "pool/front_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +44,9 @@ void weir__tag_add_stream(struct tag_sums *sums, const weir_stream *stream)
     for (size_t i = 0; i < WEIR_SIZE_BUCKETS; i++) {
         sums->allocs[0] += all->sizes[i];
     }
-    sums->frees[0] += all->frees;
-    sums->requested[0] += all->requested;
+    const weir_block *freed = front_freed(&stream->front);
+    sums->frees[0] += all->frees + (freed != NULL);
+    sums->requested[0] += all->requested - (freed != NULL ? (int64_t)block_requested(freed) : 0);
     for (uint32_t tag = 1; tag < sums->tags && stream->tags != NULL; tag++) {
         const struct tag_counters *counters = &stream->tags[tag];
         sums->allocs[tag] += counters->allocs;
@@ -76,7 +77,6 @@ void weir__tag_sum_up(weir_pool *pool, struct tag_sums *sums)
         pool_unlock(pool);
         if (stream != NULL) {
             stream_visit(stream);
-            front_unload(stream);
             weir__tag_add_stream(sums, stream);
             stream_unlock(stream);
         }
@@ -110,9 +110,9 @@ static void sample_tags(weir_pool *pool)
 static void add_live(struct live_sums *sums, struct live_sums *peaks, weir_stream *stream)
 {
     stream_visit(stream);
-    front_unload(stream);
-    sums->requested += stream->counters.requested;
-    sums->live += stream->counters.live;
+    const weir_block *freed = front_freed(&stream->front);
+    sums->requested += stream->counters.requested - (freed != NULL ? (int64_t)block_requested(freed) : 0);
+    sums->live += stream->counters.live - (freed != NULL ? (int64_t)block_capacity(freed) : 0);
     peaks->requested = stream->counters.peak_requested;
     peaks->live = stream->counters.peak_live;
     stream_unlock(stream);

@@ -147,6 +147,12 @@ static inline void front_set_last(struct front_cache *front, uint64_t key)
     __atomic_store_n(&front->last_key, key, __ATOMIC_RELAXED);
 }
 
+/* The block in `last`, whose free no counter has yet; NULL when there is none. */
+static inline const weir_block *front_freed(const struct front_cache *front)
+{
+    return front->last_key != FRONT_EMPTY ? front->last : NULL;
+}
+
 /* Without a lock: whether the cache holds large blocks, whose frees have not been stamped with a tick yet. */
 static inline bool front_defers(const weir_pool *pool, const struct front_cache *front)
 {

@@ -105,3 +105,11 @@ bool weir__inbox_clear(weir_pool *pool, weir_stream *stream)
     }
     return any;
 }
+
+void weir__front_unload(weir_pool *pool, weir_stream *stream)
+{
+    weir_block *block = stream->front.last;
+    front_set_last(&stream->front, FRONT_EMPTY);
+    count_free(stream, block);
+    give_back(pool, stream, block);
+}

@@ -365,18 +365,6 @@ static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, 
     return WEIR_OK;
 }
 
-void weir__front_unload(weir_pool *pool, weir_stream *stream)
-{
-    weir_block *block = stream->front.last;
-    front_set_last(&stream->front, FRONT_EMPTY);
-    count_free(stream, block);
-    if (stream->pool == NULL) {
-        weir__order_free_idle(block); /* retired: all work that was queued on it is complete */
-    } else if (!front_push(pool, stream, block)) {
-        weir__order_free(block, stream);
-    }
-}
-
 /* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {

@@ -382,9 +382,7 @@ static inline uint64_t weir__pool_front_block_bytes(const weir_pool *pool)
 void weir__pool_lock_all(weir_pool *pool);
 void weir__pool_unlock_all(weir_pool *pool);
 
-/* --- pool.c --- */
-
-/* Stream lock held: the block freed last is counted as freed and goes where frees go. */
+/* Stream lock held: the block freed last is counted as freed and goes where frees go (inbox.c). */
 void weir__front_unload(weir_pool *pool, weir_stream *stream);
 static inline void front_unload(weir_stream *stream)
 {
