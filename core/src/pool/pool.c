@@ -204,6 +204,7 @@ static void end_streams(weir_pool *pool, weir_status *first)
         if (stream->probe.event != NULL) {
             keep_first(first, TWICE(weir_device_event_destroy(pool->device, stream->probe.event)));
         }
+        weir__stream_lock_fini(&stream->lock);
         free(stream->clock);
         free(stream->tags);
         free(stream);
@@ -236,6 +237,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     free(pool->kept_events);
     weir__block_fini(pool);
     weir__tag_fini(pool);
+    weir__stream_lock_fini(&pool->lock);
     (void)pthread_cond_destroy(&pool->grown);
     (void)pthread_mutex_destroy(&pool->grown_mutex);
     free(pool->streams);
@@ -329,9 +331,10 @@ static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
 }
 
 /* Stream lock held, let go on return; the arguments are good and the front cache has nothing for them, or `block` is what
- * it had. Out of line, so that a hit pays for nothing that only this needs. Whoever begins to watch holds every stream's
- * lock, so who is read to watch under it here either saw the block live or gets its alloc. */
-static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
+ * it had. Out of line, so that a hit pays for nothing that only this needs, and with the arguments in the registers where
+ * weir_pool_alloc gets them. Whoever begins to watch holds every stream's lock, so who is read to watch under it here either
+ * saw the block live or gets its alloc. */
+static OUT_OF_LINE weir_status alloc_missed(weir_block *block, weir_stream *stream, uint64_t size, uint64_t align,
                                             weir_block **out, weir_tag wanted)
 {
     weir_pool *pool = stream->owner;
@@ -408,11 +411,11 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     if (size <= pool->config.front_cache_block_bytes && align <= pool->granule_mask + 1) {
         block = front_pop(stream, front_key(pool, size));
     }
-    return alloc_missed(stream, size, align, block, out, wanted);
+    return alloc_missed(block, stream, size, align, out, wanted);
 }
 
 /* The end of a hit that is counted under a tag; the stream's lock is held. */
-static OUT_OF_LINE weir_status finish_tagged(weir_stream *stream, weir_block *block, weir_tag wanted, weir_block **out)
+static OUT_OF_LINE weir_status finish_tagged(weir_block *block, weir_stream *stream, weir_tag wanted, weir_block **out)
 {
     weir__tag_take(stream, block, tag_on(stream, wanted));
     stream_unlock(stream);
@@ -425,26 +428,27 @@ static inline weir_status alloc(weir_pool *pool, weir_stream *stream, uint64_t s
                                 weir_block **out)
 {
     /* What fails here is looked at again, in full, by alloc_slow. */
+    struct lock_seat *seat = NULL;
     if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
-               stream_lock_try(&stream->lock))) {
+               stream_lock_try(&stream->lock, &seat))) {
         const uint64_t most = front_block_bytes(stream);
         /* size - 1 turns size 0 away as well. */
         if (UNLIKELY(size - 1 >= most)) {
             if (most != 0 && size - 1 < SIZE_LIMIT - 1) {
-                return alloc_missed(stream, size, align, NULL, out, wanted);
+                return alloc_missed(NULL, stream, size, align, out, wanted);
             }
             stream_unlock(stream);
             return alloc_slow(pool, stream, size, align, out, wanted);
         }
         weir_block *block = front_pop(stream, front_key(pool, size));
         if (UNLIKELY(block == NULL)) {
-            return alloc_missed(stream, size, align, NULL, out, wanted);
+            return alloc_missed(NULL, stream, size, align, out, wanted);
         }
         hand_out(stream, block, size);
         if (UNLIKELY(tag_on(stream, wanted) != 0)) {
-            return finish_tagged(stream, block, wanted, out);
+            return finish_tagged(block, stream, wanted, out);
         }
-        stream_lock_release_tried(&stream->lock);
+        stream_lock_release_tried(seat);
         *out = block;
         return WEIR_OK;
     }
@@ -567,8 +571,9 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
 
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
+    struct lock_seat *seat = NULL;
     if (LIKELY(is_block(pool, block) && stream != NULL && stream->pool == pool && block->uses == NULL &&
-               stream_lock_try(&stream->lock))) {
+               stream_lock_try(&stream->lock, &seat))) {
         if (UNLIKELY(state_word(block) != BLOCK_LIVE)) {
             return free_other(pool, block, stream);
         }
@@ -576,7 +581,7 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
             return free_missed(pool, block, stream);
         }
         count_free(stream, block);
-        stream_lock_release_tried(&stream->lock);
+        stream_lock_release_tried(seat);
         return WEIR_OK;
     }
     return free_slow(pool, block, stream);
