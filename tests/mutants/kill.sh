@@ -5,6 +5,8 @@
 #   kill.sh BIN_DIR RESULTS_DIR none KILLER     the same program must pass without the bug, or its failing means nothing
 #   kill.sh BIN_DIR RESULTS_DIR hunt SEED...    runs every test program there is and names those that find the bug
 #
+# A killer that skips, because the build could not have it, makes the test of its seeds skip.
+#
 # A killer is the name of a test, and perhaps settings of its environment and arguments: "stress.pool_random
 # WEIR_SEEDS=200".
 set -ufo pipefail # -f: killers hold patterns
@@ -32,7 +34,10 @@ run() { # MUTANT LOG TEST [SETTING=... | ARGUMENT]...
 case $what in
 none)
     log=$results/none.${1//[^A-Za-z0-9.=]/_}.log
-    if run none "$log" $1 && ! grep -qF '[  PASSED  ] 0 test(s)' "$log"; then
+    run none "$log" $1
+    status=$?
+    [ $status != 77 ] || { cat "$log"; exit 77; }
+    if [ $status = 0 ] && ! grep -qF '[  PASSED  ] 0 test(s)' "$log"; then
         echo "$1 passes without a bug"
         exit 0
     fi
@@ -64,7 +69,10 @@ run "$name" "$log" $killer
 status=$?
 took=$((($(date +%s%N) - start) / 1000000))
 rm -f "$results/$name.killed"
-if [ $status = 0 ]; then
+if [ $status = 77 ]; then
+    cat "$log"
+    exit 77
+elif [ $status = 0 ]; then
     echo "$name SURVIVED: $killer passes although $(value bug "$what")"
 elif [ $status = 124 ] || [ $status = 126 ]; then
     echo "$name: $killer came to no end"

@@ -1,4 +1,4 @@
-/* tests/unit/stream_lock_test.c: the biased lock: one inside at a time, whoever comes, and what gives the bias away.
+/* tests/unit/stream_lock_test.c: the biased lock: one inside at a time, and the bias follows the thread that uses it.
  *
  * What the lock protects is an ordinary integer, so a lost update shows in its sum, and a thread sanitizer sees missing
  * order. Threads that leave and others that get their thread-local storage are part of it.
@@ -19,6 +19,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,7 +41,8 @@ struct guarded {
 
 static void lock(struct stream_lock *l, const uint64_t *progress)
 {
-    if (!stream_lock_try(l)) {
+    struct lock_seat *seat;
+    if (!stream_lock_try(l, &seat)) {
         weir__stream_lock_slow(l, progress, true);
     }
 }
@@ -130,6 +132,7 @@ static void test_one_inside_at_a_time(void **state)
     }
     assert_int_equal(atomic_load(&g.crowded), 0);
     assert_int_equal(g.sum, entered);
+    weir__stream_lock_fini(&g.lock);
 }
 
 /* --- a try meets the owner's return --- */
@@ -138,8 +141,10 @@ static void test_one_inside_at_a_time(void **state)
  * owner has the lock to itself for long enough to get the bias back, and goes inside. Then the other one goes on. */
 static struct {
     struct guarded guarded;
+    atomic_uint asked; /* to be stopped outside: a signal that comes later than it is wanted does nothing */
     atomic_uint stopped;
     atomic_uint resumed;
+    atomic_uint left; /* about to go on */
     atomic_uint taken; /* tries that succeeded */
 } meeting;
 
@@ -156,6 +161,7 @@ static void stop_here(int signal)
     (void)signal;
     atomic_store(&meeting.stopped, round);
     await(&meeting.resumed, round); /* sched_yield is a bare system call */
+    atomic_store(&meeting.left, round);
 }
 
 static void *try_without_end(void *unused)
@@ -194,14 +200,15 @@ static void test_a_try_does_not_meet_the_owner(void **state)
     }
     for (unsigned round = 1; round <= rounds; round++) {
         /* Held, and shared again: as after many intrusions. */
-        while (!stream_lock_owned(&g->lock) || !stream_lock_try(&g->lock)) {
+        while (!stream_lock_owned(&g->lock)) {
             (void)sched_yield();
         }
         while (atomic_flag_test_and_set(&g->lock.held)) {
         }
-        atomic_store(&g->lock.revoked, 1);
-        atomic_store(&g->lock.owner, weir__lock_shared);
-        atomic_store(&g->lock.busy, 0);
+        g->lock.by_hand = true;
+        atomic_store(&g->lock.open, &g->lock.none);
+        atomic_store(&g->lock.owner, &g->lock.none);
+        g->lock.last = stream_lock_self();
         g->lock.alone = before_bias;
         assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
         await(&meeting.stopped, round);
@@ -222,6 +229,171 @@ static void test_a_try_does_not_meet_the_owner(void **state)
     assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
     assert_int_equal(atomic_load(&g->crowded), 0);
     assert_int_equal(atomic_load(&meeting.taken), 0);
+    weir__stream_lock_fini(&g->lock);
+}
+
+/* --- the lock follows the thread that uses it --- */
+
+enum { enough_to_own = 1100 }; /* entries in a row that make any thread the owner */
+
+static size_t seats_of(const struct stream_lock *l)
+{
+    size_t count = 1;
+    for (const struct lock_seat *seat = l->first.next; seat != NULL; seat = seat->next) {
+        count++;
+    }
+    return count;
+}
+
+/* Enters until the lock is this thread's. Returns whether that came to pass. */
+static bool feed(struct guarded *g)
+{
+    for (int i = 0; i < enough_to_own; i++) {
+        enter(g, 0);
+    }
+    return stream_lock_owned(&g->lock);
+}
+
+struct feeder {
+    struct guarded *guarded;
+    atomic_bool fed;
+    atomic_bool leave;
+    bool owned;
+};
+
+static void *feed_once(void *ctx)
+{
+    struct feeder *f = ctx;
+    f->owned = feed(f->guarded);
+    atomic_store(&f->fed, true);
+    while (!atomic_load(&f->leave)) {
+        (void)usleep(100);
+    }
+    return NULL;
+}
+
+static void *look_in(void *ctx)
+{
+    struct guarded *g = ctx;
+    for (int i = 0; i < enough_to_own; i++) {
+        struct lock_seat *seat;
+        if (!stream_lock_try(&g->lock, &seat)) {
+            weir__stream_lock_slow(&g->lock, &g->sum, false);
+        }
+        stream_lock_release(&g->lock);
+    }
+    return stream_lock_owned(&g->lock) ? g : NULL;
+}
+
+/* A second thread feeds while the first one lives on, then the first one again, and a third after the second has ended. */
+static void test_the_lock_follows_its_feeder(void **state)
+{
+    (void)state;
+    struct guarded g = { .sum = 0 };
+    weir__stream_lock_init(&g.lock, false);
+    enter(&g, 0);
+    if (!stream_lock_owned(&g.lock)) {
+        skip(); /* no membarrier: the lock stays shared */
+    }
+    struct feeder second = { .guarded = &g };
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, feed_once, &second), 0);
+    while (!atomic_load(&second.fed)) {
+        (void)usleep(100);
+    }
+    assert_true(second.owned);
+    assert_false(stream_lock_owned(&g.lock));
+    assert_int_equal(seats_of(&g.lock), 2);
+    assert_true(feed(&g));
+    assert_int_equal(seats_of(&g.lock), 2); /* the first thread still has its seat */
+    atomic_store(&second.leave, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+
+    void *owned = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, look_in, &g), 0);
+    assert_int_equal(pthread_join(thread, &owned), 0);
+    assert_null(owned); /* a thread that only looks in owns nothing */
+
+    struct feeder third = { .guarded = &g, .leave = true };
+    assert_int_equal(pthread_create(&thread, NULL, feed_once, &third), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(third.owned);
+    assert_true(feed(&g));
+    assert_int_equal(g.sum, 1 + 4 * enough_to_own);
+    weir__stream_lock_fini(&g.lock);
+}
+
+/* One thread enters without end and is stopped by a signal wherever it happens to be outside, perhaps on its way in. This
+ * thread becomes the owner and goes inside; then the other one goes on with what it has read before. */
+static void stop_outside(int signal)
+{
+    const struct guarded *g = &meeting.guarded;
+    const bool wanted = atomic_load(&meeting.asked) != atomic_load(&meeting.stopped);
+    if (wanted && !g->lock.by_hand && atomic_load(&atomic_load(&g->lock.owner)->busy) == 0) {
+        stop_here(signal);
+    }
+}
+
+static void *enter_without_end(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&meeting.guarded.done)) {
+        enter(&meeting.guarded, 0);
+        atomic_fetch_add(&meeting.taken, 1);
+    }
+    return NULL;
+}
+
+/* Waits until the other thread owns the lock and goes in and out by its seat. */
+static void await_other_owner(const struct guarded *g)
+{
+    while (stream_lock_owned(&g->lock) || atomic_load(&g->lock.open) == &g->lock.none) {
+        (void)sched_yield();
+    }
+    const unsigned before = atomic_load(&meeting.taken);
+    while (atomic_load(&meeting.taken) - before < 3) {
+        (void)sched_yield();
+    }
+}
+
+static void test_a_late_owner_does_not_meet_the_next(void **state)
+{
+    (void)state;
+    enum { rounds = 300 };
+    struct guarded *g = &meeting.guarded;
+    struct sigaction action = { .sa_handler = stop_outside };
+    struct sigaction before;
+    pthread_t thread;
+    memset(&meeting, 0, sizeof(meeting));
+    assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+    weir__stream_lock_init(&g->lock, false);
+    enter(g, 0);
+    if (!stream_lock_owned(&g->lock)) {
+        skip(); /* no membarrier: the lock stays shared */
+    }
+    assert_int_equal(pthread_create(&thread, NULL, enter_without_end, NULL), 0);
+    for (unsigned round = 1; round <= rounds; round++) {
+        await_other_owner(g);
+        atomic_store(&meeting.asked, round);
+        while (atomic_load(&meeting.stopped) != round) {
+            assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+            (void)usleep(20);
+        }
+        assert_true(feed(g));
+        lock(&g->lock, &g->sum);
+        atomic_fetch_add(&g->inside, 1);
+        atomic_store(&meeting.resumed, round);
+        await(&meeting.left, round);
+        for (volatile unsigned i = 0; i < 20000; i++) {
+        }
+        atomic_fetch_sub(&g->inside, 1);
+        stream_lock_release(&g->lock);
+    }
+    atomic_store(&g->done, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+    assert_int_equal(atomic_load(&g->crowded), 0);
+    weir__stream_lock_fini(&g->lock);
 }
 
 /* --- a kernel that no longer keeps its promise --- */
@@ -308,6 +480,8 @@ int main(void)
 #endif
         cmocka_unit_test(test_one_inside_at_a_time),
         cmocka_unit_test(test_a_try_does_not_meet_the_owner),
+        cmocka_unit_test(test_the_lock_follows_its_feeder),
+        cmocka_unit_test(test_a_late_owner_does_not_meet_the_next),
     };
     return cmocka_run_group_tests_name("the stream's lock", tests, NULL, NULL);
 }

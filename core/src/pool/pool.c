@@ -236,7 +236,7 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t siz
         return alloc_missed(stream, size, 0, key << pool->granule_shift, out, TAG_OF_STREAM);
     }
     hand_out(stream, block, size);
-    stream_lock_release_tried(&stream->lock);
+    stream_unlock(stream);
     *out = block;
     return WEIR_OK;
 }
@@ -254,7 +254,9 @@ static OUT_OF_LINE void resize_last(weir_stream *stream, weir_block *block, uint
 weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
 {
     /* What fails here is looked at again, in full, by alloc_slow. */
-    if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 && stream_lock_try(&stream->lock))) {
+    struct lock_seat *seat = NULL;
+    if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
+               stream_lock_try(&stream->lock, &seat))) {
         struct front_cache *front = &stream->front;
         if (front_granules(pool, size) != front->last_key) {
             return alloc_from_slot(stream, size, out);
@@ -267,7 +269,7 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
         if (UNLIKELY(block_requested(block) != size)) {
             resize_last(stream, block, size);
         }
-        stream_lock_release_tried(&stream->lock);
+        stream_lock_release_tried(seat);
         *out = block;
         return WEIR_OK;
     }
@@ -390,7 +392,9 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     /* A block in use by other streams needs their locks first; what else fails here is looked at again by free_slow. */
-    if (LIKELY(is_handle(pool, block) && stream != NULL && stream->pool == pool && stream_lock_try(&stream->lock))) {
+    struct lock_seat *seat = NULL;
+    if (LIKELY(is_handle(pool, block) && stream != NULL && stream->pool == pool &&
+               stream_lock_try(&stream->lock, &seat))) {
         struct front_cache *front = &stream->front;
         if (UNLIKELY(state_word(block) != BLOCK_WORD(BLOCK_LIVE) || block_stream(block) != stream)) {
             stream_unlock(stream);
@@ -402,7 +406,7 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
         front->last = block;
         front_set_last(front, front_granules(pool, block_requested(block)));
         block_set_state(block, BLOCK_CACHED);
-        stream_lock_release_tried(&stream->lock);
+        stream_lock_release_tried(seat);
         return WEIR_OK;
     }
     return free_slow(pool, block, stream);

@@ -262,7 +262,8 @@ struct weir_pool {
 /* By a thread that allocates or frees on the stream; what is taken with it, others may only look at. */
 static inline void stream_lock(weir_stream *stream)
 {
-    if (!stream_lock_try(&stream->lock)) {
+    struct lock_seat *seat;
+    if (!stream_lock_try(&stream->lock, &seat)) {
         weir__stream_lock_slow(&stream->lock, &stream->counters.frees, true);
     }
 }
@@ -270,7 +271,8 @@ static inline void stream_lock(weir_stream *stream)
 /* By anyone else: the lock stays cheap for the thread that feeds the stream. */
 static inline void stream_visit(weir_stream *stream)
 {
-    if (!stream_lock_try(&stream->lock)) {
+    struct lock_seat *seat;
+    if (!stream_lock_try(&stream->lock, &seat)) {
         weir__stream_lock_slow(&stream->lock, &stream->counters.frees, false);
     }
 }
@@ -283,14 +285,16 @@ static inline void stream_unlock(weir_stream *stream)
 /* Likewise: pool_work by who allocates or frees, pool_lock by anyone. */
 static inline void pool_work(weir_pool *pool)
 {
-    if (!stream_lock_try(&pool->lock)) {
+    struct lock_seat *seat;
+    if (!stream_lock_try(&pool->lock, &seat)) {
         weir__stream_lock_slow(&pool->lock, &pool->slow_frees, true);
     }
 }
 
 static inline void pool_lock(weir_pool *pool)
 {
-    if (!stream_lock_try(&pool->lock)) {
+    struct lock_seat *seat;
+    if (!stream_lock_try(&pool->lock, &seat)) {
         weir__stream_lock_slow(&pool->lock, &pool->slow_frees, false);
     }
 }

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <time.h>
 
 #if defined(__linux__)
@@ -13,15 +14,18 @@
 #include <unistd.h>
 #endif
 
-const char weir__lock_shared[1] = { 0 };
+#if !defined(WEIR_LOCK_MODEL)
+
 _Thread_local char weir__lock_self __attribute__((tls_model("initial-exec")));
 
 enum {
     spins_before_yield = 64,
     little_progress = 256, /* operations of the owner between two intrusions that make the bias worth keeping */
     intrusions_tolerated = 8,
-    alone_for_a_while = 1024, /* locks of the first owner in a row that give it the bias again */
+    alone_for_a_while = 1024, /* locks of one thread in a row that make it the owner */
 };
+
+#endif
 
 /* --- the barrier that the rare thread pays for --- */
 
@@ -67,15 +71,30 @@ static void barrier_or_patience(void)
 void weir__stream_lock_init(struct stream_lock *lock, bool off)
 {
     (void)pthread_once(&barrier_once, register_barrier);
-    atomic_init(&lock->owner, atomic_load(&barrier_works) && !off ? NULL : (const void *)weir__lock_shared);
-    atomic_init(&lock->busy, 0);
-    atomic_init(&lock->revoked, 0);
+    atomic_init(&lock->none.thread, NULL);
+    atomic_init(&lock->none.busy, 0);
+    atomic_init(&lock->first.thread, NULL);
+    atomic_init(&lock->first.busy, 0);
+    lock->first.next = NULL;
+    atomic_init(&lock->open, &lock->none);
+    atomic_init(&lock->owner, off ? &lock->first : &lock->none);
     atomic_flag_clear_explicit(&lock->held, memory_order_relaxed);
     lock->off = off;
-    lock->home = NULL;
+    lock->by_hand = false;
+    lock->fresh = atomic_load(&barrier_works) && !off;
+    lock->last = NULL;
     lock->intrusions = 0;
     lock->alone = 0;
     lock->progress_at_last = 0;
+}
+
+void weir__stream_lock_fini(struct stream_lock *lock)
+{
+    while (lock->first.next != NULL) {
+        struct lock_seat *seat = lock->first.next;
+        lock->first.next = seat->next;
+        free(seat);
+    }
 }
 
 static void pause_after(unsigned *spins)
@@ -86,19 +105,52 @@ static void pause_after(unsigned *spins)
     }
 }
 
-/* `held` is ours: makes the owner stay out, and waits until it is. */
-static void keep_owner_out(struct stream_lock *lock)
+/* `held` is this thread's. In a cache line of its own, since its thread writes it all the time. NULL without host memory. */
+static struct lock_seat *new_seat(struct stream_lock *lock)
+{
+    if (lock->fresh) {
+        return &lock->first;
+    }
+    struct lock_seat *seat = (struct lock_seat *)aligned_alloc(64, 64);
+    if (seat != NULL) {
+        atomic_init(&seat->busy, 0);
+        seat->next = lock->first.next;
+        lock->first.next = seat;
+    }
+    return seat;
+}
+
+/* `held` is this thread's, and the lock is shared. The seat is opened when this thread leaves. */
+static void become_owner(struct stream_lock *lock)
+{
+    const void *self = stream_lock_self();
+    struct lock_seat *seat = &lock->first;
+    while (seat != NULL && atomic_load_explicit(&seat->thread, memory_order_relaxed) != self) {
+        seat = seat->next;
+    }
+    if (seat == NULL && (seat = new_seat(lock)) != NULL) {
+        atomic_init(&seat->thread, self);
+    }
+    if (seat != NULL) {
+        lock->fresh = false;
+        lock->intrusions = 0;
+        atomic_store_explicit(&lock->owner, seat, memory_order_release);
+    }
+}
+
+/* `held` is this thread's: makes the owner stay out, and waits until it is. */
+static void keep_owner_out(struct stream_lock *lock, const struct lock_seat *owner)
 {
     unsigned spins = 0;
-    atomic_store_explicit(&lock->revoked, 1, memory_order_seq_cst);
+    atomic_store_explicit(&lock->open, &lock->none, memory_order_seq_cst);
     barrier_or_patience();
-    while (atomic_load_explicit(&lock->busy, memory_order_acquire) != 0) {
+    while (atomic_load_explicit(&owner->busy, memory_order_acquire) != 0) {
         pause_after(&spins);
     }
 }
 
-/* The lock is ours and the owner is out. Where others come as often as it does, a spin lock serves all of them better.
- * `revoked` stays set while the lock is shared: it keeps out an owner that has not noticed. */
+/* The lock is this thread's and the owner is out. Where others come as often as it does, a spin lock serves all of them
+ * better. */
 static void judge_intrusion(struct stream_lock *lock, uint64_t progress)
 {
     const bool little = progress - lock->progress_at_last < little_progress;
@@ -106,18 +158,20 @@ static void judge_intrusion(struct stream_lock *lock, uint64_t progress)
     lock->intrusions = little ? lock->intrusions + 1 : 0;
     if (lock->intrusions >= intrusions_tolerated || !atomic_load_explicit(&barrier_works, memory_order_relaxed)) {
         lock->alone = 0;
-        atomic_store_explicit(&lock->owner, weir__lock_shared, memory_order_relaxed);
+        atomic_store_explicit(&lock->owner, &lock->none, memory_order_relaxed);
     }
 }
 
-/* The lock is ours, shared. */
-static void judge_sharing(struct stream_lock *lock)
+/* The lock is this thread's, shared. A thread that only looks in ends the turns of another one, and gets none. */
+static void judge_sharing(struct stream_lock *lock, bool stays)
 {
-    lock->alone = lock->home == stream_lock_self() ? lock->alone + 1 : 0;
-    if (lock->alone >= alone_for_a_while && atomic_load_explicit(&barrier_works, memory_order_relaxed)) {
-        lock->intrusions = 0;
-        atomic_store_explicit(&lock->owner, lock->home, memory_order_relaxed);
-        atomic_store_explicit(&lock->revoked, 0, memory_order_release);
+    const void *self = stream_lock_self();
+    lock->alone = lock->last == self ? lock->alone + stays : 0;
+    lock->last = self;
+    if ((lock->alone >= alone_for_a_while || (lock->fresh && stays)) &&
+        atomic_load_explicit(&barrier_works, memory_order_relaxed)) {
+        lock->alone = 0;
+        become_owner(lock);
     }
 }
 
@@ -126,18 +180,19 @@ bool weir__stream_lock_try_shared(struct stream_lock *lock)
     if (lock->off) {
         return true;
     }
-    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != weir__lock_shared ||
+    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != &lock->none ||
         atomic_flag_test_and_set_explicit(&lock->held, memory_order_acquire)) {
         return false;
     }
-    /* The first owner may have got its bias back in between. */
-    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != weir__lock_shared) {
+    /* A thread may have become the owner in between. */
+    if (lock->fresh || atomic_load_explicit(&lock->owner, memory_order_relaxed) != &lock->none) {
         atomic_flag_clear_explicit(&lock->held, memory_order_release);
         return false;
     }
-    if (lock->home == stream_lock_self()) {
-        judge_sharing(lock);
+    if (lock->last == stream_lock_self()) {
+        judge_sharing(lock, true);
     }
+    lock->by_hand = true;
     return true;
 }
 
@@ -150,16 +205,12 @@ void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress, 
     while (atomic_flag_test_and_set_explicit(&lock->held, memory_order_acquire)) {
         pause_after(&spins);
     }
-    const void *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
-    if (owner == NULL) {
-        if (stays) {
-            lock->home = stream_lock_self();
-            atomic_store_explicit(&lock->owner, lock->home, memory_order_relaxed);
-        }
-    } else if (owner == weir__lock_shared) {
-        judge_sharing(lock);
-    } else if (owner != stream_lock_self()) {
-        keep_owner_out(lock);
+    const struct lock_seat *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
+    if (owner == &lock->none) {
+        judge_sharing(lock, stays);
+    } else if (atomic_load_explicit(&owner->thread, memory_order_relaxed) != stream_lock_self()) {
+        keep_owner_out(lock, owner);
         judge_intrusion(lock, *progress);
     }
+    lock->by_hand = true;
 }
