@@ -661,7 +661,7 @@ static weir_status arena_alloc(void *state, weir_lane number, weir_tick limit, u
     if (block != piece && (lane->current == NULL || piece->size > lane->current->size)) {
         lane->current = piece;
     }
-    *out = (weir_range){block->address, block->size, block};
+    *out = (weir_range){ .address = block->address, .size = block->size, .token = block };
     return WEIR_OK;
 }
 

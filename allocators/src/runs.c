@@ -519,7 +519,7 @@ static inline void hand_out(struct runs *runs, struct range *range, weir_range *
     range->taken = true;
     runs->taken_ranges++;
     runs->taken_bytes += range->size;
-    *out = (weir_range){ range->address, range->size, range };
+    *out = (weir_range){ .address = range->address, .size = range->size, .token = range, .tick = range->tick };
 }
 
 void weir__runs_hand_out(struct runs *runs, struct range *range, weir_range *out)

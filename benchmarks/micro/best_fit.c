@@ -101,7 +101,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
         size_tree_insert(&model->free, &rest->by_size);
     }
     piece->taken = true;
-    *range = (weir_range){node->address, bytes, piece};
+    *range = (weir_range){ .address = node->address, .size = bytes, .token = piece };
     return WEIR_OK;
 }
 

@@ -63,6 +63,8 @@ typedef struct weir_range {
     uint64_t address;
     uint64_t size; /* bytes taken: the request rounded as the strategy rounds */
     void *token;
+    weir_tick tick; /* of the free range that it was cut from. A pool with virtual memory may free it at that tick again;
+                       others do not look at it. */
 } weir_range;
 
 /* One range as walk shows it. */
