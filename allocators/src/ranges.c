@@ -590,7 +590,10 @@ static inline void hand_out(struct ranges *ranges, struct range *range, weir_ran
 {
     ranges->taken_ranges++;
     ranges->taken_bytes += range->record.size;
-    *out = (weir_range){ range->record.address, range->record.size, range };
+    *out = (weir_range){ .address = range->record.address,
+                         .size = range->record.size,
+                         .token = range,
+                         .tick = range->record.as.free.tick };
 }
 
 void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_range *out)

@@ -123,7 +123,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
     piece->record.address = node->address;
     piece->record.size = bytes;
     __atomic_store_n(&piece->record.state, WEIR_RECORD_TAKEN, __ATOMIC_RELAXED);
-    *range = (weir_range){node->address, bytes, piece};
+    *range = (weir_range){ .address = node->address, .size = bytes, .token = piece };
     return WEIR_OK;
 }
 

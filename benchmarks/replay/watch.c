@@ -93,14 +93,26 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
     return status;
 }
 
-/* A handle does not tell its size; pools take handles of one size only. */
+/* What a handle of the simulator's does not tell is its size. The pool's handle is the address of this. */
+struct physical {
+    weir_vm_handle handle;
+    uint64_t size;
+};
+
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
     struct watch *watch = ctx;
-    WATCHED(watch, weir_device_vm_create(inner(watch), size, handle));
+    struct physical *physical = malloc(sizeof(*physical));
+    if (physical == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    physical->size = size;
+    WATCHED(watch, weir_device_vm_create(inner(watch), size, &physical->handle));
     if (status == WEIR_OK) {
-        watch->handle_bytes = size;
         count_held(watch, size, 0);
+        *handle = (uintptr_t)physical;
+    } else {
+        free(physical);
     }
     return status;
 }
@@ -108,9 +120,11 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 {
     struct watch *watch = ctx;
-    WATCHED(watch, weir_device_vm_destroy(inner(watch), handle));
+    struct physical *physical = (struct physical *)(uintptr_t)handle;
+    WATCHED(watch, weir_device_vm_destroy(inner(watch), physical->handle));
     if (status == WEIR_OK) {
-        count_held(watch, 0, watch->handle_bytes);
+        count_held(watch, 0, physical->size);
+        free(physical);
     }
     return status;
 }
@@ -118,7 +132,8 @@ static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
     struct watch *watch = ctx;
-    WATCHED(watch, weir_device_vm_map(inner(watch), address, size, handle));
+    const struct physical *physical = (const struct physical *)(uintptr_t)handle;
+    WATCHED(watch, weir_device_vm_map(inner(watch), address, size, physical->handle));
     if (status == WEIR_OK && watch->keep) {
         note_added(watch, address, size);
     }

@@ -19,7 +19,6 @@ struct watch {
     weir_device *device; /* what the pool is given */
     uint64_t calls;
     uint64_t ns;
-    uint64_t handle_bytes; /* of each handle of physical memory */
     int64_t event; /* index that region changes are noted under */
     bool keep;     /* note regions at all */
     bool failed;   /* no host memory to note one */

@@ -1,6 +1,8 @@
 /* device_test.c: the device over ACL: facts, regions, virtual memory, events, contexts of threads, errors. */
 #include "acl_test.h"
 
+#include <dlfcn.h>
+
 #include <pthread.h>
 #include <string.h>
 
@@ -296,6 +298,62 @@ static void test_the_programs_reset_leaves_weirs_device(void **state)
     assert_int_not_equal(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total), ACL_SUCCESS); /* weir's reference is gone too */
 }
 
+/* --- kinds of memory --- */
+
+static aclrtMemMallocPolicy asked_policy;
+static aclrtPhysicalMemProp asked_prop;
+
+/* These stand before the runtime's and call them. */
+aclError aclrtMallocAlign32(void **address, size_t size, aclrtMemMallocPolicy policy)
+{
+    aclError (*call)(void **, size_t, aclrtMemMallocPolicy) = NULL;
+    *(void **)&call = dlsym(RTLD_NEXT, "aclrtMallocAlign32");
+    asked_policy = policy;
+    return call(address, size, policy);
+}
+
+aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags)
+{
+    aclError (*call)(aclrtDrvMemHandle *, size_t, const aclrtPhysicalMemProp *, uint64_t) = NULL;
+    *(void **)&call = dlsym(RTLD_NEXT, "aclrtMallocPhysical");
+    asked_prop = *prop;
+    return call(handle, size, prop, flags);
+}
+
+static void require_memory_for_peers(weir_acl_pages pages, uint32_t flags, aclrtMemMallocPolicy policy, aclrtMemAttr attribute)
+{
+    weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
+    config.pages = pages;
+    config.flags = flags;
+    weir_device *device = NULL;
+    ok(weir_acl_device_create(&config, &device));
+    uint64_t address = 0;
+    ok(weir_device_region_alloc(device, 2 * MIB, &address));
+    ok(weir_device_region_free(device, address, 2 * MIB));
+    assert_int_equal(asked_policy, policy);
+    weir_vm_handle handle = 0;
+    const weir_status status = weir_device_vm_create(device, 4 * MIB, &handle);
+    if (status != WEIR_ERR_UNSUPPORTED) {
+        ok(status);
+        assert_int_equal(asked_prop.memAttr, attribute);
+        assert_int_equal(asked_prop.handleType, ACL_MEM_HANDLE_TYPE_NONE);
+        uint64_t shareable = 0;
+        acl_ok(aclrtMemExportToShareableHandle((aclrtDrvMemHandle)(uintptr_t)handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &shareable));
+        ok(weir_device_vm_destroy(device, handle));
+    }
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+}
+
+static void test_memory_for_peers_is_created_so(void **state)
+{
+    (void)state;
+    const uint32_t peers = WEIR_ACL_PEER_MEMORY;
+    require_memory_for_peers(WEIR_ACL_PAGES_HUGE_FIRST, 0, ACL_MEM_MALLOC_HUGE_FIRST, ACL_HBM_MEM_HUGE);
+    require_memory_for_peers(WEIR_ACL_PAGES_HUGE_FIRST, peers, ACL_MEM_MALLOC_HUGE_FIRST_P2P, ACL_MEM_P2P_HUGE);
+    require_memory_for_peers(WEIR_ACL_PAGES_HUGE, peers, ACL_MEM_MALLOC_HUGE_ONLY_P2P, ACL_MEM_P2P_HUGE);
+    require_memory_for_peers(WEIR_ACL_PAGES_SMALL, peers, ACL_MEM_MALLOC_NORMAL_ONLY_P2P, ACL_MEM_P2P_HUGE);
+}
+
 /* --- virtual memory --- */
 
 static void test_virtual_memory(void **state)
@@ -419,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_any_thread_may_call),
         cmocka_unit_test(test_streams_of_another_context),
         cmocka_unit_test(test_the_programs_reset_leaves_weirs_device),
+        cmocka_unit_test(test_memory_for_peers_is_created_so),
         cmocka_unit_test(test_virtual_memory),
         cmocka_unit_test(test_error_table),
         cmocka_unit_test(test_errors_are_each_threads_own),

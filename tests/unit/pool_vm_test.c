@@ -31,6 +31,7 @@ struct wish {
     uint64_t capacity;
     uint64_t limit;
     uint64_t granule;
+    uint64_t handle;
     uint64_t spare_share;
     uint64_t spare_bytes;
     uint32_t flags;
@@ -55,6 +56,7 @@ static struct world open_world(struct wish wish)
     config.flags = WEIR_POOL_VIRTUAL_MEMORY | WEIR_POOL_NO_FRONT_CACHE | wish.flags;
     config.limit_bytes = wish.limit;
     config.vm_granule_bytes = wish.granule;
+    config.vm_handle_bytes = wish.handle;
     config.vm_spare_share = wish.spare_share;
     config.vm_spare_bytes = wish.spare_bytes;
     ok(weir_pool_create(&config, &w.pool));
@@ -519,6 +521,135 @@ static void test_trim_keeps_granules_in_use(void **state)
     close_world(&w);
 }
 
+/* --- large handles --- */
+
+static struct world open_large_world(uint64_t capacity)
+{
+    return open_world((struct wish){ .capacity = capacity, .handle = 64 * PAGE });
+}
+
+static void test_a_large_request_takes_one_handle(void **state)
+{
+    (void)state;
+    struct world w = open_large_world(0);
+    (void)get_by(&w, A, 20 * PAGE, WEIR_RUNG_MAPPED);
+    assert_int_equal(figures(&w).vm_creates, 1);
+    (void)get(&w, A, 10 * PAGE + 1000); /* its last granule is shared */
+    (void)get(&w, A, PAGE / 2);
+    const weir_stats stats = figures(&w);
+    assert_int_equal(stats.vm_creates, 3);
+    assert_int_equal(stats.vm_maps, 3);
+    assert_int_equal(stats.reserved_bytes, 31 * PAGE);
+    close_world(&w);
+}
+
+/* A free large handle serves a request for all of it without a call, and no smaller one. */
+static void test_a_large_handle_is_not_shared(void **state)
+{
+    (void)state;
+    struct world w = open_large_world(0);
+    weir_block *block = get(&w, A, 20 * PAGE);
+    const uint64_t address = weir_block_address(block);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    weir_block *small = get_by(&w, A, PAGE, WEIR_RUNG_MAPPED);
+    assert_true(weir_block_address(small) < address || weir_block_address(small) >= address + 20 * PAGE);
+    block = get_by(&w, A, 20 * PAGE, WEIR_RUNG_LANE);
+    assert_int_equal(weir_block_address(block), address);
+    assert_int_equal(figures(&w).vm_creates, 2);
+    close_world(&w);
+}
+
+/* The device is full of one idle handle: it is destroyed, and all of its memory is to be had in other sizes. */
+static void test_a_large_handle_is_split_when_it_must_be(void **state)
+{
+    (void)state;
+    struct world w = open_large_world(24 * PAGE);
+    weir_block *block = get(&w, A, 24 * PAGE);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    for (int i = 0; i < 24; i++) {
+        block = get(&w, A, PAGE); /* the first waits for the kernel */
+        run_on(&w, block, A);
+    }
+    (void)refused(&w, A, 1);
+    assert_int_equal(figures(&w).reserved_bytes, 24 * PAGE);
+    close_world(&w);
+}
+
+/* A handle that a hole can take as it is moves as a whole, in two calls. */
+static void test_a_large_handle_moves_as_a_whole(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .limit = 32 * PAGE, .handle = 64 * PAGE });
+    weir_block *low = get(&w, A, 16 * PAGE);
+    (void)get(&w, A, PAGE);
+    put(&w, low, A);
+    (void)get_by(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
+    const weir_stats stats = figures(&w);
+    assert_int_equal(stats.vm_unmaps, 1);
+    assert_int_equal(stats.vm_destroys, 0);
+    assert_int_equal(stats.vm_moved_bytes, 16 * PAGE);
+    close_world(&w);
+}
+
+/* The device has less than the handle that is asked for: the pool asks for halves. */
+static void test_a_device_with_less_gives_smaller_handles(void **state)
+{
+    (void)state;
+    struct world w = open_large_world(21 * PAGE);
+    weir_block *blocks[8];
+    checkerboard(&w, A, blocks, 8);
+    (void)get_by(&w, A, 17 * PAGE, WEIR_RUNG_REMAPPED);
+    assert_int_equal(figures(&w).reserved_bytes, 21 * PAGE);
+    assert_int_equal(figures(&w).free_bytes, 0);
+    close_world(&w);
+}
+
+static void test_trim_gives_back_whole_handles(void **state)
+{
+    (void)state;
+    struct world w = open_large_world(0);
+    weir_block *block = get(&w, A, 20 * PAGE);
+    (void)get(&w, A, PAGE);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    uint64_t released = 77;
+    ok(weir_pool_trim(w.pool, 0, 0, &released));
+    assert_int_equal(released, 0); /* its kernel is running */
+    ok(weir_pool_trim(w.pool, 20 * PAGE, WEIR_TRIM_WAIT, &released));
+    assert_int_equal(released, 20 * PAGE);
+    assert_int_equal(figures(&w).vm_destroys, 1);
+    close_world(&w);
+}
+
+/* The k-th call of a kind fails where a handle is destroyed to make room: no memory is lost, and the same request is served. */
+static void test_a_split_that_fails_loses_nothing(void **state)
+{
+    (void)state;
+    static const weir_device_call calls[] = { WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_DESTROY, WEIR_CALL_VM_CREATE, WEIR_CALL_VM_MAP };
+    for (size_t c = 0; c < 4; c++) {
+        struct world w = open_large_world(24 * PAGE);
+        weir_block *block = get(&w, A, 24 * PAGE);
+        put(&w, block, A);
+        weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
+        fault.call = calls[c];
+        fault.nth = calls[c] == WEIR_CALL_VM_CREATE ? 2 : 1; /* the first is refused: the device is full */
+        fault.status = WEIR_ERR_DEVICE;
+        ok(weir_sim_fault_arm(w.sim, &fault));
+        weir_status status = weir_pool_alloc(w.pool, w.stream[A], 23 * PAGE, 0, &block);
+        check(&w);
+        weir_sim_fault_clear(w.sim);
+        if (status != WEIR_OK) {
+            status = weir_pool_alloc(w.pool, w.stream[A], 23 * PAGE, 0, &block);
+        }
+        ok(status);
+        assert_int_equal(figures(&w).live_bytes, 23 * PAGE);
+        weir_sim_block_alloc(w.sim, weir_block_address(block), weir_block_capacity(block), w.native[A], "alloc");
+        close_world(&w);
+    }
+}
+
 /* --- addresses --- */
 
 static uint64_t most_reserved;
@@ -947,7 +1078,7 @@ static struct world slots_below_a_kernel(weir_block **slot)
 {
     const uint64_t page = 64 * KIB;
     struct world w = open_world(
-        (struct wish){ .page = page, .capacity = 96 * page, .limit = 69 * page, .strategy = weir_size_class_strategy() });
+        (struct wish){ .page = page, .capacity = 96 * page, .limit = 69 * page, .handle = 1, .strategy = weir_size_class_strategy() });
     weir_block *low = get(&w, A, 16 * page);
     weir_block *high = get(&w, A, 24 * page);
     assert_int_equal(weir_block_address(high), weir_block_address(low) + 16 * page);
@@ -1004,6 +1135,13 @@ int main(void)
         cmocka_unit_test(test_uses_keep_granules),
         cmocka_unit_test(test_trim_takes_granules_anywhere),
         cmocka_unit_test(test_trim_keeps_granules_in_use),
+        cmocka_unit_test(test_a_large_request_takes_one_handle),
+        cmocka_unit_test(test_a_large_handle_is_not_shared),
+        cmocka_unit_test(test_a_large_handle_is_split_when_it_must_be),
+        cmocka_unit_test(test_a_large_handle_moves_as_a_whole),
+        cmocka_unit_test(test_a_device_with_less_gives_smaller_handles),
+        cmocka_unit_test(test_trim_gives_back_whole_handles),
+        cmocka_unit_test(test_a_split_that_fails_loses_nothing),
         cmocka_unit_test(test_a_further_range_is_reserved),
         cmocka_unit_test(test_no_addresses_is_out_of_memory),
         cmocka_unit_test(test_absurd_requests),

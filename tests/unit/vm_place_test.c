@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define GRANULE UINT64_C(8)
 #define BASE UINT64_C(0x1000)
@@ -71,14 +72,45 @@ static const weir_strategy_ops list_ops = { .struct_size = sizeof(list_ops), .wa
 static const weir_tick all_limits[lanes] = { WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX };
 static const weir_tick first_limits[lanes] = { WEIR_TICK_MAX, WEIR_TICK_MAX, 6 }; /* lane 2 still works */
 
+/* Where the granules of one handle begin and end, by granule from BASE on; end 0: a handle of its own. */
+struct handle {
+    uint64_t start;
+    uint64_t end;
+};
+
+static struct handle handles[4096];
+
+static void one_handle(uint64_t start, uint64_t end)
+{
+    for (uint64_t at = start; at < end; at += GRANULE) {
+        handles[at / GRANULE] = (struct handle){ BASE + start, BASE + end };
+    }
+}
+
+static bool find_handle(const void *ctx, uint64_t address, uint64_t *start, uint64_t *end)
+{
+    const struct handle *handle = (const struct handle *)ctx + (address - BASE) / GRANULE;
+    *start = handle->start;
+    *end = handle->end;
+    return handle->end != 0;
+}
+
 static struct vm_view view_of(const struct list *list, const weir_tick *limits)
 {
-    return (struct vm_view){ .strategy = &list_ops, .state = list, .limits = limits, .lanes = lanes, .granule = GRANULE };
+    return (struct vm_view){
+        .strategy = &list_ops,
+        .state = list,
+        .limits = limits,
+        .lanes = lanes,
+        .granule = GRANULE,
+        .find_handle = find_handle,
+        .handles = handles,
+    };
 }
 
 #define LIST(...) list_of((const struct piece[]){ __VA_ARGS__ }, sizeof((const struct piece[]){ __VA_ARGS__ }) / sizeof(struct piece))
 
-static bool frugal;
+static enum window_kind kind;
 
 static struct vm_window find(const struct list *list, const weir_tick *limits, uint64_t size, uint64_t align,
                              bool last_resort)
@@ -86,7 +118,7 @@ static struct vm_window find(const struct list *list, const weir_tick *limits, u
     struct vm_scratch scratch = { 0 };
     struct vm_window window = { .need = 77 };
     const struct vm_view view = view_of(list, limits);
-    const struct vm_wish wish = { .size = size, .align = align, .last_resort = last_resort, .frugal = frugal };
+    const struct vm_wish wish = { .size = size, .align = align, .last_resort = last_resort, .kind = kind };
     const weir_status status = weir__vm_find_window(&scratch, &view, &wish, &window);
     assert_true(status == WEIR_OK || (status == WEIR_ERR_LIMIT && window.need == 77));
     weir__vm_scratch_fini(&scratch);
@@ -180,6 +212,26 @@ static void test_alignments(void **state)
     assert_int_equal(find(&list, all_limits, 192, 128, false).need, 77); /* 128 .. 256 is all there is */
 }
 
+/* A large handle is in the window as a whole, or not at all. */
+static void test_large_handles_are_taken_as_a_whole(void **state)
+{
+    (void)state;
+    const struct list list = LIST({ 'T', 4 }, { 'F', 4 + 32 + 8 }, { 'H', 24 }, { 'T', 8 });
+    one_handle(8, 40);
+    require(&list, 20, 40, 2); /* beside it */
+    require(&list, 33, 8, 0);
+    require(&list, 41, 4, 0); /* down to where its granule begins to be free */
+    require(&list, 44, 4, 0);
+    require(&list, 48, 4, 1);
+    kind = WINDOW_MAPPED;
+    assert_int_equal(find(&list, all_limits, 8, 1, false).address, BASE + 40);
+    assert_int_equal(find(&list, all_limits, 9, 1, false).need, 77);
+    assert_int_equal(find(&list, all_limits, 32, 1, false).address, BASE + 8);
+    assert_int_equal(find(&list, all_limits, 45, 1, false).need, 77);
+    kind = WINDOW_CHEAP;
+    memset(handles, 0, sizeof(handles));
+}
+
 /* --- idle granules --- */
 
 static uint64_t idle_of(struct vm_scratch *scratch, const struct list *list, const weir_tick *limits,
@@ -222,6 +274,30 @@ static void test_a_window_keeps_what_it_has(void **state)
     assert_int_equal(scratch.runs[0].address, BASE);
     assert_int_equal(scratch.runs[1].address, BASE + 40);
     weir__vm_scratch_fini(&scratch);
+}
+
+/* Large handles that fit the window come first, the largest of them first; then single granules; then handles that are too large. */
+static void test_large_handles_are_idle_as_a_whole(void **state)
+{
+    (void)state;
+    struct vm_scratch scratch = { 0 };
+    const struct list list = LIST({ 'H', 8 }, { 'F', 16 + 8 + 24 }, { 'T', 8 }, { 'F', 40 }, { 'T', 8 }, { 'F', 8 }, { 'H', 80 });
+    one_handle(8, 24);   /* free */
+    one_handle(32, 56);  /* free */
+    one_handle(64, 96);  /* free */
+    one_handle(96, 120); /* its last granule is taken */
+    const struct vm_window window = { .address = BASE + 128, .first = BASE + 128, .end = BASE + 128 + 24, .need = 3 };
+    assert_int_equal(idle_of(&scratch, &list, all_limits, &window), 2 + 1 + 3 + 4);
+    assert_int_equal(scratch.run_count, 4);
+    const uint64_t addresses[] = { 32, 8, 24, 64 };
+    const uint64_t granules[] = { 3, 2, 1, 4 };
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(scratch.runs[i].address, BASE + addresses[i]);
+        assert_int_equal(scratch.runs[i].granules, granules[i]);
+        assert_int_equal(scratch.runs[i].hole_below, addresses[i] == 8);
+    }
+    weir__vm_scratch_fini(&scratch);
+    memset(handles, 0, sizeof(handles));
 }
 
 /* --- against every place --- */
@@ -270,6 +346,28 @@ static const weir_range_info *range_at(const struct list *list, uint64_t address
     return NULL;
 }
 
+/* Handles of two to five granules where no hole is. */
+static void random_handles(const struct list *list)
+{
+    memset(handles, 0, sizeof(handles));
+    uint64_t at = BASE;
+    for (size_t i = 0; i < list->count; i++) {
+        const weir_range_info *range = &list->ranges[i];
+        const uint64_t end = range->region_address + range->region_size;
+        at = at < range->address ? (range->address + GRANULE - 1) & ~(GRANULE - 1) : at;
+        uint64_t next = at + GRANULE * (2 + below(4));
+        bool mapped = next <= end;
+        for (uint64_t k = at; k < next && mapped; k += GRANULE) {
+            const weir_range_info *under = range_at(list, k);
+            mapped = under != NULL && under->region_address == range->region_address && under->lane != WEIR_LANE_UNMAPPED;
+        }
+        if (mapped && below(2) == 0) {
+            one_handle(at - BASE, next - BASE);
+            at = next;
+        }
+    }
+}
+
 static bool usable(const weir_range_info *range)
 {
     return range != NULL && !range->taken && (range->lane == WEIR_LANE_UNMAPPED || range->tick <= first_limits[range->lane]);
@@ -281,6 +379,13 @@ static uint64_t cost_at(const struct list *list, uint64_t address, uint64_t size
     uint64_t cost = 0;
     uint64_t granule = UINT64_MAX;
     const weir_range_info *first = range_at(list, address);
+    const uint64_t ends[] = { address, address + size - 1 };
+    for (size_t i = 0; i < 2; i++) {
+        const struct handle *handle = &handles[(ends[i] - BASE) / GRANULE];
+        if (handle->end != 0 && (handle->start < address || handle->end > address + size)) {
+            return UINT64_MAX;
+        }
+    }
     for (uint64_t at = address; at < address + size; at++) {
         const weir_range_info *range = range_at(list, at);
         if (!usable(range) || range->region_address != first->region_address) {
@@ -308,41 +413,63 @@ static uint64_t own_at(const struct list *list, uint64_t address, uint64_t size)
     return count;
 }
 
+static void require_the_best(uint64_t seed, bool with_handles, uint64_t *found)
+{
+    random_state = seed;
+    const struct list list = random_list();
+    const uint64_t size = 1 + below(6 * GRANULE);
+    const uint64_t align = UINT64_C(1) << below(6);
+    uint64_t least = UINT64_MAX;
+    uint64_t least_own = UINT64_MAX;
+    if (with_handles) {
+        random_handles(&list);
+    }
+    for (uint64_t at = BASE; range_at(&list, at) != NULL || at < BASE + 2000; at++) {
+        const uint64_t cost = at % align == 0 ? cost_at(&list, at, size) : UINT64_MAX;
+        const uint64_t own = cost != UINT64_MAX ? own_at(&list, at, size) : UINT64_MAX;
+        least = cost < least ? cost : least;
+        least_own = own < least_own ? own : least_own;
+    }
+    const struct vm_window window = find(&list, first_limits, size, align, false);
+    if ((window.need == 77) != (least == UINT64_MAX) || (window.need != 77 && window.need != least)) {
+        print_error("seed %" PRIu64 ": %" PRIu64 " granules instead of %" PRIu64 "\n", seed, window.need, least);
+        fail();
+    }
+    kind = WINDOW_MAPPED;
+    assert_int_equal(find(&list, first_limits, size, align, false).need, least == 0 ? 0 : 77);
+    kind = WINDOW_CHEAP;
+    if (window.need != 77) {
+        (*found)++;
+        assert_int_equal(cost_at(&list, window.address, size), least);
+        assert_int_equal(own_at(&list, window.address, size), window.own);
+        kind = WINDOW_FRUGAL;
+        const struct vm_window other = find(&list, first_limits, size, align, false);
+        kind = WINDOW_CHEAP;
+        assert_int_equal(other.own, least_own);
+        assert_int_equal(own_at(&list, other.address, size), least_own);
+        assert_int_equal(cost_at(&list, other.address, size), other.need);
+        assert_true(with_handles || other.own <= (size + GRANULE - 1) / GRANULE);
+    }
+}
+
 static void test_no_place_is_cheaper(void **state)
 {
     (void)state;
     uint64_t found = 0;
     for (uint64_t seed = 1; seed <= 3000; seed++) {
-        random_state = seed;
-        const struct list list = random_list();
-        const uint64_t size = 1 + below(6 * GRANULE);
-        const uint64_t align = UINT64_C(1) << below(6);
-        uint64_t least = UINT64_MAX;
-        uint64_t least_own = UINT64_MAX;
-        for (uint64_t at = BASE; range_at(&list, at) != NULL || at < BASE + 2000; at++) {
-            const uint64_t cost = at % align == 0 ? cost_at(&list, at, size) : UINT64_MAX;
-            const uint64_t own = cost != UINT64_MAX ? own_at(&list, at, size) : UINT64_MAX;
-            least = cost < least ? cost : least;
-            least_own = own < least_own ? own : least_own;
-        }
-        const struct vm_window window = find(&list, first_limits, size, align, false);
-        if ((window.need == 77) != (least == UINT64_MAX) || (window.need != 77 && window.need != least)) {
-            print_error("seed %" PRIu64 ": %" PRIu64 " granules instead of %" PRIu64 "\n", seed, window.need, least);
-            fail();
-        }
-        if (window.need != 77) {
-            found++;
-            assert_int_equal(cost_at(&list, window.address, size), least);
-            assert_int_equal(own_at(&list, window.address, size), window.own);
-            frugal = true;
-            const struct vm_window other = find(&list, first_limits, size, align, false);
-            frugal = false;
-            assert_int_equal(other.own, least_own);
-            assert_int_equal(own_at(&list, other.address, size), least_own);
-            assert_int_equal(cost_at(&list, other.address, size), other.need);
-            assert_true(other.own <= (size + GRANULE - 1) / GRANULE);
-        }
+        require_the_best(seed, false, &found);
     }
+    assert_true(found > 1000);
+}
+
+static void test_no_place_between_large_handles_is_cheaper(void **state)
+{
+    (void)state;
+    uint64_t found = 0;
+    for (uint64_t seed = 1; seed <= 3000; seed++) {
+        require_the_best(seed, true, &found);
+    }
+    memset(handles, 0, sizeof(handles));
     assert_true(found > 1000);
 }
 
@@ -356,9 +483,12 @@ int main(void)
         cmocka_unit_test(test_memory_that_may_not_be_had_is_in_the_way),
         cmocka_unit_test(test_nothing_reaches_across_regions),
         cmocka_unit_test(test_alignments),
+        cmocka_unit_test(test_large_handles_are_taken_as_a_whole),
         cmocka_unit_test(test_only_whole_granules_are_idle),
         cmocka_unit_test(test_a_window_keeps_what_it_has),
+        cmocka_unit_test(test_large_handles_are_idle_as_a_whole),
         cmocka_unit_test(test_no_place_is_cheaper),
+        cmocka_unit_test(test_no_place_between_large_handles_is_cheaper),
     };
     return cmocka_run_group_tests_name("windows and idle granules", tests, NULL, NULL);
 }

@@ -30,6 +30,7 @@ typedef struct acl_device {
     aclrtContext home; /* the primary context */
     aclrtStream home_stream; /* its default stream */
     aclrtMemMallocPolicy policy;
+    aclrtMemAttr attribute; /* of physical memory */
     weir_device_info info;
     const weir_device *device; /* that it is the inside of */
     struct acl_device *next;   /* under the binding's lock */
@@ -277,15 +278,15 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 
 /* --- virtual memory --- */
 
-/* All users of the runtime ask for exactly this, which is the one form that its checks let pass. */
-static aclrtPhysicalMemProp physical_prop(int32_t device_id)
+/* All users of the runtime ask for exactly this, which, but for the attribute, is the one form that its checks let pass. */
+static aclrtPhysicalMemProp physical_prop(const acl_device *self)
 {
     aclrtPhysicalMemProp prop;
     memset(&prop, 0, sizeof(prop));
     prop.handleType = ACL_MEM_HANDLE_TYPE_NONE;
     prop.allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED;
-    prop.memAttr = ACL_HBM_MEM_HUGE;
-    prop.location.id = (uint32_t)device_id;
+    prop.memAttr = self->attribute;
+    prop.location.id = (uint32_t)self->id;
     prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     return prop;
 }
@@ -325,7 +326,7 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
     if (status != WEIR_OK) {
         return status;
     }
-    const aclrtPhysicalMemProp prop = physical_prop(self->id);
+    const aclrtPhysicalMemProp prop = physical_prop(self);
     aclrtDrvMemHandle physical = NULL;
     status = ACL(aclrtMallocPhysical, &physical, (size_t)size, &prop, 0);
     weir__acl_unbind(&bound);
@@ -542,7 +543,7 @@ static weir_status find_capacity(acl_device *self)
 
 static weir_status find_pages(acl_device *self)
 {
-    aclrtPhysicalMemProp prop = physical_prop(self->id);
+    aclrtPhysicalMemProp prop = physical_prop(self);
     size_t page = 0;
     const weir_status status =
         ACL(aclrtMemGetAllocationGranularity, &prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &page);
@@ -581,17 +582,19 @@ static weir_status find_facts(acl_device *self, const weir_acl_device_config *co
 
 static weir_status make_device(const weir_acl_device_config *config, weir_device **device)
 {
-    static const aclrtMemMallocPolicy policies[] = {
-        [WEIR_ACL_PAGES_HUGE_FIRST] = ACL_MEM_MALLOC_HUGE_FIRST,
-        [WEIR_ACL_PAGES_HUGE] = ACL_MEM_MALLOC_HUGE_ONLY,
-        [WEIR_ACL_PAGES_SMALL] = ACL_MEM_MALLOC_NORMAL_ONLY,
+    static const aclrtMemMallocPolicy policies[][2] = {
+        [WEIR_ACL_PAGES_HUGE_FIRST] = { ACL_MEM_MALLOC_HUGE_FIRST, ACL_MEM_MALLOC_HUGE_FIRST_P2P },
+        [WEIR_ACL_PAGES_HUGE] = { ACL_MEM_MALLOC_HUGE_ONLY, ACL_MEM_MALLOC_HUGE_ONLY_P2P },
+        [WEIR_ACL_PAGES_SMALL] = { ACL_MEM_MALLOC_NORMAL_ONLY, ACL_MEM_MALLOC_NORMAL_ONLY_P2P },
     };
+    const bool for_peers = (config->flags & WEIR_ACL_PEER_MEMORY) != 0;
     acl_device *self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     self->id = config->device_id;
-    self->policy = policies[config->pages];
+    self->policy = policies[config->pages][for_peers];
+    self->attribute = for_peers ? ACL_MEM_P2P_HUGE : ACL_HBM_MEM_HUGE;
     weir_status status = find_facts(self, config);
     if (status == WEIR_OK) {
         const weir__acl_place place = { .context = self->home, .device = self->id };
@@ -625,7 +628,7 @@ static weir_status check(const weir_acl_device_config *config)
     if ((unsigned)config->pages > WEIR_ACL_PAGES_SMALL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: pages %d are no weir_acl_pages", creating, (int)config->pages);
     }
-    if ((config->flags & ~(uint32_t)WEIR_ACL_NO_VIRTUAL_MEMORY) != 0) {
+    if ((config->flags & ~(uint32_t)(WEIR_ACL_NO_VIRTUAL_MEMORY | WEIR_ACL_PEER_MEMORY)) != 0) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: flags 0x%x has an unknown flag", creating, config->flags);
     }
     if (config->memory == WEIR_ACL_MEMORY_HOST) {

@@ -59,7 +59,8 @@ enum {
     /* Reserve addresses and map memory into them granule by granule instead of taking regions: the pool grows where the
      * fewest new granules make room, and moves idle ones from elsewhere before it takes much more than was ever live at
      * once. A request then fails only when the granules that live blocks touch, and the request rounded up to granules,
-     * exceed the limit or the device. Needs a device with virtual memory and a strategy with `claim`. With
+     * exceed the limit or the device. A large request takes one handle of the device's for all its whole granules; as long as
+     * it lives no other block lies in them. Needs a device with virtual memory and a strategy with `claim`. With
      * WEIR_POOL_KEEP_IDLE_REGIONS memory moves only when the limit or the device refuses more. */
     WEIR_POOL_VIRTUAL_MEMORY = 1u << 3,
 };
@@ -112,6 +113,10 @@ typedef struct weir_pool_config {
      * `vm_spare_share`, 0 = 24, and `vm_spare_bytes`, 0 = 6 MiB, but at least three granules. */
     uint64_t vm_spare_share;
     uint64_t vm_spare_bytes;
+    /* With WEIR_POOL_VIRTUAL_MEMORY: most bytes of one handle of the device's. A large request takes a handle of its own size,
+     * which no other block shares; what is small, or moves, is in handles of one granule. 0 = 512 MiB; up to the granule:
+     * every handle is one granule. */
+    uint64_t vm_handle_bytes;
 } weir_pool_config;
 
 #define WEIR_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_pool_config)

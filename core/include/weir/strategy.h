@@ -107,6 +107,8 @@ typedef struct weir_range {
     uint64_t address;
     uint64_t size; /* the record's */
     void *token;
+    weir_tick tick; /* of the free range that it was cut from. A pool with virtual memory may free it at that tick again;
+                       others do not look at it. */
 } weir_range;
 
 /* One range as walk shows it. */

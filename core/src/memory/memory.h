@@ -15,7 +15,7 @@
 
 struct request; /* order/order.h */
 
-/* No lock is held at any of these calls. */
+/* No lock is held at any of these calls, but for the last two. */
 struct memory_ops {
     /* Takes more memory for the request, serves it and counts the rung. Idle memory may be given back or moved for it first.
      * False: the device or the limit refused (see the request). Also true when another thread's growth has served it. */
@@ -29,6 +29,12 @@ struct memory_ops {
     void (*return_all)(weir_pool *pool, weir_status *first);
     /* Frees the books; the strategy and the device are not called any more. */
     void (*fini)(weir_pool *pool);
+    /* Pool lock held: whether a block may have these bytes. It has all of a handle's memory or nothing, if that is more than a
+     * granule, since a handle is mapped and taken away as a whole. NULL: any bytes. */
+    bool (*fits)(const weir_pool *pool, uint64_t address, uint64_t size);
+    /* Pool lock held: serves the request from free memory of several lanes, or from memory that alloc did not choose. NULL: the
+     * strategy's gather does. */
+    bool (*join)(struct request *request);
 };
 
 extern const struct memory_ops weir__region_memory;
@@ -59,9 +65,9 @@ weir_status weir__vm_init(weir_pool *pool);
 /* Pool lock held: whether the memory of the strategy's range is being moved, so that the range has no block. */
 bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);
 uint64_t weir__vm_granule(const weir_pool *pool);
-/* Pool lock held, and no thread grows: visits every granule that has memory. */
-void weir__vm_each_granule_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
-                                  void *ctx);
+/* Pool lock held, and no thread grows: visits the memory of every handle. */
+void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
+                                 void *ctx);
 /* Pool lock held: the first broken rule of the books of granules; NULL. The sums are those of the strategy's walk: bytes
  * taken by blocks or free, without memory, and being moved. */
 const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_t unmapped, uint64_t moving);

@@ -32,17 +32,26 @@
 enum { spare_share = 24, spare_granules = 3 };
 #define SPARE_BYTES (UINT64_C(6) << 20)
 
+/* The largest handle, unless the config says otherwise; and the fewest granules for which one handle is worth it: in a small pool
+ * memory that others cannot share costs more than calls. */
+#define HANDLE_BYTES (UINT64_C(512) << 20)
+#define SMALL_POOL_BYTES (UINT64_C(256) << 20)
+enum { least_granules = 2, least_granules_small = 8 };
+
 /* A span is so many times what may be reserved, and has at most so many granules unless a single request needs more. */
 enum { span_factor = 4, span_most_granules = 1 << 19, span_unknown_granules = 1 << 17 };
 
 /* How often a request has memory mapped that other threads take before it. */
 enum { most_tries = 16 };
 
-/* handle 0: a hole, which the strategy has in its unmapped lane. While `token` is set, the granule is claimed by the thread
- * that grows, and the handle is that thread's to know. */
+/* handle 0: a hole, which the strategy has in its unmapped lane. Else the granule is number `at` of the `of` granules that the
+ * handle has memory for. While `token` is set, the granule is claimed by the thread that grows, and the rest is that thread's
+ * to know. */
 struct vm_granule {
     weir_vm_handle handle;
     void *token;
+    uint32_t at;
+    uint32_t of;
 };
 
 /* [address, address + size) is the strategy's region; the device gave what is reserved, which may be larger so that granules
@@ -57,12 +66,22 @@ struct vm_span {
     struct vm_granule granules[]; /* from `used` on nothing is written, so that what is not used is not resident either */
 };
 
-/* One granule of a move. `handle` is what is mapped there, as far as the move has come. */
+/* A handle and the granules that it has memory for. */
+struct vm_memory {
+    weir_vm_handle handle;
+    uint64_t granules;
+    bool wanted; /* for a hole */
+};
+
+/* One handle's place in a move. `handle` is what is mapped there, as far as the move has come. */
 struct vm_step {
-    struct vm_granule *granule;
+    struct vm_granule *granule; /* the first of `granules` */
     uint64_t address;
+    uint64_t granules;
     weir_vm_handle handle;
     weir_lane lane; /* where it goes when it has memory in the end */
+    bool create; /* a hole for which memory is created */
+    bool wanted; /* a victim whose memory goes to a hole */
 };
 
 struct vm_counts {
@@ -71,23 +90,27 @@ struct vm_counts {
     uint64_t maps;
     uint64_t unmaps;
     uint64_t failures;
-    uint64_t moved; /* granules */
+    uint64_t created; /* granules, as are the next ones */
+    uint64_t destroyed;
+    uint64_t moved;
 };
 
-/* handles[0 .. in_hand): what is mapped nowhere. The granules are steps[0 .. holes), to be mapped, and steps[holes ..
- * holes + victims), whose memory is taken for them. */
+/* memory[0 .. in_hand): what is mapped nowhere. */
 struct vm_move {
-    struct vm_step *steps;
+    struct vm_step *hole; /* to be mapped */
     size_t holes;
+    struct vm_step *victim; /* what is taken away for them */
     size_t victims;
-    weir_vm_handle *handles;
+    struct vm_memory *memory;
     size_t in_hand;
-    size_t creates; /* wanted */
+    uint64_t least;    /* granules of a new handle, if it has more than one */
+    uint64_t largest;
+    uint64_t creates;  /* granules that steps are to create */
+    uint64_t destroys; /* granules to be destroyed before that, so that no more is reserved than planned */
+    uint64_t made_room; /* granules destroyed before any was created */
     struct vm_counts counts;
 };
 
-/* reserved_bytes of the pool / granule = granules with a handle and without a token + moving + spares. What belongs to the
- * growing thread alone is read by nobody else: scratch, move, and handles of claimed granules. */
 /* A reservation for which the strategy has no host memory, until the device takes it back. */
 struct vm_refused {
     struct vm_refused *next;
@@ -95,18 +118,23 @@ struct vm_refused {
     uint64_t size;
 };
 
+/* reserved_bytes of the pool / granule = granules with a handle and without a token + moving + spare_granules. What belongs to
+ * the growing thread alone is read by no other: scratch, move, and handles of claimed granules. */
 struct pool_vm {
     uint64_t granule; /* bytes */
+    uint64_t largest; /* granules of the largest handle */
     unsigned granule_shift;
     bool walks_holes;      /* the strategy does */
     struct vm_span *spans; /* in the order in which they were reserved */
     struct vm_refused *refused;
-    size_t spares;         /* the first of move.handles, while nobody moves */
-    size_t moving;         /* claimed granules that had memory */
+    size_t spares;         /* the first of move.memory, while no thread moves */
+    uint64_t spare_granules; /* of these */
+    uint64_t moving;       /* claimed granules that had memory */
     void **tokens;         /* of one claim */
-    size_t step_capacity;
+    size_t hole_capacity;
+    size_t victim_capacity;
     size_t token_capacity;
-    size_t handle_capacity;
+    size_t memory_capacity;
     struct vm_move move;
     struct vm_scratch scratch;
     struct vm_counts counts;
@@ -147,6 +175,8 @@ weir_status weir__vm_init(weir_pool *pool)
     }
     pool->vm->granule = granule;
     pool->vm->granule_shift = (unsigned)__builtin_ctzll(granule);
+    const uint64_t largest = pool->config.vm_handle_bytes != 0 ? pool->config.vm_handle_bytes : HANDLE_BYTES;
+    pool->vm->largest = largest < granule ? 1 : largest / granule;
     pool->vm->walks_holes =
         strategy->struct_size >= offsetof(weir_strategy_ops, walk_holes) + sizeof(strategy->walk_holes);
     return WEIR_OK;
@@ -170,8 +200,9 @@ static void vm_fini(weir_pool *pool)
     }
     weir__vm_scratch_fini(&vm->scratch);
     free(vm->tokens);
-    free(vm->move.steps);
-    free(vm->move.handles);
+    free(vm->move.hole);
+    free(vm->move.victim);
+    free(vm->move.memory);
     free(vm);
     pool->vm = NULL;
 }
@@ -210,27 +241,81 @@ bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range)
     return granule != NULL && range->size == pool->vm->granule && range->token != NULL && granule->token == range->token;
 }
 
+/* The handle's granules around a granule with memory: [*start, *end). */
+static void handle_bounds(const struct pool_vm *vm, const struct vm_granule *granule, uint64_t address, uint64_t *start,
+                          uint64_t *end)
+{
+    const uint64_t first = address & ~(vm->granule - 1);
+    *start = first - ((uint64_t)granule->at << vm->granule_shift);
+    *end = *start + ((uint64_t)granule->of << vm->granule_shift);
+}
+
+/* For vm_place.c. False: no handle of several granules has memory there. */
+static bool find_handle(const void *ctx, uint64_t address, uint64_t *start, uint64_t *end)
+{
+    const struct pool_vm *vm = ctx;
+    struct vm_span *span = span_of(vm, address);
+    const struct vm_granule *granule = span != NULL ? granule_at(vm, span, address) : NULL;
+    if (granule == NULL || granule->handle == 0 || granule->of < 2) {
+        return false;
+    }
+    handle_bounds(vm, granule, address, start, end);
+    return true;
+}
+
+static bool vm_fits(const weir_pool *pool, uint64_t address, uint64_t size)
+{
+    const uint64_t ends[] = { address, address + size - 1 };
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t start = 0;
+        uint64_t end = 0;
+        if (find_handle(pool->vm, ends[i], &start, &end) && (start < address || end > address + size)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 uint64_t weir__vm_granule(const weir_pool *pool)
 {
     return pool->vm->granule;
 }
 
-void weir__vm_each_granule_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
-                                  void *ctx)
+void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
+                                 void *ctx)
 {
     const struct pool_vm *vm = pool->vm;
     for (const struct vm_span *span = vm->spans; span != NULL; span = span->next) {
         for (uint64_t i = 0; i < span->used; i++) {
-            if (span->granules[i].handle != 0) {
-                visit(ctx, span->address + (i << vm->granule_shift), vm->granule);
+            if (span->granules[i].handle != 0 && span->granules[i].at == 0) {
+                visit(ctx, span->address + (i << vm->granule_shift), (uint64_t)span->granules[i].of << vm->granule_shift);
             }
         }
     }
 }
 
+/* Whether the granules of each handle follow one another. */
+static bool handles_are_whole(const struct vm_span *span)
+{
+    for (uint64_t i = 0; i < span->used; i++) {
+        const struct vm_granule *granule = &span->granules[i];
+        if (granule->handle == 0 || granule->token != NULL) {
+            continue;
+        }
+        const struct vm_granule *first = granule - (granule->at <= i ? granule->at : i);
+        if (granule->at > i || granule->at >= granule->of || first->of != granule->of || first->handle != granule->handle ||
+            granule->of > span->used - (i - granule->at)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 struct hole_check {
+    const weir_pool *pool;
     const struct pool_vm *vm;
     bool broken;
+    bool shared; /* a block has a part of a large handle's memory */
 };
 
 static bool see_hole(void *ctx, const weir_range_info *range)
@@ -238,6 +323,8 @@ static bool see_hole(void *ctx, const weir_range_info *range)
     struct hole_check *check = ctx;
     const struct pool_vm *vm = check->vm;
     if (range->taken || range->lane != WEIR_LANE_UNMAPPED) {
+        check->shared |= range->taken && !weir__vm_moves_locked(check->pool, range) &&
+                         !vm_fits(check->pool, range->address, range->size);
         return true;
     }
     struct vm_span *span = span_of(vm, range->address);
@@ -257,6 +344,9 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
     uint64_t mapped = 0;
     uint64_t claimed = 0;
     for (const struct vm_span *span = vm->spans; span != NULL; span = span->next) {
+        if (!handles_are_whole(span)) {
+            return "a handle has memory for other granules than the books say";
+        }
         addresses += span->size;
         for (uint64_t i = 0; i < span->used; i++) {
             claimed += span->granules[i].token != NULL;
@@ -269,12 +359,14 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
     if (mapped << vm->granule_shift != held || claimed << vm->granule_shift != moving) {
         return "granules with memory and the ranges in them differ";
     }
-    if ((mapped + vm->moving + vm->spares) << vm->granule_shift != pool->reserved_bytes) {
+    if ((mapped + vm->moving + vm->spare_granules) << vm->granule_shift != pool->reserved_bytes) {
         return "reserved bytes and granules differ";
     }
-    struct hole_check check = { .vm = vm };
+    struct hole_check check = { .pool = pool, .vm = vm };
     pool->strategy->walk(pool->state, see_hole, &check);
-    return check.broken ? "a range without memory lies where memory is mapped" : NULL;
+    return check.broken   ? "a range without memory lies where memory is mapped"
+           : check.shared ? "a block has a part of a handle that is larger than a granule"
+                          : NULL;
 }
 
 void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats)
@@ -296,6 +388,8 @@ static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
         .limits = limits,
         .lanes = pool->lanes,
         .granule = pool->vm->granule,
+        .find_handle = find_handle,
+        .handles = pool->vm,
     };
 }
 
@@ -308,105 +402,188 @@ static weir_status count(struct vm_move *move, weir_status status, uint64_t *cou
     return status;
 }
 
-static weir_status create_one(weir_pool *pool, struct vm_move *move)
+static weir_status create_one(weir_pool *pool, struct vm_move *move, uint64_t granules)
 {
     weir_vm_handle handle = 0;
-    const weir_status status =
-        count(move, weir_device_vm_create(pool->device, pool->vm->granule, &handle), &move->counts.creates);
+    const weir_status status = count(
+        move, weir_device_vm_create(pool->device, granules << pool->vm->granule_shift, &handle), &move->counts.creates);
     if (status == WEIR_OK) {
-        move->handles[move->in_hand++] = handle;
+        move->memory[move->in_hand++] = (struct vm_memory){ handle, granules, true };
+        move->counts.created += granules;
     }
     return status;
 }
 
-static weir_status destroy_one(weir_pool *pool, struct vm_move *move)
+static struct vm_memory take_out(struct vm_move *move, size_t number)
 {
-    const weir_vm_handle handle = move->handles[move->in_hand - 1];
-    const weir_status status = count(move, weir_device_vm_destroy(pool->device, handle), &move->counts.destroys);
-    move->in_hand -= status == WEIR_OK;
+    const struct vm_memory memory = move->memory[number];
+    move->memory[number] = move->memory[--move->in_hand];
+    return memory;
+}
+
+static weir_status destroy_one(weir_pool *pool, struct vm_move *move, size_t number)
+{
+    const weir_status status =
+        count(move, weir_device_vm_destroy(pool->device, move->memory[number].handle), &move->counts.destroys);
+    if (status == WEIR_OK) {
+        move->counts.destroyed += take_out(move, number).granules;
+    }
     return status;
 }
 
+/* The number of one of the handles in hand that has memory for so many granules, the last first; in_hand: there is none. */
+static size_t in_hand_of(const struct vm_move *move, uint64_t granules)
+{
+    for (size_t i = move->in_hand; i-- > 0;) {
+        if (move->memory[i].granules == granules) {
+            return i;
+        }
+    }
+    return move->in_hand;
+}
+
+/* There is a handle of the step's size in hand. */
 static weir_status map_one(weir_pool *pool, struct vm_move *move, struct vm_step *step)
 {
-    const weir_vm_handle handle = move->handles[move->in_hand - 1];
-    const weir_status status = count(
-        move, weir_device_vm_map(pool->device, step->address, pool->vm->granule, handle), &move->counts.maps);
+    const size_t number = in_hand_of(move, step->granules);
+    const weir_vm_handle handle = move->memory[number].handle;
+    const uint64_t size = step->granules << pool->vm->granule_shift;
+    const weir_status status =
+        count(move, weir_device_vm_map(pool->device, step->address, size, handle), &move->counts.maps);
     if (status == WEIR_OK) {
-        weir__watch_given(pool, step->address, pool->vm->granule);
+        weir__watch_given(pool, step->address, size);
         step->handle = handle;
-        move->in_hand--;
+        (void)take_out(move, number);
     }
     return status;
 }
 
 static weir_status unmap_one(weir_pool *pool, struct vm_move *move, struct vm_step *step)
 {
-    weir__watch_taken(pool, step->address, pool->vm->granule);
+    const uint64_t size = step->granules << pool->vm->granule_shift;
+    weir__watch_taken(pool, step->address, size);
     const weir_status status =
-        count(move, weir_device_vm_unmap(pool->device, step->address, pool->vm->granule), &move->counts.unmaps);
+        count(move, weir_device_vm_unmap(pool->device, step->address, size), &move->counts.unmaps);
     if (status == WEIR_OK) {
-        move->handles[move->in_hand++] = step->handle;
+        move->memory[move->in_hand++] = (struct vm_memory){ step->handle, step->granules, step->wanted };
         step->handle = 0;
     } else {
-        weir__watch_given(pool, step->address, pool->vm->granule);
+        weir__watch_given(pool, step->address, size);
     }
     return status;
 }
 
-/* The reverse of what has been done. What fails here stays as it is. */
-static void undo(weir_pool *pool, struct vm_move *move, uint64_t created)
+/* Makes two holes of one. The arrays have room for one of each granule. */
+static void halve(const struct pool_vm *vm, struct vm_move *move, size_t number)
+{
+    struct vm_step *low = &move->hole[number];
+    struct vm_step *high = &move->hole[move->holes++];
+    const uint64_t granules = low->granules / 2;
+    *high = *low;
+    high->granule += granules;
+    high->address += granules << vm->granule_shift;
+    high->granules -= granules;
+    low->granules = granules;
+}
+
+/* A device that has no memory for a handle may have it for a half. So it is known to a granule how much it has. */
+static weir_status create_all(weir_pool *pool, struct vm_move *move)
+{
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < move->holes && status == WEIR_OK; i++) {
+        struct vm_step *hole = &move->hole[i];
+        status = hole->create ? create_one(pool, move, hole->granules) : WEIR_OK;
+        while (status == WEIR_ERR_NO_MEMORY && hole->granules > 1) {
+            halve(pool->vm, move, i);
+            status = create_one(pool, move, hole->granules);
+        }
+    }
+    return status;
+}
+
+static weir_status unmap_all(weir_pool *pool, struct vm_move *move)
+{
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < move->victims && status == WEIR_OK; i++) {
+        status = unmap_one(pool, move, &move->victim[i]);
+    }
+    return status;
+}
+
+static weir_status map_all(weir_pool *pool, struct vm_move *move)
+{
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < move->holes && status == WEIR_OK; i++) {
+        status = map_one(pool, move, &move->hole[i]);
+    }
+    return status;
+}
+
+/* Destroys what is for no hole, until there is room for what is to be created; stops where the device refuses. */
+static weir_status make_room(weir_pool *pool, struct vm_move *move)
+{
+    weir_status status = WEIR_OK;
+    for (size_t i = move->in_hand; i-- > 0 && status == WEIR_OK && move->made_room < move->destroys;) {
+        const struct vm_memory memory = move->memory[i];
+        if (!memory.wanted) {
+            status = destroy_one(pool, move, i);
+            move->made_room += status == WEIR_OK ? memory.granules : 0;
+        }
+    }
+    return status;
+}
+
+/* Destroys what is in hand until `spares` handles are left; stops where the device refuses. */
+static weir_status drop_surplus(weir_pool *pool, struct vm_move *move, size_t spares)
+{
+    weir_status status = WEIR_OK;
+    while (move->in_hand > spares && status == WEIR_OK) {
+        status = destroy_one(pool, move, move->in_hand - 1);
+    }
+    return status;
+}
+
+/* The reverse of what has been done. What fails here stays as it is, and what was destroyed is gone. */
+static void undo(weir_pool *pool, struct vm_move *move)
 {
     weir_status ignored = WEIR_OK;
     for (size_t i = move->holes; i-- > 0;) {
-        if (move->steps[i].handle != 0) {
-            ignored = unmap_one(pool, move, &move->steps[i]);
+        if (move->hole[i].handle != 0) {
+            ignored = unmap_one(pool, move, &move->hole[i]);
         }
     }
-    for (size_t i = move->holes + move->victims; i-- > move->holes;) {
-        if (move->steps[i].handle == 0 && move->in_hand > 0) {
-            ignored = map_one(pool, move, &move->steps[i]);
+    for (size_t i = move->victims; i-- > 0;) {
+        if (move->victim[i].handle == 0 && in_hand_of(move, move->victim[i].granules) < move->in_hand) {
+            ignored = map_one(pool, move, &move->victim[i]);
         }
     }
-    for (; created > 0 && move->in_hand > 0; created--) {
-        ignored = destroy_one(pool, move);
-        if (ignored != WEIR_OK) {
-            break;
-        }
-    }
+    ignored = drop_surplus(pool, move, pool->vm->spares);
+    (void)ignored;
 }
 
-/* Creates what is to be created, takes the victims' memory away and maps all of it into the holes; or nothing. */
+/* Creates what is to be created, takes the victims' memory away and maps all of it into the holes; or nothing, but for what
+ * had to be destroyed first. */
 static weir_status move_memory(weir_pool *pool, struct vm_move *move)
 {
-    weir_status status = WEIR_OK;
-    const uint64_t before = move->counts.creates;
-    for (size_t i = 0; i < move->creates && status == WEIR_OK; i++) {
-        status = create_one(pool, move);
-    }
-    for (size_t i = 0; i < move->victims && status == WEIR_OK; i++) {
-        status = unmap_one(pool, move, &move->steps[move->holes + i]);
-    }
-    for (size_t i = 0; i < move->holes && status == WEIR_OK; i++) {
-        status = map_one(pool, move, &move->steps[i]);
-    }
+    const bool first = move->destroys == 0; /* so that a device which refuses is found out before anything moves */
+    weir_status status = first ? create_all(pool, move) : WEIR_OK;
+    status = status == WEIR_OK ? unmap_all(pool, move) : status;
+    status = status == WEIR_OK && !first ? make_room(pool, move) : status;
+    status = status == WEIR_OK && !first ? create_all(pool, move) : status;
+    status = status == WEIR_OK ? map_all(pool, move) : status;
     if (status != WEIR_OK) {
-        undo(pool, move, move->counts.creates - before);
+        undo(pool, move);
+    } else {
+        (void)drop_surplus(pool, move, 0);
     }
     return status;
 }
 
-/* Takes the victims' memory away for good, and destroys handles until `spares` are left; stops where the device refuses. */
-static weir_status give_back(weir_pool *pool, struct vm_move *move, size_t spares)
+/* Takes the victims' memory away for good, and destroys what is in hand; stops where the device refuses. */
+static weir_status give_back(weir_pool *pool, struct vm_move *move)
 {
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; i < move->victims && status == WEIR_OK; i++) {
-        status = unmap_one(pool, move, &move->steps[move->holes + i]);
-    }
-    weir_status destroyed = WEIR_OK;
-    while (move->in_hand > spares && destroyed == WEIR_OK) {
-        destroyed = destroy_one(pool, move);
-    }
+    const weir_status status = unmap_all(pool, move);
+    const weir_status destroyed = make_room(pool, move);
     return status != WEIR_OK ? status : destroyed;
 }
 
@@ -427,22 +604,31 @@ static bool reserve_array(void **array, size_t wanted, size_t *capacity, size_t 
 
 static void settle_step(weir_pool *pool, const struct vm_step *step)
 {
-    void *token = step->granule->token;
-    step->granule->token = NULL;
-    step->granule->handle = step->handle;
-    pool->strategy->free(pool->state, token, step->handle != 0 ? step->lane : WEIR_LANE_UNMAPPED, 0);
+    for (uint64_t i = 0; i < step->granules; i++) {
+        struct vm_granule *granule = &step->granule[i];
+        void *token = granule->token;
+        *granule = (struct vm_granule){ .handle = step->handle, .at = (uint32_t)i, .of = (uint32_t)step->granules };
+        pool->strategy->free(pool->state, token, step->handle != 0 ? step->lane : WEIR_LANE_UNMAPPED, 0);
+    }
 }
 
 /* Every claimed granule goes back to the strategy as what it is now. No work is pending on any of them: tick 0. */
 static void settle_move(weir_pool *pool, struct vm_move *move)
 {
     struct pool_vm *vm = pool->vm;
-    for (size_t i = 0; i < move->holes + move->victims; i++) {
-        settle_step(pool, &move->steps[i]);
+    for (size_t i = 0; i < move->holes; i++) {
+        settle_step(pool, &move->hole[i]);
+    }
+    for (size_t i = 0; i < move->victims; i++) {
+        settle_step(pool, &move->victim[i]);
     }
     move->holes = 0;
     move->victims = 0;
     vm->spares = move->in_hand;
+    vm->spare_granules = 0;
+    for (size_t i = 0; i < vm->spares; i++) {
+        vm->spare_granules += move->memory[i].granules;
+    }
     vm->moving = 0;
     vm->counts.creates += move->counts.creates;
     vm->counts.destroys += move->counts.destroys;
@@ -450,30 +636,25 @@ static void settle_move(weir_pool *pool, struct vm_move *move)
     vm->counts.unmaps += move->counts.unmaps;
     vm->counts.moved += move->counts.moved;
     pool->device_failures += move->counts.failures;
-    weir__region_count_locked(pool, move->counts.creates << vm->granule_shift,
-                              move->counts.destroys << vm->granule_shift);
+    weir__region_count_locked(pool, 0, move->made_room << vm->granule_shift);
+    weir__region_count_locked(pool, move->counts.created << vm->granule_shift,
+                              (move->counts.destroyed - move->made_room) << vm->granule_shift);
     move->counts = (struct vm_counts){ 0 };
+    move->made_room = 0;
 }
 
 /* Takes neighbouring granules from the strategy. `limits` NULL: holes. */
-static weir_status claim(weir_pool *pool, struct vm_move *move, uint64_t address, uint64_t granules, weir_lane lane,
-                         const weir_tick *limits)
+static weir_status claim(weir_pool *pool, uint64_t address, uint64_t granules, const weir_tick *limits)
 {
     struct pool_vm *vm = pool->vm;
     const weir_status status =
         pool->strategy->claim(pool->state, address, vm->granule, granules, limits, pool->lanes, vm->tokens);
     if (status != WEIR_OK) {
-        return status == WEIR_ERR_NO_MEMORY ? status : WEIR_ERR_INTERNAL; /* the plan has just found them free */
+        return status;
     }
     struct vm_span *span = span_of(vm, address);
     for (uint64_t i = 0; i < granules; i++, address += vm->granule) {
-        struct vm_granule *granule = use_granule(vm, span, address);
-        granule->token = vm->tokens[i];
-        move->steps[move->holes + move->victims] =
-            (struct vm_step){ .granule = granule, .address = address, .handle = granule->handle, .lane = lane };
-        move->holes += limits == NULL;
-        move->victims += limits != NULL;
-        vm->moving += limits != NULL;
+        use_granule(vm, span, address)->token = vm->tokens[i];
     }
     return WEIR_OK;
 }
@@ -484,54 +665,165 @@ static bool is_hole(const struct pool_vm *vm, struct vm_span *span, uint64_t add
     return granule == NULL || granule->handle == 0;
 }
 
-/* Claims the holes of a window for the lane. */
-static weir_status claim_holes(weir_pool *pool, struct vm_move *move, const struct vm_window *window, weir_lane lane)
+/* A hole that is claimed gets a step: memory that was taken elsewhere, or that is created. */
+static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_lane lane, bool create)
 {
-    const struct pool_vm *vm = pool->vm;
+    struct vm_move *move = &vm->move;
+    move->hole[move->holes++] = (struct vm_step){
+        .granule = use_granule(vm, span_of(vm, address), address),
+        .address = address,
+        .granules = granules,
+        .lane = lane,
+        .create = create,
+    };
+    move->creates += create ? granules : 0;
+}
+
+/* Whether memory of so many granules goes to a hole of `most`, while large or single granules are looked for. */
+static bool suits(uint64_t granules, uint64_t most, bool single)
+{
+    return granules <= most && (granules == 1) == single;
+}
+
+/* Fills a run of claimed holes: with handles that are in hand or were taken, the large ones first, and then with new ones.
+ * `singly`: with handles of one granule only. */
+static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_lane lane, bool singly)
+{
+    struct vm_move *move = &vm->move;
+    for (int single = singly; single < 2; single++) {
+        for (size_t i = 0; i < vm->spares && address < end; i++) {
+            struct vm_memory *memory = &move->memory[i];
+            if (!memory->wanted && suits(memory->granules, (end - address) >> vm->granule_shift, single)) {
+                memory->wanted = true;
+                fill(vm, address, memory->granules, lane, false);
+                address += memory->granules << vm->granule_shift;
+            }
+        }
+        for (size_t i = 0; i < move->victims && address < end; i++) {
+            struct vm_step *victim = &move->victim[i];
+            if (!victim->wanted && suits(victim->granules, (end - address) >> vm->granule_shift, single)) {
+                victim->wanted = true;
+                move->counts.moved += victim->granules;
+                fill(vm, address, victim->granules, lane, false);
+                address += victim->granules << vm->granule_shift;
+            }
+        }
+    }
+    while (address < end) {
+        const uint64_t left = (end - address) >> vm->granule_shift;
+        const uint64_t granules = singly || left < move->least ? 1 : left < move->largest ? left : move->largest;
+        fill(vm, address, granules, lane, true);
+        address += granules << vm->granule_shift;
+    }
+}
+
+/* What new handles may be. Memory that moves is made anew in halves at most, so that it ends as single granules where sizes keep
+ * changing, and no longer has to be destroyed and created to serve another size. */
+static void choose_sizes(const weir_pool *pool, struct vm_move *move)
+{
+    uint64_t moved = 0;
+    for (size_t i = 0; i < move->victims; i++) {
+        moved = move->victim[i].granules > moved ? move->victim[i].granules : moved;
+    }
+    move->least = pool->reserved_bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small : least_granules;
+    move->largest = moved == 0 || moved / 2 > pool->vm->largest ? pool->vm->largest : moved > 1 ? moved / 2 : 1;
+}
+
+/* Claims the holes of a window for the lane, and decides what fills them. */
+static weir_status claim_holes(weir_pool *pool, const struct vm_window *window, weir_lane lane)
+{
+    struct pool_vm *vm = pool->vm;
     struct vm_span *span = span_of(vm, window->first);
+    /* The granules that the request has as a whole. */
+    const uint64_t from = round_up(window->address, vm->granule);
+    const uint64_t to = (window->address + window->size) & ~(vm->granule - 1);
+    choose_sizes(pool, &vm->move);
     weir_status status = WEIR_OK;
     uint64_t end = 0;
     for (uint64_t at = window->first; at < window->end && status == WEIR_OK; at = end + vm->granule) {
         for (end = at; end < window->end && is_hole(vm, span, end);) {
             end += vm->granule;
         }
-        if (end > at) {
-            status = claim(pool, move, at, (end - at) >> vm->granule_shift, lane, NULL);
+        status = end > at ? claim(pool, at, (end - at) >> vm->granule_shift, NULL) : WEIR_OK;
+        if (end > at && status == WEIR_OK) {
+            const uint64_t low = at < from ? from < end ? from : end : at;
+            const uint64_t high = end > to ? to > low ? to : low : end;
+            fill_run(vm, at, low, lane, true);
+            fill_run(vm, low, high, lane, false);
+            fill_run(vm, high, end, lane, true);
         }
     }
     return status;
 }
 
-/* Claims so many of the idle granules that were found last, from the smallest runs. Each run is claimed by one call. A
- * range that the call cuts may join a neighbour with a later tick, and that neighbour is in no run: runs are maximal. */
-static weir_status claim_idle(weir_pool *pool, struct vm_move *move, uint64_t granules)
+/* The whole handles at one end of an idle run that have memory for `granules`, or for as few more as may be. */
+static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint64_t granules, uint64_t *from, uint64_t *to)
 {
-    const struct vm_scratch *scratch = &pool->vm->scratch;
+    uint64_t start = 0;
+    uint64_t end = 0;
+    *from = run->address;
+    *to = run->address + (run->granules << vm->granule_shift);
+    if (granules < run->granules && run->hole_below) {
+        *to = *from + (granules << vm->granule_shift);
+        *to = find_handle(vm, *to - vm->granule, &start, &end) ? end : *to;
+    } else if (granules < run->granules) {
+        *from = *to - (granules << vm->granule_shift);
+        *from = find_handle(vm, *from, &start, &end) ? start : *from;
+    }
+}
+
+/* Claims so many of the idle granules that were found last, from the smallest runs, in whole handles. A range that a claim cuts
+ * may join a neighbour that is not idle. Where that was in the next run it is no longer idle either: then, WEIR_ERR_BUSY, there
+ * are too few, and a new search finds others. */
+static weir_status claim_idle(weir_pool *pool, uint64_t granules)
+{
+    struct pool_vm *vm = pool->vm;
+    struct vm_move *move = &vm->move;
+    const struct vm_scratch *scratch = &vm->scratch;
     const weir_tick *limits = weir__order_limits_locked(pool, NULL);
     weir_status status = WEIR_OK;
+    bool busy = false;
     for (size_t i = 0; i < scratch->run_count && granules > 0 && status == WEIR_OK; i++) {
         const struct vm_run *run = &scratch->runs[i];
-        const uint64_t take = run->granules < granules ? run->granules : granules;
-        const uint64_t skipped = run->hole_below ? 0 : run->granules - take;
-        status = claim(pool, move, run->address + skipped * pool->vm->granule, take, run->lane, limits);
-        granules -= take;
+        uint64_t from = 0;
+        uint64_t to = 0;
+        end_of_run(vm, run, granules, &from, &to);
+        status = claim(pool, from, (to - from) >> vm->granule_shift, limits);
+        if (status == WEIR_ERR_BUSY) {
+            busy = true;
+            status = WEIR_OK;
+            continue;
+        }
+        for (uint64_t at = from; at < to && status == WEIR_OK; at += move->victim[move->victims++].granules << vm->granule_shift) {
+            struct vm_granule *granule = granule_at(vm, span_of(vm, at), at);
+            move->victim[move->victims] = (struct vm_step){
+                .granule = granule, .address = at, .granules = granule->of, .handle = granule->handle, .lane = run->lane };
+            vm->moving += granule->of;
+            granules -= granules < granule->of ? granules : granule->of;
+        }
     }
-    return status;
+    return status == WEIR_OK && busy && granules > 0 ? WEIR_ERR_BUSY : status;
 }
 
 /* Room in the arrays of a move of that many granules, and spare handles in case it fails. */
-static bool prepare_move(struct pool_vm *vm, uint64_t holes, uint64_t victims, uint64_t creates)
+static bool prepare_move(struct pool_vm *vm, uint64_t holes, uint64_t victims)
 {
     struct vm_move *move = &vm->move;
+    const uint64_t most = holes > victims + vm->largest ? holes : victims + vm->largest;
     move->holes = 0;
     move->victims = 0;
-    move->creates = creates;
+    move->creates = 0;
+    move->destroys = 0;
     move->in_hand = vm->spares;
+    move->made_room = 0;
     move->counts = (struct vm_counts){ 0 };
-    return reserve_array((void **)&move->steps, holes + victims, &vm->step_capacity, sizeof(*move->steps)) &&
-           reserve_array((void **)&vm->tokens, holes + victims, &vm->token_capacity, sizeof(*vm->tokens)) &&
-           reserve_array((void **)&move->handles, vm->spares + holes + victims + creates, &vm->handle_capacity,
-                         sizeof(*move->handles));
+    for (size_t i = 0; i < vm->spares; i++) {
+        move->memory[i].wanted = false;
+    }
+    return reserve_array((void **)&move->hole, holes, &vm->hole_capacity, sizeof(*move->hole)) &&
+           reserve_array((void **)&move->victim, victims, &vm->victim_capacity, sizeof(*move->victim)) &&
+           reserve_array((void **)&vm->tokens, most, &vm->token_capacity, sizeof(*vm->tokens)) &&
+           reserve_array((void **)&move->memory, vm->spares + holes + victims, &vm->memory_capacity, sizeof(*move->memory));
 }
 
 /* --- growing --- */
@@ -622,6 +914,21 @@ static bool add_span(struct request *request)
     return true;
 }
 
+static weir_status find_window(struct request *request, enum window_kind kind, struct vm_window *window)
+{
+    weir_pool *pool = request->pool;
+    const struct vm_wish wish = {
+        .size = round_up(request->size, pool->granule_mask + 1),
+        .align = request->align,
+        .last_resort = request->last_resort,
+        .kind = kind,
+    };
+    const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, request->stream));
+    const weir_status found = weir__vm_find_window(&pool->vm->scratch, &view, &wish, window);
+    request->broken = found == WEIR_ERR_NO_MEMORY ? found : request->broken;
+    return found;
+}
+
 /* Granules that may be added before `bytes` are reserved; 0 bytes: any number. */
 static uint64_t room_below(const weir_pool *pool, uint64_t bytes)
 {
@@ -650,6 +957,7 @@ struct vm_plan {
     struct vm_window window;
     uint64_t creates;
     uint64_t victims; /* idle granules that move */
+    bool cramped;     /* no window is as frugal as one at a granule, because of large handles around it */
 };
 
 /* Granules that may be created: at all, by the limit and by the device; and before idle ones move. */
@@ -677,7 +985,7 @@ static bool weigh(struct request *request, const struct vm_room *room, struct vm
 {
     weir_pool *pool = request->pool;
     struct pool_vm *vm = pool->vm;
-    const uint64_t need = plan->window.need > vm->spares ? plan->window.need - vm->spares : 0;
+    const uint64_t need = plan->window.need > vm->spare_granules ? plan->window.need - vm->spare_granules : 0;
     plan->creates = need < room->cheap ? need : room->cheap;
     plan->victims = 0;
     if (plan->creates < need) {
@@ -693,21 +1001,6 @@ static bool weigh(struct request *request, const struct vm_room *room, struct vm
     return true;
 }
 
-static weir_status find_window(struct request *request, bool frugal, struct vm_window *window)
-{
-    weir_pool *pool = request->pool;
-    const struct vm_wish wish = {
-        .size = round_up(request->size, pool->granule_mask + 1),
-        .align = request->align,
-        .last_resort = request->last_resort,
-        .frugal = frugal,
-    };
-    const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, request->stream));
-    const weir_status found = weir__vm_find_window(&pool->vm->scratch, &view, &wish, window);
-    request->broken = found == WEIR_ERR_NO_MEMORY ? found : request->broken;
-    return found;
-}
-
 /* Pool lock held: the best window; where idle granules are too few for it, the frugal one if that saves any. False:
  * refused. */
 static bool make_plan(struct request *request, uint64_t live, struct vm_plan *plan)
@@ -718,10 +1011,11 @@ static bool make_plan(struct request *request, uint64_t live, struct vm_plan *pl
     }
     if (plan->creates > room.cheap) {
         struct vm_plan frugal = { .creates = 0 };
-        if (find_window(request, true, &frugal.window) != WEIR_OK || !weigh(request, &room, &frugal)) {
+        if (find_window(request, WINDOW_FRUGAL, &frugal.window) != WEIR_OK || !weigh(request, &room, &frugal)) {
             return false;
         }
         *plan = frugal.creates < plan->creates ? frugal : *plan;
+        plan->cramped = frugal.window.own > round_up(request->size, request->pool->vm->granule) >> request->pool->vm->granule_shift;
     }
     request->region_asked = plan->window.need << request->pool->vm->granule_shift;
     request->limited = plan->creates > room.by_limit && room.by_limit <= room.by_device;
@@ -736,17 +1030,17 @@ static bool claim_plan(struct request *request, const struct vm_plan *plan)
     const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, NULL));
     uint64_t idle = 0;
     weir_status status = plan->victims == 0 ? WEIR_OK : weir__vm_find_idle(&vm->scratch, &view, &plan->window, &idle);
-    if (!prepare_move(vm, plan->window.need, plan->victims, plan->creates)) {
+    if (!prepare_move(vm, plan->window.need, plan->victims)) {
         status = WEIR_ERR_NO_MEMORY;
     }
-    status = status == WEIR_OK ? claim_holes(pool, &vm->move, &plan->window, request->stream->lane) : status;
-    status = status == WEIR_OK && plan->victims > 0 ? claim_idle(pool, &vm->move, plan->victims) : status;
+    status = status == WEIR_OK && plan->victims > 0 ? claim_idle(pool, plan->victims) : status;
+    status = status == WEIR_OK ? claim_holes(pool, &plan->window, request->stream->lane) : status;
     if (status != WEIR_OK) {
         settle_move(pool, &vm->move);
-        request->broken = status;
+        request->broken = status != WEIR_ERR_BUSY ? status : request->broken;
         return false;
     }
-    vm->move.counts.moved = plan->victims;
+    vm->move.destroys = vm->move.creates > plan->creates ? vm->move.creates - plan->creates : 0;
     return true;
 }
 
@@ -762,9 +1056,9 @@ static bool carry_out(struct request *request)
     pool_lock(pool);
     pool->device_ns += took;
     if (status != WEIR_OK) {
-        const bool refused = move->counts.creates < move->creates; /* else it was no create that failed */
-        const uint64_t reached = pool->reserved_bytes + (move->counts.creates << pool->vm->granule_shift);
-        request->ceiling = refused ? reached : request->ceiling;
+        const bool refused = move->counts.created < move->creates && move->made_room >= move->destroys;
+        const uint64_t reached = pool->reserved_bytes + ((move->counts.created - move->made_room) << pool->vm->granule_shift);
+        request->ceiling = refused ? reached : request->ceiling; /* else it was no create that failed */
         move->counts.moved = 0;
     }
     settle_move(pool, move);
@@ -772,12 +1066,58 @@ static bool carry_out(struct request *request)
     return status == WEIR_OK;
 }
 
+/* Pool lock held: a block at the window, all of which has memory that the stream may have. */
+static bool take_window(struct request *request, const struct vm_window *window)
+{
+    weir_pool *pool = request->pool;
+    weir_range range = { .address = window->address, .size = window->size };
+    const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
+    const weir_status status =
+        pool->strategy->claim(pool->state, range.address, range.size, 1, limits, pool->lanes, &range.token);
+    if (status != WEIR_OK) {
+        request->broken = status == WEIR_ERR_NO_MEMORY ? status : request->broken;
+        return false;
+    }
+    request->block = weir__block_new_locked(pool, &range);
+    if (request->block == NULL) {
+        pool->strategy->free(pool->state, range.token, request->stream->lane, request->stream->last_free);
+        request->broken = WEIR_ERR_NO_MEMORY;
+    }
+    return request->block != NULL;
+}
+
+/* Pool lock held: whether memory lies in a lane of which the stream may have some, beside its own. */
+static bool others_hold_any(const struct request *request)
+{
+    const weir_pool *pool = request->pool;
+    for (size_t lane = 0; lane < pool->lanes; lane++) {
+        weir_lane_stats stats = WEIR_LANE_STATS_INIT;
+        pool->strategy->lane_stats(pool->state, (weir_lane)lane, &stats);
+        if (stats.ranges != 0 && lane != request->stream->lane) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool vm_join(struct request *request)
+{
+    struct vm_window window;
+    if (!request->last_resort && !request->parted && !others_hold_any(request)) {
+        return false; /* alloc has looked at all there is */
+    }
+    if (find_window(request, WINDOW_MAPPED, &window) != WEIR_OK) {
+        return false;
+    }
+    return weir__order_gather_locked(request) || take_window(request, &window);
+}
+
 /* Pool lock held: from what is free now. */
 static bool serve(struct request *request, weir_rung rung)
 {
     weir_pool *pool = request->pool;
     const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX) ||
-                        (request->broken == WEIR_OK && weir__order_join_locked(request));
+                        (request->broken == WEIR_OK && vm_join(request));
     pool->served[rung] += served;
     return served;
 }
@@ -802,6 +1142,7 @@ static bool is_hopeless(struct request *request)
  * it gives: the second plan moves idle memory instead. */
 static bool map_and_serve(struct request *request, uint64_t live)
 {
+    weir_pool *pool = request->pool;
     weir_rung rung = WEIR_RUNG_MAPPED;
     if (is_hopeless(request)) {
         return false;
@@ -811,19 +1152,38 @@ static bool map_and_serve(struct request *request, uint64_t live)
             return true;
         }
         struct vm_plan plan = { .creates = 0 };
-        const weir_status found = find_window(request, false, &plan.window);
+        const weir_status found = find_window(request, WINDOW_CHEAP, &plan.window);
         if (found == WEIR_ERR_LIMIT ? !add_span(request) : found != WEIR_OK) {
             return false;
         }
+        if (found == WEIR_ERR_LIMIT) {
+            continue; /* a new span */
+        }
         if (plan.window.need == 0) {
-            continue; /* a new span; or something has become free meanwhile */
+            if (take_window(request, &plan.window)) {
+                pool->served[rung]++;
+                return true;
+            }
+            continue;
         }
         const uint64_t before = request->ceiling;
-        if (!make_plan(request, live, &plan) || !claim_plan(request, &plan)) {
+        if (!make_plan(request, live, &plan)) {
+            if (plan.cramped && request->broken == WEIR_OK && add_span(request)) {
+                continue;
+            }
             return false;
         }
+        if (!claim_plan(request, &plan)) {
+            continue;
+        }
         rung = plan.victims > 0 ? WEIR_RUNG_REMAPPED : WEIR_RUNG_MAPPED;
-        if (!carry_out(request) && request->ceiling == before) {
+        if (carry_out(request)) {
+            if (weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX) ||
+                (request->broken == WEIR_OK && take_window(request, &plan.window))) {
+                pool->served[rung]++;
+                return true;
+            }
+        } else if (request->ceiling == before) {
             return false;
         }
     }
@@ -845,8 +1205,8 @@ static bool vm_grow(struct request *request)
 
 /* --- giving back --- */
 
-/* Pool lock held: claims the idle granules that go back. *spares: the spare handles that stay. */
-static weir_status plan_return(weir_pool *pool, uint64_t keep, size_t *spares)
+/* Pool lock held: claims the idle granules that go back, when the spare handles are too few. WEIR_ERR_BUSY: not all of them. */
+static weir_status plan_return(weir_pool *pool, uint64_t keep)
 {
     struct pool_vm *vm = pool->vm;
     const uint64_t surplus = (pool->reserved_bytes - keep + vm->granule - 1) >> vm->granule_shift;
@@ -856,10 +1216,11 @@ static weir_status plan_return(weir_pool *pool, uint64_t keep, size_t *spares)
     if (status != WEIR_OK) {
         return status;
     }
-    *spares = vm->spares > surplus ? vm->spares - (size_t)surplus : 0;
-    victims = surplus <= vm->spares ? 0 : victims < surplus - vm->spares ? victims : surplus - vm->spares;
-    status = prepare_move(vm, 0, victims, 0) ? claim_idle(pool, &vm->move, victims) : WEIR_ERR_NO_MEMORY;
-    if (status != WEIR_OK) {
+    const uint64_t wanted = surplus > vm->spare_granules ? surplus - vm->spare_granules : 0;
+    victims = victims < wanted ? victims : wanted;
+    status = prepare_move(vm, 0, victims) ? claim_idle(pool, victims) : WEIR_ERR_NO_MEMORY;
+    vm->move.destroys = vm->moving + (surplus < vm->spare_granules ? surplus : vm->spare_granules);
+    if (status != WEIR_OK && status != WEIR_ERR_BUSY) {
         settle_move(pool, &vm->move);
     }
     return status;
@@ -868,7 +1229,6 @@ static weir_status plan_return(weir_pool *pool, uint64_t keep, size_t *spares)
 static uint64_t vm_give_back(weir_pool *pool, uint64_t keep, weir_status *failed)
 {
     uint64_t returned = 0;
-    size_t spares = 0;
     weir_status status = WEIR_OK;
     pool_lock(pool);
     (void)weir__region_await_locked(pool);
@@ -877,18 +1237,21 @@ static uint64_t vm_give_back(weir_pool *pool, uint64_t keep, weir_status *failed
         release_refused(pool);
         weir__region_end_growing_locked(pool);
     }
-    if (pool->reserved_bytes > keep) {
+    bool again = true;
+    while (again && pool->reserved_bytes > keep) {
         pool->growing = true;
-        status = plan_return(pool, keep, &spares);
-        if (status == WEIR_OK) {
+        status = plan_return(pool, keep);
+        again = status == WEIR_ERR_BUSY;
+        if (status == WEIR_OK || again) {
             pool_unlock(pool);
             const uint64_t began = wall_ns();
-            status = give_back(pool, &pool->vm->move, spares);
+            status = give_back(pool, &pool->vm->move);
             const uint64_t took = wall_ns() - began;
             pool_lock(pool);
             pool->device_ns += took;
-            returned = pool->vm->move.counts.destroys << pool->vm->granule_shift;
+            returned += pool->vm->move.counts.destroyed << pool->vm->granule_shift;
             settle_move(pool, &pool->vm->move);
+            again = again && status == WEIR_OK;
         }
         weir__region_end_growing_locked(pool);
     }
@@ -906,11 +1269,12 @@ static void return_span(weir_pool *pool, struct vm_span *span, weir_status *firs
     const struct pool_vm *vm = pool->vm;
     for (uint64_t i = 0; i < span->used; i++) {
         const uint64_t address = span->address + (i << vm->granule_shift);
-        const weir_vm_handle handle = span->granules[i].handle;
-        if (handle != 0) {
-            weir__watch_taken(pool, address, vm->granule);
-            keep_first(first, TWICE(weir_device_vm_unmap(pool->device, address, vm->granule)));
-            keep_first(first, TWICE(weir_device_vm_destroy(pool->device, handle)));
+        const struct vm_granule *granule = &span->granules[i];
+        if (granule->handle != 0 && granule->at == 0) {
+            const uint64_t size = (uint64_t)granule->of << vm->granule_shift;
+            weir__watch_taken(pool, address, size);
+            keep_first(first, TWICE(weir_device_vm_unmap(pool->device, address, size)));
+            keep_first(first, TWICE(weir_device_vm_destroy(pool->device, granule->handle)));
         }
     }
     keep_first(first, TWICE(weir_device_vm_release(pool->device, span->reserved_address, span->reserved_size)));
@@ -920,7 +1284,7 @@ static void vm_return_all(weir_pool *pool, weir_status *first)
 {
     struct pool_vm *vm = pool->vm;
     for (size_t i = 0; i < vm->spares; i++) {
-        keep_first(first, TWICE(weir_device_vm_destroy(pool->device, vm->move.handles[i])));
+        keep_first(first, TWICE(weir_device_vm_destroy(pool->device, vm->move.memory[i].handle)));
     }
     for (struct vm_span *span = vm->spans; span != NULL; span = span->next) {
         return_span(pool, span, first);
@@ -943,4 +1307,6 @@ const struct memory_ops weir__vm_memory = {
     .give_back = vm_give_back,
     .return_all = vm_return_all,
     .fini = vm_fini,
+    .fits = vm_fits,
+    .join = vm_join,
 };

@@ -16,10 +16,13 @@
 
 #include <stdlib.h>
 
-/* A maximal part of a stretch of one sort. */
+/* A maximal part of a stretch of one sort: holes, memory in single granules, or memory of one handle of several granules,
+ * which are [low, high). */
 struct vm_piece {
     uint64_t address;
     uint64_t size;
+    uint64_t low;
+    uint64_t high; /* 0: no such handle */
     bool hole;
 };
 
@@ -101,13 +104,27 @@ static uint64_t untouched(const struct window_search *search, uint64_t from, uin
     return from < to ? (to - from) / granule : 0;
 }
 
+/* Whether a request in the window, which is in the pieces from `at` on, has all of each large handle that it touches. */
+static bool has_whole_handles(const struct window_search *search, size_t at, const struct vm_window *window)
+{
+    const struct vm_piece *pieces = search->scratch->pieces;
+    const uint64_t end = window->address + window->size;
+    for (; at < search->pieces && pieces[at].address < end; at++) {
+        if (pieces[at].high != 0 && pieces[at].address + pieces[at].size > window->address &&
+            (pieces[at].low < window->address || pieces[at].high > end)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_better(const struct window_search *search, const struct vm_window *window)
 {
     const struct vm_window *best = &search->best;
     if (best->end == 0) {
         return true;
     }
-    if (search->wish->frugal && window->own != best->own) {
+    if (search->wish->kind == WINDOW_FRUGAL && window->own != best->own) {
         return window->own < best->own;
     }
     if (window->need != best->need || window->run != best->run) {
@@ -116,20 +133,19 @@ static bool is_better(const struct window_search *search, const struct vm_window
     return window->offset < best->offset;
 }
 
-/* A request at `address`, which lies in the stretch, would begin in piece `at` or before. */
-static void consider(struct window_search *search, size_t at, uint64_t address, uint64_t run)
+/* A request at `address`, which lies in the stretch, would begin in piece `at` or before. False: it would have a part of a large
+ * handle. */
+static bool consider_at(struct window_search *search, size_t at, uint64_t address, uint64_t run)
 {
     const uint64_t granule = search->view->granule;
     const struct vm_piece *pieces = search->scratch->pieces;
     const uint64_t size = search->wish->size;
-    const uint64_t lowest = pieces[0].address > down(address, granule) ? pieces[0].address : down(address, granule);
-    const uint64_t moved = up(lowest, search->wish->align);
-    address = moved < address ? moved : address;
     while (at > 0 && pieces[at].address > address) {
         at--;
     }
     const struct vm_window window = {
         .address = address,
+        .size = size,
         .first = down(address, granule),
         .end = up(address + size, granule),
         .need = missing(search, at, address, address + size),
@@ -137,8 +153,23 @@ static void consider(struct window_search *search, size_t at, uint64_t address, 
         .run = run,
         .offset = address - search->region,
     };
-    if (is_better(search, &window)) {
+    if (!has_whole_handles(search, at, &window)) {
+        return false;
+    }
+    if ((search->wish->kind != WINDOW_MAPPED || window.need == 0) && is_better(search, &window)) {
         search->best = window;
+    }
+    return true;
+}
+
+/* At the start of the place's first granule, as far as the stretch goes; or there. */
+static void consider(struct window_search *search, size_t at, uint64_t address, uint64_t run)
+{
+    const uint64_t first = down(address, search->view->granule);
+    const uint64_t start = search->scratch->pieces[0].address;
+    const uint64_t moved = up(start > first ? start : first, search->wish->align);
+    if (moved >= address || !consider_at(search, at, moved, run)) {
+        (void)consider_at(search, at, address, run);
     }
 }
 
@@ -173,39 +204,55 @@ static void end_stretch(struct window_search *search)
     search->pieces = 0;
 }
 
+/* Adds what lies at `address`, or some of it; returns where the rest begins. `end` is that of the range. */
+static uint64_t add_piece(struct window_search *search, uint64_t address, uint64_t end, bool hole)
+{
+    struct vm_scratch *scratch = search->scratch;
+    const struct vm_view *view = search->view;
+    struct vm_piece piece = { .address = address, .hole = hole };
+    uint64_t next = hole ? end : up(address + 1, view->granule);
+    if (!hole && view->find_handle(view->handles, address, &piece.low, &piece.high)) {
+        next = piece.high;
+    }
+    next = next < end ? next : end;
+    piece.size = next - address;
+    struct vm_piece *last = search->pieces > 0 ? &scratch->pieces[search->pieces - 1] : NULL;
+    if (last != NULL && last->hole == hole && last->low == piece.low && last->high == piece.high) {
+        last->size += piece.size;
+    } else if (reserve((void **)&scratch->pieces, search->pieces, &scratch->piece_capacity, sizeof(*scratch->pieces))) {
+        scratch->pieces[search->pieces++] = piece;
+    } else {
+        search->failed = true;
+    }
+    return next;
+}
+
 static bool see_window_range(void *ctx, const weir_range_info *range)
 {
     struct window_search *search = ctx;
-    struct vm_scratch *scratch = search->scratch;
     const bool hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
     const bool free_memory = usable(search->view, range) && (search->wish->last_resort || !range->set_apart);
-    struct vm_piece *last = search->pieces > 0 ? &scratch->pieces[search->pieces - 1] : NULL;
+    const struct vm_piece *last = search->pieces > 0 ? &search->scratch->pieces[search->pieces - 1] : NULL;
     const bool follows = last != NULL && range->address == last->address + last->size;
     if (!follows || range->address == range->region_address || (!hole && !free_memory)) {
         end_stretch(search);
-        last = NULL;
     }
     if (!hole && !free_memory) {
         return true;
     }
-    if (last != NULL && last->hole == hole) {
-        last->size += range->size;
-        return true;
-    }
-    if (!reserve((void **)&scratch->pieces, search->pieces, &scratch->piece_capacity, sizeof(*scratch->pieces))) {
-        search->failed = true;
-        return false;
-    }
     search->region = range->region_address;
-    scratch->pieces[search->pieces++] = (struct vm_piece){ range->address, range->size, hole };
-    return true;
+    for (uint64_t at = range->address; at < range->address + range->size && !search->failed;) {
+        at = add_piece(search, at, range->address + range->size, hole);
+    }
+    return !search->failed;
 }
 
 weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
                                  struct vm_window *window)
 {
     struct window_search search = { .scratch = scratch, .view = view, .wish = wish };
-    (view->walk_holes != NULL ? view->walk_holes : view->strategy->walk)(view->state, see_window_range, &search);
+    const bool holes = view->walk_holes != NULL && wish->kind != WINDOW_MAPPED;
+    (holes ? view->walk_holes : view->strategy->walk)(view->state, see_window_range, &search);
     if (search.failed) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -232,7 +279,7 @@ struct idle_search {
     bool failed;
 };
 
-static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below)
+static void note_run(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below, bool large)
 {
     struct vm_scratch *scratch = search->scratch;
     if (from >= to || search->failed) {
@@ -242,22 +289,53 @@ static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bo
         search->failed = true;
         return;
     }
+    const uint64_t granules = (to - from) / search->view->granule;
+    const uint64_t need = search->window != NULL ? search->window->need : 0;
     scratch->runs[scratch->run_count] = (struct vm_run){
         .address = from,
-        .granules = (to - from) / search->view->granule,
+        .granules = granules,
         .number = scratch->run_count,
+        .rank = !large ? 1 : granules <= need ? 0 : 2,
         .lane = search->lane,
         .hole_below = hole_below,
     };
     search->granules += scratch->runs[scratch->run_count++].granules;
 }
 
-/* What the window needs stays where it is. */
+/* A large handle is a run of its own. */
+static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below)
+{
+    const struct vm_view *view = search->view;
+    uint64_t low = 0;
+    uint64_t high = 0;
+    for (uint64_t at = from; at < to;) {
+        if (!view->find_handle(view->handles, at, &low, &high)) {
+            at += view->granule;
+            continue;
+        }
+        note_run(search, from, low, hole_below, false);
+        note_run(search, low, high, hole_below && low == from, true);
+        hole_below = false;
+        from = at = high;
+    }
+    note_run(search, from, to, hole_below, false);
+}
+
+/* What the window needs stays where it is, and so does a handle that is idle in part. */
 static void end_idle(struct idle_search *search)
 {
-    const uint64_t granule = search->view->granule;
-    const uint64_t from = up(search->start, granule);
-    const uint64_t to = down(search->end, granule);
+    const struct vm_view *view = search->view;
+    const uint64_t granule = view->granule;
+    uint64_t from = up(search->start, granule);
+    uint64_t to = down(search->end, granule);
+    uint64_t low = 0;
+    uint64_t high = 0;
+    if (from < to && view->find_handle(view->handles, from, &low, &high) && low < from) {
+        from = high;
+    }
+    if (from < to && view->find_handle(view->handles, to - granule, &low, &high) && high > to) {
+        to = low;
+    }
     const struct vm_window *window = search->window;
     if (window == NULL || window->end <= from || to <= window->first) {
         note_idle(search, from, to, search->hole_below);
@@ -291,12 +369,16 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
     return !search->failed;
 }
 
-static int smallest_first(const void *left, const void *right)
+/* Large handles that a hole of the window can take as they are, the largest first; then the smallest runs. */
+static int cheapest_first(const void *left, const void *right)
 {
     const struct vm_run *a = left;
     const struct vm_run *b = right;
+    if (a->rank != b->rank) {
+        return a->rank < b->rank ? -1 : 1;
+    }
     if (a->granules != b->granules) {
-        return a->granules < b->granules ? -1 : 1;
+        return (a->granules < b->granules) == (a->rank != 0) ? -1 : 1;
     }
     return a->number < b->number ? -1 : a->number > b->number;
 }
@@ -312,7 +394,7 @@ weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view 
         return WEIR_ERR_NO_MEMORY;
     }
     if (scratch->run_count > 1) {
-        qsort(scratch->runs, scratch->run_count, sizeof(*scratch->runs), smallest_first);
+        qsort(scratch->runs, scratch->run_count, sizeof(*scratch->runs), cheapest_first);
     }
     *granules = search.granules;
     return WEIR_OK;

@@ -7,6 +7,9 @@
  * When these are too few for the best window, the *frugal* one is left: that in which the fewest granules lie that could
  * have been moved, because it makes most of granules that are in use in part.
  *
+ * A handle may have memory for several granules. It is mapped and taken away as a whole, so a block has all of it or
+ * nothing, and so has a window; idle granules are those of handles that are idle as a whole.
+ *
  * Guarantee: there is no window with fewer granules to map, or, frugally, with fewer that could be moved; and the latter are
  * no more than the request has when it begins at a granule.
  *
@@ -25,11 +28,15 @@ struct vm_view {
     const weir_tick *limits;
     size_t lanes;
     uint64_t granule; /* bytes, a power of two; holes and regions are made of them */
+    /* The granules [*start, *end) that share a handle with the one at `address`; false: it has a handle of its own, or none. */
+    bool (*find_handle)(const void *handles, uint64_t address, uint64_t *start, uint64_t *end);
+    const void *handles;
 };
 
 /* [first, end): the granules that a request at `address` touches. */
 struct vm_window {
     uint64_t address;
+    uint64_t size; /* of the request */
     uint64_t first;
     uint64_t end;
     uint64_t need; /* granules of it without memory */
@@ -43,6 +50,7 @@ struct vm_run {
     uint64_t address;
     uint64_t granules;
     uint64_t number; /* as the walk met it */
+    int rank;        /* what is taken first; see cheapest_first */
     weir_lane lane;
     bool hole_below; /* take from the low end first, so that holes stay together */
 };
@@ -58,15 +66,21 @@ struct vm_scratch {
 
 void weir__vm_scratch_fini(struct vm_scratch *scratch);
 
+enum window_kind {
+    WINDOW_CHEAP,  /* with the fewest granules to map */
+    WINDOW_FRUGAL, /* with the fewest granules that could be moved */
+    WINDOW_MAPPED, /* all of it has memory */
+};
+
 /* What a window is looked for. `last_resort`: memory that the strategy keeps for requests of one size counts as free. */
 struct vm_wish {
     uint64_t size;
     uint64_t align;
     bool last_resort;
-    bool frugal;
+    enum window_kind kind;
 };
 
-/* The best window, or the frugal one. WEIR_ERR_LIMIT: no window; WEIR_ERR_NO_MEMORY: no host memory. */
+/* The best window of the kind. WEIR_ERR_LIMIT: no window; WEIR_ERR_NO_MEMORY: no host memory. */
 weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
                                  struct vm_window *window);
 

@@ -25,6 +25,7 @@ struct request {
     uint64_t region_frees;     /* the pool's when it last tried to take a region */
     bool soft;                 /* the soft limit counts as the limit for the time being */
     bool limited;              /* the pool's own limit forbade growing */
+    bool parted;               /* with virtual memory: the strategy chose a part of a handle */
     bool last_resort;          /* the device has refused: memory set apart for other kinds of requests will do */
     uint64_t ceiling;          /* with virtual memory: the most that may be reserved, by the device's answer; 0 = unknown */
     weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */
@@ -60,6 +61,8 @@ bool weir__order_look_locked(struct request *request, unsigned where, weir_rung 
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
 /* Pool lock held: the same from neighbours that the stream may have, joined. */
 bool weir__order_join_locked(struct request *request);
+/* Pool lock held: the strategy joins neighbours that the stream may have, and serves the request. */
+bool weir__order_gather_locked(struct request *request);
 /* Pool lock held: fills pool->limits with the ticks that `stream` may take, by lane; NULL: those that every stream may take. */
 const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream);
 /* A free that does not end in the front cache. The stream's lock is held, the pool's is not. */

@@ -12,6 +12,8 @@
  */
 #include "order.h"
 
+#include "memory/memory.h"
+
 /* --- taking --- */
 
 static bool private_lanes(const weir_pool *pool)
@@ -26,6 +28,11 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
     const weir_status status = pool->strategy->alloc(pool->state, lane, limit, request->size, request->align, &range);
     if (status != WEIR_OK) {
         request->broken = status == WEIR_ERR_NO_MEMORY ? request->broken : WEIR_ERR_NO_MEMORY;
+        return false;
+    }
+    if (UNLIKELY(pool->memory->fits != NULL) && !pool->memory->fits(pool, range.address, range.size)) {
+        pool->strategy->free(pool->state, range.token, lane, range.tick);
+        request->parted = true;
         return false;
     }
     weir_block *block = block_new(pool, &range);
@@ -95,7 +102,7 @@ static bool take_from_others(struct request *request, weir_rung *found)
     return take_ordered_locked(request);
 }
 
-bool weir__order_join_locked(struct request *request)
+bool weir__order_gather_locked(struct request *request)
 {
     weir_pool *pool = request->pool;
     const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
@@ -108,6 +115,12 @@ bool weir__order_join_locked(struct request *request)
     return gathered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
 }
 
+bool weir__order_join_locked(struct request *request)
+{
+    const struct memory_ops *memory = request->pool->memory;
+    return memory->join != NULL ? memory->join(request) : weir__order_gather_locked(request);
+}
+
 bool weir__order_look_locked(struct request *request, unsigned where, weir_rung *found)
 {
     weir_pool *pool = request->pool;
@@ -116,6 +129,10 @@ bool weir__order_look_locked(struct request *request, unsigned where, weir_rung 
         return true;
     }
     if ((where & LOOK_OTHERS) != 0 && take_from_others(request, found)) {
+        return true;
+    }
+    if ((where & LOOK_OTHERS) != 0 && request->parted && weir__order_join_locked(request)) {
+        *found = WEIR_RUNG_GATHERED; /* without a call of the device */
         return true;
     }
     if ((where & LOOK_GATHERED) == 0 || pool->strategy->gather == NULL) {

@@ -55,7 +55,7 @@ static void list_all_locked(const weir_pool *pool, struct pool_observer *observe
         list_memory(observer, region->address, region->size);
     }
     if (pool->vm != NULL) {
-        weir__vm_each_granule_locked(pool, list_memory, observer);
+        weir__vm_each_handle_locked(pool, list_memory, observer);
     }
     weir__block_each_locked(pool, list_block, observer);
 }

@@ -54,6 +54,11 @@ typedef enum weir_acl_pages {
 enum {
     /* Leave the virtual-memory group out, whatever the chip can do. */
     WEIR_ACL_NO_VIRTUAL_MEMORY = 1u << 0,
+    /* All memory is created so that other devices and network cards may be given access to it: the P2P kinds of
+     * aclrtMemMallocPolicy for regions, and ACL_MEM_P2P_HUGE for the handles of virtual memory. It cannot be added later. Who
+     * has access is the program's to say: aclrtMemSetAccess, aclrtDeviceEnablePeerAccess, and export of a handle, for which
+     * weir's handles are of the one type that the runtime creates (ACL_MEM_HANDLE_TYPE_NONE). */
+    WEIR_ACL_PEER_MEMORY = 1u << 1,
 };
 
 typedef struct weir_acl_device_config {
