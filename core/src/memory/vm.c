@@ -1078,7 +1078,7 @@ static bool take_window(struct request *request, const struct vm_window *window)
         request->broken = status == WEIR_ERR_NO_MEMORY ? status : request->broken;
         return false;
     }
-    request->block = weir__block_new_locked(pool, &range);
+    request->block = block_new(pool, &range);
     if (request->block == NULL) {
         pool->strategy->free(pool->state, range.token, request->stream->lane, request->stream->last_free);
         request->broken = WEIR_ERR_NO_MEMORY;

@@ -164,6 +164,7 @@ static void end_streams(weir_pool *pool, weir_status *first)
         if (stream->probe.event != NULL) {
             keep_first(first, TWICE(weir_device_event_destroy(pool->device, stream->probe.event)));
         }
+        weir__stream_lock_fini(&stream->lock);
         free(stream->clock);
         free(stream->tags);
         free(stream);
@@ -196,6 +197,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     }
     free(pool->kept_events);
     weir__tag_fini(pool);
+    weir__stream_lock_fini(&pool->lock);
     (void)pthread_cond_destroy(&pool->grown);
     (void)pthread_mutex_destroy(&pool->grown_mutex);
     free(pool->streams);
