@@ -80,13 +80,3 @@ bool weir__order_flush_all(weir_pool *pool)
     }
     return moved;
 }
-
-void weir__order_take_in_all(weir_pool *pool)
-{
-    weir_stream *stream;
-    for (size_t lane = 1; (stream = stream_at(pool, lane)) != NULL; lane++) {
-        stream_visit(stream);
-        (void)weir__order_take_in_locked(pool, stream);
-        stream_unlock(stream);
-    }
-}

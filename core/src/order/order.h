@@ -81,8 +81,6 @@ bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
 /* Stream lock held: counts the frees of other threads and the latest of the stream's own, and stamps those of large blocks with
  * the stream's tick, before an event that covers them. True when there were any. */
 bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream);
-/* The same for every stream. No lock is held. */
-void weir__order_take_in_all(weir_pool *pool);
 /* Stream lock held: moves the stream's front cache and inbox to the strategy. True when there was something. */
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
 /* Both locks held: moves the large blocks of the stream's front cache to the strategy. */

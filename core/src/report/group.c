@@ -322,7 +322,6 @@ static weir_status look(struct question *q, const weir_stream *stream)
 {
     struct survey survey;
     (void)weir__order_poll(q->pool);
-    weir__order_take_in_all(q->pool);
     if (!weir__survey_take(q->pool, stream, &survey)) {
         return WEIR_ERR_NO_MEMORY;
     }

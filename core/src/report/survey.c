@@ -6,45 +6,20 @@
  * per range for the time being.
  */
 #include "order/order.h"
+#include "pool/front_cache.h"
 
 #include <stdlib.h>
 
-/* A block that is cached, returned or pending. */
-struct loose {
-    uint64_t address;
-    uint32_t stuck;
-};
-
 struct taking {
     weir_pool *pool;
-    const weir_stream *stream;
     const weir_tick *limits;
     struct survey *survey;
-    struct loose *loose;
-    size_t loose_count;
-    size_t loose_room;
 };
 
 static bool count_range(void *ctx, const weir_range_info *range)
 {
     (void)range;
     ++*(size_t *)ctx;
-    return true;
-}
-
-static bool note_range(void *ctx, const weir_range_info *range)
-{
-    struct taking *taking = ctx;
-    const bool hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
-    const bool usable = range->taken || hole || range->tick <= taking->limits[range->lane];
-    taking->survey->pieces[taking->survey->count++] = (struct survey_piece){
-        .address = range->address,
-        .size = range->size,
-        .region = range->region_address,
-        .region_size = range->region_size,
-        .stuck = usable ? 0 : range->lane,
-        .state = range->taken ? SURVEY_TAKEN : hole ? SURVEY_HOLE : SURVEY_FREE,
-    };
     return true;
 }
 
@@ -60,19 +35,43 @@ static uint32_t stuck_on(const struct taking *taking, const weir_block *block)
     return stuck;
 }
 
-static void note_loose(void *ctx, weir_block *block)
+/* Pool lock held: a range that is taken. Blocks go in and out of front caches meanwhile, under their streams' locks; of those only
+ * the state may be read, and a cached one does not tell whose cache it is in. A large one joins its neighbours before any large
+ * request looks for memory. */
+static void judge_block(const struct taking *taking, const weir_block *block, struct survey_piece *piece)
+{
+    const weir_block_state state = state_of(block);
+    piece->state = SURVEY_TAKEN;
+    if (state == BLOCK_CACHED || state == BLOCK_RETURNED || state == BLOCK_PENDING) {
+        const bool large = front_capacity(taking->pool, block) > front_small(taking->pool);
+        piece->state = state == BLOCK_CACHED && large ? SURVEY_FREE : SURVEY_LOOSE;
+        piece->stuck = SURVEY_SEVERAL;
+    }
+    if (state == BLOCK_PENDING) {
+        piece->stuck = stuck_on(taking, block);
+    } else if (piece->state == SURVEY_FREE && taking->pool->lanes == 2) {
+        piece->stuck = 0; /* there is one stream only */
+    }
+}
+
+static bool note_range(void *ctx, const weir_range_info *range)
 {
     struct taking *taking = ctx;
-    const weir_block_state state = state_of(block);
-    if (state != BLOCK_CACHED && state != BLOCK_RETURNED && state != BLOCK_PENDING) {
-        return;
+    const bool hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
+    const bool usable = range->taken || hole || range->tick <= taking->limits[range->lane];
+    struct survey_piece *piece = &taking->survey->pieces[taking->survey->count++];
+    *piece = (struct survey_piece){
+        .address = range->address,
+        .size = range->size,
+        .region = range->region_address,
+        .region_size = range->region_size,
+        .stuck = usable ? 0 : range->lane,
+        .state = hole ? SURVEY_HOLE : SURVEY_FREE,
+    };
+    if (range->taken) {
+        judge_block(taking, range->token, piece);
     }
-    if (taking->loose_count < taking->loose_room) {
-        /* A block in a front cache does not know in whose. */
-        const uint32_t stuck = state == BLOCK_PENDING ? stuck_on(taking, block) : SURVEY_SEVERAL;
-        taking->loose[taking->loose_count] = (struct loose){ block_address(block), stuck };
-    }
-    taking->loose_count++;
+    return true;
 }
 
 static int by_address(const void *left, const void *right)
@@ -82,66 +81,23 @@ static int by_address(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Both lists by address. */
-static void mark_loose(struct survey *survey, const struct loose *loose, size_t count)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        while (at < survey->count && survey->pieces[at].address < loose[i].address) {
-            at++;
-        }
-        if (at < survey->count && survey->pieces[at].address == loose[i].address) {
-            survey->pieces[at].state = SURVEY_LOOSE;
-            survey->pieces[at].stuck = loose[i].stuck;
-        }
-    }
-}
-
-/* Pool lock held. */
-static bool copy_locked(struct taking *taking)
-{
-    weir_pool *pool = taking->pool;
-    size_t count = 0;
-    pool->strategy->walk(pool->state, count_range, &count);
-    taking->limits = weir__order_limits_locked(pool, taking->stream);
-    taking->survey->pieces = malloc((count + 1) * sizeof(*taking->survey->pieces));
-    if (taking->survey->pieces == NULL) {
-        return false;
-    }
-    pool->strategy->walk(pool->state, note_range, taking);
-    weir__block_each_locked(pool, note_loose, taking);
-    if (taking->loose_count > 0) {
-        taking->loose_room = taking->loose_count;
-        taking->loose_count = 0;
-        taking->loose = malloc(taking->loose_room * sizeof(*taking->loose));
-        if (taking->loose == NULL) {
-            return false;
-        }
-        weir__block_each_locked(pool, note_loose, taking);
-        /* Front caches change under their streams' locks: what came meanwhile is left out. */
-        taking->loose_count = taking->loose_count < taking->loose_room ? taking->loose_count : taking->loose_room;
-    }
-    return true;
-}
-
 bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey *survey)
 {
     *survey = (struct survey){ NULL, 0 };
-    struct taking taking = { .pool = pool, .stream = stream, .survey = survey };
+    struct taking taking = { .pool = pool, .survey = survey };
+    size_t count = 0;
     pool_lock(pool);
-    const bool copied = copy_locked(&taking);
+    pool->strategy->walk(pool->state, count_range, &count);
+    survey->pieces = malloc((count + 1) * sizeof(*survey->pieces));
+    if (survey->pieces != NULL) {
+        taking.limits = weir__order_limits_locked(pool, stream);
+        pool->strategy->walk(pool->state, note_range, &taking);
+    }
     pool_unlock(pool);
-    if (!copied) {
-        free(taking.loose);
-        weir__survey_fini(survey);
+    if (survey->pieces == NULL) {
         return false;
     }
     qsort(survey->pieces, survey->count, sizeof(*survey->pieces), by_address);
-    if (taking.loose_count > 0) {
-        qsort(taking.loose, taking.loose_count, sizeof(*taking.loose), by_address);
-        mark_loose(survey, taking.loose, taking.loose_count);
-    }
-    free(taking.loose);
     return true;
 }
 
