@@ -25,6 +25,7 @@
  * at a time.
  */
 #include "order/order.h"
+#include "pool/front_cache.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -149,6 +150,16 @@ static int by_size(const void *left, const void *right)
 }
 
 /* The distinct sizes. */
+/* The most that a request of one among several takes off a free range: the front cache rounds small ones. (A block that the cache
+ * holds is a piece for itself, whatever request it serves.) A request that would fail for it takes what it needs, so a single one
+ * is not rounded. */
+static uint64_t most_taken(const struct question *q, uint64_t size, size_t n)
+{
+    const uint64_t exact = (size + q->granule - 1) & ~(q->granule - 1);
+    const uint64_t rounded = front_key(q->pool, size) << q->pool->granule_shift;
+    return n > 1 && size <= q->pool->config.front_cache_block_bytes && rounded > exact ? rounded : exact;
+}
+
 static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t n)
 {
     q->kinds = calloc(n, sizeof(*q->kinds));
@@ -156,7 +167,7 @@ static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t 
         return WEIR_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < n; i++) {
-        q->kinds[i] = (struct kind){ .size = (sizes[i] + q->granule - 1) & ~(q->granule - 1), .count = 1 };
+        q->kinds[i] = (struct kind){ .size = most_taken(q, sizes[i], n), .count = 1 };
     }
     qsort(q->kinds, n, sizeof(*q->kinds), by_size);
     q->count = n;
