@@ -36,7 +36,7 @@ enum { spare_share = 24, spare_granules = 3 };
  * memory that others cannot share costs more than calls. */
 #define HANDLE_BYTES (UINT64_C(512) << 20)
 #define SMALL_POOL_BYTES (UINT64_C(256) << 20)
-enum { least_granules = 2, least_granules_small = 8 };
+enum { least_granules = 2, least_granules_small = 8, churn_share = 4 };
 
 /* A span is so many times what may be reserved, and has at most so many granules unless a single request needs more. */
 enum { span_factor = 4, span_most_granules = 1 << 19, span_unknown_granules = 1 << 17 };
@@ -123,6 +123,8 @@ struct vm_refused {
 struct pool_vm {
     uint64_t granule; /* bytes */
     uint64_t largest; /* granules of the largest handle */
+    uint64_t likes;   /* the same of a new one */
+    uint64_t churn;   /* granules that have moved since that was changed */
     unsigned granule_shift;
     bool walks_holes;      /* the strategy does */
     struct vm_span *spans; /* in the order in which they were reserved */
@@ -177,6 +179,7 @@ weir_status weir__vm_init(weir_pool *pool)
     pool->vm->granule_shift = (unsigned)__builtin_ctzll(granule);
     const uint64_t largest = pool->config.vm_handle_bytes != 0 ? pool->config.vm_handle_bytes : HANDLE_BYTES;
     pool->vm->largest = largest < granule ? 1 : largest / granule;
+    pool->vm->likes = pool->vm->largest;
     pool->vm->walks_holes =
         strategy->struct_size >= offsetof(weir_strategy_ops, walk_holes) + sizeof(strategy->walk_holes);
     return WEIR_OK;
@@ -717,16 +720,23 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
     }
 }
 
-/* What new handles may be. Memory that moves is made anew in halves at most, so that it ends as single granules where sizes keep
- * changing, and no longer has to be destroyed and created to serve another size. */
+/* How large new handles may be. Where sizes keep changing a large handle fits few requests, and memory moves for ever: each time
+ * that as much has moved as a share of what is reserved, new handles are half as large, until all are granules. */
 static void choose_sizes(const weir_pool *pool, struct vm_move *move)
 {
-    uint64_t moved = 0;
+    struct pool_vm *vm = pool->vm;
+    const uint64_t reserved = pool->reserved_bytes >> vm->granule_shift;
     for (size_t i = 0; i < move->victims; i++) {
-        moved = move->victim[i].granules > moved ? move->victim[i].granules : moved;
+        vm->churn += move->victim[i].granules;
+    }
+    if (reserved == 0) {
+        vm->likes = vm->largest;
+    } else if (vm->churn > reserved / churn_share && vm->likes > 1) {
+        vm->likes /= 2;
+        vm->churn = 0;
     }
     move->least = pool->reserved_bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small : least_granules;
-    move->largest = moved == 0 || moved / 2 > pool->vm->largest ? pool->vm->largest : moved > 1 ? moved / 2 : 1;
+    move->largest = vm->likes;
 }
 
 /* Claims the holes of a window for the lane, and decides what fills them. */
@@ -957,6 +967,7 @@ struct vm_plan {
     struct vm_window window;
     uint64_t creates;
     uint64_t victims; /* idle granules that move */
+    bool has_runs;    /* the scratch has the idle granules for this window */
     bool cramped;     /* no window is as frugal as one at a granule, because of large handles around it */
 };
 
@@ -995,6 +1006,7 @@ static bool weigh(struct request *request, const struct vm_room *room, struct vm
             request->broken = WEIR_ERR_NO_MEMORY;
             return false;
         }
+        plan->has_runs = true;
         plan->victims = idle < need - plan->creates ? idle : need - plan->creates;
         plan->creates = need - plan->victims;
     }
@@ -1014,6 +1026,7 @@ static bool make_plan(struct request *request, uint64_t live, struct vm_plan *pl
         if (find_window(request, WINDOW_FRUGAL, &frugal.window) != WEIR_OK || !weigh(request, &room, &frugal)) {
             return false;
         }
+        plan->has_runs = false;
         *plan = frugal.creates < plan->creates ? frugal : *plan;
         plan->cramped = frugal.window.own > round_up(request->size, request->pool->vm->granule) >> request->pool->vm->granule_shift;
     }
@@ -1029,7 +1042,7 @@ static bool claim_plan(struct request *request, const struct vm_plan *plan)
     struct pool_vm *vm = pool->vm;
     const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, NULL));
     uint64_t idle = 0;
-    weir_status status = plan->victims == 0 ? WEIR_OK : weir__vm_find_idle(&vm->scratch, &view, &plan->window, &idle);
+    weir_status status = plan->victims == 0 || plan->has_runs ? WEIR_OK : weir__vm_find_idle(&vm->scratch, &view, &plan->window, &idle);
     if (!prepare_move(vm, plan->window.need, plan->victims)) {
         status = WEIR_ERR_NO_MEMORY;
     }
@@ -1116,8 +1129,9 @@ static bool vm_join(struct request *request)
 static bool serve(struct request *request, weir_rung rung)
 {
     weir_pool *pool = request->pool;
+    const bool looks_again = !request->parted || request->last_resort; /* else the ladder has just looked at every range */
     const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX) ||
-                        (request->broken == WEIR_OK && vm_join(request));
+                        (request->broken == WEIR_OK && looks_again && vm_join(request));
     pool->served[rung] += served;
     return served;
 }
