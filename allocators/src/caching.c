@@ -1,8 +1,8 @@
 /* allocators/src/caching.c: best-fit packing at constant cost.
  *
  * Idea: every free range is indexed by size, per lane and per kind of region (small requests are kept apart from
- * large ones, so that short-lived crumbs do not pin large regions). A request takes the low end of the best fit; the
- * rest stays where it was. A freed range joins its free neighbours of the same region and lane at once. Regions for
+ * large ones, so that short-lived crumbs do not pin large regions). A request takes the low end of the best fit, a large
+ * one the high end of a range at least twice its size; the rest stays where it was. A freed range joins its free neighbours of the same region and lane at once. Regions for
  * requests of every size (virtual memory) know no kinds: there small requests take the high end (RANGE_HIGH_BYTES).
  *
  * Guarantee: a request is refused by alloc only when no free range of its lane and kind holds it, and by gather as a last

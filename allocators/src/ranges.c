@@ -8,7 +8,7 @@ enum {
     first_chunk_ranges = 63,
     largest_chunk_ranges = 8191,
     looks = 4,          /* ranges of one bin that a search compares */
-    regions_of_step = 8, /* a pool grows by this part of what is reserved */
+    regions_of_step = 12, /* a pool grows by this part of what is reserved */
 };
 
 /* --- records --- */
@@ -609,6 +609,7 @@ weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir
     if (range == NULL && (range = find(ranges, kind, lane, limit, bytes, align, 0)) == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
+    high = high || (kind == RANGE_LARGE && range->record.size / 2 >= bytes);
     range = cut(ranges, range, bytes, align, high);
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
