@@ -96,7 +96,7 @@ typedef struct weir_pool_config {
     const void *strategy_config;       /* the strategy's own struct; NULL = its defaults */
     uint64_t limit_bytes;              /* most that may be reserved from the device; 0 = no limit; can be changed:
                                           weir_pool_set_limits in weir/budget.h */
-    uint64_t front_cache_bytes;        /* most a stream's front cache holds, beside 1/32 of what is reserved;
+    uint64_t front_cache_bytes;        /* most a stream's front cache holds, beside 1/64 of what is reserved;
                                           0 = 32 MiB */
     uint64_t front_cache_block_bytes;  /* largest block it holds; 0 = 1 MiB */
     weir_growth growth;
@@ -229,7 +229,8 @@ enum {
 
 /* Returns wholly free regions (virtual memory: wholly free granules, wherever they lie) to the device until no more than
  * `keep_bytes` are reserved. Without WEIR_TRIM_WAIT only what nobody's work can touch. *released, when not NULL: bytes
- * given back, also after a failure. WEIR_ERR_DEVICE: the device refused; that region or granule stays with the pool.
+ * given back, also after a failure. Below the most that was reserved since the last trim the pool grows without giving idle
+ * regions back first, so a trim is also how a program says that its peak is over. WEIR_ERR_DEVICE: the device refused; that region or granule stays with the pool.
  * WEIR_ERR_NO_MEMORY: no host memory. */
 WEIR_API weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released);
 

@@ -1,6 +1,7 @@
 /* core/src/memory/memory.h: where a pool's memory comes from.
  *
  *     region.c   whole regions of the device
+ *     mark.c     when growing would reserve more than ever before, and whether an exchange is worth its calls (pure)
  *     vm.c       virtual memory: granules that are created, mapped, moved and unmapped
  *     vm_place.c where a request needs the least new memory (pure)
  *     budget.c   how much a pool may take, and the pressure callback

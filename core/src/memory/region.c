@@ -13,20 +13,23 @@
 
 #include <stdlib.h>
 
+/* The shares of the reserved memory that front caches may hold. */
 enum {
-    front_cache_share = 32,
+    front_cache_share = 64,
     front_small_share = 1024,
     front_slot_share = 2048,
     front_small_granules = 128, /* at least */
     front_slot_granules = 1024,
-    exchanges_at_start = 32,
-    requests_per_exchange = 100,
 };
+
+/* Requests above large_bytes are large: strategies keep them apart from small ones. */
+enum { large_bytes = 1 << 20, many_regions = 12 };
 
 /* The sizes to ask the device for, in order: what the strategy would like, and the least that serves the request. */
 struct wish {
     uint64_t liked;
     uint64_t least;
+    bool tight; /* the limits leave no room for more */
 };
 
 uint64_t weir__region_granularity(const weir_pool *pool)
@@ -64,7 +67,8 @@ static bool make_wish(struct request *request, struct wish *wish)
     const uint64_t room = limit > reserved ? limit - reserved : 0;
     const uint64_t soft_room = soft > reserved ? soft - reserved : 0;
     weir__region_sizes_locked(pool, request->size, request->align, reserved, &wish->liked, &wish->least);
-    wish->liked = wish->liked > room || wish->liked > soft_room ? wish->least : wish->liked;
+    wish->tight = wish->liked > room || wish->liked > soft_room;
+    wish->liked = wish->tight ? wish->least : wish->liked;
     request->limited = wish->least > room;
     return !request->limited;
 }
@@ -97,6 +101,9 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     pool->reserved_bytes -= less;
     if (pool->reserved_bytes > pool->peak_reserved_bytes) {
         pool->peak_reserved_bytes = pool->reserved_bytes;
+    }
+    if (pool->reserved_bytes > pool->mark.reserved) {
+        pool->mark.reserved = pool->reserved_bytes;
     }
     weir__budget_note_locked(pool, more > less);
     const uint64_t share = pool->reserved_bytes / front_cache_share;
@@ -140,6 +147,7 @@ static bool enter_region(struct request *request, struct pool_region *region, ui
     *region = (struct pool_region){
         .address = address,
         .size = size,
+        .hint = request->size,
         .lane = request->stream->lane,
         .handle = handle,
         .next = pool->regions,
@@ -208,37 +216,24 @@ static bool remove_if_idle(weir_pool *pool, struct pool_region *region)
     return true;
 }
 
-/* Pool lock held on entry and exit, let go for the device call. Meanwhile the region is neither in the pool nor in the
- * device: who wants to grow waits, or it would be refused for want of this very memory. A region that the device kept
- * stays the pool's, as memory that no work touches; if there is no host memory to enter it again, it is set aside:
- * without a handle, and given back with the next idle one. */
-static weir_status hand_back(weir_pool *pool, struct pool_region *region)
+/* Regions out of the strategy, on their way to the device or back. */
+struct idle {
+    struct pool_region *first;
+    uint64_t bytes;
+    uint64_t count;
+    uint64_t large_bytes; /* of those that were taken for large requests */
+    uint64_t large_count;
+};
+
+static void add_idle(struct idle *idle, struct pool_region *region)
 {
-    pool->growing = true;
-    pool_unlock(pool);
-    weir__watch_taken(pool, region->address, region->size);
-    uint64_t began = wall_ns();
-    weir_status status = weir_device_region_free(pool->device, region->address, region->size);
-    uint64_t took = wall_ns() - began;
-    if (status != WEIR_OK) {
-        weir__watch_given(pool, region->address, region->size);
-    }
-    pool_lock(pool);
-    weir__region_end_growing_locked(pool);
-    pool->device_ns += took;
-    if (status == WEIR_OK) {
-        forget_region(pool, region);
-        return WEIR_OK;
-    }
-    void *handle = NULL;
-    pool->device_failures++;
-    if (pool->strategy->region_add(pool->state, region->address, region->size, region->size, region->lane, 0,
-                                   &handle) == WEIR_OK) {
-        region->handle = handle;
-    } else {
-        pool->regions_aside++;
-    }
-    return status;
+    const bool large = region->hint > large_bytes;
+    region->going = idle->first;
+    idle->first = region;
+    idle->bytes += region->size;
+    idle->count++;
+    idle->large_bytes += large ? region->size : 0;
+    idle->large_count += large;
 }
 
 /* Pool lock held, and no memory is on its way: takes a region that was set aside, NULL when there is none. */
@@ -252,24 +247,10 @@ static struct pool_region *take_aside(weir_pool *pool)
     return region;
 }
 
-/* Pool lock held on entry and exit, and no memory is on its way: tries each region that was set aside until one is refused. */
-static void return_aside(weir_pool *pool)
-{
-    weir_status status = WEIR_OK;
-    struct pool_region *region = NULL;
-    while (status == WEIR_OK && !pool->growing && (region = take_aside(pool)) != NULL) {
-        status = hand_back(pool, region);
-    }
-}
-
 /* Pool lock held: takes an idle region out of the strategy, NULL when there is none. */
-static struct pool_region *take_idle(weir_pool *pool)
+static struct pool_region *take_one_idle(weir_pool *pool)
 {
-    struct pool_region *region = take_aside(pool);
-    if (region != NULL) {
-        return region;
-    }
-    region = pool->regions;
+    struct pool_region *region = pool->regions;
     if (pool->strategy->region_idle != NULL) {
         uint64_t address = 0;
         const weir_tick *limits = weir__order_limits_locked(pool, NULL);
@@ -283,25 +264,104 @@ static struct pool_region *take_idle(weir_pool *pool)
     return region;
 }
 
-/* Pool lock held on entry and exit, let go for the device: gives idle regions back until `bytes` are returned or `keep` reserved
- * remain. No memory is on its way on return. Returns the bytes given back; *failed, when not NULL, takes a failure. */
-static uint64_t return_idle(weir_pool *pool, uint64_t bytes, uint64_t keep, weir_status *failed)
+/* Pool lock held, and no memory is on its way: takes idle regions out of the strategy until `bytes` of them are taken. */
+static struct idle take_idle(weir_pool *pool, uint64_t bytes)
 {
-    uint64_t returned = 0;
-    weir_status status = WEIR_OK;
-    (void)weir__region_await_locked(pool);
-    while (status == WEIR_OK && returned < bytes && pool->reserved_bytes > keep) {
-        struct pool_region *region = take_idle(pool);
-        if (region == NULL) {
+    struct idle idle = { .first = NULL };
+    struct pool_region *region = NULL;
+    while (idle.bytes < bytes && (region = take_one_idle(pool)) != NULL) {
+        add_idle(&idle, region);
+    }
+    return idle;
+}
+
+/* Pool lock held: the region stays the pool's, as memory that no work touches. If there is no host memory to enter it again,
+ * it is set aside: without a handle, and given back with the next idle one. */
+static void put_back(weir_pool *pool, struct pool_region *region)
+{
+    void *handle = NULL;
+    if (pool->strategy->region_add(pool->state, region->address, region->size, region->hint, region->lane, 0,
+                                   &handle) == WEIR_OK) {
+        region->handle = handle;
+    } else {
+        pool->regions_aside++;
+    }
+}
+
+static void put_all_back(weir_pool *pool, struct pool_region *first)
+{
+    struct pool_region *next = NULL;
+    for (struct pool_region *region = first; region != NULL; region = next) {
+        next = region->going;
+        put_back(pool, region);
+    }
+}
+
+/* No lock is held, and this thread is the one that grows: to the device, until it refuses. Returns the first that it kept. */
+static struct pool_region *hand_back(weir_pool *pool, struct pool_region *region, weir_status *status)
+{
+    while (region != NULL) {
+        weir__watch_taken(pool, region->address, region->size);
+        *status = weir_device_region_free(pool->device, region->address, region->size);
+        if (*status != WEIR_OK) {
+            weir__watch_given(pool, region->address, region->size);
             break;
         }
-        const uint64_t size = region->size;
-        status = hand_back(pool, region);
-        returned += status == WEIR_OK ? size : 0;
-        (void)weir__region_await_locked(pool);
+        region = region->going;
     }
-    if (status != WEIR_OK && failed != NULL) {
+    return region;
+}
+
+/* Pool lock held on entry and exit, and no memory is on its way; let go for the device. Meanwhile the regions are neither in the
+ * pool nor in the device: a thread that wants to grow waits, or it would be refused for want of this very memory. Returns the
+ * bytes that the device took. */
+static uint64_t return_idle(weir_pool *pool, struct pool_region *first, weir_status *failed)
+{
+    weir_status status = WEIR_OK;
+    uint64_t returned = 0;
+    if (first == NULL) {
+        return 0;
+    }
+    pool->growing = true;
+    pool_unlock(pool);
+    const uint64_t began = wall_ns();
+    struct pool_region *const kept = hand_back(pool, first, &status);
+    const uint64_t took = wall_ns() - began;
+    pool_lock(pool);
+    pool->device_ns += took;
+    while (first != kept) {
+        struct pool_region *region = first;
+        first = region->going;
+        returned += region->size;
+        forget_region(pool, region);
+    }
+    put_all_back(pool, kept);
+    weir__region_end_growing_locked(pool);
+    if (status != WEIR_OK) {
+        pool->device_failures++;
         *failed = status;
+    }
+    return returned;
+}
+
+/* The same for the regions that were set aside. */
+static uint64_t return_aside(weir_pool *pool, weir_status *failed)
+{
+    struct idle aside = { .first = NULL };
+    struct pool_region *region = NULL;
+    while ((region = take_aside(pool)) != NULL) {
+        add_idle(&aside, region);
+    }
+    return return_idle(pool, aside.first, failed);
+}
+
+/* The same for all that is idle, until `keep` reserved bytes remain. */
+static uint64_t return_all_idle(weir_pool *pool, uint64_t keep, weir_status *failed)
+{
+    uint64_t returned = pool->reserved_bytes > keep ? return_aside(pool, failed) : 0;
+    (void)weir__region_await_locked(pool);
+    if (pool->reserved_bytes > keep) {
+        returned += return_idle(pool, take_idle(pool, pool->reserved_bytes - keep).first, failed);
     }
     return returned;
 }
@@ -313,7 +373,8 @@ weir_status weir__region_return_at(weir_pool *pool, uint64_t address)
     (void)weir__region_await_locked(pool);
     struct pool_region *region = weir__table_find(&pool->region_table, address);
     if (region != NULL && remove_if_idle(pool, region)) {
-        status = hand_back(pool, region);
+        region->going = NULL;
+        (void)return_idle(pool, region, &status);
     }
     pool_unlock(pool);
     return status;
@@ -322,7 +383,8 @@ weir_status weir__region_return_at(weir_pool *pool, uint64_t address)
 static uint64_t give_back(weir_pool *pool, uint64_t keep, weir_status *failed)
 {
     pool_lock(pool);
-    const uint64_t returned = return_idle(pool, UINT64_MAX, keep, failed);
+    (void)weir__region_await_locked(pool);
+    const uint64_t returned = return_all_idle(pool, keep, failed);
     pool_unlock(pool);
     return returned;
 }
@@ -330,8 +392,8 @@ static uint64_t give_back(weir_pool *pool, uint64_t keep, weir_status *failed)
 /* --- growing --- */
 
 /* Pool lock held on entry and exit, let go for the device, and no memory is on its way: takes a region for the request and
- * serves it. */
-static bool take_region(struct request *request)
+ * serves it. `least`: the size to ask for if the strategy likes less and there is room. */
+static bool take_region(struct request *request, uint64_t least)
 {
     weir_pool *pool = request->pool;
     struct wish wish;
@@ -341,6 +403,7 @@ static bool take_region(struct request *request)
     if (region == NULL) {
         return false;
     }
+    wish.liked = wish.liked < least && !wish.tight ? least : wish.liked;
     pool->growing = true;
     pool_unlock(pool);
 
@@ -360,7 +423,11 @@ static bool take_region(struct request *request)
     const bool entered = status == WEIR_OK && enter_region(request, region, address, size);
     const bool served = entered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
     weir__region_end_growing_locked(pool);
-    return_aside(pool);
+    if (pool->regions_aside != 0) {
+        weir_status ignored;
+        (void)return_aside(pool, &ignored);
+        (void)weir__region_await_locked(pool);
+    }
     if (status != WEIR_OK) {
         free(region);
     }
@@ -380,28 +447,6 @@ static bool await_and_look(struct request *request, weir_rung rung)
     return served;
 }
 
-/* Pool lock held. Whether regions may be exchanged only to keep reserved memory low, and how many *bytes. Sizes that change
- * with every request would buy that with device calls for ever: a share of the requests may, and some at the start, while
- * the pool finds its size. All may where much more would be reserved than was ever live. */
-static bool affords_exchange(struct request *request, uint64_t *bytes)
-{
-    const weir_pool *pool = request->pool;
-    struct wish wish;
-    uint64_t served = 0;
-    if ((pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 ||
-        (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0) {
-        return false;
-    }
-    (void)make_wish(request, &wish);
-    *bytes = wish.liked;
-    for (size_t rung = 0; rung < WEIR_RUNG_COUNT; rung++) {
-        served += pool->served[rung];
-    }
-    const uint64_t peak = (uint64_t)pool->peak_live;
-    return pool->region_frees < exchanges_at_start + served / requests_per_exchange ||
-           pool->reserved_bytes + wish.liked > peak + peak / 3;
-}
-
 /* Pool lock held. A region that holds the request may go back without making room for one that does: a new one would have to
  * be larger for its alignment, or the pool is above its limit. Then memory that is there serves first. */
 static bool look_before_loss(struct request *request)
@@ -416,38 +461,102 @@ static bool look_before_loss(struct request *request)
     return weir__order_look_locked(request, LOOK_ALL, &found);
 }
 
-/* Pool lock held on entry and exit, let go meanwhile: polls, and gives up to `bytes` of idle regions back. True when free
- * memory served, or when there was room now and a region was taken. *returned: whether a region went back. */
-static bool exchange_for(struct request *request, uint64_t bytes, bool *returned)
+/* Pool lock held on entry and exit, let go meanwhile: asks which work has completed. True when free memory served. */
+static bool poll_and_look(struct request *request)
 {
     weir_pool *pool = request->pool;
     pool_unlock(pool);
     (void)weir__order_poll(pool);
     pool_lock(pool);
-    if (look_before_loss(request)) {
-        pool->served[WEIR_RUNG_POLLED]++;
+    (void)weir__region_await_locked(pool);
+    const bool served = look_before_loss(request);
+    pool->served[WEIR_RUNG_POLLED] += served;
+    return served;
+}
+
+/* Pool lock held: bytes by which the mark would rise if the request got the region that the strategy likes. */
+static uint64_t over_mark(struct request *request)
+{
+    const weir_pool *pool = request->pool;
+    struct wish wish;
+    if ((pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 ||
+        (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0) {
+        return 0;
+    }
+    (void)make_wish(request, &wish);
+    return weir__mark_excess(&pool->mark, pool->reserved_bytes + wish.liked);
+}
+
+/* Pool lock held: takes the regions that are worth their return out of the strategy: all that are idle, or as many as keep the
+ * mark where it is, or none. */
+static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
+{
+    const uint64_t regions = pool->region_allocs - pool->region_frees;
+    struct idle all = take_idle(pool, UINT64_MAX);
+    const uint64_t gain = all.bytes < over ? all.bytes : over;
+    if (all.count == 0 || weir__mark_affords(&pool->mark, gain, all.count, regions)) {
+        return all;
+    }
+    struct idle enough = { .first = NULL };
+    while (enough.bytes < gain) {
+        struct pool_region *region = all.first;
+        all.first = region->going;
+        add_idle(&enough, region);
+    }
+    put_all_back(pool, all.first);
+    if (weir__mark_affords(&pool->mark, gain, enough.count, regions)) {
+        return enough;
+    }
+    weir__mark_buy(&pool->mark, gain, regions);
+    put_all_back(pool, enough.first);
+    return (struct idle){ .first = NULL };
+}
+
+/* Pool lock held: where many regions of large requests went back, one takes their place, so that a pool of many pieces becomes
+ * one of few. Returns its size; 0: the strategy's choice. */
+static uint64_t size_in_place_of(const struct request *request, const struct idle *returned)
+{
+    const weir_pool *pool = request->pool;
+    const uint64_t room =
+        pool->mark.reserved > pool->reserved_bytes ? pool->mark.reserved - pool->reserved_bytes : 0;
+    const uint64_t size = returned->large_bytes < room ? returned->large_bytes : room;
+    const bool many = request->size > large_bytes && returned->large_count >= many_regions;
+    return many ? size & ~(weir__region_granularity(pool) - 1) : 0;
+}
+
+/* Pool lock held on entry and exit, let go meanwhile. Where growing would set a new mark, idle regions go back first. True when
+ * free memory served. *least: the least size to ask the device for. */
+static bool return_at_mark(struct request *request, weir_rung *rung, uint64_t *least)
+{
+    weir_pool *pool = request->pool;
+    weir_status ignored;
+    if (over_mark(request) == 0) {
+        return false;
+    }
+    if (poll_and_look(request)) {
         return true;
     }
-    *returned = return_idle(pool, bytes, 0, NULL) != 0;
-    const bool served = *returned && take_region(request);
-    pool->served[WEIR_RUNG_EXCHANGED] += served;
-    return served;
+    const uint64_t over = over_mark(request);
+    const struct idle idle = over != 0 ? take_worthwhile(pool, over) : (struct idle){ .first = NULL };
+    if (return_idle(pool, idle.first, &ignored) != 0) {
+        *rung = WEIR_RUNG_EXCHANGED;
+        *least = size_in_place_of(request, &idle);
+    }
+    return false;
 }
 
 static bool grow(struct request *request)
 {
     weir_pool *pool = request->pool;
-    uint64_t bytes = 0;
-    bool returned = false;
-    (void)weir__inspect_sample(pool);
+    weir_rung rung = WEIR_RUNG_GROWN;
+    uint64_t least = 0;
+    const uint64_t live = weir__inspect_sample(pool) + request->size;
     pool_lock(pool);
-    bool served = await_and_look(request, WEIR_RUNG_GROWN);
-    if (!served && affords_exchange(request, &bytes)) {
-        served = exchange_for(request, bytes, &returned);
-    }
-    if (!served && !returned) {
-        served = take_region(request);
-        pool->served[WEIR_RUNG_GROWN] += served;
+    pool->mark.live = live > pool->mark.live ? live : pool->mark.live;
+    bool served = await_and_look(request, WEIR_RUNG_GROWN) || return_at_mark(request, &rung, &least);
+    if (!served) {
+        served = take_region(request, least);
+        pool->served[rung] += served;
     }
     pool_unlock(pool);
     return served;
@@ -456,11 +565,14 @@ static bool grow(struct request *request)
 static bool exchange(struct request *request)
 {
     weir_pool *pool = request->pool;
-    bool returned = false;
+    weir_status ignored;
     (void)weir__inspect_sample(pool);
     pool_lock(pool);
-    const bool served =
-        await_and_look(request, WEIR_RUNG_EXCHANGED) || exchange_for(request, UINT64_MAX, &returned);
+    bool served = await_and_look(request, WEIR_RUNG_EXCHANGED) || poll_and_look(request);
+    if (!served && return_all_idle(pool, 0, &ignored) != 0) {
+        served = take_region(request, 0);
+        pool->served[WEIR_RUNG_EXCHANGED] += served;
+    }
     pool_unlock(pool);
     return served;
 }

@@ -21,6 +21,9 @@ static weir_status trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, ui
            weir__order_sync_next(pool, keep_bytes, &round, &status)) {
         bytes += pool->memory->give_back(pool, keep_bytes, &status);
     }
+    pool_lock(pool);
+    pool->mark = (struct high_mark){ .reserved = pool->reserved_bytes };
+    pool_unlock(pool);
     if (released != NULL) {
         *released = bytes;
     }

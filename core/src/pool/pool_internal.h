@@ -37,6 +37,7 @@
 
 #include "base/address_table.h"
 #include "device/device_internal.h"
+#include "memory/mark.h"
 #include "pool/block.h"
 #include "shared/number_map.h"
 #include "stream_lock.h"
@@ -159,7 +160,9 @@ struct weir_stream {
 struct pool_region {
     uint64_t address; /* first: the address table's key */
     uint64_t size;
-    weir_lane lane; /* whose request it was taken for */
+    uint64_t hint;  /* the size of the request that it was taken for */
+    weir_lane lane; /* of the stream that it was taken for */
+    struct pool_region *going; /* the next one on its way to the device */
     void *handle;   /* the strategy's; NULL while the region is on its way back to the device or set aside */
     struct pool_region *prev;
     struct pool_region *next;
@@ -237,6 +240,7 @@ struct weir_pool {
     uint64_t reserved_bytes; /* no limit, or reserved_bytes <= max(limit_bytes, over_limit_bytes) */
     uint64_t over_limit_bytes; /* reserved since before the limit was set below it, and not yet given back; else 0 */
     uint64_t peak_reserved_bytes;
+    struct high_mark mark;
     uint64_t pending_bytes;
     bool pressed;  /* the pressure callback has had nothing more to give at the present crossing of the soft limit */
     bool pressing; /* it is being called */

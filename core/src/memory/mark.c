@@ -1,0 +1,34 @@
+/* core/src/memory/mark.c: see mark.h. */
+#include "mark.h"
+
+/* Returned regions that all live bytes are worth; and times the number of regions, so that in a pool of many small regions a
+ * region for a region is worth it. */
+enum { calls_for_all = 10000, calls_per_region = 8, live_slack = 64 };
+
+uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved)
+{
+    const uint64_t floor = mark->live + mark->live / live_slack;
+    const uint64_t free_of_charge = mark->reserved > floor ? mark->reserved : floor;
+    return reserved > free_of_charge ? reserved - free_of_charge : 0;
+}
+
+/* Calls that `gain` bytes are worth. */
+static uint64_t worth(const struct high_mark *mark, uint64_t gain, uint64_t regions)
+{
+    const uint64_t by_regions = regions * calls_per_region;
+    const uint64_t bytes_a_call = mark->live / (by_regions > calls_for_all ? by_regions : calls_for_all);
+    return gain / (bytes_a_call != 0 ? bytes_a_call : 1);
+}
+
+bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, uint64_t regions)
+{
+    const bool affords = mark->debt + count <= worth(mark, gain, regions);
+    mark->debt += affords ? count : 0;
+    return affords;
+}
+
+void weir__mark_buy(struct high_mark *mark, uint64_t gain, uint64_t regions)
+{
+    const uint64_t paid = worth(mark, gain, regions);
+    mark->debt -= paid < mark->debt ? paid : mark->debt;
+}

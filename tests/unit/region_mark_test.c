@@ -1,0 +1,270 @@
+/* tests/unit/region_mark_test.c: regions are exchanged where the pool would reserve more than ever before, and nowhere else. */
+#include "fake_device.h"
+
+#include <weir/caching.h>
+#include <weir/pool.h>
+
+#include "memory/mark.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+struct world {
+    fake_device fake;
+    weir_device *device;
+    weir_pool *pool;
+    weir_stream *stream;
+};
+
+static void open_world(struct world *w)
+{
+    fake_init(&w->fake);
+    w->fake.info.region_granularity_bytes = 2 * MIB;
+    w->fake.info.region_alignment_bytes = 2 * MIB;
+    w->fake.event_complete = true;
+    assert_int_equal(weir_device_create(&w->fake.ops, &w->fake, &w->device), WEIR_OK);
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = w->device;
+    config.strategy = weir_caching_strategy();
+    assert_int_equal(weir_pool_create(&config, &w->pool), WEIR_OK);
+    assert_int_equal(weir_pool_stream(w->pool, NULL, &w->stream), WEIR_OK);
+}
+
+static void close_world(struct world *w)
+{
+    const char *why = "";
+    assert_int_equal(weir_pool_check(w->pool, &why), WEIR_OK);
+    assert_int_equal(weir_pool_destroy(w->pool), WEIR_OK);
+    assert_int_equal(weir_device_destroy(w->device), WEIR_OK);
+}
+
+static weir_block *get(struct world *w, uint64_t size)
+{
+    weir_block *block = NULL;
+    assert_int_equal(weir_pool_alloc(w->pool, w->stream, size, 0, &block), WEIR_OK);
+    return block;
+}
+
+static void put(struct world *w, weir_block *block)
+{
+    assert_int_equal(weir_pool_free(w->pool, block, w->stream), WEIR_OK);
+}
+
+static weir_stats figures(const struct world *w)
+{
+    weir_stats stats = WEIR_STATS_INIT;
+    assert_int_equal(weir_pool_stats(w->pool, &stats), WEIR_OK);
+    return stats;
+}
+
+static uint64_t region_calls(struct world *w)
+{
+    return w->fake.calls[WEIR_CALL_REGION_ALLOC] + w->fake.calls[WEIR_CALL_REGION_FREE];
+}
+
+/* 400 MiB were reserved once, and 280 MiB were live at most. After a larger request has sent them back, the pool grows in new
+ * sizes beside idle regions, until it holds as much again. */
+static void test_no_exchange_below_the_mark(void **state)
+{
+    (void)state;
+    struct world w;
+    weir_block *blocks[4];
+    open_world(&w);
+    for (int i = 0; i < 4; i++) {
+        put(&w, get(&w, 100 * MIB));
+        blocks[i] = get(&w, 60 * MIB); /* the rest of the region is too small for the next one */
+    }
+    assert_int_equal(figures(&w).reserved_bytes, 400 * MIB);
+    for (int i = 0; i < 4; i++) {
+        put(&w, blocks[i]);
+    }
+    put(&w, get(&w, 150 * MIB));
+    const uint64_t frees = figures(&w).region_frees;
+    assert_int_equal(frees, 4);
+    assert_int_equal(figures(&w).reserved_bytes, 150 * MIB);
+    put(&w, get(&w, 170 * MIB)); /* 150 MiB lie idle, and 320 MiB are no more than there were */
+    assert_int_equal(figures(&w).region_frees, frees);
+    assert_int_equal(figures(&w).reserved_bytes, 320 * MIB);
+    close_world(&w);
+}
+
+static void test_all_that_is_idle_goes_back_at_the_mark(void **state)
+{
+    (void)state;
+    struct world w;
+    weir_block *blocks[5];
+    open_world(&w);
+    weir_block *live = get(&w, 40 * MIB);
+    for (int i = 0; i < 5; i++) {
+        blocks[i] = get(&w, 20 * MIB);
+    }
+    for (int i = 0; i < 5; i++) {
+        put(&w, blocks[i]);
+    }
+    assert_int_equal(figures(&w).reserved_bytes, 140 * MIB);
+    weir_block *larger = get(&w, 22 * MIB); /* one region of 20 MiB and 2 MiB more would do; all five go */
+    assert_int_equal(figures(&w).region_frees, 5);
+    assert_int_equal(figures(&w).reserved_bytes, 62 * MIB);
+    assert_int_equal(figures(&w).served[WEIR_RUNG_EXCHANGED], 1);
+    put(&w, larger);
+    put(&w, live);
+    close_world(&w);
+}
+
+/* The memory that a trim leaves is the mark from then on. */
+static void test_a_trim_sets_the_mark(void **state)
+{
+    (void)state;
+    struct world w;
+    open_world(&w);
+    put(&w, get(&w, 400 * MIB));
+    assert_int_equal(weir_pool_trim(w.pool, 0, 0, NULL), WEIR_OK);
+    put(&w, get(&w, 100 * MIB));
+    put(&w, get(&w, 150 * MIB)); /* 250 MiB would be less than there once were */
+    assert_int_equal(figures(&w).reserved_bytes, 150 * MIB);
+    assert_int_equal(figures(&w).region_frees, 2);
+    close_world(&w);
+}
+
+/* Many pieces of large requests become one region. */
+static void test_many_regions_become_one(void **state)
+{
+    (void)state;
+    struct world w;
+    weir_block *blocks[16];
+    open_world(&w);
+    for (int i = 0; i < 16; i++) {
+        blocks[i] = get(&w, 20 * MIB);
+    }
+    for (int i = 0; i < 16; i++) {
+        put(&w, blocks[i]);
+    }
+    blocks[0] = get(&w, 30 * MIB);
+    assert_int_equal(figures(&w).regions, 1);
+    assert_int_equal(figures(&w).reserved_bytes, 320 * MIB);
+    put(&w, blocks[0]);
+    close_world(&w);
+}
+
+static uint64_t next_length(uint64_t *seed)
+{
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return 64 + (*seed >> 33) % 1024;
+}
+
+/* A network of eight layers; its length changes at each step: the forward pass keeps what the backward pass frees. */
+static void play_step(struct world *w, uint64_t length)
+{
+    enum { layers = 8, kept_by_layer = 3 };
+    weir_block *kept[layers * kept_by_layer];
+    int count = 0;
+    for (int layer = 0; layer < layers; layer++) {
+        kept[count++] = get(w, 3 * length * 2048);
+        weir_block *scores = get(w, 2 * length * 2048);
+        kept[count++] = get(w, length * 2048);
+        put(w, scores);
+        kept[count++] = get(w, 4 * length * 2048);
+    }
+    while (count > 0) {
+        weir_block *gradient = get(w, length * 2048);
+        put(w, kept[--count]);
+        put(w, gradient);
+    }
+}
+
+static void test_the_debt_bounds_calls_for_changing_lengths(void **state)
+{
+    (void)state;
+    enum { steps = 6000 };
+    struct world w;
+    uint64_t seed = 1;
+    uint64_t calls_at_half = 0;
+    open_world(&w);
+    for (int step = 0; step < steps; step++) {
+        if (step == steps / 2) {
+            calls_at_half = region_calls(&w);
+        }
+        play_step(&w, next_length(&seed));
+    }
+    const weir_stats stats = figures(&w);
+    /* The pool never has so many regions that calls_for_all is not the larger of the two. */
+    const double rise = (double)(stats.peak_reserved_bytes - stats.peak_live_bytes) / (double)stats.peak_live_bytes;
+    assert_true((double)stats.region_frees <= 10000 * (rise + 1.0 / 64) + (double)stats.regions);
+    assert_int_equal(region_calls(&w), calls_at_half);
+    assert_true(rise < 0.4);
+    close_world(&w);
+}
+
+/* Without a debt each phase would send the regions of the other one back, for ever. */
+static void test_the_debt_ends_the_exchange_of_alternating_phases(void **state)
+{
+    (void)state;
+    enum { cycles = 4000 };
+    struct world w;
+    weir_block *blocks[64];
+    uint64_t calls_at_half = 0;
+    open_world(&w);
+    for (int cycle = 0; cycle < cycles; cycle++) {
+        const int count = cycle % 2 == 0 ? 64 : 3;
+        if (cycle == cycles / 2) {
+            calls_at_half = region_calls(&w);
+        }
+        for (int i = 0; i < count; i++) {
+            blocks[i] = get(&w, cycle % 2 == 0 ? MIB / 2 : 10 * MIB);
+        }
+        for (int i = 0; i < count; i++) {
+            put(&w, blocks[i]);
+        }
+    }
+    const weir_stats stats = figures(&w);
+    assert_int_equal(region_calls(&w), calls_at_half);
+    assert_true(stats.region_frees > 100 && stats.region_frees <= 10000 + 20);
+    close_world(&w);
+}
+
+/* --- the arithmetic --- */
+
+static void test_memory_below_the_mark_is_free_of_charge(void **state)
+{
+    (void)state;
+    const struct high_mark mark = { .reserved = 1000, .live = 640 };
+    assert_int_equal(weir__mark_excess(&mark, 1000), 0);
+    assert_int_equal(weir__mark_excess(&mark, 1007), 7);
+    const struct high_mark full = { .reserved = 640, .live = 640 };
+    assert_int_equal(weir__mark_excess(&full, 650), 0);
+    assert_int_equal(weir__mark_excess(&full, 651), 1);
+}
+
+static void test_exchanges_are_paid_by_rises(void **state)
+{
+    (void)state;
+    struct high_mark mark = { .reserved = 1000000, .live = 1000000 };
+    assert_true(weir__mark_affords(&mark, 1000, 6, 10)); /* 1/1000 of all is worth 10 calls */
+    assert_false(weir__mark_affords(&mark, 1000, 5, 10));
+    assert_true(weir__mark_affords(&mark, 1000, 4, 10));
+    assert_int_equal(mark.debt, 10);
+    weir__mark_buy(&mark, 400, 10);
+    assert_int_equal(mark.debt, 6);
+    weir__mark_buy(&mark, 1000, 10);
+    assert_int_equal(mark.debt, 0);
+    assert_true(weir__mark_affords(&mark, 10, 1, 12500)); /* a pool of many regions pays a call for a region */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_exchange_below_the_mark),
+        cmocka_unit_test(test_all_that_is_idle_goes_back_at_the_mark),
+        cmocka_unit_test(test_a_trim_sets_the_mark),
+        cmocka_unit_test(test_many_regions_become_one),
+        cmocka_unit_test(test_the_debt_bounds_calls_for_changing_lengths),
+        cmocka_unit_test(test_the_debt_ends_the_exchange_of_alternating_phases),
+        cmocka_unit_test(test_memory_below_the_mark_is_free_of_charge),
+        cmocka_unit_test(test_exchanges_are_paid_by_rises),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
