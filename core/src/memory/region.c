@@ -144,6 +144,7 @@ static bool enter_region(struct request *request, struct pool_region *region, ui
         pool->regions_aside++;
         request->broken = WEIR_ERR_NO_MEMORY;
     }
+    weir__lane_note_early_locked(pool, request->stream->lane, 0);
     *region = (struct pool_region){
         .address = address,
         .size = size,
@@ -283,6 +284,7 @@ static void put_back(weir_pool *pool, struct pool_region *region)
     if (pool->strategy->region_add(pool->state, region->address, region->size, region->hint, region->lane, 0,
                                    &handle) == WEIR_OK) {
         region->handle = handle;
+        weir__lane_note_early_locked(pool, region->lane, 0);
     } else {
         pool->regions_aside++;
     }

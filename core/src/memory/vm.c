@@ -611,7 +611,9 @@ static void settle_step(weir_pool *pool, const struct vm_step *step)
         struct vm_granule *granule = &step->granule[i];
         void *token = granule->token;
         *granule = (struct vm_granule){ .handle = step->handle, .at = (uint32_t)i, .of = (uint32_t)step->granules };
-        pool->strategy->free(pool->state, token, step->handle != 0 ? step->lane : WEIR_LANE_UNMAPPED, 0);
+        const weir_lane lane = step->handle != 0 ? step->lane : WEIR_LANE_UNMAPPED;
+        pool->strategy->free(pool->state, token, lane, 0);
+        weir__lane_note_early_locked(pool, lane, 0);
     }
 }
 
@@ -1094,6 +1096,7 @@ static bool take_window(struct request *request, const struct vm_window *window)
     request->block = block_new(pool, &range);
     if (request->block == NULL) {
         pool->strategy->free(pool->state, range.token, request->stream->lane, request->stream->last_free);
+        weir__lane_note_early_locked(pool, request->stream->lane, request->stream->last_free);
         request->broken = WEIR_ERR_NO_MEMORY;
     }
     return request->block != NULL;

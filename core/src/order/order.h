@@ -73,6 +73,10 @@ void weir__order_give_locked(weir_block *block, weir_stream *stream, weir_tick t
 void weir__order_free_idle(weir_block *block);
 /* Pool lock held: the stream's ticks up to `tick` are complete. */
 void weir__order_done_locked(weir_stream *stream, weir_tick tick);
+/* Pool lock held: tells the strategy of the stream's completed ticks; its lane may have no private memory. */
+void weir__order_promote_locked(weir_stream *stream);
+/* Pool lock held: that tick of the stream is on memory that goes to the strategy or is pending. */
+void weir__order_freed_locked(weir_stream *stream, weir_tick tick);
 /* Pool lock held: moves pending blocks to lanes as far as clocks and completed ticks allow. `taker` may be NULL. */
 bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
 

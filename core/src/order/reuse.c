@@ -12,6 +12,8 @@
  */
 #include "order.h"
 
+#include <string.h>
+
 #include "memory/memory.h"
 
 /* --- taking --- */
@@ -32,6 +34,7 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
     }
     if (UNLIKELY(pool->memory->fits != NULL) && !pool->memory->fits(pool, range.address, range.size)) {
         pool->strategy->free(pool->state, range.token, lane, range.tick);
+        weir__lane_note_early_locked(pool, lane, range.tick);
         request->parted = true;
         return false;
     }
@@ -41,6 +44,7 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
     if (UNLIKELY(!complete)) {
         const weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : pool->streams[lane]->last_free;
         pool->strategy->free(pool->state, block != NULL ? block_delete(pool, block) : range.token, lane, tick);
+        weir__lane_note_early_locked(pool, lane, tick);
         request->broken = WEIR_ERR_NO_MEMORY;
         return false;
     }
@@ -50,24 +54,50 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
 
 const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream)
 {
-    pool->limits[WEIR_LANE_OPEN] = WEIR_TICK_MAX;
-    for (size_t lane = 1; lane < pool->lanes; lane++) {
-        const weir_stream *owner = pool->streams[lane];
-        weir_tick known = stream != NULL ? clock_at(stream, (weir_lane)lane) : 0;
-        weir_tick limit = owner->done > known ? owner->done : known;
-        pool->limits[lane] = owner == stream || !pool->ordered ? WEIR_TICK_MAX : limit;
+    weir_tick *limits = pool->limits;
+    if (!pool->ordered) {
+        memset(limits, 0xff, pool->lanes * sizeof(*limits)); /* WEIR_TICK_MAX in each */
+        return limits;
     }
-    return pool->limits;
+    memcpy(limits, pool->done, pool->lanes * sizeof(*limits));
+    limits[WEIR_LANE_OPEN] = WEIR_TICK_MAX;
+    for (size_t lane = 1; stream != NULL && lane < stream->clock_lanes; lane++) {
+        limits[lane] = stream->clock[lane] > limits[lane] ? stream->clock[lane] : limits[lane];
+    }
+    if (stream != NULL) {
+        limits[stream->lane] = WEIR_TICK_MAX;
+    }
+    return limits;
+}
+
+/* Lanes of the group that may hold memory which the stream may take. Completed ticks have been promoted: what is left at or
+ * below them came later. Without order every lane may. */
+static uint64_t open_to(const weir_stream *stream, size_t group)
+{
+    const weir_pool *pool = stream->owner;
+    uint64_t lanes = pool->ordered ? pool->groups[group].early : UINT64_MAX;
+    for (size_t lane = group * 64; lane < stream->clock_lanes && lane < (group + 1) * 64; lane++) {
+        lanes |= (uint64_t)(stream->clock[lane] > pool->done[lane]) << lane % 64;
+    }
+    return lanes;
 }
 
 /* Lanes of streams that this one is already ordered after. */
 static bool take_ordered_locked(struct request *request)
 {
-    weir_pool *pool = request->pool;
-    const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
-    for (size_t lane = 1; lane < pool->lanes; lane++) {
-        if (lane != request->stream->lane && weir__order_take_locked(request, (weir_lane)lane, limits[lane])) {
-            return true;
+    const weir_stream *stream = request->stream;
+    const weir_pool *pool = request->pool;
+    for (size_t group = 0; group * 64 < pool->lanes; group++) {
+        for (uint64_t left = open_to(stream, group); left != 0; left &= left - 1) {
+            const weir_lane lane = (weir_lane)(group * 64 + (unsigned)__builtin_ctzll(left));
+            if (lane == WEIR_LANE_OPEN || lane == stream->lane || lane >= pool->lanes) {
+                continue;
+            }
+            const weir_tick known = clock_at(stream, lane);
+            const weir_tick limit = known > pool->done[lane] ? known : pool->done[lane];
+            if (weir__order_take_locked(request, lane, pool->ordered ? limit : WEIR_TICK_MAX)) {
+                return true;
+            }
         }
     }
     return false;
@@ -77,11 +107,10 @@ static bool take_ordered_locked(struct request *request)
  * together: it can take from it anyway, and memory in the open lane does not merge with the stream's next frees. */
 static void promote_others_locked(weir_pool *pool, const weir_stream *taker)
 {
-    for (size_t lane = 1; lane < pool->lanes; lane++) {
-        weir_stream *stream = pool->streams[lane];
-        if (stream != taker && stream->promoted < stream->done) {
-            stream->promoted = stream->done;
-            (void)pool->strategy->promote(pool->state, stream->lane, stream->done);
+    size_t lane = 0;
+    while ((lane = next_lane(pool, lane + 1, lanes_completed)) != 0) {
+        if (pool->streams[lane] != taker) {
+            weir__order_promote_locked(pool->streams[lane]);
         }
     }
 }
@@ -109,8 +138,8 @@ bool weir__order_gather_locked(struct request *request)
     weir_tick tick = atomic_load_explicit(&request->stream->tick, memory_order_relaxed);
     bool gathered = pool->strategy->gather(pool->state, request->stream->lane, tick, limits, pool->lanes,
                                            request->size, request->align, request->last_resort);
-    if (gathered && tick > request->stream->last_free) {
-        request->stream->last_free = tick;
+    if (gathered) {
+        weir__order_freed_locked(request->stream, tick);
     }
     return gathered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
 }
@@ -149,7 +178,28 @@ bool weir__order_look_locked(struct request *request, unsigned where, weir_rung 
 
 void weir__order_done_locked(weir_stream *stream, weir_tick tick)
 {
-    stream->done = tick > stream->done ? tick : stream->done;
+    weir_tick *done = &stream->owner->done[stream->lane];
+    if (tick > *done) {
+        *done = tick;
+        weir__lane_note_locked(stream);
+    }
+}
+
+void weir__order_promote_locked(weir_stream *stream)
+{
+    weir_pool *pool = stream->owner;
+    stream->promoted = done_on(stream);
+    pool->groups[stream->lane / 64].early &= ~(UINT64_C(1) << stream->lane % 64);
+    weir__lane_note_locked(stream);
+    (void)pool->strategy->promote(pool->state, stream->lane, stream->promoted);
+}
+
+void weir__order_freed_locked(weir_stream *stream, weir_tick tick)
+{
+    if (tick > stream->last_free) {
+        stream->last_free = tick;
+        weir__lane_note_locked(stream);
+    }
 }
 
 /* Pool lock held: memory of the strategy again, in the stream's lane as of `tick`. A lane's ticks do not go down. */
@@ -157,7 +207,7 @@ static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
 {
     weir_pool *pool = stream->owner;
     const weir_tick stamp = tick > stream->last_free ? tick : stream->last_free;
-    stream->last_free = stamp;
+    weir__order_freed_locked(stream, stamp);
     pool->strategy->free(pool->state, block_delete(pool, block), stream->lane, stamp);
 }
 
@@ -183,7 +233,7 @@ static void drop_done(weir_pool *pool, struct block_uses *uses)
 {
     struct weir_use **link = &uses->first;
     while (*link != NULL) {
-        if ((*link)->tick <= (*link)->stream->done || !pool->ordered) {
+        if ((*link)->tick <= done_on((*link)->stream) || !pool->ordered) {
             weir__use_remove(uses, link);
         } else {
             link = &(*link)->next;
@@ -196,7 +246,7 @@ static bool ordered_before(const struct block_uses *uses, const weir_stream *str
 {
     for (const struct weir_use *use = uses->first; use != NULL; use = use->next) {
         if (use->stream != stream && clock_at(stream, use->stream->lane) < use->tick &&
-            use->stream->done < use->tick) {
+            done_on(use->stream) < use->tick) {
             return false;
         }
     }
@@ -269,10 +319,10 @@ static void note_free(struct block_uses *uses, weir_stream *stream, weir_tick ti
             weir__use_remove(uses, link);
             continue;
         }
-        use->stream->last_free = use->tick > use->stream->last_free ? use->tick : use->stream->last_free;
+        weir__order_freed_locked(use->stream, use->tick);
         link = &use->next;
     }
-    stream->last_free = tick > stream->last_free ? tick : stream->last_free;
+    weir__order_freed_locked(stream, tick);
     uses->freed = (struct weir_use){ .next = uses->first, .stream = stream, .serial = stream->serial, .tick = tick };
     uses->first = &uses->freed;
 }

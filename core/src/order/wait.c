@@ -149,7 +149,7 @@ static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t 
 /* Pool lock held: the latest tick on the stream's memory if the host has not seen it complete, else 0. */
 static weir_tick unfinished_tick(const weir_stream *stream)
 {
-    return stream->owner->ordered && stream->last_free > stream->done && !stream->retired ? stream->last_free : 0;
+    return stream->owner->ordered && stream->last_free > done_on(stream) && !stream->retired ? stream->last_free : 0;
 }
 
 /* Stream lock held: takes in frees that have not been stamped yet, which may be unfinished as well. True when there were
@@ -177,7 +177,7 @@ static bool poll_stream(weir_pool *pool, weir_stream *stream, weir_tick unfinish
     pool_lock(pool);
     pool->events_recorded += recorded;
     pool->device_failures += failed;
-    moved |= finished > stream->done;
+    moved |= finished > done_on(stream);
     weir__order_done_locked(stream, finished);
     pool_unlock(pool);
     return moved;
@@ -279,10 +279,11 @@ static weir_stream *next_unfinished(weir_pool *pool, uint64_t round)
 {
     weir_stream *best = NULL;
     uint64_t most = 0;
-    for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
+    size_t lane = 0;
+    while ((lane = next_lane(pool, lane + 1, lanes_unfinished)) != 0) {
         weir_stream *stream = pool->streams[lane];
         uint64_t largest = 0;
-        if (stream->last_free > stream->done && !stream->retired && stream->waited < round) {
+        if (stream->waited < round) {
             uint64_t bytes = unfinished_bytes(pool, stream, &largest);
             if (best == NULL || bytes > most) {
                 best = stream;
@@ -319,10 +320,11 @@ static weir_stream *worth_waiting_for(const struct request *request)
     weir_pool *pool = request->pool;
     weir_stream *best = NULL;
     uint64_t most = request->size - 1;
-    for (size_t lane = 1; lane < pool->lanes; lane++) {
+    size_t lane = 0;
+    while ((lane = next_lane(pool, lane + 1, lanes_unfinished)) != 0) {
         weir_stream *stream = pool->streams[lane];
         uint64_t largest = 0;
-        if (stream == request->stream || unfinished_tick(stream) == 0) {
+        if (stream == request->stream) {
             continue;
         }
         (void)unfinished_bytes(pool, stream, &largest);
@@ -400,7 +402,7 @@ weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *ma
         *mark = atomic_load_explicit(&stream->tick, memory_order_relaxed);
         /* As if something had been freed: a poll records an event that covers it. */
         pool_lock(pool);
-        stream->last_free = *mark > stream->last_free ? *mark : stream->last_free;
+        weir__order_freed_locked(stream, *mark);
         pool_unlock(pool);
     }
     stream_unlock(stream);
@@ -411,7 +413,7 @@ weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *ma
 static bool has_reached(weir_pool *pool, const weir_stream *stream, weir_tick mark, weir_tick *unfinished)
 {
     pool_lock(pool);
-    const bool reached = !pool->ordered || stream->retired || stream->done >= mark;
+    const bool reached = !pool->ordered || stream->retired || done_on(stream) >= mark;
     *unfinished = unfinished_tick(stream);
     pool_unlock(pool);
     return reached;

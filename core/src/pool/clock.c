@@ -1,4 +1,4 @@
-/* core/src/pool/clock.c: a stream's vector clock, and the sentences for streams and tags that are none of a pool's.
+/* core/src/pool/clock.c: a stream's vector clock, the sets of streams that a request has to ask, and the sentences for streams and tags that are none of a pool's.
  *
  * Guarantee: a clock only rises. Without host memory it forgets: then memory is reused later, never too early.
  */
@@ -31,6 +31,31 @@ bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tic
         stream->clock[lane] = tick;
     }
     return true;
+}
+
+/* --- sets of streams --- */
+
+static void put_in_set(uint64_t *set, weir_lane lane, bool in)
+{
+    const uint64_t bit = UINT64_C(1) << lane % 64;
+    *set = in ? *set | bit : *set & ~bit;
+}
+
+void weir__lane_note_locked(weir_stream *stream)
+{
+    const weir_pool *pool = stream->owner;
+    struct lane_group *group = &pool->groups[stream->lane / 64];
+    const weir_tick done = done_on(stream);
+    put_in_set(&group->unfinished, stream->lane, pool->ordered && stream->last_free > done && !stream->retired);
+    put_in_set(&group->completed, stream->lane, stream->promoted < done);
+    put_in_set(&group->retired, stream->lane, stream->retired);
+}
+
+void weir__lane_note_early_locked(weir_pool *pool, weir_lane lane, weir_tick tick)
+{
+    if (lane != WEIR_LANE_OPEN && lane < pool->lanes && tick <= pool->done[lane]) {
+        put_in_set(&pool->groups[lane / 64].early, lane, true);
+    }
 }
 
 /* --- refusals --- */

@@ -145,7 +145,6 @@ struct weir_stream {
     bool retired;
     uint64_t waited;     /* the latest round of waiting that had its turn with it */
     weir_tick promoted;  /* what the strategy has been told of `done` */
-    weir_tick done;      /* the host knows that ticks up to this one are complete */
     weir_tick last_free; /* the latest tick stamped on memory that went back to the strategy or is pending */
     weir_tick *clock;    /* by lane: this stream's tail is ordered after that lane's tick */
     size_t clock_lanes;
@@ -153,6 +152,16 @@ struct weir_stream {
     /* Without a lock: */
     _Alignas(128) _Atomic(weir_block *) inbox; /* what other threads have freed on this stream: see inbox.c */
     _Atomic uint64_t inbox_bytes;
+};
+
+/* 64 streams, a bit for each, under the pool's lock: what a request that leaves its own lane would otherwise ask every stream.
+ * One cache line, so that a thousand streams are sixteen of them. weir__lane_note_locked keeps all but `early`. */
+struct lane_group {
+    uint64_t unfinished; /* memory whose work the host has not seen complete */
+    uint64_t completed;  /* completed ticks that the strategy has not been told of */
+    uint64_t early;      /* memory may have entered the lane at a tick that was complete already: it waits for no promotion */
+    uint64_t retired;
+    uint64_t unused[4];
 };
 
 /* --- regions --- */
@@ -210,7 +219,11 @@ struct weir_pool {
 
     weir_stream **streams; /* by lane; streams[0] is NULL */
     size_t lanes;          /* one more than the highest lane */
+    size_t lane_room;      /* of the arrays by lane */
+    weir_tick *done;       /* by lane: the host knows that ticks up to this one are complete */
     weir_tick *limits;     /* scratch, by lane */
+    struct lane_group *groups;   /* by lane / 64 */
+    weir__number_map natives;    /* streams that are not retired, by their handle: the lane */
     struct address_table events; /* of known_event */
 
     weir_event **kept_events; /* events to destroy: the next stream that needs an event takes one, a trim tries again */
@@ -427,6 +440,45 @@ weir_status weir__refuse_stream(const char *function, const weir_pool *pool, con
 void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes);
 /* Pool lock held: knowledge[lane] = max(knowledge[lane], tick); false without host memory, which only forgets. */
 bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick);
+
+/* The first lane at or above `lane` that is in the set; 0: none. */
+static inline size_t next_lane(const weir_pool *pool, size_t lane, uint64_t (*set)(const struct lane_group *group))
+{
+    uint64_t mask = UINT64_MAX << lane % 64;
+    for (size_t group = lane / 64; group * 64 < pool->lanes; group++) {
+        const uint64_t found = set(&pool->groups[group]) & mask;
+        if (found != 0) {
+            return group * 64 + (unsigned)__builtin_ctzll(found);
+        }
+        mask = UINT64_MAX;
+    }
+    return 0;
+}
+
+static inline uint64_t lanes_unfinished(const struct lane_group *group)
+{
+    return group->unfinished;
+}
+
+static inline uint64_t lanes_completed(const struct lane_group *group)
+{
+    return group->completed;
+}
+
+static inline uint64_t lanes_retired(const struct lane_group *group)
+{
+    return group->retired;
+}
+
+static inline weir_tick done_on(const weir_stream *stream)
+{
+    return stream->owner->done[stream->lane];
+}
+
+/* Pool lock held: the stream's ticks have changed, or it begins or ends. */
+void weir__lane_note_locked(weir_stream *stream);
+/* Pool lock held: memory enters the lane at that tick, which may be complete already. */
+void weir__lane_note_early_locked(weir_pool *pool, weir_lane lane, weir_tick tick);
 
 static inline weir_tick clock_at(const weir_stream *stream, weir_lane lane)
 {

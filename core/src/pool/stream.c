@@ -17,40 +17,53 @@
 
 static weir_stream *find_native(const weir_pool *pool, const void *native)
 {
-    for (size_t lane = 1; lane < pool->lanes; lane++) {
-        if (pool->streams[lane]->native == native && !pool->streams[lane]->retired) {
-            return pool->streams[lane];
-        }
-    }
-    return NULL;
+    return pool->streams[weir__number_map_get(&pool->natives, (uint64_t)(uintptr_t)native)];
 }
 
 /* A place that a retired stream has left; its ticks go on. */
 static weir_stream *reuse_place(weir_pool *pool)
 {
-    for (size_t lane = 1; lane < pool->lanes; lane++) {
-        if (pool->streams[lane]->retired) {
-            return pool->streams[lane];
-        }
+    return pool->streams[next_lane(pool, 1, lanes_retired)];
+}
+
+/* The array with room for `count` elements of `size` bytes, all from `old` on zero; NULL without host memory. */
+static void *extended(void *array, size_t size, size_t old, size_t count)
+{
+    char *larger = realloc(array, count * size);
+    if (larger != NULL) {
+        memset(larger + old * size, 0, (count - old) * size);
     }
-    return NULL;
+    return larger;
+}
+
+/* Room for one more lane in the arrays by lane. False without host memory: each array has what the pool needs now. */
+static bool reserve_lane(weir_pool *pool)
+{
+    const size_t old = pool->lane_room;
+    const size_t room = 2 * old;
+    if (pool->lanes < old) {
+        return true;
+    }
+    weir_stream **streams = extended(pool->streams, sizeof(weir_stream *), old, room);
+    pool->streams = streams != NULL ? streams : pool->streams;
+    weir_tick *done = extended(pool->done, sizeof(*done), old, room);
+    pool->done = done != NULL ? done : pool->done;
+    weir_tick *limits = extended(pool->limits, sizeof(*limits), old, room);
+    pool->limits = limits != NULL ? limits : pool->limits;
+    struct lane_group *groups = extended(pool->groups, sizeof(*groups), (old + 63) / 64, (room + 63) / 64);
+    pool->groups = groups != NULL ? groups : pool->groups;
+    if (streams == NULL || done == NULL || limits == NULL || groups == NULL) {
+        return false;
+    }
+    pool->lane_room = room;
+    return true;
 }
 
 static weir_stream *new_place(weir_pool *pool)
 {
-    size_t lanes = pool->lanes + 1;
-    weir_stream **streams = realloc(pool->streams, lanes * sizeof(weir_stream *));
-    if (streams == NULL) {
-        return NULL;
-    }
-    pool->streams = streams;
-    weir_tick *limits = realloc(pool->limits, lanes * sizeof(*limits));
-    if (limits == NULL) {
-        return NULL;
-    }
-    pool->limits = limits;
     weir_lane lane = (weir_lane)pool->lanes;
-    if (pool->strategy->lane_add != NULL && pool->strategy->lane_add(pool->state, lane) != WEIR_OK) {
+    if (!reserve_lane(pool) || !weir__number_map_reserve(&pool->natives, pool->lanes) ||
+        (pool->strategy->lane_add != NULL && pool->strategy->lane_add(pool->state, lane) != WEIR_OK)) {
         return NULL;
     }
     /* A front slot is one cache line; keep it one. Processors fetch lines in pairs: streams share none. */
@@ -68,7 +81,7 @@ static weir_stream *new_place(weir_pool *pool)
     stream->owner = pool;
     stream->lane = lane;
     pool->streams[lane] = stream;
-    pool->lanes = lanes;
+    pool->lanes++;
     return stream;
 }
 
@@ -78,16 +91,18 @@ void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes)
     stream->front.last_most = stream->tag == 0 ? block_bytes : 0;
 }
 
-/* Pool lock held. */
+/* Pool lock held. Each place has brought room for one handle. */
 static void settle_in(weir_stream *place, void *native)
 {
     place->native = native;
+    (void)weir__number_map_put(&place->owner->natives, (uint64_t)(uintptr_t)native, place->lane);
     place->serial = ++place->owner->next_serial;
     place->retired = false;
     place->tag = 0;
     front_set_last(&place->front, FRONT_EMPTY);
     weir__stream_set_front(place, weir__pool_front_block_bytes(place->owner));
     place->pool = place->owner;
+    weir__lane_note_locked(place);
 }
 
 /* A place that another thread may still look at, thinking of the retired stream, changes hands under its lock. False:
@@ -110,15 +125,19 @@ static weir_stream *meet(weir_pool *pool, void *native)
 {
     weir_stream *found = NULL;
     weir_stream *place = NULL;
+    bool alone = false;
     do {
         pool_lock(pool);
         found = find_native(pool, native);
         place = found == NULL ? reuse_place(pool) : NULL;
+        alone = pool->lanes == 2;
         pool_unlock(pool);
     } while (place != NULL && !move_in(pool, place, native));
     found = found != NULL ? found : place;
     if (found == NULL) {
-        (void)weir__inspect_sample(pool); /* from the second stream on, peaks are sampled: keep what was exact */
+        if (alone) {
+            (void)weir__inspect_sample(pool); /* from the second stream on, peaks are sampled: keep what was exact */
+        }
         pool_lock(pool);
         found = find_native(pool, native); /* another thread may have been first */
         if (found == NULL && (found = new_place(pool)) != NULL) {
@@ -159,6 +178,8 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
 {
     weir__order_done_locked(stream, atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed));
     stream->retired = true;
+    (void)weir__number_map_take(&pool->natives, (uint64_t)(uintptr_t)stream->native);
+    weir__lane_note_locked(stream);
     stream->pool = NULL;
     weir__stream_set_front(stream, 0);
     stream->native = NULL;
@@ -167,8 +188,7 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
     }
     (void)weir__order_settle_locked(pool, NULL);
     if ((pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) == 0) {
-        (void)pool->strategy->promote(pool->state, stream->lane, stream->done);
-        stream->promoted = stream->done;
+        weir__order_promote_locked(stream);
     }
 }
 

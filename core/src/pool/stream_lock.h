@@ -31,7 +31,7 @@
  * acquires that word, so each sees what was done inside before it.
  *
  * The name of a thread is the address of its thread-local storage, which a new thread may get from one that has ended. It
- * then has the seat of that thread, which is right: a thread does not end inside a call (base/cancel.h), so `busy` of its
+ * then has the seat of that thread, which is right: a thread does not end inside a call (shared/cancel.h), so `busy` of its
  * seat is 0, and whatever hands the storage on (joining, or the C library's list of stacks under its lock) orders the end of
  * the one before the start of the other. Two threads that live at the same time never have one name. So a lock has at most
  * as many seats as threads with an address of their own have had it to themselves; they go with the lock.

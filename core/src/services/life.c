@@ -98,6 +98,25 @@ static weir_status check_config(const weir_pool_config *config)
     return WEIR_OK;
 }
 
+static bool make_lanes(weir_pool *pool)
+{
+    pool->lane_room = 8;
+    pool->streams = calloc(pool->lane_room, sizeof(weir_stream *));
+    pool->done = calloc(pool->lane_room, sizeof(*pool->done));
+    pool->limits = calloc(pool->lane_room, sizeof(*pool->limits));
+    pool->groups = calloc(1, sizeof(*pool->groups));
+    return pool->streams != NULL && pool->done != NULL && pool->limits != NULL && pool->groups != NULL;
+}
+
+static void free_lanes(weir_pool *pool)
+{
+    free(pool->streams);
+    free(pool->done);
+    free(pool->limits);
+    free(pool->groups);
+    weir__number_map_fini(&pool->natives);
+}
+
 weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
 {
     weir_pool_config own;
@@ -125,14 +144,11 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->oom.struct_size = sizeof(pool->oom);
     atomic_init(&pool->tag_count, 1);
     pool->explain = weir__oom_explain_now;
-    pool->streams = calloc(1, sizeof(weir_stream *));
-    pool->limits = calloc(1, sizeof(*pool->limits));
     adopt_defaults(pool);
-    status = pool->streams == NULL || pool->limits == NULL ? WEIR_ERR_NO_MEMORY : start_memory(pool);
+    status = make_lanes(pool) ? start_memory(pool) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
         (void)!weir_device_release(pool->device);
-        free(pool->streams);
-        free(pool->limits);
+        free_lanes(pool);
         free(pool);
         return status;
     }
@@ -200,8 +216,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     weir__stream_lock_fini(&pool->lock);
     (void)pthread_cond_destroy(&pool->grown);
     (void)pthread_mutex_destroy(&pool->grown_mutex);
-    free(pool->streams);
-    free(pool->limits);
+    free_lanes(pool);
     free(pool->state);
     (void)!weir_device_release(pool->device);
     free(pool);
