@@ -96,7 +96,7 @@ static inline void bins_insert(struct ranges *ranges, struct range *range)
     *(first != NULL ? &first->record.as.free.prev : &none) = &range->record.as.free.next;
     *head = range;
     if (__builtin_expect(bins->rows == 0, 0)) {
-        ranges->sets_held += state > 1;
+        ranges->sets_held[state & 1u] += state > 1;
         bins->oldest = tick;
     }
     bins->oldest = tick < bins->oldest ? tick : bins->oldest;
@@ -117,7 +117,7 @@ static inline void bins_remove_at(struct ranges *ranges, struct range *range, st
     bins->rows &= ~((uint64_t)(held == 0) << bin / 64);
     ranges->free_ranges--;
     if (__builtin_expect(bins->rows == 0, 0)) {
-        ranges->sets_held -= range->record.state > 1;
+        ranges->sets_held[range->record.state & 1u] -= range->record.state > 1;
     }
 }
 
@@ -572,7 +572,8 @@ bool weir__ranges_region_idle(const struct ranges *ranges, const weir_tick *limi
     while (region != NULL && !is_idle(region, limits, lanes)) {
         region = region->idle_next;
     }
-    if (region == NULL && (ranges->sets_held > 1 || ranges->slots != NULL)) {
+    const bool several = ranges->sets_held[RANGE_SMALL] > 1 || ranges->sets_held[RANGE_LARGE] > 1;
+    if (region == NULL && (several || ranges->slots != NULL)) {
         region = ranges->first_region; /* one that is free in several lanes */
         while (region != NULL && !is_idle(region, limits, lanes)) {
             region = region->next;
@@ -735,7 +736,8 @@ static size_t holds_any(const struct ranges *ranges, weir_lane lane, enum range_
 
 bool weir__ranges_others_hold_any(const struct ranges *ranges, weir_lane own)
 {
-    return ranges->sets_held > holds_any(ranges, own, RANGE_SMALL) + holds_any(ranges, own, RANGE_LARGE);
+    return ranges->sets_held[RANGE_SMALL] > holds_any(ranges, own, RANGE_SMALL) ||
+           ranges->sets_held[RANGE_LARGE] > holds_any(ranges, own, RANGE_LARGE);
 }
 
 /* The run becomes the lane's as of `tick`, or as of the latest tick of the lane's own ranges, where that is later: then
@@ -1118,14 +1120,15 @@ static const char *check_bins(const struct range_bins *bins, uint32_t state, str
 
 static const char *check_sets(const struct ranges *ranges, struct totals *totals)
 {
-    size_t held = 0;
+    size_t held[RANGE_KINDS] = { 0 };
     for (size_t set = 0; ranges->bins != NULL && set < (ranges->lane_count + 1) * RANGE_KINDS; set++) {
         const struct range_bins *bins = ranges->bins[set];
         const char *broken = bins != NULL ? check_bins(bins, (uint32_t)set, totals) : NULL;
         REQUIRE(broken == NULL, broken);
-        held += set > 1 && bins != NULL && bins->rows != 0;
+        held[set & 1u] += set > 1 && bins != NULL && bins->rows != 0;
     }
-    REQUIRE(held == ranges->sets_held, "the sets of bins in use do not add up");
+    REQUIRE(held[RANGE_SMALL] == ranges->sets_held[RANGE_SMALL] && held[RANGE_LARGE] == ranges->sets_held[RANGE_LARGE],
+            "the sets of bins in use do not add up");
     return NULL;
 }
 

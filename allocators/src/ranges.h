@@ -87,7 +87,7 @@ struct ranges {
     struct range_region *last_region;
     struct range_region *idle; /* the last to become so first */
     struct range *gathered;    /* what the last call, a gather, has found, of whatever kind; else NULL */
-    size_t sets_held;          /* sets of bins that are not empty, but for the unmapped lane's */
+    size_t sets_held[RANGE_KINDS]; /* sets of bins that are not empty, but for the unmapped lane's */
     uint64_t regions;
     uint64_t region_bytes;
     uint64_t taken_ranges;
