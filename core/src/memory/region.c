@@ -18,7 +18,6 @@ enum {
     front_cache_share = 64,
     front_small_share = 1024,
     front_slot_share = 2048,
-    front_small_granules = 128, /* at least */
     front_slot_granules = 1024,
 };
 
@@ -113,7 +112,7 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     const uint64_t small = share_small < FRONT_GRANULES ? share_small : FRONT_GRANULES;
     const uint64_t slot = granules / front_slot_share;
     atomic_store_explicit(&pool->front_limit, share < most ? share : most, memory_order_relaxed);
-    atomic_store_explicit(&pool->front_small, small > front_small_granules ? small : front_small_granules,
+    atomic_store_explicit(&pool->front_small, small > FRONT_SMALL_LEAST ? small : FRONT_SMALL_LEAST,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->front_slot, slot > front_slot_granules ? slot : front_slot_granules,
                           memory_order_relaxed);

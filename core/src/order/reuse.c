@@ -75,7 +75,7 @@ const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *s
 static uint64_t open_to(const weir_stream *stream, size_t group)
 {
     const weir_pool *pool = stream->owner;
-    uint64_t lanes = pool->ordered ? pool->groups[group].early : UINT64_MAX;
+    uint64_t lanes = pool->ordered ? pool->groups[group]->early : UINT64_MAX;
     for (size_t lane = group * 64; lane < stream->clock_lanes && lane < (group + 1) * 64; lane++) {
         lanes |= (uint64_t)(stream->clock[lane] > pool->done[lane]) << lane % 64;
     }
@@ -189,7 +189,7 @@ void weir__order_promote_locked(weir_stream *stream)
 {
     weir_pool *pool = stream->owner;
     stream->promoted = done_on(stream);
-    pool->groups[stream->lane / 64].early &= ~(UINT64_C(1) << stream->lane % 64);
+    stream->group->early &= ~lane_bit(stream);
     weir__lane_note_locked(stream);
     (void)pool->strategy->promote(pool->state, stream->lane, stream->promoted);
 }

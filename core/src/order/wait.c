@@ -172,6 +172,7 @@ static bool poll_stream(weir_pool *pool, weir_stream *stream, weir_tick unfinish
     uint64_t failed = 0;
     stream_visit(stream);
     bool moved = take_in(pool, stream, &unfinished);
+    weir__lane_rest(stream);
     const weir_tick finished = unfinished != 0 ? query_probe(stream, unfinished, &recorded, &failed) : 0;
     stream_unlock(stream);
     pool_lock(pool);
@@ -183,12 +184,12 @@ static bool poll_stream(weir_pool *pool, weir_stream *stream, weir_tick unfinish
     return moved;
 }
 
-/* The next stream from *lane on with something to ask or to take in; NULL: none. *unfinished: its latest unfinished tick. */
+/* The next stream after *lane with something to ask or to take in; NULL: none. *unfinished: its latest unfinished tick. */
 static weir_stream *next_to_poll(weir_pool *pool, size_t *lane, weir_tick *unfinished)
 {
     weir_stream *found = NULL;
     pool_lock(pool);
-    for (; found == NULL && *lane < pool->lanes; ++*lane) {
+    while (found == NULL && (*lane = next_lane(pool, *lane + 1, lanes_to_poll)) != 0) {
         weir_stream *stream = pool->streams[*lane];
         *unfinished = unfinished_tick(stream);
         const bool any = *unfinished != 0 || !inbox_is_empty(stream) || front_defers(pool, &stream->front);
@@ -201,7 +202,7 @@ static weir_stream *next_to_poll(weir_pool *pool, size_t *lane, weir_tick *unfin
 bool weir__order_poll(weir_pool *pool)
 {
     bool moved = false;
-    size_t lane = 1;
+    size_t lane = 0;
     weir_tick unfinished = 0;
     weir_stream *stream;
     while ((stream = next_to_poll(pool, &lane, &unfinished)) != NULL) {

@@ -41,10 +41,34 @@ static void put_in_set(uint64_t *set, weir_lane lane, bool in)
     *set = in ? *set | bit : *set & ~bit;
 }
 
+/* A thread that puts a block into the inbox stores the block and then reads the set; here the set is written and then the inbox
+ * is read. All four are sequentially consistent, so one of the two threads sees what the other has written. */
+void weir__lane_rest(weir_stream *stream)
+{
+    if (!is_waiting(stream)) {
+        return;
+    }
+    (void)atomic_fetch_and_explicit(&stream->group->waiting, ~lane_bit(stream), memory_order_seq_cst);
+    weir__stream_set_front(stream, front_block_bytes(stream));
+    if (atomic_load_explicit(&stream->inbox, memory_order_seq_cst) != NULL ||
+        atomic_load_explicit(&stream->returned, memory_order_relaxed) != NULL) {
+        mark_waiting(stream);
+    }
+}
+
+void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes)
+{
+    const uint64_t small = (uint64_t)FRONT_SMALL_LEAST << stream->owner->granule_shift;
+    const uint64_t full = stream->tag == 0 ? block_bytes : 0;
+    atomic_store_explicit(&stream->front_block_bytes, block_bytes, memory_order_relaxed);
+    stream->front.last_full = full;
+    stream->front.last_most = full < small || is_waiting(stream) ? full : small;
+}
+
 void weir__lane_note_locked(weir_stream *stream)
 {
     const weir_pool *pool = stream->owner;
-    struct lane_group *group = &pool->groups[stream->lane / 64];
+    struct lane_group *group = stream->group;
     const weir_tick done = done_on(stream);
     put_in_set(&group->unfinished, stream->lane, pool->ordered && stream->last_free > done && !stream->retired);
     put_in_set(&group->completed, stream->lane, stream->promoted < done);
@@ -54,7 +78,7 @@ void weir__lane_note_locked(weir_stream *stream)
 void weir__lane_note_early_locked(weir_pool *pool, weir_lane lane, weir_tick tick)
 {
     if (lane != WEIR_LANE_OPEN && lane < pool->lanes && tick <= pool->done[lane]) {
-        put_in_set(&pool->groups[lane / 64].early, lane, true);
+        put_in_set(&pool->groups[lane / 64]->early, lane, true);
     }
 }
 

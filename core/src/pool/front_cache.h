@@ -171,6 +171,9 @@ static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *
 {
     const uint64_t capacity = front_capacity(pool, block);
     struct front_cache *front = &stream->front;
+    if (capacity > front_small(pool)) {
+        mark_waiting(stream);
+    }
     if (!(capacity > front_small(pool) ? front_push_large(front, block, capacity)
                                        : front_push_small(pool, front, block, capacity))) {
         return false;

@@ -34,8 +34,9 @@ bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
     weir_block *top = atomic_load_explicit(&stream->inbox, memory_order_relaxed);
     do {
         block_set_next(block, top);
-    } while (!atomic_compare_exchange_weak_explicit(&stream->inbox, &top, block, memory_order_release,
+    } while (!atomic_compare_exchange_weak_explicit(&stream->inbox, &top, block, memory_order_seq_cst,
                                                     memory_order_relaxed));
+    mark_waiting(stream);
     /* A bound: a thread that takes the stack out at this moment may miss the last block's bytes. */
     const uint64_t pile = atomic_fetch_add_explicit(&stream->inbox_bytes, capacity, memory_order_relaxed) + capacity;
     if (UNLIKELY(pile > most_bytes || pile > pool->config.front_cache_bytes)) {
@@ -90,6 +91,9 @@ weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key)
     weir_block *block;
     while ((block = take_one(pool, stream, &fetched)) != NULL && front_capacity(pool, block) - key > key / 8) {
         give_back(pool, stream, block); /* too small, or larger by more than 1/8 */
+    }
+    if (atomic_load_explicit(&stream->returned, memory_order_relaxed) != NULL) {
+        mark_waiting(stream);
     }
     return block;
 }

@@ -367,6 +367,28 @@ static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, 
     return WEIR_OK;
 }
 
+/* Stream lock held: the live block, which the stream has handed out, waits in `last`. */
+static inline void free_to_last(weir_pool *pool, weir_block *block, struct front_cache *front)
+{
+    front->last = block;
+    front_set_last(front, front_granules(pool, block_requested(block)));
+    block_set_state(block, BLOCK_CACHED);
+}
+
+/* Stream lock held, released on return: the same for a large block, the first since a poll found none. Or to a slot. */
+static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block, weir_stream *stream)
+{
+    struct front_cache *front = &stream->front;
+    if (front->last_key != FRONT_EMPTY || block_requested(block) > front->last_full) {
+        return free_to_slot(pool, block, stream);
+    }
+    mark_waiting(stream);
+    front->last_most = front->last_full;
+    free_to_last(pool, block, front);
+    stream_unlock(stream);
+    return WEIR_OK;
+}
+
 /* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
@@ -401,11 +423,9 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
             return free_slow(pool, block, stream);
         }
         if (UNLIKELY(front->last_key != FRONT_EMPTY || block_requested(block) > front->last_most)) {
-            return free_to_slot(pool, block, stream);
+            return free_past_last(pool, block, stream);
         }
-        front->last = block;
-        front_set_last(front, front_granules(pool, block_requested(block)));
-        block_set_state(block, BLOCK_CACHED);
+        free_to_last(pool, block, front);
         stream_lock_release_tried(seat);
         return WEIR_OK;
     }

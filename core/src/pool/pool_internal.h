@@ -75,7 +75,8 @@ struct front_slot {
 struct front_cache {
     weir_block *last;
     uint64_t last_key;  /* its request in granules, less one; FRONT_EMPTY: there is none */
-    uint64_t last_most; /* the largest request that may wait in `last`, in bytes; 0 while there is a reason against it */
+    uint64_t last_most; /* the largest request that may wait in `last` now, in bytes */
+    uint64_t last_full; /* the same while the stream is in the set `waiting`; 0 while there is a reason against it */
     uint64_t bytes;       /* in slots */
     uint64_t large_bytes; /* in `large` */
     uint64_t held[FRONT_WORDS];
@@ -86,6 +87,7 @@ struct front_cache {
 };
 
 #define FRONT_EMPTY UINT64_MAX
+#define FRONT_SMALL_LEAST 128u /* granules that are small in every pool */
 
 /* --- streams --- */
 
@@ -129,6 +131,7 @@ struct weir_stream {
     void *native;
     uint64_t serial; /* never used twice in a pool */
     _Atomic uint64_t front_block_bytes; /* largest block that takes the short way; 0 while somebody watches */
+    struct lane_group *group;
     weir_lane lane; /* the stream's number, from 1 */
     weir_tag tag;   /* of what weir_pool_alloc hands out; under the lock */
 
@@ -154,14 +157,20 @@ struct weir_stream {
     _Atomic uint64_t inbox_bytes;
 };
 
-/* 64 streams, a bit for each, under the pool's lock: what a request that leaves its own lane would otherwise ask every stream.
- * One cache line, so that a thousand streams are sixteen of them. weir__lane_note_locked keeps all but `early`. */
+/* 64 streams, a bit for each: what a request that leaves its own lane would otherwise ask every stream. One cache line, so that
+ * a thousand streams are sixteen of them.
+ *
+ * A stream enters `waiting` before something can lie in it that has no tick yet: a block that comes into its inbox, or a large
+ * one in its front cache. It leaves when a poll finds nothing of the kind, under the stream's lock. The hot path does not look
+ * at the set: outside of it, `last_most` keeps large blocks out of the register. */
 struct lane_group {
+    _Atomic uint64_t waiting; /* without a lock */
+    /* Under the pool's lock; weir__lane_note_locked keeps all but `early`: */
     uint64_t unfinished; /* memory whose work the host has not seen complete */
     uint64_t completed;  /* completed ticks that the strategy has not been told of */
     uint64_t early;      /* memory may have entered the lane at a tick that was complete already: it waits for no promotion */
     uint64_t retired;
-    uint64_t unused[4];
+    uint64_t unused[3];
 };
 
 /* --- regions --- */
@@ -222,7 +231,7 @@ struct weir_pool {
     size_t lane_room;      /* of the arrays by lane */
     weir_tick *done;       /* by lane: the host knows that ticks up to this one are complete */
     weir_tick *limits;     /* scratch, by lane */
-    struct lane_group *groups;   /* by lane / 64 */
+    struct lane_group **groups;  /* by lane / 64; each stays where it is */
     weir__number_map natives;    /* streams that are not retired, by their handle: the lane */
     struct address_table events; /* of known_event */
 
@@ -445,14 +454,19 @@ bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tic
 static inline size_t next_lane(const weir_pool *pool, size_t lane, uint64_t (*set)(const struct lane_group *group))
 {
     uint64_t mask = UINT64_MAX << lane % 64;
-    for (size_t group = lane / 64; group * 64 < pool->lanes; group++) {
-        const uint64_t found = set(&pool->groups[group]) & mask;
+    for (size_t group = lane / 64; group * 64 < pool->lanes && pool->groups[group] != NULL; group++) {
+        const uint64_t found = set(pool->groups[group]) & mask;
         if (found != 0) {
             return group * 64 + (unsigned)__builtin_ctzll(found);
         }
         mask = UINT64_MAX;
     }
     return 0;
+}
+
+static inline uint64_t lanes_to_poll(const struct lane_group *group)
+{
+    return group->unfinished | atomic_load_explicit(&group->waiting, memory_order_relaxed);
 }
 
 static inline uint64_t lanes_unfinished(const struct lane_group *group)
@@ -470,11 +484,31 @@ static inline uint64_t lanes_retired(const struct lane_group *group)
     return group->retired;
 }
 
+static inline uint64_t lane_bit(const weir_stream *stream)
+{
+    return UINT64_C(1) << stream->lane % 64;
+}
+
+static inline bool is_waiting(const weir_stream *stream)
+{
+    return (atomic_load_explicit(&stream->group->waiting, memory_order_seq_cst) & lane_bit(stream)) != 0;
+}
+
+/* By the thread that has put a block into the inbox, or under the stream's lock. */
+static inline void mark_waiting(weir_stream *stream)
+{
+    if (!is_waiting(stream)) {
+        (void)atomic_fetch_or_explicit(&stream->group->waiting, lane_bit(stream), memory_order_seq_cst);
+    }
+}
+
 static inline weir_tick done_on(const weir_stream *stream)
 {
     return stream->owner->done[stream->lane];
 }
 
+/* Stream lock held, and its front cache holds nothing large: the stream leaves the set of those that wait. */
+void weir__lane_rest(weir_stream *stream);
 /* Pool lock held: the stream's ticks have changed, or it begins or ends. */
 void weir__lane_note_locked(weir_stream *stream);
 /* Pool lock held: memory enters the lane at that tick, which may be complete already. */

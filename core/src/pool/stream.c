@@ -36,21 +36,18 @@ static void *extended(void *array, size_t size, size_t old, size_t count)
     return larger;
 }
 
-/* Room for one more lane in the arrays by lane. False without host memory: each array has what the pool needs now. */
-static bool reserve_lane(weir_pool *pool)
+/* Twice the room in the arrays by lane. False without host memory: each array has what the pool needs now. */
+static bool extend_lanes(weir_pool *pool)
 {
     const size_t old = pool->lane_room;
     const size_t room = 2 * old;
-    if (pool->lanes < old) {
-        return true;
-    }
     weir_stream **streams = extended(pool->streams, sizeof(weir_stream *), old, room);
     pool->streams = streams != NULL ? streams : pool->streams;
     weir_tick *done = extended(pool->done, sizeof(*done), old, room);
     pool->done = done != NULL ? done : pool->done;
     weir_tick *limits = extended(pool->limits, sizeof(*limits), old, room);
     pool->limits = limits != NULL ? limits : pool->limits;
-    struct lane_group *groups = extended(pool->groups, sizeof(*groups), (old + 63) / 64, (room + 63) / 64);
+    struct lane_group **groups = extended(pool->groups, sizeof(struct lane_group *), old / 64, room / 64);
     pool->groups = groups != NULL ? groups : pool->groups;
     if (streams == NULL || done == NULL || limits == NULL || groups == NULL) {
         return false;
@@ -59,10 +56,25 @@ static bool reserve_lane(weir_pool *pool)
     return true;
 }
 
+/* The group of the next lane; NULL without host memory. */
+static struct lane_group *next_group(weir_pool *pool)
+{
+    const size_t lane = pool->lanes;
+    if (lane == pool->lane_room && !extend_lanes(pool)) {
+        return NULL;
+    }
+    struct lane_group **group = &pool->groups[lane / 64];
+    if (*group == NULL && (*group = aligned_alloc(64, sizeof(**group))) != NULL) {
+        memset(*group, 0, sizeof(**group));
+    }
+    return *group;
+}
+
 static weir_stream *new_place(weir_pool *pool)
 {
     weir_lane lane = (weir_lane)pool->lanes;
-    if (!reserve_lane(pool) || !weir__number_map_reserve(&pool->natives, pool->lanes) ||
+    struct lane_group *group = next_group(pool);
+    if (group == NULL || !weir__number_map_reserve(&pool->natives, pool->lanes) ||
         (pool->strategy->lane_add != NULL && pool->strategy->lane_add(pool->state, lane) != WEIR_OK)) {
         return NULL;
     }
@@ -80,15 +92,10 @@ static weir_stream *new_place(weir_pool *pool)
     atomic_init(&stream->tick, 1);
     stream->owner = pool;
     stream->lane = lane;
+    stream->group = group;
     pool->streams[lane] = stream;
     pool->lanes++;
     return stream;
-}
-
-void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes)
-{
-    atomic_store_explicit(&stream->front_block_bytes, block_bytes, memory_order_relaxed);
-    stream->front.last_most = stream->tag == 0 ? block_bytes : 0;
 }
 
 /* Pool lock held. Each place has brought room for one handle. */

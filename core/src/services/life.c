@@ -100,11 +100,11 @@ static weir_status check_config(const weir_pool_config *config)
 
 static bool make_lanes(weir_pool *pool)
 {
-    pool->lane_room = 8;
+    pool->lane_room = 64;
     pool->streams = calloc(pool->lane_room, sizeof(weir_stream *));
     pool->done = calloc(pool->lane_room, sizeof(*pool->done));
     pool->limits = calloc(pool->lane_room, sizeof(*pool->limits));
-    pool->groups = calloc(1, sizeof(*pool->groups));
+    pool->groups = calloc(1, sizeof(struct lane_group *));
     return pool->streams != NULL && pool->done != NULL && pool->limits != NULL && pool->groups != NULL;
 }
 
@@ -113,6 +113,9 @@ static void free_lanes(weir_pool *pool)
     free(pool->streams);
     free(pool->done);
     free(pool->limits);
+    for (size_t group = 0; pool->groups != NULL && group * 64 < pool->lanes; group++) {
+        free(pool->groups[group]);
+    }
     free(pool->groups);
     weir__number_map_fini(&pool->natives);
 }
