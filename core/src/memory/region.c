@@ -15,7 +15,7 @@
 
 /* The shares of the reserved memory that front caches may hold. */
 enum {
-    front_cache_share = 64,
+    front_cache_share = 32,
     front_small_share = 1024,
     front_slot_share = 2048,
     front_slot_granules = 1024,

@@ -4,7 +4,7 @@
  *
  *     small      up to 1/1024 of what is reserved (64 KiB at least). Requests are rounded up to bins, exact up to 63 granules and
  *                32 for each doubling above, and a block lies in the slot of the largest bin that it can serve. A request takes a
- *                block of its own bin or of the next one above that holds any, up to 1/8 larger. A slot keeps up to 1/2048 of
+ *                block of its own bin or of the next one above that holds any, up to 1/16 larger. A slot keeps up to 1/2048 of
  *                what is reserved.
  *     large      above, in a short list: a request takes a block of exactly its size. When there is none, all of them go back and
  *                join before the request looks for memory.
@@ -72,7 +72,7 @@ static inline weir_block *front_pop_small(struct front_cache *front, uint64_t ke
     const unsigned own = front_bin(key);
     const uint64_t held = front->held[own / 64] & UINT64_MAX << own % 64;
     const unsigned bin = own / 64 * 64 + (unsigned)__builtin_ctzll(held | UINT64_C(1) << 63);
-    return held != 0 && bin <= front_bin(key + key / 8) ? front_pop_at(front, bin) : NULL;
+    return held != 0 && bin <= front_bin(key + key / 16) ? front_pop_at(front, bin) : NULL;
 }
 
 /* What is reserved has changed since the slot learned how many blocks it may keep. */

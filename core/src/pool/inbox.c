@@ -89,8 +89,8 @@ weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key)
 {
     bool fetched = false;
     weir_block *block;
-    while ((block = take_one(pool, stream, &fetched)) != NULL && front_capacity(pool, block) - key > key / 8) {
-        give_back(pool, stream, block); /* too small, or larger by more than 1/8 */
+    while ((block = take_one(pool, stream, &fetched)) != NULL && front_capacity(pool, block) - key > key / 16) {
+        give_back(pool, stream, block); /* too small, or larger by more than 1/16 */
     }
     if (atomic_load_explicit(&stream->returned, memory_order_relaxed) != NULL) {
         mark_waiting(stream);
