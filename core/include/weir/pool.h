@@ -96,9 +96,9 @@ typedef struct weir_pool_config {
     const void *strategy_config;       /* the strategy's own struct; NULL = its defaults */
     uint64_t limit_bytes;              /* most that may be reserved from the device; 0 = no limit; can be changed:
                                           weir_pool_set_limits in weir/budget.h */
-    uint64_t front_cache_bytes;        /* most a stream's front cache holds, beside 1/64 of what is reserved;
-                                          0 = 32 MiB */
-    uint64_t front_cache_block_bytes;  /* largest block it holds; 0 = 1 MiB */
+    uint64_t front_cache_bytes;        /* most a stream's front cache holds, beside 1/32 of what is reserved;
+                                          0 = no other bound */
+    uint64_t front_cache_block_bytes;  /* largest request it serves; 0 = 64 MiB */
     weir_growth growth;
     uint32_t flags; /* WEIR_POOL_... */
     weir_oom_callback oom_callback;
