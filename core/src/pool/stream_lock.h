@@ -2,7 +2,7 @@
  *
  * Idea: a stream is nearly always fed by one thread at a time. That thread, the owner, has a seat at the lock: its name and
  * a word `busy` that no other thread writes. The owner sets `busy` and then looks whether the lock is still `open` for its
- * seat: plain loads and stores, no atomic read-modify-write, whose price is that of an uncontended lock. Any other thread takes
+ * seat: plain loads and stores, no atomic read-modify-write, the usual price of a free lock. Any other thread takes
  * `held`, closes the lock, and has the kernel run a memory barrier on every processor that runs a thread of this process
  * (membarrier(2)): after it either the owner sees that the lock is closed and queues for `held`, or its `busy` is visible
  * and is waited for. The thread that comes rarely pays the whole price of the order between the two.
