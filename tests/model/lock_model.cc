@@ -1,7 +1,7 @@
 /* tests/model/lock_model.cc: the stream's lock in all interleavings of small programs.
  *
  * The lock's own source is compiled here, with its atomics as variables of relacy, a model checker: it runs a program once
- * for each order of the accesses and each value that the C memory model lets a load yield. What the lock protects is an
+ * for each order of the accesses and each value that the C memory model lets a load yield. The lock protects an
  * ordinary variable, so two threads inside at once and missing order are a data race; a thread that waits for ever is a
  * livelock; after each program every thread can still become the owner.
  *
@@ -27,7 +27,7 @@
 
 #include <stdatomic.h> /* of this folder */
 
-/* --- what stands around the lock --- */
+/* --- around the lock --- */
 
 static const int most_threads = 3;
 static char names[most_threads]; /* their addresses are names of threads */

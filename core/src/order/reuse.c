@@ -7,8 +7,8 @@
  * A free stamps its stream's tick under the stream's lock; wait.c says how events keep ticks honest. A block with several
  * pairs is pending until one stream is ordered after all of them.
  *
- * Cost: a take is the strategy's search; the open lane and the lanes a stream is ordered after are linear in streams;
- * gather is linear in ranges. No device call is made here.
+ * Cost: a take is the strategy's search, in the open lane and in the lanes that may hold memory for the stream; limits are a
+ * copy of 8 bytes a stream; gather is linear in ranges. No device call is made here.
  */
 #include "order.h"
 
@@ -70,8 +70,8 @@ const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *s
     return limits;
 }
 
-/* Lanes of the group that may hold memory which the stream may take. Completed ticks have been promoted: what is left at or
- * below them came later. Without order every lane may. */
+/* Lanes of the group that may hold memory which the stream may take. Completed ticks have been promoted, so memory at or below
+ * them has entered its lane later. Without order every lane may hold some. */
 static uint64_t open_to(const weir_stream *stream, size_t group)
 {
     const weir_pool *pool = stream->owner;

@@ -6,7 +6,8 @@
  * after the work that its caller had queued before that free. No event is recorded per free; one covers all ticks before
  * it.
  *
- * Cost: polling makes two cheap device calls per stream with unfinished memory, without a wait; each wait is a device call
+ * Cost: polling looks at the streams that may have frees without a tick or unfinished memory, and makes two cheap device calls
+ * for each with unfinished memory, without a wait; each wait is a device call
  * without a lock.
  */
 #include "order/order.h"

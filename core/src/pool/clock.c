@@ -1,6 +1,8 @@
-/* core/src/pool/clock.c: a stream's vector clock, the sets of streams that a request has to ask, and the sentences for streams and tags that are none of a pool's.
+/* core/src/pool/clock.c: a stream's vector clock, the sets of streams that a request has to ask, and the sentences for foreign
+ * streams and tags.
  *
- * Guarantee: a clock only rises. Without host memory it forgets: then memory is reused later, never too early.
+ * Guarantee: a clock only rises. Without host memory it forgets: then memory is reused later, never too early. A stream is in
+ * each set for as long as there is a reason; it may stay longer, which costs a look.
  */
 #include "pool_internal.h"
 

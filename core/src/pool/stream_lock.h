@@ -2,7 +2,7 @@
  *
  * Idea: a stream is nearly always fed by one thread at a time. That thread, the owner, has a seat at the lock: its name and
  * a word `busy` that no other thread writes. The owner sets `busy` and then looks whether the lock is still `open` for its
- * seat: plain loads and stores, no atomic read-modify-write, which is what an uncontended lock costs. Any other thread takes
+ * seat: plain loads and stores, no atomic read-modify-write, the usual price of a free lock. Any other thread takes
  * `held`, closes the lock, and has the kernel run a memory barrier on every processor that runs a thread of this process
  * (membarrier(2)): after it either the owner sees that the lock is closed and queues for `held`, or its `busy` is visible
  * and is waited for. The thread that comes rarely pays the whole price of the order between the two.
@@ -18,7 +18,7 @@
  * Why the owner can change. A thread can be interrupted between any two steps and may act at any later time on what it has
  * read: it may set `busy` long after the lock has gone to another owner. That harms nothing:
  *   1. A seat belongs to one thread for as long as the lock exists. So a late store reaches the late thread's own `busy`,
- *      and another owner's `busy` says what that owner does.
+ *      and another owner's `busy` tells of that owner alone.
  *   2. `open` changes under `held` only. To close: store, barrier, wait until `busy` of the seat that was open is 0. A thread
  *      T that set its `busy` and then reads `open` does this before or after the barrier. Before: the wait sees `busy`.
  *      After: T reads a value at least as new as the store.
@@ -28,7 +28,7 @@
  *   4. `open` names a seat again when the closing thread leaves, as its last step before it gives `held` back. Whether it
  *      names the old seat or another one makes no difference to 1 to 3. A late T whose seat is open again is the owner.
  * A closing thread leaves with a release store of `open` or of `held`, the owner with one of `busy`. The next thread inside
- * acquires that word, so each sees what was done inside before it.
+ * acquires that word, so each sees all writes made inside before it.
  *
  * The name of a thread is the address of its thread-local storage, which a new thread may get from one that has ended. It
  * then has the seat of that thread, which is right: a thread does not end inside a call (shared/cancel.h), so `busy` of its
