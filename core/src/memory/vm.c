@@ -641,9 +641,9 @@ static void settle_move(weir_pool *pool, struct vm_move *move)
     vm->counts.unmaps += move->counts.unmaps;
     vm->counts.moved += move->counts.moved;
     pool->device_failures += move->counts.failures;
-    weir__region_count_locked(pool, 0, move->made_room << vm->granule_shift);
+    /* At once: above a limit that was lowered, memory that replaces other memory is no growth. */
     weir__region_count_locked(pool, move->counts.created << vm->granule_shift,
-                              (move->counts.destroyed - move->made_room) << vm->granule_shift);
+                              move->counts.destroyed << vm->granule_shift);
     move->counts = (struct vm_counts){ 0 };
     move->made_room = 0;
 }
