@@ -27,7 +27,7 @@ struct high_mark {
     uint64_t debt;     /* regions that were returned for the mark's sake and not paid for by a rise */
 };
 
-/* Bytes by which `reserved` would exceed the mark, or 1/64 above the live bytes if that is more. */
+/* Bytes by which `reserved` would exceed the mark, or 1/128 above the live bytes if that is more. */
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved);
 /* Whether returning `count` of `regions` regions is worth it to keep the mark `gain` bytes lower; then the debt grows. */
 bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, uint64_t regions);
