@@ -239,8 +239,9 @@ static void test_default_streams_are_each_contexts_own(void **state)
     }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_int_equal(jobs[i].status, WEIR_OK);
     }
+    assert_int_equal(jobs[0].status, WEIR_OK);
+    assert_int_equal(jobs[1].status, WEIR_OK);
     assert_ptr_not_equal(jobs[0].stream, jobs[1].stream);
     assert_int_equal(pthread_barrier_destroy(&turn), 0);
     end_world(&w);

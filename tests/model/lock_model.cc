@@ -413,11 +413,11 @@ struct refused : world<refused, 2> {
 
 /* --- searching --- */
 
-/* relacy does not give back everything it takes. */
-extern "C" const char *__lsan_default_options();
-extern "C" const char *__lsan_default_options()
+/* relacy does not give back everything it takes. Options in the environment do not change this. */
+extern "C" int __lsan_is_turned_off();
+extern "C" int __lsan_is_turned_off()
 {
-    return "detect_leaks=0";
+    return 1;
 }
 
 static unsigned bound(unsigned otherwise)

@@ -341,6 +341,29 @@ static void test_what_looks_empties_the_inbox(void **state)
 
 /* --- order --- */
 
+/* A block that another stream uses too is freed under the lock, and its memory waits for that stream. */
+static void test_a_block_in_use_elsewhere_is_no_block_for_an_inbox(void **state)
+{
+    (void)state;
+    struct world w = open_world(free_of_charge(), 0);
+    uint64_t bytes = 0;
+    get_some(&w, 0, 2, 32 * KIB);
+    ok(weir_pool_use(w.pool, w.block[0], w.stream[B]));
+    order(w.sim, w.native[A], w.native[B]);
+    writes(w.sim, w.native[B], weir_block_address(w.block[0]), 32 * KIB, "kernel of B");
+    others_free(&w, 0, 2);
+    const uint64_t waiting = in_inbox(w.stream[A], &bytes);
+    for (unsigned i = 2; i < 4; i++) {
+        get(&w, i, A, 32 * KIB);
+        writes(w.sim, w.native[A], weir_block_address(w.block[i]), 32 * KIB, "kernel of A");
+    }
+    is_clean(w.sim);
+    assert_int_equal(waiting, 1);
+    put(&w, 2, A);
+    put(&w, 3, A);
+    close_world(&w, 4);
+}
+
 /* The memory that another thread freed while a kernel was writing it goes to another stream only behind a wait. */
 static void test_another_stream_waits(void **state)
 {
@@ -666,6 +689,7 @@ int main(void)
         cmocka_unit_test(test_a_block_freed_by_another_thread_is_freed),
         cmocka_unit_test(test_what_looks_empties_the_inbox),
         cmocka_unit_test(test_another_stream_waits),
+        cmocka_unit_test(test_a_block_in_use_elsewhere_is_no_block_for_an_inbox),
         cmocka_unit_test(test_hints_cover_the_frees_before_them),
         cmocka_unit_test(test_an_event_of_the_pool_covers_the_frees_before_it),
         cmocka_unit_test(test_a_poll_finds_what_came_in),

@@ -7,6 +7,7 @@
  */
 #include "sim_test.h"
 
+#include <weir/budget.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/trace.h>
@@ -313,6 +314,7 @@ static void test_free_turns_foreign_and_freed_blocks_away(void **state)
     for (uint32_t flags = 0; flags <= WEIR_POOL_NO_FRONT_CACHE; flags += WEIR_POOL_NO_FRONT_CACHE) {
         struct world w = open_world((struct wish){ .flags = flags });
         struct world other = open_world((struct wish){ 0 });
+        weir_block *below = get(&w, A, 1000);
         weir_block *block = get(&w, A, 1000);
         fails(weir_pool_free(NULL, block, w.stream[A]), WEIR_ERR_INVALID);
         fails(weir_pool_free(w.pool, NULL, w.stream[A]), WEIR_ERR_INVALID);
@@ -322,13 +324,15 @@ static void test_free_turns_foreign_and_freed_blocks_away(void **state)
         fails(weir_pool_free_idle(NULL, block), WEIR_ERR_INVALID);
         fails(weir_pool_free_idle(w.pool, NULL), WEIR_ERR_INVALID);
         fails(weir_pool_free_idle(other.pool, block), WEIR_ERR_INVALID);
-        put(&w, block, A);
+        put(&w, below, A);
+        put(&w, block, A); /* without a front cache it joins the one below, whose record stands for both */
         fails(weir_pool_free(w.pool, block, w.stream[A]), WEIR_ERR_INVALID);
         fails(weir_pool_free(w.pool, block, w.stream[B]), WEIR_ERR_INVALID);
         fails(weir_pool_free_idle(w.pool, block), WEIR_ERR_INVALID);
         fails(weir_pool_use(w.pool, block, w.stream[A]), WEIR_ERR_INVALID);
         fails(weir_pool_use_end(w.pool, block, w.stream[A]), WEIR_ERR_INVALID);
-        assert_int_equal(figures(&w).frees, 1);
+        fails(weir_pool_free(w.pool, below, w.stream[A]), WEIR_ERR_INVALID);
+        assert_int_equal(figures(&w).frees, 2);
         close_world(&w);
         close_world(&other);
     }
@@ -728,6 +732,89 @@ static void test_p3_a_full_front_cache_takes_no_more(void **state)
     for (unsigned i = 0; i < sizes * blocks_each; i++) {
         (void)get(&w, A, (i / blocks_each + 1) * 512);
     }
+    close_world(&w);
+}
+
+/* What an event covers does not depend on where the freed blocks wait: one of these waits as the block freed last, the other
+ * among the large ones. */
+static void get_two_large(struct world *w, weir_block *blocks[2])
+{
+    for (int i = 0; i < 2; i++) {
+        blocks[i] = get(w, A, 2 * REGION);
+    }
+    for (int i = 0; i < 2; i++) {
+        run_on(w, blocks[i], A);
+    }
+}
+
+static void test_an_event_covers_large_frees_before_it(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *blocks[2];
+    get_two_large(&w, blocks);
+    put(&w, blocks[0], A);
+    put(&w, blocks[1], A);
+    tell_order(&w, A, B);
+    for (int i = 0; i < 2; i++) {
+        run_on(&w, get_by(&w, B, 2 * REGION, WEIR_RUNG_ORDERED), B);
+    }
+    assert_int_equal(figures(&w).events_recorded, 0);
+    close_world(&w);
+}
+
+static void test_an_event_of_the_pool_covers_large_frees_before_it(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *blocks[2];
+    weir_tick mark = 0;
+    bool reached = false;
+    get_two_large(&w, blocks);
+    ok(weir_stream_mark(w.pool, w.stream[A], &mark));
+    put(&w, blocks[0], A);
+    put(&w, blocks[1], A);
+    ok(weir_stream_reached(w.pool, w.stream[A], mark, true, &reached));
+    assert_true(reached);
+    for (int i = 0; i < 2; i++) {
+        run_on(&w, get_by(&w, B, 2 * REGION, WEIR_RUNG_OPEN), B);
+    }
+    assert_int_equal(figures(&w).events_recorded, 1);
+    close_world(&w);
+}
+
+static void test_an_event_does_not_cover_large_frees_after_it(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    weir_block *blocks[2];
+    get_two_large(&w, blocks);
+    tell_order(&w, A, B);
+    for (int i = 0; i < 2; i++) {
+        run_on(&w, blocks[i], A);
+        put(&w, blocks[i], A);
+    }
+    for (int i = 0; i < 2; i++) {
+        run_on(&w, get_by(&w, B, 2 * REGION, WEIR_RUNG_GROWN), B);
+    }
+    close_world(&w);
+}
+
+/* Their memory serves without a question to the device. */
+static void test_large_blocks_join_before_a_large_request(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    put(&w, get_by(&w, A, 4 * REGION, WEIR_RUNG_GROWN), A);
+    weir_block *low = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
+    weir_block *high = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
+    run_on(&w, low, A);
+    run_on(&w, high, A);
+    put(&w, low, A);
+    put(&w, high, A);
+    (void)get_by(&w, A, 4 * REGION, WEIR_RUNG_LANE);
+    assert_int_equal(figures(&w).events_recorded, 0);
+    assert_int_equal(figures(&w).reserved_bytes, 4 * REGION);
     close_world(&w);
 }
 
@@ -1406,6 +1493,24 @@ static void test_s1_a_merge_keeps_the_later_tick(void **state)
     close_world(&w);
 }
 
+/* Neighbours that two streams have freed do not join in the lane of either. */
+static void test_s1_neighbours_of_two_streams_stay_two(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ 0 });
+    put(&w, get_by(&w, A, 4 * REGION, WEIR_RUNG_GROWN), A);
+    weir_block *low = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
+    weir_block *high = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
+    tell_order(&w, A, B);
+    run_on(&w, low, B);
+    run_on(&w, high, A);
+    put(&w, high, A);
+    tell_order(&w, A, C); /* what A has freed is in its lane */
+    put(&w, low, B);
+    run_on(&w, get_by(&w, B, 4 * REGION, WEIR_RUNG_GROWN), B);
+    close_world(&w);
+}
+
 /* S1 again, where the taker joins ranges of two lanes: its own and another's, or two others'. */
 static void test_s1_gathering_leaves_a_rest_as_of_now(void **state)
 {
@@ -1562,6 +1667,24 @@ static void test_s9_work_after_the_end_of_a_use_needs_a_new_one(void **state)
     close_world(&w);
 }
 
+/* The tag goes with the free, the uses do not. */
+static void test_s9_a_tagged_block_has_uses_too(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    weir_tag tag = 0;
+    weir_block *block = NULL;
+    ok(weir_pool_tag(w.pool, "weights", &tag));
+    ok(weir_pool_alloc_tagged(w.pool, w.stream[A], REGION, 0, tag, &block));
+    weir_sim_block_alloc(w.sim, weir_block_address(block), weir_block_capacity(block), w.native[A], "alloc");
+    use(&w, block, B);
+    order(w.sim, w.native[A], w.native[B]);
+    run_on(&w, block, B);
+    put(&w, block, A);
+    run_on(&w, get(&w, A, REGION), A);
+    close_world(&w);
+}
+
 /* S10: polling asks, and a question that fails is no yes. */
 static void test_s10_polling_believes_only_a_yes(void **state)
 {
@@ -1701,6 +1824,26 @@ static void test_p1_exact_sizes_only(void **state)
     close_world(&w);
 }
 
+/* Sizes between two bins come from requests that are not rounded, such as those with an alignment: a block of such a size serves
+ * requests of the bin below it, never those of the next one above. */
+static void test_p1_a_block_serves_the_bin_below_it(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = 256 * REGION });
+    put(&w, get(&w, A, 128 * REGION), A);
+    (void)get(&w, A, 512); /* the rest is in the stream's lane: what it serves flushes no front cache */
+    for (uint64_t granules = 65; granules < 128; granules += 2) {
+        weir_block *block = get_aligned(&w, A, granules * 512, 1024);
+        const uint64_t address = weir_block_address(block);
+        assert_int_equal(weir_block_capacity(block), granules * 512);
+        put(&w, block, A);
+        weir_block *larger = get(&w, A, granules * 512 + 512);
+        assert_true(weir_block_capacity(larger) >= granules * 512 + 512);
+        assert_int_equal(weir_block_address(get_by(&w, A, granules * 512 - 512, WEIR_RUNG_FRONT)), address);
+    }
+    close_world(&w);
+}
+
 /* P2: neighbouring regions stay two. */
 static void test_p2_nothing_merges_across_regions(void **state)
 {
@@ -1738,6 +1881,10 @@ int main(void)
         cmocka_unit_test(test_the_front_cache_serves_its_own_stream_only),
         cmocka_unit_test(test_the_front_cache_is_bounded),
         cmocka_unit_test(test_p3_a_full_front_cache_takes_no_more),
+        cmocka_unit_test(test_an_event_covers_large_frees_before_it),
+        cmocka_unit_test(test_an_event_of_the_pool_covers_large_frees_before_it),
+        cmocka_unit_test(test_an_event_does_not_cover_large_frees_after_it),
+        cmocka_unit_test(test_large_blocks_join_before_a_large_request),
         cmocka_unit_test(test_own_lane),
         cmocka_unit_test(test_open_lane),
         cmocka_unit_test(test_ordered_through_a_third_stream),
@@ -1769,6 +1916,7 @@ int main(void)
         cmocka_unit_test(test_a_recording_pairs_allocs_with_frees),
         cmocka_unit_test(test_s1_a_merged_range_is_as_young_as_its_youngest_part),
         cmocka_unit_test(test_s1_a_merge_keeps_the_later_tick),
+        cmocka_unit_test(test_s1_neighbours_of_two_streams_stay_two),
         cmocka_unit_test(test_s1_gathering_leaves_a_rest_as_of_now),
         cmocka_unit_test(test_s2_a_split_keeps_the_owner),
         cmocka_unit_test(test_s4_the_freeing_stream_decides),
@@ -1776,12 +1924,14 @@ int main(void)
         cmocka_unit_test(test_s9_no_use_is_forgotten),
         cmocka_unit_test(test_s9_the_owner_may_be_a_user),
         cmocka_unit_test(test_s9_work_after_the_end_of_a_use_needs_a_new_one),
+        cmocka_unit_test(test_s9_a_tagged_block_has_uses_too),
         cmocka_unit_test(test_s10_polling_believes_only_a_yes),
         cmocka_unit_test(test_o1_pending_memory_is_searched_after_the_wait),
         cmocka_unit_test(test_o1_what_the_last_poll_saw_is_searched),
         cmocka_unit_test(test_o5_idle_memory_elsewhere_is_no_reason_to_fail),
         cmocka_unit_test(test_a_broken_stream_hides_nothing_of_the_others),
         cmocka_unit_test(test_p1_exact_sizes_only),
+        cmocka_unit_test(test_p1_a_block_serves_the_bin_below_it),
         cmocka_unit_test(test_p2_nothing_merges_across_regions),
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);

@@ -60,11 +60,12 @@ static void test_no_clock(void **state)
     close_world(&w);
 }
 
-/* Memory that the next stream in a place frees is unfinished, although all ticks of its predecessor are complete. */
+/* Memory that the next stream in a place frees is unfinished, although all ticks of its predecessor are complete. There is no
+ * other memory for the last request. */
 static void test_no_tick(void **state)
 {
     (void)state;
-    struct world w = open_world(0);
+    struct world w = open_world(SIZE);
     put(&w, get(&w, A, SIZE), A);
     ok(weir_stream_retire(w.pool, w.stream[A]));
     succeed(&w, A);
