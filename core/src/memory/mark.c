@@ -3,7 +3,7 @@
 
 /* Returned regions that all live bytes are worth; and times the number of regions, so that in a pool of many small regions a
  * region for a region is worth it. */
-enum { calls_for_all = 10000, calls_per_region = 8, live_slack = 128 };
+enum { calls_for_all = 20000, calls_per_region = 8, live_slack = 128 };
 
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved)
 {
