@@ -325,7 +325,7 @@ static void test_free_turns_foreign_and_freed_blocks_away(void **state)
         fails(weir_pool_free_idle(w.pool, NULL), WEIR_ERR_INVALID);
         fails(weir_pool_free_idle(other.pool, block), WEIR_ERR_INVALID);
         put(&w, below, A);
-        put(&w, block, A); /* without a front cache it joins the one below, whose record stands for both */
+        put(&w, block, A); /* without a front cache it joins `below`, and its record ends */
         fails(weir_pool_free(w.pool, block, w.stream[A]), WEIR_ERR_INVALID);
         fails(weir_pool_free(w.pool, block, w.stream[B]), WEIR_ERR_INVALID);
         fails(weir_pool_free_idle(w.pool, block), WEIR_ERR_INVALID);
@@ -735,8 +735,8 @@ static void test_p3_a_full_front_cache_takes_no_more(void **state)
     close_world(&w);
 }
 
-/* What an event covers does not depend on where the freed blocks wait: one of these waits as the block freed last, the other
- * among the large ones. */
+/* An event covers the frees before it and no later ones, wherever the freed blocks wait: here one waits as the block freed last,
+ * the other among the large ones. */
 static void get_two_large(struct world *w, weir_block *blocks[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -1505,7 +1505,7 @@ static void test_s1_neighbours_of_two_streams_stay_two(void **state)
     run_on(&w, low, B);
     run_on(&w, high, A);
     put(&w, high, A);
-    tell_order(&w, A, C); /* what A has freed is in its lane */
+    tell_order(&w, A, C); /* `high` leaves the front cache for A's lane */
     put(&w, low, B);
     run_on(&w, get_by(&w, B, 4 * REGION, WEIR_RUNG_GROWN), B);
     close_world(&w);
@@ -1831,7 +1831,7 @@ static void test_p1_a_block_serves_the_bin_below_it(void **state)
     (void)state;
     struct world w = open_world((struct wish){ .capacity = 256 * REGION });
     put(&w, get(&w, A, 128 * REGION), A);
-    (void)get(&w, A, 512); /* the rest is in the stream's lane: what it serves flushes no front cache */
+    (void)get(&w, A, 512); /* the rest stays in A's lane, so that later requests flush no front cache */
     for (uint64_t granules = 65; granules < 128; granules += 2) {
         weir_block *block = get_aligned(&w, A, granules * 512, 1024);
         const uint64_t address = weir_block_address(block);
