@@ -18,6 +18,7 @@ struct request; /* order/order.h */
 
 /* No lock is held at any of these calls, but for the last two. */
 struct memory_ops {
+    bool mixes_sizes; /* memory is mapped for requests of all sizes side by side */
     /* Takes more memory for the request, serves it and counts the rung. Idle memory may be given back or moved for it first.
      * False: the device or the limit refused (see the request). Also true when another thread's growth has served it. */
     bool (*grow)(struct request *request);

@@ -1319,6 +1319,7 @@ static bool vm_exchange(struct request *request)
 }
 
 const struct memory_ops weir__vm_memory = {
+    .mixes_sizes = true,
     .grow = vm_grow,
     .exchange = vm_exchange,
     .give_back = vm_give_back,

@@ -298,8 +298,14 @@ static bool try_again(struct attempt *attempt)
 bool weir__order_alloc_own(struct request *request)
 {
     weir_pool *pool = request->pool;
+    const bool large = front_granules(pool, request->size) >= front_small(pool);
+    if (UNLIKELY(pool->memory->mixes_sizes) && large) {
+        /* Where all sizes lie side by side, the request would be placed around the cached blocks, and the hole that fits it would
+         * be left to smaller ones. */
+        (void)weir__order_flush_locked(pool, request->stream);
+    }
     pool_work(pool);
-    if (front_granules(pool, request->size) >= front_small(pool)) {
+    if (large) {
         /* The large blocks in the front cache may hold the request once they have joined. */
         weir__order_flush_large_locked(request->stream);
     }
