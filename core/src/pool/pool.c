@@ -1,13 +1,12 @@
 /* core/src/pool/pool.c: the front door: the path of alloc and free through a stream's front cache.
  *
- * Idea: what was freed on a stream may be handed out on the same stream at once, because the stream itself orders the
- * old use before the new one. So each stream keeps the blocks freed on it by exact size, last in first out, and a hit
- * is: take the stream's own lock, pop, count, release. No device call, no event, no counter that other streams write.
- * Only a miss goes on to ladder.c.
+ * Idea: memory that was freed on a stream may be handed out on the same stream at once, because the stream itself orders the
+ * old use before the new one. So each stream keeps the blocks freed on it (front_cache.h), last in first out, and a hit is: take
+ * the stream's own lock, pop, count, release. No device call, no event, no counter that other streams write. Only a miss goes on
+ * to ladder.c.
  *
- * Guarantee: a block in a front cache is handed out on that stream only, and only for a request of the same number of
- * granules as the one it was made for, so it is never too small. What a cache may hold is bounded in bytes, count and
- * block size, and it is flushed before the pool takes more memory.
+ * Guarantee: a block in a front cache is handed out on that stream only, and only for a request that its capacity holds. What a
+ * cache may hold is bounded in bytes, count and block size, and it is flushed before the pool takes more memory.
  */
 #include "front_cache.h"
 #include "order/order.h"

@@ -1,20 +1,4 @@
-/* core/src/pool/pool_internal.h: what a pool is made of, and which file does what.
- *
- *     pool.c     the hot path: alloc and free through a stream's front cache
- *     life.c     create and destroy
- *     lock_all.c every lock at once
- *     counters.c live bytes and their peaks; counting under tags
- *     clock.c    vector clocks; the sentences of refusals
- *     inbox.c    frees by threads that do not feed the stream
- *     stream.c   streams, their clocks, and what callers tell about events
- *     block.c    descriptors, the index from address to block, tables by address
- *     arena.c    arenas: a bump pointer over blocks of the pool
- *     inspect.c  walk, check, statistics
- *     tag.c      who holds what
- *     survey.c   what lies where at one moment, for whoever has to reason about it
- *     oom.c      why a request failed and what would have helped
- *     group.c    several blocks at once: all or none, and whether they would fit
- *     observers.c telling observers
+/* core/src/pool/pool_internal.h: what a pool is made of. core/README.md says which file does what.
  *
  * How a request gets memory is in order/order.h, where memory comes from in memory/memory.h.
  *
