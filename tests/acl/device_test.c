@@ -303,8 +303,8 @@ static void test_the_programs_reset_leaves_weirs_device(void **state)
 static aclrtMemMallocPolicy asked_policy;
 static aclrtPhysicalMemProp asked_prop;
 
-/* These stand before the runtime's and call them. */
-aclError aclrtMallocAlign32(void **address, size_t size, aclrtMemMallocPolicy policy)
+/* These stand before the runtime's and call them, in builds with shared libraries too. */
+__attribute__((visibility("default"))) aclError aclrtMallocAlign32(void **address, size_t size, aclrtMemMallocPolicy policy)
 {
     aclError (*call)(void **, size_t, aclrtMemMallocPolicy) = NULL;
     *(void **)&call = dlsym(RTLD_NEXT, "aclrtMallocAlign32");
@@ -312,7 +312,8 @@ aclError aclrtMallocAlign32(void **address, size_t size, aclrtMemMallocPolicy po
     return call(address, size, policy);
 }
 
-aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags)
+__attribute__((visibility("default"))) aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
+                                                                    const aclrtPhysicalMemProp *prop, uint64_t flags)
 {
     aclError (*call)(aclrtDrvMemHandle *, size_t, const aclrtPhysicalMemProp *, uint64_t) = NULL;
     *(void **)&call = dlsym(RTLD_NEXT, "aclrtMallocPhysical");
