@@ -577,6 +577,26 @@ static void test_a_large_handle_is_split_when_it_must_be(void **state)
     close_world(&w);
 }
 
+/* The only place for the request within the limit has a part of an idle handle. */
+static void test_a_large_handle_in_the_way_is_broken_up(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .limit = 10 * PAGE, .handle = 64 * PAGE });
+    weir_block *high = get(&w, A, PAGE / 2);
+    weir_block *low = get(&w, A, PAGE / 2);
+    const uint64_t start = weir_block_address(low);
+    assert_int_equal(weir_block_address(high), start + PAGE / 2);
+    put(&w, high, A);
+    weir_block *block = get_aligned(&w, A, 9 * PAGE, PAGE);
+    assert_int_equal(weir_block_address(block), start + PAGE);
+    run_on(&w, block, A);
+    put(&w, block, A);
+    block = get_aligned(&w, A, 9 * PAGE + 512, PAGE / 2);
+    assert_int_equal(weir_block_address(block), start + PAGE / 2);
+    assert_int_equal(figures(&w).reserved_bytes, 10 * PAGE);
+    close_world(&w);
+}
+
 /* A handle that a hole can take as it is moves as a whole, in two calls. */
 static void test_a_large_handle_moves_as_a_whole(void **state)
 {
@@ -1138,6 +1158,7 @@ int main(void)
         cmocka_unit_test(test_a_large_request_takes_one_handle),
         cmocka_unit_test(test_a_large_handle_is_not_shared),
         cmocka_unit_test(test_a_large_handle_is_split_when_it_must_be),
+        cmocka_unit_test(test_a_large_handle_in_the_way_is_broken_up),
         cmocka_unit_test(test_a_large_handle_moves_as_a_whole),
         cmocka_unit_test(test_a_device_with_less_gives_smaller_handles),
         cmocka_unit_test(test_trim_gives_back_whole_handles),

@@ -11,6 +11,9 @@
  * granules of its own than that; all others may be moved into it; create is the rest.) Needs addresses: when no span has
  * a window left, one more is reserved.
  *
+ * A block has all of a large handle or nothing of it, so such a handle that lies idle could be in the way of the memory that
+ * is left: before a request fails, what is idle goes back to the device, which has it for windows of any bounds.
+ *
  * All or nothing: a move of memory is planned and claimed from the strategy under the pool's lock, made without any lock,
  * and settled under it again. A device call that fails on the way is followed by the reverse of what was done. Whatever
  * the device then says, each granule is settled as what it has become: memory or a hole; a handle that is mapped nowhere and
@@ -838,6 +841,55 @@ static bool prepare_move(struct pool_vm *vm, uint64_t holes, uint64_t victims)
            reserve_array((void **)&move->memory, vm->spares + holes + victims, &vm->memory_capacity, sizeof(*move->memory));
 }
 
+/* --- giving back --- */
+
+/* Pool lock held: claims the idle granules that go back, when the spare handles are too few. WEIR_ERR_BUSY: not all of them. */
+static weir_status plan_return(weir_pool *pool, uint64_t keep)
+{
+    struct pool_vm *vm = pool->vm;
+    const uint64_t surplus = (pool->reserved_bytes - keep + vm->granule - 1) >> vm->granule_shift;
+    const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, NULL));
+    uint64_t victims = 0;
+    weir_status status = weir__vm_find_idle(&vm->scratch, &view, NULL, &victims);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const uint64_t wanted = surplus > vm->spare_granules ? surplus - vm->spare_granules : 0;
+    victims = victims < wanted ? victims : wanted;
+    status = prepare_move(vm, 0, victims) ? claim_idle(pool, victims) : WEIR_ERR_NO_MEMORY;
+    vm->move.destroys = vm->moving + (surplus < vm->spare_granules ? surplus : vm->spare_granules);
+    if (status != WEIR_OK && status != WEIR_ERR_BUSY) {
+        settle_move(pool, &vm->move);
+    }
+    return status;
+}
+
+/* Pool lock held on entry and exit, let go for the device, by the thread that grows. Gives back what is idle until `keep` bytes
+ * are reserved; returns the bytes that went. */
+static uint64_t return_idle(weir_pool *pool, uint64_t keep, weir_status *status)
+{
+    struct vm_move *move = &pool->vm->move;
+    uint64_t returned = 0;
+    bool again = true;
+    while (again && pool->reserved_bytes > keep) {
+        *status = plan_return(pool, keep);
+        again = *status == WEIR_ERR_BUSY;
+        if (*status != WEIR_OK && !again) {
+            break;
+        }
+        pool_unlock(pool);
+        const uint64_t began = wall_ns();
+        *status = give_back(pool, move);
+        const uint64_t took = wall_ns() - began;
+        pool_lock(pool);
+        pool->device_ns += took;
+        returned += move->counts.destroyed << pool->vm->granule_shift;
+        settle_move(pool, move);
+        again = again && *status == WEIR_OK;
+    }
+    return returned;
+}
+
 /* --- growing --- */
 
 /* Pool lock held on entry and exit, let go for the calls, by the thread that grows. Releases the refused reservations until
@@ -1155,6 +1207,26 @@ static bool is_hopeless(struct request *request)
     return request->limited || too_large;
 }
 
+/* Pool lock held on entry and exit, let go for the device. A block may not have a part of a large handle, so an idle one can be
+ * in the way of the very memory that is left. As the last resort all that is idle goes back to the device, which has it for
+ * windows of any bounds. True when there was such a handle. */
+static bool break_handles(const struct request *request)
+{
+    weir_pool *pool = request->pool;
+    struct vm_scratch *scratch = &pool->vm->scratch;
+    const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, NULL));
+    uint64_t granules = 0;
+    bool any = false;
+    if (!request->last_resort || weir__vm_find_idle(scratch, &view, NULL, &granules) != WEIR_OK) {
+        return false;
+    }
+    for (size_t i = 0; i < scratch->run_count; i++) {
+        any |= scratch->runs[i].large;
+    }
+    weir_status status = WEIR_OK;
+    return any && return_idle(pool, 0, &status) > 0;
+}
+
 /* Pool lock held on entry and exit; this thread is the one that grows. A device that refuses to create has said how much
  * it gives: the second plan moves idle memory instead. */
 static bool map_and_serve(struct request *request, uint64_t live)
@@ -1185,10 +1257,12 @@ static bool map_and_serve(struct request *request, uint64_t live)
         }
         const uint64_t before = request->ceiling;
         if (!make_plan(request, live, &plan)) {
-            if (plan.cramped && request->broken == WEIR_OK && add_span(request)) {
-                continue;
+            const bool more_room = request->broken == WEIR_OK &&
+                                   ((plan.cramped && add_span(request)) || break_handles(request));
+            if (!more_room) {
+                return false;
             }
-            return false;
+            continue;
         }
         if (!claim_plan(request, &plan)) {
             continue;
@@ -1220,58 +1294,15 @@ static bool vm_grow(struct request *request)
     return served;
 }
 
-/* --- giving back --- */
-
-/* Pool lock held: claims the idle granules that go back, when the spare handles are too few. WEIR_ERR_BUSY: not all of them. */
-static weir_status plan_return(weir_pool *pool, uint64_t keep)
-{
-    struct pool_vm *vm = pool->vm;
-    const uint64_t surplus = (pool->reserved_bytes - keep + vm->granule - 1) >> vm->granule_shift;
-    const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, NULL));
-    uint64_t victims = 0;
-    weir_status status = weir__vm_find_idle(&vm->scratch, &view, NULL, &victims);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    const uint64_t wanted = surplus > vm->spare_granules ? surplus - vm->spare_granules : 0;
-    victims = victims < wanted ? victims : wanted;
-    status = prepare_move(vm, 0, victims) ? claim_idle(pool, victims) : WEIR_ERR_NO_MEMORY;
-    vm->move.destroys = vm->moving + (surplus < vm->spare_granules ? surplus : vm->spare_granules);
-    if (status != WEIR_OK && status != WEIR_ERR_BUSY) {
-        settle_move(pool, &vm->move);
-    }
-    return status;
-}
-
 static uint64_t vm_give_back(weir_pool *pool, uint64_t keep, weir_status *failed)
 {
-    uint64_t returned = 0;
     weir_status status = WEIR_OK;
     pool_lock(pool);
     (void)weir__region_await_locked(pool);
-    if (pool->vm->refused != NULL) {
-        pool->growing = true;
-        release_refused(pool);
-        weir__region_end_growing_locked(pool);
-    }
-    bool again = true;
-    while (again && pool->reserved_bytes > keep) {
-        pool->growing = true;
-        status = plan_return(pool, keep);
-        again = status == WEIR_ERR_BUSY;
-        if (status == WEIR_OK || again) {
-            pool_unlock(pool);
-            const uint64_t began = wall_ns();
-            status = give_back(pool, &pool->vm->move);
-            const uint64_t took = wall_ns() - began;
-            pool_lock(pool);
-            pool->device_ns += took;
-            returned += pool->vm->move.counts.destroyed << pool->vm->granule_shift;
-            settle_move(pool, &pool->vm->move);
-            again = again && status == WEIR_OK;
-        }
-        weir__region_end_growing_locked(pool);
-    }
+    pool->growing = true;
+    release_refused(pool);
+    const uint64_t returned = return_idle(pool, keep, &status);
+    weir__region_end_growing_locked(pool);
     pool_unlock(pool);
     if (status != WEIR_OK) {
         *failed = status;

@@ -297,6 +297,7 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
         .number = scratch->run_count,
         .rank = !large ? 1 : granules <= need ? 0 : 2,
         .lane = search->lane,
+        .large = large,
         .hole_below = hole_below,
     };
     search->granules += scratch->runs[scratch->run_count++].granules;

@@ -52,6 +52,7 @@ struct vm_run {
     uint64_t number; /* as the walk met it */
     int rank;        /* what is taken first; see cheapest_first */
     weir_lane lane;
+    bool large;      /* a handle of several granules */
     bool hole_below; /* take from the low end first, so that holes stay together */
 };
 
