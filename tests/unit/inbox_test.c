@@ -469,7 +469,7 @@ static void test_a_poll_finds_what_came_in(void **state)
     get_some(&w, 0, 8, 32 * KIB);
     others_free(&w, 0, 8);
     get(&w, 8, B, 32 * KIB);
-    assert_int_equal(w.pool->region_allocs, 1);
+    assert_int_equal(w.pool->counts.region_allocs, 1);
     put(&w, 8, B);
     close_world(&w, 9);
 }
@@ -486,7 +486,7 @@ static void test_a_poll_finds_what_was_left_over(void **state)
     get_some(&w, 9, 1, 16 * KIB);
     assert_ptr_equal(w.block[9], w.block[7]); /* the top of the pile; the rest stays where it is */
     get(&w, 10, B, 32 * KIB);
-    assert_int_equal(w.pool->region_allocs, 1);
+    assert_int_equal(w.pool->counts.region_allocs, 1);
     put(&w, 8, A);
     put(&w, 9, A);
     put(&w, 10, B);
@@ -503,7 +503,7 @@ static void test_a_device_without_order(void **state)
     get_some(&w, 0, 8, 32 * KIB);
     others_free(&w, 0, 8);
     get(&w, 8, B, 32 * KIB);
-    assert_int_equal(w.pool->region_allocs, 1);
+    assert_int_equal(w.pool->counts.region_allocs, 1);
     put(&w, 8, B);
     close_world(&w, 9);
 }

@@ -41,14 +41,14 @@ void weir__budget_note_locked(weir_pool *pool, bool grown)
     const uint64_t soft = pool->config.soft_limit_bytes;
     const uint64_t hard = pool->config.limit_bytes;
     if (grown) {
-        pool->soft_limit_growths += soft != 0 && pool->reserved_bytes > soft;
+        pool->counts.soft_limit_growths += soft != 0 && pool->held.bytes > soft;
         return;
     }
-    if (pool->over_limit_bytes != 0) {
-        pool->over_limit_bytes = pool->reserved_bytes > hard ? pool->reserved_bytes : 0;
+    if (pool->held.over_limit != 0) {
+        pool->held.over_limit = pool->held.bytes > hard ? pool->held.bytes : 0;
     }
-    if (pool->reserved_bytes <= soft - soft / 16) {
-        pool->pressed = false;
+    if (pool->held.bytes <= soft - soft / 16) {
+        pool->held.pressed = false;
     }
 }
 
@@ -57,20 +57,20 @@ bool weir__budget_press(const struct request *request, uint64_t least)
     weir_pool *pool = request->pool;
     pool_lock(pool);
     const uint64_t soft = pool->config.soft_limit_bytes;
-    const uint64_t would_be = pool->reserved_bytes + least;
-    const bool ask = pool->config.pressure_callback != NULL && !pool->pressed && !pool->pressing;
+    const uint64_t would_be = pool->held.bytes + least;
+    const bool ask = pool->config.pressure_callback != NULL && !pool->held.pressed && !pool->held.pressing;
     const weir_pressure pressure = {
         .struct_size = sizeof(pressure),
         .size = request->size,
         .stream = request->stream->lane,
-        .reserved_bytes = pool->reserved_bytes,
+        .reserved_bytes = pool->held.bytes,
         .over_bytes = would_be > soft ? would_be - soft : 0,
         .soft_limit_bytes = soft,
         .limit_bytes = pool->config.limit_bytes,
     };
     if (ask) {
-        pool->pressing = true;
-        pool->pressure_calls++;
+        pool->held.pressing = true;
+        pool->counts.pressure_calls++;
     }
     pool_unlock(pool);
     if (!ask) {
@@ -78,8 +78,8 @@ bool weir__budget_press(const struct request *request, uint64_t least)
     }
     const bool helped = UNCANCELLED(pool->config.pressure_callback(pool->config.pressure_ctx, pool, &pressure));
     pool_lock(pool);
-    pool->pressing = false;
-    pool->pressed = !helped;
+    pool->held.pressing = false;
+    pool->held.pressed = !helped;
     pool_unlock(pool);
     return helped;
 }

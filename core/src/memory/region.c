@@ -60,7 +60,7 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
 static bool make_wish(struct request *request, struct wish *wish)
 {
     weir_pool *pool = request->pool;
-    const uint64_t reserved = pool->reserved_bytes;
+    const uint64_t reserved = pool->held.bytes;
     const uint64_t limit = weir__budget_limit_locked(pool, request->soft);
     const uint64_t soft = weir__budget_limit_locked(pool, true);
     const uint64_t room = limit > reserved ? limit - reserved : 0;
@@ -75,7 +75,7 @@ static bool make_wish(struct request *request, struct wish *wish)
 static void count_failure(weir_pool *pool)
 {
     pool_lock(pool);
-    pool->device_failures++;
+    pool->counts.device_failures++;
     pool_unlock(pool);
 }
 
@@ -96,27 +96,27 @@ static weir_status ask_device(struct request *request, const struct wish *wish, 
 
 void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
 {
-    pool->reserved_bytes += more;
-    pool->reserved_bytes -= less;
-    if (pool->reserved_bytes > pool->peak_reserved_bytes) {
-        pool->peak_reserved_bytes = pool->reserved_bytes;
+    pool->held.bytes += more;
+    pool->held.bytes -= less;
+    if (pool->held.bytes > pool->held.peak) {
+        pool->held.peak = pool->held.bytes;
     }
-    if (pool->reserved_bytes > pool->mark.reserved) {
-        pool->mark.reserved = pool->reserved_bytes;
+    if (pool->held.bytes > pool->held.mark.reserved) {
+        pool->held.mark.reserved = pool->held.bytes;
     }
     weir__budget_note_locked(pool, more > less);
-    const uint64_t share = pool->reserved_bytes / front_cache_share;
+    const uint64_t share = pool->held.bytes / front_cache_share;
     const uint64_t most = pool->config.front_cache_bytes;
-    const uint64_t granules = pool->reserved_bytes >> pool->granule_shift;
+    const uint64_t granules = pool->held.bytes >> pool->granule_shift;
     const uint64_t share_small = granules / front_small_share;
     const uint64_t small = share_small < FRONT_GRANULES ? share_small : FRONT_GRANULES;
     const uint64_t slot = granules / front_slot_share;
-    atomic_store_explicit(&pool->front_limit, share < most ? share : most, memory_order_relaxed);
-    atomic_store_explicit(&pool->front_small, small > FRONT_SMALL_LEAST ? small : FRONT_SMALL_LEAST,
+    atomic_store_explicit(&pool->front.limit, share < most ? share : most, memory_order_relaxed);
+    atomic_store_explicit(&pool->front.small, small > FRONT_SMALL_LEAST ? small : FRONT_SMALL_LEAST,
                           memory_order_relaxed);
-    atomic_store_explicit(&pool->front_slot, slot > front_slot_granules ? slot : front_slot_granules,
+    atomic_store_explicit(&pool->front.slot, slot > front_slot_granules ? slot : front_slot_granules,
                           memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&pool->front_epoch, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&pool->front.epoch, 1, memory_order_relaxed);
 }
 
 /* Pool lock held: the entry of a region that is about to be asked for, so that a region that the device has given is never
@@ -173,19 +173,19 @@ static void forget_region(weir_pool *pool, struct pool_region *region)
         region->next->prev = region->prev;
     }
     weir__table_remove(&pool->region_table, region);
-    pool->region_frees++;
+    pool->counts.region_frees++;
     weir__region_count_locked(pool, 0, region->size);
     free(region);
 }
 
 bool weir__region_await_locked(weir_pool *pool)
 {
-    const bool waits = pool->growing;
-    while (pool->growing) {
-        (void)pthread_mutex_lock(&pool->grown_mutex);
+    const bool waits = pool->growth.taken;
+    while (pool->growth.taken) {
+        (void)pthread_mutex_lock(&pool->growth.mutex);
         pool_unlock(pool);
-        (void)UNCANCELLED(pthread_cond_wait(&pool->grown, &pool->grown_mutex));
-        (void)pthread_mutex_unlock(&pool->grown_mutex);
+        (void)UNCANCELLED(pthread_cond_wait(&pool->growth.ended, &pool->growth.mutex));
+        (void)pthread_mutex_unlock(&pool->growth.mutex);
         pool_lock(pool);
     }
     return waits;
@@ -195,10 +195,10 @@ bool weir__region_await_locked(weir_pool *pool)
  * missed. */
 void weir__region_end_growing_locked(weir_pool *pool)
 {
-    pool->growing = false;
-    (void)pthread_mutex_lock(&pool->grown_mutex);
-    (void)pthread_cond_broadcast(&pool->grown);
-    (void)pthread_mutex_unlock(&pool->grown_mutex);
+    pool->growth.taken = false;
+    (void)pthread_mutex_lock(&pool->growth.mutex);
+    (void)pthread_cond_broadcast(&pool->growth.ended);
+    (void)pthread_mutex_unlock(&pool->growth.mutex);
 }
 
 /* --- giving back --- */
@@ -323,13 +323,13 @@ static uint64_t return_idle(weir_pool *pool, struct pool_region *first, weir_sta
     if (first == NULL) {
         return 0;
     }
-    pool->growing = true;
+    pool->growth.taken = true;
     pool_unlock(pool);
     const uint64_t began = wall_ns();
     struct pool_region *const kept = hand_back(pool, first, &status);
     const uint64_t took = wall_ns() - began;
     pool_lock(pool);
-    pool->device_ns += took;
+    pool->counts.device_ns += took;
     while (first != kept) {
         struct pool_region *region = first;
         first = region->going;
@@ -339,7 +339,7 @@ static uint64_t return_idle(weir_pool *pool, struct pool_region *first, weir_sta
     put_all_back(pool, kept);
     weir__region_end_growing_locked(pool);
     if (status != WEIR_OK) {
-        pool->device_failures++;
+        pool->counts.device_failures++;
         *failed = status;
     }
     return returned;
@@ -359,10 +359,10 @@ static uint64_t return_aside(weir_pool *pool, weir_status *failed)
 /* The same for all that is idle, until `keep` reserved bytes remain. */
 static uint64_t return_all_idle(weir_pool *pool, uint64_t keep, weir_status *failed)
 {
-    uint64_t returned = pool->reserved_bytes > keep ? return_aside(pool, failed) : 0;
+    uint64_t returned = pool->held.bytes > keep ? return_aside(pool, failed) : 0;
     (void)weir__region_await_locked(pool);
-    if (pool->reserved_bytes > keep) {
-        returned += return_idle(pool, take_idle(pool, pool->reserved_bytes - keep).first, failed);
+    if (pool->held.bytes > keep) {
+        returned += return_idle(pool, take_idle(pool, pool->held.bytes - keep).first, failed);
     }
     return returned;
 }
@@ -398,14 +398,14 @@ static bool take_region(struct request *request, uint64_t least)
 {
     weir_pool *pool = request->pool;
     struct wish wish;
-    request->region_frees = pool->region_frees;
+    request->region_frees = pool->counts.region_frees;
     struct pool_region *region =
         request->broken == WEIR_OK && make_wish(request, &wish) ? prepare_region(request) : NULL;
     if (region == NULL) {
         return false;
     }
     wish.liked = wish.liked < least && !wish.tight ? least : wish.liked;
-    pool->growing = true;
+    pool->growth.taken = true;
     pool_unlock(pool);
 
     uint64_t address = 0;
@@ -418,9 +418,9 @@ static bool take_region(struct request *request, uint64_t least)
     }
 
     pool_lock(pool);
-    pool->device_ns += took;
-    pool->device_failures += status != WEIR_OK;
-    pool->region_allocs += status == WEIR_OK;
+    pool->counts.device_ns += took;
+    pool->counts.device_failures += status != WEIR_OK;
+    pool->counts.region_allocs += status == WEIR_OK;
     const bool entered = status == WEIR_OK && enter_region(request, region, address, size);
     const bool served = entered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
     weir__region_end_growing_locked(pool);
@@ -444,7 +444,7 @@ static bool await_and_look(struct request *request, weir_rung rung)
     while (!served && weir__region_await_locked(pool)) {
         served = weir__order_look_locked(request, LOOK_ALL, &found);
     }
-    pool->served[rung] += served;
+    pool->counts.served[rung] += served;
     return served;
 }
 
@@ -455,7 +455,7 @@ static bool look_before_loss(struct request *request)
     const weir_pool *pool = request->pool;
     weir_rung found;
     if (request->align <= weir__device_info(pool->device)->region_alignment_bytes &&
-        pool->reserved_bytes <= weir__budget_limit_locked(pool, request->soft)) {
+        pool->held.bytes <= weir__budget_limit_locked(pool, request->soft)) {
         return false;
     }
     request->last_resort = true;
@@ -471,7 +471,7 @@ static bool poll_and_look(struct request *request)
     pool_lock(pool);
     (void)weir__region_await_locked(pool);
     const bool served = look_before_loss(request);
-    pool->served[WEIR_RUNG_POLLED] += served;
+    pool->counts.served[WEIR_RUNG_POLLED] += served;
     return served;
 }
 
@@ -485,17 +485,17 @@ static uint64_t over_mark(struct request *request)
         return 0;
     }
     (void)make_wish(request, &wish);
-    return weir__mark_excess(&pool->mark, pool->reserved_bytes + wish.liked);
+    return weir__mark_excess(&pool->held.mark, pool->held.bytes + wish.liked);
 }
 
 /* Pool lock held: takes the regions that are worth their return out of the strategy: all that are idle, or as many as keep the
  * mark where it is, or none. */
 static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
 {
-    const uint64_t regions = pool->region_allocs - pool->region_frees;
+    const uint64_t regions = pool->counts.region_allocs - pool->counts.region_frees;
     struct idle all = take_idle(pool, UINT64_MAX);
     const uint64_t gain = all.bytes < over ? all.bytes : over;
-    if (all.count == 0 || weir__mark_affords(&pool->mark, gain, all.count, regions)) {
+    if (all.count == 0 || weir__mark_affords(&pool->held.mark, gain, all.count, regions)) {
         return all;
     }
     struct idle enough = { .first = NULL };
@@ -505,10 +505,10 @@ static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
         add_idle(&enough, region);
     }
     put_all_back(pool, all.first);
-    if (weir__mark_affords(&pool->mark, gain, enough.count, regions)) {
+    if (weir__mark_affords(&pool->held.mark, gain, enough.count, regions)) {
         return enough;
     }
-    weir__mark_buy(&pool->mark, gain, regions);
+    weir__mark_buy(&pool->held.mark, gain, regions);
     put_all_back(pool, enough.first);
     return (struct idle){ .first = NULL };
 }
@@ -519,7 +519,7 @@ static uint64_t size_in_place_of(const struct request *request, const struct idl
 {
     const weir_pool *pool = request->pool;
     const uint64_t room =
-        pool->mark.reserved > pool->reserved_bytes ? pool->mark.reserved - pool->reserved_bytes : 0;
+        pool->held.mark.reserved > pool->held.bytes ? pool->held.mark.reserved - pool->held.bytes : 0;
     const uint64_t size = returned->large_bytes < room ? returned->large_bytes : room;
     const bool many = request->size > large_bytes && returned->large_count >= many_regions;
     return many ? size & ~(weir__region_granularity(pool) - 1) : 0;
@@ -553,11 +553,11 @@ static bool grow(struct request *request)
     uint64_t least = 0;
     const uint64_t live = weir__inspect_sample(pool) + request->size;
     pool_lock(pool);
-    pool->mark.live = live > pool->mark.live ? live : pool->mark.live;
+    pool->held.mark.live = live > pool->held.mark.live ? live : pool->held.mark.live;
     bool served = await_and_look(request, WEIR_RUNG_GROWN) || return_at_mark(request, &rung, &least);
     if (!served) {
         served = take_region(request, least);
-        pool->served[rung] += served;
+        pool->counts.served[rung] += served;
     }
     pool_unlock(pool);
     return served;
@@ -572,7 +572,7 @@ static bool exchange(struct request *request)
     bool served = await_and_look(request, WEIR_RUNG_EXCHANGED) || poll_and_look(request);
     if (!served && return_all_idle(pool, 0, &ignored) != 0) {
         served = take_region(request, 0);
-        pool->served[WEIR_RUNG_EXCHANGED] += served;
+        pool->counts.served[WEIR_RUNG_EXCHANGED] += served;
     }
     pool_unlock(pool);
     return served;

@@ -22,7 +22,7 @@ static weir_status trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, ui
         bytes += pool->memory->give_back(pool, keep_bytes, &status);
     }
     pool_lock(pool);
-    pool->mark = (struct high_mark){ .reserved = pool->reserved_bytes };
+    pool->held.mark = (struct high_mark){ .reserved = pool->held.bytes };
     pool_unlock(pool);
     if (released != NULL) {
         *released = bytes;
@@ -58,10 +58,10 @@ weir_status weir_pool_set_limits(weir_pool *pool, uint64_t soft_limit_bytes, uin
     (void)weir__region_await_locked(pool);
     pool->config.soft_limit_bytes = soft_limit_bytes;
     pool->config.limit_bytes = limit_bytes;
-    pool->over_limit_bytes = limit_bytes != 0 && pool->reserved_bytes > limit_bytes ? pool->reserved_bytes : 0;
-    pool->pressed = false;
+    pool->held.over_limit = limit_bytes != 0 && pool->held.bytes > limit_bytes ? pool->held.bytes : 0;
+    pool->held.pressed = false;
     const uint64_t keep = weir__budget_limit_locked(pool, true);
-    const bool over = pool->reserved_bytes > keep;
+    const bool over = pool->held.bytes > keep;
     pool_unlock(pool);
     return over ? trim(pool, keep, 0, NULL) : WEIR_OK;
 }

@@ -365,7 +365,7 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
     if (mapped << vm->granule_shift != held || claimed << vm->granule_shift != moving) {
         return "granules with memory and the ranges in them differ";
     }
-    if ((mapped + vm->moving + vm->spare_granules) << vm->granule_shift != pool->reserved_bytes) {
+    if ((mapped + vm->moving + vm->spare_granules) << vm->granule_shift != pool->held.bytes) {
         return "reserved bytes and granules differ";
     }
     struct hole_check check = { .pool = pool, .vm = vm };
@@ -643,7 +643,7 @@ static void settle_move(weir_pool *pool, struct vm_move *move)
     vm->counts.maps += move->counts.maps;
     vm->counts.unmaps += move->counts.unmaps;
     vm->counts.moved += move->counts.moved;
-    pool->device_failures += move->counts.failures;
+    pool->counts.device_failures += move->counts.failures;
     /* At once: above a limit that was lowered, memory that replaces other memory is no growth. */
     weir__region_count_locked(pool, move->counts.created << vm->granule_shift,
                               move->counts.destroyed << vm->granule_shift);
@@ -730,7 +730,7 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
 static void choose_sizes(const weir_pool *pool, struct vm_move *move)
 {
     struct pool_vm *vm = pool->vm;
-    const uint64_t reserved = pool->reserved_bytes >> vm->granule_shift;
+    const uint64_t reserved = pool->held.bytes >> vm->granule_shift;
     for (size_t i = 0; i < move->victims; i++) {
         vm->churn += move->victim[i].granules;
     }
@@ -740,7 +740,7 @@ static void choose_sizes(const weir_pool *pool, struct vm_move *move)
         vm->likes /= 2;
         vm->churn = 0;
     }
-    move->least = pool->reserved_bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small : least_granules;
+    move->least = pool->held.bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small : least_granules;
     move->largest = vm->likes;
 }
 
@@ -847,7 +847,7 @@ static bool prepare_move(struct pool_vm *vm, uint64_t holes, uint64_t victims)
 static weir_status plan_return(weir_pool *pool, uint64_t keep)
 {
     struct pool_vm *vm = pool->vm;
-    const uint64_t surplus = (pool->reserved_bytes - keep + vm->granule - 1) >> vm->granule_shift;
+    const uint64_t surplus = (pool->held.bytes - keep + vm->granule - 1) >> vm->granule_shift;
     const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, NULL));
     uint64_t victims = 0;
     weir_status status = weir__vm_find_idle(&vm->scratch, &view, NULL, &victims);
@@ -871,7 +871,7 @@ static uint64_t return_idle(weir_pool *pool, uint64_t keep, weir_status *status)
     struct vm_move *move = &pool->vm->move;
     uint64_t returned = 0;
     bool again = true;
-    while (again && pool->reserved_bytes > keep) {
+    while (again && pool->held.bytes > keep) {
         *status = plan_return(pool, keep);
         again = *status == WEIR_ERR_BUSY;
         if (*status != WEIR_OK && !again) {
@@ -882,7 +882,7 @@ static uint64_t return_idle(weir_pool *pool, uint64_t keep, weir_status *status)
         *status = give_back(pool, move);
         const uint64_t took = wall_ns() - began;
         pool_lock(pool);
-        pool->device_ns += took;
+        pool->counts.device_ns += took;
         returned += move->counts.destroyed << pool->vm->granule_shift;
         settle_move(pool, move);
         again = again && *status == WEIR_OK;
@@ -907,7 +907,7 @@ static void release_refused(weir_pool *pool)
             vm->refused = refused->next;
             free(refused);
         } else {
-            pool->device_failures++;
+            pool->counts.device_failures++;
         }
     }
 }
@@ -949,7 +949,7 @@ static bool add_span(struct request *request)
         span = malloc(sizeof(*span) + (size >> vm->granule_shift) * sizeof(span->granules[0]));
     }
     pool_lock(pool);
-    pool->device_failures += failures;
+    pool->counts.device_failures += failures;
     if (status != WEIR_OK) {
         free(refused);
         request->device_status = status;
@@ -997,7 +997,7 @@ static weir_status find_window(struct request *request, enum window_kind kind, s
 static uint64_t room_below(const weir_pool *pool, uint64_t bytes)
 {
     return bytes == 0                       ? UINT64_MAX
-           : bytes > pool->reserved_bytes ? (bytes - pool->reserved_bytes) >> pool->vm->granule_shift
+           : bytes > pool->held.bytes ? (bytes - pool->held.bytes) >> pool->vm->granule_shift
                                             : 0;
 }
 
@@ -1121,10 +1121,10 @@ static bool carry_out(struct request *request)
     const weir_status status = move_memory(pool, move);
     const uint64_t took = wall_ns() - began;
     pool_lock(pool);
-    pool->device_ns += took;
+    pool->counts.device_ns += took;
     if (status != WEIR_OK) {
         const bool refused = move->counts.created < move->creates && move->made_room >= move->destroys;
-        const uint64_t reached = pool->reserved_bytes + ((move->counts.created - move->made_room) << pool->vm->granule_shift);
+        const uint64_t reached = pool->held.bytes + ((move->counts.created - move->made_room) << pool->vm->granule_shift);
         request->ceiling = refused ? reached : request->ceiling; /* else it was no create that failed */
         move->counts.moved = 0;
     }
@@ -1187,7 +1187,7 @@ static bool serve(struct request *request, weir_rung rung)
     const bool looks_again = !request->parted || request->last_resort; /* else the ladder has just looked at every range */
     const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX) ||
                         (request->broken == WEIR_OK && looks_again && vm_join(request));
-    pool->served[rung] += served;
+    pool->counts.served[rung] += served;
     return served;
 }
 
@@ -1250,7 +1250,7 @@ static bool map_and_serve(struct request *request, uint64_t live)
         }
         if (plan.window.need == 0) {
             if (take_window(request, &plan.window)) {
-                pool->served[rung]++;
+                pool->counts.served[rung]++;
                 return true;
             }
             continue;
@@ -1271,7 +1271,7 @@ static bool map_and_serve(struct request *request, uint64_t live)
         if (carry_out(request)) {
             if (weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX) ||
                 (request->broken == WEIR_OK && take_window(request, &plan.window))) {
-                pool->served[rung]++;
+                pool->counts.served[rung]++;
                 return true;
             }
         } else if (request->ceiling == before) {
@@ -1287,7 +1287,7 @@ static bool vm_grow(struct request *request)
     const uint64_t live = weir__inspect_sample(pool);
     pool_lock(pool);
     (void)weir__region_await_locked(pool);
-    pool->growing = true;
+    pool->growth.taken = true;
     const bool served = map_and_serve(request, live);
     weir__region_end_growing_locked(pool);
     pool_unlock(pool);
@@ -1299,7 +1299,7 @@ static uint64_t vm_give_back(weir_pool *pool, uint64_t keep, weir_status *failed
     weir_status status = WEIR_OK;
     pool_lock(pool);
     (void)weir__region_await_locked(pool);
-    pool->growing = true;
+    pool->growth.taken = true;
     release_refused(pool);
     const uint64_t returned = return_idle(pool, keep, &status);
     weir__region_end_growing_locked(pool);

@@ -179,9 +179,9 @@ enum { rungs = sizeof(ladder) / sizeof(ladder[0]) };
 static void see(struct attempt *attempt)
 {
     const weir_pool *pool = attempt->request->pool;
-    attempt->reserved = pool->reserved_bytes;
+    attempt->reserved = pool->held.bytes;
     attempt->most = weir__budget_most_locked(pool, true);
-    attempt->region_frees = pool->region_frees;
+    attempt->region_frees = pool->counts.region_frees;
 }
 
 static bool look(struct attempt *attempt, const struct rung *rung)
@@ -191,7 +191,7 @@ static bool look(struct attempt *attempt, const struct rung *rung)
     pool_lock(pool);
     const bool served = weir__order_look_locked(attempt->request, rung->then, &found);
     if (served) {
-        pool->served[rung->name == WEIR_RUNG_LANE ? found : rung->name]++;
+        pool->counts.served[rung->name == WEIR_RUNG_LANE ? found : rung->name]++;
     }
     see(attempt);
     pool_unlock(pool);
@@ -245,7 +245,7 @@ static bool press(const struct request *request)
     uint64_t liked = 0;
     uint64_t least = 0;
     pool_lock(request->pool);
-    weir__region_sizes_locked(request->pool, request->size, request->align, request->pool->reserved_bytes, &liked, &least);
+    weir__region_sizes_locked(request->pool, request->size, request->align, request->pool->held.bytes, &liked, &least);
     pool_unlock(request->pool);
     return weir__budget_press(request, least);
 }
@@ -310,7 +310,7 @@ bool weir__order_alloc_own(struct request *request)
         weir__order_flush_large_locked(request->stream);
     }
     const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
-    pool->served[WEIR_RUNG_LANE] += served;
+    pool->counts.served[WEIR_RUNG_LANE] += served;
     pool_unlock(pool);
     return served;
 }

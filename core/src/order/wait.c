@@ -20,16 +20,16 @@
 /* Pool lock held: room to keep one event more than there are. False without host memory. */
 static bool reserve_event(weir_pool *pool)
 {
-    if (pool->events_made == pool->kept_room) {
-        const size_t room = pool->kept_room != 0 ? 2 * pool->kept_room : 16;
-        weir_event **larger = realloc(pool->kept_events, room * sizeof(*larger));
+    if (pool->kept.made == pool->kept.room) {
+        const size_t room = pool->kept.room != 0 ? 2 * pool->kept.room : 16;
+        weir_event **larger = realloc(pool->kept.events, room * sizeof(*larger));
         if (larger == NULL) {
             return false;
         }
-        pool->kept_events = larger;
-        pool->kept_room = room;
+        pool->kept.events = larger;
+        pool->kept.room = room;
     }
-    pool->events_made++;
+    pool->kept.made++;
     return true;
 }
 
@@ -37,9 +37,9 @@ static bool reserve_event(weir_pool *pool)
 static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *failed)
 {
     pool_lock(pool);
-    const bool kept = pool->kept_count != 0;
+    const bool kept = pool->kept.count != 0;
     if (kept) {
-        *event = pool->kept_events[--pool->kept_count];
+        *event = pool->kept.events[--pool->kept.count];
     }
     const bool has_room = kept || reserve_event(pool);
     pool_unlock(pool);
@@ -50,7 +50,7 @@ static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *f
     if (status != WEIR_OK) {
         (*failed)++;
         pool_lock(pool);
-        pool->events_made--;
+        pool->kept.made--;
         pool_unlock(pool);
     }
     return status;
@@ -59,22 +59,22 @@ static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *f
 /* Pool lock held: there is room, since each event counts in events_made until it is destroyed. */
 static void keep_event(weir_pool *pool, weir_event *event)
 {
-    pool->kept_events[pool->kept_count++] = event;
+    pool->kept.events[pool->kept.count++] = event;
 }
 
 void weir__order_drop_events(weir_pool *pool)
 {
     weir_status status = WEIR_OK;
     pool_lock(pool);
-    while (status == WEIR_OK && pool->kept_count != 0) {
-        weir_event *event = pool->kept_events[--pool->kept_count];
+    while (status == WEIR_OK && pool->kept.count != 0) {
+        weir_event *event = pool->kept.events[--pool->kept.count];
         pool_unlock(pool);
         status = weir_device_event_destroy(pool->device, event);
         pool_lock(pool);
         if (status == WEIR_OK) {
-            pool->events_made--;
+            pool->kept.made--;
         } else {
-            pool->device_failures++;
+            pool->counts.device_failures++;
             keep_event(pool, event);
         }
     }
@@ -177,8 +177,8 @@ static bool poll_stream(weir_pool *pool, weir_stream *stream, weir_tick unfinish
     const weir_tick finished = unfinished != 0 ? query_probe(stream, unfinished, &recorded, &failed) : 0;
     stream_unlock(stream);
     pool_lock(pool);
-    pool->events_recorded += recorded;
-    pool->device_failures += failed;
+    pool->counts.events += recorded;
+    pool->counts.device_failures += failed;
     moved |= finished > done_on(stream);
     weir__order_done_locked(stream, finished);
     pool_unlock(pool);
@@ -255,9 +255,9 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
         put_probe_back(stream, event);
     }
     pool_lock(pool);
-    pool->events_recorded += recorded;
-    pool->syncs += recorded && status == WEIR_OK;
-    pool->device_failures += failed;
+    pool->counts.events += recorded;
+    pool->counts.syncs += recorded && status == WEIR_OK;
+    pool->counts.device_failures += failed;
     if (status == WEIR_OK) {
         weir__order_done_locked(stream, covered);
         (void)weir__order_settle_locked(pool, NULL);
@@ -300,7 +300,7 @@ bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir
 {
     pool_lock(pool);
     *round = *round != 0 ? *round : ++pool->wait_rounds;
-    weir_stream *stream = pool->reserved_bytes > keep ? next_unfinished(pool, *round) : NULL;
+    weir_stream *stream = pool->held.bytes > keep ? next_unfinished(pool, *round) : NULL;
     pool_unlock(pool);
     if (stream == NULL) {
         return false;
@@ -378,10 +378,10 @@ bool weir__order_wait_on_device(struct request *request)
         retired ? WEIR_OK : wait_for_donor(request, donor, wanted, &covered, &recorded, &failed);
     stream_unlock(donor);
     pool_lock(pool);
-    pool->events_recorded += recorded;
-    pool->device_failures += failed;
+    pool->counts.events += recorded;
+    pool->counts.device_failures += failed;
     if (status == WEIR_OK && !retired) {
-        pool->waits++;
+        pool->counts.waits++;
         (void)weir__clock_raise_locked(request->stream, donor->lane, covered);
     }
     pool_unlock(pool);

@@ -68,41 +68,41 @@ static void link_entry(struct block_index *index, struct index_entry *entry)
  * anew. Entries are written with release and read with acquire, so that the version is seen to change first. */
 static void begin_change(weir_pool *pool)
 {
-    const unsigned version = atomic_load_explicit(&pool->index_version, memory_order_relaxed);
-    atomic_store_explicit(&pool->index_version, version + 1, memory_order_relaxed);
+    const unsigned version = atomic_load_explicit(&pool->blocks.version, memory_order_relaxed);
+    atomic_store_explicit(&pool->blocks.version, version + 1, memory_order_relaxed);
 }
 
 static void end_change(weir_pool *pool)
 {
-    const unsigned version = atomic_load_explicit(&pool->index_version, memory_order_relaxed);
-    atomic_store_explicit(&pool->index_version, version + 1, memory_order_release);
+    const unsigned version = atomic_load_explicit(&pool->blocks.version, memory_order_relaxed);
+    atomic_store_explicit(&pool->blocks.version, version + 1, memory_order_release);
 }
 
 static bool grow_entries(weir_pool *pool)
 {
-    size_t count = pool->entry_chunks == NULL ? first_chunk_entries : pool->entry_chunks->count * 2;
+    size_t count = pool->blocks.chunks == NULL ? first_chunk_entries : pool->blocks.chunks->count * 2;
     count = count > largest_chunk_entries ? largest_chunk_entries : count;
     struct entry_chunk *chunk = calloc(count + 1, sizeof(chunk->entries[0])); /* the head takes the place of one */
     if (chunk == NULL) {
         return false;
     }
     chunk->count = count;
-    chunk->next = pool->entry_chunks;
-    pool->entry_chunks = chunk;
+    chunk->next = pool->blocks.chunks;
+    pool->blocks.chunks = chunk;
     for (size_t i = count; i-- > 0;) {
-        atomic_store_explicit(&chunk->entries[i].next, pool->unused_entries, memory_order_relaxed);
-        pool->unused_entries = &chunk->entries[i];
+        atomic_store_explicit(&chunk->entries[i].next, pool->blocks.unused, memory_order_relaxed);
+        pool->blocks.unused = &chunk->entries[i];
     }
     return true;
 }
 
 static bool enter(weir_pool *pool, struct block_index *index, weir_block *block)
 {
-    if (pool->unused_entries == NULL && !grow_entries(pool)) {
+    if (pool->blocks.unused == NULL && !grow_entries(pool)) {
         return false;
     }
-    struct index_entry *entry = pool->unused_entries;
-    pool->unused_entries = follow(&entry->next);
+    struct index_entry *entry = pool->blocks.unused;
+    pool->blocks.unused = follow(&entry->next);
     begin_change(pool);
     atomic_store_explicit(&entry->address, block_address(block), memory_order_release);
     atomic_store_explicit(&entry->block, block, memory_order_release);
@@ -122,8 +122,8 @@ static void leave(weir_pool *pool, struct block_index *index, const weir_block *
     begin_change(pool);
     atomic_store_explicit(link, follow(&entry->next), memory_order_release);
     atomic_store_explicit(&entry->block, NULL, memory_order_release);
-    atomic_store_explicit(&entry->next, pool->unused_entries, memory_order_release);
-    pool->unused_entries = entry;
+    atomic_store_explicit(&entry->next, pool->blocks.unused, memory_order_release);
+    pool->blocks.unused = entry;
     end_change(pool);
 }
 
@@ -134,8 +134,8 @@ static void give_up_index(weir_pool *pool, struct block_index *index)
         struct index_entry *next = NULL;
         for (struct index_entry *entry = follow(&index->heads[chain]); entry != NULL; entry = next) {
             next = follow(&entry->next);
-            atomic_store_explicit(&entry->next, pool->unused_entries, memory_order_relaxed);
-            pool->unused_entries = entry;
+            atomic_store_explicit(&entry->next, pool->blocks.unused, memory_order_relaxed);
+            pool->blocks.unused = entry;
         }
     }
     free(index);
@@ -167,7 +167,7 @@ static void widen(weir_pool *pool, struct block_index *old)
             link_entry(index, entry);
         }
     }
-    atomic_store_explicit(&pool->index, index, memory_order_release);
+    atomic_store_explicit(&pool->blocks.index, index, memory_order_release);
     end_change(pool);
 }
 
@@ -186,7 +186,7 @@ static void enter_visited(void *ctx, weir_block *block)
 static bool make_index(weir_pool *pool)
 {
     size_t chains = first_chains;
-    while (chains <= pool->blocks) {
+    while (chains <= pool->blocks.count) {
         chains *= 2;
     }
     struct entering entering = { .pool = pool, .index = new_index(chains, NULL), .complete = true };
@@ -198,7 +198,7 @@ static bool make_index(weir_pool *pool)
         give_up_index(pool, entering.index);
         return false;
     }
-    atomic_store_explicit(&pool->index, entering.index, memory_order_release);
+    atomic_store_explicit(&pool->blocks.index, entering.index, memory_order_release);
     return true;
 }
 
@@ -221,15 +221,15 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
 {
     *found = NULL;
     for (int tries = 0; tries < tries_before_lock; tries++) {
-        const unsigned version = atomic_load_explicit(&pool->index_version, memory_order_acquire);
-        struct block_index *index = atomic_load_explicit(&pool->index, memory_order_acquire);
+        const unsigned version = atomic_load_explicit(&pool->blocks.version, memory_order_acquire);
+        struct block_index *index = atomic_load_explicit(&pool->blocks.index, memory_order_acquire);
         if (index == NULL) {
             break;
         }
         bool ended = false;
         *found = search_chain(index, address, index->mask, &ended);
         const bool quiet = version % 2 == 0 &&
-                           atomic_load_explicit(&pool->index_version, memory_order_relaxed) == version;
+                           atomic_load_explicit(&pool->blocks.version, memory_order_relaxed) == version;
         if (quiet && (*found != NULL || ended)) {
             return WEIR_OK;
         }
@@ -239,9 +239,9 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
     }
     bool ended = false;
     pool_lock(pool);
-    struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    struct block_index *index = atomic_load_explicit(&pool->blocks.index, memory_order_relaxed);
     const bool indexed = index != NULL || make_index(pool);
-    index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    index = atomic_load_explicit(&pool->blocks.index, memory_order_relaxed);
     *found = indexed ? search_chain(index, address, SIZE_MAX, &ended) : NULL;
     pool_unlock(pool);
     return indexed ? WEIR_OK : WEIR_ERR_NO_MEMORY;
@@ -252,24 +252,24 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
 /* Of checked builds: whether a pointer is a handle of the pool's is asked of a set, without following it. */
 static bool remember_handle(weir_pool *pool, const weir_block *block)
 {
-    return WEIR_CHECKS < 1 || weir__number_map_put(&pool->handles, (uint64_t)(uintptr_t)block, 1);
+    return WEIR_CHECKS < 1 || weir__number_map_put(&pool->blocks.handles, (uint64_t)(uintptr_t)block, 1);
 }
 
 bool weir__block_is_ours(weir_pool *pool, const weir_block *block)
 {
     pool_lock(pool);
-    const bool ours = weir__number_map_get(&pool->handles, (uint64_t)(uintptr_t)block) != 0;
+    const bool ours = weir__number_map_get(&pool->blocks.handles, (uint64_t)(uintptr_t)block) != 0;
     pool_unlock(pool);
     return ours;
 }
 
 bool weir__block_enter_locked(weir_pool *pool, weir_block *block)
 {
-    struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    struct block_index *index = atomic_load_explicit(&pool->blocks.index, memory_order_relaxed);
     if (!remember_handle(pool, block) || (index != NULL && !enter(pool, index, block))) {
         return false;
     }
-    if (index != NULL && pool->blocks > index->mask) {
+    if (index != NULL && pool->blocks.count > index->mask) {
         widen(pool, index);
     }
     return true;
@@ -277,7 +277,7 @@ bool weir__block_enter_locked(weir_pool *pool, weir_block *block)
 
 void weir__block_leave_locked(weir_pool *pool, weir_block *block)
 {
-    struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    struct block_index *index = atomic_load_explicit(&pool->blocks.index, memory_order_relaxed);
     if (index != NULL) {
         leave(pool, index, block);
     }
@@ -345,17 +345,17 @@ static void drop_uses(void *ctx, weir_block *block)
 void weir__block_fini(weir_pool *pool)
 {
     weir__block_each_locked(pool, drop_uses, NULL);
-    struct block_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    struct block_index *index = atomic_load_explicit(&pool->blocks.index, memory_order_relaxed);
     while (index != NULL) {
         struct block_index *smaller = index->smaller;
         free(index);
         index = smaller;
     }
-    while (pool->entry_chunks != NULL) {
-        struct entry_chunk *next = pool->entry_chunks->next;
-        free(pool->entry_chunks);
-        pool->entry_chunks = next;
+    while (pool->blocks.chunks != NULL) {
+        struct entry_chunk *next = pool->blocks.chunks->next;
+        free(pool->blocks.chunks);
+        pool->blocks.chunks = next;
     }
-    weir__number_map_fini(&pool->handles);
+    weir__number_map_fini(&pool->blocks.handles);
     free(pool->region_table.slots);
 }

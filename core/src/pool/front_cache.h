@@ -24,7 +24,7 @@ static inline uint64_t front_granules(const weir_pool *pool, uint64_t size)
 
 static inline uint64_t front_small(const weir_pool *pool)
 {
-    return atomic_load_explicit(&pool->front_small, memory_order_relaxed);
+    return atomic_load_explicit(&pool->front.small, memory_order_relaxed);
 }
 
 static inline unsigned front_shift(uint64_t granules)
@@ -78,7 +78,7 @@ static inline weir_block *front_pop_small(struct front_cache *front, uint64_t ke
 /* What is reserved has changed since the slot learned how many blocks it may keep. */
 static inline void front_learn(const weir_pool *pool, struct front_slot *slot, uint64_t capacity, uint32_t epoch)
 {
-    const uint64_t room = atomic_load_explicit(&pool->front_slot, memory_order_relaxed) / capacity;
+    const uint64_t room = atomic_load_explicit(&pool->front.slot, memory_order_relaxed) / capacity;
     slot->room = (uint16_t)(room < FRONT_DEPTH ? room : FRONT_DEPTH);
     slot->epoch = epoch;
 }
@@ -87,12 +87,12 @@ static inline bool front_push_small(const weir_pool *pool, struct front_cache *f
 {
     const unsigned bin = front_bin(capacity);
     struct front_slot *slot = &front->slots[bin];
-    const uint32_t epoch = atomic_load_explicit(&pool->front_epoch, memory_order_relaxed);
+    const uint32_t epoch = atomic_load_explicit(&pool->front.epoch, memory_order_relaxed);
     if (UNLIKELY(slot->epoch != epoch)) {
         front_learn(pool, slot, capacity, epoch);
     }
     const uint64_t bytes = front->bytes + block_capacity(block);
-    if (UNLIKELY(slot->count >= slot->room || bytes > atomic_load_explicit(&pool->front_limit, memory_order_relaxed))) {
+    if (UNLIKELY(slot->count >= slot->room || bytes > atomic_load_explicit(&pool->front.limit, memory_order_relaxed))) {
         return false;
     }
     slot->blocks[slot->count++] = block;

@@ -1,7 +1,7 @@
 /* core/src/pool/observers.c: telling a pool's observers.
  *
  * Idea: while there are observers, front_block_bytes is 0 on every stream, so every alloc and free takes the long way,
- * and there a single flag (pool->watched) leads here. Without an observer nothing in this file runs.
+ * and there a single flag (pool->watch.any) leads here. Without an observer nothing in this file runs.
  *
  * Guarantee: the list changes under every lock of the pool and `growing` (services/observe.c), so a call that holds a
  * stream's lock, or is the one that grows, finds each observer either attached or not, and tells each thing once. An
@@ -29,7 +29,7 @@ static const struct pool_observer *after(const _Atomic(struct pool_observer *) *
 /* Counts the calling thread, and returns where. */
 static _Atomic uint32_t *begin_telling(weir_pool *pool)
 {
-    _Atomic uint32_t *telling = &pool->telling[atomic_load(&pool->telling_side) % 2];
+    _Atomic uint32_t *telling = &pool->watch.telling[atomic_load(&pool->watch.side) % 2];
     (void)atomic_fetch_add(telling, 1);
     return telling;
 }
@@ -99,7 +99,7 @@ void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t a
     weir_observed_block known = observed(block, stream);
     known.align = align;
     _Atomic uint32_t *telling = begin_telling(pool);
-    const struct pool_observer *first = after(&pool->observers);
+    const struct pool_observer *first = after(&pool->watch.observers);
     stream_unlock(stream);
     for EACH_OBSERVER(observer, first) {
         tell_of_block(observer, observer->ops.block_alloc, &known);
@@ -110,21 +110,21 @@ void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t a
 void weir__watch_free(const weir_block *block, const weir_stream *stream)
 {
     const weir_observed_block known = observed(block, stream);
-    for EACH_OBSERVER(observer, after(&block_pool(block)->observers)) {
+    for EACH_OBSERVER(observer, after(&block_pool(block)->watch.observers)) {
         tell_of_block(observer, observer->ops.block_free, &known);
     }
 }
 
 void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size)
 {
-    for EACH_OBSERVER(observer, after(&pool->observers)) {
+    for EACH_OBSERVER(observer, after(&pool->watch.observers)) {
         weir__observer_tell_memory(observer, true, address, size);
     }
 }
 
 void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size)
 {
-    for EACH_OBSERVER(observer, after(&pool->observers)) {
+    for EACH_OBSERVER(observer, after(&pool->watch.observers)) {
         weir__observer_tell_memory(observer, false, address, size);
     }
 }
@@ -136,7 +136,7 @@ void weir__watch_use(const weir_block *block, const weir_stream *stream)
     if (is_watched(block_pool(block))) {
         _Atomic uint32_t *telling = begin_telling(block_pool(block));
         const weir_observed_block known = observed(block, stream);
-        for EACH_OBSERVER(observer, after(&block_pool(block)->observers)) {
+        for EACH_OBSERVER(observer, after(&block_pool(block)->watch.observers)) {
             tell_of_block(observer, observer->ops.block_use, &known);
         }
         end_telling(telling);
@@ -155,7 +155,7 @@ void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *eve
             .stream = stream != NULL ? stream->lane : 0,
         };
         const int cancel_state = cancel_disable();
-        for EACH_OBSERVER(observer, after(&pool->observers)) {
+        for EACH_OBSERVER(observer, after(&pool->watch.observers)) {
             if (observer->ops.event != NULL) {
                 observer->ops.event(observer->ctx, &known);
             }
@@ -170,7 +170,7 @@ void weir__watch_trim(weir_pool *pool)
     if (is_watched(pool)) {
         _Atomic uint32_t *telling = begin_telling(pool);
         const int cancel_state = cancel_disable();
-        for EACH_OBSERVER(observer, after(&pool->observers)) {
+        for EACH_OBSERVER(observer, after(&pool->watch.observers)) {
             if (observer->ops.trim != NULL) {
                 observer->ops.trim(observer->ctx);
             }
@@ -199,7 +199,7 @@ void weir__watch_end_blocks(weir_pool *pool)
 
 void weir__watch_end(weir_pool *pool)
 {
-    struct pool_observer *observer = atomic_load(&pool->observers);
+    struct pool_observer *observer = atomic_load(&pool->watch.observers);
     const int cancel_state = cancel_disable();
     while (observer != NULL) {
         struct pool_observer *next = atomic_load(&observer->next);

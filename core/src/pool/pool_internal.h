@@ -181,10 +181,77 @@ struct known_event {
 
 struct request;
 
+/* Observers: see observers.c. */
+struct pool_watch {
+    _Atomic(struct pool_observer *) observers; /* newest first */
+    _Atomic uint32_t telling[2];               /* threads that tell them without a lock, by side */
+    atomic_uint side;                          /* of threads that begin, modulo 2 */
+    atomic_bool awaiting;                      /* a thread waits for those that tell */
+    atomic_bool any;                           /* there is an observer */
+};
+
+/* Shares of what is reserved, in granules of the front cache. */
+struct pool_front {
+    _Atomic uint64_t small; /* up to here requests are rounded up to bins and stay in slots */
+    _Atomic uint64_t slot;  /* what one slot may hold of them */
+    _Atomic uint64_t limit; /* bytes of them that a stream's front cache may hold */
+    _Atomic uint32_t epoch; /* how often they have changed */
+};
+
+/* One thread at a time takes memory from the device or gives it back: see region.c. */
+struct pool_growth {
+    bool taken;
+    pthread_mutex_t mutex; /* under no other lock but for the moment of `ended` */
+    pthread_cond_t ended;
+};
+
+/* Events to destroy: the next stream that needs an event takes one, a trim tries again. */
+struct pool_kept_events {
+    weir_event **events;
+    size_t count;
+    size_t room; /* at least `made`, so that an event can always be kept */
+    size_t made; /* by the pool and not destroyed */
+};
+
+/* See block.c. */
+struct pool_blocks {
+    size_t count;                        /* taken ranges that are blocks */
+    weir__number_map handles;            /* of checked builds: every block that ever was */
+    _Atomic(struct block_index *) index; /* NULL until a block is asked for by its address */
+    struct entry_chunk *chunks;
+    struct index_entry *unused;
+    atomic_uint version; /* odd while a chain is being changed under its readers */
+};
+
+/* What is reserved, against the limits: see budget.c and mark.h. */
+struct pool_held {
+    uint64_t bytes;      /* no limit, or bytes <= max(limit_bytes, over_limit) */
+    uint64_t over_limit; /* reserved since before the limit was set below it, and not yet given back; else 0 */
+    uint64_t peak;
+    struct high_mark mark;
+    bool pressed;  /* the pressure callback has had nothing more to give at the present crossing of the soft limit */
+    bool pressing; /* it is being called */
+};
+
+/* What happened so far, as weir_pool_stats tells it. */
+struct pool_counts {
+    uint64_t served[WEIR_RUNG_COUNT];
+    uint64_t waits;
+    uint64_t syncs;
+    uint64_t events;
+    uint64_t region_allocs;
+    uint64_t region_frees;
+    uint64_t device_failures;
+    uint64_t device_ns;
+    uint64_t pressure_calls;
+    uint64_t soft_limit_growths;
+};
+
 struct weir_pool {
     weir_device *device;
     const weir_strategy_ops *strategy;
     void *state; /* the strategy's */
+    const struct memory_ops *memory; /* where memory comes from: regions or virtual memory */
     weir_pool_config config;
     uint64_t granule_mask;
     uint64_t next_serial; /* of streams */
@@ -192,23 +259,13 @@ struct weir_pool {
     bool ordered; /* the device has streams and events */
     pid_t process;
     atomic_uint holds; /* while there are any the pool is not destroyed */
-    /* Shares of what is reserved, in granules of the front cache: */
-    _Atomic uint64_t front_small; /* up to here requests are rounded up to bins and stay in slots */
-    _Atomic uint64_t front_slot;  /* what one slot may hold of them */
-    _Atomic uint64_t front_limit; /* bytes of them that a stream's front cache may hold */
-    _Atomic uint32_t front_epoch; /* how often they have changed */
-    _Atomic(struct pool_observer *) observers; /* newest first; see observers.c */
-    _Atomic uint32_t telling[2];               /* threads that tell them without a lock, by side */
-    atomic_uint telling_side;                  /* of threads that begin, modulo 2 */
-    atomic_bool awaiting;                      /* a thread waits for those that tell */
-    atomic_bool watched;                       /* there is an observer */
+    struct pool_front front;
+    struct pool_watch watch;
     _Atomic uint32_t tag_count; /* untagged included, so at least 1 */
     struct pool_tags *tags;
 
     struct stream_lock lock;
-    bool growing; /* one thread at a time takes memory from the device or gives it back: see region.c */
-    pthread_mutex_t grown_mutex; /* under no other lock but for the moment of `grown` */
-    pthread_cond_t grown;
+    struct pool_growth growth;
 
     weir_stream **streams; /* by lane; streams[0] is NULL */
     size_t lanes;          /* one more than the highest lane */
@@ -218,50 +275,26 @@ struct weir_pool {
     struct lane_group **groups;  /* by lane / 64; each stays where it is */
     weir__number_map natives;    /* streams that are not retired, by their handle: the lane */
     struct address_table events; /* of known_event */
-
-    weir_event **kept_events; /* events to destroy: the next stream that needs an event takes one, a trim tries again */
-    size_t kept_count;
-    size_t kept_room;   /* at least events_made, so that an event can always be kept */
-    size_t events_made; /* by the pool and not destroyed */
+    struct pool_kept_events kept;
 
     struct pool_region *regions; /* newest first */
     size_t regions_aside;        /* regions without a handle that are not on their way: see region.c */
     struct address_table region_table;
-    const struct memory_ops *memory; /* where memory comes from: regions or virtual memory */
-    struct pool_vm *vm;              /* NULL: the pool takes regions */
+    struct pool_vm *vm; /* NULL: the pool takes regions */
+    struct pool_held held;
 
-    size_t blocks;                       /* taken ranges that are blocks */
-    weir__number_map handles;            /* of checked builds: every block that ever was */
-    _Atomic(struct block_index *) index; /* NULL until a block is asked for by its address: see block.c */
-    struct entry_chunk *entry_chunks;
-    struct index_entry *unused_entries;
-    atomic_uint index_version;           /* odd while a chain is being changed under its readers */
+    struct pool_blocks blocks;
     weir_block *pending;
+    uint64_t pending_bytes;
+    int64_t peak_requested; /* sampled at slow calls when there are several streams */
+    int64_t peak_live;
 
     weir_arena *arenas;
     uint64_t arenas_made;
 
+    struct pool_counts counts;
     uint64_t wait_rounds; /* how many have begun: see weir__order_sync_next */
     uint64_t slow_frees; /* by callers: what another thread's failing request may not have seen */
-    uint64_t reserved_bytes; /* no limit, or reserved_bytes <= max(limit_bytes, over_limit_bytes) */
-    uint64_t over_limit_bytes; /* reserved since before the limit was set below it, and not yet given back; else 0 */
-    uint64_t peak_reserved_bytes;
-    struct high_mark mark;
-    uint64_t pending_bytes;
-    bool pressed;  /* the pressure callback has had nothing more to give at the present crossing of the soft limit */
-    bool pressing; /* it is being called */
-    uint64_t pressure_calls;
-    uint64_t soft_limit_growths;
-    int64_t peak_requested; /* sampled at slow calls when there are several streams */
-    int64_t peak_live;
-    uint64_t served[WEIR_RUNG_COUNT];
-    uint64_t waits;
-    uint64_t syncs;
-    uint64_t events_recorded;
-    uint64_t region_allocs;
-    uint64_t region_frees;
-    uint64_t device_failures;
-    uint64_t device_ns;
     weir_oom_record oom; /* of the last request that failed */
     void (*explain)(const struct request *request); /* fills it: handed in by life.c, so that order calls no report */
     _Atomic unsigned slow_calls; /* of checked builds */
@@ -381,7 +414,7 @@ static inline uint64_t front_block_bytes(const weir_stream *stream)
 /* A stream's lock held, without which this says nothing. */
 static inline bool is_watched(const weir_pool *pool)
 {
-    return atomic_load_explicit(&pool->watched, memory_order_relaxed);
+    return atomic_load_explicit(&pool->watch.any, memory_order_relaxed);
 }
 
 /* Pool lock held: the largest block that may go the short way through a front cache now. */
@@ -518,11 +551,11 @@ void weir__block_leave_locked(weir_pool *pool, weir_block *block);
 static inline weir_block *block_new(weir_pool *pool, const weir_range *range)
 {
     weir_block *block = (weir_block *)range->token;
-    if (UNLIKELY(WEIR_CHECKS >= 1 || atomic_load_explicit(&pool->index, memory_order_relaxed) != NULL) &&
+    if (UNLIKELY(WEIR_CHECKS >= 1 || atomic_load_explicit(&pool->blocks.index, memory_order_relaxed) != NULL) &&
         !weir__block_enter_locked(pool, block)) {
         return NULL;
     }
-    pool->blocks++;
+    pool->blocks.count++;
     block_set_requested(block, 0);
     block_set_stream(block, NULL);
     block_set_next(block, NULL);
@@ -534,10 +567,10 @@ static inline weir_block *block_new(weir_pool *pool, const weir_range *range)
 static inline void *block_delete(weir_pool *pool, weir_block *block)
 {
     if (UNLIKELY((state_word(block) & BLOCK_USED) != 0 ||
-                 atomic_load_explicit(&pool->index, memory_order_relaxed) != NULL)) {
+                 atomic_load_explicit(&pool->blocks.index, memory_order_relaxed) != NULL)) {
         weir__block_leave_locked(pool, block);
     }
-    pool->blocks--;
+    pool->blocks.count--;
     block_set_state(block, BLOCK_UNUSED);
     return block;
 }

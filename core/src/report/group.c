@@ -201,7 +201,7 @@ static void look_at_limits(struct question *q, const struct survey *survey)
     const uint64_t idle = q->pool->vm != NULL ? weir__survey_free_granules(survey, q->granularity) : 0;
     pool_lock(q->pool);
     const uint64_t most = weir__budget_most_locked(q->pool, false);
-    const uint64_t reserved = q->pool->reserved_bytes;
+    const uint64_t reserved = q->pool->held.bytes;
     q->soft_limit = q->pool->config.soft_limit_bytes;
     pool_unlock(q->pool);
     q->reserved = reserved > idle ? reserved - idle : 0;

@@ -200,7 +200,7 @@ static const char *check_regions(const weir_pool *pool, const struct tally *tall
         reserved += region->size;
         entered += region->handle != NULL ? region->size : 0;
     }
-    if (reserved != pool->reserved_bytes) {
+    if (reserved != pool->held.bytes) {
         return "reserved bytes and regions differ";
     }
     if (entered != tally->taken_bytes + tally->free_bytes) {
@@ -221,14 +221,14 @@ static const char *first_broken_rule(weir_pool *pool)
     if (tally.broken != NULL) {
         return tally.broken;
     }
-    if (tally.blocks != tally.taken_ranges || tally.blocks != pool->blocks) {
+    if (tally.blocks != tally.taken_ranges || tally.blocks != pool->blocks.count) {
         return "blocks and taken ranges differ in number";
     }
     if (tally.pending != pool->pending_bytes) {
         return "pending bytes and pending blocks differ";
     }
-    if (pool->reserved_bytes > weir__budget_limit_locked(pool, false) &&
-        pool->reserved_bytes > pool->over_limit_bytes) {
+    if (pool->held.bytes > weir__budget_limit_locked(pool, false) &&
+        pool->held.bytes > pool->held.over_limit) {
         return "more is reserved than the limit allows";
     }
     const char *broken = check_streams(pool, &tally);
@@ -295,24 +295,24 @@ static void add_pool(weir_pool *pool, weir_stats *stats)
     stats->largest_free_bytes = strategy.largest_free_bytes;
     stats->external_fragmentation =
         strategy.free_bytes == 0 ? 0.0 : 1.0 - (double)strategy.largest_free_bytes / (double)strategy.free_bytes;
-    stats->reserved_bytes = pool->reserved_bytes;
-    stats->peak_reserved_bytes = pool->peak_reserved_bytes;
+    stats->reserved_bytes = pool->held.bytes;
+    stats->peak_reserved_bytes = pool->held.peak;
     stats->regions = strategy.regions;
     for (size_t i = 0; i < WEIR_RUNG_COUNT; i++) {
-        stats->served[i] += pool->served[i];
+        stats->served[i] += pool->counts.served[i];
     }
     stats->failures = pool->oom.failure;
-    stats->waits = pool->waits;
-    stats->syncs = pool->syncs;
-    stats->events_recorded = pool->events_recorded;
-    stats->region_allocs = pool->region_allocs;
-    stats->region_frees = pool->region_frees;
-    stats->device_failures = pool->device_failures;
-    stats->device_ns = pool->device_ns;
+    stats->waits = pool->counts.waits;
+    stats->syncs = pool->counts.syncs;
+    stats->events_recorded = pool->counts.events;
+    stats->region_allocs = pool->counts.region_allocs;
+    stats->region_frees = pool->counts.region_frees;
+    stats->device_failures = pool->counts.device_failures;
+    stats->device_ns = pool->counts.device_ns;
     stats->limit_bytes = pool->config.limit_bytes;
     stats->soft_limit_bytes = pool->config.soft_limit_bytes;
-    stats->soft_limit_growths = pool->soft_limit_growths;
-    stats->pressure_calls = pool->pressure_calls;
+    stats->soft_limit_growths = pool->counts.soft_limit_growths;
+    stats->pressure_calls = pool->counts.pressure_calls;
     stats->tags = atomic_load_explicit(&pool->tag_count, memory_order_relaxed) - 1;
     if (pool->vm != NULL) {
         weir__vm_add_stats_locked(pool, stats);

@@ -514,7 +514,7 @@ static struct growth growth_locked(const struct request *request)
     const weir_pool *pool = request->pool;
     const uint64_t limit = weir__budget_limit_locked(pool, false);
     const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
-    const uint64_t reserved = pool->reserved_bytes;
+    const uint64_t reserved = pool->held.bytes;
     uint64_t liked = 0;
     struct growth growth = { .known = capacity != 0, .free = capacity > reserved ? capacity - reserved : 0 };
     weir__region_sizes_locked(pool, request->size, request->align, reserved, &liked, &growth.least);
@@ -568,7 +568,7 @@ void weir__oom_explain_now(const struct request *request)
     }
     pool_lock(pool);
     record.limit_bytes = pool->config.limit_bytes;
-    record.reserved_bytes = pool->reserved_bytes;
+    record.reserved_bytes = pool->held.bytes;
     record.pending_bytes = pool->pending_bytes;
     look_at_lanes_locked(&record, request);
     uint64_t more = 0;

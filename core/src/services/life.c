@@ -156,8 +156,8 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
         return status;
     }
     weir__stream_lock_init(&pool->lock, (own.flags & WEIR_POOL_SINGLE_THREADED) != 0);
-    (void)pthread_mutex_init(&pool->grown_mutex, NULL);
-    (void)pthread_cond_init(&pool->grown, NULL);
+    (void)pthread_mutex_init(&pool->growth.mutex, NULL);
+    (void)pthread_cond_init(&pool->growth.ended, NULL);
     *out = pool;
     return WEIR_OK;
 }
@@ -170,7 +170,7 @@ static void quiesce(weir_pool *pool, weir_status *first)
 {
     for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
         weir_stream *stream = pool->streams[lane];
-        if (!stream->retired && pool->reserved_bytes != 0 && weir__order_sync(pool, stream) != WEIR_OK) {
+        if (!stream->retired && pool->held.bytes != 0 && weir__order_sync(pool, stream) != WEIR_OK) {
             keep_first(first, weir_device_stream_sync(pool->device, stream->native));
         }
     }
@@ -211,14 +211,14 @@ weir_status weir_pool_destroy(weir_pool *pool)
     weir__block_fini(pool);
     pool->strategy->fini(pool->state);
     pool->memory->fini(pool);
-    for (size_t i = 0; i < pool->kept_count; i++) {
-        keep_first(&first, TWICE(weir_device_event_destroy(pool->device, pool->kept_events[i])));
+    for (size_t i = 0; i < pool->kept.count; i++) {
+        keep_first(&first, TWICE(weir_device_event_destroy(pool->device, pool->kept.events[i])));
     }
-    free(pool->kept_events);
+    free(pool->kept.events);
     weir__tag_fini(pool);
     weir__stream_lock_fini(&pool->lock);
-    (void)pthread_cond_destroy(&pool->grown);
-    (void)pthread_mutex_destroy(&pool->grown_mutex);
+    (void)pthread_cond_destroy(&pool->growth.ended);
+    (void)pthread_mutex_destroy(&pool->growth.mutex);
     free_lanes(pool);
     free(pool->state);
     (void)!weir_device_release(pool->device);

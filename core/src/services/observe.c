@@ -17,7 +17,7 @@ static void hold_still(weir_pool *pool)
 {
     pool_lock(pool);
     (void)weir__region_await_locked(pool);
-    pool->growing = true;
+    pool->growth.taken = true;
     pool_unlock(pool);
     weir__pool_lock_all(pool);
 }
@@ -31,7 +31,7 @@ static void let_go(weir_pool *pool)
 /* All locks held: the list of observers has changed. */
 static void set_watched(weir_pool *pool)
 {
-    atomic_store_explicit(&pool->watched, atomic_load(&pool->observers) != NULL, memory_order_release);
+    atomic_store_explicit(&pool->watch.any, atomic_load(&pool->watch.observers) != NULL, memory_order_release);
     for (size_t lane = 1; lane < pool->lanes; lane++) {
         weir__stream_set_front(pool->streams[lane], weir__pool_front_block_bytes(pool));
     }
@@ -63,7 +63,7 @@ static void list_all_locked(const weir_pool *pool, struct pool_observer *observe
 /* All locks held: the same tool, or one that could not be told apart when it ends. */
 static bool has_its_like(const weir_pool *pool, const struct pool_observer *observer)
 {
-    const struct pool_observer *other = atomic_load(&pool->observers);
+    const struct pool_observer *other = atomic_load(&pool->watch.observers);
     while (other != NULL && other->ctx != observer->ctx &&
            memcmp(&other->ops, &observer->ops, sizeof(observer->ops)) != 0) {
         other = atomic_load(&other->next);
@@ -92,9 +92,9 @@ weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, voi
         status = weir_refuse(WEIR_ERR_BUSY,
                              "weir_pool_observe: the pool has an observer already with these functions or this ctx");
     } else {
-        atomic_init(&observer->next, atomic_load(&pool->observers));
+        atomic_init(&observer->next, atomic_load(&pool->watch.observers));
         list_all_locked(pool, observer);
-        atomic_store(&pool->observers, observer);
+        atomic_store(&pool->watch.observers, observer);
         set_watched(pool);
     }
     let_go(pool);
@@ -109,7 +109,7 @@ weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, voi
 /* All locks held: NULL when `ctx` is no observer's. */
 static struct pool_observer *take_out(weir_pool *pool, const void *ctx)
 {
-    _Atomic(struct pool_observer *) *link = &pool->observers;
+    _Atomic(struct pool_observer *) *link = &pool->watch.observers;
     struct pool_observer *observer = atomic_load(link);
     while (observer != NULL && observer->ctx != ctx) {
         link = &observer->next;
@@ -125,16 +125,16 @@ static struct pool_observer *take_out(weir_pool *pool, const void *ctx)
  * since a thread may be late to count itself on the side that it has read. */
 static void await_telling(weir_pool *pool)
 {
-    while (atomic_exchange(&pool->awaiting, true)) {
+    while (atomic_exchange(&pool->watch.awaiting, true)) {
         (void)sched_yield();
     }
     for (int turn = 0; turn < 2; turn++) {
-        const unsigned side = atomic_fetch_add(&pool->telling_side, 1) % 2;
-        while (atomic_load(&pool->telling[side]) != 0) {
+        const unsigned side = atomic_fetch_add(&pool->watch.side, 1) % 2;
+        while (atomic_load(&pool->watch.telling[side]) != 0) {
             (void)sched_yield();
         }
     }
-    atomic_store(&pool->awaiting, false);
+    atomic_store(&pool->watch.awaiting, false);
 }
 
 weir_status weir_pool_unobserve(weir_pool *pool, void *ctx)
