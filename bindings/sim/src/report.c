@@ -57,7 +57,7 @@ static const char *kind_text(weir_sim_finding_kind kind)
     return texts[kind];
 }
 
-/* How "x <relation> y" reads between the later and the earlier operation. */
+/* Returns the words between the later and the earlier operation in a finding's sentence. */
 static const char *relation(weir_sim_finding_kind kind)
 {
     switch (kind) {
