@@ -46,8 +46,8 @@ typedef struct weir_ascendcl_kernel {
 #define WEIR_ASCENDCL_KERNEL_INIT WEIR_STRUCT_INIT(weir_ascendcl_kernel)
 
 /* Queues a kernel on a stream; a NULL stream is the default one. 100000: a NULL kernel, a count of ranges without
- * ranges, or members that this library does not know; `end` is then not called. Other codes are those of any call on a
- * stream. */
+ * ranges, or members that this library does not know; in this last case `end` is not called. Other codes are those of
+ * any call on a stream. */
 ACL_FUNC_VISIBILITY aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl_kernel *kernel);
 
 /* --- virtual time --- */
