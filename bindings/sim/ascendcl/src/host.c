@@ -394,7 +394,7 @@ static aclError register_memory(void *pointer, uint64_t size, bool mapped, bool 
     return error;
 }
 
-/* Memory of other PCIe devices, and memory that the device may only read, are options the vendor has set aside. */
+/* The vendor reserves two options for later: memory of other PCIe devices, and memory that the device may only read. */
 static aclError check_kinds(uint64_t kinds, uint64_t iomemory, uint64_t readonly, const char *name)
 {
     return acl__rt.config.strict && (kinds & (iomemory | readonly)) != 0
