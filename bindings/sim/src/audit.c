@@ -656,7 +656,7 @@ static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, 
     (void)read_add(audit, s, op);
 }
 
-/* True if a block is live and still has its memory. A live block whose region was returned has none. */
+/* True if a block is live and still has its memory. After its region was returned a live block has none. */
 static bool is_held(const block *b)
 {
     return b->live && b->freed == NULL;
@@ -687,7 +687,7 @@ static uint64_t given_to(weir__sim_audit *audit, uint64_t start, uint64_t end, c
     return end;
 }
 
-/* Puts a live block whose first byte was handed out again into the list `covered`, so that its own free still finds
+/* Adds a live block to the list `covered` because its first byte was handed out again, so that its own free still finds
  * it. */
 static void cover(weir__sim_audit *audit, block *b)
 {
@@ -698,7 +698,7 @@ static void cover(weir__sim_audit *audit, block *b)
     }
 }
 
-/* Returns the piece at `at`, cut to lie inside [at, end). Memory without a segment gets one whose only access is
+/* Returns the piece at `at`, cut to lie inside [at, end). Memory without a segment gets one with a single access:
  * `first`, the device's hand-over. NULL: out of memory. */
 static segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_t end, weir__sim_op *first)
 {

@@ -1,8 +1,8 @@
 /* audit.h: the auditor: judges hand-outs of memory from the operations alone.
  *
- * The auditor is told what the host queued, waited for and announced, in the host's order, and builds its own
- * happens-before clocks from that. It never sees the simulator's clocks: the times in weir__sim_op_info go into the
- * text of a finding and decide nothing. So it also finds an allocator that is only lucky with its timing.
+ * The auditor is told of all operations that the host queued, waited for and announced, in the host's order, and builds
+ * its own happens-before clocks from them. It never sees the simulator's clocks: the times in weir__sim_op_info go into
+ * the text of a finding and decide nothing. So it also finds an allocator that is only lucky with its timing.
  *
  * Clocks. A clock maps each stream to a tick: all operations of that stream up to that tick are ordered before the
  * clock's owner. Each stream has a clock, and the host has one (the operations that it has seen complete). Queuing an

@@ -40,7 +40,7 @@ weir__sim_range *weir__sim_ranges_previous(const weir__sim_range *range);
 /* Returns the lowest range of at least `size` bytes, or NULL. */
 weir__sim_range *weir__sim_ranges_first_fit(const weir__sim_ranges *ranges, uint64_t size);
 
-/* Inserts `range`, whose start and end are set and which overlaps no member. */
+/* Inserts `range`. Its start and end are set, and it overlaps no member. */
 void weir__sim_ranges_insert(weir__sim_ranges *ranges, weir__sim_range *range);
 void weir__sim_ranges_remove(weir__sim_ranges *ranges, weir__sim_range *range);
 /* Updates the set after start or end of a member changed. The change must keep the order. */

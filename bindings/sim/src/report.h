@@ -12,7 +12,7 @@
 
 /* One operation as the auditor keeps it, for as long as a segment, read, block or region refers to it. */
 typedef struct weir__sim_op {
-    /* The operation is ordered before every owner of a clock whose entry for `stream` reaches this tick; 0: before
+    /* The operation is ordered before the owner of a clock once the entry for `stream` reaches this tick; 0: before
      * everything. */
     uint64_t bound;
     uint32_t stream; /* WEIR__SIM_HOST: an operation of the host, which is before everything announced later */

@@ -3,7 +3,7 @@
  * Idea: a stream is one number, its tail: the time at which the last work queued on it ends. Work starts at the later
  * of the tail and the host's now. A wait raises the tail to the time that the event captured, a query compares times,
  * and a synchronisation moves the host's clock. So all times are known as soon as work is queued, and nothing has to be
- * simulated in between. Guarantee: exact for devices whose streams all run at once and do not slow each other down.
+ * simulated in between. Guarantee: exact for devices that run all streams at once without slowing any of them down.
  * Cost: O(1) for each call, apart from the auditor's share and the effects that become due.
  */
 #include "sim_internal.h"

@@ -1,8 +1,8 @@
 /* copy.c: copies and sets.
  *
- * The address of each side tells where it lies, whatever the kind says, as in the vendor's synchronous copy.
- * Synchronous copies run on the simulator's default stream, which has no other users: such a copy is ordered after the
- * work that the host has seen complete and after no other work.
+ * The address of each side tells where it lies, not the kind, as in the vendor's synchronous copy. Synchronous copies
+ * run on the simulator's default stream, which has no other users: such a copy is ordered after the work that the host
+ * has seen complete and after no other work.
  */
 #include "runtime.h"
 
@@ -193,7 +193,7 @@ aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream 
     return queue(stream, &c);
 }
 
-/* A copy whose source is read at once: when the call returns, the caller may reuse its host memory. */
+/* A copy that reads its source at once: when the call returns, the caller may reuse its host memory. */
 typedef struct kept {
     bool launching;
     bool over;

@@ -1,8 +1,8 @@
 /* event.c: events.
  *
  * Idea: each recording is an object of its own, the record. A wait binds to the record that is the latest at the time
- * of the call, so recording the event again, or destroying it, changes nothing for waits that were queued before. A
- * record whose stream is held up by the host is not submitted yet; waits for it are held as well.
+ * of the call, so recording the event again, or destroying it, changes nothing for waits that were queued before. While
+ * a stream is held up by the host its record is not submitted; waits for that record are held as well.
  *
  * There are three kinds of events, named after the calls that make them. They differ while nothing is recorded. Waiting
  * for an Ex event then does nothing. Waiting for an event of aclrtCreateEvent is an error. An event of
@@ -202,7 +202,7 @@ static aclError is_for_streams(const acl__event *event)
                : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for the device's own use");
 }
 
-/* Refuses an event whose state and times the host may not query. */
+/* Refuses an event if the host may not query its state and times. */
 static aclError is_for_host(const acl__event *event, bool ipc_too)
 {
     return event->flags != ACL_EVENT_EXTERNAL && (ipc_too || event->flags != ACL_EVENT_IPC)

@@ -95,8 +95,8 @@ static bool layout_weights(acl__model *model)
     return true;
 }
 
-/* Derives everything but the weights' memory. A network whose file gives no input sizes, or sizes that do not fit, gets
- * no shapes. Returns false when out of memory. */
+/* Derives everything but the weights' memory. If the file gives no input sizes, or sizes that do not fit, the model
+ * gets no shapes. Returns false when out of memory. */
 static bool derive(acl__model *model)
 {
     acl__model_error unused;
@@ -304,8 +304,8 @@ ACL_EXPORT aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc)
     return ACL_SUCCESS;
 }
 
-/* Computes the shapes for inputs whose width and height are larger by `more`. Returns false if the network does not run
- * with them. */
+/* Computes the shapes for inputs with width and height larger by `more`. Returns false if the network does not run with
+ * them. */
 static bool shapes_with(const acl__model *model, uint64_t more, acl__shape *shapes)
 {
     acl__model_error unused;

@@ -85,7 +85,7 @@ static aclError check(const char *function, const aclopAttr *attr, const char *n
     return ACL_SUCCESS;
 }
 
-/* Creates a list whose values are not set yet. NULL: out of memory. */
+/* Creates a list. Its values are not set yet. NULL: out of memory. */
 static attribute *attribute_create(const char *name, attribute_kind kind, int count)
 {
     const size_t length = strlen(name) + 1;

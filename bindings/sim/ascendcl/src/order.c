@@ -1,10 +1,10 @@
 /* order.c: which work of which stream is known to be complete.
  *
  * Idea: vector clocks over the streams that take part. Lines sit in slots, and a serial number contains the slot, so
- * that one comparison tells a line whose stream is gone from its successor; stamps of such a line count as seen. Clocks
- * and the marks of recordings name lines by serial and drop lines that are gone when they are merged. Guarantee: an
- * order is claimed only if the streams' own waits, or the host's, make it. Cost: a wait and a recording take a step for
- * each known stream.
+ * that one comparison tells a line that is gone, with its stream, from its successor; stamps of such a line count as
+ * seen. Clocks and the marks of recordings name lines by serial and drop lines that are gone when they are merged.
+ * Guarantee: an order is claimed only if the streams' own waits, or the host's, make it. Cost: a wait and a recording
+ * take a step for each known stream.
  */
 #include "order.h"
 
@@ -70,7 +70,7 @@ static acl__line *line_find(const acl__stream *stream)
     return NULL;
 }
 
-/* Finds a slot that is empty or whose line is gone, or adds slots. Returns false when out of host memory. */
+/* Finds a slot that is empty or has a line that is gone, or adds slots. Returns false when out of host memory. */
 static bool slot_get(size_t *slot)
 {
     for (size_t i = 0; i < line_count; i++) {

@@ -41,7 +41,7 @@ static bool lock_within_a_second(void)
     return pthread_mutex_timedlock(&lock, &patience) == 0;
 }
 
-/* A child of fork gets the runtime as it is between two calls, whatever other threads were doing. The child has neither
+/* A child of fork gets the runtime as it is between two calls, independent of the other threads. The child has neither
  * those threads nor the runtime's own, which starts again on demand. The child prints a report at its end only if it
  * has called the runtime. */
 static bool fork_locks;

@@ -16,7 +16,7 @@ void acl__report_left_behind(int32_t device, uint64_t bytes, uint64_t pieces);
 /* Counts a warning of a practice that the vendor tolerates and that can fail later. `sentence` is constant and names
  * the kind. */
 void acl__report_warning(const char *sentence);
-/* Returns the number of warnings whose sentence contains `part`; NULL: all. */
+/* Returns the number of warnings with `part` in their sentence; NULL: all. */
 uint64_t acl__report_warnings(const char *part);
 
 #endif

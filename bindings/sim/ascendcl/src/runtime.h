@@ -49,7 +49,7 @@ typedef enum acl__function {
 } acl__function;
 
 /* First line of every public function: counts the call, starts the runtime on the first call, and returns the error of
- * a fault that strikes. ACL_ENTER_OR is for functions whose result is no aclError. */
+ * a fault that strikes. ACL_ENTER_OR is for functions that do not return an aclError. */
 #define ACL_ENTER(name)                                                                                                \
     do {                                                                                                               \
         const aclError fault_ = acl__enter(ACL_FN_##name);                                                             \

@@ -595,7 +595,7 @@ static void join_window(pool *p, uint64_t start, uint64_t end)
 }
 
 /* Fills the FREE segments of the window and makes one CACHED segment of it. The segment has no stamps: all earlier work
- * on it is ordered before the stream's next work. NULL: failure, and the segments are what they were. */
+ * on it is ordered before the stream's next work. NULL: failure, and the segments are as before. */
 static segment *take_window(pool *p, uint64_t start, uint64_t size, weir_status *status)
 {
     const uint64_t end = start + size;
@@ -1087,7 +1087,7 @@ static bool pool_end(pool *p, patience how)
             s = first_segment(p); /* restart: the segment may have merged with its neighbours */
         }
     }
-    /* The caller gives up the blocks whose work is not complete by now. */
+    /* The caller gives up blocks with unfinished work. */
     for (segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
         (void)pages_empty(p, s, s->range.start, s->range.end);
         drop_stamps(s);

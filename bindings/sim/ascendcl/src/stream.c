@@ -27,7 +27,7 @@ typedef struct state_callback {
 
 static state_callback *state_callbacks;
 
-/* Calls all state callbacks without the lock. The list is copied first, because a callback may register others. */
+/* Calls all state callbacks without the lock. The list is copied first, because a callback may register more. */
 static void announce(aclrtStream handle, aclrtStreamState state)
 {
     enum { MOST = 64 };
@@ -467,7 +467,7 @@ aclError acl__device_wait(int32_t device, int64_t timeout_ms)
     return first;
 }
 
-/* True for a stream whose work the host does not drive: the vendor's synchronisation of such a stream does nothing. */
+/* True if the host does not drive the stream's work: the vendor's synchronisation of such a stream does nothing. */
 static bool is_driven_elsewhere(const acl__stream *stream)
 {
     return (stream->flags & (ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE)) != 0;

@@ -22,7 +22,7 @@ enum { PAGE = ACL__HUGE_PAGE, GIB = 1 << 30 };
 typedef struct reservation {
     weir__sim_range range; /* first member */
     int32_t maker;         /* current device when it was made; -1: none */
-    int32_t device;        /* device whose memory is mapped in it, while `of_device` is not 0 */
+    int32_t device;        /* device that the mapped memory belongs to, while `of_device` is not 0 */
     uint32_t of_device;    /* number of mappings of a device's memory */
     uint32_t mappings;
 } reservation;
@@ -143,7 +143,7 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtReserveMemAddress: %zu bytes are no multiple of %d", size,
                          (int)PAGE);
     }
-    /* Leave room for a mapping of 1 GiB pages, whose size is rounded up further. */
+    /* Leave room for a mapping of 1 GiB pages: its size is rounded up further. */
     const uint64_t rounded = round_up(size, size >= GIB ? GIB : PAGE);
     if (rounded == 0) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtReserveMemAddress: there are no %zu bytes of addresses",

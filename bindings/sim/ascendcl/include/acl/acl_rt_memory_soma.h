@@ -1,4 +1,4 @@
-/* acl/acl_rt_memory_soma.h: pools of device memory whose blocks are taken and given back in stream order. */
+/* acl/acl_rt_memory_soma.h: pools of device memory with stream-ordered allocation and free. */
 #ifndef WEIR_ACL_ACL_RT_MEMORY_SOMA_H
 #define WEIR_ACL_ACL_RT_MEMORY_SOMA_H
 

@@ -5,8 +5,8 @@
  * memory traffic: the size of every value at a given input size, the layer that produces it and its last consumer.
  *
  * Guarantee. A network that acl__network_parse returns is consistent: every layer is of a known kind, every blob is
- * produced once, before it is used, and every number is inside its bounds. Shapes and costs cannot overflow, whatever
- * the inputs: an overflow is an error. There is no global state; a finished network is constant and may be shared by
+ * produced once, before it is used, and every number is inside its bounds. Shapes and costs cannot overflow with any
+ * inputs: an overflow is an error. There is no global state; a finished network is constant and may be shared by
  * threads.
  *
  * Order of use: parse (param.c), plan (plan.c, once), shapes (shape.c, for each input size), costs (cost.c).
@@ -214,7 +214,7 @@ typedef struct acl__plan {
     uint32_t *storage_of; /* [blob_count] */
     acl__storage *storages;
     uint32_t storage_count;
-    /* Internal storages whose last layer is l: gone[gone_first[l] .. gone_first[l + 1]). */
+    /* Internal storages with last layer l: gone[gone_first[l] .. gone_first[l + 1]). */
     uint32_t *gone;
     uint32_t *gone_first;
 } acl__plan;
