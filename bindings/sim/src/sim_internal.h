@@ -1,7 +1,8 @@
 /* sim_internal.h: declarations that the simulator's files share, grouped by the file that defines them.
  *
  * One lock guards a simulator. Every public function takes the lock on entry. The functions declared here are called
- * with the lock held. Only weir__sim_effects_run releases it, while a host function runs.
+ * with the lock held. Only two functions release it: weir__sim_effects_run while a host function runs, and
+ * weir__sim_effects_settle while it waits.
  */
 #ifndef WEIR_SIM_INTERNAL_H
 #define WEIR_SIM_INTERNAL_H
@@ -122,15 +123,15 @@ typedef struct weir__sim_effects {
 /* Makes room for one more effect, so that the next push cannot fail. */
 weir_status weir__sim_effects_reserve(weir__sim_effects *effects);
 void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *effect);
-/* Applies all effects due at `target`, in the order of time, and moves time there. While a host function is running in
- * another run, only moves time: that run goes on to the new time. */
+/* Applies all effects due at `target`, in the order of time, and moves time there. While a run is in progress (a host
+ * function may call this), only moves time: the run in progress goes on to the new time. */
 void weir__sim_effects_run(weir_sim *sim, uint64_t target);
 /* Waits until no other thread is in weir__sim_effects_run. */
 void weir__sim_effects_settle(weir_sim *sim);
 /* Drops the effects that a stream has queued. Effects with a dropped function become calls of it at `now`; the caller
  * then runs weir__sim_effects_run, which makes the calls. */
 void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream, uint64_t now);
-/* Drops all effects and calls their dropped functions. */
+/* Drops all effects and calls their dropped functions. The lock is not held. */
 void weir__sim_effects_fini(weir_sim *sim);
 
 /* --- fault.c --- */

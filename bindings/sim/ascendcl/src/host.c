@@ -1,10 +1,10 @@
 /* host.c: page-locked host memory, registered host memory, and attributes of pointers.
  *
- * Idea: pinned memory is ordinary memory of the process, mapped in whole pages. If the environment sets NUMA nodes and
- * the machine has the node next to the current device, the pages are bound to it; otherwise the kernel places them.
- * They are not locked: the simulator reads and writes them like any memory. Registering records a range and touches no
- * page of it, so the placement that the owner chose stays. A registered range has the same address on the device and on
- * the host.
+ * Idea: pinned memory is ordinary memory of the process, mapped in whole pages. If the environment sets NUMA nodes, the
+ * kernel is asked to place the pages on the node next to the current device; otherwise it places them freely. The pages
+ * are not locked: the simulator reads and writes them like any memory. Registering records a range and touches no page
+ * of it, so the placement that the owner chose stays. A registered range has the same address on the device and on the
+ * host.
  *
  * Guarantee: memory freed while queued work may still copy from or to it keeps its addresses until that work is over,
  * with other contents: a program that frees too early reads zeros and does not crash.

@@ -6,7 +6,7 @@
  *
  * The kernels do not compute the network. Each reads marks that the producers of its inputs left, and leaves marks that
  * follow from them. So the outputs depend on every byte of the inputs and on every intermediate value. Memory that two
- * values had at a time changes the results, and usually leaves marks that do not agree with each other.
+ * values occupied at the same time changes the results, and usually leaves marks that do not agree with each other.
  */
 #include "consumer.h"
 #include "mdl.h"

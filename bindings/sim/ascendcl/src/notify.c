@@ -226,7 +226,7 @@ static bool is_satisfied(const value_wait *w)
     }
 }
 
-/* Orders the stream after the last writer of the word, and records its read of the word. */
+/* Orders the stream after the last writer of the word, and queues its read of the word. */
 static aclError join_writer(acl__stream *stream, uint64_t address)
 {
     const word *w = word_at(address);

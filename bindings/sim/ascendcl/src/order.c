@@ -1,10 +1,10 @@
 /* order.c: which work of which stream is known to be complete.
  *
  * Idea: vector clocks over the streams that take part. Lines sit in slots, and a serial number contains the slot, so
- * that one comparison tells a line that is gone, with its stream, from its successor; stamps of such a line count as
- * seen. Clocks and the marks of recordings name lines by serial and drop lines that are gone when they are merged.
- * Guarantee: an order is claimed only if the streams' own waits, or the host's, make it. Cost: a wait and a recording
- * take a step for each known stream.
+ * that one comparison tells a line from a later one in its slot. A line is gone when its stream is; its stamps then
+ * count as seen. Clocks and the marks of recordings name lines by serial and drop lines that are gone when they are
+ * merged. Guarantee: an order is claimed only if the streams' own waits, or the host's, make it. Cost: a wait and a
+ * recording take a step for each known stream.
  */
 #include "order.h"
 

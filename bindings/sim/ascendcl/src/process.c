@@ -41,9 +41,9 @@ static bool lock_within_a_second(void)
     return pthread_mutex_timedlock(&lock, &patience) == 0;
 }
 
-/* A child of fork gets the runtime as it is between two calls, independent of the other threads. The child has neither
- * those threads nor the runtime's own, which starts again on demand. The child prints a report at its end only if it
- * has called the runtime. */
+/* A fork waits for the runtime's locks, so the child gets the runtime in a state between two calls. The child has
+ * neither the parent's other threads nor the runtime's own, which starts again on demand. The child prints a report at
+ * its end only if it has called the runtime. */
 static bool fork_locks;
 static uint64_t calls_before_fork;
 

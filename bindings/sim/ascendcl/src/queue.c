@@ -210,7 +210,7 @@ typedef struct kernel_task {
     acl__task task; /* first member */
     acl__stream *stream;
     int32_t stream_id;
-    uint32_t holders; /* references: of the queue and of the simulator */
+    uint32_t holders; /* references: one of the queue, one of the simulator */
     acl__kernel kernel;
     char tag[48];
     weir_sim_access accesses[];

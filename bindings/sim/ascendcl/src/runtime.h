@@ -215,8 +215,8 @@ void acl__stream_announce_created(acl__stream *stream);
 void acl__streams_end_of(acl__context *context, bool force);
 /* Waits for all streams of a device. */
 aclError acl__device_wait(int32_t device, int64_t timeout_ms);
-/* Called for each stream before it is destroyed, without the lock, before the user's own state callbacks. Each file
- * with state for streams has one such function. */
+/* consumer.c: called for each stream before it is deleted, after the user's state callbacks. Frees the executors' state
+ * of the stream. The lock is not held. */
 void acl__op_stream_ends(aclrtStream handle);
 /* consumer.c, around a fork: lock and unlock its table. That lock comes before the runtime's. */
 void acl__consumer_fork_lock(void);
@@ -294,8 +294,9 @@ typedef struct acl__kernel {
 
 aclError acl__launch(acl__stream *stream, const acl__kernel *kernel);
 
-/* Posts a job: the runtime's own thread calls `run` without the lock, and then `done` with it. Jobs run one after
- * another. The caller keeps `job` until `done`. ACL_ERROR_RT_RESOURCE_ALLOC_FAIL: no thread can be created. */
+/* A job for the runtime's own thread. acl__engine_post queues it: the thread calls `run` without the lock, and then
+ * `done` with it. Jobs run one after another. The caller keeps the job until `done`. ACL_ERROR_RT_RESOURCE_ALLOC_FAIL:
+ * no thread can be created. */
 typedef struct acl__job {
     struct acl__job *next;
     void (*run)(struct acl__job *job);

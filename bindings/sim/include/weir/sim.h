@@ -57,7 +57,7 @@ typedef struct weir_sim_config {
     weir_sim_mode mode;
     uint64_t capacity_bytes;           /* 0 = 64 GiB accounting, 1 GiB backed */
     uint64_t region_granularity_bytes; /* 0 = 2 MiB; backed: at least the host's page */
-    uint64_t page_bytes;               /* 0 = 2 MiB; page of virtual memory; backed: at least the host's page */
+    uint64_t page_bytes;               /* page of virtual memory; 0 = 2 MiB; backed: at least the host's page */
     uint64_t seed;         /* not 0: work takes 75 to 125 % of the requested time; 0 = exactly the requested time */
     /* First address in accounting mode; 0 = 0x100000000000. In backed mode the simulator picks host addresses and the
      * first is a multiple of 64 MiB. */
@@ -258,7 +258,7 @@ WEIR_API void weir_sim_fault_clear(weir_sim *sim);
 WEIR_API void weir_sim_set_capacity(weir_sim *sim, uint64_t capacity_bytes);
 /* Breaks a stream: every call on it fails with WEIR_ERR_DEVICE from now on, as after a kernel fault. Its unfinished
  * work is dropped, and events that captured some of that work fail too. Once the device has returned the error, the
- * auditor treats the dropped work as over. */
+ * auditor treats the dropped work as complete. */
 WEIR_API weir_status weir_sim_stream_break(weir_sim *sim, weir_sim_stream *stream);
 
 /* --- figures --- */

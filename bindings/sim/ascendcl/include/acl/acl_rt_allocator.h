@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* The callbacks return NULL on failure. `addr` is only a wish. A block is an opaque handle that the allocator
+/* The callbacks return NULL on failure. `addr` is only a hint. A block is an opaque handle that the allocator
  * defines. */
 typedef void *(*aclrtAllocatorAllocFunc)(aclrtAllocator allocator, size_t size);
 typedef void (*aclrtAllocatorFreeFunc)(aclrtAllocator allocator, aclrtAllocatorBlock block);

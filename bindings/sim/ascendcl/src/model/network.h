@@ -180,8 +180,8 @@ const double *acl__layer_array(const acl__network *network, const acl__layer *la
 
 /* --- shape.c --- */
 
-/* Return the elements of a shape, and its bytes as ncnn lays out a float32 blob: each channel of rank 3 or 4 starts at
- * a multiple of 16 bytes, and 4 bytes for the reference count follow the end. */
+/* Return the number of elements of a shape, and its bytes as ncnn lays out a float32 blob: each channel of rank 3 or 4
+ * starts at a multiple of 16 bytes, and 4 bytes for the reference count follow the end. */
 uint64_t acl__shape_elements(const acl__shape *shape);
 uint64_t acl__shape_bytes(const acl__shape *shape);
 bool acl__shape_equal(const acl__shape *a, const acl__shape *b);
