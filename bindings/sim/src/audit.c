@@ -415,7 +415,7 @@ static uint64_t end_of(uint64_t address, uint64_t size)
     return size <= UINT64_MAX - address ? address + size : UINT64_MAX;
 }
 
-/* --- life --- */
+/* --- create and destroy --- */
 
 /* Creates the owner that all directly touched memory shares. NULL: out of memory. */
 static block *direct_owner(weir__sim_audit *audit)

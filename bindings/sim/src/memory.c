@@ -111,7 +111,7 @@ static void give_back(weir__sim_memory *memory, weir__sim_ranges *used, weir__si
     }
 }
 
-/* --- life --- */
+/* --- create and destroy --- */
 
 weir_status weir__sim_memory_init(weir_sim *sim)
 {

@@ -126,7 +126,7 @@ static weir_status check(const weir_sim_config *config)
     return WEIR_OK;
 }
 
-/* --- life --- */
+/* --- create and destroy --- */
 
 /* The device's destroy slot. A device that is still in use is not destroyed, and so keeps its simulator. */
 static void end(void *ctx)
@@ -312,7 +312,7 @@ bool weir_sim_finding_at(weir_sim *sim, size_t index, weir_sim_finding *finding)
     return kept;
 }
 
-/* --- figures --- */
+/* --- statistics --- */
 
 weir_status weir_sim_get_stats(weir_sim *sim, weir_sim_stats *stats)
 {

@@ -166,7 +166,7 @@ struct weir_sim_stream {
 };
 
 typedef struct weir__sim_event {
-    void *link;                   /* the slab's */
+    void *link;                   /* used by the slab */
     struct weir__sim_event *next; /* list of all events ever created, for cleanup */
     weir__sim_clock clock;
     weir_sim_stream

@@ -169,7 +169,7 @@ aclError acl__status(weir_status status, const char *what)
     }
 }
 
-/* --- aclInit and its counterparts --- */
+/* --- aclInit, aclFinalize, aclFinalizeReference --- */
 
 ACL_EXPORT aclError aclInit(const char *configPath)
 {

@@ -94,7 +94,7 @@ ACL_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStream
     return error;
 }
 
-/* --- life --- */
+/* --- create and destroy --- */
 
 aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t flags, acl__stream **out)
 {

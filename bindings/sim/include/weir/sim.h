@@ -164,7 +164,7 @@ WEIR_API weir_status weir_sim_copy_to_host(weir_sim *sim, weir_sim_stream *strea
  * the auditor does not see accesses through this pointer. */
 WEIR_API void *weir_sim_bytes(weir_sim *sim, uint64_t address, uint64_t size);
 
-/* --- what the auditor is told --- */
+/* --- announcements to the auditor --- */
 /* Tells the auditor that a block was handed out to `stream` (NULL: to the host). The block belongs to the new owner
  * from the stream's tail on (host: from now on). A handle that is no stream counts as the host, which is the strictest
  * reading; the same holds for weir_sim_block_free. */
@@ -178,7 +178,7 @@ WEIR_API void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stre
  * the end. */
 WEIR_API void weir_sim_audit_leaks(weir_sim *sim);
 
-/* --- what the auditor found --- */
+/* --- findings of the auditor --- */
 /* X(NAME, text) */
 #define WEIR_SIM_FINDING_LIST(X)                                                                   \
     X(OUTSIDE_BLOCK, "access outside a live block")                                                \

@@ -118,7 +118,7 @@ typedef struct acl__layer {
 
 typedef struct acl__blob {
     const char *name;
-    uint32_t producer;  /* layer */
+    uint32_t producer;  /* number of the layer that makes it */
     uint32_t consumers; /* number of bottoms that name it; 0 = an output of the network */
     acl__shape hint;    /* the shape given in the file (parameter 30); rank 0 = none */
 } acl__blob;

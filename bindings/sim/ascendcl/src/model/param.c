@@ -180,7 +180,7 @@ static bool count_word(reader *r, const char *what, uint32_t limit, uint32_t *ou
     return true;
 }
 
-/* --- room --- */
+/* --- growing arrays --- */
 
 /* Makes room for one more element of `size` bytes in *array, which holds `used` of *room. */
 static bool grow(reader *r, void **array, uint32_t used, uint32_t *room, size_t size)
@@ -724,7 +724,7 @@ void acl__network_free(acl__network *network)
     free(network);
 }
 
-/* --- looking at a network --- */
+/* --- queries of a network --- */
 
 acl__layer_class acl__layer_class_of(acl__layer_kind kind)
 {
