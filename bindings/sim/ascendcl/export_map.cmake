@@ -1,4 +1,4 @@
-# weir_ascendcl_export_map(TARGET): the shared library TARGET exports what src/functions.h lists, nothing else.
+# weir_ascendcl_export_map(TARGET): makes the shared library TARGET export exactly the functions listed in src/functions.h.
 function(weir_ascendcl_export_map name)
     set(source ${PROJECT_SOURCE_DIR}/bindings/sim/ascendcl/src)
     set(map ${CMAKE_CURRENT_BINARY_DIR}/${name}.map)

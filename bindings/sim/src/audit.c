@@ -1,7 +1,7 @@
 /* audit.c: happens-before clocks and a shadow of memory; every judgement is made here.
  *
  * The shadow is an ordered set of segments. Memory that no block ever held has none. Each segment belongs to one block,
- * live or freed, and remembers who may still be touching its bytes:
+ * live or freed, and records the operations that may still touch its bytes:
  *
  *     block "a", live                         block "b", freed               block "c", live
  *     +--------------+----------------------+------------------------------+----------------+
@@ -10,21 +10,22 @@
  *     +--------------+----------------------+------------------------------+----------------+
  *
  * Guarantee: two operations on common bytes, one of them writing, with no order between them, are reported, unless a
- * third that conflicts with both was reported or ordered in between; disjoint parts of one block never meet.
+ * third operation that conflicts with both was reported or ordered in between. Disjoint parts of a block do not
+ * conflict.
  *
- * Why so little is kept. If x is ordered after y, it is ordered after all that y is ordered after, because a clock's
- * entry never travels without the rest of that clock. So a write stands for everything before it, and a read for the
- * earlier reads it is ordered after.
- *   - A hand-out counts as a write at the tail of its stream: earlier accesses were judged then, and whoever comes
- *     after the hand-out comes after them. Where the host had seen everything complete, it bounds nothing (bound 0):
- *     then no other stream has to wait for it.
- *   - A free is no access. It leaves the accesses where they are, so that work of other streams may go on, and adds the
- *     freeing stream's last work, because in a trace without touches that is all there is.
+ * Why one write and its reads suffice. If x is ordered after y, x is ordered after everything that y is ordered after,
+ * because a clock's entry never travels without the rest of that clock. So a write stands for everything before it, and
+ * a read for the earlier reads it is ordered after.
+ * - A hand-out counts as a write at the tail of its stream: earlier accesses were judged then, and an operation ordered
+ *   after the hand-out is ordered after them. If the host had seen all of them complete, the hand-out bounds nothing
+ *   (bound 0): no other stream has to wait for it.
+ * - A free is no access. It leaves the accesses in place, so that work of other streams may go on, and adds the freeing
+ *   stream's last work, because a trace without touches contains nothing else.
  *
- * With direct access, memory that the device gave and no live block covers may be touched, too. What is known of it
- * then lies in segments of one owner that never lives, so that a hand-out and a region_free judge them like a freed
- * block's. A direct read leaves a freed block's segment to it, since the free still counts; a direct write stands for
- * all of it.
+ * With direct access, memory that the device gave and no live block covers may be touched, too. The accesses to it are
+ * kept in segments of one owner that is never live, so that a hand-out and a region_free judge them like a freed
+ * block's. A direct read leaves a freed block's segment to that block, since the free still counts. A direct write
+ * stands for all earlier accesses and takes the segment over.
  */
 #include "audit.h"
 
@@ -40,11 +41,11 @@ typedef struct block {
     uint64_t start;
     uint64_t end;
     weir__sim_op *alloc;
-    weir__sim_op *freed; /* its free, or the region_free that took its memory away; NULL before */
-    uint64_t segments;   /* segments that belong to it */
-    struct block *next;  /* in `covered` */
+    weir__sim_op *freed; /* its free, or the region_free that removed its memory; NULL before either */
+    uint64_t segments;   /* number of segments that it owns */
+    struct block *next;  /* next in the list `covered` */
     bool live;
-    bool covered; /* live, but its first byte was handed out again: it is in the list of such */
+    bool covered; /* live, but its first byte was handed out again: it is in the list `covered` */
 } block;
 
 typedef struct read {
@@ -53,23 +54,23 @@ typedef struct read {
 } read;
 
 typedef struct segment {
-    weir__sim_range range; /* first: a range of the set is a segment; 0 to 0 once removed */
+    weir__sim_range range; /* first member, so that a range of the set is a segment; 0 to 0 once removed */
     block *owner;
     weir__sim_op *write; /* never NULL */
     read *reads;
 } segment;
 
 typedef struct given {
-    weir__sim_range range; /* first */
+    weir__sim_range range; /* first member */
     weir__sim_op *op;
     bool mapped;
 } given;
 
 typedef struct audit_stream {
     weir__sim_clock clock; /* empty once the stream has ended */
-    uint64_t host_version; /* of the host's clock at the last join; 0 = never */
+    uint64_t host_version; /* version of the host's clock at the last join; 0 = never */
     uint64_t tick;         /* the stream's own entry */
-    uint64_t last_work;    /* tick of its last work: later ones are waits */
+    uint64_t last_work;    /* tick of its last work; later ticks are waits */
 } audit_stream;
 
 enum { HINTS = 8192 };
@@ -83,19 +84,19 @@ struct weir__sim_audit {
     audit_stream *streams;
     uint32_t stream_count;
     uint32_t stream_capacity;
-    weir__sim_clock host;  /* what the host has seen complete */
-    uint64_t host_version; /* grows whenever `host` does; above 0 */
+    weir__sim_clock host;  /* work that the host has seen complete */
+    uint64_t host_version; /* grows with every change of `host`; above 0 */
 
     weir__sim_ranges segments;
     weir__sim_ranges givens;
-    given *last_given; /* where the last block lay; NULL after a change */
+    given *last_given; /* the entry that held the last block; NULL after a change */
     block *covered;
     weir__sim_reaches reaches; /* NULL: one device, which reaches all of its memory */
-    block *direct; /* the owner of memory touched directly; NULL: that is not allowed */
+    block *direct; /* owner of memory touched directly; NULL: direct access is off */
     weir__sim_slab ops, blocks, reads, segment_slab, given_slab;
     weir__sim_report report;
     segment
-        *hints[HINTS]; /* by address: where it was found last; a removed segment contains nothing */
+        *hints[HINTS]; /* last segment found, hashed by address; a removed segment contains no address */
 };
 
 /* --- clocks --- */
@@ -106,7 +107,7 @@ void weir__sim_clock_fini(weir__sim_clock *clock)
     memset(clock, 0, sizeof *clock);
 }
 
-/* Makes entries up to `count` exist. */
+/* Extends `clock` to `count` entries. Returns false when out of memory. */
 static bool clock_reach(weir__sim_clock *clock, uint32_t count)
 {
     if (count <= clock->count) {
@@ -129,7 +130,7 @@ static bool clock_reach(weir__sim_clock *clock, uint32_t count)
     return true;
 }
 
-/* Raises `clock` to at least `other`; *changed is set when that made a difference. */
+/* Raises `clock` to at least `other`. Sets *changed if that raised an entry. Returns false when out of memory. */
 static bool clock_join(weir__sim_clock *clock, const weir__sim_clock *other, bool *changed)
 {
     if (!clock_reach(clock, other->count)) {
@@ -157,7 +158,7 @@ static void go_blind(weir__sim_audit *audit)
     audit->lost++;
 }
 
-/* Whether there is nothing to judge with; counts the operation that goes by. */
+/* True if the auditor has stopped for want of memory; then counts the operation as lost. */
 static bool is_blind(weir__sim_audit *audit)
 {
     if (audit->blind) {
@@ -166,7 +167,8 @@ static bool is_blind(weir__sim_audit *audit)
     return audit->blind;
 }
 
-/* The stream's clock as of now: whatever the host has seen is before what it queues. NULL: out of memory. */
+/* Returns the stream after joining the host's clock into its clock: work that the host has seen complete comes before
+ * all work it queues from now on. NULL: out of memory. */
 static audit_stream *stream_now(weir__sim_audit *audit, uint32_t number)
 {
     audit_stream *stream = &audit->streams[number];
@@ -196,7 +198,7 @@ static void host_learns(weir__sim_audit *audit, const weir__sim_clock *clock)
 
 /* --- operations, blocks, segments --- */
 
-/* With one reference, the caller's. NULL: out of memory. */
+/* Creates an operation with one reference, the caller's. NULL: out of memory. */
 static weir__sim_op *op_new(weir__sim_audit *audit, uint32_t stream, const weir__sim_op_info *info)
 {
     weir__sim_op *op = weir__sim_slab_get(&audit->ops);
@@ -261,7 +263,7 @@ static segment **hint_for(weir__sim_audit *audit, uint64_t address)
     return &audit->hints[((address >> 8) * 0x9e3779b97f4a7c15u) >> 51];
 }
 
-/* The segment that contains `address`, or NULL. */
+/* Returns the segment that contains `address`, or NULL. */
 static segment *segment_at(weir__sim_audit *audit, uint64_t address)
 {
     segment **hint = hint_for(audit, address);
@@ -277,14 +279,14 @@ static segment *segment_at(weir__sim_audit *audit, uint64_t address)
     return s;
 }
 
-/* The first segment that ends above `address`, or NULL. */
+/* Returns the first segment that ends above `address`, or NULL. */
 static segment *segment_from(weir__sim_audit *audit, uint64_t address)
 {
     segment *s = segment_at(audit, address);
     return s != NULL ? s : (segment *)(void *)weir__sim_ranges_after(&audit->segments, address);
 }
 
-/* Takes a segment out of the shadow, and with the last one a freed block. */
+/* Removes a segment from the shadow, and a freed block with its last segment. */
 static void segment_remove(weir__sim_audit *audit, segment *s)
 {
     weir__sim_ranges_remove(&audit->segments, &s->range);
@@ -297,7 +299,7 @@ static void segment_remove(weir__sim_audit *audit, segment *s)
     weir__sim_slab_put(&audit->segment_slab, s);
 }
 
-/* A segment of memory that has none. NULL: out of memory. */
+/* Creates a segment for memory that has none. NULL: out of memory. */
 static segment *segment_new(weir__sim_audit *audit, uint64_t start, uint64_t end, block *owner,
                             weir__sim_op *write)
 {
@@ -317,7 +319,7 @@ static segment *segment_new(weir__sim_audit *audit, uint64_t start, uint64_t end
     return s;
 }
 
-/* Makes `s` the `owner`'s, which may have it already; of the accesses there only `write` is left. */
+/* Gives `s` to `owner`, which may own it already, and replaces all accesses recorded there by `write`. */
 static void segment_take(weir__sim_audit *audit, segment *s, block *owner, weir__sim_op *write)
 {
     block *earlier = s->owner;
@@ -331,7 +333,7 @@ static void segment_take(weir__sim_audit *audit, segment *s, block *owner, weir_
     reads_clear(audit, s);
 }
 
-/* Adds a reader. */
+/* Adds `op` to the readers of `s`. Returns false when out of memory. */
 static bool read_add(weir__sim_audit *audit, segment *s, weir__sim_op *op)
 {
     read *r = weir__sim_slab_get(&audit->reads);
@@ -345,7 +347,8 @@ static bool read_add(weir__sim_audit *audit, segment *s, weir__sim_op *op)
     return true;
 }
 
-/* Cuts `s` in two at `at`, which lies inside it; both halves keep what is known. Returns the upper one. */
+/* Cuts `s` in two at `at`, which lies inside it. Both halves keep the recorded accesses. Returns the upper half; NULL:
+ * out of memory. */
 static segment *segment_split(weir__sim_audit *audit, segment *s, uint64_t at)
 {
     segment *upper = weir__sim_slab_get(&audit->segment_slab);
@@ -370,7 +373,7 @@ static segment *segment_split(weir__sim_audit *audit, segment *s, uint64_t at)
     return upper;
 }
 
-/* `s`, which contains a part of [start, end), cut to lie inside it. NULL: out of memory. */
+/* Cuts `s`, which overlaps [start, end), to lie inside that range. Returns the piece; NULL: out of memory. */
 static segment *segment_cut(weir__sim_audit *audit, segment *s, uint64_t start, uint64_t end)
 {
     if (s->range.start < start) {
@@ -382,8 +385,8 @@ static segment *segment_cut(weir__sim_audit *audit, segment *s, uint64_t start, 
     return s;
 }
 
-/* The access of a segment that is not ordered before `clock`; of several the one that ends last, which makes the best
- * reading. `reads` and `freed` say whether those count, too. */
+/* Returns the access of a segment that is not ordered before `clock`, or NULL. Of several accesses it prefers the one
+ * that ends last, which makes the clearest message. `reads` and `freed` say whether reads and the free count, too. */
 static weir__sim_op *conflict(const segment *s, const weir__sim_clock *clock, bool reads,
                               bool freed)
 {
@@ -412,9 +415,9 @@ static uint64_t end_of(uint64_t address, uint64_t size)
     return size <= UINT64_MAX - address ? address + size : UINT64_MAX;
 }
 
-/* --- life --- */
+/* --- create and destroy --- */
 
-/* The owner that all memory touched directly shares. NULL: out of memory. */
+/* Creates the owner that all directly touched memory shares. NULL: out of memory. */
 static block *direct_owner(weir__sim_audit *audit)
 {
     block *b = weir__sim_slab_get(&audit->blocks);
@@ -422,7 +425,7 @@ static block *direct_owner(weir__sim_audit *audit)
         memset(b, 0, sizeof *b);
         b->start = UINT64_MAX;
         b->end = UINT64_MAX;
-        b->segments = 1; /* more than there are, so that it stays */
+        b->segments = 1; /* one more than its segments, so that it is never released */
     }
     return b;
 }
@@ -542,7 +545,7 @@ void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t number, const weir_
     if (!clock_join(&stream->clock, event, &changed)) {
         go_blind(audit);
     } else if (changed) {
-        /* A position of its own: what comes now is after more than what came before. */
+        /* A new tick for the wait: operations after it are ordered after more than operations before it. */
         stream->clock.ticks[number] = ++stream->tick;
     }
 }
@@ -591,8 +594,8 @@ void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t number)
 
 /* --- work --- */
 
-/* `op` writes one piece, which is the `owner`'s from now on. `last` is the piece that it wrote before, or NULL:
- * neighbours that now know the same become one segment again. Returns the piece written. */
+/* Judges and records that `op` writes the piece `s`, which belongs to `owner` from now on. `last` is the piece that
+ * `op` wrote before, or NULL; adjacent pieces with equal records are merged. Returns the piece written. */
 static segment *write_piece(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
                             segment *s, block *owner, segment *last)
 {
@@ -611,13 +614,14 @@ static segment *write_piece(weir__sim_audit *audit, const weir__sim_clock *clock
     return s;
 }
 
-/* `op` writes the part of `owner` in [start, end): judged piece by piece. `s` is the piece that contains `start`. */
+/* Judges and records, piece by piece, that `op` writes the part of `owner` in [start, end). `s` is the piece that
+ * contains `start`. */
 static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
                            segment *s, block *owner, uint64_t start, uint64_t end)
 {
     segment *last = NULL;
     while (s != NULL && s->range.start < end) {
-        if (s->owner != owner) { /* an overlapping block, which was reported */
+        if (s->owner != owner) { /* belongs to an overlapping block, which was reported */
             s = segment_next(s);
             continue;
         }
@@ -631,7 +635,7 @@ static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock,
     }
 }
 
-/* Adds `op` to the readers of `s`, in place of those it is ordered after. */
+/* Judges a read of `s` by `op` and adds `op` to the readers, in place of the readers that it is ordered after. */
 static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
                           segment *s)
 {
@@ -652,14 +656,15 @@ static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, 
     (void)read_add(audit, s, op);
 }
 
-/* Whether its memory is its own: a live block whose region went away has none. */
+/* True if a block is live and still has its memory. After its region was returned a live block has none. */
 static bool is_held(const block *b)
 {
     return b->live && b->freed == NULL;
 }
 
-/* How far from `start` on the device gave memory, at most to `end`: in one region, or in mappings without a gap. *first
- * is what it gave there; where it gave nothing that is NULL, and the answer `start`. */
+/* Returns the address up to which the device gave memory without a gap from `start` on, at most `end`: in one region,
+ * or in adjacent mappings. *first is the region or mapping at `start`. If the device gave nothing there, *first is NULL
+ * and the result is `start`. */
 static uint64_t given_to(weir__sim_audit *audit, uint64_t start, uint64_t end, const given **first)
 {
     given *g = audit->last_given;
@@ -682,8 +687,8 @@ static uint64_t given_to(weir__sim_audit *audit, uint64_t start, uint64_t end, c
     return end;
 }
 
-/* A live block's first byte is somebody else's: the block is found in a list from now on, so that its own free still
- * counts as that. */
+/* Adds a live block to the list `covered` because its first byte was handed out again, so that its own free still finds
+ * it. */
 static void cover(weir__sim_audit *audit, block *b)
 {
     if (!b->covered) {
@@ -693,8 +698,8 @@ static void cover(weir__sim_audit *audit, block *b)
     }
 }
 
-/* The piece at `at`, cut to lie inside [at, end); memory in which nothing is known gets one with nothing but `first` in
- * it, the hand-over by the device. NULL: out of memory. */
+/* Returns the piece at `at`, cut to lie inside [at, end). Memory without a segment gets one with a single access:
+ * `first`, the device's hand-over. NULL: out of memory. */
 static segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_t end, weir__sim_op *first)
 {
     segment *s = segment_from(audit, at);
@@ -704,7 +709,7 @@ static segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_t end, 
     }
     s = segment_cut(audit, s, at, end);
     if (s != NULL && s->owner->live && !is_held(s->owner)) {
-        /* Left over from the region that was here before: what was wrong with it was said when that went away. */
+        /* Left over from the region that was here before. That block was reported when its region was returned. */
         if (s->owner->start == s->range.start) {
             cover(audit, s->owner);
         }
@@ -713,8 +718,8 @@ static segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_t end, 
     return s;
 }
 
-/* Work on [start, end), which begins in no live block: judged piece by piece as far as the device gave memory. What
- * runs into a live block is judged there, too, and reported unless the range was `reported` before. */
+/* Judges an access to [start, end), which begins in no live block, piece by piece as far as the device gave memory.
+ * Parts in live blocks are judged as well, and reported as outside a block unless `reported` is true. */
 static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
                          uint64_t start, uint64_t end, bool write, bool reported)
 {
@@ -749,8 +754,8 @@ static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, w
     }
 }
 
-/* Work on [start, end), which begins in the live block of `s`: judged up to the block's end, and with direct access
- * beyond that. */
+/* Judges an access to [start, end), which begins in the live block of `s`, up to the block's end, and with direct
+ * access beyond it. */
 static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
                         segment *s, uint64_t start, uint64_t end, bool write)
 {
@@ -782,7 +787,7 @@ static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, we
     }
 }
 
-/* Work on a range that begins where nothing may be touched; `s` is what is known there, or NULL. */
+/* Reports an access that begins where no memory may be touched. `s` is the segment there, or NULL. */
 static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const segment *s,
                           uint64_t start, uint64_t end)
 {
@@ -798,7 +803,8 @@ static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const segmen
            op, detail);
 }
 
-/* Judges one range of one piece of work: may it be touched, and is that in order with what else touches it? */
+/* Judges one range of one piece of work: that the memory may be touched, and that the access is ordered with the
+ * earlier ones. */
 static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
                   const weir_sim_access *access)
 {
@@ -818,7 +824,7 @@ static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__si
     }
 }
 
-/* Once for each piece of work, whichever of its ranges it is. */
+/* Reports memory that the device may not reach, at most once for each piece of work. */
 static void judge_reach(weir__sim_audit *audit, const weir__sim_op *op, const weir_sim_access *accesses, size_t count)
 {
     char detail[96] = "";
@@ -872,7 +878,7 @@ static block *uncover(weir__sim_audit *audit, uint64_t address)
     return NULL;
 }
 
-/* Judges the hand-out of one segment's bytes to the owner of `clock`. Returns whether the host had seen all work on
+/* Judges the hand-out of one segment's bytes to the owner of `clock`. Returns true if the host had seen all work on
  * them complete. */
 static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
                            segment *s, const block **reported)
@@ -882,22 +888,22 @@ static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock,
         if (owner->start == s->range.start) {
             cover(audit, owner);
         }
-        if (is_held(owner)) { /* else its region went away under it, which was said then */
+        if (is_held(owner)) { /* otherwise its region was returned before, which was reported then */
             report(audit, WEIR_SIM_OVERLAP, s->range.start, s->range.end, owner->alloc, op, "");
         }
         return false;
     }
     weir__sim_op *earlier = conflict(s, clock, true, true);
     if (earlier != NULL && *reported != owner) {
-        /* Once for each earlier block, in however many pieces it lies here. */
+        /* Report once for each earlier block, however many pieces it has here. */
         *reported = owner;
         report(audit, WEIR_SIM_EARLY_REUSE, s->range.start, s->range.end, earlier, op, "");
     }
     return conflict(s, &audit->host, true, true) == NULL;
 }
 
-/* Clears [start, end) for a new owner, judging each earlier one. *reuse becomes a segment object to use again, still in
- * the set with all its content gone, or NULL. */
+/* Clears [start, end) for a new owner and judges each earlier owner. *reuse becomes a segment object to use again,
+ * still in the set but covering none of the old content, or NULL. Returns false when out of memory. */
 static bool hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
                      uint64_t start, uint64_t end, segment **reuse)
 {
@@ -953,7 +959,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
     }
     b->start = address;
     b->end = end;
-    b->alloc = op; /* takes over the reference */
+    b->alloc = op; /* takes over the caller's reference */
     b->freed = NULL;
     b->segments = 0;
     b->next = NULL;
@@ -971,7 +977,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
     }
 }
 
-/* The host says that a block is idle: has it seen the end of all that touches it? */
+/* Judges a free by the host: reports it unless the host has seen the end of all work on the block. */
 static void judge_host_free(weir__sim_audit *audit, const block *b, weir__sim_op *op)
 {
     bool said = false;
@@ -985,19 +991,19 @@ static void judge_host_free(weir__sim_audit *audit, const block *b, weir__sim_op
             said = true;
             report(audit, WEIR_SIM_FREE_PENDING, s->range.start, s->range.end, earlier, op, "");
         }
-        /* Whoever trusts the host's word from here on is not to blame. */
+        /* The free stands for the reported accesses, so that a later owner is not reported for them. */
         op_release(audit, s->write);
         s->write = op_hold(op);
         reads_clear(audit, s);
     }
 }
 
-/* Ends a live block. Its segments stay, with the accesses of those who may not be done; but where its region is gone
- * already there is nothing left to hand out, and they go. */
+/* Ends a live block. Its segments stay, with accesses that may not be complete. If the block's region is gone, its
+ * memory cannot be handed out again, and the segments are removed. */
 static void block_free(weir__sim_audit *audit, block *b, weir__sim_op *op)
 {
     b->live = false;
-    b->segments++; /* holds it while its segments go */
+    b->segments++; /* keeps the block alive while its segments are removed */
     if (b->freed != NULL) {
         for (segment *s = segment_from(audit, b->start); s != NULL && s->range.start < b->end;) {
             segment *next = segment_next(s);
@@ -1070,7 +1076,7 @@ void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t si
     weir__sim_ranges_insert(&audit->givens, &g->range);
 }
 
-/* What was in memory that the device got back: live blocks lose it, the rest is forgotten. */
+/* Judges and forgets the contents of memory that was returned to the device. Live blocks there lose their memory. */
 static void judge_taken(weir__sim_audit *audit, uint64_t start, uint64_t end, weir__sim_op *op)
 {
     bool said_pending = false;

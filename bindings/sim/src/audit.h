@@ -1,17 +1,17 @@
-/* audit.h: the auditor: judges what was handed out, from the operations alone.
+/* audit.h: the auditor: judges hand-outs of memory from the operations alone.
  *
- * It is told what the host queued, waited for and announced, in the host's order, and builds its own happens-before
- * clocks from that. It never sees the simulator's clocks: the times in weir__sim_op_info go into the text of a finding
- * and decide nothing. So an allocator that is only lucky with its timing is found out all the same.
+ * The auditor is told of all operations that the host queued, waited for and announced, in the host's order, and builds
+ * its own happens-before clocks from them. It never sees the simulator's clocks: the times in weir__sim_op_info go into
+ * the text of a finding and decide nothing. So it also finds an allocator that is only lucky with its timing.
  *
- * Clocks. A clock maps each stream to a tick: everything up to that tick of that stream is ordered before the clock's
- * owner. Each stream has one, and the host has one (what it has seen complete). Queuing anything joins the host's into
- * the stream's; a wait joins the event's; an event that is seen complete, or a stream that was synchronised, joins into
- * the host's.
+ * Clocks. A clock maps each stream to a tick: all operations of that stream up to that tick are ordered before the
+ * clock's owner. Each stream has a clock, and the host has one (the operations that it has seen complete). Queuing an
+ * operation joins the host's clock into the stream's. A wait joins the event's clock into the stream's. An event that
+ * is seen complete, or a stream that was synchronised, joins into the host's clock.
  *
  * Calls come under the simulator's lock. Cost: O(log segments) for each range named, O(streams) for joins, and those
  * are skipped while the host has learnt nothing new. Nothing is allocated in a steady state. When memory runs out, the
- * auditor stops for good and counts what it did not judge: a verdict with gaps would be a guess.
+ * auditor stops for good and counts the operations that it did not judge: a verdict with gaps would be a guess.
  */
 #ifndef WEIR_SIM_AUDIT_H
 #define WEIR_SIM_AUDIT_H
@@ -21,7 +21,7 @@
 typedef struct weir__sim_audit weir__sim_audit;
 
 typedef struct weir__sim_clock {
-    uint64_t *ticks; /* by stream number; beyond `count` all are 0 */
+    uint64_t *ticks; /* by stream number; entries from `count` on are 0 */
     uint32_t count;
     uint32_t capacity;
 } weir__sim_clock;
@@ -35,34 +35,36 @@ typedef struct weir__sim_op_info {
     uint64_t end_ns;
 } weir__sim_op_info;
 
-/* NULL when there is no memory. Stream 0 exists from the start. `direct_access` as in weir_sim_config. */
+/* Creates an auditor. Returns NULL when out of memory. Stream 0 exists from the start. `direct_access` as in
+ * weir_sim_config. */
 weir__sim_audit *weir__sim_audit_create(size_t max_findings, bool direct_access);
 void weir__sim_audit_destroy(weir__sim_audit *audit);
 weir__sim_report *weir__sim_audit_report(weir__sim_audit *audit);
 uint64_t weir__sim_audit_lost(const weir__sim_audit *audit);
 
-/* For a simulator that stands for several devices: true if the device of the work being queued may touch a range. If not,
- * `detail` gets a phrase that names both devices, and the work a FOREIGN_MEMORY finding. */
+/* For a simulator that stands for several devices: returns true if the device of the work being queued may touch a
+ * range. On false, `detail` receives a phrase that names both devices, and the work becomes a FOREIGN_MEMORY
+ * finding. */
 typedef bool (*weir__sim_reaches)(const weir_sim_access *access, char *detail, size_t size);
 void weir__sim_audit_set_reach(weir__sim_audit *audit, weir__sim_reaches reaches);
-/* sim.c: the same for the auditor of a simulator, if it has one. Before the first work. */
+/* Defined in sim.c: sets the function in the simulator's auditor, if it has one. Call before the first work. */
 void weir__sim_set_reach(weir_sim *sim, weir__sim_reaches reaches);
 
-/* Streams are numbered in the order of creation, from 1. An ended one keeps its number and what it did. */
+/* Streams are numbered in the order of creation, from 1. An ended stream keeps its number and its operations. */
 void weir__sim_audit_stream_created(weir__sim_audit *audit);
 void weir__sim_audit_stream_ended(weir__sim_audit *audit, uint32_t stream);
 
 void weir__sim_audit_work(weir__sim_audit *audit, uint32_t stream, const weir__sim_op_info *info,
                           const weir_sim_access *accesses, size_t access_count);
-/* The stream's position goes into the event's clock. */
+/* Copies the stream's clock into the event's clock. */
 void weir__sim_audit_recorded(weir__sim_audit *audit, uint32_t stream, weir__sim_clock *event);
 void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t stream, const weir__sim_clock *event);
 
-/* The host learnt that what an event captured, a stream's work, or everything is complete. */
+/* The host learnt that the work captured by an event, the work of a stream, or all work is complete. */
 void weir__sim_audit_saw_event(weir__sim_audit *audit, const weir__sim_clock *event);
 void weir__sim_audit_saw_stream(weir__sim_audit *audit, uint32_t stream);
 void weir__sim_audit_saw_all(weir__sim_audit *audit);
-/* The host learnt that nothing of the stream itself runs any more, because it broke. */
+/* The host learnt that no work of the stream itself runs any more, because the stream broke. */
 void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t stream);
 
 /* `stream` may be WEIR__SIM_HOST. */
@@ -71,7 +73,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
 void weir__sim_audit_block_free(weir__sim_audit *audit, uint64_t address, uint32_t stream,
                                 const weir__sim_op_info *info);
 
-/* The device gave a range: a region, or with `mapped` a mapping, which a block may share with its neighbours. */
+/* The device gave a range: a region, or with `mapped` a mapping; one block may span adjacent mappings. */
 void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t size, bool mapped,
                            const weir__sim_op_info *info);
 /* The device got the same range back. */
@@ -80,7 +82,7 @@ void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t si
 
 /* Reports live blocks and ranges still given as leaks. */
 void weir__sim_audit_leaks(weir__sim_audit *audit);
-/* Reports something else that was never given back. */
+/* Reports anything else that was never given back as a leak. */
 void weir__sim_audit_leaked(weir__sim_audit *audit, uint64_t address, uint64_t size,
                             const weir__sim_op_info *info);
 

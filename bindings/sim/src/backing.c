@@ -1,9 +1,9 @@
 /* backing.c: real bytes behind the addresses of backed mode.
  *
- * Idea: one large reservation without access, so that addresses are pointers. A region shows a private view of one
- * small file full of poison: fresh memory reads as poison, and pages become real when they are first written. Physical
- * memory is a range of a sparse file, so the same bytes can be shown at another address. Guarantee: what is not
- * committed or mapped faults when it is touched. Cost: one mmap for each 2 MiB of a region, one for a mapping.
+ * Idea: one large reservation without access, so that addresses are pointers. A region maps a small file full of poison
+ * privately: fresh memory reads as poison, and pages are committed when first written. Physical memory is a range of a
+ * sparse file, so the same bytes can be mapped at another address. Guarantee: memory that is not committed or mapped
+ * faults when it is touched. Cost: one mmap for each 2 MiB of a region, one for a mapping.
  */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1 /* memfd_create, fallocate */
@@ -37,7 +37,7 @@ static bool write_all(int file, const char *bytes, size_t size)
     return true;
 }
 
-/* The file that fresh regions show; -1 when it cannot be had. */
+/* Creates the file that fresh regions map. Returns -1 on failure. */
 static int open_poison(void)
 {
     int file = memfd_create("weir-sim-poison", MFD_CLOEXEC);
@@ -142,7 +142,7 @@ weir_status weir__sim_backing_hide(weir__sim_backing *backing, uint64_t address,
 void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint64_t size)
 {
     if (backing->on) {
-        /* Contents of fresh physical memory are nobody's business: a host that cannot punch holes keeps them. */
+        /* The contents of fresh physical memory are unspecified: a host that cannot punch holes keeps the old ones. */
         (void)fallocate(backing->physical_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                         (off_t)offset, (off_t)size);
     }

@@ -1,11 +1,12 @@
 /* effects.c: copies, fills and host functions happen when virtual time reaches their end.
  *
- * Idea: when something happens is known as soon as it is queued, so a heap by (time, order of queuing) is the whole
- * scheduler: across all streams, effects come in the order of time. Guarantee: by the time the host's clock shows t,
- * everything that ends at or before t has happened, and nothing later. Cost: O(log queued); kernels are not in here.
+ * Idea: the time of an effect is known as soon as it is queued, so a heap by (time, order of queuing) is the whole
+ * scheduler: across all streams, effects come in the order of time. Guarantee: when the host's clock shows t,
+ * everything that ends at or before t has happened, and nothing later. Cost: O(log queued). Kernels without a host
+ * function have no effect here.
  *
- * A copy moves its bytes at its end, in one piece. Where the memory is no longer there by then, a device would fault:
- * the stream breaks.
+ * A copy moves its bytes at its end, in one piece. If its memory is gone by then, the stream breaks, as on a device
+ * fault.
  */
 #include "sim_internal.h"
 
@@ -19,7 +20,7 @@ static bool is_before(const weir__sim_effect *a, const weir__sim_effect *b)
     return a->at != b->at ? a->at < b->at : a->number < b->number;
 }
 
-/* Puts `effect` at place `i` or below, wherever the heap's order wants it. */
+/* Puts `effect` at index `i` or below it, as the heap's order requires. */
 static void sift_down(weir__sim_effects *effects, size_t i, const weir__sim_effect *effect)
 {
     for (;;) {
@@ -76,7 +77,8 @@ static weir__sim_effect pop(weir__sim_effects *effects)
     return first;
 }
 
-/* Turns an effect into the news that it will not happen, due at once. Returns whether anybody wants to know. */
+/* Turns a host function into a call of its dropped function, due at once. Returns false if there is nothing left to
+ * call. */
 static bool drop(weir__sim_effect *e, uint64_t now)
 {
     if (e->kind == WEIR__SIM_CALL) {
@@ -103,7 +105,7 @@ void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream, uint64_
     }
 }
 
-/* Moves the bytes; false when device memory is not there. */
+/* Moves the bytes of a copy or fill. Returns false if device memory is gone. */
 static bool move_bytes(weir_sim *sim, const weir__sim_effect *e)
 {
     bool has_to = e->kind != WEIR__SIM_COPY_TO_HOST;
@@ -177,7 +179,7 @@ void weir__sim_effects_fini(weir_sim *sim)
 {
     weir__sim_effects *effects = &sim->effects;
     weir__sim_lock(sim);
-    effects->running = true; /* so that a call from one of them runs nothing */
+    effects->running = true; /* keeps a called function from running further effects */
     effects->runner = pthread_self();
     while (effects->count > 0) {
         weir__sim_effect e = pop(effects);

@@ -1,10 +1,10 @@
 /* memory.c: addresses, capacity, regions and virtual memory.
  *
  * Idea: two windows of addresses, one for regions and one for reservations, each with an ordered set of its free
- * ranges; first fit by address, so the same calls give the same addresses and neighbouring regions do occur.
- * Guarantee: held bytes (regions and physical memory) never exceed the capacity at the time of the call, and every
- * byte below it can be had: like a device with page tables, it has no fragmentation of its own. Cost: O(log ranges)
- * for every call.
+ * ranges. Placement is first fit by address, so the same calls give the same addresses and neighbouring regions do
+ * occur. Guarantee: held bytes (regions and physical memory) never exceed the capacity at the time of the call, and
+ * every byte of the capacity can be allocated: like a device with page tables, the simulator has no fragmentation of
+ * its own. Cost: O(log ranges) for every call.
  */
 #include "sim_internal.h"
 
@@ -13,19 +13,20 @@
 
 /* A free range of addresses, a region, a reservation or a mapping, depending on the set it is in. */
 typedef struct extent {
-    weir__sim_range range; /* first */
-    uint32_t physical;     /* of a mapping: index of what it shows */
+    weir__sim_range range; /* first member */
+    uint32_t physical;     /* of a mapping: index of the mapped physical memory */
 } extent;
 
 enum {
     ACCOUNTING_WINDOW_BITS = 45,
     BACKED_REGION_FACTOR =
-        4, /* addresses for this many capacities, so that freed ones stay unused for a while */
-    BACKED_VIRTUAL_FACTOR = 16, /* reservations are large: pools reserve more than the device has */
+        4, /* address space of this many capacities, so that freed addresses stay unused for a while */
+    BACKED_VIRTUAL_FACTOR = 16, /* reservations are large: a pool reserves more than the device has */
     BACKED_PHYSICAL_FACTOR = 16
 };
 
-/* Of the first address in backed mode, which is the host's: placement at alignments up to this one is the same in every run. */
+/* Alignment of the first address in backed mode. The host chooses that address; up to this alignment, placement is the
+ * same in every run. */
 #define BACKED_BASE_ALIGNMENT ((uint64_t)64 << 20)
 
 /* --- ranges of addresses --- */
@@ -53,7 +54,7 @@ static extent *floor_of(const weir__sim_ranges *set, uint64_t address)
     return (extent *)(void *)weir__sim_ranges_floor(set, address);
 }
 
-/* The member that is exactly this range, or NULL. */
+/* Returns the member of `set` that is exactly this range, or NULL. */
 static extent *exactly(const weir__sim_ranges *set, uint64_t address, uint64_t size)
 {
     extent *e = floor_of(set, address);
@@ -61,14 +62,14 @@ static extent *exactly(const weir__sim_ranges *set, uint64_t address, uint64_t s
                                                                                            : NULL;
 }
 
-/* Whether [start, end) has a byte in common with a member. */
+/* True if [start, end) has a byte in common with a member of `set`. */
 static bool overlaps(const weir__sim_ranges *set, uint64_t start, uint64_t end)
 {
     const weir__sim_range *r = weir__sim_ranges_after(set, start);
     return r != NULL && r->start < end;
 }
 
-/* Moves the lowest free range of `size` bytes into `used`, as a member of its own. */
+/* Takes `size` bytes from the lowest free range that holds them and adds them to `used` as a member of its own. */
 static weir_status take(weir__sim_memory *memory, weir__sim_ranges *free_set,
                         weir__sim_ranges *used, uint64_t size, uint64_t *start)
 {
@@ -90,7 +91,7 @@ static weir_status take(weir__sim_memory *memory, weir__sim_ranges *free_set,
     return WEIR_OK;
 }
 
-/* Moves a member of `used` back to the free ranges and joins it with its neighbours. It cannot fail. */
+/* Moves a member of `used` back to the free ranges and coalesces it with its neighbours. Cannot fail. */
 static void give_back(weir__sim_memory *memory, weir__sim_ranges *used, weir__sim_ranges *free_set,
                       extent *e)
 {
@@ -110,7 +111,7 @@ static void give_back(weir__sim_memory *memory, weir__sim_ranges *used, weir__si
     }
 }
 
-/* --- life --- */
+/* --- create and destroy --- */
 
 weir_status weir__sim_memory_init(weir_sim *sim)
 {
@@ -230,7 +231,8 @@ weir_status weir__sim_region_free(weir_sim *sim, uint64_t address, uint64_t size
 
 /* --- virtual memory --- */
 
-/* A handle is (generation << 32) + index + 1, so a stale one is told from its successor. */
+/* Returns the descriptor of a handle, or NULL. A handle is (generation << 32) + index + 1, so a stale handle differs
+ * from the one that reuses its slot. */
 static weir__sim_physical *physical_of(weir__sim_memory *memory, weir_vm_handle handle,
                                        uint32_t *index)
 {
@@ -243,7 +245,7 @@ static weir__sim_physical *physical_of(weir__sim_memory *memory, weir_vm_handle 
     return physical->size != 0 && physical->generation == handle >> 32 ? physical : NULL;
 }
 
-/* A free descriptor's index. */
+/* Takes a free descriptor and stores its index. */
 static weir_status physical_slot(weir__sim_memory *memory, uint32_t *index)
 {
     if (memory->physical_free != 0) {
@@ -297,7 +299,7 @@ weir_status weir__sim_vm_release(weir_sim *sim, uint64_t address, uint64_t size)
     return WEIR_OK;
 }
 
-/* Finds a place in the physical file. It is only addresses: without backing there is no file and every place is 0. */
+/* Finds an offset in the physical file. Accounting mode has no file, and the offset stays 0. */
 static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *physical,
                                   uint64_t size)
 {
@@ -308,7 +310,7 @@ static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *
     weir_status status = take(memory, &memory->free_offsets, &placed, size, &physical->offset);
     if (status == WEIR_OK) {
         weir__sim_slab_put(&memory->extents,
-                           placed.root); /* the descriptor remembers place and size */
+                           placed.root); /* the descriptor keeps offset and size */
     }
     return status;
 }
@@ -322,7 +324,7 @@ static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t
     weir__sim_ranges placed = {.root = NULL};
     extent *e = extent_add(memory, &placed, offset, offset + size);
     if (e !=
-        NULL) { /* else the place is lost, not the memory: offsets are many times the capacity */
+        NULL) { /* on failure the offsets are lost, not the memory: there are many times more offsets than capacity */
         give_back(memory, &placed, &memory->free_offsets, e);
     }
 }
@@ -431,7 +433,7 @@ weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size)
     return WEIR_OK;
 }
 
-/* --- looking at it --- */
+/* --- inspection --- */
 
 void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size)
 {
@@ -445,7 +447,7 @@ void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size)
         r = weir__sim_ranges_floor(&memory->mappings, address);
     }
     while (r != NULL && r->end > address && r->end < end) {
-        /* Neighbours count: to the device they are one stretch of addresses. */
+        /* Adjacent ranges count as one: to the device their addresses are contiguous. */
         const weir__sim_range *next = weir__sim_ranges_next(r);
         r = next != NULL && next->start == r->end ? next : NULL;
     }

@@ -1,4 +1,4 @@
-/* ranges.c: the treap of ranges.h. Rotations keep order and `longest`; everything else is walking. */
+/* ranges.c: the treap of ranges.h. Rotations keep the order and `longest`. */
 #include "ranges.h"
 
 static uint64_t longest_of(const weir__sim_range *range)
@@ -13,7 +13,7 @@ static uint64_t longest_of(const weir__sim_range *range)
     return longest;
 }
 
-/* Repairs `longest` from `range` up; stops where nothing changes any more. */
+/* Repairs `longest` from `range` upwards; stops at the first node that does not change. */
 static void update_upwards(weir__sim_range *range)
 {
     while (range != NULL) {
@@ -41,7 +41,7 @@ static void replace_child(weir__sim_ranges *ranges, weir__sim_range *parent, wei
     }
 }
 
-/* `child` and its parent change places; what is below both and `longest` of both stay right. */
+/* Exchanges `child` and its parent. Keeps their subtrees in order and `longest` of both correct. */
 static void rotate_up(weir__sim_ranges *ranges, weir__sim_range *child)
 {
     weir__sim_range *parent = child->parent;
@@ -158,7 +158,7 @@ void weir__sim_ranges_insert(weir__sim_ranges *ranges, weir__sim_range *range)
         parent = *link;
         link = range->start < parent->start ? &parent->left : &parent->right;
     }
-    /* The splitmix64 sequence: cheap, fixed, and well enough mixed for a heap order. */
+    /* The splitmix64 sequence: cheap, fixed, and mixed well enough for a heap order. */
     uint64_t mixed = (ranges->sequence += 0x9e3779b97f4a7c15u);
     mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
     mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;

@@ -1,8 +1,8 @@
 /* report.c: one sentence for each finding, with both operations, their streams, ticks and tags.
  *
- * The sentence has a fixed shape: kind, range, the later operation (what went wrong), the earlier one (what it went
- * wrong with), a detail, and whether the clock had hidden the mistake. Times are for the reader only: whether there is
- * a finding was decided before, by order alone.
+ * The sentence has a fixed shape: kind, range, the later operation (the wrong one), the earlier one (which it conflicts
+ * with), a detail, and whether the clock had hidden the mistake. Times are for the reader only: the finding was decided
+ * before, by order alone.
  */
 #include "report.h"
 
@@ -57,7 +57,7 @@ static const char *kind_text(weir_sim_finding_kind kind)
     return texts[kind];
 }
 
-/* How "x <relation> y" reads between the later and the earlier operation. */
+/* Returns the words between the later and the earlier operation in a finding's sentence. */
 static const char *relation(weir_sim_finding_kind kind)
 {
     switch (kind) {
@@ -172,7 +172,7 @@ void weir__sim_report_fini(weir__sim_report *report)
     memset(report, 0, sizeof *report);
 }
 
-/* Room for one more, or NULL when enough are kept or memory is short: then the finding is only counted. */
+/* Returns room for one more finding. NULL when enough are kept or memory is short; the finding is then only counted. */
 static weir_sim_finding *keep(weir__sim_report *report)
 {
     if (report->kept_count == report->max_findings) {

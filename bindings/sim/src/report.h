@@ -1,21 +1,22 @@
-/* report.h: what the auditor found, kept and put into sentences.
+/* report.h: the auditor's findings, kept and put into sentences.
  *
- * Guarantee: a pair of operations is reported once for each kind, in whatever many ranges they meet; every finding is
- * counted, the first `max_findings` are kept in full. Cost: nothing until there is a finding.
+ * Guarantee: a pair of operations is reported once for each kind, however many ranges the two have in common. Every
+ * finding is counted; the first `max_findings` are kept in full. Cost: nothing until there is a finding.
  */
 #ifndef WEIR_SIM_REPORT_H
 #define WEIR_SIM_REPORT_H
 
 #include <weir/sim.h>
 
-#define WEIR__SIM_HOST UINT32_MAX /* the "stream" of what the host does */
+#define WEIR__SIM_HOST UINT32_MAX /* the "stream" of host operations */
 
-/* One operation as the auditor keeps it, for as long as something refers to it. */
+/* One operation as the auditor keeps it, for as long as a segment, read, block or region refers to it. */
 typedef struct weir__sim_op {
-    /* Ordered before whoever's clock has an entry for `stream` that reaches this; 0: before everyone. */
+    /* The operation is ordered before the owner of a clock once the entry for `stream` reaches this tick; 0: before
+     * everything. */
     uint64_t bound;
-    uint32_t stream; /* WEIR__SIM_HOST: the host's, which is before everything announced later */
-    uint32_t references; /* segments, reads, blocks and regions that name it */
+    uint32_t stream; /* WEIR__SIM_HOST: an operation of the host, which is before everything announced later */
+    uint32_t references; /* number of segments, reads, blocks and regions that refer to it */
     uint64_t tick;       /* as weir_sim_operation.tick */
     uint64_t number;
     uint64_t start_ns;
@@ -38,7 +39,7 @@ typedef struct weir__sim_report {
 void weir__sim_report_fini(weir__sim_report *report);
 
 /* Adds a finding about [address, address + size). `earlier` and `later` may be NULL. `detail` is a phrase for the end
- * of the sentence, "" for none. The same pair of the same kind as the last one is dropped. */
+ * of the sentence, "" for none. A finding with the same pair and kind as the kind's latest one is dropped. */
 void weir__sim_report_add(weir__sim_report *report, weir_sim_finding_kind kind, uint64_t address,
                           uint64_t size, const weir__sim_op *earlier, const weir__sim_op *later,
                           const char *detail);

@@ -1,8 +1,9 @@
-/* sim.c: a simulator's life, its default prices, its figures, and the doors to the auditor.
+/* sim.c: create and destroy, default prices, statistics, and the public functions of the auditor.
  *
- * The parts: stream.c (time, streams, events, work), effects.c (what happens when), memory.c and backing.c (addresses
- * and bytes), sim_device.c (the device table), fault.c, and apart from all of them the auditor (audit.c, report.c),
- * which is told what is done and never asks when. ranges.c and slab.c are the two data structures.
+ * The parts: stream.c (time, streams, events, work), effects.c (effects of work at their virtual time), memory.c and
+ * backing.c (addresses and bytes), sim_device.c (the device table), fault.c, and the separate auditor (audit.c,
+ * report.c). The auditor is told of operations and never looks at times. ranges.c and slab.c are the two data
+ * structures.
  */
 #include "sim_internal.h"
 
@@ -125,9 +126,9 @@ static weir_status check(const weir_sim_config *config)
     return WEIR_OK;
 }
 
-/* --- life --- */
+/* --- create and destroy --- */
 
-/* The device's destroy slot, so that a device that is still in use keeps its simulator. */
+/* The device's destroy slot. A device that is still in use is not destroyed, and so keeps its simulator. */
 static void end(void *ctx)
 {
     weir_sim *sim = ctx;
@@ -212,7 +213,7 @@ weir_device *weir_sim_device(weir_sim *sim)
     return sim->device;
 }
 
-/* --- memory, as tests look at it --- */
+/* --- memory, for tests to inspect --- */
 
 void *weir_sim_bytes(weir_sim *sim, uint64_t address, uint64_t size)
 {
@@ -229,9 +230,10 @@ void weir_sim_set_capacity(weir_sim *sim, uint64_t capacity_bytes)
     weir__sim_unlock(sim);
 }
 
-/* --- the auditor's doors --- */
+/* --- announcements to the auditor --- */
 
-/* Whose announcement it is, and when its effect begins in that order. */
+/* Returns the number of the stream that announces a block, or WEIR__SIM_HOST. Fills the times of the announcement,
+ * which takes effect at the stream's tail. */
 static uint32_t announcer(weir_sim *sim, weir_sim_stream *stream, weir__sim_op_info *info)
 {
     const weir_sim_stream *found = stream != NULL ? weir__sim_stream_find(sim, stream) : NULL;
@@ -310,7 +312,7 @@ bool weir_sim_finding_at(weir_sim *sim, size_t index, weir_sim_finding *finding)
     return kept;
 }
 
-/* --- figures --- */
+/* --- statistics --- */
 
 weir_status weir_sim_get_stats(weir_sim *sim, weir_sim_stats *stats)
 {

@@ -1,7 +1,8 @@
-/* sim_device.c: the simulator as a weir_device: each slot counts the call, asks the faults, pays the price, then acts.
+/* sim_device.c: the simulator as a weir_device: each slot counts the call, checks for faults, pays the price, then
+ * acts.
  *
- * Everything a slot does lies between enter and leave, which hold the lock. A call that a fault fails costs its time
- * and changes nothing else.
+ * The work of a slot lies between enter and leave, which take and release the lock. A call that a fault fails costs its
+ * time and changes nothing else.
  */
 #include "sim_internal.h"
 
@@ -17,7 +18,8 @@ static uint64_t price(const weir_sim *sim, weir_device_call call, uint64_t bytes
     return weir__sim_price(costs->call_ns[call], per_mib, bytes);
 }
 
-/* Takes the lock and lets the call begin; what it returns, if not WEIR_OK, is the call's result. */
+/* Takes the lock, counts the call and charges its fixed price. A result other than WEIR_OK is an injected failure,
+ * which the slot returns. */
 static weir_status enter(weir_sim *sim, weir_device_call call, uint64_t *began)
 {
     weir__sim_lock(sim);
@@ -30,7 +32,8 @@ static weir_status enter(weir_sim *sim, weir_device_call call, uint64_t *began)
     return status;
 }
 
-/* Bytes are paid for by the calls that took or gave them: a refusal costs the call alone. */
+/* Ends a slot's call and releases the lock. A successful call pays the price per MiB; a refused one pays the fixed part
+ * only. */
 static weir_status leave_with(weir_sim *sim, weir_device_call call, uint64_t bytes, uint64_t began,
                               weir_status status)
 {
@@ -213,7 +216,7 @@ static weir_status stream_sync(void *ctx, void *native_stream)
     return leave(ctx, WEIR_CALL_STREAM_SYNC, began, status);
 }
 
-/* Only asks: it has no price and cannot be made to fail. */
+/* Checks a stream handle. Costs no time and cannot be made to fail. */
 static weir_status stream_check(void *ctx, void *native_stream)
 {
     weir__sim_lock(ctx);

@@ -1,7 +1,8 @@
-/* sim_internal.h: what the files of the simulator share, grouped by the file that defines it.
+/* sim_internal.h: declarations that the simulator's files share, grouped by the file that defines them.
  *
- * One lock guards a simulator. Every public function takes it at its door; functions here are called with it held, and
- * only weir__sim_effects_run lets go of it, while a host function runs.
+ * One lock guards a simulator. Every public function takes the lock on entry. The functions declared here are called
+ * with the lock held. Only two functions release it: weir__sim_effects_run while a host function runs, and
+ * weir__sim_effects_settle while it waits.
  */
 #ifndef WEIR_SIM_INTERNAL_H
 #define WEIR_SIM_INTERNAL_H
@@ -19,7 +20,7 @@
 /* All zero in accounting mode. */
 typedef struct weir__sim_backing {
     bool on;
-    void *base; /* everything that is reserved */
+    void *base; /* start of all reserved addresses */
     size_t size;
     int poison_file;   /* POISON_BYTES of poison, the fresh contents of every region */
     int physical_file; /* sparse: physical memory by offset */
@@ -33,19 +34,19 @@ weir_status weir__sim_backing_init(weir__sim_backing *backing, uint64_t size, ui
 void weir__sim_backing_fini(weir__sim_backing *backing);
 /* Gives a range fresh, poisoned, accessible memory. */
 weir_status weir__sim_backing_commit(weir__sim_backing *backing, uint64_t address, uint64_t size);
-/* Shows physical memory at a range. */
+/* Maps physical memory at a range. */
 weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, uint64_t size,
                                   uint64_t offset);
-/* Makes a range inaccessible; what commit put there is lost, what map showed is kept. */
+/* Makes a range inaccessible. Committed contents are lost; mapped physical memory keeps its contents. */
 weir_status weir__sim_backing_hide(weir__sim_backing *backing, uint64_t address, uint64_t size);
-/* Forgets the contents of physical memory. */
+/* Discards the contents of physical memory. */
 void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint64_t size);
 
 /* --- memory.c: addresses, capacity, regions, virtual memory --- */
 
 typedef struct weir__sim_physical {
     uint64_t size;   /* 0: free */
-    uint64_t offset; /* in the physical file; of a free one: the next free, as physical_free */
+    uint64_t offset; /* in the physical file; in a free descriptor: the next free one, numbered as physical_free */
     uint32_t mappings;
     uint32_t generation;
 } weir__sim_physical;
@@ -64,7 +65,7 @@ typedef struct weir__sim_memory {
     weir__sim_physical *physical;
     uint32_t physical_count;
     uint32_t physical_capacity;
-    uint32_t physical_free; /* 1 + index of the first free one; 0: none */
+    uint32_t physical_free; /* 1 + index of the first free descriptor; 0: none */
     weir__sim_backing backing;
 } weir__sim_memory;
 
@@ -78,12 +79,12 @@ weir_status weir__sim_vm_create(weir_sim *sim, uint64_t size, weir_vm_handle *ha
 weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle);
 weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, weir_vm_handle handle);
 weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size);
-/* The bytes behind a range; NULL in accounting mode or where some are not there. */
+/* Returns the bytes behind a range. NULL in accounting mode or when part of the range has no memory. */
 void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size);
-/* Tells the auditor of reservations and unmapped physical memory that are still held. */
+/* Reports reservations and unmapped physical memory that are still held to the auditor as leaked. */
 void weir__sim_memory_leaks(weir_sim *sim);
 
-/* --- effects.c: what happens when virtual time gets there --- */
+/* --- effects.c: effects of queued work, applied when virtual time reaches them --- */
 
 typedef enum weir__sim_effect_kind {
     WEIR__SIM_FILL,
@@ -91,12 +92,12 @@ typedef enum weir__sim_effect_kind {
     WEIR__SIM_COPY_FROM_HOST,
     WEIR__SIM_COPY_TO_HOST,
     WEIR__SIM_CALL,
-    WEIR__SIM_CALL_DROPPED /* its stream broke: `function` is what wants to know */
+    WEIR__SIM_CALL_DROPPED /* the stream broke: calls the effect's dropped function, stored in `function` */
 } weir__sim_effect_kind;
 
 typedef struct weir__sim_effect {
-    uint64_t at;     /* when it happens */
-    uint64_t number; /* order of queuing; decides between equal times */
+    uint64_t at;     /* virtual time of the effect */
+    uint64_t number; /* order of queuing; breaks ties of `at` */
     uint32_t stream;
     weir__sim_effect_kind kind;
     uint8_t value;
@@ -119,17 +120,18 @@ typedef struct weir__sim_effects {
     pthread_cond_t done;
 } weir__sim_effects;
 
-/* Makes room for one more, so that the push cannot fail. */
+/* Makes room for one more effect, so that the next push cannot fail. */
 weir_status weir__sim_effects_reserve(weir__sim_effects *effects);
 void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *effect);
-/* Lets everything happen that is due at `target`, in the order of time, and moves time there. When a host function is
- * running, it only moves time: the runner goes on to the new time. */
+/* Applies all effects due at `target`, in the order of time, and moves time there. While a run is in progress (a host
+ * function may call this), only moves time: the run in progress goes on to the new time. */
 void weir__sim_effects_run(weir_sim *sim, uint64_t target);
-/* Waits until no other thread is in a run. */
+/* Waits until no other thread is in weir__sim_effects_run. */
 void weir__sim_effects_settle(weir_sim *sim);
-/* Drops what a stream has queued. Who wants to know is told by the next run, at `now`, which the caller makes. */
+/* Drops the effects that a stream has queued. Effects with a dropped function become calls of it at `now`; the caller
+ * then runs weir__sim_effects_run, which makes the calls. */
 void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream, uint64_t now);
-/* Drops everything that is queued, and tells who wants to know. */
+/* Drops all effects and calls their dropped functions. The lock is not held. */
 void weir__sim_effects_fini(weir_sim *sim);
 
 /* --- fault.c --- */
@@ -145,18 +147,18 @@ typedef struct weir__sim_faults {
     size_t capacity;
 } weir__sim_faults;
 
-/* What becomes of this call: WEIR_OK or the status to fail with; adds to *extra_ns. */
+/* Decides whether a call fails: returns WEIR_OK or the status to fail with. Adds to *extra_ns. */
 weir_status weir__sim_fault_strike(weir__sim_faults *faults, weir_device_call call,
                                    uint64_t *extra_ns);
 
 /* --- the simulator --- */
 
 struct weir_sim_stream {
-    void *link; /* the slab's */
+    void *link; /* used by the slab */
     weir_sim *sim;
-    weir_sim_stream *next; /* of the live ones */
+    weir_sim_stream *next; /* list of live streams */
     weir_sim_stream *previous;
-    uint64_t tail; /* when its last work ends */
+    uint64_t tail; /* virtual time at which its last work ends */
     uint64_t broken_at;
     uint32_t number;
     bool live;
@@ -164,21 +166,21 @@ struct weir_sim_stream {
 };
 
 typedef struct weir__sim_event {
-    void *link;                   /* the slab's */
-    struct weir__sim_event *next; /* of all that ever were, for the end */
+    void *link;                   /* used by the slab */
+    struct weir__sim_event *next; /* list of all events ever created, for cleanup */
     weir__sim_clock clock;
     weir_sim_stream
-        *stream;   /* of the last record; still that stream only if its number is `number` */
-    uint64_t time; /* when what was captured is complete */
+        *stream;   /* stream of the last record; valid only while its number equals `number` */
+    uint64_t time; /* virtual time at which the captured work is complete */
     uint32_t number;
     bool live;
     bool recorded;
-    bool known; /* is in the list of all */
+    bool known; /* in the list of all events */
 } weir__sim_event;
 
 struct weir_sim {
     pthread_mutex_t lock;
-    weir_sim_config config; /* defaults filled in; costs are what they say */
+    weir_sim_config config; /* with defaults filled in; costs hold actual prices */
     weir_device_ops ops;
     weir_device *device;
     uint64_t now;
@@ -187,13 +189,13 @@ struct weir_sim {
 
     weir__sim_slab streams;
     weir__sim_slab events;
-    weir_sim_stream *first_stream; /* the live ones */
+    weir_sim_stream *first_stream; /* list of live streams */
     weir_sim_stream *default_stream;
     weir__sim_event *all_events;
-    uint32_t stream_count; /* ever created: the next number */
+    uint32_t stream_count; /* streams ever created; number of the next one */
     uint64_t ended_tail;   /* the latest end of work on destroyed streams */
 
-    weir__sim_audit *audit; /* NULL: none */
+    weir__sim_audit *audit; /* NULL: no auditor */
     weir__sim_memory memory;
     weir__sim_effects effects;
     weir__sim_faults faults;
@@ -214,13 +216,13 @@ static inline uint64_t weir__sim_later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Time stands still at its end rather than wrapping. */
+/* Adds with saturation: time stops at UINT64_MAX rather than wrapping. */
 static inline uint64_t weir__sim_plus(uint64_t time, uint64_t ns)
 {
     return ns <= UINT64_MAX - time ? time + ns : UINT64_MAX;
 }
 
-/* A price with a part for each MiB. */
+/* Returns the price of a call: a fixed part and a part for each MiB. */
 static inline uint64_t weir__sim_price(uint64_t fixed_ns, uint64_t ns_per_mib, uint64_t bytes)
 {
     uint64_t whole = (bytes >> 20) * ns_per_mib;
@@ -228,7 +230,7 @@ static inline uint64_t weir__sim_price(uint64_t fixed_ns, uint64_t ns_per_mib, u
     return weir__sim_plus(fixed_ns, weir__sim_plus(whole, rest));
 }
 
-/* The host's clock moves to `target`, if that is ahead, and what is due on the way happens. */
+/* Moves the host's clock to `target` if that is ahead, and applies the effects due on the way. */
 static inline void weir__sim_reach(weir_sim *sim, uint64_t target)
 {
     if (sim->effects.count > 0 && sim->effects.heap[0].at <= weir__sim_later(target, sim->now)) {
@@ -242,11 +244,12 @@ static inline void weir__sim_reach(weir_sim *sim, uint64_t target)
 
 weir_status weir__sim_streams_init(weir_sim *sim);
 void weir__sim_streams_fini(weir_sim *sim);
-/* The live stream behind a native handle, NULL for the default one; NULL when there is none. */
+/* Returns the live stream of a native handle (NULL: the default stream), or NULL if the handle is no live stream. */
 weir_sim_stream *weir__sim_stream_find(weir_sim *sim, const void *native);
-/* The live stream of that number, or NULL. */
+/* Returns the live stream of that number, or NULL. */
 weir_sim_stream *weir__sim_stream_numbered(weir_sim *sim, uint32_t number);
-/* Its unfinished work is dropped, and everything on it fails from now on. The caller makes a run, as after any drop. */
+/* Breaks a stream: its unfinished work is dropped, and every later call on it fails. The caller must then run
+ * weir__sim_effects_run, as after any drop. */
 void weir__sim_stream_fail(weir_sim *sim, weir_sim_stream *stream);
 
 weir_status weir__sim_event_create(weir_sim *sim, weir_event **event);
@@ -258,12 +261,12 @@ weir_status weir__sim_stream_wait(weir_sim *sim, void *native, weir_event *event
 weir_status weir__sim_stream_sync(weir_sim *sim, void *native);
 /* Refuses a handle that is not a stream of this simulator. */
 weir_status weir__sim_stream_check(weir_sim *sim, const void *native);
-/* WEIR_ERR_INVALID: the function's argument is NULL. Needs no lock. */
+/* Refuses a NULL argument with WEIR_ERR_INVALID and names it. Needs no lock. */
 weir_status weir__sim_null(const char *function, const char *argument);
 
 /* --- sim_device.c --- */
 
-/* Fills sim->ops for the configured abilities. */
+/* Fills sim->ops for the configured capabilities. */
 void weir__sim_device_ops(weir_sim *sim);
 
 #endif

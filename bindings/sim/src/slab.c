@@ -1,4 +1,4 @@
-/* slab.c: the rare half of slab.h: chunks come, and all go at the end. */
+/* slab.c: the slow path of slab.h: allocation of chunks, and their release at the end. */
 #include "slab.h"
 
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* slab.h: objects of one size from chunks that are kept until the end.
  *
- * Idea: a free list over chunks that double in size; the last object given back is the next one handed out. Guarantee:
- * memory once handed out stays readable until fini, so a stale handle can be told from a live one by looking at it,
- * and `owns` tells a handle of ours from any other pointer. Cost: a few instructions per object; at most 40 chunks.
+ * Idea: a free list over chunks that double in size; the object returned last is the next one handed out. Guarantee:
+ * memory once handed out stays readable until fini, so a stale handle can be told from a live one by its contents, and
+ * `owns` tells a handle of this slab from any other pointer. Cost: a few instructions per object; at most 40 chunks.
  */
 #ifndef WEIR_SIM_SLAB_H
 #define WEIR_SIM_SLAB_H
@@ -22,12 +22,12 @@ typedef struct weir__sim_slab {
 
 void weir__sim_slab_init(weir__sim_slab *slab, size_t object_size, size_t first_count);
 void weir__sim_slab_fini(weir__sim_slab *slab);
-/* Adds a chunk; false when there is no memory. Only weir__sim_slab_get calls it. */
+/* Adds a chunk. Returns false when out of memory. Only weir__sim_slab_get calls it. */
 bool weir__sim_slab_grow(weir__sim_slab *slab);
-/* Whether `object` is an object of this slab, live or free. */
+/* True if `object` is an object of this slab, live or free. */
 bool weir__sim_slab_owns(const weir__sim_slab *slab, const void *object);
 
-/* An object with indeterminate contents (all zero the first time), or NULL. */
+/* Returns an object, or NULL. Its contents are indeterminate (all zero on first use). */
 static inline void *weir__sim_slab_get(weir__sim_slab *slab)
 {
     if (slab->free == NULL && !weir__sim_slab_grow(slab)) {
@@ -38,7 +38,7 @@ static inline void *weir__sim_slab_get(weir__sim_slab *slab)
     return object;
 }
 
-/* Only the object's first word is overwritten. */
+/* Returns an object to the slab. Only the object's first word is overwritten. */
 static inline void weir__sim_slab_put(weir__sim_slab *slab, void *object)
 {
     *(void **)object = slab->free;

@@ -1,10 +1,10 @@
 /* stream.c: time, streams, events and the work queued on them.
  *
- * Idea: a stream is one number, its tail: when the last thing queued on it ends. Work starts at the later of the tail
- * and the host's now, a wait raises the tail to the time that the event captured, a query compares, a synchronisation
- * moves the host's clock. So all times are known as soon as something is queued, and nothing has to be simulated in
- * between. Guarantee: exact for devices whose streams all run at once and do not slow each other down. Cost: O(1) for
- * each call, apart from the auditor's share and what becomes due.
+ * Idea: a stream is one number, its tail: the time at which the last work queued on it ends. Work starts at the later
+ * of the tail and the host's now. A wait raises the tail to the time that the event captured, a query compares times,
+ * and a synchronisation moves the host's clock. So all times are known as soon as work is queued, and nothing has to be
+ * simulated in between. Guarantee: exact for devices that run all streams at once without slowing any of them down.
+ * Cost: O(1) for each call, apart from the auditor's share and the effects that become due.
  */
 #include "sim_internal.h"
 
@@ -51,7 +51,7 @@ void weir_sim_advance_to(weir_sim *sim, uint64_t now_ns)
     weir__sim_unlock(sim);
 }
 
-/* The host waits until `target`, and for another thread's host function that is due before. */
+/* The host waits until `target`, and until another thread's running host function has returned. */
 static void wait_until(weir_sim *sim, uint64_t target)
 {
     weir__sim_effects_settle(sim);
@@ -80,7 +80,7 @@ weir_status weir_sim_sync(weir_sim *sim)
     return status;
 }
 
-/* 75 % to 125 % of `ns`, by the seed and the number of the operation. */
+/* Returns 75 % to 125 % of `ns`, chosen by the seed and the number of the operation. */
 static uint64_t with_jitter(const weir_sim *sim, uint64_t ns)
 {
     if (sim->config.seed == 0) {
@@ -89,7 +89,7 @@ static uint64_t with_jitter(const weir_sim *sim, uint64_t ns)
     uint64_t mixed = sim->config.seed + sim->operations * 0x9e3779b97f4a7c15u;
     mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
     mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
-    uint64_t fraction = (mixed ^ (mixed >> 31)) >> 48; /* of 65,536 */
+    uint64_t fraction = (mixed ^ (mixed >> 31)) >> 48; /* in 1/65,536 */
     uint64_t half = ns / 2;
     uint64_t part = (half >> 16) * fraction + (((half & 0xffffu) * fraction) >> 16);
     return weir__sim_plus(ns - ns / 4, part);
@@ -163,7 +163,8 @@ void weir__sim_stream_fail(weir_sim *sim, weir_sim_stream *stream)
     }
 }
 
-/* The device's answer on a broken stream, which tells the host that nothing of it runs any more. */
+/* Returns the device's answer on a broken stream. The answer tells the host that none of the stream's work runs any
+ * more. */
 static weir_status broken(weir_sim *sim, uint32_t number)
 {
     if (sim->audit != NULL) {
@@ -172,7 +173,7 @@ static weir_status broken(weir_sim *sim, uint32_t number)
     return WEIR_ERR_DEVICE;
 }
 
-/* The stream to queue on, in *stream. */
+/* Finds the stream to queue on. Refuses an unknown or broken stream. */
 static weir_status usable(weir_sim *sim, const char *function, const void *native, weir_sim_stream **stream)
 {
     weir_sim_stream *found = weir__sim_stream_find(sim, native);
@@ -276,20 +277,20 @@ weir_status weir_sim_stream_break(weir_sim *sim, weir_sim_stream *stream)
 
 /* --- work --- */
 
-/* One piece of work on its way into a stream. */
+/* One piece of work to be queued on a stream. */
 typedef struct piece {
-    const char *function; /* that queues it */
+    const char *function; /* public function that queues it */
     const char *what;
     const char *tag;
     uint64_t duration_ns;
-    uint64_t cost_ns; /* of queuing it */
+    uint64_t cost_ns; /* host time of queuing it */
     const weir_sim_access *accesses;
     size_t access_count;
     bool has_effect;
     weir__sim_effect effect;
 } piece;
 
-/* With the lock held. */
+/* Queues a piece of work. Lock held. */
 static weir_status queue(weir_sim *sim, weir_sim_stream *native, piece *p)
 {
     weir__sim_reach(sim, weir__sim_plus(sim->now, p->cost_ns));
@@ -315,7 +316,7 @@ static weir_status queue(weir_sim *sim, weir_sim_stream *native, piece *p)
         p->effect.number = sim->operations;
         p->effect.stream = number;
         weir__sim_effects_push(&sim->effects, &p->effect);
-        weir__sim_reach(sim, sim->now); /* it may be due at once */
+        weir__sim_reach(sim, sim->now); /* the effect may be due at once */
     }
     if (sim->config.no_ordering) {
         if (sim->audit != NULL) {
@@ -367,7 +368,7 @@ weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_s
     return status;
 }
 
-/* A fill or copy. Ranges of size 0 in `accesses` are none. */
+/* Queues a fill or copy. A range of size 0 in `accesses` is ignored. */
 static weir_status transfer(const char *function, weir_sim *sim, weir_sim_stream *stream, const char *tag,
                             uint64_t ns_per_mib, const weir_sim_access accesses[2],
                             const weir__sim_effect *effect)
@@ -452,7 +453,7 @@ static weir__sim_event *event_find(weir_sim *sim, const weir_event *handle)
     return event->live ? event : NULL;
 }
 
-/* Whether the event captured work that was dropped when its stream broke. */
+/* True if the event captured work that was dropped when its stream broke. */
 static bool has_failed(const weir__sim_event *event)
 {
     const weir_sim_stream *stream = event->stream;
@@ -466,12 +467,12 @@ weir_status weir__sim_event_create(weir_sim *sim, weir_event **handle)
     if (event == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    if (!event->known) { /* the first life of this slot: all its members are zero */
+    if (!event->known) { /* first use of this slot: all members are zero */
         event->known = true;
         event->next = sim->all_events;
         sim->all_events = event;
     }
-    event->clock.count = 0; /* its memory serves again */
+    event->clock.count = 0; /* keep the allocated memory for reuse */
     event->stream = NULL;
     event->time = 0;
     event->live = true;
@@ -486,7 +487,7 @@ weir_status weir__sim_event_destroy(weir_sim *sim, weir_event *handle)
     if (event == NULL) {
         return no_event("weir_device_event_destroy", handle);
     }
-    /* Legal before completion: streams that wait have taken the time and the clock with them. */
+    /* Legal before completion: a waiting stream has copied the event's time and clock. */
     event->live = false;
     weir__sim_slab_put(&sim->events, event);
     return WEIR_OK;
@@ -541,7 +542,7 @@ weir_status weir__sim_event_sync(weir_sim *sim, weir_event *handle)
         return no_event("weir_device_event_sync", handle);
     }
     if (!has_failed(event)) {
-        /* What the host will know is settled now: while it waits, another thread may record the event anew. */
+        /* Take the event's clock before waiting: another thread may record the event again during the wait. */
         saw(sim, event);
         wait_until(sim, event->time);
     }
@@ -579,7 +580,7 @@ weir_status weir__sim_stream_sync(weir_sim *sim, void *native)
         weir__sim_audit_saw_stream(sim->audit, number);
     }
     wait_until(sim, stream->tail);
-    /* It may have broken in the meantime, or ended by another thread. */
+    /* During the wait the stream may have broken, or another thread may have destroyed it. */
     return stream->live && stream->number == number && stream->broken ? broken(sim, number)
                                                                       : WEIR_OK;
 }

@@ -1,16 +1,18 @@
-/* callback.c: functions of the user's that a stream calls, on a thread that was subscribed to it or on the runtime's.
+/* callback.c: functions of the user that a stream calls, on a thread that was subscribed to it or on the runtime's
+ * thread.
  *
- * Two families. A report is run by the thread that calls aclrtProcessReport; it blocks its stream or does not. A host
- * function always blocks; it is run by the thread that calls aclrtProcessHostFunc when one is subscribed to the stream,
- * else by the runtime's own.
+ * There are two families. A report is run by the thread that calls aclrtProcessReport; it may block its stream or not.
+ * A host function always blocks. It is run by the thread that calls aclrtProcessHostFunc if one is subscribed to the
+ * stream, otherwise by the runtime's own thread.
  *
- * A blocking one is a task that is held: once its stream has come to it, it goes to whoever runs it, and the stream
- * goes on when the function has returned. One that does not block is a kernel of no duration, which hands the function
- * over when virtual time reaches it; a recording in front of it says what it comes after.
+ * A blocking function is a held task: once its stream has reached it, it goes to the thread that runs it, and the
+ * stream goes on when the function has returned. A function that does not block is a kernel without duration, which
+ * hands the function over when virtual time reaches it. A recording queued before that kernel gives the work that the
+ * function comes after.
  *
- * Guarantee: functions of one family start in the order of their launches on the stream. What a function does is after
- * everything that was before it on its stream, and what follows a blocking one on its stream is after what it did; the
- * auditor is told so. None is lost silently: when there is nobody left to run it, the stream gets
+ * Guarantee: functions of one family start in the order of their launches on the stream. A function runs after all
+ * earlier work of its stream, and later work of the stream comes after a blocking function. The auditor is told of both
+ * orders. No function is lost silently: when no thread is left to run it, the stream gets
  * ACL_ERROR_RT_STREAM_NO_CB_REG.
  */
 #include "report.h"
@@ -20,27 +22,27 @@
 typedef struct acl__subscription acl__subscription;
 typedef enum callback_family { REPORT, HOST_FUNC } callback_family;
 
-/* WAITING for its stream to come to it; QUEUED with whoever runs it; RUNNING; OVER: it has returned; ORPHANED: its
- * thread was unsubscribed before. */
+/* WAITING for its stream to reach it; QUEUED with the thread that will run it; RUNNING; OVER: it has returned;
+ * ORPHANED: its thread was unsubscribed before it ran. */
 typedef enum stage { WAITING, QUEUED, RUNNING, OVER, ORPHANED } stage;
 
 typedef struct callback {
-    acl__task task; /* first */
+    acl__task task; /* first member */
     acl__job job;
-    struct callback *next;      /* of its subscription's */
-    acl__subscription *runs_it; /* while QUEUED: whose list it is in; NULL: the runtime's thread has it */
+    struct callback *next;      /* next in its subscription's list */
+    acl__subscription *runs_it; /* while QUEUED: the subscription that lists it; NULL: the runtime's thread has it */
     acl__stream *stream;
-    acl__record *before; /* what a non-blocking one comes after */
+    acl__record *before; /* of a non-blocking function: the recording that it comes after */
     void (*function)(void *data);
     void *data;
-    uint64_t number; /* in the order of queuing */
+    uint64_t number; /* order of queuing */
     callback_family family;
     stage stage;
     bool blocks;
-    bool dropped; /* its stream has no use for it any more */
+    bool dropped; /* its stream has ended it: it must not run any more */
 } callback;
 
-/* A thread that runs callbacks of one family. It lives while streams are subscribed to it or callbacks are left. */
+/* A thread that runs callbacks of one family. Exists while streams are subscribed to it or callbacks are left. */
 struct acl__subscription {
     acl__subscription *next;
     uint64_t thread;
@@ -56,10 +58,10 @@ enum { MOST_THREADS = 1024 };
 static acl__subscription *subscriptions;
 static uint32_t subscription_count;
 static uint64_t last_number;
-/* Stands in acl__stream.report for the runtime's own thread, once a host function was launched. */
+/* Value of acl__stream.report for the runtime's own thread, once a host function was launched. */
 static acl__subscription by_runtime;
 
-/* --- who runs what --- */
+/* --- subscriptions --- */
 
 static acl__subscription **slot_of(acl__stream *stream, callback_family family)
 {
@@ -109,7 +111,7 @@ static void callback_free(callback *c)
     free(c);
 }
 
-/* --- queued with a thread --- */
+/* --- lists of queued callbacks --- */
 
 static void give_to(acl__subscription *s, callback *c)
 {
@@ -135,24 +137,25 @@ static void take_from_queue(callback *c)
     c->runs_it = NULL;
 }
 
-/* The stream's error, and no thread's: whoever finds out has only happened to call. */
+/* Returns the error for a callback without a thread. It is the stream's error; the calling thread's last error
+ * stays. */
 static aclError nobody_runs_it(void)
 {
     acl__report_warning("a stream came to a callback whose thread had been unsubscribed: it was not run");
     return ACL_ERROR_RT_STREAM_NO_CB_REG;
 }
 
-/* It has returned, or is not to be run. The lock is held. */
+/* Ends a callback that has returned or is not to be run. The lock is held. */
 static void over(callback *c)
 {
     if (c->blocks && !c->dropped) {
-        c->stage = OVER; /* its task's turn */
+        c->stage = OVER; /* blocking_submit sees this and lets the stream go on */
     } else {
         callback_free(c);
     }
 }
 
-/* The auditor learns what the function comes after. */
+/* Tells the auditor that the work before the function is complete. */
 static void host_sees(callback *c)
 {
     bool complete = false;
@@ -163,7 +166,7 @@ static void host_sees(callback *c)
     }
 }
 
-/* Lets go of the lock while the function runs. */
+/* Runs a callback. Releases the lock while the function runs. */
 static void run(callback *c)
 {
     c->stage = RUNNING;
@@ -203,7 +206,7 @@ static void job_done(acl__job *job)
 
 /* --- tasks --- */
 
-/* The stream has come to it. */
+/* Gives a callback that its stream has reached to the thread that runs it. */
 static aclError hand_over(callback *c)
 {
     acl__subscription *s = *slot_of(c->stream, c->family);
@@ -253,7 +256,7 @@ static void blocking_end(acl__task *task)
         subscription_end_if_idle(s);
         callback_free(c);
     } else if (c->stage == QUEUED || c->stage == RUNNING) {
-        c->dropped = true; /* whoever has it frees it */
+        c->dropped = true; /* the thread that has it frees it */
     } else {
         callback_free(c);
     }
@@ -276,7 +279,7 @@ static acl__task *blocking_clone(const acl__task *task)
 
 static const acl__task_ops blocking_ops = {.submit = blocking_submit, .end = blocking_end, .clone = blocking_clone};
 
-/* Virtual time has come to a callback that does not block. */
+/* Runs when virtual time reaches a callback that does not block. */
 static aclError reached(void *ctx)
 {
     return hand_over(ctx);
@@ -353,7 +356,8 @@ static aclError subscribe_locked(callback_family family, uint64_t thread, aclrtS
     return ACL_SUCCESS;
 }
 
-/* What blocks the stream would block it for ever now; what does not is still the thread's, if it asks. */
+/* Ends a stream's subscription. A blocking function queued with the thread would now block its stream for ever, so it
+ * is taken from the thread. Functions that do not block stay with the thread, which may still process them. */
 static void leave(acl__stream *stream, acl__subscription **slot)
 {
     acl__subscription *s = *slot;
@@ -363,7 +367,7 @@ static void leave(acl__stream *stream, acl__subscription **slot)
         callback *next = c->next;
         if (c->stream == stream && c->blocks) {
             take_from_queue(c);
-            c->stage = c->family == REPORT ? ORPHANED : WAITING; /* for the runtime's thread */
+            c->stage = c->family == REPORT ? ORPHANED : WAITING; /* host function: goes to the runtime's thread */
         }
         c = next;
     }
@@ -402,7 +406,7 @@ void acl__callback_stream_ends(acl__stream *stream)
         acl__subscription *next = s->next;
         for (callback *c = s->first; c != NULL;) {
             callback *after = c->next;
-            if (c->stream == stream) { /* left by the loop above: none that blocks */
+            if (c->stream == stream) { /* a non-blocking one: leave() has taken the blocking ones */
                 take_from_queue(c);
                 callback_free(c);
             }
@@ -420,19 +424,20 @@ static uint64_t this_thread(void)
     return (uint64_t)pthread_self();
 }
 
-/* Waits until there is something to run. NULL: the thread is not subscribed, or not any more. */
+/* Waits until a callback is queued for this thread, or the deadline passes. NULL: the thread is not subscribed, or not
+ * any more. */
 static acl__subscription *await(callback_family family, const acl__deadline *deadline)
 {
     acl__subscription *s = subscription_of(family, this_thread());
     bool waits = true;
     while (s != NULL && s->first == NULL && waits) {
         waits = acl__wait_step(0, deadline);
-        s = subscription_of(family, this_thread()); /* others had the lock */
+        s = subscription_of(family, this_thread()); /* it may have changed: the wait releases the lock */
     }
     return s;
 }
 
-/* Runs what is queued by now, in order. */
+/* Runs the callbacks that are queued by now, in order. */
 static void run_queued(callback_family family, acl__subscription *s)
 {
     const uint64_t last = last_number;
@@ -464,7 +469,7 @@ static aclError process(callback_family family, int32_t timeout, const char *nam
     return error;
 }
 
-/* --- public --- */
+/* --- public functions --- */
 
 ACL_EXPORT aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
 {

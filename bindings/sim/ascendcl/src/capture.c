@@ -1,26 +1,26 @@
-/* capture.c: capturing what is queued on a stream, and having it again.
+/* capture.c: capturing the work queued on a stream, and repeating it.
  *
- * What is queued between begin and end runs as always, and a copy of each task is kept; executing the instance queues
- * copies of those. The vendor's capture only keeps them: there, what was captured has not run before the first
- * execution. Copies, sets, kernels without a hook for their end, blocking callbacks and host functions can be had
- * again; recordings of events may be left out. When anything else was captured, the order between streams for example,
- * the instance says so when it is executed, rather than leave it out.
+ * Work queued between begin and end runs as always, and a copy of each task is kept. Executing the instance queues
+ * copies of those tasks. The vendor's capture only keeps them: there the captured work has not run before the first
+ * execution. Copies, sets, kernels without a hook for their end, blocking callbacks and host functions can be repeated.
+ * Recordings of events are left out. When any other task was captured, an order between streams for example, executing
+ * the instance fails with a sentence.
  */
 #include "runtime.h"
 
 #include <stdlib.h>
 
-/* What aclmdlRI points at. */
+/* The object behind an aclmdlRI. */
 typedef struct acl__capture {
-    struct acl__capture *next; /* of the instances */
-    acl__task *first;          /* never queued themselves */
+    struct acl__capture *next; /* list of instances */
+    acl__task *first;          /* the captured tasks; only copies of them are queued */
     acl__task **last;
     aclmdlRICaptureMode mode;
     pthread_t thread;
-    const char *flaw; /* why it cannot be executed; NULL: it can */
+    const char *flaw; /* reason why it cannot be executed; NULL: none */
 } acl__capture;
 
-static acl__capture *instances; /* whose capture has ended */
+static acl__capture *instances; /* captures that have ended */
 
 static void tasks_end(acl__task *task)
 {
@@ -145,7 +145,7 @@ ACL_EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI)
 
 /* --- instances --- */
 
-/* The link that leads to an instance; NULL: it is none. */
+/* Returns the link to an instance, or NULL if the handle is none. */
 static acl__capture **link_to(const void *handle)
 {
     acl__capture **link = &instances;
@@ -173,7 +173,7 @@ ACL_EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
                         : acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "aclmdlRIDestroy: %p is not a live instance", modelRI);
 }
 
-/* Copies of all tasks, in order; false: out of memory, and there are none. */
+/* Copies all tasks, in order. Returns false when out of memory, with an empty list. */
 static bool clone_all(const acl__capture *capture, acl__task **first)
 {
     acl__task **last = first;

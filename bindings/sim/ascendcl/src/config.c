@@ -1,4 +1,4 @@
-/* config.c: the environment: what the simulated machine is like. */
+/* config.c: the environment variables that describe the simulated machine. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* secure_getenv */
 #endif
@@ -14,7 +14,7 @@
 
 #define PREFIX "WEIR_ASCENDCL_"
 
-/* Each byte takes twenty of addresses, of which the thread sanitizer leaves a program few. */
+/* Each byte of capacity takes twenty bytes of addresses; the thread sanitizer leaves a program few addresses. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define FEW_ADDRESSES 1
@@ -32,7 +32,7 @@ static bool refuse(const char *name, const char *text, const char *wanted)
     return false;
 }
 
-/* The variable, NULL when it is not set or empty. */
+/* Returns a variable's text, or NULL if it is not set or empty. */
 static const char *variable(const char *name)
 {
     char full[64];

@@ -1,18 +1,19 @@
-/* config.h: the environment: what the simulated machine is like, and which calls fail. */
+/* config.h: the environment variables: the simulated machine, and the calls that fail. */
 #ifndef WEIR_ASCENDCL_CONFIG_H
 #define WEIR_ASCENDCL_CONFIG_H
 
 #include "runtime.h"
 
-/* Reads WEIR_ASCENDCL_...; false, with a sentence on stderr, when something there cannot be understood. `sim` gets what
- * the simulator has to know. */
+/* Reads WEIR_ASCENDCL_... into `config`, and the simulator's part into `sim`. Returns false, with a sentence on stderr,
+ * if a value cannot be parsed. */
 bool acl__config_read(acl__config *config, weir_sim_config *sim);
 
-/* Faults of calls, from WEIR_ASCENDCL_FAULTS: a list of NAME:N, NAME:N=CODE and NAME:N+ (the n-th call of that name and
- * all later ones), `any` naming every function. */
+/* Reads the faults from WEIR_ASCENDCL_FAULTS: a list of NAME:N, NAME:N=CODE and NAME:N+ (the n-th call of that name and
+ * all later ones); `any` names every function. */
 bool acl__faults_read(const char *text);
 bool acl__faults_any(void);
-/* The error that call number `nth` of `function`, which is call number `overall` of all, is to return. */
+/* Returns the error that call number `nth` of `function`, which is call number `overall` of all calls, has to
+ * return. */
 aclError acl__faults_strike(acl__function function, uint64_t nth, uint64_t overall);
 
 #endif

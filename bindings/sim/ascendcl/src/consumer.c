@@ -1,19 +1,20 @@
-/* consumer.c: the contract with a registered allocator, seen from the side that calls it.
+/* consumer.c: the contract with a registered allocator, from the caller's side.
  *
- * For each stream that executes something there is at most one wrapper of the allocator registered for it: the five
+ * Each stream that executes operators or models has at most one wrapper of the allocator registered for it: the five
  * words, and a mutex under which the stream's callbacks are made. Two streams have two wrappers, also over the same
- * allocator object, whose callbacks then run concurrently. A wrapper goes when the registration it was made from is
- * found changed or gone, or when the stream is destroyed; who executes meanwhile keeps it until he is done.
+ * allocator object, and their callbacks then run concurrently. A wrapper is dropped when its registration has changed
+ * or is gone, or when the stream is destroyed. An execution that is under way keeps its wrapper until it ends.
  *
- * Of one piece: alloc, and at once the address, once; then free, once. A NULL from alloc makes the consumer synchronise
- * the stream, give back what it keeps, and ask once more. The block means nothing here. The auditor hears of a piece
- * behind alloc and before free.
+ * For each piece: alloc, then the address, once; then free, once. When alloc returns NULL, the consumer synchronises
+ * the stream, gives back the spans that it keeps, and calls alloc once more. The consumer does not look into a block.
+ * The auditor is told of a piece after alloc and before free.
  *
- * With span_cache, models keep pieces that nobody needs any more for later requests of the same stream, as the vendor's
- * engine does: the allocator then sees few requests, and its blocks come back when it has nothing left, when a model is
- * unloaded, when its registration ends or its stream does.
+ * With span_cache, models keep pieces that they no longer need for later requests of the same stream, as the vendor's
+ * engine does. The allocator then sees few requests. Its blocks come back when it has no memory left, when a model is
+ * unloaded, or when its registration or its stream ends.
  *
- * Locks: the table's, then the runtime's. A wrapper's mutex is taken with neither held, for the callbacks take both.
+ * Lock order: the table's, then the runtime's. A wrapper's mutex is taken with neither held, because the callbacks take
+ * both.
  */
 #include "consumer.h"
 
@@ -21,7 +22,7 @@
 
 #include <stdlib.h>
 
-/* A piece that is kept. */
+/* A piece kept for later requests. */
 typedef struct span {
     struct span *next;
     acl__piece piece;
@@ -31,18 +32,18 @@ struct acl__wrapper {
     acl__allocator allocator;
     acl__stream *stream;
     int32_t stream_id;
-    pthread_mutex_t mutex; /* of the callbacks and the spans; recursive: a callback may end its own registration */
+    pthread_mutex_t mutex; /* for the callbacks and the spans; recursive: a callback may end its own registration */
     span *spans;
-    uint32_t references; /* the table's, and one for each execution; under the table's lock */
+    uint32_t references; /* one for the table, one for each execution; under the table's lock */
     uint32_t executing;
 };
 
-/* What is kept for a stream. */
+/* State kept for a stream. */
 typedef struct entry {
     struct entry *next;
     acl__stream *stream;
     bool
-        pinned; /* an operator ran before there was a registration: the runtime's memory for good */
+        pinned; /* an operator ran before any registration: the stream uses the runtime's memory for good */
     acl__wrapper *wrapper;
 } entry;
 
@@ -72,7 +73,7 @@ static aclError lock_stream(const acl__stream *stream, int32_t id)
                      "stream %d was destroyed while something executed on it", id);
 }
 
-/* A callback in C++ may throw, and what it throws is the caller's affair: the mutex must not stay locked on its way. */
+/* A callback in C++ may throw. The exception passes to the caller, and the mutex must not stay locked. */
 static void unlock(pthread_mutex_t *const *mutex)
 {
     (void)pthread_mutex_unlock(*mutex);
@@ -87,7 +88,7 @@ static void hand_back(acl__wrapper *wrapper, aclrtAllocatorBlock block)
     wrapper->allocator.free(wrapper->allocator.object, block);
 }
 
-/* The auditor hears of it first. */
+/* Gives a piece back to the allocator, after telling the auditor. */
 static void give_back(acl__wrapper *wrapper, acl__piece *piece, const char *tag)
 {
     if (lock_stream(wrapper->stream, wrapper->stream_id) == ACL_SUCCESS) {
@@ -109,7 +110,7 @@ static span *take_span(acl__wrapper *wrapper)
     return taken;
 }
 
-/* Gives back all that is kept. */
+/* Gives back all spans that the wrapper keeps. */
 static void recycle(acl__wrapper *wrapper)
 {
     for (span *s = take_span(wrapper); s != NULL; s = take_span(wrapper)) {
@@ -119,7 +120,7 @@ static void recycle(acl__wrapper *wrapper)
     }
 }
 
-/* Lets go of a reference that was taken under the table's lock, which is not held now. NULL is allowed. */
+/* Drops a reference to a wrapper. The table's lock is not held. NULL is allowed. */
 static void wrapper_release(acl__wrapper *wrapper)
 {
     if (wrapper == NULL) {
@@ -187,7 +188,7 @@ static entry *entry_of(acl__stream *stream)
     return *link;
 }
 
-/* Makes the entry's wrapper that of the registration as it is now; *old is the one that it was, to be released. */
+/* Replaces the entry's wrapper if the registration has changed. The caller releases the former wrapper, *old. */
 static aclError refresh(entry *e, acl__wrapper **old)
 {
     acl__allocator now;
@@ -226,7 +227,8 @@ static bool has_unfinished(const acl__stream *stream)
             weir_sim_stream_tail(acl__rt.sim, stream->sim) > weir_sim_now(acl__rt.sim));
 }
 
-/* The vendor wants one stream to be synchronised before another one uses the same allocator object. */
+/* Warns when another stream with unfinished work uses the same allocator object. The vendor requires that stream to be
+ * synchronised first. */
 static void watch_sharing(const acl__supply *supply)
 {
     bool overlaps = false;
@@ -255,7 +257,7 @@ void acl__op_stream_ends(aclrtStream handle)
     }
     (void)pthread_mutex_unlock(&table_lock);
     if (wrapper != NULL) {
-        recycle(wrapper); /* now, also when an execution still holds it */
+        recycle(wrapper); /* now, even if an execution still holds it */
         wrapper_release(wrapper);
     }
 }
@@ -283,7 +285,7 @@ void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *n
     }
 }
 
-/* The next one after `last`, referenced; NULL at the end. */
+/* Returns the next wrapper after `last`, with a reference; NULL at the end. */
 static acl__wrapper *next_with_spans(const acl__wrapper *last)
 {
     acl__wrapper *found = NULL;
@@ -390,7 +392,7 @@ static aclError wait(const acl__supply *supply)
 
 /* --- pieces of a registered allocator --- */
 
-/* One request to the callbacks; the address follows the block at once. */
+/* Makes one request to the callbacks: the block, and at once its address. Returns false if there is no block. */
 static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *piece)
 {
     const acl__allocator *a = &wrapper->allocator;
@@ -403,7 +405,7 @@ static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *p
     return piece->block != NULL;
 }
 
-/* The smallest span that serves, if it is no more than twice as large. */
+/* Takes the smallest span that holds `bytes` and is at most twice as large. Returns false if there is none. */
 static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
 {
     (void)pthread_mutex_lock(&wrapper->mutex);
@@ -424,7 +426,7 @@ static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
     return taken != NULL;
 }
 
-/* false: it cannot be kept. */
+/* Keeps a piece as a span. Returns false if it cannot be kept. */
 static bool keep(const acl__supply *supply, acl__piece *piece)
 {
     span *kept = supply->keeps ? malloc(sizeof *kept) : NULL;
@@ -494,7 +496,8 @@ static aclError take_own(acl__supply *supply, uint64_t bytes, acl__piece *piece)
     return error;
 }
 
-/* Work that is queued may still touch it, and nobody but the host can wait for that. */
+/* Gives a piece of the runtime's memory back. Queued work may still touch it, so the host waits for the stream
+ * first. */
 static aclError give_own(acl__supply *supply, acl__piece *piece)
 {
     const aclError waited = wait(supply);
@@ -505,9 +508,9 @@ static aclError give_own(acl__supply *supply, acl__piece *piece)
     return waited != ACL_SUCCESS ? waited : freed;
 }
 
-/* --- both --- */
+/* --- pieces of either kind --- */
 
-/* What executions hold, whoever gave it: how good an allocator packs is seen against the most of it. */
+/* Bytes held by executions, from any allocator. The peak is the denominator of an allocator's packing ratio. */
 static _Atomic uint64_t held_bytes;
 static _Atomic uint64_t peak_bytes;
 
@@ -537,7 +540,7 @@ aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const
     const aclError error = supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)
                                                    : take_own(supply, rounded, piece);
     if (error == ACL_SUCCESS) {
-        count_taken(piece->bytes); /* a span that was kept may be larger */
+        count_taken(piece->bytes); /* a kept span may be larger than the request */
     }
     return error;
 }

@@ -1,8 +1,8 @@
 /* context.c: devices and contexts.
  *
- * A device comes into use by aclrtSetDevice, which is counted and gives it one default context for all threads. The
- * current context belongs to the thread; a slot's generation tells a thread whose context is gone from one whose
- * context merely got its old address.
+ * aclrtSetDevice brings a device into use. The calls are counted, and the device gets one default context for all
+ * threads. The current context belongs to the thread. The generation of a context's slot tells the thread's own context
+ * from a later context at the same address.
  */
 #include "runtime.h"
 
@@ -84,7 +84,7 @@ static aclError context_create(int32_t device, acl__context **out)
     return ACL_SUCCESS;
 }
 
-/* Lets go of the lock while stream callbacks run. */
+/* Ends a context. Releases the lock while stream callbacks run. */
 static void context_end(acl__context *context, bool force)
 {
     context->live = false;
@@ -175,7 +175,7 @@ ACL_EXPORT aclError aclrtGetCurrentContext(aclrtContext *context)
     acl__lock();
     const aclError error = acl__context_need(&now);
     acl__unlock();
-    *context = now; /* NULL on failure as well: clients look at the variable rather than at the code */
+    *context = now; /* NULL on failure as well: clients check the variable rather than the code */
     return error;
 }
 
@@ -268,7 +268,7 @@ ACL_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
         for (acl__context *context = first_context; context != NULL;) {
             if (context->live && context->device == deviceId) {
                 context_end(context, true);
-                context = first_context; /* the lock was let go meanwhile */
+                context = first_context; /* restart: the lock was released meanwhile */
             } else {
                 context = context->next;
             }

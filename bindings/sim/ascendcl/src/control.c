@@ -1,4 +1,4 @@
-/* control.c: weir/ascendcl.h: what is asked of the runtime beyond ACL. */
+/* control.c: the functions of weir/ascendcl.h. */
 #include <weir/ascendcl.h>
 
 #include "consumer.h"
@@ -11,8 +11,8 @@
 
 enum { FEW_RANGES = 16 };
 
-/* The ranges that are judged: the auditor knows nothing of host memory, which a kernel may touch where it is pinned.
- * Returns how many. */
+/* Converts the kernel's ranges of device memory for the auditor, and returns their number. The auditor does not judge
+ * pinned host memory, which a kernel may touch too. */
 static size_t accesses_of(const weir_ascendcl_kernel *kernel, weir_sim_access *accesses)
 {
     size_t count = 0;
@@ -46,7 +46,7 @@ static aclError launch_locked(aclrtStream handle, const weir_ascendcl_kernel *ke
     return acl__launch(stream, &queued);
 }
 
-/* The kernel is not queued: its owner hears of it. */
+/* Refuses a kernel and calls its `end`. */
 static aclError refuse(const weir_ascendcl_kernel *kernel, aclError code, const char *why)
 {
     if (kernel->end != NULL) {
@@ -91,7 +91,7 @@ ACL_EXPORT uint64_t weir_ascendcl_now(void)
     return acl__start() == ACL_SUCCESS ? weir_sim_now(acl__rt.sim) : 0;
 }
 
-/* From end to end, so that what waits for one begins there, not where the host comes to. */
+/* Advances from one end of work to the next, so that work held for an end begins there, not at the target time. */
 ACL_EXPORT void weir_ascendcl_advance(uint64_t ns)
 {
     if (acl__start() != ACL_SUCCESS) {

@@ -1,8 +1,8 @@
 /* copy.c: copies and sets.
  *
- * Where each side lies is told by its address, whatever the kind says, as the vendor's synchronous copy does. What the
- * host waits for runs on the simulator's own default stream, which nobody else queues on: a synchronous copy is ordered
- * after what the host has seen complete and after nothing else.
+ * The address of each side tells where it lies, not the kind, as in the vendor's synchronous copy. Synchronous copies
+ * run on the simulator's default stream, which has no other users: such a copy is ordered after the work that the host
+ * has seen complete and after no other work.
  */
 #include "runtime.h"
 
@@ -18,14 +18,14 @@ static uint64_t address_of(const void *pointer)
 
 static side side_of(const void *pointer, uint64_t size)
 {
-    /* Reserved addresses are the device's, also where nothing is mapped. */
+    /* Reserved addresses are the device's, even where no memory is mapped. */
     if (acl__range_at(&acl__rt.device_memory, pointer) != NULL || acl__virtual_is_reserved(pointer)) {
         return DEVICE_SIDE;
     }
     return acl__is_pinned(pointer, size) ? PINNED_SIDE : PAGEABLE_SIDE;
 }
 
-/* Whether a side is there to its end; the host's is taken on trust, as the vendor does. */
+/* True if the whole range has memory. Host memory is not checked, as with the vendor. */
 static bool is_there(const void *pointer, uint64_t size, side where)
 {
     return where != DEVICE_SIDE || weir_sim_bytes(acl__rt.sim, address_of(pointer), size) != NULL;
@@ -40,9 +40,9 @@ static aclError not_there(const char *name, const void *pointer, uint64_t size)
 /* --- on a stream --- */
 
 typedef struct copy_task {
-    acl__task task; /* first */
+    acl__task task; /* first member */
     void *to;
-    const void *from; /* NULL: a set */
+    const void *from; /* NULL: the task is a set */
     uint64_t size;
     side to_side;
     side from_side;
@@ -63,7 +63,7 @@ static weir_status give_by(weir_sim_stream *stream, const copy_task *c)
                : weir_sim_copy_to_host(acl__rt.sim, stream, c->to, address_of(c->from), c->size, c->name);
 }
 
-/* The copy is the device's work. */
+/* Queues the copy as work of the device. */
 static weir_status give(weir_sim_stream *stream, int32_t device, const copy_task *c)
 {
     const acl__worker before = acl__work_by((acl__worker){.device = device, .copies = c->from != NULL});
@@ -107,7 +107,7 @@ static aclError queue(acl__stream *stream, const copy_task *what)
 
 /* --- at once --- */
 
-/* The runtime finds the device by the address, not by the current context. */
+/* Runs a copy and waits for it. The device is found by the address, not by the current context. */
 static aclError run(const copy_task *c)
 {
     weir_sim_stream *own = weir_sim_default_stream(acl__rt.sim);
@@ -157,7 +157,8 @@ aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name)
 
 /* --- asynchronous --- */
 
-/* What pageable host memory, or none that the simulator could copy at its time, makes of an asynchronous call. */
+/* Waits for the stream before a copy that cannot be asynchronous: its host memory is pageable, or not memory that the
+ * simulator can copy later. */
 static aclError degrade(acl__stream *stream)
 {
     return acl__stream_wait(stream, -1);
@@ -183,7 +184,7 @@ aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream 
         const aclError error = degrade(stream);
         return error == ACL_SUCCESS ? run(&c) : error;
     }
-    if (c.to_side == PINNED_SIDE) { /* the program may look at it without asking */
+    if (c.to_side == PINNED_SIDE) { /* the program may poll this memory without calling the runtime */
         const aclError error = acl__engine_need();
         if (error != ACL_SUCCESS) {
             return error;
@@ -192,7 +193,7 @@ aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream 
     return queue(stream, &c);
 }
 
-/* A copy whose bytes are taken at once: the host's memory is the caller's again when this returns. */
+/* A copy that reads its source at once: when the call returns, the caller may reuse its host memory. */
 typedef struct kept {
     bool launching;
     bool over;
@@ -234,7 +235,7 @@ static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream
     }
     error = acl__launch(stream, &after);
     k->launching = false;
-    if (error != ACL_SUCCESS) { /* nobody tells when the copy is over: wait */
+    if (error != ACL_SUCCESS) { /* the end of the copy will not be reported: wait for it */
         error = acl__stream_wait(stream, -1);
     }
     if (k->over) {
@@ -258,7 +259,7 @@ aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *str
 
 /* --- the public functions --- */
 
-/* Where a side is pageable host memory, the kind is believed and has to fit the other side; elsewhere the addresses tell. */
+/* Checks the kind only if one side is pageable host memory; the kind must then fit. Otherwise the addresses decide. */
 static aclError check_direction(const void *to, const void *from, uint64_t size, aclrtMemcpyKind kind, const char *name)
 {
     const side to_side = side_of(to, size);
@@ -273,7 +274,7 @@ static aclError check_direction(const void *to, const void *from, uint64_t size,
                 : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: kind %d does not fit where the memory lies", name, (int)kind);
 }
 
-/* The checks that come before anything else; *nothing: there is nothing to do. */
+/* Checks the arguments. Sets *nothing if there is nothing to copy. */
 static aclError check_copy(const void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
                            const char *name, bool *nothing)
 {

@@ -1,6 +1,6 @@
 /* copy_batch.c: copies of rectangles and of many pieces, and sets of words.
  *
- * Each row or piece is a copy of its own, in order, with everything that makes it synchronous or asynchronous. All
+ * Each row or piece is a separate copy, made in order, synchronous or asynchronous by the rules of a single copy. All
  * arguments are checked before the first byte moves.
  */
 #include "runtime.h"
@@ -11,7 +11,7 @@
 /* --- rectangles --- */
 
 enum { MOST_ROWS = 5 << 20, MOST_WIDTH = 5 << 20 };
-#define MOST_PITCH ((size_t)1 << 40) /* so that a rectangle's size fits 64 bits */
+#define MOST_PITCH ((size_t)1 << 40) /* keeps a rectangle's size within 64 bits */
 
 typedef struct rectangle {
     char *to;
@@ -27,7 +27,7 @@ static bool is_device(const void *pointer)
     return acl__range_at(&acl__rt.device_memory, pointer) != NULL;
 }
 
-/* Needs no lock. */
+/* Checks the arguments. Needs no lock. */
 static aclError check_rectangle(const rectangle *r, aclrtMemcpyKind kind, const char *name)
 {
     if (r->to == NULL || r->from == NULL) {
@@ -52,7 +52,7 @@ static aclError check_rectangle(const rectangle *r, aclrtMemcpyKind kind, const 
     return ACL_SUCCESS;
 }
 
-/* Whether the device's side of a rectangle is there from its first byte to its last. */
+/* True if a side of a rectangle is host memory, or device memory from its first byte to its last. */
 static bool is_there(const void *start, size_t pitch, const rectangle *r)
 {
     return !is_device(start) ||
@@ -142,7 +142,7 @@ ACL_EXPORT aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src
 
 /* --- many pieces --- */
 
-enum { MOST_PIECES = 4096 }; /* of a synchronous batch */
+enum { MOST_PIECES = 4096 }; /* in a synchronous batch */
 
 typedef struct batch {
     void **to;
@@ -151,7 +151,7 @@ typedef struct batch {
     const size_t *sizes;
     size_t count;
     const aclrtMemcpyBatchAttr *attributes;
-    const size_t *first_pieces; /* of each attribute */
+    const size_t *first_pieces; /* first piece of each attribute */
     size_t attribute_count;
     size_t *failed;
     const char *name;
@@ -175,7 +175,7 @@ static bool is_zero(const uint8_t *bytes, size_t count)
     return i == count;
 }
 
-/* What needs no look at the memory. */
+/* Checks the arguments that need no look at the memory. */
 static aclError check_batch(const batch *b)
 {
     if (b->to == NULL || b->to_sizes == NULL || b->from == NULL || b->attributes == NULL || b->first_pieces == NULL) {
@@ -208,7 +208,7 @@ static aclError check_batch(const batch *b)
     return ACL_SUCCESS;
 }
 
-/* Whether memory lies where the attribute says. */
+/* True if memory lies where the attribute says. */
 static bool lies_in(const void *pointer, const aclrtMemLocation *location)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
@@ -254,7 +254,7 @@ static aclError check_pieces(const batch *b)
     return ACL_SUCCESS;
 }
 
-/* `stream` is NULL for a synchronous batch. */
+/* Copies all pieces. `stream` is NULL for a synchronous batch. */
 static aclError copy_pieces(const batch *b, acl__stream *stream)
 {
     aclError error = check_pieces(b);
@@ -268,7 +268,7 @@ static aclError copy_pieces(const batch *b, acl__stream *stream)
     return error;
 }
 
-/* *nothing: there is nothing to copy. */
+/* Checks a batch. Sets *nothing if there is nothing to copy. */
 static aclError begin_batch(const batch *b, bool *nothing)
 {
     *nothing = false;

@@ -1,8 +1,8 @@
-/* error.c: what went wrong: a thread's last error, sentences about it, and tasks that failed on the device.
+/* error.c: a thread's last error, the sentences about it, and tasks that failed on the device.
  *
- * Every failing call notes its code and a sentence for its thread. A task that fails on a device is kept until the
- * user's exception callback has been told of it: on the runtime's thread, or before the synchronisation that reports
- * the error returns, whichever comes first. Nothing is kept while there is no such callback.
+ * Every failing call records its code and a sentence for its thread. A task that fails on a device is kept until the
+ * user's exception callback was called for it: on the runtime's thread, or before the synchronisation that returns the
+ * error returns, whichever comes first. No failed task is kept while no such callback is set.
  */
 #include "runtime.h"
 
@@ -14,23 +14,23 @@
 
 enum { TEXT_BYTES = 2048 };
 
-/* What a failure is called when nothing can be asked about it. */
+/* The answer to a query about a failure without further information. */
 #define NO_EXCEPTION UINT32_MAX
 
 /* --- a thread's last error --- */
 
 struct texts {
     char pending[TEXT_BYTES];  /* sentences, the newest first, each with its newline */
-    char returned[TEXT_BYTES]; /* the answer to the last question */
+    char returned[TEXT_BYTES]; /* the result of the last aclGetRecentErrMsg */
 };
 
-/* Small: parts of core want their thread-local data in the static block, of which a library that is loaded late gets
- * little, and a library's data is in there all or not at all. */
+/* Kept small. Parts of core want their thread-local data in the static block, of which a library that is loaded late
+ * gets little, and a library's data is either all in that block or not at all. */
 static _Thread_local struct {
     aclError code;
-    uint32_t thread; /* its number; 0: not asked yet */
+    uint32_t thread; /* the thread's number; 0: not read yet */
     uint32_t last_task;
-    struct texts *texts; /* NULL: nothing has failed yet */
+    struct texts *texts; /* NULL: no call has failed yet */
 } mine;
 
 static pthread_once_t texts_once = PTHREAD_ONCE_INIT;
@@ -48,7 +48,7 @@ static void make_texts_key(void)
     has_texts_key = pthread_key_create(&texts_key, forget_texts) == 0;
 }
 
-/* The code of the destructor may go with the library. */
+/* Deletes the key, because its destructor's code may be unloaded with the library. */
 __attribute__((destructor)) static void delete_texts_key(void)
 {
     if (has_texts_key) {
@@ -57,7 +57,7 @@ __attribute__((destructor)) static void delete_texts_key(void)
     }
 }
 
-/* False: no host memory. */
+/* Sets the thread's texts. Returns false when out of host memory. */
 static bool set_texts(struct texts *texts)
 {
     (void)pthread_once(&texts_once, make_texts_key);
@@ -68,7 +68,7 @@ static bool set_texts(struct texts *texts)
     return true;
 }
 
-/* NULL: no host memory, then there are codes without sentences. */
+/* Returns the thread's texts. NULL: out of host memory; errors then have a code and no sentence. */
 static struct texts *my_texts(void)
 {
     if (mine.texts == NULL) {
@@ -94,7 +94,7 @@ static void note_text(aclError code, const char *text)
         line[length - 1] = '\n';
     }
     size_t kept = strlen(texts->pending);
-    if (kept > TEXT_BYTES - 1 - length) { /* the oldest give way */
+    if (kept > TEXT_BYTES - 1 - length) { /* the oldest are cut off */
         kept = TEXT_BYTES - 1 - length;
     }
     memmove(texts->pending + length, texts->pending, kept);
@@ -123,7 +123,7 @@ ACL_EXPORT aclError aclrtGetLastError(aclrtLastErrLevel level)
 {
     ACL_ENTER(aclrtGetLastError);
     if (level != ACL_RT_THREAD_LEVEL) {
-        return ACL_ERROR_INVALID_PARAM; /* asking wrongly must not hide the error that was asked for */
+        return ACL_ERROR_INVALID_PARAM; /* a wrong query must not hide the error */
     }
     const aclError code = mine.code;
     mine.code = ACL_SUCCESS;
@@ -160,7 +160,7 @@ ACL_EXPORT aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
 
 /* --- tasks that failed --- */
 
-/* The type that clients know by name only. */
+/* Clients know only the name of this type. */
 struct rtExceptionInfo {
     struct rtExceptionInfo *next;
     uint32_t task;
@@ -172,18 +172,18 @@ struct rtExceptionInfo {
 
 static struct {
     aclrtExceptionInfoCallback callback;
-    struct rtExceptionInfo *first; /* not told yet */
+    struct rtExceptionInfo *first; /* list of failures not reported yet */
     struct rtExceptionInfo **last;
     bool telling; /* a thread is in `tell`, perhaps in the callback */
     pthread_t teller;
     pthread_cond_t told;
     bool posted;
     acl__job job;
-    _Atomic uint32_t left;         /* not told yet, or in the callback */
-    aclError faults[ACL__DEVICES]; /* of the device's latest failed task */
+    _Atomic uint32_t left;         /* failures not reported yet, or in the callback */
+    aclError faults[ACL__DEVICES]; /* code of each device's latest failed task */
 } exceptions = {.last = &exceptions.first, .told = PTHREAD_COND_INITIALIZER};
 
-/* What fails inside the callback is not what the thread that happens to run it asks for afterwards. */
+/* Calls the callback. Errors inside it do not replace the last error of the thread that happens to run it. */
 static void call(aclrtExceptionInfoCallback callback, struct rtExceptionInfo *info)
 {
     const aclError code = mine.code;
@@ -191,11 +191,11 @@ static void call(aclrtExceptionInfoCallback callback, struct rtExceptionInfo *in
     (void)set_texts(NULL);
     callback(info);
     free(mine.texts);
-    (void)set_texts(texts); /* there was room for it before */
+    (void)set_texts(texts); /* cannot fail: the slot for it exists */
     mine.code = code;
 }
 
-/* Calls the callback for everything that is not told yet. The lock is held, but not during the calls. */
+/* Calls the callback for all failures that are not reported yet. The lock is held, but released during the calls. */
 static void tell(void)
 {
     exceptions.telling = true;
@@ -219,7 +219,7 @@ static void tell(void)
     (void)pthread_cond_broadcast(&exceptions.told);
 }
 
-/* The lock is held. Inside the callback there is nothing to wait for. */
+/* Waits until all failures are reported, or reports them. Does not wait inside the callback. The lock is held. */
 static void settle(void)
 {
     while (exceptions.telling && !pthread_equal(exceptions.teller, pthread_self())) {
@@ -250,7 +250,7 @@ static void job_done(acl__job *job)
 {
     (void)job;
     exceptions.posted = false;
-    if (exceptions.first != NULL) { /* one that came while the callback ran */
+    if (exceptions.first != NULL) { /* a failure that came while the callback ran */
         exceptions.posted = acl__engine_post(&exceptions.job) == ACL_SUCCESS;
     }
 }
@@ -263,7 +263,7 @@ void acl__exception(acl__stream *stream, const acl__task *task, aclError error)
         return;
     }
     struct rtExceptionInfo *info = calloc(1, sizeof *info);
-    if (info == NULL) { /* the stream has the error, and the next synchronisation tells it */
+    if (info == NULL) { /* the stream has the error, and the next synchronisation returns it */
         return;
     }
     info->task = task != NULL ? task->number : NO_EXCEPTION;
@@ -319,7 +319,7 @@ ACL_EXPORT uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo 
     return info != NULL ? (uint32_t)info->code : NO_EXCEPTION;
 }
 
-/* A simulated kernel is a function of the host's: it has no arguments in device memory. */
+/* A simulated kernel is a host function: it has no arguments in device memory. */
 ACL_EXPORT aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **devArgsPtr,
                                                   uint32_t *devArgsLen)
 {
@@ -349,7 +349,7 @@ ACL_EXPORT aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo
 
 /* --- a device's fault --- */
 
-/* Memory faults are the only ones that the interface gives a type on the devices of this generation. */
+/* Memory faults are the only faults with a type of their own on devices of this generation. */
 ACL_EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 {
     ACL_ENTER(aclrtGetErrorVerbose);

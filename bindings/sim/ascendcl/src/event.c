@@ -1,12 +1,12 @@
 /* event.c: events.
  *
- * Idea: what one recording captured is an object of its own, the record. A wait binds to the record that is the latest
- * when the wait is called, so that recording the event again, or destroying it, changes nothing for who waits already.
- * A record whose stream is held by the host is not submitted yet; waits for it are held as well.
+ * Idea: each recording is an object of its own, the record. A wait binds to the record that is the latest at the time
+ * of the call, so recording the event again, or destroying it, changes nothing for waits that were queued before. While
+ * a stream is held up by the host its record is not submitted; waits for that record are held as well.
  *
- * Three kinds, after the call that made them, differ while nothing is recorded: waiting for an Ex event does nothing,
- * for one of aclrtCreateEvent it is an error, and one of aclrtCreateEventWithFlag is a bare flag of the hardware: the
- * stream stops until somebody records it.
+ * There are three kinds of events, named after the calls that make them. They differ while nothing is recorded. Waiting
+ * for an Ex event then does nothing. Waiting for an event of aclrtCreateEvent is an error. An event of
+ * aclrtCreateEventWithFlag is a bare flag of the hardware: the stream stops until the event is recorded.
  */
 #include "runtime.h"
 
@@ -15,19 +15,19 @@
 
 typedef enum event_kind { PLAIN, FLAG, EX } event_kind;
 
-/* The driver's own flag for what aclrtCreateEvent makes; it may be asked for. */
+/* The driver's own flag for events of aclrtCreateEvent; callers may pass it too. */
 enum { DRIVER_SYNC = 4, WAITABLE = ACL_EVENT_SYNC | DRIVER_SYNC | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC };
 
 struct acl__event {
-    void *link; /* the slab's */
+    void *link; /* used by the slab */
     event_kind kind;
     uint32_t flags;
-    uint32_t references; /* the handle, and waits that are held for it */
+    uint32_t references; /* one for the handle, one for each held wait */
     bool live;
     acl__record *latest;
-    int32_t stream_id;       /* of the latest recording */
-    uint32_t queued_waits;   /* of streams, not given to the simulator yet */
-    uint64_t waits_until_ns; /* when those that were given are over */
+    int32_t stream_id;       /* stream of the latest recording */
+    uint32_t queued_waits;   /* waits of streams that the simulator does not have yet */
+    uint64_t waits_until_ns; /* virtual time at which the submitted waits are over */
 };
 
 static weir__sim_slab events;
@@ -46,7 +46,7 @@ static void make_ready(void)
 
 /* --- records --- */
 
-/* A record keeps its event of the simulator when it rests in the slab. */
+/* Creates a record with one reference. A record in the slab keeps its event of the simulator. */
 static acl__record *record_new(void)
 {
     make_ready();
@@ -78,13 +78,13 @@ static acl__record *record_hold(acl__record *record)
     return record;
 }
 
-/* Whether what it captured is complete. */
+/* True if the work that the record captured is complete, or was dropped. */
 static bool is_complete(const acl__record *record)
 {
     return record->dropped || (record->submitted && record->time_ns <= weir_sim_now(acl__rt.sim));
 }
 
-/* The auditor learns that the host has seen it. */
+/* Tells the auditor that the host has seen a record complete. */
 static void host_saw(const acl__record *record)
 {
     bool complete = false;
@@ -94,7 +94,7 @@ static void host_saw(const acl__record *record)
 }
 
 typedef struct record_task {
-    acl__task task; /* first */
+    acl__task task; /* first member */
     acl__record *record;
 } record_task;
 
@@ -194,7 +194,7 @@ static aclError event_of(aclrtEvent handle, acl__event **event)
     return ACL_SUCCESS;
 }
 
-/* Whether a stream may record it, reset it, or wait for it. */
+/* Refuses an event that streams may not record, reset or wait for. */
 static aclError is_for_streams(const acl__event *event)
 {
     return event->flags != ACL_EVENT_DEVICE_USE_ONLY
@@ -202,7 +202,7 @@ static aclError is_for_streams(const acl__event *event)
                : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for the device's own use");
 }
 
-/* Whether its state and times can be asked for. */
+/* Refuses an event if the host may not query its state and times. */
 static aclError is_for_host(const acl__event *event, bool ipc_too)
 {
     return event->flags != ACL_EVENT_EXTERNAL && (ipc_too || event->flags != ACL_EVENT_IPC)
@@ -236,7 +236,7 @@ static aclError create_locked(event_kind kind, uint32_t flags, acl__event **out)
     return ACL_SUCCESS;
 }
 
-/* Flags that may be combined, or one of those that stand alone. */
+/* True for a combination of the flags that may be combined, or for one of the flags that stand alone. */
 static bool are_flags(event_kind kind, uint32_t flags)
 {
     enum { COMBINED = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | DRIVER_SYNC | ACL_EVENT_TIME_LINE };
@@ -288,7 +288,7 @@ ACL_EXPORT aclError aclrtDestroyEvent(aclrtEvent handle)
     acl__event *event = NULL;
     acl__lock();
     const aclError error = event_of(handle, &event);
-    if (error == ACL_SUCCESS) { /* legal before it is complete: who waits for it holds the record */
+    if (error == ACL_SUCCESS) { /* legal before completion: a queued wait holds the record */
         event->live = false;
         event_count--;
         event_release(event);
@@ -333,9 +333,9 @@ ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 /* --- waits and resets of streams, as tasks --- */
 
 typedef struct event_task {
-    acl__task task; /* first */
+    acl__task task; /* first member */
     acl__event *event;
-    acl__record *record; /* to be waited for; NULL: the event's latest when the stream has come to it */
+    acl__record *record; /* the record to wait for; NULL: the event's latest when the stream reaches the wait */
 } event_task;
 
 static aclError wait_submit(acl__stream *stream, acl__task *task)
@@ -472,9 +472,9 @@ ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle
     return error;
 }
 
-/* --- questions of the host --- */
+/* --- queries by the host --- */
 
-/* Time passes for whoever asks again and again. */
+/* Returns true if the event is complete. Each query costs time, so that time passes for a program that polls. */
 static bool poll(const acl__event *event)
 {
     acl__ask();
@@ -526,7 +526,7 @@ ACL_EXPORT aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedS
     return error;
 }
 
-/* Whether the waits of streams for it are over; no wait counts as over. */
+/* COMPLETE if all waits of streams for the event are over; an event without waits is COMPLETE. */
 ACL_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status)
 {
     ACL_ENTER(aclrtQueryEventWaitStatus);
@@ -552,7 +552,7 @@ ACL_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitS
     return error;
 }
 
-/* The record is the caller's. */
+/* Waits for a record. The caller holds a reference to it. */
 static aclError wait_for(const acl__record *record, int64_t timeout_ms)
 {
     const acl__deadline deadline = acl__deadline_in(timeout_ms);
@@ -576,7 +576,7 @@ static aclError synchronize(aclrtEvent handle, int64_t timeout_ms)
     if (error == ACL_SUCCESS) {
         error = is_for_host(event, true);
     }
-    if (error == ACL_SUCCESS && event->latest != NULL) { /* nothing recorded: nothing to wait for */
+    if (error == ACL_SUCCESS && event->latest != NULL) { /* without a recording there is nothing to wait for */
         acl__record *record = record_hold(event->latest);
         error = wait_for(record, timeout_ms);
         acl__record_release(record);
@@ -614,7 +614,8 @@ static aclError time_of(aclrtEvent handle, uint64_t *time_ns)
     if (error != ACL_SUCCESS) {
         return error;
     }
-    if ((event->flags & ACL_EVENT_TIME_LINE) == 0 && acl__rt.config.strict) { /* the vendor's all keep it */
+    if ((event->flags & ACL_EVENT_TIME_LINE) == 0 && acl__rt.config.strict) { /* the vendor's events all keep the
+                                                                               * time */
         return acl__fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event keeps no time: it was made without "
                                                                "ACL_EVENT_TIME_LINE");
     }

@@ -1,4 +1,4 @@
-/* fault.c: calls that fail because the environment says so. A call that is struck does nothing else. */
+/* fault.c: calls that fail because the environment says so. A call that a fault strikes has no other effect. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ typedef struct fault {
     acl__function function; /* ACL_FN_COUNT: any */
     uint64_t nth;
     bool onwards;
-    aclError code; /* ACL_SUCCESS: what is usual for the function */
+    aclError code; /* ACL_SUCCESS: the usual error of the function */
 } fault;
 
 static fault faults[FAULTS];
@@ -34,7 +34,7 @@ static bool function_named(const char *name, size_t length, acl__function *funct
     return false;
 }
 
-/* One NAME:N[+][=CODE]; returns where it ends, NULL when it is none. */
+/* Parses one NAME:N[+][=CODE]. Returns its end, or NULL if the text is not of that form. */
 static const char *parse_fault(const char *text, fault *parsed)
 {
     const size_t length = strcspn(text, ":,");

@@ -1,9 +1,9 @@
 /* functions.h: every public ACL function that libascendcl.so exports, once.
  *
- * X(name, priority). Priority 1 to 3 is that of the table of functions that a client of custom allocators needs (1
- * first); 0 are the consumers of a registered allocator, operators and models, and what calling them takes. The order is
- * that of the headers' areas. Behind this list stand the call counters, the names that fault rules use, and the export
- * map; tests/tidy compares it with the headers and with the built library.
+ * X(name, priority). Priorities 1 to 3 are those of the functions that a client of custom allocators needs (1 first).
+ * Priority 0 marks the consumers of a registered allocator, operators and models, and the functions needed to call
+ * them. The order is that of the headers' areas. The call counters, the names in fault rules and the export map are
+ * made from this list; tests/tidy compares it with the headers and with the built library.
  */
 #ifndef WEIR_ASCENDCL_FUNCTIONS_H
 #define WEIR_ASCENDCL_FUNCTIONS_H

@@ -1,24 +1,24 @@
-/* half.h: float16 as bits, without any help of the compiler's, so that it is the same everywhere. */
+/* half.h: float16 as bits, without compiler support, so that results are the same on every machine. */
 #ifndef WEIR_ASCENDCL_HALF_H
 #define WEIR_ASCENDCL_HALF_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* Exact. */
+/* Converts exactly. */
 static inline float acl__half_to_float(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     const uint32_t exponent = (half >> 10) & 31u;
     uint32_t fraction = half & 1023u;
     uint32_t bits;
-    if (exponent == 31) { /* infinite, or no number */
+    if (exponent == 31) { /* infinity or NaN */
         bits = sign | 0x7f800000u | fraction << 13;
     } else if (exponent > 0) {
         bits = sign | (exponent + 112) << 23 | fraction << 13;
     } else if (fraction == 0) {
         bits = sign;
-    } else { /* subnormal: a normal float */
+    } else { /* subnormal half: a normal float */
         uint32_t power = 113;
         while ((fraction & 1024u) == 0) {
             fraction <<= 1;
@@ -31,28 +31,28 @@ static inline float acl__half_to_float(uint16_t half)
     return value;
 }
 
-/* To the nearest, a tie to the even one; too large is infinite. */
+/* Rounds to nearest, ties to even. Values that are too large become infinity. */
 static inline uint16_t acl__half_from_float(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
     const uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) { /* no number: stays one, and quiet */
+    if (magnitude > 0x7f800000u) { /* NaN: stays a NaN, and quiet */
         return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 1023u));
     }
-    if (magnitude >= 0x477ff000u) { /* 65520 and more */
+    if (magnitude >= 0x477ff000u) { /* 65520 or more */
         return (uint16_t)(sign | 0x7c00u);
     }
     uint32_t kept, rest,
-        half; /* what stays of the fraction, what is cut off, and half of one step */
+        half; /* kept part of the fraction, part cut off, half of one step */
     if (magnitude >= 0x38800000u) {
         kept = (magnitude - 0x38000000u) >> 13;
         rest = magnitude & 0x1fffu;
         half = 0x1000u;
     } else {
         const uint32_t shift = 126 - (magnitude >> 23);
-        if (shift > 25) { /* less than half of the smallest */
+        if (shift > 25) { /* less than half of the smallest half */
             return sign;
         }
         const uint32_t fraction =
@@ -62,7 +62,7 @@ static inline uint16_t acl__half_from_float(float value)
         half = 1u << (shift - 1);
     }
     if (rest > half || (rest == half && (kept & 1u) != 0)) {
-        kept++; /* may carry into the exponent, which is right */
+        kept++; /* may carry into the exponent, which gives the right result */
     }
     return (uint16_t)(sign | kept);
 }

@@ -1,14 +1,16 @@
-/* host.c: page-locked host memory, registered host memory, and what a pointer is.
+/* host.c: page-locked host memory, registered host memory, and attributes of pointers.
  *
- * Idea: pinned memory is the process's own, mapped page by page and bound to the NUMA node of the device it is asked for,
- * where the environment speaks of nodes and the machine has that one; elsewhere the kernel puts it where it likes. It is
- * not locked: the simulator reads and writes it like any memory. Registering remembers a range and touches no page of
- * it, so whatever placement the owner chose stays. A registered range's address on the device is its address on the host.
+ * Idea: pinned memory is ordinary memory of the process, mapped in whole pages. If the environment sets NUMA nodes, the
+ * kernel is asked to place the pages on the node next to the current device; otherwise it places them freely. The pages
+ * are not locked: the simulator reads and writes them like any memory. Registering records a range and touches no page
+ * of it, so the placement that the owner chose stays. A registered range has the same address on the device and on the
+ * host.
  *
- * Guarantee: memory given back while work is under way that may still copy from or to it keeps its addresses until that
- * work is over, with other contents: a program that frees too early reads zeros and does not end the process.
+ * Guarantee: memory freed while queued work may still copy from or to it keeps its addresses until that work is over,
+ * with other contents: a program that frees too early reads zeros and does not crash.
  *
- * Cost: pinning and unpinning take virtual time for each MiB, as they do on a host, so that a pool pays.
+ * Cost: pinning and unpinning take virtual time for each MiB, as they do on a host, so a pool of pinned memory pays
+ * off.
  */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1 /* mincore, MAP_ANONYMOUS, syscall */
@@ -24,10 +26,10 @@
 #include <unistd.h>
 
 typedef struct pinned {
-    struct pinned *next; /* of those given back too early */
+    struct pinned *next; /* list of memory freed while work was under way */
     void *start;
     size_t size;
-    uint64_t over_ns;    /* when the work under way then is over, once that is known */
+    uint64_t over_ns;    /* end of the work that was under way at the free, once it is known */
     bool over_is_known;
 } pinned;
 
@@ -68,7 +70,7 @@ static uint64_t alignment(void)
     return acl__rt.config.pin_page_bytes > page ? acl__rt.config.pin_page_bytes : page;
 }
 
-/* Fresh pages at a multiple of `align`, a power of two and a multiple of the page; NULL: none to be had. */
+/* Maps fresh pages at a multiple of `align`, a power of two and a multiple of the page. NULL: out of memory. */
 static void *map_pages(size_t size, size_t align)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -87,13 +89,13 @@ static void *map_pages(size_t size, size_t align)
     return aligned;
 }
 
-/* The node next to a device: the devices are spread over the nodes evenly. */
+/* Returns the node next to a device. The devices are spread over the nodes evenly. */
 static uint32_t node_of(int32_t device)
 {
     return (uint32_t)((uint64_t)device * (uint64_t)acl__rt.config.numa_nodes / acl__rt.config.devices);
 }
 
-/* A wish: a machine without that node puts the pages where it can. */
+/* Asks for a node. The kernel may place the pages elsewhere, for example on a machine without that node. */
 static void prefer_node(void *start, size_t size, uint32_t node)
 {
 #if defined(SYS_mbind)
@@ -110,7 +112,7 @@ static void prefer_node(void *start, size_t size, uint32_t node)
 #endif
 }
 
-/* Whether every page of a range is mapped. */
+/* True if every page of a range is mapped. */
 static bool is_mapped(const void *start, uint64_t size)
 {
     enum { STEP_PAGES = 16384 };
@@ -130,7 +132,7 @@ static bool is_mapped(const void *start, uint64_t size)
     return true;
 }
 
-/* --- memory given back while somebody may still copy --- */
+/* --- memory freed while a copy may still touch it --- */
 
 static uint64_t latest_end(void)
 {
@@ -256,7 +258,7 @@ ACL_EXPORT aclError aclrtMallocHost(void **hostPtr, size_t size)
     return malloc_host(hostPtr, size, "aclrtMallocHost");
 }
 
-/* The attributes change nothing here, but only two are for host memory. */
+/* The attributes have no effect here, but only two of them are allowed for host memory. */
 static aclError check_attributes(const aclrtMallocConfig *cfg)
 {
     if (cfg != NULL && cfg->attrs == NULL) {
@@ -282,7 +284,7 @@ ACL_EXPORT aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallo
     return error == ACL_SUCCESS ? malloc_host(ptr, size, "aclrtMallocHostWithCfg") : error;
 }
 
-/* The first registered range that has a byte of [start, start + size), or NULL. */
+/* Returns the first registered range that overlaps [start, start + size), or NULL. */
 static acl__range *registered_in(uint64_t start, uint64_t size)
 {
     weir__sim_range *r = weir__sim_ranges_after(&acl__rt.registered, start);
@@ -344,7 +346,8 @@ static bool contains(const acl__range *range, uint64_t start, uint64_t size)
     return range != NULL && range->range.end - start >= size;
 }
 
-/* `mapped`: the device can reach it; else it is only pinned. */
+/* Registers a range. `mapped`: the device can reach it; false: it is only pinned. `wants_pin`: memory that is pinned
+ * already is refused. */
 static aclError register_locked(void *pointer, uint64_t size, bool mapped, bool wants_pin, const char *name)
 {
     acl__context *context = NULL;
@@ -391,7 +394,7 @@ static aclError register_memory(void *pointer, uint64_t size, bool mapped, bool 
     return error;
 }
 
-/* Memory of other PCIe devices, and memory that the device may only read, are options the vendor has set aside. */
+/* The vendor reserves two options for later: memory of other PCIe devices, and memory that the device may only read. */
 static aclError check_kinds(uint64_t kinds, uint64_t iomemory, uint64_t readonly, const char *name)
 {
     return acl__rt.config.strict && (kinds & (iomemory | readonly)) != 0
@@ -499,7 +502,7 @@ bool acl__is_pinned(const void *pointer, uint64_t size)
            contains(acl__range_at(&acl__rt.registered, pointer), start, size);
 }
 
-/* --- what a pointer is --- */
+/* --- attributes of pointers --- */
 
 static void describe_locked(const void *pointer, aclrtPtrAttributes *out)
 {

@@ -1,8 +1,8 @@
 /* info.c: facts about the devices, and streams made by a configuration.
  *
- * Every device is one Ascend910B3 with as much memory as the configuration says: what programs read from these
- * functions, the number of cores for example, is what they would read there. What that device does not have, or the
- * simulator knows nothing about, is ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
+ * Every device is one Ascend910B3 with the configured amount of memory: programs read the same values here, the number
+ * of cores for example, as on that device. Facts that the device does not have, or that the simulator does not model,
+ * are ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
  */
 #include "runtime.h"
 
@@ -20,7 +20,7 @@ enum {
     NPU_ARCH = 2201,
     LEAST_PRIORITY = 7,
     GREATEST_PRIORITY = 0,
-    LIMITS = 2 /* of aclrtDevResLimitType */
+    LIMITS = 2 /* kinds of aclrtDevResLimitType */
 };
 
 static aclError check_device(int64_t device, aclError code, const char *name)
@@ -35,7 +35,7 @@ static aclError check_device(int64_t device, aclError code, const char *name)
 
 ACL_EXPORT const char *aclrtGetSocName(void)
 {
-    ACL_ENTER_OR(aclrtGetSocName, SOC_NAME); /* callers compare it without a look */
+    ACL_ENTER_OR(aclrtGetSocName, SOC_NAME); /* callers compare the result without checking it */
     return SOC_NAME;
 }
 
@@ -113,7 +113,7 @@ ACL_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int
     }
 }
 
-/* Nothing is hidden from the process and nothing renumbered: all names of a device are the same number. */
+/* The three numbers of a device are the same: no device is hidden from the process or renumbered. */
 static aclError same_id(int32_t id, int32_t *other, const char *name)
 {
     if (other == NULL) {
@@ -175,7 +175,7 @@ ACL_EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *
     return error;
 }
 
-/* The cores are busy while work of the device is under way. */
+/* True while work of the device is under way. */
 static bool is_busy(int32_t device)
 {
     const uint64_t now = weir_sim_now(acl__rt.sim);
@@ -209,7 +209,7 @@ ACL_EXPORT aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtiliza
     return ACL_SUCCESS;
 }
 
-/* --- limits: kept and told, they change nothing --- */
+/* --- limits: stored and returned, without effect --- */
 
 static struct {
     bool is_set;
@@ -338,7 +338,7 @@ ACL_EXPORT aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *hand
     return ACL_SUCCESS;
 }
 
-/* Where an attribute is kept, and how wide it is; NULL: there is no such attribute. */
+/* Returns the storage of an attribute and its size, or NULL if there is no such attribute. */
 static void *attribute(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr, size_t *bytes)
 {
     switch ((int)attr) {
@@ -368,7 +368,7 @@ ACL_EXPORT aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, acl
     }
     size_t bytes = 0;
     void *kept = attribute(handle, attr, &bytes);
-    /* The vendor's code wants eight bytes for flags, its example gives the four that flags have everywhere else. */
+    /* The vendor's code takes eight bytes for flags; its example passes four, the size of flags everywhere else. */
     const bool is_short = attr == ACL_RT_STREAM_FLAG && valueSize == sizeof(uint32_t);
     if (kept == NULL || (valueSize != bytes && !is_short)) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamConfigOpt: there is no attribute %d of %zu bytes",
@@ -383,7 +383,7 @@ ACL_EXPORT aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, acl
                          (int)LEAST_PRIORITY);
     }
     memset(kept, 0, bytes);
-    memcpy(kept, attrValue, valueSize); /* the low bytes come first */
+    memcpy(kept, attrValue, valueSize); /* little-endian: the low bytes come first */
     return ACL_SUCCESS;
 }
 
@@ -399,8 +399,8 @@ ACL_EXPORT aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamCo
                                    "aclrtCreateStreamV2");
 }
 
-/* What runs is stopped, and the next wait says so. The vendor's keeps what is queued behind it, for a clean-up that is not
- * among these functions; here that is dropped as well. */
+/* Drops the stream's work; the next wait returns an error. The vendor's function keeps the tasks behind the running
+ * one, for a clean-up function that is not offered here; this one drops them too. */
 ACL_EXPORT aclError aclrtStreamStop(aclrtStream handle)
 {
     ACL_ENTER(aclrtStreamStop);

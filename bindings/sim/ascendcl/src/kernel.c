@@ -1,6 +1,6 @@
-/* kernel.c: the vendor's compiled kernels. There is no device here that could run them, and every function says so.
+/* kernel.c: the vendor's compiled kernels. The simulated device cannot run them, and every function here returns that.
  *
- * A program's own function takes a kernel's place with weir_ascendcl_launch (weir/ascendcl.h).
+ * With weir_ascendcl_launch (weir/ascendcl.h) a program runs a function of its own in place of a kernel.
  */
 #include "runtime.h"
 

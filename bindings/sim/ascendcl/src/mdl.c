@@ -1,4 +1,4 @@
-/* mdl.c: models: a file that is a network in ncnn's text form, loaded, described, unloaded. */
+/* mdl.c: models: files with a network in ncnn's text form are loaded, described and unloaded. */
 #include "mdl.h"
 
 #include "consumer.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static acl__model *models; /* the loaded ones; the runtime's lock */
+static acl__model *models; /* list of the loaded models; guarded by the runtime's lock */
 static uint32_t last_id;
 
 /* --- one model --- */
@@ -25,7 +25,7 @@ static void model_free(acl__model *model)
     free(model);
 }
 
-/* The lock is held. */
+/* Drops a reference to a model. The lock is held. */
 static void release_locked(acl__model *model)
 {
     if (--model->references == 0) {
@@ -95,7 +95,8 @@ static bool layout_weights(acl__model *model)
     return true;
 }
 
-/* Everything but the weights' memory. A network whose file gives no sizes, or sizes that do not fit, has no shapes. */
+/* Derives everything but the weights' memory. If the file gives no input sizes, or sizes that do not fit, the model
+ * gets no shapes. Returns false when out of memory. */
 static bool derive(acl__model *model)
 {
     acl__model_error unused;
@@ -111,7 +112,7 @@ static bool derive(acl__model *model)
     return true;
 }
 
-/* Takes the network. The lock is not held. */
+/* Loads a network and takes ownership of it, also on failure. The lock is not held. */
 static aclError load(acl__network *network, const char *function, uint32_t *id)
 {
     acl__model *model = calloc(1, sizeof *model);
@@ -176,7 +177,7 @@ ACL_EXPORT aclError aclmdlLoadFromMem(const void *model, size_t modelSize, uint3
                              : load(network, "aclmdlLoadFromMem", modelId);
 }
 
-/* What still executes keeps the model until it is queued. */
+/* An execution that is still being queued keeps the model. */
 ACL_EXPORT aclError aclmdlUnload(uint32_t modelId)
 {
     ACL_ENTER(aclmdlUnload);
@@ -196,7 +197,7 @@ ACL_EXPORT aclError aclmdlUnload(uint32_t modelId)
                                     "aclmdlUnload: no model has the id %u", (unsigned)modelId);
 }
 
-/* The most that is live at once, at the sizes that the file gives. */
+/* Returns the peak of the bytes live at once, at the input sizes given in the file. */
 static uint64_t work_bytes(const acl__model *model)
 {
     const acl__network *n = model->network;
@@ -256,7 +257,7 @@ ACL_EXPORT aclError aclmdlQuerySize(const char *fileName, size_t *workSize, size
 typedef struct end {
     char *name;
     aclmdlIODims dims;
-    size_t bytes; /* at the sizes that the file gives; 0: it gives none */
+    size_t bytes; /* at the input sizes given in the file; 0: the file gives none */
 } end;
 
 struct aclmdlDesc {
@@ -268,7 +269,7 @@ struct aclmdlDesc {
 uint32_t acl__shape_dims(const acl__shape *shape, int64_t dims[5])
 {
     const uint64_t all[4] = {shape->c, shape->d, shape->h, shape->w};
-    /* Which of them a rank has, from the outermost on. */
+    /* For each rank, its dimensions from the outermost on. */
     static const int has[5][4] = {{-1}, {3}, {2, 3}, {0, 2, 3}, {0, 1, 2, 3}};
     dims[0] = 1;
     for (uint32_t i = 0; i < shape->rank; i++) {
@@ -303,7 +304,8 @@ ACL_EXPORT aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc)
     return ACL_SUCCESS;
 }
 
-/* Inputs whose width and height are free, the rest as the file says; false where the network does not run with it. */
+/* Computes the shapes for inputs with width and height larger by `more`. Returns false if the network does not run with
+ * them. */
 static bool shapes_with(const acl__model *model, uint64_t more, acl__shape *shapes)
 {
     acl__model_error unused;
@@ -320,7 +322,7 @@ static bool shapes_with(const acl__model *model, uint64_t more, acl__shape *shap
     return good;
 }
 
-/* A dimension that another input size changes is not fixed: -1. */
+/* Describes an input or output. A dimension that differs between the two input sizes is not fixed: -1. */
 static void describe(end *out, const acl__blob *blob, const acl__shape *usual,
                      const acl__shape *other)
 {
@@ -354,7 +356,7 @@ static bool describe_all(aclmdlDesc *desc, const acl__model *model)
         if (model->shapes != NULL) {
             describe(&desc->ends[i], &n->blobs[blob], &model->shapes[blob],
                      comparable ? &other[blob] : &model->shapes[blob]);
-        } else { /* nothing is known: no dimensions */
+        } else { /* shapes are not known: no dimensions */
             (void)snprintf(desc->ends[i].dims.name, sizeof desc->ends[i].dims.name, "%s",
                            n->blobs[blob].name);
         }
@@ -383,7 +385,7 @@ ACL_EXPORT aclError aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId)
     return ACL_SUCCESS;
 }
 
-/* NULL: there is no such input or output. */
+/* Returns an input or output, or NULL if there is none of that index. */
 static const end *end_at(const aclmdlDesc *desc, bool output, size_t index)
 {
     if (desc == NULL || index >= (output ? desc->output_count : desc->input_count)) {

@@ -1,4 +1,4 @@
-/* mdl.h: a loaded model, for those who describe it and those who run it. */
+/* mdl.h: a loaded model, for the functions that describe it and those that execute it. */
 #ifndef WEIR_ASCENDCL_MDL_H
 #define WEIR_ASCENDCL_MDL_H
 
@@ -8,26 +8,26 @@
 typedef struct acl__model {
     struct acl__model *next;
     uint32_t id;
-    uint32_t references; /* the table's, and one for each execution and description at work */
+    uint32_t references; /* one for the table, one for each running execution and description */
     acl__network *network;
     acl__plan *plan;
-    acl__shape *shapes; /* at the sizes that the file gives; NULL where it gives none */
+    acl__shape *shapes; /* shapes at the input sizes given in the file; NULL if the file gives none */
     int32_t device;
-    void *weights; /* the runtime's own memory; NULL: there are none */
+    void *weights; /* in the runtime's own memory; NULL: none */
     uint64_t weight_bytes;
-    uint64_t *weight_at; /* [layer_count + 1]: where each layer's weights begin */
+    uint64_t *weight_at; /* [layer_count + 1]: offset of each layer's weights */
 } acl__model;
 
-/* The model of that id, to be released; NULL: none (error noted). The lock is not held. */
+/* Returns the model with an id; the caller releases it. NULL: none (error noted). The lock is not held. */
 acl__model *acl__model_get(uint32_t id);
 void acl__model_release(acl__model *model);
 
-/* Bytes of a blob's elements as the caller's buffers have them: float32, nothing between. */
+/* Returns the bytes of a blob as float32 without gaps, the layout of the caller's buffers. */
 static inline uint64_t acl__dense_bytes(const acl__shape *shape)
 {
     return acl__shape_elements(shape) * 4;
 }
-/* As descriptions say it: a batch of 1, then the dimensions from the outermost on. */
+/* Stores a shape as descriptions have it: a batch of 1, then the dimensions from the outermost on. */
 uint32_t acl__shape_dims(const acl__shape *shape, int64_t dims[5]);
 
 #endif

@@ -1,12 +1,12 @@
 /* mdl_execute.c: runs a model: its memory traffic, its kernels, their times.
  *
- * Layer by layer, in the order of the file: memory for a copy with a border where a convolution wants one, memory for
- * the outputs, the kernel, and then back goes what no later layer needs. All of it is only queued; with a registered
- * allocator the host waits for nothing.
+ * For each layer, in the order of the file, the execution takes memory for the bordered copy that a padded convolution
+ * needs and for the outputs, queues the kernel, and gives back the memory that no later layer needs. All of this is
+ * only queued; with a registered allocator the host does not wait.
  *
- * The kernels do not compute the network. They read marks that their inputs' makers left and leave marks that follow
- * from them: the outputs depend on every byte of the inputs and on every value on the way, so memory that two had at a
- * time shows in the results, and mostly as a mark that does not agree with itself.
+ * The kernels do not compute the network. Each reads marks that the producers of its inputs left, and leaves marks that
+ * follow from them. So the outputs depend on every byte of the inputs and on every intermediate value. Memory that two
+ * values occupied at the same time changes the results, and usually leaves marks that do not agree with each other.
  */
 #include "consumer.h"
 #include "mdl.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARK_STEP = 64 << 10 }; /* between marks in a piece of memory */
+enum { MARK_STEP = 64 << 10 }; /* distance of marks in a piece of memory */
 
 /* --- marks --- */
 
@@ -29,7 +29,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return x ^ x >> 32;
 }
 
-/* Where the i-th mark of a piece stands; the last one at its end. */
+/* Returns the offset of the i-th mark of a piece. The last mark lies at the end. */
 static uint64_t mark_at(uint64_t bytes, uint64_t i)
 {
     const uint64_t at = i * MARK_STEP;
@@ -44,13 +44,13 @@ static uint64_t mark_count(uint64_t bytes)
 static void write_marks(char *memory, uint64_t bytes, uint64_t digest)
 {
     for (uint64_t i = mark_count(bytes);
-         i-- > 0;) { /* the first one last: it is the digest itself */
+         i-- > 0;) { /* mark 0 last: it is the digest itself */
         const uint64_t mark = i == 0 ? digest : mix(digest, i);
         memcpy(memory + mark_at(bytes, i), &mark, sizeof mark);
     }
 }
 
-/* What stands there, and whether it is of one piece. */
+/* Returns a digest of the marks of a piece. Clears *intact if they do not belong together. */
 static uint64_t read_marks(const char *memory, uint64_t bytes, bool *intact)
 {
     uint64_t first = 0, all = 0;
@@ -59,7 +59,7 @@ static uint64_t read_marks(const char *memory, uint64_t bytes, bool *intact)
         uint64_t mark;
         memcpy(&mark, memory + mark_at(bytes, i), sizeof mark);
         first = i == 0 ? mark : first;
-        /* Marks that share their place: the earlier written one is gone. */
+        /* Marks that overlap: the one written earlier is lost. */
         const bool covered = i > 0 && mark_at(bytes, i) < mark_at(bytes, i - 1) + sizeof mark;
         *intact = *intact && (i == 0 || covered || mark == mix(first, i));
         all = mix(all, mark);
@@ -67,7 +67,7 @@ static uint64_t read_marks(const char *memory, uint64_t bytes, bool *intact)
     return all;
 }
 
-/* The caller's buffers: every byte counts. */
+/* Returns a digest of a buffer of the caller, over every byte. */
 static uint64_t read_bytes(const char *memory, uint64_t bytes)
 {
     uint64_t all = mix(0, bytes), word;
@@ -82,7 +82,7 @@ static uint64_t read_bytes(const char *memory, uint64_t bytes)
     return all;
 }
 
-/* Floats from 0 to 1. */
+/* Fills a buffer with floats from 0 to 1. */
 static void write_floats(char *memory, uint64_t bytes, uint64_t digest)
 {
     for (uint64_t i = 0; i < bytes / sizeof(float); i++) {
@@ -96,14 +96,14 @@ static void write_floats(char *memory, uint64_t bytes, uint64_t digest)
 typedef struct span {
     char *address;
     uint64_t bytes;
-    bool callers; /* a buffer of the caller's, else a piece with marks */
+    bool callers; /* true: a buffer of the caller; false: a piece with marks */
 } span;
 
 typedef struct mdl_kernel {
     uint64_t seed;
-    bool copies;          /* the one input to the one output */
+    bool copies;          /* copies the one input to the one output */
     uint32_t read_count;  /* spans[0 .. read_count) are read, */
-    uint32_t write_count; /* the following written */
+    uint32_t write_count; /* the next write_count spans are written */
     span spans[];
 } mdl_kernel;
 
@@ -156,11 +156,11 @@ typedef struct execution {
     acl__shape *inputs; /* [input_count] */
     acl__shape *shapes; /* [blob_count] */
     uint64_t *bytes;    /* [storage_count] */
-    acl__piece *pieces; /* [storage_count]: internal ones */
+    acl__piece *pieces; /* [storage_count]: used for internal storages */
     const aclmdlDataset *in;
     aclmdlDataset *out;
-    acl__piece weights; /* refreshed ones */
-    acl__piece border;  /* of the layer at work */
+    acl__piece weights; /* refreshed weights */
+    acl__piece border;  /* bordered copy of the current layer */
 } execution;
 
 static aclError no_memory(void)
@@ -168,7 +168,7 @@ static aclError no_memory(void)
     return acl__fail(ACL_ERROR_BAD_ALLOC, "no host memory to execute a model");
 }
 
-/* Also on the way of something that a callback threw. */
+/* Cleanup; also runs when a callback throws. */
 static void execution_fini(execution *e)
 {
     if (e->model == NULL) {
@@ -201,7 +201,8 @@ static aclError execution_init(execution *e)
 
 /* --- the caller's shapes and buffers --- */
 
-/* A description's dimensions as a shape: [1,] then from the outermost on. Rank 0: the description says none. */
+/* Converts a description's dimensions ([1,] then from the outermost on) to a shape. Rank 0: the description gives
+ * none. */
 static aclError shape_of(const execution *e, uint32_t input, const aclTensorDesc *desc,
                          acl__shape *shape)
 {
@@ -217,7 +218,7 @@ static aclError shape_of(const execution *e, uint32_t input, const aclTensorDesc
                          "input %u (\"%.60s\"): only float32 is taken", (unsigned)input, name);
     }
     uint32_t first = 0, rank = desc->rank;
-    /* The leading 1 is a batch, unless the file says that the network has no dimension to spare. */
+    /* A leading 1 is the batch, unless the rank in the file includes it. */
     if (desc->dims[0] == 1 && rank > 1 && (usual == NULL ? rank > 3 : rank == usual->rank + 1)) {
         first = 1;
         rank--;
@@ -273,7 +274,7 @@ static aclError check_sets(const execution *e)
     return ACL_SUCCESS;
 }
 
-/* What memory holds is as large as the largest blob in it. */
+/* Computes the bytes of each storage: those of the largest blob in it. */
 static void size_storages(execution *e)
 {
     const acl__plan *plan = e->model->plan;
@@ -310,7 +311,7 @@ static aclError read_shapes(execution *e)
     return error;
 }
 
-/* The outputs' descriptions say what came out. */
+/* Writes the outputs' shapes into their descriptions. */
 static aclError describe_outputs(execution *e)
 {
     const acl__network *n = e->model->network;
@@ -348,7 +349,7 @@ static weir_sim_access access_to(const void *address, uint64_t bytes, bool write
         .address = (uint64_t)(uintptr_t)address, .size = bytes, .write = write};
 }
 
-/* Takes the kernel, also when it fails. `weights` may be NULL. */
+/* Launches a kernel and takes ownership of `k`, also on failure. `weights` may be NULL. */
 static aclError launch(const execution *e, mdl_kernel *k, const char *tag, uint64_t duration_ns,
                        const void *weights, uint64_t weight_bytes)
 {
@@ -470,9 +471,9 @@ static aclError run_layer(execution *e, uint32_t l)
     return error == ACL_SUCCESS ? give_gone(e, l) : error;
 }
 
-/* --- the ends --- */
+/* --- start and end of an execution --- */
 
-/* An output that is another name of an input, or of another output, is copied into its buffer. */
+/* Copies each output that is another name of an input, or of another output, into its own buffer. */
 static aclError copy_shared_outputs(const execution *e)
 {
     const acl__network *n = e->model->network;
@@ -500,8 +501,8 @@ static aclError copy_shared_outputs(const execution *e)
     return ACL_SUCCESS;
 }
 
-/* The weights of this execution in memory of the registered allocator, near those that were loaded: the one request
- * that comes with advice. */
+/* Copies the weights of this execution into memory of the registered allocator. The hint is the address of the loaded
+ * weights; this is the only request with advice. */
 static aclError refresh_weights(execution *e)
 {
     if (!acl__rt.config.refresh_weights || e->model->weights == NULL || e->supply.wrapper == NULL) {
@@ -571,7 +572,7 @@ ACL_EXPORT aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *in
     return execute_id(modelId, input, output, stream, ACL__MODEL, "aclmdlExecuteAsync");
 }
 
-/* The form that waits never asks a registered allocator. */
+/* The synchronous form never asks a registered allocator. */
 ACL_EXPORT aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input,
                                   aclmdlDataset *output)
 {

@@ -1,8 +1,9 @@
 /* memory.c: device memory: aclrtMalloc and its relatives, and the sets of address ranges.
  *
- * A device has one store of bytes. An allocation takes whole pages from it, huge ones of 2 MiB or normal ones of 4 KiB;
- * what huge pages hold the normal ones cannot have, and so each kind's free memory is what is left of all. Addresses are
- * the simulator's regions: never handed out twice at a time, first fit, poisoned when fresh, faulting when given back.
+ * A device has one store of bytes. An allocation takes whole pages from it, huge ones of 2 MiB or normal ones of 4 KiB.
+ * Bytes held in huge pages are not available to normal ones, and the other way round, so both kinds have the same free
+ * memory. Addresses are regions of the simulator: never handed out twice at a time, first fit, poisoned when fresh,
+ * faulting after the free.
  */
 #include "runtime.h"
 
@@ -76,13 +77,13 @@ void acl__capacity_give(int32_t number, uint64_t bytes, bool huge)
 
 /* --- allocation --- */
 
-/* What pages a policy wants for a size, in the order in which to try. */
+/* The page sizes that a policy asks for, in the order of the attempts. */
 typedef struct pages {
     uint64_t first;
     uint64_t second; /* 0: none */
 } pages;
 
-/* What is no policy, a bare memory type such as 0x1000 included, means the default one. */
+/* A value that is no policy, such as the bare memory type 0x1000, means the default policy. */
 static pages pages_for(aclrtMemMallocPolicy policy, uint64_t size)
 {
     switch ((uint32_t)policy) {
@@ -155,7 +156,7 @@ static aclError check(void **pointer, size_t size, const char *name)
                : acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name, pointer == NULL ? "the output is NULL" : "size 0");
 }
 
-/* aclrtMalloc in all its forms; device -1: the current one, which any other has to be. */
+/* Implements all forms of aclrtMalloc. Device -1: the current one; any other value must be the current device. */
 static aclError allocate(void **pointer, size_t size, size_t padding, aclrtMemMallocPolicy policy, int32_t device,
                          const char *name)
 {
@@ -210,7 +211,7 @@ ACL_EXPORT aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMalloc
     return allocate(devPtr, size, PADDING, policy, -1, "aclrtMallocCached");
 }
 
-/* The device that the attributes name, -1 for none. */
+/* Reads the device from the attributes; *device is unchanged if they name none. */
 static aclError read_attributes(const aclrtMallocConfig *cfg, int32_t *device)
 {
     for (size_t i = 0; cfg != NULL && i < cfg->numAttrs; i++) {
@@ -230,7 +231,7 @@ static aclError read_attributes(const aclrtMallocConfig *cfg, int32_t *device)
     return ACL_SUCCESS;
 }
 
-/* The policy may be combined with memory types here, and there is no padding but to 32 bytes. */
+/* Here the policy may be combined with memory types, and the size is padded to 32 bytes only. */
 ACL_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
 {
     ACL_ENTER(aclrtMallocWithCfg);
@@ -249,7 +250,7 @@ ACL_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallo
                                 : error;
 }
 
-/* --- giving back --- */
+/* --- free --- */
 
 static aclError give_back(acl__range *range)
 {
@@ -322,7 +323,7 @@ void acl__memory_reset(int32_t device)
 
 /* --- facts --- */
 
-/* Whether an attribute speaks of huge pages, normal ones, or all memory. */
+/* The part of the memory that an attribute asks for: all, huge pages or normal pages. */
 typedef enum share { ALL, HUGE_PAGES, NORMAL_PAGES, NO_SUCH } share;
 
 static share share_of(aclrtMemAttr attr)

@@ -1,13 +1,13 @@
 /* notify.c: order without events: words in device memory that are written and waited for, and notifies.
  *
- * Both waits are held tasks. Once its stream has come to one, it looks, and looks again whenever something has changed,
- * until it finds what it waits for. A mark goes with each write and each record: a recording on the stream of whoever
- * gave it. The stream that waited joins the recording, which gives it the right time, and the auditor the order.
+ * Both kinds of waits are held tasks. Once its stream has reached it, a wait checks its condition, and checks again
+ * after every change until it holds. Each write and each record of a notify has a mark: a recording on the stream that
+ * made it. The waiting stream joins that recording, which gives it the right time, and gives the auditor the order.
  *
- * Guarantee: a wait ends at the virtual time of the write or record that ends it, or when its stream gets there, if
- * that is later. A word that something else has written, a copy for example, ends a wait as well, but says nothing
- * about order. Cost: a wait that is held is asked again after each change anywhere; a written word keeps a few words of host
- * memory until its device memory is gone.
+ * Guarantee: a wait ends at the virtual time of the write or record that ends it, or when its stream reaches the wait,
+ * if that is later. A word that was written in another way, by a copy for example, ends a wait as well, but gives no
+ * order. Cost: a held wait is checked after each change anywhere; a written word keeps a few words of host memory until
+ * its device memory is gone.
  */
 #include "runtime.h"
 
@@ -18,8 +18,8 @@
 /* --- marks --- */
 
 typedef struct mark {
-    uint32_t references; /* of the kernel that gives it, and of what it was given to */
-    acl__record *record; /* NULL: says nothing about order */
+    uint32_t references; /* one for the kernel that sets it, one for each word or notify that holds it */
+    acl__record *record; /* NULL: no order is known */
 } mark;
 
 static mark *mark_new(void)
@@ -41,7 +41,7 @@ static void mark_release(mark *m)
     }
 }
 
-/* Puts `s`, held once more, in the place of `*place`. */
+/* Puts `m`, with one more reference, into *place and releases the former mark. */
 static void mark_give(mark **place, mark *m)
 {
     m->references++;
@@ -51,9 +51,9 @@ static void mark_give(mark **place, mark *m)
 
 /* --- words --- */
 
-/* A word that ACL was asked to write: who did it last. */
+/* A word that an ACL call wrote, with the mark of the last write. */
 typedef struct word {
-    weir__sim_range range; /* first; its eight bytes */
+    weir__sim_range range; /* first member; the word's eight bytes */
     mark *last;
 } word;
 
@@ -92,7 +92,7 @@ static void sweep_words(void)
     sweep_at = 2 * word_count + FIRST_SWEEP;
 }
 
-/* NULL: out of memory. */
+/* Finds or creates the record of a word. NULL: out of memory. */
 static word *word_get(uint64_t address)
 {
     word *w = word_at(address);
@@ -112,7 +112,7 @@ static word *word_get(uint64_t address)
     return w;
 }
 
-/* The word that a call names. */
+/* Refuses an address that is not aligned or not device memory. */
 static aclError check_word(const void *address, const char *name)
 {
     if (((uintptr_t)address % WORD_BYTES) != 0) {
@@ -132,7 +132,7 @@ typedef struct value_write {
     mark *mark;
 } value_write;
 
-/* Virtual time has come to it. */
+/* Runs when virtual time reaches the write. */
 static aclError write_now(void *ctx)
 {
     const value_write *w = ctx;
@@ -141,7 +141,7 @@ static aclError write_now(void *ctx)
     }
     memcpy((void *)(uintptr_t)w->address, &w->value, sizeof w->value);
     word *to = word_get(w->address);
-    if (to != NULL) { /* else whoever waits finds the value, and nothing about order */
+    if (to != NULL) { /* without a record a waiting stream finds the value, but no order */
         mark_give(&to->last, w->mark);
     }
     return ACL_SUCCESS;
@@ -154,7 +154,8 @@ static void write_end(void *ctx)
     free(w);
 }
 
-/* The recording comes after the write, so that whoever waited may write the word itself. */
+/* Queues a write of a word. The recording is queued after the write, so that a stream that waited for it may write the
+ * word too. */
 static aclError write_locked(uint64_t address, uint64_t value, acl__stream *stream)
 {
     value_write *w = calloc(1, sizeof *w);
@@ -165,14 +166,14 @@ static aclError write_locked(uint64_t address, uint64_t value, acl__stream *stre
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for writing a value");
     }
     *w = (value_write){.address = address, .value = value, .mark = m};
-    m->references++; /* ours */
+    m->references++; /* this function's own reference */
     const weir_sim_access access = {.address = address, .size = WORD_BYTES, .write = true};
     const acl__kernel kernel = {
         .tag = "value write", .accesses = &access, .access_count = 1, .compute = write_now, .end = write_end, .ctx = w};
     aclError error = acl__launch(stream, &kernel);
     if (error == ACL_SUCCESS) {
         m->record = acl__record_queue(stream, &error);
-        error = ACL_SUCCESS; /* the value is written, with or without */
+        error = ACL_SUCCESS; /* the value is written even without a recording */
     }
     mark_release(m);
     return error;
@@ -203,7 +204,7 @@ ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag
 /* --- waiting for a word --- */
 
 typedef struct value_wait {
-    acl__task task; /* first */
+    acl__task task; /* first member */
     uint64_t address;
     uint64_t value;
     uint32_t how;
@@ -225,7 +226,7 @@ static bool is_satisfied(const value_wait *w)
     }
 }
 
-/* The stream comes after whoever wrote the word last, and reads it. */
+/* Orders the stream after the last writer of the word, and queues its read of the word. */
 static aclError join_writer(acl__stream *stream, uint64_t address)
 {
     const word *w = word_at(address);
@@ -305,18 +306,18 @@ ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
 
 /* --- notifies --- */
 
-/* One bit that is set and taken away. */
+/* One bit that is set by a record and cleared by a wait. */
 typedef struct notify {
-    void *link;          /* the slab's */
-    struct notify *next; /* of the live ones */
+    void *link;          /* used by the slab */
+    struct notify *next; /* list of live notifies */
     struct notify *previous;
-    uint32_t references; /* the handle's, and those of tasks */
+    uint32_t references; /* one for the handle, one for each task */
     bool live;
     int32_t device;
-    mark *set; /* by whom; NULL: it is not */
+    mark *set; /* mark of the record that set it; NULL: not set */
 } notify;
 
-enum { NOTIFIES = 8192 }; /* of one device */
+enum { NOTIFIES = 8192 }; /* limit of one device */
 
 static weir__sim_slab notifies;
 static bool notifies_ready;
@@ -332,7 +333,7 @@ static void notify_release(notify *n)
     }
 }
 
-/* Streams that wait for it get an error, unless it is set already. */
+/* Ends a notify. Streams that wait for it get an error, unless it is set already. */
 static void notify_end(notify *n)
 {
     n->live = false;
@@ -433,7 +434,7 @@ ACL_EXPORT aclError aclrtDestroyNotify(aclrtNotify handle)
     return error;
 }
 
-/* --- recording one --- */
+/* --- recording a notify --- */
 
 typedef struct notify_record {
     notify *notify;
@@ -497,12 +498,12 @@ ACL_EXPORT aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream)
     return error;
 }
 
-/* --- waiting for one --- */
+/* --- waiting for a notify --- */
 
 typedef struct notify_wait {
-    acl__task task; /* first */
+    acl__task task; /* first member */
     notify *notify;
-    uint32_t timeout_s; /* from when the stream came to it; 0: none */
+    uint32_t timeout_s; /* counted from the time when the stream reached the wait; 0: none */
     bool arrived;
     acl__deadline deadline;
 } notify_wait;
@@ -557,7 +558,7 @@ static aclError notify_wait_locked(aclrtNotify handle, aclrtStream stream_handle
         error = acl__stream_of(stream_handle, &stream);
     }
     if (error == ACL_SUCCESS && timeout_s > 0) {
-        error = acl__engine_need(); /* it looks at the clock when nobody calls */
+        error = acl__engine_need(); /* the runtime's thread checks the clock when no call comes */
     }
     if (error != ACL_SUCCESS) {
         return error;

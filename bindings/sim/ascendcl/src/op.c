@@ -1,7 +1,7 @@
 /* op.c: aclopExecuteV2: single operators, queued on a stream.
  *
- * An operator takes a workspace, and where its result is made in float32 first, a temporary of the size of its output;
- * both in exactly the size it needs, both given back once its kernel is queued.
+ * An operator takes a workspace, and a temporary of the size of its output if its result is computed in float32 first.
+ * Both requests have exactly the needed size, and both pieces are given back once the kernel is queued.
  */
 #include "consumer.h"
 #include "model/network.h"
@@ -18,7 +18,7 @@
 
 typedef enum attribute_kind { NUMBERS, REALS, TEXTS } attribute_kind;
 
-/* One named list; a single value is a list of one. */
+/* One named list. A single value is a list of one. */
 typedef struct attribute {
     struct attribute *next;
     attribute_kind kind;
@@ -85,7 +85,7 @@ static aclError check(const char *function, const aclopAttr *attr, const char *n
     return ACL_SUCCESS;
 }
 
-/* A list without values yet; NULL: out of memory. */
+/* Creates a list. Its values are not set yet. NULL: out of memory. */
 static attribute *attribute_create(const char *name, attribute_kind kind, int count)
 {
     const size_t length = strlen(name) + 1;
@@ -111,7 +111,7 @@ static attribute *attribute_create(const char *name, attribute_kind kind, int co
     return a;
 }
 
-/* Takes the place of one of the same name. */
+/* Adds an attribute, in place of one of the same name. */
 static void put(aclopAttr *attr, attribute *a)
 {
     attribute **link = &attr->first;
@@ -250,7 +250,7 @@ ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName
                      (const char *const *)values);
 }
 
-/* The first number of an attribute; `fallback` when there is none of that name. */
+/* Returns the first number of an attribute, or `fallback` if there is no attribute of that name. */
 static int64_t number_of(const aclopAttr *attr, const char *name, int64_t fallback)
 {
     for (const attribute *a = attr != NULL ? attr->first : NULL; a != NULL; a = a->next) {
@@ -271,7 +271,7 @@ static acl__op_options options_of(const aclopAttr *attr)
     };
 }
 
-/* --- what an operator is given --- */
+/* --- the arguments of an operator --- */
 
 typedef struct call {
     const char *name;
@@ -280,7 +280,7 @@ typedef struct call {
     void *out;
 } call;
 
-/* A tensor of a description; false for more dimensions than operators take. */
+/* Converts a description to a tensor. Returns false if it has more dimensions than operators take. */
 static bool tensor_of(const aclTensorDesc *desc, acl__tensor *tensor)
 {
     if (desc->rank > ACL__OP_RANK) {
@@ -363,7 +363,8 @@ static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[],
         if (error != ACL_SUCCESS) {
             return error;
         }
-        /* Over an input of the same shape it may write, where each element needs its own place only. */
+        /* An elementwise kernel may write over an input of the same shape, because each element depends on its own
+         * place only. */
         const bool in_place =
             c->in[i] == c->out && c->op.in_bytes[i] == c->op.out_bytes && c->op.macs == 0;
         if (!in_place && overlap(c->in[i], c->op.in_bytes[i], c->out, c->op.out_bytes)) {
@@ -383,7 +384,8 @@ typedef struct op_kernel {
     void *temporary;
 } op_kernel;
 
-/* Memory that went away before the kernel ran is what the hardware reports as an exception of the core. */
+/* Runs an operator's kernel. If its memory was freed before, the error is the hardware's for an exception of the
+ * core. */
 static aclError compute(void *ctx)
 {
     const op_kernel *k = ctx;
@@ -446,7 +448,7 @@ static aclError launch(const acl__supply *supply, const call *c, const acl__piec
     return acl__supply_launch(supply, &kernel);
 }
 
-/* What an operator holds while it is queued. */
+/* The memory of an operator while it is being queued. */
 typedef struct holding {
     acl__supply supply;
     acl__piece workspace;
@@ -454,7 +456,7 @@ typedef struct holding {
     const char *name;
 } holding;
 
-/* Also on the way of something that a callback threw. */
+/* Cleanup; also runs when a callback throws. */
 static void holding_fini(holding *h)
 {
     (void)acl__supply_give(&h->supply, &h->temporary, h->name);
@@ -501,13 +503,13 @@ static aclError run(const char *function, const char *opType, int numInputs,
         return acl__fail(ACL_ERROR_OP_NOT_FOUND, "%s: there is no operator \"%s\"", function,
                          opType);
     }
-    c.name = acl__op_name(c.op.kind); /* outlives the call */
+    c.name = acl__op_name(c.op.kind); /* the constant name outlives the call */
     if (numOutputs != 1) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d outputs where 1 is expected", c.name,
                          numOutputs);
     }
     error = read_call(&c, numInputs, inputDesc, inputs, outputDesc[0], outputs[0], attr);
-    if (error == ACL_SUCCESS && c.op.elements > 0) { /* of nothing nothing is to be computed */
+    if (error == ACL_SUCCESS && c.op.elements > 0) { /* without elements there is nothing to compute */
         error = execute(&c, stream);
     }
     if (error == ACL_SUCCESS) {
@@ -527,7 +529,7 @@ ACL_EXPORT aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorD
                outputs, attr, stream);
 }
 
-/* There is nothing to compile: every operator takes every shape. */
+/* Nothing is compiled: every operator takes every shape. */
 ACL_EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs,
                                              aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
                                              int numOutputs, aclTensorDesc *outputDesc[],

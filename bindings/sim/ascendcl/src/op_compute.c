@@ -1,7 +1,7 @@
-/* op_compute.c: what the operators compute: plain loops, float32 inside whatever the type outside.
+/* op_compute.c: the computations of the operators: plain loops, in float32 inside for any type outside.
  *
- * A kernel finds its shapes and strides in device memory, in the workspace that it asked for, as a real one does: who
- * hands that memory to somebody else meanwhile gets wrong results, not only a finding.
+ * A kernel finds its shapes and strides in device memory, in its workspace, as a real one does. An allocator that hands
+ * out that memory too early causes wrong results, not only a finding.
  *
  * Every element is read and written through memcpy, so no address has to be aligned.
  */
@@ -96,7 +96,7 @@ static void store(aclDataType type, void *at, int64_t i, float value)
     }
 }
 
-/* Of any type that a cast takes. */
+/* Loads an element of any type that a cast takes. */
 static double load_any(aclDataType type, const void *at, int64_t i)
 {
     union {
@@ -130,7 +130,7 @@ static double load_any(aclDataType type, const void *at, int64_t i)
     }
 }
 
-/* Towards zero, and to the ends of the range; what is no number becomes 0. */
+/* Truncates towards zero and clamps to the range. NaN becomes 0. */
 static int64_t whole(double value, double least, double most)
 {
     if (!(value > least)) {
@@ -183,8 +183,8 @@ static void store_any(aclDataType type, void *at, int64_t i, double value)
 
 /* --- shapes --- */
 
-/* Elements of a tensor; false when a dimension is negative or there are too many. Dimensions of 0 count as 1 in the
- * bound, so that no product of some of them overflows either. */
+/* Counts the elements of a tensor. Returns false if a dimension is negative or there are too many elements. In the
+ * bound dimensions of 0 count as 1, so that no product of a subset of the dimensions overflows. */
 static bool count_elements(const acl__tensor *t, uint64_t *elements)
 {
     uint64_t count = 1;
@@ -201,7 +201,7 @@ static bool count_elements(const acl__tensor *t, uint64_t *elements)
     return true;
 }
 
-/* The common shape of all inputs, and how each runs along it. */
+/* Computes the common shape of all inputs and the strides of each along it. */
 static const char *broadcast(acl__op *op)
 {
     uint32_t rank = 0;
@@ -246,7 +246,7 @@ static const char *prepare_elementwise(acl__op *op)
         return "this operator takes float32, float16 and int32";
     }
     const char *wrong = broadcast(op);
-    op->vector_ops = 1; /* for each element; multiplied below */
+    op->vector_ops = 1; /* per element; multiplied by the elements in acl__op_prepare */
     return wrong;
 }
 
@@ -369,7 +369,7 @@ const char *acl__op_prepare(acl__op *op, const acl__op_options *options)
         }
         op->macs = op->elements * (uint64_t)op->inner;
     }
-    if (kinds[op->kind].form == SOFTMAX) { /* the greatest and the sum of each row */
+    if (kinds[op->kind].form == SOFTMAX) { /* the greatest value and the sum of each row */
         op->workspace_bytes += round_up((uint64_t)op->rows * (uint64_t)op->columns * 8);
     }
     if (op->out.type == ACL_FLOAT16 && kinds[op->kind].form != CAST) {
@@ -429,7 +429,7 @@ static int32_t combine_int(acl__op_kind kind, int32_t a, int32_t b)
     }
 }
 
-/* Goes over all elements of the output, in order, and keeps the position in each input. */
+/* Visits all elements of the output, in order, and tracks the position in each input. */
 typedef struct walk {
     int64_t at[ACL__OP_RANK];
     int64_t position[ACL__OP_INPUTS];
@@ -471,7 +471,7 @@ static void compute_elementwise(const acl__op *op, const void *const in[], void 
 
 static void compute_cast(const acl__op *op, const void *const in[], void *out)
 {
-    /* int64 to int64 and the like must not go through a double. */
+    /* An int64 that stays an int64 must not go through a double. */
     if (op->in[0].type == op->out.type) {
         memmove(out, in[0], op->out_bytes);
         return;
@@ -501,8 +501,8 @@ static void compute_matrix(const acl__op *op, const void *const in[], void *resu
     }
 }
 
-/* Three passes: the greatest of each row, the sum of what it leaves, the quotients. `reductions` has two floats for
- * each row. */
+/* Three passes: the greatest value of each row, the sum of the exponentials relative to it, the quotients. `reductions`
+ * holds two floats for each row. */
 static void compute_softmax(const acl__op *op, const void *const in[], void *result, aclDataType to,
                             void *reductions)
 {

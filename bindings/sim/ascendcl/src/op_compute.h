@@ -1,4 +1,4 @@
-/* op_compute.h: the operators that really compute, on memory that is simply there. Nothing here knows of streams. */
+/* op_compute.h: the operators that compute real results, on plain memory. Nothing here knows of streams. */
 #ifndef WEIR_ASCENDCL_OP_COMPUTE_H
 #define WEIR_ASCENDCL_OP_COMPUTE_H
 
@@ -38,47 +38,49 @@ typedef struct acl__tensor {
     int64_t dims[ACL__OP_RANK];
 } acl__tensor;
 
-/* What a caller may choose with attributes. */
+/* Choices that a caller makes with attributes. */
 typedef struct acl__op_options {
     bool transpose_a, transpose_b; /* matrices: "transpose_x1", "transpose_x2" */
     int64_t axis;                  /* softmax: "axes" */
-    int64_t target;                /* cast: "dst_type"; -1: as the output's description says */
+    int64_t target;                /* cast: "dst_type"; -1: the type in the output's description */
 } acl__op_options;
 
-/* An operator on given shapes; plain data, which the kernel finds in its workspace. Strides count elements. */
+/* An operator on given shapes: plain data, which the kernel finds in its workspace. Strides count elements. */
 typedef struct acl__op {
     acl__op_kind kind;
     uint32_t input_count;
     acl__tensor in[ACL__OP_INPUTS];
     acl__tensor out;
     int64_t strides[ACL__OP_INPUTS]
-                   [ACL__OP_RANK]; /* of inputs along the output's dimensions; 0: repeated */
+                   [ACL__OP_RANK]; /* of inputs along the output's dimensions; 0: broadcast */
     uint64_t elements;             /* of the output */
-    /* Matrices: rows, columns, inner; how often. Softmax: rows are before the axis, columns behind it, inner along it. */
+    /* Matrices: rows, columns, inner dimension, and number of products. Softmax: rows before the axis, columns after
+     * it, inner along it. */
     int64_t rows, columns, inner, batches;
     bool transpose_a, transpose_b;
-    uint64_t workspace_bytes; /* this struct, and what the reductions of a softmax need */
-    uint64_t temporary_bytes; /* the output in float32, where it is narrower; else 0 */
+    uint64_t workspace_bytes; /* this struct, and the reductions of a softmax */
+    uint64_t temporary_bytes; /* the output in float32, if its type is narrower; else 0 */
     uint64_t macs, vector_ops;
     uint64_t in_bytes[ACL__OP_INPUTS], out_bytes;
 } acl__op;
 
-/* false: there is no such operator. */
+/* Returns false if there is no such operator. */
 bool acl__op_find(const char *name, acl__op_kind *kind);
 const char *acl__op_name(acl__op_kind kind);
-/* The number of inputs that a kind takes. */
+/* Stores the least and the greatest number of inputs of a kind. */
 void acl__op_inputs(acl__op_kind kind, uint32_t *least, uint32_t *most);
-/* Derives everything from op->kind, input_count, in and the output's type; the output's shape is a result. NULL: fine;
- * otherwise what is wrong, a constant sentence. */
+/* Derives all other members from op->kind, input_count, in and the output's type; the output's shape is a result.
+ * Returns NULL on success, or a constant sentence that names the error. */
 const char *acl__op_prepare(acl__op *op, const acl__op_options *options);
-/* Has the result made in a temporary first: where the output overlaps an input, which a kernel reads again. */
+/* Makes the kernel compute into a temporary first. Needed when the output overlaps an input that the kernel reads
+ * again. */
 void acl__op_use_temporary(acl__op *op);
-/* Fills `workspace` with what the kernel reads there, computes, and leaves the result at `out`. `temporary` is used when
+/* Fills `workspace` with the kernel's data, computes, and stores the result at `out`. `temporary` is used when
  * temporary_bytes > 0. */
 void acl__op_compute(const acl__op *op, const void *const in[], void *out, void *workspace,
                      void *temporary);
 
-/* Bytes of one element of the types that operators take; 0 for the others. */
+/* Returns the bytes of one element of a type that operators take; 0 for all other types. */
 size_t acl__op_type_bytes(aclDataType type);
 
 #endif

@@ -1,9 +1,10 @@
-/* order.c: which work of which stream is known to be over.
+/* order.c: which work of which stream is known to be complete.
  *
- * Idea: vector clocks over the streams that take part. Lines sit in slots, and a serial number holds the slot, so that
- * a line whose stream is gone is told from its successor by one look; its stamps count as seen. Clocks and the marks of
- * recordings name lines by serial and forget what is gone when they are taken over. Guarantee: an order is claimed only
- * if the streams' own waits, or the host's, make it. Cost: a wait and a recording take a step for each stream known.
+ * Idea: vector clocks over the streams that take part. Lines sit in slots, and a serial number contains the slot, so
+ * that one comparison tells a line from a later one in its slot. A line is gone when its stream is; its stamps then
+ * count as seen. Clocks and the marks of recordings name lines by serial and drop lines that are gone when they are
+ * merged. Guarantee: an order is claimed only if the streams' own waits, or the host's, make it. Cost: a wait and a
+ * recording take a step for each known stream.
  */
 #include "order.h"
 
@@ -22,15 +23,15 @@ typedef struct clock {
 } vector_clock;
 
 struct acl__line {
-    acl__stream *stream; /* still that one while its id is `id` */
+    acl__stream *stream; /* valid while its id is `id` */
     int32_t id;
     uint64_t serial;
-    uint64_t tick; /* of the last allocation or free */
-    uint64_t seen; /* the host knows that all up to this tick is complete */
+    uint64_t tick; /* tick of the last allocation or free */
+    uint64_t seen; /* the host knows that all work up to this tick is complete */
     vector_clock knows;
 };
 
-/* What an event's latest recording was ordered after. */
+/* The clock of an event's latest recording. */
 typedef struct mark {
     struct mark *next;
     const void *event;
@@ -69,7 +70,7 @@ static acl__line *line_find(const acl__stream *stream)
     return NULL;
 }
 
-/* A slot that nobody needs any more, or a new one; false: no host memory. */
+/* Finds a slot that is empty or has a line that is gone, or adds slots. Returns false when out of host memory. */
 static bool slot_get(size_t *slot)
 {
     for (size_t i = 0; i < line_count; i++) {
@@ -116,7 +117,7 @@ uint64_t acl__line_serial(const acl__line *line)
     return line->serial;
 }
 
-/* --- what a line knows --- */
+/* --- knowledge of a line --- */
 
 static uint64_t known_tick(const acl__line *line, uint64_t serial)
 {
@@ -130,7 +131,7 @@ static uint64_t known_tick(const acl__line *line, uint64_t serial)
 
 static entry *entry_new(vector_clock *clock)
 {
-    /* A line that is gone makes room first. */
+    /* Reuse the entry of a line that is gone. */
     for (size_t i = 0; i < clock->count; i++) {
         if (line_by(clock->entries[i].serial) == NULL) {
             return &clock->entries[i];
@@ -274,7 +275,7 @@ bool acl__stamp_is_before(const acl__stamp *stamp, const acl__line *line)
     return stamp->serial == line->serial || known_tick(line, stamp->serial) >= stamp->tick || acl__stamp_is_seen(stamp);
 }
 
-/* A recording that covers the stamp: its own, or one of now, which covers more. */
+/* Returns a recording that covers the stamp: the stamp's own, or a new one at the stream's end. NULL on failure. */
 static acl__record *record_for(acl__stamp *stamp)
 {
     const acl__line *line = line_by(stamp->serial);

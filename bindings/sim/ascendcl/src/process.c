@@ -1,7 +1,7 @@
 /* process.c: the runtime's start and end, its lock, the count of calls.
  *
- * The runtime starts with the first call of any function, from whichever thread, and lives as long as the process: a
- * handle or an address that a late destructor still uses stays good.
+ * The runtime starts with the first call of any function, on any thread, and lives as long as the process: a handle or
+ * an address that a late destructor still uses stays valid.
  */
 #include "config.h"
 #include "report.h"
@@ -41,15 +41,16 @@ static bool lock_within_a_second(void)
     return pthread_mutex_timedlock(&lock, &patience) == 0;
 }
 
-/* A child gets the runtime as it is between two calls, whatever other threads were doing. It has neither them nor the
- * runtime's own, which starts anew when it is needed, and says something at its end only if it has called. */
+/* A fork waits for the runtime's locks, so the child gets the runtime in a state between two calls. The child has
+ * neither the parent's other threads nor the runtime's own, which starts again on demand. The child prints a report at
+ * its end only if it has called the runtime. */
 static bool fork_locks;
 static uint64_t calls_before_fork;
 
 static void before_fork(void)
 {
     acl__consumer_fork_lock();
-    fork_locks = lock_within_a_second(); /* a crash may have taken the lock along */
+    fork_locks = lock_within_a_second(); /* a crashed thread may hold the lock for ever */
     acl__registry_fork_lock();
 }
 
@@ -85,7 +86,8 @@ static void start(void)
     }
     acl__rt.memory = weir_sim_device(acl__rt.sim);
     weir__sim_set_reach(acl__rt.sim, acl__reaches);
-    (void)pthread_atfork(before_fork, after_fork, in_child); /* out of memory: children have to leave ACL alone */
+    (void)pthread_atfork(before_fork, after_fork, in_child); /* on failure (out of memory) a child of fork must not use
+                                                              * ACL */
     start_error = ACL_SUCCESS;
 }
 
@@ -167,7 +169,7 @@ aclError acl__status(weir_status status, const char *what)
     }
 }
 
-/* --- aclInit and its counterparts --- */
+/* --- aclInit, aclFinalize, aclFinalizeReference --- */
 
 ACL_EXPORT aclError aclInit(const char *configPath)
 {
@@ -184,8 +186,8 @@ ACL_EXPORT aclError aclInit(const char *configPath)
     return again ? acl__fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: called before") : ACL_SUCCESS;
 }
 
-/* Takes a reference of aclInit away, or all; the last one prints the report. aclFinalize without any aclInit is right
- * once, as the vendor has it. */
+/* Drops one reference of aclInit, or all; dropping the last one prints the report. The vendor allows one aclFinalize
+ * without any aclInit, and so does this function. */
 static aclError finalize(bool all, uint64_t *left)
 {
     acl__lock();

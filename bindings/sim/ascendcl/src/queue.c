@@ -1,15 +1,15 @@
 /* queue.c: tasks, waiting, and the runtime's own thread.
  *
- * Idea: the simulator knows when everything ends as soon as it is queued, so a task goes to it at once. Some tasks end
- * when somebody on the host has done something: a callback, a value that another task writes, an event that was not
- * recorded yet. Such a task is held, and with it all that comes after it on its stream; whenever something changes, the
- * heads of the lists are asked again. Streams without such tasks never have a list.
+ * Idea: the simulator knows the end time of work as soon as it is queued, so a task goes to the simulator at once. Some
+ * tasks end only after the host has acted: a callback, a value that another task writes, an event that was not recorded
+ * yet. Such a task is held, together with all tasks after it on its stream. After every change the heads of these lists
+ * are submitted again. Streams without such tasks never have a list.
  *
- * Waiting lets virtual time pass from one end of a stream's work to the next, as far as asked. Only when nothing is
- * under way does a thread really wait, for another to change something.
+ * Waiting lets virtual time pass from one end of a stream's work to the next, up to the requested time. Only when no
+ * work is under way does a thread really wait, until another thread changes something.
  *
- * The engine is a thread that runs host functions. Once there is one, time also passes when for a millisecond nobody
- * has called: a program may look at a flag in its memory instead of calling the runtime.
+ * The engine is a thread that runs host functions. Once it exists, time also passes when no call has come for a
+ * millisecond: a program may poll a flag in its memory instead of calling the runtime.
  */
 #include "runtime.h"
 
@@ -19,7 +19,7 @@
 
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static uint32_t waiters;
-static uint32_t questions; /* about progress, since something was queued */
+static uint32_t questions; /* queries of progress since the last task was queued */
 
 /* --- tasks --- */
 
@@ -55,14 +55,14 @@ aclError acl__queue(acl__stream *stream, acl__task *task)
     return error;
 }
 
-/* Submits from the head of a stream's list; whether it came further. */
+/* Submits tasks from the head of a stream's list. Returns true if at least one task left the list. */
 static bool pump_stream(acl__stream *stream)
 {
     bool any = false;
     while (stream->held_first != NULL) {
         acl__task *task = stream->held_first;
         stream->submitting = task;
-        const aclError error = task->ops->submit(stream, task); /* takes time, in which work elsewhere may fail */
+        const aclError error = task->ops->submit(stream, task); /* takes time, in which other work may fail */
         if (stream->submitting == task && error != ACL__HELD && error != ACL_SUCCESS) {
             acl__stream_fail(stream, task, error);
         }
@@ -207,10 +207,10 @@ void acl__host_saw(acl__stream *stream)
 /* --- kernels --- */
 
 typedef struct kernel_task {
-    acl__task task; /* first */
+    acl__task task; /* first member */
     acl__stream *stream;
     int32_t stream_id;
-    uint32_t holders; /* the queue, and the simulator */
+    uint32_t holders; /* references: one of the queue, one of the simulator */
     acl__kernel kernel;
     char tag[48];
     weir_sim_access accesses[];
@@ -232,7 +232,7 @@ static void task_end(acl__task *task)
     kernel_release((kernel_task *)(void *)task);
 }
 
-/* Virtual time has come to its end. */
+/* Runs when virtual time reaches the kernel's end. */
 static void kernel_over(void *ctx)
 {
     kernel_task *k = ctx;
@@ -276,7 +276,7 @@ static aclError kernel_submit(acl__stream *stream, acl__task *task)
     return acl__status(status, "a kernel's launch");
 }
 
-/* One whose owner has to know the end of is had once. */
+/* Clones a kernel. A kernel with an `end` function cannot be repeated, because `end` is called exactly once. */
 static acl__task *kernel_clone(const acl__task *task)
 {
     const kernel_task *k = (const kernel_task *)(const void *)task;
@@ -323,7 +323,7 @@ aclError acl__launch(acl__stream *stream, const acl__kernel *kernel)
 static struct {
     pthread_t thread;
     bool running;
-    bool busy; /* with a function of the user's */
+    bool busy; /* running a function of the user */
     bool ends;
     pthread_cond_t wake;
     acl__job *first;
@@ -360,7 +360,7 @@ static void *engine_main(void *unused)
         (void)pthread_cond_timedwait(&engine.wake, acl__mutex(), &soon);
         const uint64_t calls = acl__calls(ACL_FN_COUNT);
         if (acl__rt.held_tasks > 0) {
-            acl__changed(); /* one may wait for real time to pass */
+            acl__changed(); /* a held task may wait for real time to pass */
         }
         if (acl__rt.config.idle_time && engine.first == NULL && calls == seen) {
             const uint64_t next = acl__next_end(weir_sim_now(acl__rt.sim));
@@ -409,7 +409,7 @@ void acl__engine_forget(void)
 void acl__engine_stop(void)
 {
     acl__lock();
-    /* A function of the user's may never return. */
+    /* Do not join while a function of the user runs: it may never return. */
     const bool join = engine.running && !engine.busy && !pthread_equal(engine.thread, pthread_self());
     engine.ends = true;
     engine.running = false;

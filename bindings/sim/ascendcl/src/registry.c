@@ -1,8 +1,8 @@
 /* registry.c: allocators registered for streams.
  *
- * What aclrtAllocatorDesc points at begins with five words: object, alloc, free, advise, address. Registering copies
- * them; any stream value but NULL is a key, and no callback is called or looked at. A registration outlives its stream,
- * as the vendor's does. The table has a lock of its own, the innermost of all.
+ * The object behind an aclrtAllocatorDesc begins with five words: object, alloc, free, advise, address. Registering
+ * copies them. Any stream value but NULL is a key, and no callback is called or checked. A registration outlives its
+ * stream, as the vendor's does. The table has a lock of its own, the innermost of all.
  */
 #include "consumer.h"
 
@@ -11,7 +11,7 @@
 typedef struct registration {
     struct registration *next;
     aclrtStream stream;
-    aclrtAllocatorDesc desc; /* as it was given; may be gone */
+    aclrtAllocatorDesc desc; /* as the caller gave it; may be freed by now */
     acl__allocator allocator;
 } registration;
 
@@ -20,7 +20,7 @@ enum { BUCKETS = 256 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static registration *buckets[BUCKETS];
 
-/* Where the stream's registration is linked, or would be. */
+/* Returns the link to the stream's registration, or the link at which it would be added. */
 static registration **link_of(aclrtStream stream)
 {
     registration **link = &buckets[((uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15)) >> 56];

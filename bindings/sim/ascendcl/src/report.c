@@ -1,4 +1,4 @@
-/* report.c: what the runtime says at aclFinalize or at the end of the process. */
+/* report.c: the report at aclFinalize or at the end of the process. */
 #include "report.h"
 
 #include <errno.h>

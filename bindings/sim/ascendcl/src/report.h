@@ -1,4 +1,4 @@
-/* report.h: what the runtime says at the end. */
+/* report.h: the runtime's report. */
 #ifndef WEIR_ASCENDCL_REPORT_H
 #define WEIR_ASCENDCL_REPORT_H
 
@@ -6,16 +6,17 @@
 
 #include <stdio.h>
 
-/* Prints where the configuration says; a second time only when more was found since. */
+/* Prints the report where the configuration says. A second call prints only when there are new findings. */
 void acl__report_print(void);
 void acl__report_write(FILE *file);
 bool acl__report_has_findings(void);
 
-/* Memory that a device still held when it was reset. */
+/* Counts memory that a device still held when it was reset. */
 void acl__report_left_behind(int32_t device, uint64_t bytes, uint64_t pieces);
-/* Things that the vendor tolerates and that go wrong one day; counted by kind, a constant sentence. */
+/* Counts a warning of a practice that the vendor tolerates and that can fail later. `sentence` is constant and names
+ * the kind. */
 void acl__report_warning(const char *sentence);
-/* How many contain a text; NULL: all. */
+/* Returns the number of warnings with `part` in their sentence; NULL: all. */
 uint64_t acl__report_warnings(const char *part);
 
 #endif

@@ -1,8 +1,8 @@
 /* share.c: memory of other devices and of other processes.
  *
- * All devices are in one simulator, so work of one finds the memory of all. Peer access is a matrix of switches, by
- * which the auditor judges work that touches another device's memory. A key names device memory of this process and can be imported by the same process, which gets the
- * exporter's own address; there is no other process to import it.
+ * All devices are in one simulator, so work of one device reaches the memory of all. Peer access is a matrix of
+ * switches, by which the auditor judges work that touches another device's memory. A key names device memory of this
+ * process. The same process can import it and gets the exporter's own address; no other process is simulated.
  */
 #include "runtime.h"
 
@@ -134,7 +134,7 @@ static aclError no_key(const char *name)
     return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: the key names nothing that this process shares", name);
 }
 
-/* Whether [address, address + size) is still device memory of one allocation. */
+/* True if [address, address + size) still lies in one range of device memory. */
 static bool is_there(uint64_t address, uint64_t size)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
@@ -196,7 +196,7 @@ ACL_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_
     return s != NULL ? ACL_SUCCESS : no_key("aclrtIpcMemSetImportPid");
 }
 
-/* The importer is the current context's device. */
+/* Gives the current context's device, the importer, access to the memory's device. */
 static void open_to_importer(uint64_t address)
 {
     const acl__context *context = acl__context_current();
@@ -238,7 +238,7 @@ ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint6
     return error;
 }
 
-/* Importer and exporter are one process: it closes once for each import, and once more for the export. */
+/* Importer and exporter are one process: it closes the key once for each import, and once more for the export. */
 ACL_EXPORT aclError aclrtIpcMemClose(const char *key)
 {
     ACL_ENTER(aclrtIpcMemClose);

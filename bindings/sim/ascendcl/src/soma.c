@@ -1,19 +1,20 @@
-/* soma.c: aclrtMemPool, memory in the order of streams.
+/* soma.c: aclrtMemPool, stream-ordered memory pools.
  *
- * Idea: a pool has addresses for all it may ever hold and puts memory into them in pages of 2 MiB. The addresses are cut
- * into segments, ordered by address: FREE ones without memory, CACHED ones that were freed, BUSY ones that somebody has.
- * A CACHED segment carries at most two stamps (order.h): the free, and the allocation where another stream freed it
- * without being ordered after that. Neighbours with the same stamp are one segment.
+ * Idea: a pool has addresses for all that it may ever hold and maps memory there in pages of 2 MiB. The addresses are
+ * cut into segments, ordered by address: FREE ones have no memory, CACHED ones were freed, BUSY ones are allocated. A
+ * CACHED segment carries at most two stamps (order.h): the free, and the allocation if another stream freed the segment
+ * without being ordered after it. Adjacent segments with equal stamps are one segment.
  *
- * A request takes, of the kinds of reuse in the documentation's order (own stream, events, opportunistic, internal), the
- * smallest segment that is large enough. If there is none, it takes the place where the fewest pages are missing. Idle
- * memory that lies elsewhere in pieces is moved there, page by page, before more is taken from the device; where the
- * stream's own unfinished work is in the way and more would be taken than ever was, the host waits for it.
+ * A request tries the kinds of reuse in the documentation's order (own stream, events, opportunistic, internal), and
+ * takes the smallest segment of a kind that is large enough. If there is none, it takes the window where the fewest
+ * pages are missing. Idle memory elsewhere is moved there, page by page, before more is taken from the device. If the
+ * stream's own unfinished work is in the way and the pool would otherwise exceed its high-water mark, the host waits
+ * for that work.
  *
- * Guarantee: memory goes to a stream only when all that may touch it is ordered before, or is made to be by a wait. On
- * one stream no more is ever reserved than was in use at once, unless the host itself holds the stream up. reserved =
- * pages with memory * 2 MiB = BUSY + CACHED + pages that the device refused to take back. A call that fails has changed
- * nothing but where idle memory lies.
+ * Guarantee: memory goes to a stream only when all work that may touch it is ordered before, or is made so by a wait.
+ * On one stream the pool never reserves more than was in use at once, unless the host itself holds the stream up.
+ * reserved = pages with memory * 2 MiB = BUSY + CACHED + pages that the device refused to take back. A call that fails
+ * has changed only the place of idle memory.
  *
  * Cost: O(segments) for a request, and for a synchronisation; device calls for each page that comes or goes.
  */
@@ -29,10 +30,10 @@ typedef enum segment_state { FREE, CACHED, BUSY } segment_state;
 
 typedef struct page {
     weir_vm_handle memory; /* 0: none */
-    bool mapped;           /* memory that is not mapped could be neither mapped nor given back */
+    bool mapped;           /* false although there is memory: the device refused to map it or to take it back */
 } page;
 
-/* Addresses that were reserved at once. */
+/* Addresses that were reserved together. */
 typedef struct span {
     struct span *next;
     struct pool *pool;
@@ -43,29 +44,29 @@ typedef struct span {
 } span;
 
 typedef struct segment {
-    weir__sim_range range; /* first */
+    weir__sim_range range; /* first member */
     span *span;
     segment_state state;
-    uint64_t asked;     /* BUSY: by the caller */
-    acl__stamp made;    /* BUSY: the allocation */
+    uint64_t asked;     /* BUSY: bytes that the caller requested */
+    acl__stamp made;    /* BUSY: stamp of the allocation */
     acl__stamp stamps[STAMPS];
     uint32_t stamp_count;
 } segment;
 
 typedef struct pool {
-    void *link; /* the slab's */
+    void *link; /* used by the slab */
     struct pool *next;
     struct pool *previous;
     bool live;
     int32_t device;
-    uint64_t most; /* that it may reserve */
+    uint64_t most; /* limit of reserved bytes */
     uint64_t reserved;
     uint64_t reserved_high;
     uint64_t reserved_ever; /* as reserved_high, but never reset */
-    uint64_t used;   /* in BUSY segments */
+    uint64_t used;   /* bytes in BUSY segments */
     uint64_t used_high;
-    uint64_t cached; /* in CACHED ones */
-    uint64_t blocks; /* BUSY segments */
+    uint64_t cached; /* bytes in CACHED segments */
+    uint64_t blocks; /* number of BUSY segments */
     uint64_t threshold;
     uint32_t follow_events;
     uint32_t opportunistic;
@@ -81,7 +82,7 @@ static weir__sim_slab pools_slab;
 static weir__sim_slab segments_slab;
 static bool slabs_ready;
 static pool *first_pool;
-static bool is_used; /* there has been a pool: orders are worth following */
+static bool is_used; /* true once a pool was made: from then on orders are tracked */
 
 static uint64_t address_of(const void *pointer)
 {
@@ -93,7 +94,7 @@ static uint64_t size_of(const segment *s)
     return s->range.end - s->range.start;
 }
 
-/* Its size in whole pages; 0: too large. */
+/* Rounds a size up to whole pages; 0: too large. */
 static uint64_t in_pages(uint64_t size)
 {
     return size > UINT64_MAX - PAGE ? 0 : (size + PAGE - 1) / PAGE * PAGE;
@@ -151,7 +152,7 @@ static void segment_delete(pool *p, segment *s)
     weir__sim_slab_put(&segments_slab, s);
 }
 
-/* Forgets the stamps of what the host has seen complete. */
+/* Drops the stamps that the host has seen complete. */
 static void tidy_stamps(segment *s)
 {
     uint32_t kept = 0;
@@ -172,7 +173,7 @@ static bool can_join(const segment *a, const segment *b)
            (a->stamp_count == 0 || a->stamps[0].serial == b->stamps[0].serial);
 }
 
-/* b becomes part of a. */
+/* Merges b into a. Keeps the later stamp. */
 static void join(pool *p, segment *a, segment *b)
 {
     if (a->stamp_count == 1 && b->stamps[0].tick > a->stamps[0].tick) {
@@ -186,7 +187,7 @@ static void join(pool *p, segment *a, segment *b)
     weir__sim_ranges_resized(&a->range);
 }
 
-/* Joins a segment with its neighbours where they are alike; the result. */
+/* Merges a segment with its neighbours where they are alike. Returns the result. */
 static segment *coalesce(pool *p, segment *s)
 {
     segment *before = previous_segment(s);
@@ -201,7 +202,7 @@ static segment *coalesce(pool *p, segment *s)
     return s;
 }
 
-/* Cuts a segment in two at an address inside it; the upper part, NULL: no host memory. */
+/* Cuts a segment in two at an address inside it. Returns the upper part; NULL: out of host memory. */
 static segment *split(pool *p, segment *s, uint64_t at)
 {
     segment *upper = weir__sim_slab_get(&segments_slab);
@@ -235,7 +236,7 @@ static void count_reserved(pool *p)
     p->reserved_ever = p->reserved > p->reserved_ever ? p->reserved : p->reserved_ever;
 }
 
-/* Memory for one page, mapped. */
+/* Gives one page mapped memory. */
 static weir_status page_fill(pool *p, page *at, uint64_t address)
 {
     weir_status status = WEIR_OK;
@@ -258,7 +259,8 @@ static weir_status page_fill(pool *p, page *at, uint64_t address)
     return status;
 }
 
-/* The device takes a page's memory back, unless it refuses: then it counts as reserved until it does. */
+/* Returns a page's memory to the device. If the device refuses, the memory counts as reserved until it is taken
+ * back. */
 static weir_status page_empty(pool *p, page *at, uint64_t address)
 {
     weir_status status = WEIR_OK;
@@ -287,7 +289,8 @@ static weir_status pages_empty(pool *p, const segment *s, uint64_t start, uint64
     return first;
 }
 
-/* All of a FREE segment. After a failure it is as before, but for what the device then refuses. */
+/* Fills all pages of a FREE segment. On failure they are emptied again, except for memory that the device then refuses
+ * to take back. */
 static weir_status pages_fill(pool *p, const segment *s)
 {
     for (uint64_t at = s->range.start; at < s->range.end; at += PAGE) {
@@ -300,11 +303,11 @@ static weir_status pages_fill(pool *p, const segment *s)
     return WEIR_OK;
 }
 
-/* --- giving memory back to the device --- */
+/* --- returning memory to the device --- */
 
 typedef enum patience { LOOK, WAIT } patience;
 
-/* Whether all that may touch a segment is complete, which the host then has seen. */
+/* True if all work that may touch a segment is complete; the host has then seen it. */
 static bool is_over(segment *s, patience how)
 {
     tidy_stamps(s);
@@ -317,7 +320,7 @@ static bool is_over(segment *s, patience how)
     return true;
 }
 
-/* Takes the memory of the upper end of a segment, at most `bytes`; how much. */
+/* Returns the memory of the upper end of a segment, at most `bytes`. Returns how much was returned. */
 static uint64_t release_from(pool *p, segment *s, uint64_t bytes)
 {
     segment *gone = s;
@@ -336,7 +339,7 @@ static uint64_t release_from(pool *p, segment *s, uint64_t bytes)
     return before - p->reserved;
 }
 
-/* Tries again with what the device refused to take back before. */
+/* Tries again to return memory that the device refused to take back. */
 static void release_leftovers(pool *p)
 {
     const bool any = p->reserved > p->used + p->cached;
@@ -352,11 +355,11 @@ static uint64_t idle_bytes(const pool *p)
     return p->reserved - p->used;
 }
 
-/* Which idle memory may be taken away: none of [start, end), and for `line`, only what its stream might use. */
+/* Selects idle memory to return: none in [start, end), and with a `line` only memory that its stream might use. */
 typedef struct choice {
     uint64_t start;
     uint64_t end;
-    const acl__line *line; /* NULL: anything */
+    const acl__line *line; /* NULL: memory of any stream */
     patience how;
 } choice;
 
@@ -368,7 +371,8 @@ static bool is_chosen(const pool *p, const segment *s, const choice *c)
            (c->line == NULL || is_usable(p, s, c->line));
 }
 
-/* Gives back at most `bytes` of idle memory, from the highest address down; how much. */
+/* Returns at most `bytes` of idle memory to the device, from the highest address down. Returns how much was
+ * returned. */
 static uint64_t release(pool *p, uint64_t bytes, const choice *c)
 {
     uint64_t released = 0;
@@ -389,7 +393,8 @@ static uint64_t release(pool *p, uint64_t bytes, const choice *c)
 
 /* --- reuse --- */
 
-/* Nobody's work touches the segment but the stream's own and, with `events`, work that waits ordered before it. */
+/* True if only the stream's own work may touch the segment, or, with `events`, work that waits have ordered before
+ * it. */
 static bool is_for(const segment *s, const acl__line *line, bool events)
 {
     for (uint32_t i = 0; i < s->stamp_count; i++) {
@@ -402,7 +407,7 @@ static bool is_for(const segment *s, const acl__line *line, bool events)
     return true;
 }
 
-/* What the stream may have without another look or wait. */
+/* True if the stream may have the segment without a query or a wait. */
 static bool is_usable(const pool *p, const segment *s, const acl__line *line)
 {
     return acl__rt.config.reuse_pools && is_for(s, line, p->follow_events != 0);
@@ -432,7 +437,7 @@ static bool wait_for(segment *s, acl__line *line)
     return true;
 }
 
-/* The smallest segment of a kind that holds `size`, the lowest of equals; NULL: none. */
+/* Returns the smallest segment of a kind that holds `size`, the lowest of equals; NULL: none. */
 static segment *best_fit(const pool *p, uint64_t size, const acl__line *line, reuse kind)
 {
     segment *best = NULL;
@@ -461,11 +466,11 @@ static segment *find_cached(const pool *p, uint64_t size, acl__line *line)
 
 /* --- growth --- */
 
-/* Neighbouring addresses that a request could have. */
+/* Adjacent addresses that a request could have. */
 typedef struct window {
-    span *span; /* NULL: there is none */
+    span *span; /* NULL: no window */
     uint64_t start;
-    uint64_t missing; /* bytes that have no memory */
+    uint64_t missing; /* bytes without memory */
 } window;
 
 static bool is_open(const pool *p, const segment *s, const acl__line *line)
@@ -485,7 +490,7 @@ static uint64_t missing_of(const segment *s, uint64_t bytes)
     return s->state == FREE ? bytes : 0;
 }
 
-/* The windows that begin where `first` begins. */
+/* Considers the window that begins at the start of `first`. */
 static void consider_from(const pool *p, const segment *first, uint64_t size, const acl__line *line, window *best)
 {
     uint64_t missing = 0;
@@ -501,7 +506,7 @@ static void consider_from(const pool *p, const segment *first, uint64_t size, co
     }
 }
 
-/* The window that ends where `last` ends. */
+/* Considers the window that ends at the end of `last`. */
 static void consider_to(const pool *p, const segment *last, uint64_t size, const acl__line *line, window *best)
 {
     uint64_t missing = 0;
@@ -517,7 +522,7 @@ static void consider_to(const pool *p, const segment *last, uint64_t size, const
     }
 }
 
-/* Where the fewest pages are missing, the lowest of equals. */
+/* Returns the window where the fewest pages are missing; of equals the first one found. */
 static window find_window(const pool *p, uint64_t size, const acl__line *line)
 {
     window best = {NULL, 0, 0};
@@ -562,7 +567,7 @@ static weir_status span_add(pool *p, uint64_t size)
     return WEIR_OK;
 }
 
-/* Cuts so that segments begin and end with the window; false: no host memory. */
+/* Cuts segments so that they begin and end with the window. Returns false when out of host memory. */
 static bool cut_out(pool *p, uint64_t start, uint64_t end)
 {
     segment *s = segment_at(p, start);
@@ -589,8 +594,8 @@ static void join_window(pool *p, uint64_t start, uint64_t end)
     }
 }
 
-/* Fills the FREE segments of the window and makes one CACHED segment of it, without stamps: all in it is ordered before
- * what the stream does next. NULL: it failed, and the segments are what they were. */
+/* Fills the FREE segments of the window and makes one CACHED segment of it. The segment has no stamps: all earlier work
+ * on it is ordered before the stream's next work. NULL: failure, and the segments are as before. */
 static segment *take_window(pool *p, uint64_t start, uint64_t size, weir_status *status)
 {
     const uint64_t end = start + size;
@@ -620,8 +625,8 @@ static segment *take_window(pool *p, uint64_t start, uint64_t size, weir_status 
     return first;
 }
 
-/* Idle memory that lies elsewhere makes room, so that what the pool holds does not grow by what is missing. What is not
- * over yet is waited for only when the pool would hold more than ever. */
+/* Returns idle memory elsewhere to the device, so that filling the window does not make the pool grow. Waits for
+ * unfinished work only if the pool would otherwise exceed its high-water mark. */
 static void move_idle(pool *p, const window *w, uint64_t size, const acl__line *line)
 {
     choice c = {w->start, w->start + size, line, LOOK};
@@ -640,14 +645,15 @@ static uint64_t lacking(const pool *p, uint64_t missing)
     return missing > room ? missing - room : 0;
 }
 
-/* Anybody's idle memory makes room where the pool's size, or the device, leaves none. */
+/* Returns idle memory of any stream when the pool's limit, or the device, leaves no room. Returns false if none was
+ * returned. */
 static bool make_room(pool *p, const window *w, uint64_t size, uint64_t bytes)
 {
     const choice c = {w->start, w->start + size, NULL, LOOK};
     return acl__rt.config.reuse_pools && release(p, bytes, &c) > 0;
 }
 
-/* The window made a segment, with idle memory moved and room made as it takes. NULL: it cannot be had. */
+/* Fills a window and returns its segment, after moving idle memory and making room as needed. NULL: failure. */
 static segment *grow_into(pool *p, const window *w, uint64_t size, const acl__line *line, weir_status *status)
 {
     move_idle(p, w, size, line);
@@ -672,7 +678,7 @@ static segment *grow(pool *p, uint64_t size, const acl__line *line)
     if (w.span == NULL) {
         return NULL;
     }
-    /* What sticks out of the window is idle memory like any other. */
+    /* The parts cut off around the window are idle memory like any other. */
     segment *s = cut_out(p, w.start, w.start + size) ? grow_into(p, &w, size, line, &status) : NULL;
     if (s == NULL) {
         join_window(p, w.start, w.start + size);
@@ -681,12 +687,12 @@ static segment *grow(pool *p, uint64_t size, const acl__line *line)
     return s;
 }
 
-/* --- what the auditor is told, in the order of the stream --- */
+/* --- announcements to the auditor, in the order of the stream --- */
 
 typedef struct notice {
-    acl__task task; /* first */
+    acl__task task; /* first member */
     uint64_t address;
-    uint64_t size; /* 0: freed */
+    uint64_t size; /* 0: a free */
 } notice;
 
 static aclError notice_submit(acl__stream *stream, acl__task *task)
@@ -748,7 +754,7 @@ static aclError exhausted(const pool *p, uint64_t size)
                      (unsigned long long)p->used);
 }
 
-/* A CACHED segment of at least `size` that the stream may have from now on. */
+/* Returns a CACHED segment of exactly `size` bytes that the stream may have from now on, or NULL. */
 static segment *obtain(pool *p, uint64_t size, acl__line *line)
 {
     segment *s = find_cached(p, size, line);
@@ -773,7 +779,7 @@ static aclError malloc_locked(pool *p, uint64_t asked, acl__stream *stream, void
     const aclError error = tell(stream, s->range.start, asked);
     drop_stamps(s);
     if (error != ACL_SUCCESS) {
-        /* It is as if it had been allocated and freed. */
+        /* The block counts as allocated and freed again. */
         s->stamps[s->stamp_count++] = acl__stamp_make(line, false);
         (void)coalesce(p, s);
         return error;
@@ -817,7 +823,7 @@ ACL_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPoo
     return error;
 }
 
-/* The BUSY segment at a pool's address, NULL for none; *in: whose address it is, NULL for no pool's. */
+/* Returns the BUSY segment at an address, or NULL. *in becomes the pool of the address, or NULL if it is no pool's. */
 static segment *busy_at(const void *pointer, pool **in)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
@@ -854,10 +860,10 @@ static aclError free_in_order(pool *p, segment *s, acl__stream *stream)
     return ACL_SUCCESS;
 }
 
-/* --- the free of memory that is no pool's: when the stream comes to it, before anything after it --- */
+/* --- free of memory that is no pool's: when the stream reaches it, before any later work --- */
 
 typedef struct late_free {
-    acl__task task; /* first */
+    acl__task task; /* first member */
     void *pointer;
 } late_free;
 
@@ -868,10 +874,11 @@ static aclError late_free_submit(acl__stream *stream, acl__task *task)
     }
     void *pointer = ((late_free *)(void *)task)->pointer;
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
-    /* A pool may have got the address since, and may be in the middle of something that pumped this task. */
+    /* By now the address may belong to a pool, and that pool may be in the middle of the operation that pumped this
+     * task. */
     if (range != NULL && range->kind != ACL__POOLED) {
         acl__host_saw(stream);
-        (void)acl__free(pointer); /* nobody is there to be told of an error */
+        (void)acl__free(pointer); /* there is no caller to return an error to */
     }
     return ACL_SUCCESS;
 }
@@ -927,7 +934,7 @@ ACL_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle)
     return error;
 }
 
-/* The host's word that nothing touches the block any more. */
+/* Frees a block on the host's word that no work touches it any more. */
 static void free_now(pool *p, segment *s)
 {
     weir_sim_block_free(acl__rt.sim, s->range.start, NULL, "aclrtFree");
@@ -965,7 +972,7 @@ bool acl__soma_block_at(const void *pointer, uint64_t *start, uint64_t *size)
 
 /* --- synchronisation --- */
 
-/* Joins what has become alike since. */
+/* Merges segments that have become alike. */
 static void tidy(pool *p)
 {
     for (segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
@@ -1069,7 +1076,7 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
     return error;
 }
 
-/* Gives everything back; false: the device refused some of it, and the pool stays. */
+/* Returns all memory of a pool and deletes it. Returns false if the device refused some memory; the pool then stays. */
 static bool pool_end(pool *p, patience how)
 {
     const choice anything = {0, 0, NULL, how};
@@ -1077,10 +1084,10 @@ static bool pool_end(pool *p, patience how)
     for (segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
         if (s->state == BUSY) {
             free_now(p, s);
-            s = first_segment(p); /* it may have joined its neighbours */
+            s = first_segment(p); /* restart: the segment may have merged with its neighbours */
         }
     }
-    /* What is not over by now, the caller has given up. */
+    /* The caller gives up blocks with unfinished work. */
     for (segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
         (void)pages_empty(p, s, s->range.start, s->range.end);
         drop_stamps(s);
@@ -1180,7 +1187,7 @@ ACL_EXPORT aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKe
     return error;
 }
 
-/* --- attributes: a switch is 32 bits wide, a number of bytes 64 --- */
+/* --- attributes: switches have 32 bits, byte counts 64 --- */
 
 static uint32_t *switch_of(pool *p, aclrtMemPoolAttr attr)
 {
@@ -1271,7 +1278,7 @@ static aclError get_locked(pool *p, aclrtMemPoolAttr attr, void *value)
     return ACL_SUCCESS;
 }
 
-/* What both begin with; the lock is held if it succeeds. */
+/* Common start of both functions: checks the arguments and finds the pool. On success the lock is held. */
 static aclError attribute_begin(aclrtMemPool handle, const void *value, const char *name, pool **p)
 {
     if (handle == NULL) {

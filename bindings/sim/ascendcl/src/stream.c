@@ -1,8 +1,8 @@
-/* stream.c: a stream's life and its waits.
+/* stream.c: creation and end of streams, and waits for them.
  *
- * A stream is a queue of the simulator's and, in front of it, the tasks that wait for the host (queue.c). Slots are used
- * again, last in first out, so a handle value comes back soon, as the vendor's do: what somebody keeps by handle and
- * forgets to drop is found out.
+ * A stream is a queue of the simulator and, in front of it, a list of the tasks that wait for the host (queue.c). Slots
+ * are reused, last in first out, so a handle value comes back soon, as the vendor's do. This exposes a program that
+ * keeps state by handle and forgets to drop it.
  */
 #include "runtime.h"
 
@@ -27,7 +27,7 @@ typedef struct state_callback {
 
 static state_callback *state_callbacks;
 
-/* Calls them without the lock, the list being copied: they may register others. */
+/* Calls all state callbacks without the lock. The list is copied first, because a callback may register more. */
 static void announce(aclrtStream handle, aclrtStreamState state)
 {
     enum { MOST = 64 };
@@ -58,7 +58,7 @@ static aclError register_callback(const char *name, aclrtStreamStateCallback fun
     while (*link != NULL && strcmp((*link)->name, name) != 0) {
         link = &(*link)->next;
     }
-    if (function == NULL) { /* an unknown name is as good as gone */
+    if (function == NULL) { /* removing an unknown name is no error */
         state_callback *gone = *link;
         if (gone != NULL) {
             *link = gone->next;
@@ -94,7 +94,7 @@ ACL_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStream
     return error;
 }
 
-/* --- life --- */
+/* --- create and destroy --- */
 
 aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t flags, acl__stream **out)
 {
@@ -136,7 +136,7 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
     return ACL_SUCCESS;
 }
 
-/* Nobody can reach it any more, and nothing of it is left. */
+/* Deletes a stream that no thread can reach any more and that has no work left. */
 static void stream_delete(acl__stream *stream)
 {
     acl__callback_stream_ends(stream);
@@ -156,7 +156,8 @@ static void stream_delete(acl__stream *stream)
     weir__sim_slab_put(&slab, stream);
 }
 
-/* Announces the end, waits or drops, deletes. The lock is held on entry and return. */
+/* Ends a stream: announces the end, waits for its work or drops it, deletes it. The lock is held on entry and return,
+ * and released meanwhile. */
 static aclError stream_end(acl__stream *stream, bool force)
 {
     const int32_t id = stream->id;
@@ -183,7 +184,7 @@ void acl__streams_end_of(acl__context *context, bool force)
         if (stream->context == context && !stream->ending) {
             stream->ending = true;
             (void)stream_end(stream, force);
-            stream = acl__rt.first_stream; /* the lock was let go meanwhile */
+            stream = acl__rt.first_stream; /* restart: the lock was released meanwhile */
         } else {
             stream = stream->next;
         }
@@ -244,7 +245,7 @@ ACL_EXPORT aclError aclrtCreateStream(aclrtStream *stream)
     return create(stream, 0, 0, "aclrtCreateStream");
 }
 
-/* A priority beyond the range is brought into it, and unknown flags are ignored. */
+/* A priority beyond the range is clamped, and unknown flags are ignored. */
 aclError acl__stream_create_with(aclrtStream *stream, uint32_t priority, uint32_t flags, const char *name)
 {
     enum {
@@ -303,7 +304,7 @@ ACL_EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream)
 
 /* --- failure --- */
 
-/* The simulator's stream breaks, which drops what is queued on it, and a fresh one takes its place. */
+/* Breaks the simulator's stream, which drops its queued work, and replaces it by a fresh one. */
 void acl__stream_drop(acl__stream *stream)
 {
     weir_sim_stream *fresh = NULL;
@@ -354,7 +355,7 @@ void acl__stream_forget_abort(acl__stream *stream)
 ACL_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode)
 {
     ACL_ENTER(aclrtSetStreamFailureMode);
-    const bool stop = (mode & ACL_STOP_ON_FAILURE) != 0; /* the vendor looks at no other bit */
+    const bool stop = (mode & ACL_STOP_ON_FAILURE) != 0; /* the vendor checks no other bit */
     acl__stream *stream = NULL;
     acl__lock();
     aclError error = acl__stream_of(handle, &stream);
@@ -396,13 +397,15 @@ static bool is_idle(const acl__stream *stream)
     return stream->held_first == NULL && tail_of(stream) <= weir_sim_now(acl__rt.sim);
 }
 
-/* The next moment that waiting for the stream leads to: when its work ends, unless tasks of it are held. */
+/* Returns the time up to which a wait for the stream can let time pass: the end of its work, or 0 while it has held
+ * tasks. */
 static uint64_t target_of(const acl__stream *stream)
 {
     return stream->held_first == NULL ? tail_of(stream) : 0;
 }
 
-/* The host knows that all of it is complete. */
+/* Tells the auditor and the pools that the host has seen all of the stream's work complete. Returns a task's error and
+ * clears it. */
 static aclError saw_end(acl__stream *stream)
 {
     const weir_status status = weir_device_stream_sync(acl__rt.memory, stream->sim);
@@ -431,12 +434,12 @@ aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms)
         }
     }
     if (stream->aborts != aborts && stream->error == ACL_SUCCESS) {
-        stream->error = ACL_ERROR_RT_STREAM_ABORT; /* meanwhile, and it has more work since */
+        stream->error = ACL_ERROR_RT_STREAM_ABORT; /* aborted during the wait, and new work was queued since */
     }
     return saw_end(stream);
 }
 
-/* A stream of the device that has something left; NULL: none. */
+/* Returns a stream of the device that has unfinished work, or NULL. */
 static acl__stream *unfinished(int32_t device)
 {
     acl__stream *stream = acl__rt.first_stream;
@@ -464,7 +467,7 @@ aclError acl__device_wait(int32_t device, int64_t timeout_ms)
     return first;
 }
 
-/* Streams whose work the host does not drive: the vendor's synchronisation of them does nothing. */
+/* True if the host does not drive the stream's work: the vendor's synchronisation of such a stream does nothing. */
 static bool is_driven_elsewhere(const acl__stream *stream)
 {
     return (stream->flags & (ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE)) != 0;

@@ -1,5 +1,5 @@
-/* tensor.c: descriptions of tensors, data buffers, data sets, and the half-precision conversions. Plain objects in host
- * memory, each used by one thread at a time, as the vendor's.
+/* tensor.c: descriptions of tensors, data buffers, data sets, and the half-precision conversions. These are plain
+ * objects in host memory, each used by one thread at a time, as the vendor's.
  */
 #include "tensor.h"
 
@@ -188,7 +188,8 @@ ACL_EXPORT aclFormat aclGetTensorDescFormat(const aclTensorDesc *desc)
     return desc != NULL ? desc->format : ACL_FORMAT_UNDEFINED;
 }
 
-/* 0 for a dimension that is not known, and for more elements than a size_t counts; a scalar has one. */
+/* Counts the elements of a description; a scalar has one. Returns 0 if a dimension is not known or the count overflows
+ * a size_t. */
 static size_t count_elements(const aclTensorDesc *desc)
 {
     size_t count = 1;

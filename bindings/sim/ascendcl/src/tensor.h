@@ -1,4 +1,4 @@
-/* tensor.h: what stands behind aclTensorDesc, aclDataBuffer and aclmdlDataset. */
+/* tensor.h: the structs of aclTensorDesc, aclDataBuffer and aclmdlDataset. */
 #ifndef WEIR_ASCENDCL_TENSOR_H
 #define WEIR_ASCENDCL_TENSOR_H
 
@@ -34,7 +34,7 @@ struct aclmdlDataset {
     size_t room;
 };
 
-/* A tensor description in host memory, NULL for want of it. */
+/* Creates a tensor description in host memory. NULL: out of memory. */
 aclTensorDesc *acl__tensor_desc_create(aclDataType type, uint32_t rank, const int64_t *dims,
                                        aclFormat format);
 void acl__tensor_desc_destroy(aclTensorDesc *desc);

@@ -1,15 +1,17 @@
 /* virtual.c: reserved addresses, physical memory, and mappings of one into the other.
  *
- * Idea: the three are the simulator's own, which refuses what a device refuses and makes an address without memory
- * fault; here are the vendor's rules on top. Reservations are a set of their own, mappings are members of the set of
- * device memory, so that a copy finds them like any allocation. A handle is the address of a descriptor in a slab, which
- * tells a stale handle from a live one.
+ * Idea: the simulator implements all three: it refuses the calls that a device refuses, and an address without memory
+ * faults. This file adds the vendor's rules. Reservations have a set of their own. Mappings are members of the set of
+ * device memory, so that a copy finds them like any allocation. A handle is the address of a descriptor in a slab,
+ * which tells a stale handle from a live one.
  *
  * Guarantee: a call that fails has changed nothing. Physical memory counts against its device's capacity from its
- * making until the simulator has taken it back; memory on the host's side counts against none. Memory that was freed
- * while it was mapped goes when the mapping does; should the device refuse it then, it is kept and tried again.
+ * creation until the simulator has taken it back; memory on the host's side counts against no device. Memory that was
+ * freed while it was mapped is destroyed together with its last mapping. If the device refuses that, the memory is kept
+ * and destroyed later.
  *
- * Sizes that are no multiples of the granularity are rounded up, as clients pass them; strict mode refuses them.
+ * Sizes that are not multiples of the granularity are rounded up, because clients pass such sizes; strict mode refuses
+ * them.
  */
 #include "runtime.h"
 
@@ -18,15 +20,15 @@
 enum { PAGE = ACL__HUGE_PAGE, GIB = 1 << 30 };
 
 typedef struct reservation {
-    weir__sim_range range; /* first */
-    int32_t maker;         /* current device when it was made; -1: there was none */
-    int32_t device;        /* whose memory is mapped in it, while `of_device` is not 0 */
-    uint32_t of_device;    /* mappings of a device's memory */
+    weir__sim_range range; /* first member */
+    int32_t maker;         /* current device when it was made; -1: none */
+    int32_t device;        /* device that the mapped memory belongs to, while `of_device` is not 0 */
+    uint32_t of_device;    /* number of mappings of a device's memory */
     uint32_t mappings;
 } reservation;
 
 typedef struct physical {
-    void *link; /* the slab's */
+    void *link; /* used by the slab */
     struct physical *next;
     struct physical *previous;
     uint64_t size;
@@ -34,8 +36,8 @@ typedef struct physical {
     weir_vm_handle memory;
     aclrtMemLocation location;
     int32_t maker;
-    uint32_t references;  /* the maker's and the retained ones; 0: the user cannot name it any more */
-    uint32_t mappings;    /* one handle may be mapped at several addresses */
+    uint32_t references;  /* one for the creation, one for each retain; 0: the user has no valid handle any more */
+    uint32_t mappings;    /* number of addresses at which it is mapped */
     uint64_t shareable;   /* 0: not exported */
 } physical;
 
@@ -110,7 +112,8 @@ static aclError reserve_locked(uint64_t size, void **pointer)
     return ACL_SUCCESS;
 }
 
-/* A fixed address is an experiment of the vendor's for one window of addresses, which the host may not have free. */
+/* Refuses a fixed address. The vendor offers them as an experiment, in one window of addresses that the host may not
+ * have free. */
 static aclError check_expected(const void *expected)
 {
     const uint64_t address = (uintptr_t)expected;
@@ -140,7 +143,7 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtReserveMemAddress: %zu bytes are no multiple of %d", size,
                          (int)PAGE);
     }
-    /* Room for a mapping of 1 GiB pages, whose size is rounded up further. */
+    /* Leave room for a mapping of 1 GiB pages: its size is rounded up further. */
     const uint64_t rounded = round_up(size, size >= GIB ? GIB : PAGE);
     if (rounded == 0) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtReserveMemAddress: there are no %zu bytes of addresses",
@@ -185,11 +188,12 @@ ACL_EXPORT aclError aclrtReleaseMemAddress(void *virPtr)
     return error;
 }
 
-/* --- what physical memory is asked for --- */
+/* --- properties of physical memory --- */
 
 typedef enum attribute_sides { NOWHERE = 0, ON_HOST = 1, ON_DEVICE = 2, ANYWHERE = 3 } attribute_sides;
 
-/* Where memory of an attribute can be, and its granularity; unlisted attributes are not for physical memory. */
+/* Returns where memory of an attribute can be, and its granularity. Attributes not listed are not for physical
+ * memory. */
 static attribute_sides sides_of(aclrtMemAttr attribute, uint64_t *granularity)
 {
     *granularity = PAGE;
@@ -200,7 +204,7 @@ static attribute_sides sides_of(aclrtMemAttr attribute, uint64_t *granularity)
     case ACL_DDR_MEM_P2P_NORMAL:
         return ON_HOST;
     case ACL_HBM_MEM_HUGE:
-    case ACL_HBM_MEM_NORMAL: /* the vendor takes huge pages for it, too */
+    case ACL_HBM_MEM_NORMAL: /* the vendor uses huge pages for this attribute, too */
     case ACL_MEM_NORMAL:
     case ACL_MEM_HUGE:
     case ACL_MEM_P2P_NORMAL:
@@ -216,7 +220,7 @@ static attribute_sides sides_of(aclrtMemAttr attribute, uint64_t *granularity)
     }
 }
 
-/* The location and the attribute of `prop`; NULL is checked before. */
+/* Checks the location and the attribute of `prop`, which is not NULL. */
 static aclError check_property(const aclrtPhysicalMemProp *prop, const char *name, uint64_t *granularity)
 {
     const aclrtMemLocationType type = prop->location.type;
@@ -266,7 +270,8 @@ ACL_EXPORT aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
 
 /* --- physical memory --- */
 
-/* What lies on the host's side must not use up what the simulator has for the devices. */
+/* Enlarges the simulator's capacity by the memory on the host's side, so that this memory uses up none of the
+ * devices'. */
 static void give_host_room(void)
 {
     weir_sim_set_capacity(acl__rt.sim, acl__rt.config.capacity_bytes * acl__rt.config.devices + host_side_bytes);
@@ -296,7 +301,7 @@ static void room_give(const aclrtMemLocation *location, uint64_t size)
     }
 }
 
-/* Nobody names it and nothing is mapped: it goes, unless the device refuses. */
+/* Destroys physical memory without references and mappings. If the device refuses, the memory is kept. */
 static weir_status physical_end(physical *p)
 {
     const weir_status status = weir_device_vm_destroy(acl__rt.memory, p->memory);
@@ -312,7 +317,7 @@ static weir_status physical_end(physical *p)
     return WEIR_OK;
 }
 
-/* Tries again with what the device refused to take back. */
+/* Destroys memory that the device refused to take back before. */
 static void end_orphans(void)
 {
     for (physical *p = first_physical; p != NULL;) {
@@ -442,7 +447,7 @@ ACL_EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 
 /* --- mappings --- */
 
-/* The reservation that a mapping goes into. */
+/* Finds the reservation that a mapping goes into, and checks the addresses. */
 static aclError check_place(uint64_t address, uint64_t size, const physical *p, reservation **in)
 {
     reservation *r = reservation_at(address);
@@ -522,7 +527,7 @@ ACL_EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtD
     return error;
 }
 
-/* The mapping that starts at an address, or NULL. */
+/* Returns the mapping that starts at an address, or NULL. */
 static acl__range *mapping_at(const void *pointer)
 {
     acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
@@ -543,7 +548,7 @@ static aclError unmap(acl__range *range)
     p->mappings--;
     acl__range_remove(&acl__rt.device_memory, range);
     if (p->references == 0 && p->mappings == 0) {
-        (void)physical_end(p); /* else it is an orphan */
+        (void)physical_end(p); /* on failure it is kept for end_orphans */
     }
     return ACL_SUCCESS;
 }
@@ -600,7 +605,7 @@ static aclError check_access(const aclrtMemAccessDesc *desc)
     return ACL_SUCCESS;
 }
 
-/* Every device and the host find a mapping anyway; the auditor reads the access that is set. */
+/* Every device and the host reach a mapping anyway; only the auditor uses the access that is set here. */
 ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count)
 {
     ACL_ENTER(aclrtMemSetAccess);
@@ -637,7 +642,7 @@ aclrtMemLocation acl__virtual_location(const acl__range *range)
     return ((const physical *)range->owner)->location;
 }
 
-/* --- sharing: the names are made and checked, there is no other process to use them --- */
+/* --- sharing: the names are made and checked, but no other process can use them --- */
 
 static physical *exported_as(uint64_t shareable)
 {
@@ -771,7 +776,7 @@ ACL_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, a
     return refuse_import(shareable, name);
 }
 
-/* --- the end of a device --- */
+/* --- reset of a device --- */
 
 static void unmap_all_in(const reservation *r)
 {
@@ -786,13 +791,14 @@ static void unmap_all_in(const reservation *r)
     }
 }
 
-/* Whether the end of the device takes it along: it is the device's, or it was made while the device was current. */
+/* True if the reset of a device destroys the memory: it is the device's, or it was made while the device was
+ * current. */
 static bool goes_with(const physical *p, int32_t device)
 {
     return is_on_device(p) ? (int32_t)p->location.id == device : p->maker == device;
 }
 
-/* Undoes the mappings of what nobody may use any more. */
+/* Removes all mappings of memory that no user may use any more. */
 static void unmap_all_of(const physical *p)
 {
     for (weir__sim_range *at = weir__sim_ranges_first(&acl__rt.device_memory); at != NULL && p->mappings > 0;) {
@@ -800,7 +806,7 @@ static void unmap_all_of(const physical *p)
         const bool last = p->mappings == 1;
         at = weir__sim_ranges_next(at);
         if (range->kind == ACL__MAPPED && range->owner == p && (unmap(range) != ACL_SUCCESS || last)) {
-            return; /* with the last one p may be gone */
+            return; /* the last unmap may have freed p */
         }
     }
 }

@@ -1,4 +1,4 @@
-/* acl/acl.h: everything of the ACL interface that weir's simulated runtime offers. */
+/* acl/acl.h: the runtime, operators and models of the ACL interface, as far as weir's simulated runtime offers them. */
 #ifndef WEIR_ACL_ACL_H
 #define WEIR_ACL_ACL_H
 

@@ -1,4 +1,4 @@
-/* acl/acl_base.h: what every ACL header needs: base types, tensor descriptions, error codes. */
+/* acl/acl_base.h: base types, tensor descriptions and error codes for all ACL headers. */
 #ifndef WEIR_ACL_ACL_BASE_H
 #define WEIR_ACL_ACL_BASE_H
 

@@ -1,8 +1,8 @@
 /* acl/acl_base_rt.h: handles, codes, data types and data buffers of the ACL interface.
  *
- * weir's own declarations of a foreign ABI: names, values, layouts and the file they stand in are the vendor's, and
- * tests/abi proves it. A header here holds what weir's simulated runtime offers and the types that this needs; it is
- * not the vendor's whole interface. Usable from C11 and C++17.
+ * weir's own declarations of a foreign ABI: names, values, layouts and file names are the vendor's, and tests/abi
+ * proves it. The headers in this folder declare the functions of weir's simulated runtime and the types that those
+ * functions need. They are not the vendor's whole interface. Usable from C11 and C++17.
  *
  * ACL_FUNC_VISIBILITY is empty for clients; a library that defines the functions sets FUNC_VISIBILITY.
  */
@@ -55,7 +55,7 @@ typedef void *aclrtAllocatorAddr;
 static const int ACL_ERROR_NONE = 0;
 static const int ACL_SUCCESS = 0;
 
-/* 1xxxxx: the caller's fault */
+/* 1xxxxx: errors of the caller */
 static const int ACL_ERROR_INVALID_PARAM = 100000;
 static const int ACL_ERROR_UNINITIALIZE = 100001;
 static const int ACL_ERROR_REPEAT_INITIALIZE = 100002;
@@ -111,7 +111,7 @@ static const int ACL_ERROR_RELATIVE_RESOURCE_NOT_CLEARED = 148051;
 static const int ACL_ERROR_UNSUPPORTED_JPEG = 148052;
 static const int ACL_ERROR_INVALID_BUNDLE_MODEL_ID = 148053;
 
-/* 2xxxxx: out of something, or not offered */
+/* 2xxxxx: a resource is exhausted, or a feature is not supported */
 static const int ACL_ERROR_BAD_ALLOC = 200000;
 static const int ACL_ERROR_API_NOT_SUPPORT = 200001;
 static const int ACL_ERROR_INVALID_DEVICE = 200002;
@@ -124,7 +124,7 @@ static const int ACL_ERROR_PROF_MODULES_UNSUPPORTED = 200007;
 /* 3xxxxx: a storage limit */
 static const int ACL_ERROR_STORAGE_OVER_LIMIT = 300000;
 
-/* 5xxxxx: the fault of a layer below */
+/* 5xxxxx: errors of a lower layer */
 static const int ACL_ERROR_INTERNAL_ERROR = 500000;
 static const int ACL_ERROR_FAILURE = 500001;
 static const int ACL_ERROR_GE_FAILURE = 500002;

@@ -1,7 +1,7 @@
 /* acl/acl_mdl.h: models: loading, description, data sets, execution.
  *
- * Left out: everything that fixes a model's shapes before it runs (batch and size gears, AIPP, queues, bundles). Such a
- * model is planned once and asks no registered allocator for memory.
+ * Left out: all functions that fix a model's shapes before it runs (batch and size gears, AIPP, queues, bundles). Such
+ * a model is planned once and asks no registered allocator for memory.
  */
 #ifndef WEIR_ACL_ACL_MDL_H
 #define WEIR_ACL_ACL_MDL_H

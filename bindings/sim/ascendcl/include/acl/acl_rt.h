@@ -29,13 +29,13 @@ ACL_FUNC_VISIBILITY aclError aclFinalizeReference(uint64_t *refCount);
 
 /* ---- Device ---- */
 
-ACL_FUNC_VISIBILITY aclError aclrtSetDevice(int32_t deviceId); /* counted */
+ACL_FUNC_VISIBILITY aclError aclrtSetDevice(int32_t deviceId); /* reference-counted */
 ACL_FUNC_VISIBILITY aclError aclrtResetDevice(int32_t deviceId);
 ACL_FUNC_VISIBILITY aclError aclrtResetDeviceForce(int32_t deviceId);
 ACL_FUNC_VISIBILITY aclError aclrtGetDevice(int32_t *deviceId);
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceCount(uint32_t *count);
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDevice(void);
-ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout); /* ms; -1 = ever */
+ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout); /* ms; -1 = no limit */
 
 /* ---- Context: current per thread ---- */
 
@@ -73,7 +73,7 @@ typedef void (*aclrtStreamStateCallback)(aclrtStream stm, aclrtStreamState state
 ACL_FUNC_VISIBILITY aclError aclrtCreateStream(aclrtStream *stream);
 ACL_FUNC_VISIBILITY aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority,
                                                          uint32_t flag);
-ACL_FUNC_VISIBILITY aclError aclrtDestroyStream(aclrtStream stream); /* waits for its work */
+ACL_FUNC_VISIBILITY aclError aclrtDestroyStream(aclrtStream stream); /* waits for the stream's work */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStream(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout);
@@ -103,7 +103,7 @@ typedef enum aclrtEventStatus {
     ACL_EVENT_STATUS_RESERVED = 2
 } aclrtEventStatus;
 
-typedef enum aclrtEventRecordedStatus { /* the other way round */
+typedef enum aclrtEventRecordedStatus { /* the values are the reverse of aclrtEventStatus */
                                         ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
                                         ACL_EVENT_RECORDED_STATUS_COMPLETE = 1
 } aclrtEventRecordedStatus;
@@ -208,7 +208,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, si
 
 /* ---- Host memory ---- */
 
-ACL_FUNC_VISIBILITY aclError aclrtMallocHost(void **hostPtr, size_t size); /* page-locked */
+ACL_FUNC_VISIBILITY aclError aclrtMallocHost(void **hostPtr, size_t size); /* the memory is page-locked */
 ACL_FUNC_VISIBILITY aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size,
                                                     aclrtMallocConfig *cfg);
 ACL_FUNC_VISIBILITY aclError aclrtFreeHost(void *hostPtr);
@@ -247,7 +247,7 @@ typedef enum aclrtCallbackBlockType {
 typedef void (*aclrtCallback)(void *userData);
 typedef void (*aclrtHostFunc)(void *args);
 
-/* `threadId` is the pthread_t of the thread that will process. Time in ms. */
+/* `threadId` is the pthread_t of the thread that will process. The timeout is in ms. */
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
@@ -274,7 +274,7 @@ typedef enum aclrtMemLocationType {
 } aclrtMemLocationType;
 
 typedef struct aclrtMemLocation {
-    uint32_t id; /* the device, or the NUMA node */
+    uint32_t id; /* device number, or NUMA node */
     aclrtMemLocationType type;
 } aclrtMemLocation;
 
@@ -329,7 +329,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemRetainAllocationHandle(void *virPtr,
                                                             aclrtDrvMemHandle *handle);
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize);
 
-/* ---- Host memory that the device can reach, and what a pointer is ---- */
+/* ---- Host memory that the device can reach; attributes of pointers ---- */
 
 #define ACL_HOST_REG_MAPPED 0x2UL
 #define ACL_HOST_REG_IOMEMORY 0x4UL
@@ -402,7 +402,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandleV2(void *shareable
                                                                  aclrtDrvMemHandle *handle);
 ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid,
                                                              size_t pidNum);
-ACL_FUNC_VISIBILITY aclError aclrtDeviceGetBareTgid(int32_t *pid); /* as the host sees it */
+ACL_FUNC_VISIBILITY aclError aclrtDeviceGetBareTgid(int32_t *pid); /* the process id in the host's namespace */
 
 /* ---- Device memory of other processes, by key ---- */
 
@@ -446,10 +446,10 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs
                                                    aclrtMemcpyBatchAttr *attrs,
                                                    size_t *attrsIndexes, size_t numAttrs,
                                                    size_t *failIndex, aclrtStream stream);
-/* `memSize` in bytes, `N` in words of 32 bits. */
+/* `memSize` is in bytes, `N` in words of 32 bits. */
 ACL_FUNC_VISIBILITY aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N);
 
-/* ---- Streams: the rest ---- */
+/* ---- Streams: further functions ---- */
 
 typedef enum {
     ACL_RT_STREAM_WORK_ADDR_PTR = 0,
@@ -476,7 +476,7 @@ ACL_FUNC_VISIBILITY aclError aclrtStreamStop(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority,
                                                                int32_t *greatestPriority);
 
-/* ---- Order without events: words in device memory, notifies ---- */
+/* ---- Ordering without events: words in device memory, notifies ---- */
 
 #define ACL_STREAM_WAIT_VALUE_GEQ 0x00000000U
 #define ACL_STREAM_WAIT_VALUE_EQ 0x00000001U
@@ -607,7 +607,7 @@ typedef enum {
     ACL_DEV_ATTR_L2_CACHE_SIZE = 302,
     ACL_DEV_ATTR_SMP_ID = 401,
     ACL_DEV_ATTR_PHY_CHIP_ID = 402,
-    ACL_DEV_ATTR_SUPER_POD_DEVIDE_ID = 403, /* the vendor's misspelling, kept beside the cure */
+    ACL_DEV_ATTR_SUPER_POD_DEVIDE_ID = 403, /* the vendor's misspelling, kept beside the correct name */
     ACL_DEV_ATTR_SUPER_POD_DEVICE_ID = 403,
     ACL_DEV_ATTR_SUPER_POD_SERVER_ID = 404,
     ACL_DEV_ATTR_SUPER_POD_ID = 405,
@@ -650,7 +650,8 @@ ACL_FUNC_VISIBILITY aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevRe
 ACL_FUNC_VISIBILITY aclError aclrtResetDeviceResLimit(int32_t deviceId);
 ACL_FUNC_VISIBILITY aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value);
 
-/* Names of one device: as the program counts (user), as the process may use it (logic), as the machine has it (phy). */
+/* A device has three numbers: user (as the program counts), logic (as the process may use it), phy (as the machine
+ * counts). */
 ACL_FUNC_VISIBILITY aclError aclrtGetLogicDevIdByUserDevId(int32_t userDevid, int32_t *logicDevId);
 ACL_FUNC_VISIBILITY aclError aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevid);
 ACL_FUNC_VISIBILITY aclError aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId);

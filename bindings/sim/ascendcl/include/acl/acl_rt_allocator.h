@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/* All return NULL on failure; `addr` is only a wish. A block is whatever the allocator says it is. */
+/* The callbacks return NULL on failure. `addr` is only a hint. A block is an opaque handle that the allocator
+ * defines. */
 typedef void *(*aclrtAllocatorAllocFunc)(aclrtAllocator allocator, size_t size);
 typedef void (*aclrtAllocatorFreeFunc)(aclrtAllocator allocator, aclrtAllocatorBlock block);
 typedef void *(*aclrtAllocatorAllocAdviseFunc)(aclrtAllocator allocator, size_t size,
@@ -32,11 +33,13 @@ ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetAllocAdviseFuncToDesc(
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(
     aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func);
 
-/* The last registration of a stream wins. Any value but NULL is a key; it is not checked. */
+/* Registers an allocator for a stream; the last registration of a stream wins. Any stream value but NULL serves as a
+ * key and is not checked. */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorRegister(aclrtStream stream,
                                                     aclrtAllocatorDesc allocatorDesc);
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorUnregister(aclrtStream stream);
-/* Only `allocatorDesc` is mandatory; it receives the handle once registered, even if destroyed since. */
+/* Stores the registration of `stream`. Only `allocatorDesc` is mandatory; it receives the description that was
+ * registered, even if that has been destroyed since. */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorGetByStream(
     aclrtStream stream, aclrtAllocatorDesc *allocatorDesc, aclrtAllocator *allocator,
     aclrtAllocatorAllocFunc *allocFunc, aclrtAllocatorFreeFunc *freeFunc,

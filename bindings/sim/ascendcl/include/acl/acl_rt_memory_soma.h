@@ -1,4 +1,4 @@
-/* acl/acl_rt_memory_soma.h: pools of device memory whose blocks are taken and given back in stream order. */
+/* acl/acl_rt_memory_soma.h: pools of device memory with stream-ordered allocation and free. */
 #ifndef WEIR_ACL_ACL_RT_MEMORY_SOMA_H
 #define WEIR_ACL_ACL_RT_MEMORY_SOMA_H
 
@@ -10,7 +10,8 @@ extern "C" {
 
 typedef void *aclrtMemPool;
 
-/* The first three are uint32_t, the others uint64_t. CURRENT is read-only; HIGH can only be set to 0. */
+/* The first three attributes are uint32_t, all later ones uint64_t. CURRENT attributes are read-only; a HIGH attribute
+ * can only be set to 0. */
 typedef enum aclrtMemPoolAttr {
     ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 0x1,
     ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC = 0x2,

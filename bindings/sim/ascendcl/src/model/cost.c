@@ -1,24 +1,24 @@
-/* cost.c: how long a layer's kernel runs, from a roofline.
+/* cost.c: the duration of a layer's kernel, from a roofline.
  *
  * A kernel takes the longest of three times: its multiply-adds on the matrix unit, its other operations on the vector
- * unit, its bytes through the memory; and never less than a kernel takes to start. The figures are those of the
- * Ascend 910 as published: 256 Tflop/s in float16 from 32 cores of 4,096 multiply-adds a cycle, which makes 1 GHz,
- * vector units of 2,048 bits (Huawei at Hot Chips 31, 2019, www.anandtech.com/show/14756), four stacks of HBM2
- * (www.linleygroup.com, newsletter of 8 October 2019). From these: 128 float16 lanes a core with two operations each
- * make 8 Tflop/s, and four stacks at HBM2's 307 GB/s 1.2 TB/s. The 5 us to start a kernel are assumed.
+ * unit, its bytes through the memory; and at least the time to start a kernel. The figures are those of the Ascend 910
+ * as published: 256 Tflop/s in float16 from 32 cores of 4,096 multiply-adds a cycle, which makes 1 GHz, vector units of
+ * 2,048 bits (Huawei at Hot Chips 31, 2019, www.anandtech.com/show/14756), four stacks of HBM2 (www.linleygroup.com,
+ * newsletter of 8 October 2019). From these: 128 float16 lanes a core with two operations each make 8 Tflop/s, and four
+ * stacks at HBM2's 307 GB/s make 1.2 TB/s. The 5 us to start a kernel are assumed.
  *
- * It is a bound from below, made to order kernels by size and to let streams overlap in a plausible way; it predicts
- * no device. Sums are made in double: they may round beyond 2^53, they cannot overflow.
+ * The result is a lower bound, made to rank kernels by size and to let streams overlap in a plausible way; it predicts
+ * no device. Sums are made in double: they may round beyond 2^53, but they cannot overflow.
  */
 #include "network.h"
 
 #include <math.h>
 
-#define MATRIX_MACS_PER_NS 128000.0 /* 256 Tflop/s, two for each multiply-add */
+#define MATRIX_MACS_PER_NS 128000.0 /* 256 Tflop/s, two operations for each multiply-add */
 #define VECTOR_OPS_PER_NS 8192.0
 #define BYTES_PER_NS 1200.0
 #define START_NS 5000.0
-#define CEILING 9007199254740992.0 /* 2^53: two of these still add up in 64 bits */
+#define CEILING 9007199254740992.0 /* 2^53: the sum of two of these still fits 64 bits */
 
 static uint64_t whole(double value)
 {
@@ -74,7 +74,7 @@ static double elements(const acl__shape *s)
     return (double)acl__shape_elements(s);
 }
 
-/* Multiply-adds of the matrix unit. */
+/* Counts the multiply-adds of the matrix unit. */
 static double count_macs(const acl__network *n, const acl__layer *l, const acl__shape *shapes,
                          double parameters)
 {
@@ -99,7 +99,7 @@ static double count_macs(const acl__network *n, const acl__layer *l, const acl__
     case ACL__LAYER_SDPA: {
         const acl__shape *keys = l->top_count == 3 ? &shapes[acl__layer_top(n, l, 1)]
                                                    : &shapes[acl__layer_bottom(n, l, 1)];
-        /* Scores, and their product with the values. */
+        /* the scores, and their product with the values */
         return elements(in) * (double)keys->h + elements(out) * (double)keys->h;
     }
     default:
@@ -107,7 +107,7 @@ static double count_macs(const acl__network *n, const acl__layer *l, const acl__
     }
 }
 
-/* Operations for each element of what the vector unit does. */
+/* Counts the operations of the vector unit. `touched` is the number of input elements. */
 static double count_vector_ops(const acl__network *n, const acl__layer *l, const acl__shape *shapes,
                                double touched)
 {

@@ -1,13 +1,13 @@
-/* network.h: a neural network as the simulated runtime executes it: layers, shapes, what each layer costs, and which
- * memory each of its values needs.
+/* network.h: a neural network as the simulated runtime executes it: layers, shapes, the cost of each layer, and the
+ * memory of each value.
  *
- * Idea. A model file is a network in ncnn's public text form (`.param`). Nothing here computes a network; the point is
- * its memory traffic: how large every value is at a given input size, when it is born and after which layer nobody
- * needs it any more.
+ * Idea. A model file is a network in ncnn's public text form (`.param`). No network is computed here. The point is its
+ * memory traffic: the size of every value at a given input size, the layer that produces it and its last consumer.
  *
  * Guarantee. A network that acl__network_parse returns is consistent: every layer is of a known kind, every blob is
- * made once, before it is used, and every number is inside its bounds. Shapes and costs cannot overflow, whatever the
- * inputs: what would is an error. Nothing is global; a finished network is constant and may be shared by threads.
+ * produced once, before it is used, and every number is inside its bounds. Shapes and costs cannot overflow with any
+ * inputs: an overflow is an error. There is no global state; a finished network is constant and may be shared by
+ * threads.
  *
  * Order of use: parse (param.c), plan (plan.c, once), shapes (shape.c, for each input size), costs (cost.c).
  */
@@ -25,17 +25,17 @@
 #define ACL__MAX_BLOBS 262144u
 #define ACL__MAX_NAME 255u
 #define ACL__MAX_PARAM_ID 63
-#define ACL__MAX_VALUES 65536u /* in one array */
+#define ACL__MAX_VALUES 65536u /* values in one array */
 #define ACL__MAX_FILE_BYTES ((size_t)64 << 20)
-/* Of one dimension, and of one blob's elements: bytes and operations then stay far inside 64 bits. */
+/* Limits of one dimension and of one blob's elements: bytes and operations then stay far inside 64 bits. */
 #define ACL__MAX_DIMENSION ((uint64_t)1 << 31)
 #define ACL__MAX_ELEMENTS ((uint64_t)1 << 40)
 
-/* X(NAME, text in the file, class). The classes: what happens to the memory of the first input.
+/* X(NAME, text in the file, class). The class says which memory the output takes.
  *   INPUT    made by the caller
- *   VIEW     the same bytes under another name or shape: no kernel, no memory
- *   INPLACE  writes over its input when nobody else needs it
- *   FRESH    always into new memory */
+ *   VIEW     the bytes of the first input under another name or shape: no kernel, no memory
+ *   INPLACE  writes over the first input when no other layer needs it
+ *   FRESH    always new memory */
 #define ACL__LAYER_LIST(X)                                                                         \
     X(INPUT, "Input", INPUT)                                                                       \
     X(SPLIT, "Split", VIEW)                                                                        \
@@ -92,13 +92,13 @@ typedef enum acl__layer_class {
     ACL__CLASS_INPLACE
 } acl__layer_class;
 
-/* Rank 1: w. 2: w, h. 3: w, h, c. 4: w, h, d, c. What a rank does not have is 1; rank 0: not known. */
+/* Rank 1: w. 2: w, h. 3: w, h, c. 4: w, h, d, c. Dimensions beyond the rank are 1. Rank 0: not known. */
 typedef struct acl__shape {
     uint32_t rank;
     uint64_t w, h, d, c;
 } acl__shape;
 
-/* One `key=value`. Arrays (key -23300 - id) have their values in network->values from `first` on. */
+/* One `key=value`. The values of an array (key -23300 - id) lie in network->values from `first` on. */
 typedef struct acl__param {
     int32_t id;
     bool array;
@@ -110,7 +110,7 @@ typedef struct acl__layer {
     const char *name;
     acl__layer_kind kind;
     uint32_t line;
-    /* Positions in network->links, network->params; tops are blobs in the order of the file. */
+    /* Positions in network->links and network->params; tops are blobs in the order of the file. */
     uint32_t bottom, bottom_count;
     uint32_t top, top_count;
     uint32_t param, param_count;
@@ -118,9 +118,9 @@ typedef struct acl__layer {
 
 typedef struct acl__blob {
     const char *name;
-    uint32_t producer;  /* layer */
-    uint32_t consumers; /* how many bottoms name it; 0 = an output of the network */
-    acl__shape hint;    /* what the file says of its shape (parameter 30); rank 0 = nothing */
+    uint32_t producer;  /* number of the layer that makes it */
+    uint32_t consumers; /* number of bottoms that name it; 0 = an output of the network */
+    acl__shape hint;    /* the shape given in the file (parameter 30); rank 0 = none */
 } acl__blob;
 
 typedef struct acl__network {
@@ -135,26 +135,26 @@ typedef struct acl__network {
     uint32_t param_count;
     double *values;
     uint32_t value_count;
-    uint32_t *inputs; /* blobs that Input layers make, in the order of the file */
+    uint32_t *inputs; /* blobs made by Input layers, in the order of the file */
     uint32_t input_count;
-    uint32_t *outputs; /* blobs that nobody consumes, in the order of the file */
+    uint32_t *outputs; /* blobs without a consumer, in the order of the file */
     uint32_t output_count;
     char *text; /* the names */
 } acl__network;
 
-/* One sentence: the file, the line where there is one, what is wrong. */
+/* An error in one sentence: the file, the line where there is one, the mistake. */
 typedef struct acl__model_error {
     char text[512];
 } acl__model_error;
 
-/* `name` stands for the file in messages. WEIR_ERR_INVALID: what the text says is no network; WEIR_ERR_LIMIT: it is
- * larger than the bounds above; WEIR_ERR_UNSUPPORTED: a layer or a form of value that is not simulated;
- * WEIR_ERR_NO_MEMORY. On failure *out is untouched and *error says why. */
+/* Parses a network. `name` stands for the file in messages. WEIR_ERR_INVALID: the text is no network; WEIR_ERR_LIMIT:
+ * it is larger than the bounds above; WEIR_ERR_UNSUPPORTED: a layer or a form of value that is not simulated;
+ * WEIR_ERR_NO_MEMORY. On failure *out is untouched and *error holds a sentence. */
 weir_status acl__network_parse(const char *name, const char *text, size_t size, acl__network **out,
                                acl__model_error *error);
-/* The same from a file; WEIR_ERR_DEVICE: it could not be read. */
+/* Parses a network from a file. Results as acl__network_parse, and WEIR_ERR_DEVICE: the file could not be read. */
 weir_status acl__network_read(const char *path, acl__network **out, acl__model_error *error);
-/* NULL is allowed. */
+/* Frees a network. NULL is allowed. */
 void acl__network_free(acl__network *network);
 
 acl__layer_class acl__layer_class_of(acl__layer_kind kind);
@@ -169,28 +169,28 @@ static inline uint32_t acl__layer_top(const acl__network *network, const acl__la
 {
     return network->links[layer->top + i];
 }
-/* A parameter of a layer. The int form cuts towards zero and to 2^53 either way. */
+/* Return a parameter of a layer. The int form truncates towards zero and clamps to 2^53 either way. */
 int64_t acl__layer_int(const acl__network *network, const acl__layer *layer, int32_t id,
                        int64_t fallback);
 double acl__layer_float(const acl__network *network, const acl__layer *layer, int32_t id,
                         double fallback);
-/* An array's values and how many; NULL when the layer has none of that id. */
+/* Returns an array's values and their count; NULL when the layer has no array of that id. */
 const double *acl__layer_array(const acl__network *network, const acl__layer *layer, int32_t id,
                                uint32_t *count);
 
 /* --- shape.c --- */
 
-/* Elements, and bytes as ncnn lays a float32 blob out: each channel of rank 3 or 4 starts at 16 bytes, 4 bytes behind
- * the end for the reference count. */
+/* Return the number of elements of a shape, and its bytes as ncnn lays out a float32 blob: each channel of rank 3 or 4
+ * starts at a multiple of 16 bytes, and 4 bytes for the reference count follow the end. */
 uint64_t acl__shape_elements(const acl__shape *shape);
 uint64_t acl__shape_bytes(const acl__shape *shape);
 bool acl__shape_equal(const acl__shape *a, const acl__shape *b);
 
-/* The shapes of all blobs from those of the inputs (inputs[i] belongs to network->inputs[i]; rank 0: as the file
- * says). shapes has blob_count entries. WEIR_ERR_INVALID with a sentence that names the layer. */
+/* Computes the shapes of all blobs from those of the inputs. inputs[i] belongs to network->inputs[i]; rank 0: the shape
+ * given in the file. shapes has blob_count entries. WEIR_ERR_INVALID with a sentence that names the layer. */
 weir_status acl__network_shapes(const acl__network *network, const acl__shape *inputs,
                                 acl__shape *shapes, acl__model_error *error);
-/* The copy with a border that a padded convolution makes of its input first; rank 0 where there is none. */
+/* Returns the shape of the bordered copy that a padded convolution makes of its input; rank 0 if it makes none. */
 acl__shape acl__layer_bordered(const acl__network *network, const acl__layer *layer,
                                const acl__shape *in);
 
@@ -198,15 +198,15 @@ acl__shape acl__layer_bordered(const acl__network *network, const acl__layer *la
 
 typedef enum acl__storage_kind {
     ACL__STORAGE_INPUT,    /* the caller's input buffer; never written */
-    ACL__STORAGE_INTERNAL, /* born with its first layer, gone after its last */
+    ACL__STORAGE_INTERNAL, /* produced by its first layer, freed after its last */
     ACL__STORAGE_OUTPUT,   /* the caller's output buffer */
 } acl__storage_kind;
 
-/* Memory that one or several blobs live in. */
+/* Memory that one or several blobs share. */
 typedef struct acl__storage {
     acl__storage_kind kind;
-    uint32_t index; /* of the input or the output */
-    uint32_t born;  /* the layer that writes it first */
+    uint32_t index; /* index of the input or the output */
+    uint32_t born;  /* the first layer that writes it */
     uint32_t last;  /* the last layer that touches it; born <= last */
 } acl__storage;
 
@@ -214,12 +214,12 @@ typedef struct acl__plan {
     uint32_t *storage_of; /* [blob_count] */
     acl__storage *storages;
     uint32_t storage_count;
-    /* Storages whose last layer is l: gone[gone_first[l] .. gone_first[l + 1]). Internal ones only. */
+    /* Internal storages with last layer l: gone[gone_first[l] .. gone_first[l + 1]). */
     uint32_t *gone;
     uint32_t *gone_first;
 } acl__plan;
 
-/* NULL for want of memory. */
+/* Creates the plan of a network. NULL: out of memory. */
 acl__plan *acl__plan_create(const acl__network *network);
 void acl__plan_free(acl__plan *plan);
 
@@ -228,17 +228,17 @@ void acl__plan_free(acl__plan *plan);
 typedef struct acl__cost {
     uint64_t macs;       /* multiply-adds of the matrix unit */
     uint64_t vector_ops; /* operations of the vector unit */
-    uint64_t bytes;      /* read and written, weights included */
+    uint64_t bytes;      /* bytes read and written, weights included */
     uint64_t parameters; /* weights and biases */
     uint64_t duration_ns;
 } acl__cost;
 
-/* Of one layer at these shapes. Views and inputs cost nothing. */
+/* Returns the cost of one layer at these shapes. Views and inputs cost nothing. */
 acl__cost acl__layer_cost(const acl__network *network, const acl__layer *layer,
                           const acl__shape *shapes);
-/* The roofline alone: the longest of the three, and at least the start of a kernel. */
+/* Returns the time by the roofline alone: the longest of the three times, and at least the time to start a kernel. */
 uint64_t acl__roofline_ns(uint64_t macs, uint64_t vector_ops, uint64_t bytes);
-/* Weights and biases of a layer as the file counts them: they do not depend on the input. */
+/* Returns the number of weights and biases of a layer, which does not depend on the input. */
 uint64_t acl__layer_parameters(const acl__network *network, const acl__layer *layer);
 
 #endif

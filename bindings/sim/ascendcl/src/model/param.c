@@ -1,13 +1,14 @@
 /* param.c: reads a network in ncnn's text form.
  *
  *   7767517                      the magic number
- *   LAYERS BLOBS                 how many lines and how many blobs follow
+ *   LAYERS BLOBS                 number of lines and number of blobs that follow
  *   TYPE NAME BOTTOMS TOPS bottom... top... key=value...
  *
  * A key from 0 up has one number; a key -23300 - id has an array: its length, then the values, with commas.
  *
- * Guarantee: linear in the text (blobs are found by hashing), no more memory than a small multiple of it, and whatever
- * the bytes are, either a network that holds what network.h promises or one sentence that names file, line and cause.
+ * Guarantee: linear time in the length of the text (blobs are found by hashing), and memory of at most a small multiple
+ * of it. Any input gives either a network that keeps the promises of network.h, or one sentence that names file, line
+ * and cause.
  */
 #include "network.h"
 
@@ -30,19 +31,19 @@ typedef struct word {
 typedef struct reader {
     const char *name;
     const char *at, *end;
-    uint32_t line; /* the one being read, from 1 */
+    uint32_t line; /* current line, from 1 */
     acl__network *network;
     acl__model_error *error;
     weir_status status;
-    /* Room in the network's arrays. */
+    /* Capacities of the network's arrays. */
     uint32_t link_room, param_room, value_room;
     size_t text_used, text_room;
     uint32_t layer_goal, blob_goal;
-    uint32_t *slots; /* blobs by the hash of their names, + 1 */
+    uint32_t *slots; /* hash table of blobs by name: blob + 1; 0: empty */
     uint32_t slot_mask;
 } reader;
 
-/* The first failure counts; always false. */
+/* Records the first failure. Always returns false. */
 __attribute__((format(printf, 3, 4))) static bool fail(reader *r, weir_status status,
                                                        const char *format, ...)
 {
@@ -67,7 +68,7 @@ static bool no_memory(reader *r)
     return fail(r, WEIR_ERR_NO_MEMORY, "out of host memory");
 }
 
-/* A word in a message: no longer than a line can bear. */
+/* Arguments to print a word with %.*s, cut to 60 characters. */
 #define SHOWN(w) (int)((w).size > 60 ? 60 : (w).size), (w).at
 
 /* --- words and numbers --- */
@@ -77,7 +78,7 @@ static bool blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* The next word of this line; false at its end. */
+/* Reads the next word of this line. Returns false at the end of the line. */
 static bool next_word(reader *r, word *out)
 {
     while (r->at < r->end && blank(*r->at)) {
@@ -91,7 +92,7 @@ static bool next_word(reader *r, word *out)
     return out->size > 0;
 }
 
-/* On to the next line that is not empty; false at the end of the file. */
+/* Goes to the next line that is not empty. Returns false at the end of the file. */
 static bool next_line(reader *r)
 {
     for (;;) {
@@ -124,7 +125,7 @@ static bool digits(const char **at, const char *end, double *value, int *count)
     return *count > 0;
 }
 
-/* A decimal number that fills the whole text, in any locale: [-+] digits [. digits] [e [-+] digits]. */
+/* Parses a decimal number that fills the whole text, in any locale: [-+] digits [. digits] [e [-+] digits]. */
 static bool number(const char *at, const char *end, double *out)
 {
     double sign = 1, value = 0;
@@ -179,9 +180,9 @@ static bool count_word(reader *r, const char *what, uint32_t limit, uint32_t *ou
     return true;
 }
 
-/* --- room --- */
+/* --- growing arrays --- */
 
-/* Makes room for one more of `size` bytes in *array, which has `used` of *room. */
+/* Makes room for one more element of `size` bytes in *array, which holds `used` of *room. */
 static bool grow(reader *r, void **array, uint32_t used, uint32_t *room, size_t size)
 {
     if (used < *room) {
@@ -197,7 +198,7 @@ static bool grow(reader *r, void **array, uint32_t used, uint32_t *room, size_t 
     return true;
 }
 
-/* Names are kept in one piece as long as the file, which no set of names can outgrow. */
+/* Copies a name. All names lie in one buffer as large as the file, which no set of names can exceed. */
 static const char *keep(reader *r, word w)
 {
     char *start = r->network->text + r->text_used;
@@ -402,7 +403,8 @@ static bool read_param(reader *r, acl__layer *layer, word w)
     return true;
 }
 
-/* Parameter 30: for each output the rank, w, h, c. It is kept to compare with; shapes come from the layers. */
+/* Reads parameter 30: rank, w, h, c of each output. It is only kept for comparison; shapes are computed from the
+ * layers. */
 static bool read_hints(reader *r, const acl__layer *layer)
 {
     acl__network *n = r->network;
@@ -445,7 +447,7 @@ static bool kind_of(word w, acl__layer_kind *kind)
     return false;
 }
 
-/* How many inputs and outputs a kind of layer takes. */
+/* Checks the numbers of inputs and outputs of a layer. */
 static bool check_degree(reader *r, const acl__layer *layer)
 {
     uint32_t least = 1, most = 1, tops = 1;
@@ -563,7 +565,7 @@ static bool read_head(reader *r)
     if (r->layer_goal == 0 || r->blob_goal == 0) {
         return fail(r, WEIR_ERR_INVALID, "a network without layers or without blobs");
     }
-    /* A layer takes eight characters at least, a blob two: counts that the text cannot hold cost no memory. */
+    /* A layer takes at least eight characters and a blob two. Check the counts before allocating for them. */
     if (r->layer_goal > r->text_room / 8 || r->blob_goal > r->text_room / 2) {
         return fail(r, WEIR_ERR_INVALID,
                     "%u layers and %u blobs are more than a text of this length holds",
@@ -579,7 +581,7 @@ static bool read_head(reader *r)
     return (n->layers != NULL && n->blobs != NULL && r->slots != NULL) || no_memory(r);
 }
 
-/* The ends of the network. */
+/* Finds the inputs and outputs of the network. */
 static bool find_ends(reader *r)
 {
     acl__network *n = r->network;
@@ -638,7 +640,8 @@ weir_status acl__network_parse(const char *name, const char *text, size_t size, 
         no_memory(&r);
         return r.status;
     }
-    /* Each name costs a terminator that the text's blank stands for; one more for the last. */
+    /* The terminator of each name takes the place of the blank after it in the text; one more byte for the last
+     * name. */
     r.network->text = malloc(size + 1);
     r.network->name = strdup(name);
     if (r.network->text == NULL || r.network->name == NULL) {
@@ -721,7 +724,7 @@ void acl__network_free(acl__network *network)
     free(network);
 }
 
-/* --- looking at a network --- */
+/* --- queries of a network --- */
 
 acl__layer_class acl__layer_class_of(acl__layer_kind kind)
 {
@@ -753,7 +756,7 @@ double acl__layer_float(const acl__network *network, const acl__layer *layer, in
 int64_t acl__layer_int(const acl__network *network, const acl__layer *layer, int32_t id,
                        int64_t fallback)
 {
-    const double limit = 9007199254740992.0; /* 2^53: further up a double is no count any more */
+    const double limit = 9007199254740992.0; /* 2^53: above it a double does not hold every integer */
     double value = acl__layer_float(network, layer, id, (double)fallback);
     return (int64_t)(value < -limit ? -limit : value > limit ? limit : value);
 }
@@ -766,6 +769,6 @@ const double *acl__layer_array(const acl__network *network, const acl__layer *la
         return NULL;
     }
     *count = param->count;
-    /* An empty array may stand behind the last value. */
+    /* an empty array may lie after the last value */
     return param->count > 0 ? &network->values[param->first] : network->values;
 }

@@ -1,11 +1,11 @@
-/* plan.c: which memory each blob lives in, and after which layer it is gone.
+/* plan.c: the memory of each blob, and the layer after which that memory is freed.
  *
  * Idea. Layers run in the order of the file. A view shares its input's memory. A layer that may write over its input
- * does so when nobody else still needs it. Every other output gets memory of its own. Memory ends with the last layer
- * that touches it, whatever name that layer knows it by.
+ * does so when no later layer needs that input. Every other output gets memory of its own. Memory is freed after the
+ * last layer that touches it under any name.
  *
- * Guarantee: of the blobs that share memory, none is read after another was written over it; the caller's inputs are
- * never written; an output of the network is in the caller's buffer, unless it is a second name for such memory.
+ * Guarantee: of the blobs that share memory, none is read after another was written over it. The caller's inputs are
+ * never written. An output of the network lies in the caller's buffer, unless it is a second name for such memory.
  * Cost: linear, once for each network.
  */
 #include "network.h"
@@ -15,7 +15,7 @@
 typedef struct planner {
     const acl__network *network;
     acl__plan *plan;
-    uint32_t *pending; /* [storage]: uses that are still to come, outputs of the network included */
+    uint32_t *pending; /* [storage]: uses still to come, outputs of the network included */
 } planner;
 
 static uint32_t new_storage(planner *p, acl__storage_kind kind, uint32_t index, uint32_t layer)
@@ -32,7 +32,7 @@ static void place_blob(planner *p, uint32_t blob, uint32_t storage)
     p->pending[storage] += uses > 0 ? uses : 1;
 }
 
-/* The first input's memory when the layer may go on in it; UINT32_MAX otherwise. */
+/* Returns the first input's memory if the layer may share it; UINT32_MAX otherwise. */
 static uint32_t shared_storage(const planner *p, const acl__layer *layer)
 {
     acl__layer_class class = acl__layer_class_of(layer->kind);
@@ -64,7 +64,7 @@ static void plan_layer(planner *p, uint32_t l, uint32_t *inputs)
     }
 }
 
-/* Memory that an output of the network ends up in is the caller's buffer from the start. */
+/* Makes memory that holds an output of the network the caller's buffer from the start. */
 static void bind_outputs(planner *p)
 {
     for (uint32_t i = 0; i < p->network->output_count; i++) {
@@ -76,7 +76,8 @@ static void bind_outputs(planner *p)
     }
 }
 
-/* In the order in which a layer names them; memory that nobody reads goes with the layer that made it. */
+/* Lists the memory that ends with each layer, in the order in which the layer names it. Memory without a reader ends
+ * with the layer that made it. */
 static void collect_gone(planner *p)
 {
     acl__plan *plan = p->plan;
@@ -92,7 +93,7 @@ static void collect_gone(planner *p)
             bool ends =
                 plan->storages[s].kind == ACL__STORAGE_INTERNAL && plan->storages[s].last == l;
             if (ends && p->pending[s] != UINT32_MAX) {
-                p->pending[s] = UINT32_MAX; /* named once, however often the layer names it */
+                p->pending[s] = UINT32_MAX; /* list it once, however often the layer names it */
                 plan->gone[used++] = s;
             }
         }

@@ -1,11 +1,11 @@
 /* shape.c: the shape of every blob from those of the inputs, by the rules of ncnn's layers.
  *
- * Guarantee: a shape that comes out has every dimension from 1 to ACL__MAX_DIMENSION and at most ACL__MAX_ELEMENTS
- * elements, so nothing computed from it overflows; what cannot be is an error that names the layer and says why.
+ * Guarantee: every dimension of a resulting shape is from 1 to ACL__MAX_DIMENSION and it has at most ACL__MAX_ELEMENTS
+ * elements, so nothing computed from it overflows. An impossible shape is an error that names the layer and the reason.
  * Cost: linear in the layers and their inputs.
  *
- * All arithmetic is in int64_t: parameters are cut to 2^31 either way first, dimensions are at most 2^31, so no
- * product of two and no sum of such products leaves 63 bits.
+ * All arithmetic is in int64_t: parameters are clamped to 2^31 either way first and dimensions are at most 2^31, so no
+ * product of two and no sum of such products exceeds 63 bits.
  */
 #include "network.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Values of a padding that mean "as much as keeps the size": the rest behind or before. */
+/* Values of a padding that keep the size: the odd rest goes after (upper) or before (lower). */
 #define SAME_UPPER (-233)
 #define SAME_LOWER (-234)
 
@@ -76,7 +76,7 @@ bool acl__shape_equal(const acl__shape *a, const acl__shape *b)
     return a->rank == b->rank && a->w == b->w && a->h == b->h && a->d == b->d && a->c == b->c;
 }
 
-/* Takes any numbers; only a shape inside the bounds is stored. */
+/* Stores the shape of an output. Takes any numbers; a shape outside the bounds is an error. */
 static weir_status give(const place *p, uint32_t top, uint32_t rank, int64_t w, int64_t h,
                         int64_t d, int64_t c)
 {
@@ -112,7 +112,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* The window of one direction. */
+/* The sliding window of a layer in one direction. */
 typedef struct window {
     int64_t kernel, dilation, stride, before, after;
 } window;
@@ -122,8 +122,8 @@ static int64_t extent(window w)
     return w.dilation * (w.kernel - 1) + 1;
 }
 
-/* ncnn numbers the horizontal parameters and, ten further, the vertical ones, which follow the horizontal by default;
- * the two far paddings came later. */
+/* Reads a convolution's window. In ncnn a vertical parameter has the id of the horizontal one plus ten, and its value
+ * by default. The two paddings at the far side were added later and have other ids. */
 static window conv_window(const acl__network *n, const acl__layer *l, bool vertical)
 {
     int64_t left = acl__layer_int(n, l, 4, 0);
@@ -148,7 +148,7 @@ static bool same_padding(window w)
     return w.before == SAME_UPPER || w.before == SAME_LOWER;
 }
 
-/* Turns "keep the size" into how much stands before and after. */
+/* Replaces a padding that keeps the size by the padding before and after. */
 static window resolve(window w, int64_t size)
 {
     if (same_padding(w)) {
@@ -179,7 +179,7 @@ acl__shape acl__layer_bordered(const acl__network *network, const acl__layer *la
     return wide;
 }
 
-/* One direction of a convolution; below 1 for a window larger than what it slides over. */
+/* Returns the output size of a convolution in one direction; 0 if the window is larger than the padded input. */
 static int64_t convolved(window w, int64_t size)
 {
     if (same_padding(w)) {
@@ -216,13 +216,14 @@ static weir_status convolution(const place *p)
         return wrong(p, "the kernel is larger than its input of %llu x %llu",
                      (unsigned long long)s->w, (unsigned long long)s->h);
     }
-    /* The copy with a border must stay inside the bounds too: it is checked as if it were the output. */
+    /* The bordered copy must stay inside the bounds too: check it as if it were the output. */
     acl__shape wide = acl__layer_bordered(p->network, p->layer, s);
     weir_status status = give(p, 0, 3, (int64_t)wide.w, (int64_t)wide.h, 1, (int64_t)wide.c);
     return status == WEIR_OK ? give(p, 0, 3, w, h, 1, channels) : status;
 }
 
-/* One direction of a pooling. Mode 0 covers the last pixels with a window that hangs over, mode 1 leaves them out. */
+/* Returns the output size of a pooling in one direction. In mode 0 the last window may extend beyond the input; in mode
+ * 1 it may not. 0 if the window is larger than the padded input. */
 static int64_t pooled(window w, int64_t size, int64_t mode)
 {
     if (mode != 0 && mode != 1) {
@@ -279,7 +280,8 @@ static weir_status larger_input(const place *p)
     return give_shape(p, 0, best);
 }
 
-/* The dimensions of a rank, outermost first, as axes count. */
+/* Stores the dimensions of a shape in `v`, outermost first, as axes are counted. Returns the one numbered `which`
+ * (negative: from the end), or NULL if there is none. */
 static int64_t *axis(acl__shape *s, int64_t *v, int64_t which)
 {
     const int64_t c = (int64_t)s->c, d = (int64_t)s->d, h = (int64_t)s->h, w = (int64_t)s->w;
@@ -370,7 +372,7 @@ static weir_status reshape(const place *p)
     for (int i = 0; i < 4; i++) {
         if (*v[i] == missing) {
             *v[i] = 1;
-        } else if (*v[i] == 0) { /* as it was */
+        } else if (*v[i] == 0) { /* unchanged */
             *v[i] = old[i];
         } else if (*v[i] == -1) {
             if (open != NULL) {
@@ -426,7 +428,7 @@ static weir_status tile(const place *p)
     const double *repeats = acl__layer_array(p->network, p->layer, 2, &count);
     int64_t v[4];
     axis(&s, v, 0);
-    if (repeats == NULL) { /* one axis, so many times */
+    if (repeats == NULL) { /* one axis, repeated */
         int64_t *one = axis(&s, v, param(p, 0, 0));
         if (one == NULL || param(p, 1, 1) < 1) {
             return wrong(p, "no such axis, or a repetition below 1");
@@ -449,7 +451,7 @@ static weir_status tile(const place *p)
 
 static weir_status permute(const place *p)
 {
-    /* Which of w, h, c stand where; w fastest. Order 0 leaves everything. */
+    /* For each order, the former place of w, h and c; w varies fastest. Order 0 changes nothing. */
     static const char orders3[6][4] = {"whc", "hwc", "wch", "cwh", "hcw", "chw"};
     const acl__shape *s = in(p, 0);
     int64_t order = param(p, 0, 0);
@@ -546,7 +548,7 @@ static weir_status sdpa(const place *p)
     return give(p, 0, 3, (int64_t)v->w, (int64_t)q->h, 1, (int64_t)q->c);
 }
 
-/* As many boxes as there may be: how many there are is known only when they were found. */
+/* The output has the greatest possible number of boxes: the real number is known only after the computation. */
 static weir_status yolo(const place *p)
 {
     int64_t boxes = 0, per_cell = param(p, 1, 5);
@@ -566,7 +568,7 @@ static weir_status yolo(const place *p)
 
 /* --- all layers --- */
 
-/* What the file says: w, h, c; an input without a size needs one from the caller. */
+/* Stores an input's shape as the file gives it: w, h, c. Without a size in the file the caller must give one. */
 static weir_status fixed_input(const place *p, uint32_t top)
 {
     int64_t w = param(p, 0, 0), h = param(p, 1, 0), c = param(p, 2, 0), d = param(p, 11, 0);
@@ -615,7 +617,7 @@ static weir_status layer_shapes(const place *p)
     default:
         break;
     }
-    s = in(p, 0); /* everything else leaves the shape alone */
+    s = in(p, 0); /* all other layers keep the shape */
     for (uint32_t i = 0; i < p->layer->top_count; i++) {
         weir_status status = give_shape(p, i, s);
         if (status != WEIR_OK) {

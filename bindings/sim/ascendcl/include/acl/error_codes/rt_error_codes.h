@@ -4,7 +4,7 @@
 
 #define ACL_RT_SUCCESS 0
 
-/* 107xxx: the caller's fault */
+/* 107xxx: errors of the caller */
 #define ACL_ERROR_RT_PARAM_INVALID 107000
 #define ACL_ERROR_RT_INVALID_DEVICEID 107001
 #define ACL_ERROR_RT_CONTEXT_NULL 107002
@@ -52,7 +52,7 @@
 #define ACL_ERROR_RT_INVALID_DEVICE_FUNCTION 107044
 #define ACL_ERROR_RT_SUB_ACLGRAPH_IS_CAPTURING 107045
 
-/* 207xxx: out of something, or not offered */
+/* 207xxx: a resource is exhausted, or a feature is not supported */
 #define ACL_ERROR_RT_FEATURE_NOT_SUPPORT 207000
 #define ACL_ERROR_RT_MEMORY_ALLOCATION 207001
 #define ACL_ERROR_RT_MEMORY_FREE 207002
@@ -76,7 +76,7 @@
 #define ACL_ERROR_RT_TIMEOUT 207020
 #define ACL_ERROR_RT_LINK_TYPE_NOT_SUPPORTED 207021
 
-/* 507xxx: the fault of a layer below */
+/* 507xxx: errors of a lower layer */
 #define ACL_ERROR_RT_INTERNAL_ERROR 507000
 #define ACL_ERROR_RT_TS_ERROR 507001
 #define ACL_ERROR_RT_STREAM_TASK_FULL 507002
