@@ -85,7 +85,7 @@ static inline void contract_signal(int number)
     (void)raise(number);
 }
 
-/* Installs the signal handler, unless a sanitizer has installed one. */
+/* Installs the signal handler, unless a sanitizer has already installed its own. */
 static inline void contract_catch(int number)
 {
     void (*before)(int) = signal(number, contract_signal);

@@ -1,11 +1,11 @@
 /* One suite for the host pool, built once for each engine of small blocks and each step of the ladder:
  *
- *     HOST_WASTE_PART   what part of a block the engine may waste, 8 by default
- *     HOST_ENGINE   an expression: the engine's table (HOST_ENGINE_HEADER, when it is not in weir/host.h)
- *     HOST_KIND     the step, as in WEIR_HOST_KIND_LIST; all chunks come from it
+ *   HOST_WASTE_PART   the engine may waste one part in HOST_WASTE_PART of a block; 8 by default
+ *   HOST_ENGINE       an expression: the engine's table (HOST_ENGINE_HEADER, if it is not in weir/host.h)
+ *   HOST_KIND         the step, as in WEIR_HOST_KIND_LIST; all chunks come from it
  *
- * RUNTIME and REGISTERED are served by a stand-in for a device's runtime that the suite checks: pairs match, sizes are what
- * the contract says, and all is given back at the end.
+ * RUNTIME and REGISTERED chunks come from a stand-in for a device's runtime that the suite checks: calls come in pairs,
+ * sizes keep the contract, and all memory is given back at the end.
  */
 #if !defined(HOST_WASTE_PART)
 #define HOST_WASTE_PART 8
