@@ -734,7 +734,7 @@ static void *idle_with_cache(void *ctx)
     return failure;
 }
 
-/* Not run for engines with thread caches of their own: the pool does not count those. */
+/* cached_bytes counts the pool's thread caches only, not those of an engine that has its own. */
 static void test_trim_reaches_other_threads_at_their_next_miss(void **state)
 {
     (void)state;
