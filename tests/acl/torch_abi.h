@@ -4,7 +4,7 @@
 
 #include <weir/torch.h>
 
-/* What a function has received. */
+/* The arguments that a function has received. */
 struct received {
     int device;
     weir_torch_pool_id id;
