@@ -177,7 +177,7 @@ static void take(struct worker *w, uint64_t size)
 {
     struct fed_stream *stream = some_stream(w);
     weir_block *block = NULL;
-    const weir_tag tag = (weir_tag)below(w, 4); /* 0: none; the others have names from the start */
+    const weir_tag tag = (weir_tag)below(w, 4); /* 0: no tag; tags 1 to 3 have names from the start */
     const weir_status status = weir_pool_alloc_tagged(w->shared->pool, stream->stream, size, 0, tag, &block);
     if (status != WEIR_OK) {
         w->refused++;

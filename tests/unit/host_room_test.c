@@ -104,8 +104,7 @@ static void test_a_refusal_counts_for_nothing(void **state)
     }
     assert_true(runtime.refusals > 0);
     runtime.room = 8 * MIB;
-    weir_host_pool *other = open_pool(&runtime, 8 * MIB, 1u << WEIR_HOST_RUNTIME); /* a pool without a refusal gets the
-                                                                                    * memory at once */
+    weir_host_pool *other = open_pool(&runtime, 8 * MIB, 1u << WEIR_HOST_RUNTIME); /* no refusal yet */
     assert_int_equal(weir_host_alloc(other, 8 * MIB, WEIR_HOST_THREAD_NODE, &block), WEIR_OK);
     close_pool(other, &runtime, 8 * MIB);
     weir_status status = WEIR_ERR_NO_MEMORY;
