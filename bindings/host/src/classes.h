@@ -14,7 +14,7 @@
 
 enum { WEIR__HOST_CLASSES = 65 };
 
-/* Of a multiple of 64 from 64 up to 64 KiB less 64. */
+/* Returns the class of a size, which is a multiple of 64 from 64 to 64 KiB less 64. */
 static inline uint32_t weir__host_class_of(uint64_t size)
 {
     if (size <= 512) {
