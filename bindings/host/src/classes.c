@@ -1,8 +1,9 @@
 /* classes.c: weir's engine of small host blocks: slabs of equal slots.
  *
  * Idea: a slab is a page run with slots of one class. A bitmap outside of it marks the taken slots, so the engine does
- * not write into pinned memory. A class allocates from the slab that was made or ceased to be full last. It gives a slab back when
- * it becomes the second wholly free one. Where memory is scarce, slabs begin small and grow with their class.
+ * not write into pinned memory. A class allocates from the slab that was made or ceased to be full last. It gives a
+ * slab back when it becomes the second wholly free one. Where memory is scarce, slabs begin small and grow with their
+ * class.
  * Guarantee: the waste inside a block is bounded by classes.h; a slab wastes at most 1/32 (scarce: 1/8) at its end, or
  * the least that up to 160 pages allow. A double free is found.
  * Cost: one lock for each batch, a few instructions for each block.
