@@ -320,7 +320,7 @@ static void explain_refusal(weir_heap *heap, const char *what, uint64_t value)
     (void)pthread_mutex_unlock(&heap->explain_lock);
 }
 
-/* Heaps whose reclaim callback runs in this thread, innermost first. */
+/* Frames of the reclaim callbacks that run in this thread, innermost first, with their heaps. */
 typedef struct reclaiming {
     const weir_heap *heap;
     const struct reclaiming *outer;

@@ -201,7 +201,7 @@ weir_status weir__host_pending_create(weir__host_pending **pending);
 void weir__host_pending_destroy(weir__host_pending *pending);
 /* Frees a small block in stream order: after the work that is queued on the stream now. */
 weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t size, void *native_stream);
-/* Frees the blocks whose work is complete, unless another thread is doing so. Never waits. */
+/* Frees the blocks that wait for no work any more, unless another thread is doing so. Never waits. */
 weir_status weir__host_pending_collect(weir_host_pool *pool);
 /* Waits for the work before every block freed so far, of all streams, and frees the blocks. */
 weir_status weir__host_pending_wait(weir_host_pool *pool);

@@ -118,7 +118,7 @@ weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t 
     return status;
 }
 
-/* Releases the blocks at the head whose work is complete; does not wait. Requires the lock. */
+/* Releases blocks from the head until one must still wait; does not wait itself. Requires the lock. */
 static weir_status collect_queue(weir__host_pending *pending, queue *q)
 {
     weir_pool *pool = ordering_pool(q->node);

@@ -102,7 +102,7 @@ typedef struct weir__place_wish {
 void weir__place_thread_prefer(const weir_topology *topology, int32_t node, weir__place_wish *before);
 void weir__place_thread_restore(const weir__place_wish *before);
 
-/* Returns in *bytes what can be taken from a node without filling it: its free memory less a margin of 1/64 of its
+/* Returns in *bytes how much can be taken from a node without filling it: its free memory less a margin of 1/64 of its
  * total (at least 16 MiB, at most 1 GiB); for huge pages, its free ones. WEIR_ERR_UNSUPPORTED: it cannot be read. */
 weir_status weir__place_room(int32_t node, weir__place_pages pages, uint64_t *bytes);
 

@@ -87,7 +87,7 @@ void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin)
 
 /* --- bounds --- */
 
-/* Returns the bytes that a cache may keep now. For pageable memory, whose held bytes must stay low, a share of them. */
+/* Returns the bytes that a cache may keep now. For pageable memory, a share of the held bytes, which must stay low. */
 static uint64_t most_of(const weir__host_cache *cache)
 {
     const weir_host_pool *pool = node_of(cache)->pool;

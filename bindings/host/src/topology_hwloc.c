@@ -11,7 +11,7 @@
  *   - Components for devices start their runtimes, and the x86 component moves the calling thread from processor to
  *     processor: all of them are disabled.
  *   - A topology of another machine accepts every binding and does nothing. weir binds nothing through hwloc.
- *   - A device whose ancestor is the whole machine, or has no node at all, has no affinity.
+ *   - A device has no affinity if its ancestor is the whole machine, or has no node at all.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* secure_getenv */

@@ -128,7 +128,7 @@ struct reading {
     int32_t order
         [NODES_MOST]; /* nodes as the kernel lists them, which is the order of a line of distances */
     size_t count;
-    int32_t node; /* the node whose processors are being listed */
+    int32_t node; /* the node of the processors being listed */
     bool no_memory;
 };
 

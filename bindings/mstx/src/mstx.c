@@ -31,7 +31,7 @@
 
 /* --- domains: shared by the process --- */
 
-/* Bytes announced for one device in a domain whose tool expects totals. */
+/* Bytes announced for one device in a domain for which the tool expects totals. */
 struct total {
     struct total *next;
     uint32_t device;

@@ -1,6 +1,6 @@
 /* bindings/mstx/src/range_tree.h: a set of address ranges ordered by start; ranges may overlap.
  *
- * A treap whose nodes lie in the caller's structs, so the tree itself allocates nothing. Each node also stores the
+ * A treap with nodes inside the caller's structs, so the tree itself allocates nothing. Each node also stores the
  * highest end in its subtree, which makes overlaps quick to find. Expected cost: logarithmic, plus one step for each
  * visited range. Not thread-safe.
  */

@@ -35,8 +35,8 @@ struct OrtAllocator {
 };
 
 enum {
-    OLDEST_VERSION = 12,  /* the oldest version whose table was compared */
-    NEWEST_VERSION = 25,  /* the newest version all of whose members struct OrtAllocator has */
+    OLDEST_VERSION = 12,  /* the table of this version is the oldest that was compared */
+    NEWEST_VERSION = 25,  /* struct OrtAllocator below has all members up to this version */
     RESERVE_VERSION = 18, /* versions that added members to struct OrtAllocator */
     STATS_VERSION = 23,
     SHRINK_VERSION = 25,

@@ -63,7 +63,7 @@ typedef struct channel {
     int32_t reader;
     uint32_t what;
     uint32_t children;   /* 1: children of the program are recorded too */
-    atomic_uint bypassed; /* images whose executable has its own malloc, which is called instead of ours */
+    atomic_uint bypassed; /* images with a malloc of their own, which is called instead of the library's */
     atomic_uint threads;  /* thread numbers given out */
     atomic_uint images;   /* images that have joined the channel: 0 = the library was not loaded */
     _Atomic uint64_t image_first;

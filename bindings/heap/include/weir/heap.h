@@ -1,4 +1,4 @@
-/* weir/heap.h: blocks by bare address, for engines whose hook is a table of malloc-like functions.
+/* weir/heap.h: blocks by bare address, for engines that take a table of malloc-like functions.
  *
  *     weir_heap_create(NULL, &heap);                      ordinary memory of the process
  *     void *x = weir_heap_alloc(heap, size);              from any thread

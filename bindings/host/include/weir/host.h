@@ -132,12 +132,12 @@ typedef struct weir_host_pool_config {
  * WEIR_ERR_NO_MEMORY: no host memory. */
 WEIR_API weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host_pool **pool);
 /* Destroys the pool: waits for the streams of weir_host_free_after, unregisters, unlocks and unmaps. Blocks that were
- * not freed become invalid. Threads whose caches still have blocks of the pool may go on running and end, but no thread
+ * not freed become invalid. Threads that still have blocks of the pool in their caches may go on running and end, but no thread
  * may use the pool any more. NULL is allowed. WEIR_ERR_DEVICE: the first failure of the runtime; the pool is destroyed
  * all the same. WEIR_ERR_BUSY: a heap uses the pool, or weir_host_pool_hold was called; nothing has changed. */
 WEIR_API weir_status weir_host_pool_destroy(weir_host_pool *pool);
 
-/* For bindings whose objects use the pool later: weir_host_pool_destroy refuses until the pool has been released as
+/* For bindings with objects that use the pool later: weir_host_pool_destroy refuses until the pool has been released as
  * often as held, except in a child of fork. Heaps hold their host pool; the pool itself holds runtime.device.
  * WEIR_ERR_INVALID: NULL, or a release without a hold. Any thread. */
 WEIR_API weir_status weir_host_pool_hold(weir_host_pool *pool);
@@ -203,7 +203,7 @@ WEIR_API weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir
 WEIR_API weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, uint64_t *released);
 
 /* held = live + cached + pending + free bytes. Exact when no other thread is at work. The pool does not poll streams
- * here, so `pending` may include blocks whose work is complete. */
+ * here, so `pending` may include blocks that need not wait any more. */
 typedef struct weir_host_stats {
     size_t struct_size;
     uint64_t held_bytes;      /* in all chunks */

@@ -29,7 +29,7 @@ typedef struct weir_topology_config {
 #define WEIR_TOPOLOGY_CONFIG_INIT WEIR_STRUCT_INIT(weir_topology_config)
 
 /* Reads the machine's topology, in 3 to 60 ms; starts no device's runtime. NULL for the config: the machine itself,
- * whatever HWLOC_... environment variables are set. WEIR_ERR_INVALID: both members are set, or the description cannot
+ * even if HWLOC_... environment variables are set. WEIR_ERR_INVALID: both members are set, or the description cannot
  * be read. WEIR_ERR_UNSUPPORTED: a description is given, and weir was built without hwloc or the process runs with
  * another user's rights (set-uid, file capabilities); or the system reports nothing about its memory.
  * WEIR_ERR_NO_MEMORY: no host memory. */
