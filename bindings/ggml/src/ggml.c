@@ -1,4 +1,4 @@
-/* bindings/ggml/src/ggml.c: a buffer type whose buffers are blocks of a heap.
+/* bindings/ggml/src/ggml.c: a buffer type over a heap: its buffers are blocks of the heap.
  *
  * Idea: ggml has buffers over memory of the caller (ggml_backend_cpu_buffer_from_ptr), with all functions that read and
  * write tensors in host memory. A buffer here is such a buffer with its own type and its own free function.

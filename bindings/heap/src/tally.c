@@ -2,8 +2,8 @@
  *
  * Idea: threads are spread over cells, each on its own cache line, and each cell has a ceiling. The ceilings add up to
  * at most the peak so far. As long as every cell stays below its ceiling, the sum stays below the peak and no thread
- * computes it. If a cell passes its ceiling, its thread adds all cells up under a lock: either the sum is a new peak, or
- * the difference to the peak is spread over the cells in use as their new ceilings.
+ * computes it. If a cell passes its ceiling, its thread adds all cells up under a lock: either the sum is a new peak,
+ * or the difference to the peak is spread over the cells in use as their new ceilings.
  * Guarantee: the peak is exact while one thread works at a time. A change that another thread makes during the addition
  * may or may not be seen.
  * Cost: one atomic addition on a line that few threads share. The sum is computed once for each new peak, and about as

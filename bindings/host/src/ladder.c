@@ -199,7 +199,7 @@ static weir_status try_runtime(attempt *a)
         a->placed.misplaced_bytes = a->size - right - a->placed.unknown_bytes;
     }
     if (is_strict && (!a->placed.is_verified || a->placed.misplaced_bytes != 0)) {
-        note_reason(a->node, a->kind, "the runtime's memory lies on another node, or the kernel does not report its node");
+        note_reason(a->node, a->kind, "the runtime's memory lies on another node or on an unknown one");
         status = give_to_runtime(a);
         return WEIR_ERR_NO_MEMORY;
     }

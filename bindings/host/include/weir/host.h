@@ -132,9 +132,9 @@ typedef struct weir_host_pool_config {
  * WEIR_ERR_NO_MEMORY: no host memory. */
 WEIR_API weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host_pool **pool);
 /* Destroys the pool: waits for the streams of weir_host_free_after, unregisters, unlocks and unmaps. Blocks that were
- * not freed become invalid. Threads that still have blocks of the pool in their caches may go on running and end, but no thread
- * may use the pool any more. NULL is allowed. WEIR_ERR_DEVICE: the first failure of the runtime; the pool is destroyed
- * all the same. WEIR_ERR_BUSY: a heap uses the pool, or weir_host_pool_hold was called; nothing has changed. */
+ * not freed become invalid. Threads that still have blocks of the pool in their caches may go on running and end, but
+ * no thread may use the pool any more. NULL is allowed. WEIR_ERR_DEVICE: the first failure of the runtime; the pool is
+ * destroyed all the same. WEIR_ERR_BUSY: a heap uses the pool, or weir_host_pool_hold was called; nothing has changed. */
 WEIR_API weir_status weir_host_pool_destroy(weir_host_pool *pool);
 
 /* For bindings with objects that use the pool later: weir_host_pool_destroy refuses until the pool has been released as

@@ -60,8 +60,8 @@ typedef struct weir_onnxruntime_config {
 
 /* Makes an allocator that uses the heap. No session uses it yet.
  *
- * WEIR_ERR_INVALID: NULL for the config, its heap or its runtime. WEIR_ERR_UNSUPPORTED: a runtime before 1.12, or one
- * whose version cannot be read. WEIR_ERR_NO_MEMORY: no host memory. WEIR_ERR_DEVICE: the runtime does not describe the
+ * WEIR_ERR_INVALID: NULL for the config, its heap or its runtime. WEIR_ERR_UNSUPPORTED: a runtime before 1.12, or an
+ * unreadable version. WEIR_ERR_NO_MEMORY: no host memory. WEIR_ERR_DEVICE: the runtime does not describe the
  * CPU's memory. */
 WEIR_API weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config,
                                              weir_onnxruntime **binding);

@@ -13,7 +13,7 @@
  * may go, the heap may not. A later xnn_initialize, with another allocator or after xnn_deinitialize, changes nothing.
  * So the heap must live as long as the process, or until no function of XNNPACK is called any more.
  *
- * Out of memory. XNNPACK gets NULL, reports xnn_status_out_of_memory and gives back what it had; weir_heap_explain
+ * Out of memory. XNNPACK gets NULL, reports xnn_status_out_of_memory and gives back its memory; weir_heap_explain
  * gives the reason. The binding works around two faults of XNNPACK. It requests 0 bytes and takes NULL for a failure:
  * the binding returns a block. Until July 2026 its memory planner wrote through NULL if a small table could not be
  * allocated: requests of `allocate`, which are small tables, have a reserve of 256 KiB, which is taken from the heap at
