@@ -27,11 +27,11 @@ enum {
 };
 
 typedef struct slab {
-    weir__host_slab shown; /* bin: the class */
+    weir__host_slab shown; /* its `bin` is the class */
     struct slab *next; /* next slab of the class with a free slot; or next unused description */
     struct slab *previous;
     struct slab *next_of_all;
-    uint64_t start; /* 0: unused */
+    uint64_t start; /* 0: unused description */
     uint32_t slots;
     uint32_t taken;
     bool is_listed;

@@ -20,7 +20,7 @@ char weir__host_stream;
 typedef struct weir__host_event {
     struct weir__host_event *next; /* next of the node; protected by its chunk_lock */
     weir_event *event;
-    bool of_host; /* recorded on the host's stream: complete */
+    bool of_host; /* recorded on the host's stream, so complete */
 } host_event;
 
 static weir_device *streams_of(const weir__host_node *node)

@@ -47,7 +47,7 @@ struct weir__host_node {
     struct weir__host_reservation *reservations; /* of a pageable node */
     weir__host_chunk pageable;       /* represents all memory of a pageable node */
     pthread_mutex_t chunk_lock;
-    _Atomic uint64_t pending_bytes; /* of small blocks */
+    _Atomic uint64_t pending_bytes; /* small blocks only */
     /* Counters of threads that have ended or have no cache; protected by thread_cache.c's lock. */
     uint64_t gone_allocs;
     uint64_t gone_frees;
@@ -94,7 +94,7 @@ static inline bool weir__host_is_pageable(const weir_host_pool_config *config)
     return (config->flags & WEIR_HOST_PAGEABLE) != 0;
 }
 
-/* --- ladder.c: where pinned memory comes from --- */
+/* --- ladder.c: makes pinned memory --- */
 
 /* Makes pinned memory for a node at `address`, inside a reservation (mapped chunks), or at any address of the runtime's
  * choice (address 0: kind RUNTIME only). On success the chunk is in the node's list and in the registry. */
@@ -219,7 +219,7 @@ void weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit, void *
 
 /* Bytes held by pools under one limit. A pool has its own ledger; the pools of a heap share one. */
 typedef struct weir__host_ledger {
-    _Atomic uint64_t limit_bytes; /* 0: none */
+    _Atomic uint64_t limit_bytes; /* 0: no limit */
     uint64_t machine_bytes; /* of pageable pools: the machine's memory, beyond which the system would kill the process;
                                0: unknown */
     _Atomic uint64_t held_bytes;

@@ -239,7 +239,7 @@ static int touch_missing(char *memory, uint64_t size)
     for (uint64_t at = 0; at < size; at += BATCH * page) {
         const uint64_t piece = size - at < BATCH * page ? size - at : BATCH * page;
         if (mincore(memory + at, piece, there) != 0) {
-            return errno == ENOMEM ? EINVAL : errno; /* not mapped */
+            return errno == ENOMEM ? EINVAL : errno; /* a part of the range is not mapped */
         }
         for (uint64_t i = 0; i * page < piece; i++) {
             const int number =
@@ -337,7 +337,7 @@ weir_status weir__place_room(int32_t node, weir__place_pages pages, uint64_t *by
     return WEIR_OK;
 }
 
-/* --- where pages are: move_pages --- */
+/* --- finding pages: move_pages --- */
 
 static void count(weir__place_found *found, int where, uint64_t bytes)
 {
@@ -374,7 +374,7 @@ static bool ask_pages(const char *memory, uint64_t size, uint64_t step, weir__pl
     return true;
 }
 
-/* --- where pages are: /proc --- */
+/* --- finding pages: /proc --- */
 
 /* Reads a file line by line, without allocation. Lines longer than the buffer are cut. */
 struct lines {

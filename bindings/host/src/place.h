@@ -106,7 +106,7 @@ void weir__place_thread_restore(const weir__place_wish *before);
  * total (at least 16 MiB, at most 1 GiB); for huge pages, its free ones. WEIR_ERR_UNSUPPORTED: it cannot be read. */
 weir_status weir__place_room(int32_t node, weir__place_pages pages, uint64_t *bytes);
 
-/* --- where pages are --- */
+/* --- finding pages --- */
 
 typedef enum weir__place_source {
     WEIR__FOUND_NOTHING,

@@ -74,7 +74,7 @@ typedef struct weir__host_leaf {
 } weir__host_leaf;
 
 typedef struct weir__host_entry {
-    _Atomic uint64_t key; /* 0: empty */
+    _Atomic uint64_t key; /* 0: empty entry */
     _Atomic(weir__host_leaf *) leaf;
 } weir__host_entry;
 

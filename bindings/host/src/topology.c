@@ -429,7 +429,7 @@ weir_status weir_topology_create(const weir_topology_config *config, weir_topolo
         return weir_refuse(WEIR_ERR_INVALID, "weir_topology_create: config.xml and config.synthetic are both set");
     }
     const bool is_machine = c.xml == NULL && c.synthetic == NULL;
-    /* Without sysfs, as in a bare chroot, hwloc complains and finds a machine without memory. */
+    /* Without sysfs, as in a bare chroot, hwloc writes a complaint and finds a machine without memory. */
     const bool is_seen = !is_machine || access("/sys/devices/system/cpu", F_OK) == 0;
     weir_status status = is_seen ? UNCANCELLED(weir__topology_read_hwloc(&c, topology)) : WEIR_ERR_UNSUPPORTED;
     if (is_machine && status != WEIR_OK && status != WEIR_ERR_NO_MEMORY) {

@@ -159,7 +159,7 @@ static uint64_t all_findings(void)
     return sum;
 }
 
-/* --- domains, handles --- */
+/* --- domains and handles --- */
 
 /* Returns the domain of a handle. Reports a finding and returns NULL if there is none. */
 static struct domain *domain_of(mstxDomainHandle_t handle, const char *call)

@@ -1,6 +1,7 @@
 /* onnxruntime.c: an OrtAllocator over a heap.
  *
- * Idea: the engine's allocator struct is the first member of the binding, so each call of the engine is one call of the heap.
+ * Idea: the engine's allocator struct is the first member of the binding, so each call of the engine is one call of the
+ * heap.
  * Guarantees: the engine never gets NULL for a nonempty request (runtime.h, throw.cc). A binding that is attached or
  * has live blocks is not destroyed: `live` counts the blocks given out and not yet freed.
  * Cost beyond the heap's: one atomic addition for an alloc and one for a free.

@@ -27,11 +27,11 @@ struct OrtAllocator {
     void *(*Alloc)(struct OrtAllocator *self, size_t size);
     void (*Free)(struct OrtAllocator *self, void *block);
     const struct OrtMemoryInfo *(*Info)(const struct OrtAllocator *self);
-    void *(*Reserve)(struct OrtAllocator *self, size_t size);                          /* 18 */
-    OrtStatus *(*GetStats)(const struct OrtAllocator *self, OrtKeyValuePairs **stats); /* 23 */
+    void *(*Reserve)(struct OrtAllocator *self, size_t size);                          /* since version 18 */
+    OrtStatus *(*GetStats)(const struct OrtAllocator *self, OrtKeyValuePairs **stats); /* since version 23 */
     void *(*AllocOnStream)(struct OrtAllocator *self, size_t size,
-                           struct OrtSyncStream *stream); /* 23 */
-    OrtStatus *(*Shrink)(struct OrtAllocator *self);      /* 25 */
+                           struct OrtSyncStream *stream); /* since version 23 */
+    OrtStatus *(*Shrink)(struct OrtAllocator *self);      /* since version 25 */
 };
 
 enum {
@@ -41,9 +41,9 @@ enum {
     STATS_VERSION = 23,
     SHRINK_VERSION = 25,
 
-    CODE_FAIL = 1,          /* OrtErrorCode */
-    DEVICE_ALLOCATOR = 0,   /* OrtAllocatorType */
-    MEMORY_TYPE_DEFAULT = 0 /* OrtMemType */
+    CODE_FAIL = 1,          /* a value of OrtErrorCode */
+    DEVICE_ALLOCATOR = 0,   /* a value of OrtAllocatorType */
+    MEMORY_TYPE_DEFAULT = 0 /* a value of OrtMemType */
 };
 
 /* X(name, index in OrtApi, result, parameters) */

@@ -38,7 +38,7 @@ enum { channel_slots = 1 << 18 }; /* 16 MiB */
 /* Device numbers of an event: numbers from 0 are NPUs. */
 enum { channel_pinned = 4094, channel_host = 4095 };
 
-enum { channel_records_host = 1, channel_records_device = 2 }; /* channel.what */
+enum { channel_records_host = 1, channel_records_device = 2 }; /* bits of channel.what */
 
 enum { channel_image = 'X' }; /* the kind of an image's first event; all other events have a weir_trace_kind */
 
@@ -68,7 +68,7 @@ typedef struct channel {
     atomic_uint images;   /* images that have joined the channel: 0 = the library was not loaded */
     _Atomic uint64_t image_first;
     _Atomic uint64_t calls; /* observed calls of the device runtime */
-    _Alignas(64) _Atomic uint64_t tail; /* the next ticket */
+    _Alignas(64) _Atomic uint64_t tail; /* the next free ticket */
     _Alignas(64) channel_slot slots[];
 } channel;
 

@@ -123,7 +123,7 @@ static void *aligned_allocate(void *context, size_t align, size_t size)
     return weir_heap_alloc_aligned(lender->heap, at_least_one(size), align);
 }
 
-/* --- begin and end --- */
+/* --- init and fini --- */
 
 weir_status weir_xnnpack_allocator_init(weir_heap *heap, struct xnn_allocator *allocator)
 {

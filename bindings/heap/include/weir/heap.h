@@ -53,21 +53,21 @@ enum {
  * 0. A request that the callback itself makes fails without calling it again. */
 typedef bool (*weir_heap_reclaim)(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt);
 
-/* Where blocks come from: at most one of host_pool and pool; both NULL = memory of the process. */
+/* The source of blocks: host_pool or pool, not both; both NULL = memory of the process. */
 typedef struct weir_heap_source {
     weir_host_pool *host_pool; /* borrowed and held: weir_host_pool_destroy refuses while the heap lives */
-    weir_pool *pool;           /* likewise: weir_pool_destroy refuses */
+    weir_pool *pool;           /* borrowed and held: weir_pool_destroy refuses while the heap lives */
     weir_stream *stream;       /* required with `pool`: allocs and frees are in this stream's order */
-    int32_t node;              /* with WEIR_HEAP_ON_NODE */
+    int32_t node;              /* used with WEIR_HEAP_ON_NODE */
 } weir_heap_source;
 
 typedef struct weir_heap_config {
     size_t struct_size;
-    uint32_t flags;              /* WEIR_HEAP_... */
+    uint32_t flags;              /* bits of WEIR_HEAP_... */
     weir_heap_source source;
     weir_heap_source long_lived; /* for weir_heap_alloc_long_lived; all zero = separate memory of the process if
                                     `source` is the process's memory, else the same as `source` */
-    uint64_t align;              /* of every block, a power of two from 64 to 2 MiB; 0 = 64 */
+    uint64_t align;              /* alignment of every block, a power of two from 64 to 2 MiB; 0 = 64 */
     uint64_t slack_bytes;        /* readable behind each block, for kernels that read past its end; at most 4 KiB */
     uint64_t limit_bytes;        /* memory of the process only: the most that may be held; 0 = no limit */
     weir_heap_reclaim reclaim;   /* may be NULL */
@@ -138,7 +138,7 @@ typedef struct weir_heap_stats {
     size_t struct_size;
     uint64_t allocs;          /* successful ones, including those of realloc */
     uint64_t frees;
-    uint64_t reallocs;        /* calls with a block and a size */
+    uint64_t reallocs;        /* calls with a block and a nonzero size */
     uint64_t moves;           /* reallocs that copied */
     uint64_t failures;        /* requests that returned NULL for lack of memory */
     uint64_t reclaims;        /* calls of the reclaim callback */

@@ -53,7 +53,7 @@ typedef enum weir_host_kind {
     WEIR_HOST_KIND_COUNT
 } weir_host_kind;
 
-WEIR_API const char *weir_host_kind_name(weir_host_kind kind); /* "registered"; never NULL */
+WEIR_API const char *weir_host_kind_name(weir_host_kind kind); /* a short name such as "registered"; never NULL */
 WEIR_API const char *weir_host_kind_text(weir_host_kind kind); /* a short description; never NULL */
 
 /* Host memory calls of a device's runtime; weir_acl_host_runtime fills them in. Both members of a pair may be NULL when
@@ -111,11 +111,11 @@ enum {
 
 typedef struct weir_host_pool_config {
     size_t struct_size;
-    uint32_t flags;                     /* WEIR_HOST_... */
+    uint32_t flags;                     /* bits of WEIR_HOST_... */
     uint32_t kinds;                     /* bit k: step k of the ladder may be used; 0 = all but UNPINNED */
     const weir_topology *topology;      /* shared: stays as long as the pool; NULL: the pool reads the machine itself */
-    const weir_host_runtime *runtime;   /* copied; NULL: none */
-    const weir_host_engine_ops *engine; /* NULL: weir's classes */
+    const weir_host_runtime *runtime;   /* copied; NULL: no runtime */
+    const weir_host_engine_ops *engine; /* NULL: weir's own classes */
     uint64_t limit_bytes;               /* most bytes held on all nodes together, in whole chunks; 0 = no limit */
     /* A power of two from 2 MiB to 1 GiB; 0 = 4 MiB. WEIR_HOST_PAGEABLE: from 16 KiB on; 0 = 64 KiB. The pool halves it
      * until it fits the limit and one call of the runtime, and raises it to a page of the system if that is larger. A
@@ -134,7 +134,8 @@ WEIR_API weir_status weir_host_pool_create(const weir_host_pool_config *config, 
 /* Destroys the pool: waits for the streams of weir_host_free_after, unregisters, unlocks and unmaps. Blocks that were
  * not freed become invalid. Threads that still have blocks of the pool in their caches may go on running and end, but
  * no thread may use the pool any more. NULL is allowed. WEIR_ERR_DEVICE: the first failure of the runtime; the pool is
- * destroyed all the same. WEIR_ERR_BUSY: a heap uses the pool, or weir_host_pool_hold was called; nothing has changed. */
+ * destroyed all the same. WEIR_ERR_BUSY: a heap uses the pool, or weir_host_pool_hold was called; nothing has
+ * changed. */
 WEIR_API weir_status weir_host_pool_destroy(weir_host_pool *pool);
 
 /* For bindings with objects that use the pool later: weir_host_pool_destroy refuses until the pool has been released as

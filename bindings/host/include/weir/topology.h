@@ -45,7 +45,7 @@ WEIR_API bool weir_topology_is_this_machine(const weir_topology *topology);
 typedef struct weir_node_info {
     size_t struct_size;
     int32_t node;
-    bool is_allowed;       /* cpusets let this process take memory there */
+    bool is_allowed;       /* cpusets let this process take memory on the node */
     bool is_host_memory;   /* ordinary memory, and not empty. False for memory of a device, and for high-bandwidth or
                               far memory in a node of its own, which is recognized by having no processors */
     uint32_t cpus;         /* processors of the node that this process may run on; 0 also if it may run on none */

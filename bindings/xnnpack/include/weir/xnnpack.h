@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-struct xnn_allocator; /* xnnpack.h */
+struct xnn_allocator; /* defined in xnnpack.h */
 
 /* Fills *allocator. The host must be able to read and write the heap's memory. WEIR_ERR_INVALID: NULL.
  * WEIR_ERR_NO_MEMORY: no memory for the reserve; *allocator is unchanged. */
