@@ -27,7 +27,7 @@ void weir__topology_keep(const weir_topology *topology);
 
 /* The last failure of the ladder. */
 typedef struct weir__host_refusal {
-    uint64_t bytes; /* bytes of the request that failed; 0: the last one succeeded */
+    uint64_t bytes; /* size of the request that failed; 0: no failure since the last success */
     uint64_t when_ns;
     uint64_t gives; /* the pool's `gives` at that time */
 } weir__host_refusal;
