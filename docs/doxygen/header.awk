@@ -1,11 +1,9 @@
-# header.awk: converts a public header for Doxygen. The headers have plain comments:
-# one before a declaration, or one behind it on the same line. The filter turns them into Doxygen comments and writes
-# the result to standard output.
+# header.awk: converts a public header for Doxygen. The headers have plain comments: one before a declaration, or one
+# behind it on the same line. The filter turns them into Doxygen comments and writes the result to standard output.
 #
-#   - A header becomes a group of its name; its first comment becomes the group's comment. "/* --- words --- */" begins a
-#     group inside that group, or a section inside a struct.
-#   - A comment before a declaration also serves the following declarations without a comment,
-#   up to the next blank line.
+#   - A header becomes a group of its name; its first comment becomes the group's comment. "/* --- words --- */" begins
+#     a group inside that group, or a section inside a struct.
+#   - A comment before a declaration also serves the following declarations without a comment, up to a blank line.
 #   - Lines indented by four and more after a blank line or a colon are code and stay as they are.
 #   - Names of weir become links. A name that does not exist is a Doxygen warning, and an error in the test.
 #   - Each result (WEIR_ERR_...: why) begins a paragraph.
