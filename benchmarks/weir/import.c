@@ -1,4 +1,4 @@
-/* import.c: `weir import`: any trace that can be read, written as .wtr. */
+/* import.c: `weir import`: reads a trace of any supported format and writes it as .wtr. */
 #include "command.h"
 
 #include "bundled.h"

@@ -1,4 +1,4 @@
-/* info.c: `weir info`: what is in a trace, in words, as a live curve and as a size histogram, or as JSON. */
+/* info.c: `weir info`: describes a trace by its counts, a curve of live bytes and a histogram of sizes, or as JSON. */
 #include "command.h"
 
 #include "bundled.h"
@@ -68,7 +68,7 @@ static uint64_t count_distinct(uint64_t *sizes, size_t count)
 
 struct counting {
     struct facts *facts;
-    uint64_t *block_sizes; /* by block index, 0 when not live */
+    uint64_t *block_sizes; /* by block index; 0 if the block is not live */
     uint64_t *asked;
     size_t asked_count;
     uint64_t live;
@@ -93,7 +93,7 @@ static void died(struct counting *counting, uint32_t index)
     counting->blocks--;
 }
 
-/* False without host memory. */
+/* Collects the facts of a trace. Returns false without host memory. */
 static bool gather_facts(const struct trace *trace, struct facts *facts)
 {
     struct counting counting = {
@@ -135,7 +135,7 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
     return enough;
 }
 
-/* --- for people --- */
+/* --- text --- */
 
 static const char *kind_text(char kind)
 {
@@ -236,7 +236,7 @@ static void print_facts(const struct trace *trace, const struct facts *facts)
     }
 }
 
-/* --- for scripts --- */
+/* --- JSON --- */
 
 static json_t *facts_json(const struct trace *trace, const struct facts *facts)
 {
@@ -282,7 +282,7 @@ static int read_facts(const char *name, struct trace **trace, struct facts *fact
     return status;
 }
 
-/* --- the whole --- */
+/* --- the command --- */
 
 enum form { FORM_TEXT, FORM_LINE, FORM_JSON };
 

@@ -1,7 +1,7 @@
-/* main.c: `weir`, the command: picks the subcommand.
+/* main.c: the `weir` command: calls the subcommand.
  *
- * Guarantees of all subcommands: a message is one line of clean text; a failed write is an error and no signal; an exit status
- * of 0 says that standard output took everything.
+ * Guarantees of all subcommands: a message is one line of clean text;
+ * a failed write is an error and raises no signal; exit status 0 means that all of standard output was written.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* vasprintf */
@@ -62,8 +62,8 @@ int complain(const char *subcommand, bool usage, const char *format, ...)
     return EXIT_USAGE;
 }
 
-/* Opens the standard descriptors that the caller closed, in the wrong direction, so that using them still fails. Otherwise
- * the first file opened would become standard output and receive the printed lines. */
+/* Opens closed standard descriptors in the wrong direction, so that their use still fails.
+ * Without this, the first file that is opened would become standard output and receive the printed lines. */
 static void fill_closed_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -110,7 +110,8 @@ static int run(int argc, char **argv)
     return EXIT_USAGE;
 }
 
-/* Whether standard output took all that was printed. Without anything printed it may be closed. */
+/* Closes standard output. Returns true if all printed text was written.
+ * A closed standard output is no error if nothing was printed. */
 static bool close_output(void)
 {
     const bool failed = ferror(stdout) != 0;

@@ -1,8 +1,8 @@
-/* record.c: `weir record`: runs a program, unchanged, and writes what it asks of its allocators as a trace.
+/* record.c: `weir record`: runs an unchanged program and writes its allocator calls as a trace.
  *
- * The program is started with a library in front of the C library's malloc and of the device runtime
- * (bindings/record); what that tells through shared memory is written here. Whatever becomes of the program, its trace is
- * whole, and its exit status or signal is passed on.
+ * The program is started with a library that interposes the C library's malloc and the device
+ * runtime (bindings/record). The library sends events through shared memory, and this command writes them. The trace is
+ * complete however the program ends, and the command exits with the program's exit status or signal.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* pipe2 */
@@ -66,7 +66,7 @@ enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 enum { nap_least_ns = 200000, nap_most_ns = 5000000 };
 
 struct settings {
-    const char *output; /* NULL: after the program */
+    const char *output; /* NULL: named after the program */
     enum collect_what what;
     bool heaps; /* --what weir */
     bool children;
@@ -118,7 +118,7 @@ static int apply_option(struct settings *settings, int code, const char *value)
     }
 }
 
-/* EXIT_DONE, EXIT_USAGE, or -1 when help was asked for. */
+/* Returns EXIT_DONE, EXIT_USAGE, or -1 after --help. */
 static int read_options(struct settings *settings, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -163,7 +163,7 @@ static bool is_file(const char *path)
     return stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
-/* As execvp finds it; what is there but may not be run counts, for the message. */
+/* Finds the program like execvp. A path with a slash counts even if the file may not be executed, for the message. */
 static bool find_program(const char *name, char *path, size_t size)
 {
     const char *at = getenv("PATH");
@@ -180,7 +180,7 @@ static bool find_program(const char *name, char *path, size_t size)
     return false;
 }
 
-/* Why nothing can be put in front of what the ELF file calls; NULL: it can. */
+/* Returns why the calls of an ELF file cannot be interposed; NULL if they can. */
 static const char *why_not_elf(FILE *file, const Elf64_Ehdr *head)
 {
     if (head->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)) {
@@ -190,13 +190,13 @@ static const char *why_not_elf(FILE *file, const Elf64_Ehdr *head)
         Elf64_Phdr part;
         if (fseek(file, (long)(head->e_phoff + (uint64_t)i * head->e_phentsize), SEEK_SET) != 0 ||
             fread(&part, sizeof part, 1, file) != 1 || part.p_type == PT_INTERP) {
-            return NULL; /* what cannot be read will be said by whoever runs it */
+            return NULL; /* if the file is unreadable, execvp reports the error */
         }
     }
     return "is statically linked: nothing can be put between it and its allocator";
 }
 
-/* The same for any program; of a script, its interpreter is asked. */
+/* Returns why the calls of a program cannot be interposed; NULL if they can. For a script the interpreter counts. */
 static const char *why_not(const char *path, int scripts)
 {
     struct stat facts;
@@ -226,9 +226,9 @@ static const char *why_not(const char *path, int scripts)
     return why;
 }
 
-/* --- running it --- */
+/* --- running the program --- */
 
-static volatile sig_atomic_t program; /* its process id, for the handler */
+static volatile sig_atomic_t program; /* process id of the program, for the handler */
 
 static void pass_on(int number)
 {
@@ -240,8 +240,8 @@ static void pass_on(int number)
 enum { from_terminal = 2, signals_met = 6 };
 static const int met[signals_met] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
 
-/* What the terminal sends reaches the program too; this waits for what comes of it. Other signals are passed on, but for those
- * that are ignored, as by nohup: the program ignores them likewise. */
+/* Ignores signals of the terminal, because they reach the program too and the command waits for its end. Forwards other
+ * signals to the program. Signals that are already ignored, as under nohup, stay ignored, as in the program. */
 static void prepare_signals(struct sigaction before[signals_met])
 {
     struct sigaction ignore = { .sa_handler = SIG_IGN };
@@ -261,7 +261,7 @@ static void restore_signals(const struct sigaction before[signals_met])
     }
 }
 
-/* In front of what is there. */
+/* Adds the library in front of an existing LD_PRELOAD. Returns false without host memory. */
 static bool set_preload(const char *library)
 {
     const char *others = getenv("LD_PRELOAD");
@@ -280,7 +280,7 @@ static bool set_preload(const char *library)
     return set;
 }
 
-/* The program, in the child. `report`: where it is said that it could not be run. */
+/* Runs the program, in the child. If exec fails, writes errno to the pipe `report`. */
 static void become(char **arguments, const sigset_t *mask, int report)
 {
     (void)sigaction(SIGXFSZ, usual_file_size_action(), NULL);
@@ -291,7 +291,7 @@ static void become(char **arguments, const sigset_t *mask, int report)
     _exit(why == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
 }
 
-/* Starts the program with the environment as it is now. -1: it could not be run, and errno says why. */
+/* Starts the program with the current environment. Returns its process id, or -1 with errno if it cannot be run. */
 static pid_t start(char **arguments, channel *to)
 {
     struct sigaction usual[signals_met];
@@ -325,7 +325,7 @@ static pid_t start(char **arguments, channel *to)
     return child > 0 && why == 0 ? child : -1;
 }
 
-/* Reads what the program tells until it has ended; its wait status. */
+/* Reads the program's events until it has ended. Returns its wait status. */
 static int collect(struct collector *collector, pid_t child)
 {
     struct timespec nap = { .tv_nsec = nap_least_ns };
@@ -350,14 +350,14 @@ static int collect(struct collector *collector, pid_t child)
 
 /* --- the result --- */
 
-/* Ends as the program did. */
+/* Ends the command like the program: raises the same signal, or returns the same exit status. */
 static int end_like(int status)
 {
     if (WIFSIGNALED(status)) {
         const struct rlimit none = { 0, 0 };
         struct sigaction usual = { .sa_handler = SIG_DFL };
         (void)fflush(NULL);
-        (void)setrlimit(RLIMIT_CORE, &none); /* it has written its own */
+        (void)setrlimit(RLIMIT_CORE, &none); /* the program has written its core file */
         (void)sigaction(WTERMSIG(status), &usual, NULL);
         (void)raise(WTERMSIG(status));
         return 128 + WTERMSIG(status);
@@ -365,7 +365,8 @@ static int end_like(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_USAGE;
 }
 
-/* A trace that could not be written is an error of its own, where the program had none. */
+/* Returns the exit status after a failed write of the trace: EXIT_USAGE if the program succeeded, else the program's.
+ * */
 static int end_badly(int status)
 {
     return status == 0 ? EXIT_USAGE : end_like(status);
@@ -418,11 +419,11 @@ static int say_cannot_run(const char *name, int why)
     return why == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
-/* --- the two ways --- */
+/* --- recording a program's calls, or its weir heaps --- */
 
 enum { most_files = 9999 };
 
-/* FILE, FILE.2, ... */
+/* Makes the path of file number `number`: FILE, FILE.2, ... Returns false if it is too long. */
 static bool numbered(char *path, size_t size, const char *output, unsigned number)
 {
     const int length =
@@ -430,7 +431,7 @@ static bool numbered(char *path, size_t size, const char *output, unsigned numbe
     return length > 0 && (size_t)length < size;
 }
 
-/* Begins as a trace does, or is empty. */
+/* True if the file begins like a trace or is empty. */
 static bool may_be_trace(const char *path)
 {
     char start[4] = "";
@@ -443,8 +444,8 @@ static bool may_be_trace(const char *path)
     return length == 0 || (length == sizeof start && memcmp(start, "#wtr", sizeof start) == 0);
 }
 
-/* Removes those of an earlier run, from that number on. FILE is the user's choice; what lies at one of its numbers and is no
- * trace is somebody's, and nothing is removed. */
+/* Removes the traces of an earlier run, from file `number` on. If a file FILE.2, FILE.3, ... is not a trace, it is the
+ * user's: nothing is removed and the call fails. */
 static int remove_numbered(const char *output, unsigned number)
 {
     char path[PATH_MAX];
@@ -461,7 +462,7 @@ static int remove_numbered(const char *output, unsigned number)
     return EXIT_DONE;
 }
 
-/* The command line as one line, for #src. */
+/* Joins the command line to one line, for #src. */
 static void join(char *text, size_t size, char **arguments)
 {
     size_t length = (size_t)snprintf(text, size, "weir record --");
@@ -478,7 +479,7 @@ static int say_no_library(void)
     return EXIT_USAGE;
 }
 
-/* The environment of the program. False without host memory. */
+/* Sets the environment of the program. Returns false without host memory. */
 static bool prepare(const char *library, struct collector *collector)
 {
     return set_preload(library) && setenv(CHANNEL_ENV, collector_channel_path(collector), 1) == 0;
@@ -529,7 +530,7 @@ static int record_program(const struct settings *settings, const char *output)
     return status;
 }
 
-/* The program may be in another folder when it makes a heap. */
+/* Sets WEIR_RECORD to an absolute path, because the program may change its folder before it creates a heap. */
 static bool name_heaps_file(const char *output)
 {
     char folder[PATH_MAX];
@@ -544,7 +545,8 @@ static bool name_heaps_file(const char *output)
     return setenv("WEIR_RECORD", path, 1) == 0;
 }
 
-/* weir itself writes the files (WEIR_RECORD in core); it takes only names that are free, so old ones are removed. */
+/* Records the weir heaps of a program. weir writes the files itself (WEIR_RECORD in core) and uses only free names,
+ * so old files are removed first. */
 static int record_heaps(const struct settings *settings, const char *output)
 {
     char path[PATH_MAX];
@@ -553,7 +555,7 @@ static int record_heaps(const struct settings *settings, const char *output)
     if (removed != EXIT_DONE) {
         return removed;
     }
-    const int trial = open(output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* the program would not say */
+    const int trial = open(output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* the program would not report a failure */
     if (trial < 0) {
         return complain("record", false, "%s: %s", output, strerror(errno));
     }

@@ -1,4 +1,5 @@
-/* replay_command.c: `weir replay`: reads the options, replays each trace against each strategy, prints. */
+/* replay_command.c: `weir replay`: reads the options, replays each trace against each strategy,
+ * and prints the results. */
 #include "command.h"
 
 #include "bundled.h"
@@ -63,7 +64,7 @@ struct settings {
     const struct replay_strategy *strategies[most_strategies];
     size_t strategy_count;
     struct replay_options replay;
-    int pad; /* -1: what the recording shows */
+    int pad; /* -1: the padding that the recording shows */
     bool sweeps;
     struct sweep_range sweep;
     const char *report;
@@ -138,7 +139,7 @@ static int parse_count(const char *option, const char *text, uint64_t least, uin
     return EXIT_DONE;
 }
 
-/* Digits with at most three after a point, from 0.001 to 100; *text moves behind them. */
+/* Parses a factor from 0.001 to 100 with at most three decimal places; *text moves behind it. */
 static bool parse_factor(const char **text, uint32_t *thousandths)
 {
     const char *at = *text;
@@ -161,7 +162,7 @@ static bool parse_factor(const char **text, uint32_t *thousandths)
     return number && value > 0 && value <= 100 * sweep_unit;
 }
 
-/* FROM:TO or FROM:TO:STEP; NULL: as it comes. */
+/* Parses FROM:TO or FROM:TO:STEP; NULL selects the defaults. */
 static int parse_sweep(struct settings *settings, const char *text)
 {
     struct sweep_range *range = &settings->sweep;
@@ -243,7 +244,7 @@ static int apply_option(struct settings *settings, int code, const char *value)
     }
 }
 
-/* EXIT_DONE, EXIT_USAGE, or -1 when help was asked for. */
+/* Returns EXIT_DONE, EXIT_USAGE, or -1 after --help. */
 static int read_options(struct settings *settings, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -323,7 +324,8 @@ static bool wants_model(const struct settings *settings)
     return false;
 }
 
-/* Bytes the model adds to a request: what was asked for, what the name says, what the recording shows, or none. */
+/* Returns the bytes that the model adds to a request: from --pad, from the strategy's name, from the recording, or 0.
+ * */
 static uint64_t pad_for(const struct settings *settings, const struct replay_strategy *strategy,
                         const struct comparison *comparison)
 {
@@ -339,7 +341,7 @@ static uint64_t pad_for(const struct settings *settings, const struct replay_str
     return comparison->trace->pad_bytes > 0 ? (uint64_t)comparison->trace->pad_bytes : 0;
 }
 
-/* The options of a replay, with progress where somebody sees it. */
+/* Returns the options of a replay, with progress messages if standard error is a terminal. */
 static struct replay_options options_for(const struct settings *settings, struct progress *progress)
 {
     struct replay_options options = settings->replay;
@@ -437,14 +439,14 @@ static bool has_hazards(const struct comparison *comparison)
     return false;
 }
 
-/* --- the whole --- */
+/* --- the command --- */
 
 static int print_json(const json_t *all, size_t traces)
 {
     return json_print("replay", traces == 1 ? json_array_get(all, 0) : all, JSON_INDENT(2) | JSON_REAL_PRECISION(8));
 }
 
-/* The command line as one string, for the report. NULL without host memory. */
+/* Returns the command line as one string, for the report. NULL without host memory. */
 static char *command_line(int argc, char **argv)
 {
     size_t length = sizeof("weir");
@@ -477,7 +479,7 @@ static int write_report(const struct settings *settings, struct out_file *file, 
     return EXIT_DONE;
 }
 
-/* Traces are let go one by one unless the report needs all of them at the end. */
+/* Replays all traces. Frees each trace after its replay unless the report needs all of them at the end. */
 static int run_all(const struct settings *settings, char **paths, size_t count, const char *command,
                    struct out_file *report)
 {
@@ -516,7 +518,7 @@ static int run_all(const struct settings *settings, char **paths, size_t count, 
     return status != EXIT_DONE ? status : hazards ? EXIT_HAZARDS : EXIT_DONE;
 }
 
-/* Opens the report before anything is replayed: a replay may take minutes. */
+/* Runs the command. Opens the report before the first replay, because a replay may take minutes. */
 static int run(const struct settings *settings, char **paths, size_t count, const char *command)
 {
     struct out_file report = { .fd = -1 };
@@ -528,7 +530,7 @@ static int run(const struct settings *settings, char **paths, size_t count, cons
         return complain("replay", false, "%s: cannot be written: %s", settings->report, strerror(errno));
     }
     const int status = run_all(settings, paths, count, command, &report);
-    out_file_drop(&report); /* unless it is finished */
+    out_file_drop(&report); /* no effect if the file is finished */
     return status;
 }
 

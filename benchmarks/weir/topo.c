@@ -1,5 +1,5 @@
-/* topo.c: `weir topo`: what weir sees of a machine as far as host memory goes, and what it may do with it, in words that a
- * person can act on, or as JSON.
+/* topo.c: `weir topo`: prints a machine's NUMA nodes and devices, the host memory that can be pinned, and remedies for
+ * restrictions, as text or as JSON.
  */
 #include "command.h"
 #include "json.h"
@@ -35,7 +35,7 @@ static const char help[] =
     "  weir topo\n"
     "  weir topo --json | jq '.devices[] | {bus_id, node}'\n";
 
-/* --- what to do --- */
+/* --- remedies --- */
 
 static bool locks_freely(const struct machine *m)
 {
@@ -112,7 +112,7 @@ static void find_advice(const weir_topology *t, const struct machine *m, struct 
     }
 }
 
-/* --- for people --- */
+/* --- text --- */
 
 static void print_nodes(const weir_topology *t)
 {
@@ -264,7 +264,7 @@ static void print_all(const weir_topology *t)
     }
 }
 
-/* --- for scripts --- */
+/* --- JSON --- */
 
 static json_t *bytes_json(uint64_t bytes)
 {
