@@ -555,7 +555,7 @@ static int record_heaps(const struct settings *settings, const char *output)
     if (removed != EXIT_DONE) {
         return removed;
     }
-    const int trial = open(output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* the program would not report a failure */
+    const int trial = open(output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* the program reports none */
     if (trial < 0) {
         return complain("record", false, "%s: %s", output, strerror(errno));
     }

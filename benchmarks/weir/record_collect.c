@@ -223,7 +223,7 @@ static weir__record_entry entry_of(struct image *image, const channel_slot *even
     switch (event->kind) {
     case WEIR_TRACE_ALLOC:
         entry.id = block_name(event, event->id);
-        entry.extra = is_power_of_two(event->extra) ? event->extra : 0; /* some allocators accept alignments that are not powers of two */
+        entry.extra = is_power_of_two(event->extra) ? event->extra : 0; /* allocators may round up others */
         break;
     case WEIR_TRACE_FREE:
         entry.id = block_name(event, event->id);
