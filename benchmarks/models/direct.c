@@ -8,10 +8,9 @@
  * Waste: less than the device's granularity in each block, none between blocks.
  * Counters: the pool's region_allocs and region_frees, and the time that they took.
  *
- * A region that is still free when the same lane requests the same size again (the device refused
- * to take the region back, or work on it is pending) is reused:
- * a refusal would turn such a failure into an out-of-memory. The device chooses the address of a region. A stricter
- * alignment is refused unless the region happens to have it.
+ * A region that is still free when the same lane requests the same size again (the device refused to take the region
+ * back, or work on it is pending) is reused: a refusal would turn such a failure into an out-of-memory. The device
+ * chooses the address of a region. A stricter alignment is refused unless the region happens to have it.
  */
 #include "direct.h"
 

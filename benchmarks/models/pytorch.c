@@ -1,20 +1,20 @@
 /* pytorch.c: a model of PyTorch's native caching allocator.
  *
- * Idea: best fit, with split and merge, over segments that are kept as long as they may be useful. Requests up to
- * 1 MiB lie in segments of 2 MiB (small pool), larger ones in segments of 20 MiB or more (large pool). Free blocks
- * are kept per stream and pool, ordered by size and then address.
- * Guarantee: given the segments of a recorded run, the model places every block at the recorded
- * address (recorded.c proves it on recordings). No code is copied:
- * the rules were derived from recordings and are in README.md. Cost: O(log n) for n free blocks of one stream and pool;
- * freeing merges in O(1) and files the result in O(log n). Waste: inside a block at most 511 bytes (543 with padding)
- * in the small pool, at most 1 MiB more in the large pool, where smaller rests are not split off. Between blocks the
- * waste has no bound: there is one free set per stream and pool, and a request never takes from another set.
+ * Idea: best fit, with split and merge, over segments that are kept as long as they may be useful. Requests up to 1 MiB
+ * lie in segments of 2 MiB (small pool), larger ones in segments of 20 MiB or more (large pool). Free blocks are kept
+ * per stream and pool, ordered by size and then address.
+ * Guarantee: given the segments of a recorded run, the model places every block at the recorded address (recorded.c
+ * proves it on recordings). No code is copied: the rules were derived from recordings and are in README.md.
+ * Cost: O(log n) for n free blocks of one stream and pool; freeing merges in O(1) and files the result in O(log n).
+ * Waste: inside a block at most 511 bytes (543 with padding) in the small pool, at most 1 MiB more in the large pool,
+ * where smaller rests are not split off. Between blocks the waste has no bound: there is one free set per stream and
+ * pool, and a request never takes from another set.
  * Counters: strategy stats and lane stats; taken_bytes minus the requested bytes is the waste inside blocks.
  *
- * Additions to the original: a request with an alignment above 512 takes a block that is large
- * enough for the worst case and splits the front off. A block that is freed into a lane other than its region's returns
- * to its region's lane, as in the original, but with the highest tick, so that its region stays until the host knows
- * that all work has completed.
+ * Additions to the original: a request with an alignment above 512 takes a block that is large enough for the worst
+ * case and splits the front off. A block that is freed into a lane other than its region's returns to its region's
+ * lane, as in the original, but with the highest tick, so that its region stays until the host knows that all work has
+ * completed.
  */
 #include "pytorch.h"
 
@@ -39,9 +39,8 @@ enum pool_kind { SMALL_POOL, LARGE_POOL, POOL_KINDS };
 struct region;
 
 /* A piece of a region, taken or free.
- * Invariants: previous and next are the adjacent blocks in the region (NULL at its ends);
- * no two adjacent blocks are free; a free block is in the tree of its region's lane and pool with node.size and
- * node.address as its key. */
+ * Invariants: previous and next are the adjacent blocks in the region (NULL at its ends); no two adjacent blocks are
+ * free; a free block is in the tree of its region's lane and pool with node.size and node.address as its key. */
 struct block {
     weir_record record;    /* first: a token is its address; in use while the block is taken */
     struct size_node node; /* also holds address and size of a taken block */
@@ -645,8 +644,8 @@ static bool belongs(void *ctx, struct size_node *node)
     return !block->taken && block->region->lane == set->lane && block->region->kind == set->kind;
 }
 
-/* Checks that each free range is in exactly one set: each node is a free range in its own set,
- * and the numbers of nodes and free ranges are equal. */
+/* Checks that each free range is in exactly one set: each node is a free range in its own set, and the numbers of nodes
+ * and free ranges are equal. */
 static const char *check_sets(const struct model *model, uint64_t free_ranges)
 {
     uint64_t count = 0;

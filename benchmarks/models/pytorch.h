@@ -1,9 +1,9 @@
 /* pytorch.h: PyTorch's native caching allocator as a weir strategy, exact to the address.
  *
- * A lane stands for a stream. All memory of a region belongs to the lane for which the region was added,
- * until the region is removed: a block is freed into the lane that it was allocated from (or into
- * the open lane if no work is pending), after all other uses have ended. README.md has the complete rules and lists the
- * parts that are not modelled.
+ * A lane stands for a stream. All memory of a region belongs to the lane for which the region was added, until the
+ * region is removed: a block is freed into the lane that it was allocated from (or into the open lane if no work is
+ * pending), after all other uses have ended. README.md has the complete rules and lists the parts that are not
+ * modelled.
  */
 #ifndef WEIR_BENCHMARKS_MODELS_PYTORCH_H
 #define WEIR_BENCHMARKS_MODELS_PYTORCH_H
@@ -36,11 +36,11 @@ enum model_pytorch_rest {
     MODEL_PYTORCH_REST_FREE,    /* the block has exactly the given size */
 };
 
-/* Takes a block of `size` bytes at `address`, regardless of best fit, for the check against a recording.
- * If a free front is left that the allocator would never have split off, it goes to the taken block before it,
- * whose recorded size was too small. WEIR_ERR_NO_MEMORY unless address and size are multiples of the granule and the
- * block lies in one free range of `region`; WEIR_ERR_INTERNAL without memory for the model's records. Cost: linear in
- * the ranges of the region, counted from its end. */
+/* Takes a block of `size` bytes at `address`, regardless of best fit, for the check against a recording. If a free
+ * front is left that the allocator would never have split off, it goes to the taken block before it, whose recorded
+ * size was too small. WEIR_ERR_NO_MEMORY unless address and size are multiples of the granule and the block lies in one
+ * free range of `region`; WEIR_ERR_INTERNAL without memory for the model's records. Cost: linear in the ranges of the
+ * region, counted from its end. */
 weir_status model_pytorch_place(void *state, void *region, uint64_t address, uint64_t size,
                                 enum model_pytorch_rest rest, weir_range *range);
 

@@ -1,21 +1,21 @@
 /* recorded.c: checks the pytorch model against a recording.
  *
- * Idea: each device has one model. The heap at the start of the window is built from the recorded
- * segments and the blocks in them; then each event is applied to the model and its answer is compared. The addresses
- * and lifetimes of segments come from the record, because the model covers neither the driver nor the calls of
- * empty_cache; the check compares whether a segment was needed, and its size.
+ * Idea: each device has one model. The heap at the start of the window is built from the recorded segments and the
+ * blocks in them; then each event is applied to the model and its answer is compared. The addresses and lifetimes of
+ * segments come from the record, because the model covers neither the driver nor the calls of empty_cache; the check
+ * compares whether a segment was needed, and its size.
  * Guarantee: a difference is counted once. The model then takes the block at the recorded address, if that is free, so
  * that one early mistake does not hide later events.
- * Cost: O(log n) per event for n free blocks, O(log s) to find one of s live segments;
- * a few such passes if the start has to be corrected.
+ * Cost: O(log n) per event for n free blocks, O(log s) to find one of s live segments; a few such passes if the start
+ * has to be corrected.
  *
  * If the record of the start is incomplete, two facts about the allocator complete it:
  *   - No free block of the large pool is 1 MiB or less: smaller rests are not split off. A smaller gap behind a block
  *     at the start is thus a rest that belongs to the block. Such a gap shows at once if another block follows, or when
  *     a later block is recorded that close behind it. The run is then repeated with the larger block.
  *   - A segment is taken because a request is about to be placed in it. Of the segments before the first request, at
- *     most the last is part of the window: it is if no free block fits the request and its size is
- *     the size for the request.
+ *     most the last is part of the window, namely if no free block fits the request and the segment has the size that
+ *     the rules give for the request.
  */
 #include "recorded.h"
 
@@ -186,8 +186,8 @@ static bool reserve_limit(struct check *check, weir_lane lane)
     return true;
 }
 
-/* Finds or makes the lane of (pool, stream). Each heap numbers its lanes in order of first use,
- * so that the model's table has no unused entries. */
+/* Finds or makes the lane of (pool, stream). Each heap numbers its lanes in order of first use, so that the model's
+ * table has no unused entries. */
 static weir_status lane_of(struct check *check, struct heap *heap, uint32_t stream, uint32_t pool,
                            weir_lane *lane)
 {
@@ -257,8 +257,8 @@ static void erase_segment(struct segment_list *list, size_t index)
     memmove(list->at + index, list->at + index + 1, (list->count - index) * sizeof *list->at);
 }
 
-/* True if a recorded segment overlaps a segment in the list. Then the record has lost the return
- * of the other segment. */
+/* True if a recorded segment overlaps a segment in the list. Then the record has lost the return of the other
+ * segment. */
 static bool overlaps(const struct segment_list *list, const struct segment *segment)
 {
     size_t after = count_up_to(list, segment->address);
@@ -325,8 +325,8 @@ static size_t count_start_events(const struct trace *trace)
     return 0;
 }
 
-/* Finds the private pools of segments at the start: a segment belongs to the pool of the first
- * block that is placed in it. */
+/* Finds the private pools of segments at the start: a segment belongs to the pool of the first block that is placed in
+ * it. */
 static void find_pool_of_segments(struct check *check, struct segment_list *starts)
 {
     const struct trace *trace = check->trace;
@@ -398,8 +398,8 @@ static int by_place(const void *one, const void *two)
     return (left->event > right->event) - (left->event < right->event);
 }
 
-/* Returns the size of a block at the start: the recorded size if it is a multiple of the granule,
- * else the rounded request; plus a rest of the large pool up to `next`, the following block of the device. */
+/* Returns the size of a block at the start: the recorded size if it is a multiple of the granule, else the rounded
+ * request; plus a rest of the large pool up to `next`, the following block of the device. */
 static uint64_t size_of_prior(const struct check *check, const struct prior *prior,
                               const struct prior *next, const struct segment *segment)
 {
@@ -497,9 +497,8 @@ static const struct prior *prior_below(const struct check *check, uint32_t devic
     return low > 0 && check->priors[low - 1].device == device ? &check->priors[low - 1] : NULL;
 }
 
-/* Enlarges a block at the start. A block is recorded at the address.
- * If a live block at the start ends at most LARGEST_REST below it, no free block can lie between the two, so the rest
- * belongs to the block at the start. */
+/* Enlarges a block at the start. A block is recorded at the address. If a live block at the start ends at most
+ * LARGEST_REST below it, no free block can lie between the two, so the rest belongs to the block at the start. */
 static void learn(struct check *check, const struct segment *segment, uint32_t device,
                   uint64_t address)
 {
@@ -657,8 +656,8 @@ static weir_status place_as_recorded(struct check *check, struct heap *heap,
     return place(heap, event->address, rounded, answer);
 }
 
-/* Returns the index of the waiting segment for the request: the segment around its recorded address,
- * else the latest segment of its stream; waiting.count if there is none. */
+/* Returns the index of the waiting segment for the request: the segment around its recorded address, else the latest
+ * segment of its stream; waiting.count if there is none. */
 static size_t waiting_for(const struct heap *heap, const weir_trace_event *event)
 {
     size_t found = heap->waiting.count;
@@ -672,8 +671,8 @@ static size_t waiting_for(const struct heap *heap, const weir_trace_event *event
     return found;
 }
 
-/* Begins the window at the first request of a trace without blocks at the start.
- * The waiting segments existed before the window, except the last one if it was taken for the request. */
+/* Begins the window at the first request of a trace without blocks at the start. The waiting segments existed before
+ * the window, except the last one if it was taken for the request. */
 static weir_status begin_window(struct check *check, struct heap *heap,
                                 const weir_trace_event *request)
 {

@@ -37,8 +37,8 @@ struct recorded_report {
 
 /* Compares the model with the record. `pad_bytes` is 0, 32, another value below 512, or RECORDED_PAD_BEST. With
  * RECORDED_PAD_BEST a tie goes to trace->pad_bytes if it is known, else to 0. WEIR_ERR_INVALID for another padding,
- * WEIR_ERR_NO_MEMORY without host memory, WEIR_ERR_INTERNAL if the model contradicts itself;
- * *report is untouched then. */
+ * WEIR_ERR_NO_MEMORY without host memory, WEIR_ERR_INTERNAL if the model contradicts itself; *report is untouched
+ * then. */
 weir_status recorded_check(const struct trace *trace, int pad_bytes,
                            struct recorded_report *report);
 

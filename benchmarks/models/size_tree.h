@@ -18,8 +18,8 @@
 #define WEIR_MODEL_OWNER(pointer, type, member)                                                    \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* Invariant: the nodes of the left subtree have a smaller (size, address), those of the right subtree a larger one,
- * and no child has a higher priority. */
+/* Invariant: the nodes of the left subtree have a smaller (size, address), those of the right subtree a larger one, and
+ * no child has a higher priority. */
 struct size_node {
     struct size_node *left;
     struct size_node *right;

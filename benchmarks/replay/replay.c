@@ -5,9 +5,9 @@
  * device inside its call, and of an allocation after the pool's call.
  *
  * A trace does not tell which work touches which block. So the replay assumes that a block is touched at its allocation
- * and at its free, on the streams named there, and by the next work of the stream that a `u` line names,
- * if the block is live then. A program that uses a block on a second stream has made that stream
- * wait for the first one; few recorders write this wait, so a `u` line implies it. The pool is not told of the wait.
+ * and at its free, on the streams named there, and by the next work of the stream that a `u` line names, if the block
+ * is live then. A program that uses a block on a second stream has made that stream wait for the first one; few
+ * recorders write this wait, so a `u` line implies it. The pool is not told of the wait.
  */
 #include "replay/replay.h"
 
@@ -536,8 +536,8 @@ static int by_address(const void *left, const void *right)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Allocates the blocks that were live before the window, in address order.
- * Their sizes include the padding of the recorded allocator, so the padding is subtracted for a model that pads. */
+/* Allocates the blocks that were live before the window, in address order. Their sizes include the padding of the
+ * recorded allocator, so the padding is subtracted for a model that pads. */
 static bool play_prior(struct run *run)
 {
     const struct trace *trace = run->trace;

@@ -2,8 +2,8 @@
  *
  * Every replay starts with an empty device, allocates the blocks that were live before the window in address order, and
  * then plays the events. The tags of the trace become tags of the pools, so that an out-of-memory record names the
- * largest holders, and "other" for the rest (tags.h). Each device of a trace gets its own simulator and pool.
- * Live bytes are the requested bytes; reserved bytes are those that the device gave.
+ * largest holders, and "other" for the rest (tags.h). Each device of a trace gets its own simulator and pool. Live
+ * bytes are the requested bytes; reserved bytes are those that the device gave.
  */
 #ifndef WEIR_BENCHMARKS_REPLAY_H
 #define WEIR_BENCHMARKS_REPLAY_H

@@ -1,8 +1,7 @@
 /* sweep.c: see sweep.h.
  *
- * Idea: a job is one strategy under one set of limits. Two threads take jobs by one counter,
- * and each job writes to its own points, so the result does not depend on the thread that ran a job.
- * The trace is constant and shared.
+ * Idea: a job is one strategy under one set of limits. Two threads take jobs by one counter, and each job writes to its
+ * own points, so the result does not depend on the thread that ran a job. The trace is constant and shared.
  */
 #include "replay/sweep.h"
 
@@ -111,8 +110,8 @@ static bool read_granularity(uint64_t *granularity)
     return known;
 }
 
-/* Returns the limit of a device. A limit of 0 would mean no limit, so a device without blocks gets one piece.
- * The limit is capped at the largest capacity: a trace that needs more cannot be served anyway. */
+/* Returns the limit of a device. A limit of 0 would mean no limit, so a device without blocks gets one piece. The limit
+ * is capped at the largest capacity: a trace that needs more cannot be served anyway. */
 static uint64_t limit_for(uint64_t peak, uint32_t factor, uint64_t granularity)
 {
     const uint64_t most = UINT64_C(1) << largest_limit_shift;
@@ -180,8 +179,8 @@ static bool play(struct jobs *jobs, const struct job *job, char *error, size_t e
     return done;
 }
 
-/* Ends a job. Keeps the error of the failed job with the lowest number, so that it does not depend on timing.
- * Lock held. */
+/* Ends a job. Keeps the error of the failed job with the lowest number, so that it does not depend on timing. Lock
+ * held. */
 static void finish_job(struct jobs *jobs, size_t number, bool done, const char *error)
 {
     jobs->done++;

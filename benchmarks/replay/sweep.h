@@ -1,13 +1,12 @@
 /* sweep.h: finds how little memory each strategy needs, by replays of the same trace under a series of limits.
  *
  * The limit of a device's pool is FACTOR times the peak of the requested live bytes on that device, rounded up to the
- * granularity in which the device gives memory: a fraction of a piece makes no difference.
- * Factors that give the same limits share one replay, since replays under the same limits give the same result.
+ * granularity in which the device gives memory: a fraction of a piece makes no difference. Factors that give the same
+ * limits share one replay, since replays under the same limits give the same result.
  *
- * Every limit is replayed. A strategy that serves a trace under one limit may fail under a higher one:
- * the positions and sizes of regions depend on the memory that is left.
- * So a binary search would be wrong, and a result has both the lowest factor that serves the trace and the lowest
- * factor from which all higher ones serve it too.
+ * Every limit is replayed. A strategy that serves a trace under one limit may fail under a higher one: the positions
+ * and sizes of regions depend on the memory that is left. So a binary search would be wrong, and a result has both the
+ * lowest factor that serves the trace and the lowest factor from which all higher ones serve it too.
  */
 #ifndef WEIR_BENCHMARKS_SWEEP_H
 #define WEIR_BENCHMARKS_SWEEP_H
@@ -56,8 +55,8 @@ struct sweep {
 bool sweep_peaks(const struct trace *trace, uint64_t *peaks, uint64_t *at_once);
 
 /* Fills *sweep for `count` strategies, whose models add pads[i] bytes to a request. The limit, history and timing of
- * `options` are ignored. Replays run on two threads; both call `progress`, one at a time.
- * If a replay fails, returns false with a line in `error`; *sweep is then empty. */
+ * `options` are ignored. Replays run on two threads; both call `progress`, one at a time. If a replay fails, returns
+ * false with a line in `error`; *sweep is then empty. */
 bool sweep_run(const struct trace *trace, const struct replay_strategy *const *strategies, const uint64_t *pads,
                size_t count, const struct sweep_range *range, const struct replay_options *options, struct sweep *sweep,
                char *error, size_t error_size);

@@ -1,5 +1,5 @@
-/* tags.c: see tags.h. One pass over the trace finds each tag's peak.
- * The cost is linear in events, plus a sort of the tags. */
+/* tags.c: see tags.h. One pass over the trace finds each tag's peak. The cost is linear in events, plus a sort of the
+ * tags. */
 #include "replay/tags.h"
 
 #include <stdio.h>

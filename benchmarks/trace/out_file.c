@@ -54,9 +54,9 @@ static bool is_same_file(const struct stat *facts, int fd)
     return fstat(fd, &other) == 0 && facts->st_dev == other.st_dev && facts->st_ino == other.st_ino;
 }
 
-/* Returns the descriptor of the standard stream that `path` leads to (/dev/stdout, or the same regular file),
- * -1 if it leads to neither. A second writer must share the stream's position,
- * and a replacing file would lack the lines printed so far. */
+/* Returns the descriptor of the standard stream that `path` leads to (/dev/stdout, or the same regular file), -1 if it
+ * leads to neither. A second writer must share the stream's position, and a replacing file would lack the lines printed
+ * so far. */
 static int same_standard_stream(const char *path)
 {
     struct stat facts;

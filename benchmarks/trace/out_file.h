@@ -1,7 +1,7 @@
 /* out_file.h: writes an output file completely or not at all.
  *
- * Idea: the bytes go to a temporary file beside the target. It is created with O_EXCL under an unpredictable name,
- * so no existing file is opened, followed or removed. The complete file is renamed to the target.
+ * Idea: the bytes go to a temporary file beside the target. It is created with O_EXCL under an unpredictable name, so
+ * no existing file is opened, followed or removed. The complete file is renamed to the target.
  *
  * Guarantee: until out_file_finish succeeds, the target is unchanged.
  * A target that is not a regular file (a device, a pipe), or that is this process's standard output or standard error,
@@ -22,9 +22,8 @@ struct out_file {
     char *beside; /* path of the temporary file; NULL: the target is written directly */
 };
 
-/* Creates the temporary file, or opens a target that is written directly.
- * The target must be writable if it exists, and its folder in any case. On failure returns false with errno; *file is
- * untouched and no file was created. */
+/* Creates the temporary file, or opens a target that is written directly. The target must be writable if it exists, and
+ * its folder in any case. On failure returns false with errno; *file is untouched and no file was created. */
 bool out_file_open(struct out_file *file, const char *path);
 
 /* Hands the descriptor over: the caller closes it before out_file_finish and checks the result of close. */
@@ -37,8 +36,8 @@ const char *out_file_path(const struct out_file *file);
  * EEXIST: the old or the new target is written directly. */
 bool out_file_aim(struct out_file *file, const char *path);
 
-/* Renames the temporary file to the target and ends *file. On failure returns false with errno;
- * the caller then drops or leaves *file. */
+/* Renames the temporary file to the target and ends *file. On failure returns false with errno; the caller then drops
+ * or leaves *file. */
 bool out_file_finish(struct out_file *file);
 
 /* Removes the temporary file, if there is one, and ends *file. The target is unchanged. */

@@ -1,12 +1,12 @@
 /* pickle.c: a stack machine for the opcodes of plain data, protocols 0 to 5.
  *
- * Like Python's machine it has a stack of values, a stack of marks, and a memo. Values are nodes in an arena.
- * The marked part of the stack is the slice above the last mark; an opcode never reads below it.
+ * Like Python's machine it has a stack of values, a stack of marks, and a memo. Values are nodes in an arena. The
+ * marked part of the stack is the slice above the last mark; an opcode never reads below it.
  *
  *     invariant: marks[i] <= marks[i + 1] <= stack_count;   memo index < memo_count <= input size
  *
- * The arena may hold 64 bytes for each byte of input and a little more: the densest input that is not an attack, a
- * list of small integers, takes half of that.
+ * The arena may hold 64 bytes for each byte of input and a little more: the densest input that is not an attack, a list
+ * of small integers, takes half of that.
  */
 #include "pickle.h"
 
@@ -728,8 +728,8 @@ static bool take_protocol(struct machine *machine)
     return true;
 }
 
-/* Checks a frame. Frames only help readers of a pipe, but a frame that reaches beyond the end
- * reveals a cut file early. */
+/* Checks a frame. Frames only help readers of a pipe, but a frame that reaches beyond the end reveals a cut file
+ * early. */
 static bool take_frame(struct machine *machine)
 {
     uint64_t size;

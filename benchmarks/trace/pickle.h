@@ -1,9 +1,8 @@
 /* pickle.h: reads plain data from a Python pickle, without Python and without executing anything.
  *
- * Promise: the result consists of None, bool, int, float, str, bytes, list, tuple and dict only.
- * The parser refuses every opcode that could name, import, build or call an object, with its name and byte offset.
- * Memory stays within a small multiple of the input. Neither parsing nor freeing recurses,
- * so deep nesting does no harm.
+ * Promise: the result consists of None, bool, int, float, str, bytes, list, tuple and dict only. The parser refuses
+ * every opcode that could name, import, build or call an object, with its name and byte offset. Memory stays within a
+ * small multiple of the input. Neither parsing nor freeing recurses, so deep nesting does no harm.
  *
  * Values are shared exactly as the pickle shares them: an object that is memoised and fetched a thousand times is one
  * node with a thousand references. A container may therefore contain itself, and a walk over shared values can take

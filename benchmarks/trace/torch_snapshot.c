@@ -724,8 +724,8 @@ static void count_unknown(struct importer *importer, const struct pickle_value *
     memcpy(importer->unknown[importer->unknown_count++], shown, sizeof shown);
 }
 
-/* Reads the fields that the entry's action needs; returns false if one is missing.
- * Old snapshots have the free memory of an OOM under `addr`. */
+/* Reads the fields that the entry's action needs; returns false if one is missing. Old snapshots have the free memory
+ * of an OOM under `addr`. */
 static bool read_place(const struct pickle_value *value, struct entry *entry)
 {
     switch (entry->action) {
@@ -1198,9 +1198,8 @@ static bool walk_forward(struct importer *importer)
 
 /* --- bytes added before rounding --- */
 
-/* Decides pad_bytes. A live block of the final map that is too small for 32 added bytes proves
- * that no bytes were added; adjacent blocks can prove it as well.
- * Without such a proof, evidence of the addition decides. */
+/* Decides pad_bytes. A live block of the final map that is too small for 32 added bytes proves that no bytes were
+ * added; adjacent blocks can prove it as well. Without such a proof, evidence of the addition decides. */
 static bool settle_pad(struct importer *importer)
 {
     struct trace *trace = importer->builder.trace;

@@ -1,7 +1,7 @@
 /* trace.h: an allocation trace in memory, read from `.wtr` text or from a PyTorch memory snapshot.
  *
- * Promise: a trace from trace_read is consistent. Every block is allocated once, by `p`, `a` or `r`;
- * it is freed at most once and not used afterwards; every number is in range and every tag index is defined.
+ * Promise: a trace from trace_read is consistent. Every block is allocated once, by `p`, `a` or `r`; it is freed at
+ * most once and not used afterwards; every number is in range and every tag index is defined.
  * A replay need not check these rules again. An error message is one line that names the file and the line or byte.
  *
  * The content decides the format, never the suffix: xz and gzip are unpacked, then `#wtr ` or a pickle is expected.
@@ -120,10 +120,10 @@ enum trace_format {
 /* Returns the format that the first bytes show. */
 enum trace_format trace_detect(const void *bytes, size_t size);
 
-/* Reads the file `path` ("-" is standard input). `limits` may be NULL.
- * On WEIR_OK the caller owns *out and frees it with trace_free. On failure *out is untouched and *error has the reason:
- * WEIR_ERR_INVALID (wrong content), WEIR_ERR_LIMIT (the content exceeds a limit), WEIR_ERR_UNSUPPORTED (a format that
- * is recognised but not read), WEIR_ERR_DEVICE (the system could not open or read the file), WEIR_ERR_NO_MEMORY. */
+/* Reads the file `path` ("-" is standard input). `limits` may be NULL. On WEIR_OK the caller owns *out and frees it
+ * with trace_free. On failure *out is untouched and *error has the reason: WEIR_ERR_INVALID (wrong content),
+ * WEIR_ERR_LIMIT (the content exceeds a limit), WEIR_ERR_UNSUPPORTED (a format that is recognised but not read),
+ * WEIR_ERR_DEVICE (the system could not open or read the file), WEIR_ERR_NO_MEMORY. */
 weir_status trace_read(const char *path, const struct trace_limits *limits, struct trace **out,
                        struct trace_error *error);
 

@@ -1,5 +1,5 @@
-/* trace_read.c: reads a trace from a file or from bytes. It detects the format by the first bytes,
- * unpacks at most once, and calls the reader of the format. File names and suffixes do not matter.
+/* trace_read.c: reads a trace from a file or from bytes. It detects the format by the first bytes, unpacks at most
+ * once, and calls the reader of the format. File names and suffixes do not matter.
  */
 #include "trace_internal.h"
 

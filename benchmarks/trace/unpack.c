@@ -1,8 +1,8 @@
 /* unpack.c: reads the bytes of a file and unpacks gzip and xz.
  *
  * Promise: a result is complete. A stream that ends early, a wrong checksum, bytes behind the end and output beyond the
- * limit are errors with the offset in the packed file. Memory grows with the bytes unpacked so far,
- * so a small file that claims to be huge takes no memory for its claim.
+ * limit are errors with the offset in the packed file. Memory grows with the bytes unpacked so far, so a small file
+ * that claims to be huge takes no memory for its claim.
  */
 #include "trace_internal.h"
 
@@ -82,8 +82,8 @@ static bool read_all(int file, const char *path, struct buffer *buffer, struct t
     }
 }
 
-/* Refuses a folder, which can be opened like a file and fails only when it is read.
- * Uses the size of a regular file as a hint for the buffer. */
+/* Refuses a folder, which can be opened like a file and fails only when it is read. Uses the size of a regular file as
+ * a hint for the buffer. */
 static bool look_at_file(int file, const char *path, struct buffer *buffer,
                          struct trace_error *error)
 {

@@ -6,14 +6,13 @@
 
 struct trace;
 
-/* Reads the trace `name`: the file of that name ("-": standard input).
- * If there is no such file and the name has no slash, reads the installed recording of that name: "llama_ctx_dyn" or
- * "llama_ctx_dyn.wtr.xz". Returns EXIT_DONE, and the caller frees *trace with trace_free;
- * or EXIT_USAGE after one line on standard error. */
+/* Reads the trace `name`: the file of that name ("-": standard input). If there is no such file and the name has no
+ * slash, reads the installed recording of that name: "llama_ctx_dyn" or "llama_ctx_dyn.wtr.xz". Returns EXIT_DONE, and
+ * the caller frees *trace with trace_free; or EXIT_USAGE after one line on standard error. */
 int open_trace(const char *subcommand, const char *name, struct trace **trace);
 
-/* Lists the paths of the installed recordings, sorted; *paths and each path are from malloc.
- * Returns EXIT_DONE, or EXIT_USAGE after one line on standard error if no recordings are installed. */
+/* Lists the paths of the installed recordings, sorted; *paths and each path are from malloc. Returns EXIT_DONE, or
+ * EXIT_USAGE after one line on standard error if no recordings are installed. */
 int list_bundled(const char *subcommand, char ***paths, size_t *count);
 
 /* Returns the length of the recording's name in a file name; 0 if the suffix is not that of a recording. */

@@ -14,9 +14,8 @@ void json_watch_memory(void);
 /* True if an allocation of jansson has failed: then a value may be missing. */
 bool json_lacks_memory(void);
 
-/* Writes the value and a newline to standard output. Returns the exit status,
- * and prints a line on standard error if a value is missing. Write errors of standard output are detected when the
- * command ends (main.c). */
+/* Writes the value and a newline to standard output. Returns the exit status, and prints a line on standard error if a
+ * value is missing. Write errors of standard output are detected when the command ends (main.c). */
 int json_print(const char *subcommand, const json_t *value, size_t flags);
 
 #endif

@@ -1,7 +1,7 @@
 /* main.c: the `weir` command: calls the subcommand.
  *
- * Guarantees of all subcommands: a message is one line of clean text;
- * a failed write is an error and raises no signal; exit status 0 means that all of standard output was written.
+ * Guarantees of all subcommands: a message is one line of clean text; a failed write is an error and raises no signal;
+ * exit status 0 means that all of standard output was written.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* vasprintf */
@@ -62,8 +62,8 @@ int complain(const char *subcommand, bool usage, const char *format, ...)
     return EXIT_USAGE;
 }
 
-/* Opens closed standard descriptors in the wrong direction, so that their use still fails.
- * Without this, the first file that is opened would become standard output and receive the printed lines. */
+/* Opens closed standard descriptors in the wrong direction, so that their use still fails. Without this, the first file
+ * that is opened would become standard output and receive the printed lines. */
 static void fill_closed_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

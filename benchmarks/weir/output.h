@@ -35,8 +35,8 @@ struct report_context {
     uint64_t seed;
 };
 
-/* Writes the page and finishes the file. On failure returns false with a line in `error`,
- * and the caller drops the file. */
+/* Writes the page and finishes the file. On failure returns false with a line in `error`, and the caller drops the
+ * file. */
 bool output_report(struct out_file *file, const struct report_context *context, const struct comparison *comparisons,
                    size_t count, char *error, size_t error_size);
 

@@ -1,9 +1,8 @@
 /* place.h: finds the files that are installed with the command.
  *
- * Idea: files are found relative to the executable's folder. So an installed tree can be moved,
- * unpacked anywhere or put under a package manager, and the program contains no path of the build. The build tree has
- * the layout of an installed prefix (CMakeLists.txt), so one rule serves both.
- * The command never searches other folders.
+ * Idea: files are found relative to the executable's folder. So an installed tree can be moved, unpacked anywhere or
+ * put under a package manager, and the program contains no path of the build. The build tree has the layout of an
+ * installed prefix (CMakeLists.txt), so one rule serves both. The command never searches other folders.
  */
 #ifndef WEIR_COMMAND_PLACE_H
 #define WEIR_COMMAND_PLACE_H

@@ -1,7 +1,7 @@
 /* record.c: `weir record`: runs an unchanged program and writes its allocator calls as a trace.
  *
- * The program is started with a library that interposes the C library's malloc and the device
- * runtime (bindings/record). The library sends events through shared memory, and this command writes them. The trace is
+ * The program is started with a library that interposes the C library's malloc and the device runtime
+ * (bindings/record). The library sends events through shared memory, and this command writes them. The trace is
  * complete however the program ends, and the command exits with the program's exit status or signal.
  */
 #ifndef _GNU_SOURCE
@@ -545,8 +545,8 @@ static bool name_heaps_file(const char *output)
     return setenv("WEIR_RECORD", path, 1) == 0;
 }
 
-/* Records the weir heaps of a program. weir writes the files itself (WEIR_RECORD in core) and uses only free names,
- * so old files are removed first. */
+/* Records the weir heaps of a program. weir writes the files itself (WEIR_RECORD in core) and uses only free names, so
+ * old files are removed first. */
 static int record_heaps(const struct settings *settings, const char *output)
 {
     char path[PATH_MAX];

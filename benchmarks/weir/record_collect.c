@@ -1,13 +1,12 @@
 /* record_collect.c: reads the events of a recorded program and writes them as traces.
  *
- * Idea: events come in order from one ring buffer (channel.h), so no sorting is needed.
- * Each event is passed to a text of core's recorder, which renumbers blocks, streams and threads and keeps the trace
- * consistent. With COLLECT_AUTO the events of host and device memory go to two files,
- * and at the end one of them becomes the trace.
+ * Idea: events come in order from one ring buffer (channel.h), so no sorting is needed. Each event is passed to a text
+ * of core's recorder, which renumbers blocks, streams and threads and keeps the trace consistent. With COLLECT_AUTO the
+ * events of host and device memory go to two files, and at the end one of them becomes the trace.
  *
  * Guarantee: the file is a whole number of lines after each drain. It has a temporary name until the recording ends
- * (trace/out_file.h), so no existing file is opened, truncated or removed.
- * If a program calls exec, its trace starts again: the blocks of the old program no longer exist.
+ * (trace/out_file.h), so no existing file is opened, truncated or removed. If a program calls exec, its trace starts
+ * again: the blocks of the old program no longer exist.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
@@ -537,8 +536,8 @@ static void finish(struct target *target, struct collected *result)
     }
 }
 
-/* Chooses between the files of host and device: the device's file if it has allocations.
- * Drops the other file and returns the target that is kept. */
+/* Chooses between the files of host and device: the device's file if it has allocations. Drops the other file and
+ * returns the target that is kept. */
 static struct target *choose(const struct image *image, struct collected *result)
 {
     if (image->host == NULL || image->device == NULL || image->host == image->device) {
@@ -571,8 +570,8 @@ __attribute__((format(printf, 2, 3))) static void say(struct collected *total, c
     va_end(arguments);
 }
 
-/* Renames a complete trace to `path`, compressed if the suffix asks for it.
- * If that fails, the trace keeps its temporary name. */
+/* Renames a complete trace to `path`, compressed if the suffix asks for it. If that fails, the trace keeps its
+ * temporary name. */
 static void place(const struct collector *collector, struct target *kept, const char *path, struct collected *total)
 {
     struct trace_error error = { 0 };
@@ -592,8 +591,8 @@ static void place(const struct collector *collector, struct target *kept, const 
     out_file_leave(&kept->file); /* no effect if the file was finished or dropped */
 }
 
-/* Renames the traces to their final names. A process opened its file at its first event,
- * but the traces are numbered in the order in which the processes began. */
+/* Renames the traces to their final names. A process opened its file at its first event, but the traces are numbered in
+ * the order in which the processes began. */
 static void place_traces(struct collector *collector, struct collected *total,
                          void (*each)(void *ctx, const char *path, const struct collected *one), void *ctx)
 {

@@ -1,5 +1,5 @@
-/* replay_command.c: `weir replay`: reads the options, replays each trace against each strategy,
- * and prints the results. */
+/* replay_command.c: `weir replay`: reads the options, replays each trace against each strategy, and prints the
+ * results. */
 #include "command.h"
 
 #include "bundled.h"

@@ -7,15 +7,15 @@
 #include <stdint.h>
 
 /* Parses a size: "64GiB", "512 MiB", "1.5g", "4096". The suffixes K, M,
- * G and T are powers of 1024 (with or without iB or B). Returns false unless the whole text is
- * such a size and it fits. */
+ * G and T are powers of 1024 (with or without iB or B). Returns false unless the whole text is such a size and it
+ * fits. */
 bool parse_size(const char *text, uint64_t *bytes);
 /* Parses decimal digits. */
 bool parse_number(const char *text, uint64_t *number);
 
 #define UNIT_TEXT 32
-/* Formats "1.50 GiB", "512 B". Like the next two functions it returns `text`,
- * which has room for UNIT_TEXT characters. */
+/* Formats "1.50 GiB", "512 B". Like the next two functions it returns `text`, which has room for UNIT_TEXT
+ * characters. */
 const char *format_size(char *text, uint64_t bytes);
 /* Formats "1,234,567". */
 const char *format_count(char *text, uint64_t number);

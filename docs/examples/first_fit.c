@@ -1,7 +1,7 @@
 /* first_fit.c: a strategy that takes the first free range that holds the request.
  *
- * Idea: the ranges of each region stand in a list, in the order of their addresses. A request takes the low end of the first
- * free range that is large enough. A free range merges with its free neighbours of the same lane at once.
+ * Idea: the ranges of each region stand in a list, in the order of their addresses. A request takes the low end of the
+ * first free range that is large enough. A free range merges with its free neighbours of the same lane at once.
  * Guarantee: refuses only when no free range of the lane holds the request.
  * Cost: alloc is linear in the number of ranges, free is constant.
  * Waste: below one granule a block inside; between blocks, as first fit has it.

@@ -1,7 +1,7 @@
 /* memfd_device.c: host memory as a device, with virtual memory.
  *
- * Regions are anonymous mappings. Physical memory is a file without a name (memfd_create), which may be mapped at one address
- * after another and keeps its bytes. There are no streams: work queued before a call is complete at the call.
+ * Regions are anonymous mappings. Physical memory is a file without a name (memfd_create), which may be mapped at one
+ * address after another and keeps its bytes. There are no streams: work queued before a call is complete at the call.
  */
 #define _GNU_SOURCE
 #include "memfd_device.h"
