@@ -46,7 +46,7 @@ struct meter_engine {
 
 struct meter_options {
     size_t rounds; /* timed rounds of each side; 0: no times */
-    bool once;            /* runs one side only, in this process: a warm-up round and one in meter_round, for callgrind */
+    bool once;            /* runs one side only, in this process: a warm-up round, then meter_round for callgrind */
     enum meter_side side; /* the side for `once` */
     const char *record; /* file for the requests of the counted round, as .wtr; NULL: none */
 };
