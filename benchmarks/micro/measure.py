@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""measure.py: measures the tables of speed, growth and memory in benchmarks/README.md. script/bench builds the programs and
-calls it.
+"""measure.py: measures the tables of speed, growth and memory in benchmarks/README.md. script/bench builds the
+programs and calls it.
 
   script/bench [OPTION...] [PART...]     parts: table, growth, host; default: table and growth
 
@@ -13,8 +13,8 @@ calls it.
   --write          also puts tables and plot into benchmarks/README.md and benchmarks/micro/growth.svg
   --plot FILE      also draws the plot of `growth` into FILE
 
-All rows of a cell are measured in one process in random order, round by round, so that a change of the machine's speed affects
-all rows. Times are processor time. Callgrind counts instructions. Single rows take seconds:
+All rows of a cell are measured in one process in random order, round by round, so that a change of the machine's speed
+affects all rows. Times are processor time. Callgrind counts instructions. Single rows take seconds:
 
   script/bench --rows caching,tlsf_spin --cells mix1k,infer --rounds 3
 """

@@ -3,9 +3,9 @@
  *
  *     micro_packing [SEEDS]    two tables; SEEDS is the number of seeds of the second one; default 10
  *     micro_packing ROW WORKLOAD FIRST LAST
- *                              one line for the seeds FIRST to LAST:
- *                              mean and largest of peak reserved over peak live (as requested) in one pass, and the
- *                              mean of device calls per 1,000 allocs in nine more passes
+ *                              one line for the seeds FIRST to LAST: mean and largest of peak reserved over peak
+ *                              live (as requested) in one pass, and the mean of device calls per 1,000 allocs in
+ *                              nine more passes
  *     micro_packing ROW        host bytes per block with a million live blocks: the growth of this process
  *
  * ROW is a pool of bench.c, or tlsf. For tlsf the highest end of a block counts as reserved.
@@ -212,7 +212,7 @@ static void print_host_bytes(const struct bench_row *row)
 {
     struct workload workload = workload_of("mix1M", 1);
     void **blocks = slots_of(&workload);
-    (void)memset(blocks, 1, workload.slots * sizeof(*blocks)); /* populates the table, which is no cost of the allocator */
+    (void)memset(blocks, 1, workload.slots * sizeof(*blocks)); /* populates the table before the count */
     (void)memset(blocks, 0, workload.slots * sizeof(*blocks));
     struct contender contender;
     const uint64_t before = resident_bytes();

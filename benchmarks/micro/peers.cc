@@ -6,9 +6,8 @@
  *                  see workloads.h; every row plays the same operations, generated before the clock starts
  *     threadsN     N threads run pair512 at the same time, each on its own stream; per pair and thread
  *     shared2      two threads run pair512 at the same time on one stream; per pair and thread
- *     pc512        one thread allocates blocks of 512 bytes, another frees them on the same stream,
- *     with a ring buffer of
- *                  1,024 between them; per block, processor time of both threads together
+ *     pc512        one thread allocates blocks of 512 bytes, another frees them on the same stream, with a
+ *                  ring buffer of 1,024 between them; per block, processor time of both threads together
  *
  * and for pools alone:
  *

@@ -1,10 +1,10 @@
 /* workloads.h: the operations that the programs of this folder run on an allocator, generated before the measurement.
  *
  *     pair512, pair1M   64 blocks of 512 bytes (1 MiB) of which every second one is freed again, so that holes exist;
- *                       then one block is allocated and freed, over and over
+ *                       then one block is allocated and freed again and again
  *     mix1k, mix100k    1,000 (100,000) live blocks; a step frees a random one and allocates a size drawn log-uniformly
  *                       from 512 bytes to 64 MiB
- *     mix1M             1,000,000 live blocks, sizes up to 1 MiB, otherwise the same
+ *     mix1M             1,000,000 live blocks, sizes up to 1 MiB, otherwise like mix1k
  *     live10, live100, live1k, live10k, live100k
  *                       mix1M with fewer live blocks: cost should not depend on their number
  *     infer             steps of a transformer with 24 layers of width 1,024 whose sequence walks between 256 and 4,096
@@ -12,7 +12,7 @@
  *                       blocks of keys and values that live 1 to 31 steps
  *     log1k, log10k     60,000 operations: 1,000 (10,474) live blocks as in mix1k, sizes up to 32 MiB
  *     uniform1k, uniform11k
- *                       the same with 1,000 (11,091) live blocks and sizes drawn uniformly up to 1 MiB
+ *                       like log1k, with 1,000 (11,091) live blocks and sizes drawn uniformly up to 1 MiB
  *
  * Guarantee: the same name and seed give the same operations on every machine. The operations from `start` on can be
  * repeated any number of times: they free only live blocks, and each pass ends with the live blocks that it began with.
