@@ -1,7 +1,7 @@
 /* onnx_graph.h: makes models with random weights in ONNX format.
  *
  * The models make three typical kinds of traffic: an encoder with changing sequence lengths (onnx_bert), a
- * convolutional network with changing image sizes (onnx_mobilenet), and a decoder whose caches grow with each token
+ * convolutional network with changing image sizes (onnx_mobilenet), and a decoder with caches that grow with each token
  * (onnx_gpt). An inference takes milliseconds; the operators and their order are those of the networks in the names.
  * The same seed gives the same bytes.
  *

@@ -1,5 +1,5 @@
-/* xnnpack.c: a MobileNetV2 in XNNPACK whose batch size and resolution change with each request, with XNNPACK's own
- * allocator and with a weir heap.
+/* xnnpack.c: a MobileNetV2 in XNNPACK; batch size and resolution change with each request; with XNNPACK's own allocator
+ * and with a weir heap.
  *
  *     engine_xnnpack [--rounds N] [--once own|weir]
  *

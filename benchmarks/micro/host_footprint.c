@@ -5,8 +5,8 @@
  * A mixture allocates 60,000 blocks; before each allocation random blocks are freed until the live blocks stay below
  * 1,024 MiB (requested bytes). The program prints peak held over peak live memory of
  *
- *     weir, weir_jemalloc   the pool with each engine, chunks of 64 MiB unless --chunk is given; its memory
- *                           is mapped and populated but not locked, which does not change the held bytes
+ *     weir, weir_jemalloc   the pool with each engine, the pool's default chunks unless --chunk is given; its
+ *                           memory is mapped and populated but not locked, which does not change the held bytes
  *     power_of_two          sizes rounded up to 2^n and kept by size for ever: a model of caching host allocators
  *     jemalloc              malloc's pages in use (stats.mapped), without pinning
  *

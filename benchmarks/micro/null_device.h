@@ -1,4 +1,4 @@
-/* null_device.h: a device whose calls cost nothing, so that the cost of a pool over it is the pool's own cost.
+/* null_device.h: a device with calls that cost nothing, so that the cost of a pool over it is the pool's own cost.
  *
  * Addresses rise and are never reused, and no two regions are adjacent. Work on a stream is complete as soon as it is
  * queued. The device counts memory calls. All functions are thread-safe.

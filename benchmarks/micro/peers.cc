@@ -83,7 +83,7 @@ template <class row>
     }
 }
 
-/* --- allocators whose blocks stay allocated between repetitions --- */
+/* --- allocators that keep their blocks between repetitions --- */
 
 struct any_session {
     any_session() = default;

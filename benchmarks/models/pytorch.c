@@ -400,7 +400,7 @@ static weir_status take(struct model *model, struct block *block, uint64_t addre
     return WEIR_OK;
 }
 
-/* Returns the smallest free block of at least `size` bytes whose tick is at or below `limit`; ties by lowest address.
+/* Returns the smallest free block of at least `size` bytes with a tick at or below `limit`; ties by lowest address.
  * */
 static struct block *best_fit(const struct size_tree *tree, uint64_t size, weir_tick limit)
 {

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the record of type `type` whose member `member` is at `pointer`. */
+/* Returns the record of type `type` that has its member `member` at `pointer`. */
 #define WEIR_MODEL_OWNER(pointer, type, member)                                                    \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 

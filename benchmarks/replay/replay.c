@@ -711,7 +711,7 @@ static void keep_finding(struct replay_result *result, const weir_sim_finding *f
     }
 }
 
-/* Copies the findings. Those whose earlier work was still running come first, because they do harm in every run. */
+/* Copies the findings. Findings with earlier work still running come first, because they do harm in every run. */
 static bool keep_findings(struct run *run)
 {
     struct replay_result *result = run->result;

@@ -76,7 +76,7 @@ struct replay_result {
     uint64_t waits;
     uint64_t syncs;
     uint64_t hazards;
-    uint64_t hazards_in_flight; /* hazards, among the first 10,000, whose earlier work was still running */
+    uint64_t hazards_in_flight; /* hazards, among the first 10,000, with earlier work still running */
     double p50_ns;
     double p99_ns;
     double p999_ns;

@@ -46,8 +46,9 @@ void out_file_drop(struct out_file *file);
 /* Ends *file and keeps the file that out_file_path names. */
 void out_file_leave(struct out_file *file);
 
-/* Installs handlers for SIGINT, SIGTERM and similar signals whose action is the default. Before such a signal ends the
- * process, the handler removes the temporary file of the out_file that was opened last. */
+/* Installs handlers for SIGINT, SIGTERM and similar signals if their action is the default. Before such a signal ends
+ * the process, the handler removes the temporary file of the out_file that was opened last.
+ * */
 void out_file_drop_at_signals(void);
 
 #endif

@@ -573,8 +573,8 @@ static size_t put_utf8(char *out, uint32_t code)
     return 4;
 }
 
-/* Decodes one escape sequence, whose backslash stands before text[*i]; returns false if it is invalid. An escape
- * sequence is never shorter than its character, so `out` needs no more room than the text. */
+/* Decodes one escape sequence; its backslash stands before text[*i]. Returns false if it is invalid. An escape sequence
+ * is never shorter than its character, so `out` needs no more room than the text. */
 static bool put_escape(const char *text, size_t length, size_t *i, bool unicode, char *out,
                        size_t *written)
 {

@@ -92,7 +92,7 @@ struct device {
 
 struct anomalies {
     uint64_t malformed;     /* entries, segments or blocks that lack a required field */
-    uint64_t alloc;         /* backwards: an alloc whose block is not live behind it */
+    uint64_t alloc;         /* backwards: an alloc of a block that is not live behind it */
     uint64_t segment;       /* backwards: a new segment or mapping that does not exist behind its event */
     uint64_t twice;         /* backwards: a block or segment that exists already */
     uint64_t implied_frees; /* forwards: an alloc at the address of a live block */
@@ -381,7 +381,7 @@ static void sort_ranges(struct range_list *list)
     }
 }
 
-/* Returns the first position whose range begins behind `address`. */
+/* Returns the position of the first range that begins behind `address`. */
 static size_t upper_bound(const struct range_list *list, uint64_t address)
 {
     size_t low = 0;
@@ -552,8 +552,8 @@ static bool reach_device(struct importer *importer, uint64_t number)
     return true;
 }
 
-/* Counts a live block as evidence for or against 32 added bytes. Only a request whose rounded size depends on the
- * addition is evidence; only live blocks have their requested size in the map. */
+/* Counts a live block as evidence for or against 32 added bytes. A request is evidence only if its rounded size depends
+ * on the addition; only live blocks have their requested size in the map. */
 static void weigh_pad(struct importer *importer, uint64_t requested, uint64_t size)
 {
     if (requested == 0 || requested >= MOST_SIZE ||
@@ -762,8 +762,8 @@ static bool add_entry(struct importer *importer, const struct entry *entry)
     return true;
 }
 
-/* Reads one event. *clock is the device's latest time: the time of an entry without one, and the key of an entry whose
- * time is earlier. */
+/* Reads one event. *clock is the device's latest time: the time of an entry without one, and the key of an entry with
+ * an earlier time. */
 static bool read_entry(struct importer *importer, const struct pickle_value *value, uint32_t number,
                        uint64_t *clock)
 {
@@ -1088,7 +1088,7 @@ static bool add_free(struct importer *importer, uint32_t device, uint64_t time_n
     return builder_event(&importer->builder, &event, block, TRACE_NO_INDEX, false);
 }
 
-/* Adds a lost free: the entry allocates an address whose block is still live. */
+/* Adds a lost free: the entry allocates the address of a block that is still live. */
 static bool free_before(struct importer *importer, const struct entry *entry, uint64_t time_ns)
 {
     uint32_t block;

@@ -200,7 +200,7 @@ static void put_head(struct writer *writer, const struct trace *trace)
     }
 }
 
-/* Writes an event whose name is too long for the line buffer: formats the line again, into memory from malloc. */
+/* Writes an event with a name too long for the line buffer: formats the line again, into memory from malloc. */
 static void put_long_event(struct writer *writer, const weir_trace_event *event, size_t length)
 {
     char *line = malloc(length + 1);

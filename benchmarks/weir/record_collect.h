@@ -42,7 +42,7 @@ struct collected {
     bool device;       /* AUTO: the events of the device were kept */
     unsigned traces;   /* number of traces that hold events */
     unsigned images;   /* number of images that announced themselves; 0: the program never loaded the library */
-    unsigned bypassed; /* number of images whose own malloc is called instead of the recorded one */
+    unsigned bypassed; /* number of images with a malloc of their own that is called instead of the recorded one */
     int failure;       /* errno of a failed write, or 0 */
     char problem[1024]; /* message of the first failure, with the path of the trace; "" if there was none */
 };
