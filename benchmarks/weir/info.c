@@ -13,15 +13,15 @@
 #include <string.h>
 
 static const char help[] =
-    "weir info TRACE...: what is in a trace\n"
-    "weir info --list:   the recordings that came with weir\n"
+    "weir info TRACE...: describe a trace\n"
+    "weir info --list:   list the recordings that are installed with weir\n"
     "\n"
-    "Prints for each trace its source, how many events of each kind, streams, host threads and devices, the blocks\n"
-    "that were live before it began, its peak of live bytes, the curve of live bytes and the sizes asked for.\n"
+    "Prints for each trace its source, the number of events of each kind, streams, host threads and devices, the\n"
+    "blocks that were live before it began, its peak live bytes, the curve of live bytes and the requested sizes.\n"
     "\n"
-    "      --list   one line for each recording that came with weir; its name will do wherever a trace is named\n"
-    "      --json   the same for scripts: one object, or an array for several traces and with --list\n"
-    "  -h, --help   this text\n"
+    "      --list   print one line for each installed recording; its name can be used as TRACE\n"
+    "      --json   print JSON: one object, or an array for several traces and with --list\n"
+    "  -h, --help   print this text\n"
     "\n"
     "  weir info snapshot.pickle\n"
     "  weir info ort_unet_dyn_res\n"

@@ -28,17 +28,17 @@ static const char help[] =
     "weir: how would another allocator have served this run?\n"
     "\n"
     "  weir replay TRACE...        replay allocation traces against strategies on a simulated device\n"
-    "  weir info TRACE...          what is in a trace: events, streams, sizes, live memory\n"
+    "  weir info TRACE...          describe a trace: events, streams, sizes, live memory\n"
     "  weir import IN -o OUT.wtr   convert a PyTorch or torch_npu memory snapshot to weir's trace format\n"
-    "  weir record -- PROGRAM...   record what a program asks of its allocators as a trace\n"
-    "  weir topo                   NUMA nodes, devices, and what host memory can be pinned on this machine\n"
+    "  weir record -- PROGRAM...   record the allocator calls of a program as a trace\n"
+    "  weir topo                   print NUMA nodes, devices, and the host memory that can be pinned on this machine\n"
     "\n"
-    "A TRACE is a .wtr file or a memory snapshot (.pickle), plain or packed with gzip or xz, or the name of a recording\n"
-    "that came with weir, such as ort_unet_dyn_res (weir info --list).\n"
+    "A TRACE is a .wtr file or a memory snapshot (.pickle), plain or compressed with gzip or xz, or the name of an\n"
+    "installed recording, such as ort_unet_dyn_res (weir info --list).\n"
     "To record a snapshot: torch.cuda.memory._record_memory_history(), run, torch.cuda.memory._dump_snapshot(FILE).\n"
     "\n"
     "  weir SUBCOMMAND --help      options and examples\n"
-    "  weir --help                 this text; -h and help too\n"
+    "  weir --help                 print this text; -h and help too\n"
     "  weir --version\n";
 
 int complain(const char *subcommand, bool usage, const char *format, ...)
