@@ -82,7 +82,7 @@ uint64_t meter_cpu_ns(void);
 struct meter_flow {
     uint64_t requests;
     uint64_t bytes;          /* as requested */
-    uint64_t large_requests; /* of METER_LARGE_BYTES and more */
+    uint64_t large_requests; /* requests of METER_LARGE_BYTES and more */
     uint64_t large_bytes;
     uint64_t largest;
 };

@@ -30,8 +30,8 @@ struct region {
     struct size_node by_size;
     struct region *previous; /* in the order in which regions were added */
     struct region *next;
-    weir_lane lane; /* of a free region */
-    weir_tick tick; /* of a free region */
+    weir_lane lane; /* lane of a free region */
+    weir_tick tick; /* tick of a free region */
     bool taken;
 };
 

@@ -47,7 +47,7 @@ struct block {
     struct region *region;
     struct block *previous;
     struct block *next; /* also links unused records */
-    weir_tick tick;     /* of a free block: the tick of the latest free in it */
+    weir_tick tick;     /* free block: the tick of the latest free in it */
     bool taken;
 };
 

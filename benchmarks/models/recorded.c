@@ -54,7 +54,7 @@ struct segment_list {
 struct heap {
     void *model;
     weir_lane lanes;              /* number of lanes in use */
-    struct segment_list segments; /* by address; they do not overlap */
+    struct segment_list segments; /* sorted by address, without overlaps */
     struct segment_list waiting;  /* segments taken by the allocator, for a request that follows */
     bool begun;                   /* the first request of the window has passed */
 };
@@ -95,7 +95,7 @@ struct check {
     struct lane_map lanes;
     weir_tick *limits; /* zero for every lane: all frees have tick 0, so no work is ever pending */
     size_t limit_count;
-    struct prior *priors; /* by device and address */
+    struct prior *priors; /* sorted by device and address */
     size_t prior_count;
     uint64_t *
         enlarged; /* [trace->block_count]: bytes of a block at the start beyond its recorded size */

@@ -35,7 +35,7 @@ struct sweep_point {
 struct sweep_row {
     const struct replay_strategy *strategy;
     uint64_t pad_bytes;
-    struct sweep_point *points;       /* by rising factor */
+    struct sweep_point *points;       /* in ascending order of factor */
     const struct sweep_point *first;  /* the lowest point that is served; NULL: no point is */
     const struct sweep_point *always; /* the lowest point from which all points are served; NULL: the last is not */
 };
@@ -43,7 +43,7 @@ struct sweep_row {
 struct sweep {
     struct sweep_range range;
     uint64_t peak_bytes;  /* the sum of the devices' peaks */
-    uint64_t granularity; /* of the device */
+    uint64_t granularity; /* granularity of the device */
     size_t point_count;
     size_t limit_count; /* different limits, each replayed once for each strategy */
     struct sweep_row *rows;

@@ -62,7 +62,7 @@ struct range {
     uint64_t size;
     uint64_t stream;
     uint64_t pool;
-    uint64_t requested; /* of a block put back by free_completed; 0 = `size` is exact */
+    uint64_t requested; /* requested size of a block put back by free_completed; 0 = `size` is exact */
     bool gone;
 };
 
@@ -109,7 +109,7 @@ struct importer {
 
     struct device *devices;
     uint32_t device_count;
-    struct entry *entries; /* of all devices */
+    struct entry *entries; /* events of all devices */
     size_t entry_count;
     size_t entry_capacity;
     bool has_map; /* the snapshot has segments; without them the walk backwards starts from an empty heap */
@@ -122,7 +122,7 @@ struct importer {
     uint32_t stream_count;
     uint32_t pool_count;
     uint32_t block_count;
-    uint64_t *requested; /* of the `p` events, by block index; 0 = the size is exact */
+    uint64_t *requested; /* requested sizes of the `p` events, by block index; 0 = the size is exact */
     size_t requested_capacity;
     uint32_t *block_stream; /* [block_count] */
     size_t block_stream_capacity;

@@ -93,7 +93,7 @@ struct trace {
 };
 
 struct trace_limits {
-    uint64_t max_bytes;  /* of the file after unpacking; 0 = 4 GiB */
+    uint64_t max_bytes;  /* most bytes of the unpacked file; 0 = 4 GiB */
     uint64_t max_events; /* 0 = 100,000,000 */
 };
 

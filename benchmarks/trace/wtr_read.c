@@ -25,7 +25,7 @@ struct reader {
     struct trace_error *error;
     const char *path;
     const char *at;
-    const char *end;  /* of the line, without blanks at its end */
+    const char *end;  /* end of the line, before trailing blanks */
     const char *line; /* first byte */
     uint64_t line_number;
     unsigned field;

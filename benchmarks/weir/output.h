@@ -17,7 +17,7 @@ struct comparison {
     size_t result_count;
     uint64_t peak_live_bytes;        /* peak of the whole trace, even if only a part was replayed */
     struct recorded_report recorded; /* check of the pytorch model, if it is among the strategies */
-    struct sweep sweep;              /* without rows if no sweep was requested */
+    struct sweep sweep;              /* has no rows if no sweep was requested */
 };
 
 /* Returns the report of an out-of-memory failure; its lines from the second on begin with two blanks. The text is from

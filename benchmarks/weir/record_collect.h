@@ -16,7 +16,7 @@ enum collect_what {
 };
 
 struct collect_options {
-    const char *path;   /* of the first trace, compressed by suffix; further traces are PATH.2, PATH.3, ... */
+    const char *path;   /* path of the first trace, compressed by suffix; further traces are PATH.2, PATH.3, ... */
     const char *source; /* the #src line */
     enum collect_what what;
     uint64_t least_bytes; /* smaller host blocks are left out */
