@@ -222,7 +222,8 @@ static weir__record_entry entry_of(struct image *image, const channel_slot *even
     switch (event->kind) {
     case WEIR_TRACE_ALLOC:
         entry.id = block_name(event, event->id);
-        entry.extra = is_power_of_two(event->extra) ? event->extra : 0; /* allocators may round up others */
+        /* An alignment that is not a power of two is dropped; some allocators accept it and round it up. */
+        entry.extra = is_power_of_two(event->extra) ? event->extra : 0;
         break;
     case WEIR_TRACE_FREE:
         entry.id = block_name(event, event->id);
