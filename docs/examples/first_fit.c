@@ -1,7 +1,7 @@
-/* first_fit.c: the first free range that holds the request.
+/* first_fit.c: a strategy that takes the first free range that holds the request.
  *
- * Idea: the ranges of each region stand in a list, in the order of their addresses. A request takes the low end of the first
- * free range that is large enough; a free range joins its free neighbours of the same lane at once.
+ * Idea: the ranges of each region stand in a list, in the order of their addresses. A request takes the low end of the
+ * first free range that is large enough. A free range merges with its free neighbours of the same lane at once.
  * Guarantee: refuses only when no free range of the lane holds the request.
  * Cost: alloc is linear in the number of ranges, free is constant.
  * Waste: below one granule a block inside; between blocks, as first fit has it.
@@ -40,7 +40,7 @@ static size_t state_size(const void *config)
 
 static weir_status init(void *state, const void *config)
 {
-    (void)state; /* zeroed by the pool */
+    (void)state; /* the pool has zeroed it */
     return config == NULL ? WEIR_OK : WEIR_ERR_INVALID;
 }
 
@@ -77,7 +77,7 @@ static uint64_t end_of(const struct range *range)
     return range->record.address + range->record.size;
 }
 
-/* The pool writes the state of a taken range meanwhile. */
+/* Reads atomically: the pool may write the state of a taken range at the same time. */
 static uint32_t state_of(const struct range *range)
 {
     return __atomic_load_n(&range->record.state, __ATOMIC_RELAXED);
@@ -123,7 +123,7 @@ static void forget_range(struct first_fit *all, struct range *range)
     }
 }
 
-/* Makes one range of two neighbours. Rule 3: the later tick stays, or memory that is in use is handed out. */
+/* Merges a range with the next one. Rule 3: it keeps the later tick, or memory in use would be handed out. */
 static void absorb_next(struct first_fit *all, struct range *range)
 {
     struct range *next = range->next;
@@ -154,7 +154,7 @@ static struct range *join_neighbours(struct first_fit *all, struct range *range)
     return range;
 }
 
-/* Cuts a free range at `at`, inside it: `upper` is the record of what lies above. Rule 4: it keeps lane and tick. */
+/* Splits a free range at the address `at` inside it. `upper` becomes the upper part. Rule 4: it keeps lane and tick. */
 static void cut(struct range *range, uint64_t at, struct range *upper)
 {
     upper->record.address = at;
@@ -206,7 +206,7 @@ static weir_status region_add(void *state, uint64_t address, uint64_t size, uint
     return WEIR_OK;
 }
 
-/* Whether nobody's work can touch a free range any more. */
+/* True if the range is free and its tick is at or below the limit of its lane. */
 static bool is_done(const struct range *range, const weir_tick *limits, size_t lanes)
 {
     return !is_taken(range) && state_of(range) < lanes && range->record.as.free.tick <= limits[state_of(range)];
@@ -234,7 +234,7 @@ static weir_status region_remove(void *state, void *named, const weir_tick *limi
 
 /* --- blocks --- */
 
-/* Where a request starts in [address, end), or UINT64_MAX. */
+/* Returns the start of an aligned request in [address, end), or UINT64_MAX if it does not fit. */
 static uint64_t place(uint64_t address, uint64_t end, uint64_t size, uint64_t align)
 {
     uint64_t start = round_up(address, align > GRANULE ? align : GRANULE);
@@ -256,7 +256,7 @@ static weir_status take(struct first_fit *all, struct range *range, uint64_t sta
     if (rest != range) {
         cut(upper, start + size, rest);
     }
-    set_state(upper, WEIR_RECORD_TAKEN); /* from here on the pool's, as record.as.pool is */
+    set_state(upper, WEIR_RECORD_TAKEN); /* the pool owns `state` and `as.pool` until the free */
     *out = (weir_range){ .address = start, .size = size, .token = upper };
     return WEIR_OK;
 }
@@ -286,7 +286,7 @@ static void free_range(void *state, void *token, weir_lane lane, weir_tick tick)
     join_neighbours(state, range);
 }
 
-/* What was freed in the lane up to the limit is everybody's now. */
+/* Moves the ranges that were freed in the lane up to the limit to the open lane, which every stream may use. */
 static uint64_t promote(void *state, weir_lane lane, weir_tick limit)
 {
     struct first_fit *all = state;
@@ -306,8 +306,8 @@ static uint64_t promote(void *state, weir_lane lane, weir_tick limit)
     return moved;
 }
 
-/* Free neighbours of whatever lanes, from `first` up to `end`, become one range of this lane. Ticks of other lanes are other
- * streams' and end here: `tick` covers them. What was this lane's own may have a later one. */
+/* Merges the free ranges from `first` up to `end`, of any lanes, into one range of this lane. The ticks of other lanes
+ * belong to other streams and are dropped: `tick` covers them. A range of this lane may have a later tick. */
 static void join_run(struct first_fit *all, struct range *first, uint64_t end, weir_lane lane, weir_tick tick)
 {
     for (const struct range *range = first; range != NULL && range->record.address < end; range = range->next) {
@@ -325,11 +325,11 @@ static void join_run(struct first_fit *all, struct range *first, uint64_t end, w
 static bool gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes, uint64_t size,
                    uint64_t align, bool last_resort)
 {
-    (void)last_resort; /* nothing is set apart */
+    (void)last_resort; /* this strategy sets no memory apart for other kinds of requests */
     struct first_fit *all = state;
     size = round_up(size, GRANULE);
     for (const struct region *region = all->first; region != NULL; region = region->next) {
-        struct range *first = NULL; /* of the run of ranges that anyone may have */
+        struct range *first = NULL; /* first range of a run that the request may use */
         for (struct range *range = region->first; range != NULL; range = range->next) {
             if (!is_done(range, limits, lanes)) {
                 first = NULL;
