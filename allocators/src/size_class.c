@@ -25,7 +25,7 @@
  * / (8q + 1) < 1/8 of the request and (q - 1) / 9q < 1/9 of the slot. (Four per doubling would leave up to 1/5.)
  * Above the largest slot, and in a hole that no slab fits into, waste is below one granule.
  * Waste between blocks: the free slots of slabs in use; a class that only grows has at most one slab with free slots
- * per lane, so less than slab_bytes, or 8 slots where these are more. A slab has no rest: it ends where its last slot
+ * per lane, so less than a slab's 64 KiB, or 8 slots where these are more. A slab has no rest: it ends where its last slot
  * ends.
  *
  * Slots and slabs: a slot's record names its slab and its number there in `own`, which is the strategy's while the slot
@@ -55,7 +55,6 @@
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
 #define DEFAULT_SMALL (512 * KIB)
-#define DEFAULT_SLAB (64 * KIB)
 #define DEFAULT_SLAB_REGION (2 * MIB)
 #define DEFAULT_LARGE_REGION (20 * MIB)
 
@@ -64,9 +63,10 @@ enum {
     classes_per_doubling = 8,
     most_classes = 128, /* up to 2^18 granules */
     most_slots = 64,    /* bits of a share */
-    usual_slots = 8,    /* of a slab, when slab_bytes holds fewer */
+    usual_slots = 8,    /* of a slab, when 1/32 of a region holds fewer */
     least_slots = 2,
-    slabs_per_region = 4,
+    slabs_per_region = 4, /* at least */
+    small_slabs_per_region = 32,
     looks = 64, /* free slots that alloc looks at for a tick or an alignment */
     shares_per_chunk = 128,
     slot_bits = 6, /* of a record's own, from RANGE_OWN_SHIFT on; the slab's number lies above */
@@ -177,20 +177,20 @@ static uint64_t class_bytes(unsigned number)
     return (UINT64_C(9) + eighth) * RANGE_GRANULE << (row + 1);
 }
 
-static uint64_t slots_of(uint64_t bytes, uint64_t slab_bytes, uint64_t region_bytes)
+static uint64_t slots_of(uint64_t bytes, uint64_t region_bytes)
 {
     const uint64_t fit = region_bytes / slabs_per_region / bytes;
-    uint64_t slots = slab_bytes / bytes;
+    uint64_t slots = region_bytes / small_slabs_per_region / bytes;
     slots = slots < usual_slots ? usual_slots : slots;
     slots = slots > most_slots ? most_slots : slots;
     return slots < fit ? slots : fit;
 }
 
-static void make_classes(struct size_class *own, uint64_t slab_bytes)
+static void make_classes(struct size_class *own)
 {
     for (unsigned i = 0; i < most_classes; i++) {
         const uint64_t bytes = class_bytes(i);
-        const uint64_t slots = slots_of(bytes, slab_bytes, own->slab_region_bytes);
+        const uint64_t slots = slots_of(bytes, own->slab_region_bytes);
         if (slots < least_slots) {
             return;
         }
@@ -602,7 +602,7 @@ static weir_status size_class_init(void *state, const void *config)
         .slab_region_bytes = given.slab_region_bytes != 0 ? given.slab_region_bytes : DEFAULT_SLAB_REGION,
         .large_region_bytes = given.large_region_bytes != 0 ? given.large_region_bytes : DEFAULT_LARGE_REGION,
     };
-    make_classes(own, given.slab_bytes != 0 ? given.slab_bytes : DEFAULT_SLAB);
+    make_classes(own);
     return WEIR_OK;
 }
 

@@ -52,24 +52,6 @@ static weir_status start_memory(weir_pool *pool)
     return status;
 }
 
-static void adopt_defaults(weir_pool *pool)
-{
-    weir_pool_config *config = &pool->config;
-    if (config->front_cache_bytes == 0) {
-        config->front_cache_bytes = UINT64_MAX;
-    }
-    if (config->front_cache_block_bytes == 0) {
-        config->front_cache_block_bytes = UINT64_MAX;
-    }
-    const uint64_t most = (uint64_t)FRONT_GRANULES << pool->granule_shift;
-    config->front_cache_block_bytes = config->front_cache_block_bytes < most ? config->front_cache_block_bytes : most;
-    if ((config->flags & WEIR_POOL_NO_FRONT_CACHE) != 0 ||
-        (pool->strategy->flags & WEIR_STRATEGY_NO_FRONT_CACHE) != 0) {
-        config->front_cache_bytes = 0;
-        config->front_cache_block_bytes = 0;
-    }
-}
-
 static weir_status check_config(const weir_pool_config *config)
 {
     if (config->device == NULL || config->strategy == NULL) {
@@ -147,7 +129,9 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->oom.struct_size = sizeof(pool->oom);
     atomic_init(&pool->tag_count, 1);
     pool->explain = weir__oom_explain_now;
-    adopt_defaults(pool);
+    const bool cached =
+        (own.flags & WEIR_POOL_NO_FRONT_CACHE) == 0 && (own.strategy->flags & WEIR_STRATEGY_NO_FRONT_CACHE) == 0;
+    pool->front.largest = cached ? (uint64_t)FRONT_GRANULES << pool->granule_shift : 0;
     status = make_lanes(pool) ? start_memory(pool) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
         (void)!weir_device_release(pool->device);
