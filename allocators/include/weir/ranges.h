@@ -29,7 +29,7 @@ extern "C" {
 /* The granule_bytes of a strategy on ranges. */
 #define WEIR_RANGES_GRANULE UINT64_C(512)
 
-/* The first member of a strategy's state. What it holds is not part of the interface. */
+/* The first member of a strategy's state. Its content is not part of the interface. */
 typedef struct weir_ranges {
     uint64_t opaque[32];
 } weir_ranges;
@@ -63,8 +63,8 @@ WEIR_API void weir_ranges_lane_stats(const void *state, weir_lane lane, weir_lan
 
 /* --- for the functions that are left to write --- */
 
-/* A strategy's region_size: as much as the request needs, or a twelfth of what is reserved, up to `most` bytes, where
- * several such requests fit: regions grow with the pool. */
+/* A strategy's region_size: as much as the request needs, or a twelfth of the reserved memory, up to `most` bytes, if
+ * several such requests fit there: regions grow with the pool. */
 WEIR_API uint64_t weir_ranges_region_size(uint64_t size, uint64_t align, uint64_t most, uint64_t reserved,
                                           uint64_t granularity);
 /* A strategy's region_add, for a region of `kind`. WEIR_ERR_NO_MEMORY. Constant. */
