@@ -110,7 +110,7 @@ static bool poll(struct attempt *attempt)
 /* Blocks in the stream's front cache cannot merge. */
 static bool flush_own(struct attempt *attempt)
 {
-    return weir__order_flush(attempt->request->stream);
+    return weir__order_flush_to_join(attempt->request->stream);
 }
 
 static bool flush_all(struct attempt *attempt)

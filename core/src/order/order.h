@@ -90,6 +90,8 @@ bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream);
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
 /* Both locks held: moves the large blocks of the stream's front cache to the strategy. */
 void weir__order_flush_large_locked(weir_stream *stream);
+/* Without a lock held: before the pool grows, what may hold a request once it has joined. True when there was something. */
+bool weir__order_flush_to_join(weir_stream *stream);
 /* Without a lock held: the whole of one stream, and of all. */
 bool weir__order_flush(weir_stream *stream);
 bool weir__order_flush_all(weir_pool *pool);
