@@ -189,8 +189,8 @@ static inline struct range *search(const struct range_bins *bins, unsigned *at, 
     return NULL;
 }
 
-/* Usually the first or second bin decides. What the bounded looks left out is read before refusing, except under a tick limit:
- * there gather searches completely. */
+/* Usually the first or second bin decides. What the bounded looks left out is read before refusing, except under a tick
+ * limit: there gather searches completely. */
 static __attribute__((noinline)) struct range *find_harder(const struct range_bins *bins, unsigned *at, uint64_t bytes,
                                                            uint64_t align, weir_tick limit, bool plain)
 {
@@ -199,7 +199,8 @@ static __attribute__((noinline)) struct range *find_harder(const struct range_bi
 }
 
 /* From bin *at on, which becomes that of the result. */
-static inline struct range *find(const struct range_bins *bins, unsigned *at, uint64_t bytes, uint64_t align, weir_tick limit)
+static inline struct range *find(const struct range_bins *bins, unsigned *at, uint64_t bytes, uint64_t align,
+                                 weir_tick limit)
 {
     const bool plain = align <= RANGE_GRANULE && limit == WEIR_TICK_MAX;
     struct range *best = plain ? search(bins, at, looks, bytes, align, limit, true) : NULL;
@@ -458,7 +459,8 @@ static struct range *cut_inside(struct ranges *ranges, struct range *range, uint
 }
 
 /* Off one end of a range in that bin. */
-static inline struct range *cut_end(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes, bool high)
+static inline struct range *cut_end(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes,
+                                    bool high)
 {
     const uint64_t address = range->record.address;
     const uint64_t size = range->record.size;
@@ -474,8 +476,8 @@ static inline struct range *cut_end(struct ranges *ranges, struct range *range, 
     return part;
 }
 
-static inline struct range *cut(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes, uint64_t align,
-                                bool high)
+static inline struct range *cut(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes,
+                                uint64_t align, bool high)
 {
     const uint64_t address = range->record.address;
     const uint64_t end = address + range->record.size;
@@ -628,8 +630,8 @@ static inline bool from_high_end(const struct ranges *ranges, const struct range
     return bytes <= ranges->high_bytes || ((state & 1u) == RANGE_LARGE && range->record.size / 2 >= bytes);
 }
 
-static struct range *gathered_for(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes, uint64_t align,
-                                  unsigned *bin)
+static struct range *gathered_for(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes,
+                                  uint64_t align, unsigned *bin)
 {
     struct range *range = weir__ranges_take_gathered(ranges, (state >> 1) - 1, limit, bytes, align);
     *bin = range != NULL ? range_bin_of(range->record.size) : *bin;

@@ -210,8 +210,8 @@ struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, wei
 struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high);
 /* A range in no lane becomes taken. */
 void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_range *out);
-/* A strategy's alloc, of `bytes`, a multiple of the granule: gathered or found, cut and handed out. `state`: that of free ranges
- * of the lane and kind. */
+/* A strategy's alloc, of `bytes`, a multiple of the granule: gathered or found, cut and handed out. `state`: that of
+ * free ranges of the lane and kind. */
 weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes, uint64_t align,
                                weir_range *out);
 /* A strategy's free, of any range but a slot. Returns the range that it has become a part of. */

@@ -1,5 +1,5 @@
-/* core/src/order/take.h: taking a range from a lane, and a miss: taking one from the stream's own. Inline, for a miss is made of
- * little else. Which lanes a stream may take from is decided in reuse.c.
+/* core/src/order/take.h: taking a range from a lane, and a miss: taking one from the stream's own. Inline, for a miss
+ * is made of little else. Which lanes a stream may take from is decided in reuse.c.
  */
 #ifndef WEIR_CORE_ORDER_TAKE_H
 #define WEIR_CORE_ORDER_TAKE_H
@@ -20,8 +20,8 @@ static inline bool private_lanes(const weir_pool *pool)
 }
 
 /* Pool lock held. */
-static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
-                                         weir_block **out)
+static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_tick limit, uint64_t size,
+                                         uint64_t align, weir_block **out)
 {
     weir_range range;
     const weir_status status = pool->strategy->alloc(pool->state, lane, limit, size, align, &range);
@@ -48,8 +48,8 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
     weir_pool *pool = stream->owner;
     const bool large = front_granules(pool, size) >= front_small(pool);
     if (UNLIKELY(pool->memory->mixes_sizes) && large) {
-        /* Where all sizes lie side by side, the request would be placed around the cached blocks, and the hole that fits it would
-         * be left to smaller ones. */
+        /* Where all sizes lie side by side, the request would be placed around the cached blocks, and the hole that
+         * fits it would be left to smaller ones. */
         (void)weir__order_flush_locked(pool, stream);
     }
     pool_work(pool);

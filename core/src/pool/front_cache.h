@@ -66,8 +66,8 @@ static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
     return block;
 }
 
-/* A block for a small request, NULL when there is none in the same word of slots. A 16th of a request is two bins in the lower
- * half of a doubling and three in the upper one; where a bin is one granule, fewer. */
+/* A block for a small request, NULL when there is none in the same word of slots. A 16th of a request is two bins in
+ * the lower half of a doubling and three in the upper one; where a bin is one granule, fewer. */
 static inline weir_block *front_pop_small(struct front_cache *front, uint64_t key)
 {
     const unsigned own = front_bin(key);

@@ -151,7 +151,8 @@ static inline weir_status finish_alloc(weir_stream *stream, uint64_t size, uint6
 }
 
 /* Stream lock held, and again on return, but for a failure: a block from the ladder. */
-static OUT_OF_LINE weir_status climb_ladder(weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag, weir_block **out)
+static OUT_OF_LINE weir_status climb_ladder(weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
+                                            weir_block **out)
 {
     struct request request = { .pool = stream->owner, .stream = stream, .size = size, .align = align, .tag = tag };
     stream_unlock(stream);
@@ -164,8 +165,8 @@ static OUT_OF_LINE weir_status climb_ladder(weir_stream *stream, uint64_t size, 
     return status;
 }
 
-/* Slow path. Stream lock held, released on return; the arguments are good and the front cache has nothing. The stream's own lane
- * is asked for the request as the front cache rounds it, the ladder for what the caller needs. */
+/* Slow path. Stream lock held, released on return; the arguments are good and the front cache has nothing. The stream's
+ * own lane is asked for the request as the front cache rounds it, the ladder for what the caller needs. */
 static INLINED weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, uint64_t rounded,
                                        weir_block **out, weir_tag wanted)
 {
