@@ -58,8 +58,8 @@ enum {
 bool weir__order_look_locked(struct request *request, unsigned where, weir_rung *found);
 /* Pool lock held: takes a range for the request from a lane and makes a block of it. */
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
-/* Pool lock held: what the strategy has just handed out from the lane goes back as it was. `block`: what it has
- * become, or NULL. */
+/* Pool lock held: a range that the strategy has just handed out from the lane goes back as it was. `block`: made of it, or
+ * NULL. */
 void weir__order_untake_locked(weir_pool *pool, weir_lane lane, const weir_range *range, weir_block *block);
 /* Pool lock held: the same from neighbours that the stream may have, joined. */
 bool weir__order_join_locked(struct request *request);
@@ -91,7 +91,7 @@ bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream);
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
 /* Both locks held: moves the large blocks of the stream's front cache to the strategy. */
 void weir__order_flush_large_locked(weir_stream *stream);
-/* Without a lock held: before the pool grows, what may hold a request once it has joined. True when there was any. */
+/* Without a lock held: before the pool grows, all but blocks that are tiny beside it. True when there were any. */
 bool weir__order_flush_to_join(weir_stream *stream);
 /* Without a lock held: the whole of one stream, and of all. */
 bool weir__order_flush(weir_stream *stream);

@@ -6,7 +6,7 @@
  * to ladder.c.
  *
  * Guarantee: a block in a front cache is handed out on that stream only, and only for a request that its capacity holds. What a
- * cache may hold is bounded in bytes, count and block size, and it is flushed before the pool takes more memory.
+ * cache may hold is bounded in bytes, count and block size, and all but tiny blocks leave it before the pool grows.
  */
 #include "front_cache.h"
 #include "order/order.h"
@@ -166,7 +166,7 @@ static OUT_OF_LINE weir_status climb_ladder(weir_stream *stream, uint64_t size, 
 }
 
 /* Slow path. Stream lock held, released on return; the arguments are good and the front cache has nothing. The stream's
- * own lane is asked for the request as the front cache rounds it, the ladder for what the caller needs. */
+ * own lane is asked for the request as the front cache rounds it, the ladder for the caller's size. */
 static INLINED weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, uint64_t rounded,
                                        weir_block **out, weir_tag wanted)
 {
