@@ -189,8 +189,8 @@ static inline struct range *search(const struct range_bins *bins, unsigned *at, 
     return NULL;
 }
 
-/* After the first looks. All ranges of a bin are read before a request is refused, except under a tick limit: there gather
- * searches completely. */
+/* After the first looks. All ranges of a bin are read before a request is refused, except under a tick limit: there
+ * gather searches completely. */
 static __attribute__((noinline)) struct range *find_harder(const struct range_bins *bins, unsigned *at, uint64_t bytes,
                                                            uint64_t align, weir_tick limit, bool plain)
 {

@@ -5,8 +5,8 @@
 #include "order/order.h"
 #include "pool/front_cache.h"
 
-/* Before the pool grows, blocks below 1/2^19 of the reserved bytes stay in their slots. All of them together are less than
- * a thousandth of the pool: joined they would hold few requests, in the slots they serve many. */
+/* Before the pool grows, blocks below 1/2^19 of the reserved bytes stay in their slots. All of them together are less
+ * than a thousandth of the pool: joined they would hold few requests, in the slots they serve many. */
 enum { kept_small_shift = 19 };
 
 /* NULL: no stream has that number. */

@@ -58,8 +58,8 @@ enum {
 bool weir__order_look_locked(struct request *request, unsigned where, weir_rung *found);
 /* Pool lock held: takes a range for the request from a lane and makes a block of it. */
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
-/* Pool lock held: a range that the strategy has just handed out from the lane goes back as it was. `block`: made of it, or
- * NULL. */
+/* Pool lock held: a range that the strategy has just handed out from the lane goes back as it was. `block`: made of
+ * it, or NULL. */
 void weir__order_untake_locked(weir_pool *pool, weir_lane lane, const weir_range *range, weir_block *block);
 /* Pool lock held: the same from neighbours that the stream may have, joined. */
 bool weir__order_join_locked(struct request *request);
