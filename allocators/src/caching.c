@@ -32,7 +32,6 @@ struct caching {
     uint64_t small_bytes;
     uint64_t small_region_bytes;
     uint64_t large_region_bytes;
-    uint64_t high_bytes; /* up to this from the high end; 0 unless all regions serve all sizes */
 };
 
 static enum range_kind kind_of(const struct caching *caching, uint64_t size)
@@ -86,7 +85,7 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
     struct caching *caching = state;
     if (size_hint == 0) {
         caching->small_bytes = UINT64_MAX;
-        caching->high_bytes = RANGE_HIGH_BYTES;
+        caching->ranges.high_bytes = RANGE_HIGH_BYTES;
     }
     return weir_ranges_region_add(state, kind_of(caching, size_hint), address, size, lane, tick, out);
 }
@@ -97,8 +96,8 @@ static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, u
                                  weir_range *out)
 {
     struct caching *caching = state;
-    return weir__ranges_alloc(&caching->ranges, kind_of(caching, size), lane, limit, range_round_up(size, RANGE_GRANULE),
-                              align, size <= caching->high_bytes, out);
+    return weir__ranges_alloc(&caching->ranges, range_free_state(lane, kind_of(caching, size)), limit,
+                              range_round_up(size, RANGE_GRANULE), align, out);
 }
 
 static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,

@@ -82,13 +82,11 @@ static inline struct range *next_in_bin(const struct range *range)
     return range->record.as.free.next;
 }
 
-/* The range's state and tick are set. */
-static inline void bins_insert(struct ranges *ranges, struct range *range)
+/* The range's state and tick are set; `bins` are those of its state, `bin` that of its size. */
+static inline void bins_insert_at(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin)
 {
     const uint32_t state = range->record.state;
     const weir_tick tick = range->record.as.free.tick;
-    struct range_bins *bins = ranges->bins[state];
-    const unsigned bin = range_bin_of(range->record.size);
     void **head = &bins->heads[bin];
     struct range *first = *head;
     void *none;
@@ -100,10 +98,17 @@ static inline void bins_insert(struct ranges *ranges, struct range *range)
         ranges->sets_held[state & 1u] += state > 1;
         bins->oldest = tick;
     }
-    bins->oldest = tick < bins->oldest ? tick : bins->oldest;
+    if (__builtin_expect(tick < bins->oldest, 0)) {
+        bins->oldest = tick;
+    }
     bins->held[bin / 64] |= UINT64_C(1) << bin % 64;
     bins->rows |= UINT64_C(1) << bin / 64;
     ranges->free_ranges++;
+}
+
+static inline void bins_insert(struct ranges *ranges, struct range *range)
+{
+    bins_insert_at(ranges, range, ranges->bins[range->record.state], range_bin_of(range->record.size));
 }
 
 static inline void bins_remove_at(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin)
@@ -113,9 +118,12 @@ static inline void bins_remove_at(struct ranges *ranges, struct range *range, st
     void *none;
     *link = next;
     *(next != NULL ? &next->record.as.free.prev : &none) = link;
-    const uint64_t held = bins->held[bin / 64] & ~((uint64_t)(bins->heads[bin] == NULL) << bin % 64);
+    /* Which bins are empty is as good as random: no branch. */
+    const uint64_t others = bins->held[bin / 64] & ~(UINT64_C(1) << bin % 64);
+    const uint64_t held = bins->heads[bin] == NULL ? others : bins->held[bin / 64];
+    const uint64_t other_rows = bins->rows & ~(UINT64_C(1) << bin / 64);
     bins->held[bin / 64] = held;
-    bins->rows &= ~((uint64_t)(held == 0) << bin / 64);
+    bins->rows = held == 0 ? other_rows : bins->rows;
     ranges->free_ranges--;
     if (__builtin_expect(bins->rows == 0, 0)) {
         ranges->sets_held[range->record.state & 1u] -= range->record.state > 1;
@@ -168,38 +176,44 @@ static inline struct range *best_of(const struct range_bins *bins, unsigned bin,
     return best;
 }
 
-static inline struct range *search(const struct range_bins *bins, unsigned from, size_t most, uint64_t size,
+/* From bin *at on, which becomes the result's. */
+static inline struct range *search(const struct range_bins *bins, unsigned *at, size_t most, uint64_t size,
                                    uint64_t align, weir_tick limit, bool plain)
 {
-    for (unsigned bin = from; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+    for (unsigned bin = *at; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         struct range *best = best_of(bins, bin, most, size, align, limit, plain);
         if (best != NULL) {
+            *at = bin;
             return best;
         }
     }
     return NULL;
 }
 
-/* Usually the first or second bin decides. What the bounded looks left out is read before refusing, except under a tick limit:
- * there gather searches completely. */
-static inline struct range *find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
-                                 uint64_t bytes, uint64_t align, uint64_t least)
+/* After the first looks. All ranges of a bin are read before a request is refused, except under a tick limit: there
+ * gather searches completely. */
+static __attribute__((noinline)) struct range *find_harder(const struct range_bins *bins, unsigned *at, uint64_t bytes,
+                                                           uint64_t align, weir_tick limit, bool plain)
 {
-    const struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
-    if (bins == NULL || bins->rows == 0) {
-        return NULL;
-    }
+    struct range *best = plain ? NULL : search(bins, at, 4 * looks, bytes, align, limit, false);
+    return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, at, SIZE_MAX, bytes, align, limit, false);
+}
+
+/* From bin *at on, which becomes that of the result. */
+static inline struct range *find(const struct range_bins *bins, unsigned *at, uint64_t bytes, uint64_t align,
+                                 weir_tick limit)
+{
     const bool plain = align <= RANGE_GRANULE && limit == WEIR_TICK_MAX;
-    const unsigned from = range_bin_of(bytes > least ? bytes : least);
-    struct range *best = plain ? search(bins, from, looks, bytes, align, limit, true)
-                               : search(bins, from, 4 * looks, bytes, align, limit, false);
-    return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, from, SIZE_MAX, bytes, align, limit, false);
+    struct range *best = plain ? search(bins, at, looks, bytes, align, limit, true) : NULL;
+    return best != NULL ? best : find_harder(bins, at, bytes, align, limit, plain);
 }
 
 struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
                                 uint64_t bytes, uint64_t align, uint64_t least)
 {
-    return find(ranges, kind, lane, limit, bytes, align, least);
+    const struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
+    unsigned at = range_bin_of(bytes > least ? bytes : least);
+    return bins != NULL && bins->rows != 0 ? find(bins, &at, bytes, align, limit) : NULL;
 }
 
 static uint64_t largest_of(const struct range_bins *bins)
@@ -301,26 +315,29 @@ static inline void unlink_next(struct ranges *ranges, struct range *range)
 
 static inline struct range *settle(struct ranges *ranges, struct range *range, uint32_t state, weir_tick tick)
 {
+    struct range_bins *bins = ranges->bins[state];
     struct range *next = range->next;
     struct range *prev = range->prev;
+    uint64_t size = range->record.size;
     /* The later tick survives: with the earlier one, the whole would be handed out while work on one part is still
      * running. */
     if (range_state(next) == state) {
-        bins_remove(ranges, next);
+        bins_remove_at(ranges, next, bins, range_bin_of(next->record.size));
         tick = next->record.as.free.tick > tick ? next->record.as.free.tick : tick;
-        range->record.size += next->record.size;
+        size += next->record.size;
         unlink_next(ranges, range);
     }
     if (range_state(prev) == state) {
-        bins_remove(ranges, prev);
+        bins_remove_at(ranges, prev, bins, range_bin_of(prev->record.size));
         tick = prev->record.as.free.tick > tick ? prev->record.as.free.tick : tick;
-        prev->record.size += range->record.size;
+        size += prev->record.size;
         unlink_next(ranges, prev);
         range = prev;
     }
+    range->record.size = size;
     range->record.as.free.tick = tick;
     range_set_state(range, state);
-    bins_insert(ranges, range);
+    bins_insert_at(ranges, range, bins, range_bin_of(size));
     if (__builtin_expect(range_spans_region(range), 0)) {
         enter_idle(ranges, range_region_of(range->next));
     }
@@ -397,16 +414,16 @@ static inline struct range *insert_between(struct ranges *ranges, struct range *
     return range;
 }
 
-/* A free range in bins becomes smaller; its place in the ring stays. */
-static inline void shrink(struct ranges *ranges, struct range *range, uint64_t address, uint64_t size)
+/* A free range in the bin `from` becomes smaller; its place in the ring stays. */
+static inline void shrink(struct ranges *ranges, struct range *range, unsigned from, uint64_t address, uint64_t size)
 {
     struct range_bins *bins = ranges->bins[range->record.state];
-    const unsigned from = range_bin_of(range->record.size);
+    const unsigned to = range_bin_of(size);
     range->record.address = address;
     range->record.size = size;
-    if (from != range_bin_of(size)) {
+    if (from != to) {
         bins_remove_at(ranges, range, bins, from);
-        bins_insert(ranges, range);
+        bins_insert_at(ranges, range, bins, to);
     }
 }
 
@@ -436,7 +453,7 @@ static struct range *cut_inside(struct ranges *ranges, struct range *range, uint
         }
         return NULL;
     }
-    shrink(ranges, range, range->record.address, padding);
+    shrink(ranges, range, range_bin_of(range->record.size), range->record.address, padding);
     if (rest != NULL) {
         range_set_state(rest, state);
         bins_insert(ranges, rest);
@@ -444,31 +461,36 @@ static struct range *cut_inside(struct ranges *ranges, struct range *range, uint
     return middle;
 }
 
-static inline struct range *cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high)
+/* Off one end of a range in that bin. */
+static inline struct range *cut_end(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes,
+                                    bool high)
 {
     const uint64_t address = range->record.address;
     const uint64_t size = range->record.size;
+    if (size == bytes) {
+        bins_remove_at(ranges, range, ranges->bins[range->record.state], bin);
+        return range;
+    }
+    struct range *part = high ? insert_between(ranges, range, range->next, address + size - bytes, bytes, range)
+                              : insert_between(ranges, range->prev, range, address, bytes, range);
+    if (part != NULL) {
+        shrink(ranges, range, bin, high ? address : address + bytes, size - bytes);
+    }
+    return part;
+}
+
+static inline struct range *cut(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes,
+                                uint64_t align, bool high)
+{
+    const uint64_t address = range->record.address;
+    const uint64_t end = address + range->record.size;
     if (__builtin_expect(range_spans_region(range), 0)) {
         leave_idle(ranges, range_region_of(range->next));
     }
-    const uint64_t start = high ? (address + size - bytes) & ~(align - 1) : address + range_padding(range, align);
-    struct range *part;
-    if (size == bytes) {
-        bins_remove(ranges, range);
-        part = range;
-    } else if (start == address) {
-        part = insert_between(ranges, range->prev, range, address, bytes, range);
-        if (part != NULL) {
-            shrink(ranges, range, address + bytes, size - bytes);
-        }
-    } else if (start + bytes == address + size) {
-        part = insert_between(ranges, range, range->next, start, bytes, range);
-        if (part != NULL) {
-            shrink(ranges, range, address, size - bytes);
-        }
-    } else {
-        part = cut_inside(ranges, range, start - address, bytes);
-    }
+    const uint64_t start = high ? (end - bytes) & ~(align - 1) : address + range_padding(range, align);
+    struct range *part = start == address || start + bytes == end
+                             ? cut_end(ranges, range, bin, bytes, start != address)
+                             : cut_inside(ranges, range, start - address, bytes);
     if (__builtin_expect(part == NULL, 0)) {
         if (range_spans_region(range)) {
             enter_idle(ranges, range_region_of(range->next));
@@ -481,7 +503,7 @@ static inline struct range *cut(struct ranges *ranges, struct range *range, uint
 
 struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high)
 {
-    return cut(ranges, range, bytes, align, high);
+    return cut(ranges, range, range_bin_of(range->record.size), bytes, align, high);
 }
 
 /* --- regions --- */
@@ -609,16 +631,37 @@ void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_rang
     hand_out(ranges, range, out);
 }
 
-weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
-                               uint64_t bytes, uint64_t align, bool high, weir_range *out)
+/* Which end of the range a request gets: see RANGE_HIGH_BYTES, and caching.c for large ones. */
+static inline bool from_high_end(const struct ranges *ranges, const struct range *range, uint32_t state, uint64_t bytes)
 {
-    struct range *range =
-        ranges->gathered != NULL ? weir__ranges_take_gathered(ranges, lane, limit, bytes, align) : NULL;
-    if (range == NULL && (range = find(ranges, kind, lane, limit, bytes, align, 0)) == NULL) {
+    return bytes <= ranges->high_bytes || ((state & 1u) == RANGE_LARGE && range->record.size / 2 >= bytes);
+}
+
+static struct range *gathered_for(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes,
+                                  uint64_t align, unsigned *bin)
+{
+    struct range *range = weir__ranges_take_gathered(ranges, (state >> 1) - 1, limit, bytes, align);
+    *bin = range != NULL ? range_bin_of(range->record.size) : *bin;
+    return range;
+}
+
+weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes, uint64_t align,
+                               weir_range *out)
+{
+    const bool lane_exists = state - RANGE_KINDS < ranges->lane_count * RANGE_KINDS; /* and is not the unmapped one */
+    const struct range_bins *bins = lane_exists ? ranges->bins[state] : NULL;
+    unsigned bin = range_bin_of(bytes);
+    struct range *range = NULL;
+    if (__builtin_expect(ranges->gathered != NULL, 0)) {
+        range = gathered_for(ranges, state, limit, bytes, align, &bin);
+    }
+    if (__builtin_expect(range == NULL, 1)) {
+        range = bins != NULL && bins->rows != 0 ? find(bins, &bin, bytes, align, limit) : NULL;
+    }
+    if (range == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    high = high || (kind == RANGE_LARGE && range->record.size / 2 >= bytes);
-    range = cut(ranges, range, bytes, align, high);
+    range = cut(ranges, range, bin, bytes, align, from_high_end(ranges, range, state, bytes));
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }
@@ -1216,7 +1259,7 @@ weir_record *weir_ranges_find(void *state, unsigned kind, weir_lane lane, weir_t
     struct ranges *ranges = state;
     const uint64_t bytes = range_round_up(size, RANGE_GRANULE);
     struct range *range = weir__ranges_take_gathered(ranges, lane, limit, bytes, align);
-    range = range != NULL ? range : find(ranges, (enum range_kind)kind, lane, limit, bytes, align, least);
+    range = range != NULL ? range : weir__ranges_find(ranges, (enum range_kind)kind, lane, limit, bytes, align, least);
     return range != NULL ? &range->record : NULL;
 }
 
@@ -1246,8 +1289,8 @@ weir_status weir_ranges_take(void *state, weir_record *record, uint64_t size, ui
 {
     struct ranges *ranges = state;
     ranges->gathered = NULL;
-    struct range *range = cut(ranges, (struct range *)record, range_round_up(size, RANGE_GRANULE), align,
-                              end == WEIR_RANGES_HIGH);
+    struct range *range = weir__ranges_cut(ranges, (struct range *)record, range_round_up(size, RANGE_GRANULE), align,
+                                           end == WEIR_RANGES_HIGH);
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }

@@ -82,6 +82,7 @@ struct ranges {
     const struct range_slots *slots;
     struct range_bins **bins; /* by state of a free range */
     size_t lane_count;
+    uint64_t high_bytes; /* alloc cuts up to this off the high end; 0 unless regions serve all sizes */
     struct range *unused; /* records, linked by next */
     struct range_chunk *chunks;
     struct range_region *first_region;
@@ -178,7 +179,7 @@ static inline uint64_t range_need(uint64_t size, uint64_t align)
 static inline unsigned range_bin_of(uint64_t size)
 {
     const uint64_t granules = size >> RANGE_GRANULE_SHIFT;
-    const unsigned shift = 58u - (unsigned)__builtin_clzll(granules | 32u);
+    const unsigned shift = (63u ^ (unsigned)__builtin_clzll(granules | 32u)) - 5u;
     return (shift << 5) + (unsigned)(granules >> shift);
 }
 
@@ -201,9 +202,10 @@ struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, wei
 struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high);
 /* A range in no lane becomes taken. */
 void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_range *out);
-/* A strategy's alloc, of `bytes`, a multiple of the granule: gathered or found, cut and handed out. */
-weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
-                               uint64_t bytes, uint64_t align, bool high, weir_range *out);
+/* A strategy's alloc, of `bytes`, a multiple of the granule: gathered or found, cut and handed out. `state`: that of
+ * free ranges of the lane and kind. */
+weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes, uint64_t align,
+                               weir_range *out);
 /* A strategy's free, of any range but a slot. Returns the range that it has become a part of. */
 struct range *weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick);
 /* The same for a slot. */

@@ -13,7 +13,6 @@
  */
 #include "shared/cancel.h"
 #include "order/order.h"
-#include "pool/front_cache.h"
 
 enum { most_climbs = 4 };
 
@@ -111,7 +110,7 @@ static bool poll(struct attempt *attempt)
 /* Blocks in the stream's front cache cannot merge. */
 static bool flush_own(struct attempt *attempt)
 {
-    return weir__order_flush(attempt->request->stream);
+    return weir__order_flush_to_join(attempt->request->stream);
 }
 
 static bool flush_all(struct attempt *attempt)
@@ -293,26 +292,6 @@ static bool try_again(struct attempt *attempt)
     attempt->climbs = 0;
     attempt->reason = CALLED_BACK;
     return can_go_on && request->pool->config.oom_callback != NULL && call_back(request);
-}
-
-bool weir__order_alloc_own(struct request *request)
-{
-    weir_pool *pool = request->pool;
-    const bool large = front_granules(pool, request->size) >= front_small(pool);
-    if (UNLIKELY(pool->memory->mixes_sizes) && large) {
-        /* Where all sizes lie side by side, the request would be placed around the cached blocks, and the hole that fits it would
-         * be left to smaller ones. */
-        (void)weir__order_flush_locked(pool, request->stream);
-    }
-    pool_work(pool);
-    if (large) {
-        /* The large blocks in the front cache may hold the request once they have joined. */
-        weir__order_flush_large_locked(request->stream);
-    }
-    const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
-    pool->counts.served[WEIR_RUNG_LANE] += served;
-    pool_unlock(pool);
-    return served;
 }
 
 weir_status weir__order_alloc(struct request *request)
