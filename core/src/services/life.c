@@ -49,6 +49,8 @@ static weir_status start_memory(weir_pool *pool)
             free(pool->state);
         }
     }
+    pool->front.large_most = pool->vm != NULL ? 0 : FRONT_LARGE;
+    pool->front.last_most = pool->vm != NULL ? weir__vm_granule(pool) / 2 : UINT64_MAX;
     return status;
 }
 
