@@ -385,6 +385,12 @@ void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats)
     stats->vm_moved_bytes = counts->moved << pool->vm->granule_shift;
 }
 
+/* The fewest granules for which one handle is made. */
+static uint64_t least_of_handle(const weir_pool *pool)
+{
+    return pool->held.bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small : least_granules;
+}
+
 static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
 {
     return (struct vm_view){
@@ -394,6 +400,7 @@ static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
         .limits = limits,
         .lanes = pool->lanes,
         .granule = pool->vm->granule,
+        .least = least_of_handle(pool),
         .find_handle = find_handle,
         .handles = pool->vm,
     };
@@ -740,7 +747,7 @@ static void choose_sizes(const weir_pool *pool, struct vm_move *move)
         vm->likes /= 2;
         vm->churn = 0;
     }
-    move->least = pool->held.bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small : least_granules;
+    move->least = least_of_handle(pool);
     move->largest = vm->likes;
 }
 

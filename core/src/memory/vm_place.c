@@ -75,20 +75,30 @@ struct window_search {
     struct vm_window best; /* end 0: none yet */
 };
 
-/* Granules without memory in [from, to), which begins at or after piece `at` of the stretch. */
-static uint64_t missing(const struct window_search *search, size_t at, uint64_t from, uint64_t to)
+/* Handles that a hole [from, to) takes, granules that the request [begin, end) has as a whole in as few as may be. */
+static uint64_t handles_of(const struct vm_view *view, uint64_t from, uint64_t to, uint64_t begin, uint64_t end)
 {
-    const uint64_t granule = search->view->granule;
-    uint64_t bytes = 0;
-    for (; at < search->pieces && search->scratch->pieces[at].address < to; at++) {
-        const struct vm_piece *piece = &search->scratch->pieces[at];
-        const uint64_t end = piece->address + piece->size;
-        if (piece->hole && end > from) {
-            bytes += (up(to, granule) < end ? up(to, granule) : end) -
-                     (down(from, granule) > piece->address ? down(from, granule) : piece->address);
+    const uint64_t low = up(begin, view->granule) > from ? up(begin, view->granule) : from;
+    const uint64_t high = down(end, view->granule) < to ? down(end, view->granule) : to;
+    const bool large = low < high && (high - low) / view->granule >= view->least;
+    return (to - from) / view->granule - (large ? (high - low) / view->granule - 1 : 0);
+}
+
+/* Counts the granules of the window without memory, and the handles that they take. The request begins in piece `at` or
+ * above. */
+static void count_missing(const struct window_search *search, size_t at, struct vm_window *window)
+{
+    const struct vm_piece *pieces = search->scratch->pieces;
+    const uint64_t end = window->address + window->size;
+    for (; at < search->pieces && pieces[at].address < end; at++) {
+        const uint64_t piece_end = pieces[at].address + pieces[at].size;
+        if (pieces[at].hole && piece_end > window->address) {
+            const uint64_t from = window->first > pieces[at].address ? window->first : pieces[at].address;
+            const uint64_t to = window->end < piece_end ? window->end : piece_end;
+            window->need += (to - from) / search->view->granule;
+            window->handles += handles_of(search->view, from, to, window->address, end);
         }
     }
-    return bytes / granule;
 }
 
 /* Granules of [from, to) that lie in the stretch as a whole. */
@@ -127,8 +137,11 @@ static bool is_better(const struct window_search *search, const struct vm_window
     if (search->wish->kind == WINDOW_FRUGAL && window->own != best->own) {
         return window->own < best->own;
     }
-    if (window->need != best->need || window->run != best->run) {
-        return window->need != best->need ? window->need < best->need : window->run < best->run;
+    if (window->need != best->need || window->handles != best->handles) {
+        return window->need != best->need ? window->need < best->need : window->handles < best->handles;
+    }
+    if (window->run != best->run) {
+        return window->run < best->run;
     }
     return window->offset < best->offset;
 }
@@ -143,12 +156,11 @@ static bool consider_at(struct window_search *search, size_t at, uint64_t addres
     while (at > 0 && pieces[at].address > address) {
         at--;
     }
-    const struct vm_window window = {
+    struct vm_window window = {
         .address = address,
         .size = size,
         .first = down(address, granule),
         .end = up(address + size, granule),
-        .need = missing(search, at, address, address + size),
         .own = untouched(search, down(address, granule), up(address + size, granule)),
         .run = run,
         .offset = address - search->region,
@@ -156,6 +168,7 @@ static bool consider_at(struct window_search *search, size_t at, uint64_t addres
     if (!has_whole_handles(search, at, &window)) {
         return false;
     }
+    count_missing(search, at, &window);
     if ((search->wish->kind != WINDOW_MAPPED || window.need == 0) && is_better(search, &window)) {
         search->best = window;
     }

@@ -2,8 +2,8 @@
  *
  * Idea: with virtual memory a request that no free range holds can lie across holes: addresses of a region that have no
  * memory yet. A *window* is a place for it made of memory that is free and usable by the asking stream, and of holes. The
- * best window has the fewest granules to be mapped; of equals the one that extends the smallest free run, so that large
- * runs stay whole, and then the lowest. The memory itself may come from *idle* granules elsewhere: wholly free ones that nobody's work touches.
+ * best window has the fewest granules to be mapped; of equals the one that takes the fewest handles for them, then the one that
+ * extends the smallest free run, so that large runs stay whole, and then the lowest. The memory itself may come from *idle* granules elsewhere: wholly free ones that nobody's work touches.
  * When these are too few for the best window, the *frugal* one is left: that in which the fewest granules lie that could
  * have been moved, because it makes most of granules that are in use in part.
  *
@@ -28,6 +28,7 @@ struct vm_view {
     const weir_tick *limits;
     size_t lanes;
     uint64_t granule; /* bytes, a power of two; holes and regions are made of them */
+    uint64_t least;   /* granules for which one handle is made */
     /* The granules [*start, *end) that share a handle with the one at `address`; false: it has a handle of its own, or none. */
     bool (*find_handle)(const void *handles, uint64_t address, uint64_t *start, uint64_t *end);
     const void *handles;
@@ -40,6 +41,7 @@ struct vm_window {
     uint64_t first;
     uint64_t end;
     uint64_t need; /* granules of it without memory */
+    uint64_t handles; /* the fewest handles that have memory for them */
     uint64_t own;  /* granules of it in which nothing lies that is in use: `need`, and those that might be moved */
     uint64_t run;  /* bytes of the free run that it extends; UINT64_MAX: it begins in a hole */
     uint64_t offset; /* of `address` in its region */
