@@ -694,10 +694,11 @@ static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_l
     move->creates += create ? granules : 0;
 }
 
-/* Whether memory of so many granules goes to a hole of `most`, while large or single granules are looked for. */
-static bool suits(uint64_t granules, uint64_t most, bool single)
+/* Whether memory of so many granules goes to a hole of `left`, while large or single granules are looked for. What is larger
+ * than a new handle would be is broken: it is destroyed, and the hole gets new handles. */
+static bool suits(const struct vm_move *move, uint64_t granules, uint64_t left, bool single)
 {
-    return granules <= most && (granules == 1) == single;
+    return granules <= left && granules <= move->largest && (granules == 1) == single;
 }
 
 /* Fills a run of claimed holes: with handles that are in hand or were taken, the large ones first, and then with new ones.
@@ -708,7 +709,7 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
     for (int single = singly; single < 2; single++) {
         for (size_t i = 0; i < vm->spares && address < end; i++) {
             struct vm_memory *memory = &move->memory[i];
-            if (!memory->wanted && suits(memory->granules, (end - address) >> vm->granule_shift, single)) {
+            if (!memory->wanted && suits(move, memory->granules, (end - address) >> vm->granule_shift, single)) {
                 memory->wanted = true;
                 fill(vm, address, memory->granules, lane, false);
                 address += memory->granules << vm->granule_shift;
@@ -716,7 +717,7 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
         }
         for (size_t i = 0; i < move->victims && address < end; i++) {
             struct vm_step *victim = &move->victim[i];
-            if (!victim->wanted && suits(victim->granules, (end - address) >> vm->granule_shift, single)) {
+            if (!victim->wanted && suits(move, victim->granules, (end - address) >> vm->granule_shift, single)) {
                 victim->wanted = true;
                 move->counts.moved += victim->granules;
                 fill(vm, address, victim->granules, lane, false);
@@ -733,7 +734,8 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
 }
 
 /* How large new handles may be. Where sizes keep changing a large handle fits few requests, and memory moves for ever: each time
- * that as much has moved as a share of what is reserved, new handles are half as large, until all are granules. */
+ * that as much has moved as a share of what is reserved, new handles are half as large, and so is what moves, until all are
+ * granules. */
 static void choose_sizes(const weir_pool *pool, struct vm_move *move)
 {
     struct pool_vm *vm = pool->vm;
