@@ -184,6 +184,12 @@ static void caching_walk_holes(const void *state, weir_range_visitor visit, void
     weir__ranges_walk_holes(&caching->ranges, visit, ctx);
 }
 
+static void caching_walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    const struct caching *caching = state;
+    weir__ranges_walk_free(&caching->ranges, least, visit, ctx);
+}
+
 static void caching_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats)
 {
     const struct caching *caching = state;
@@ -231,6 +237,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
         .lane_stats = caching_lane_stats,
         .claim = caching_claim,
         .walk_holes = caching_walk_holes,
+        .walk_free = caching_walk_free,
     };
     return &ops;
 }

@@ -253,7 +253,7 @@ struct range *weir__ranges_gather(struct ranges *ranges, enum range_kind kind, c
 
 /* --- claim --- */
 
-/* A strategy's claim. Linear in the ranges of the region, or in the unmapped ones, and in the count. */
+/* A strategy's claim. Linear in the unmapped ranges, or in the free ones as weir__ranges_walk_free, and in the count. */
 weir_status weir__ranges_claim(struct ranges *ranges, uint64_t address, uint64_t size, size_t count,
                                const weir_tick *limits, size_t lanes, void **tokens);
 
@@ -262,6 +262,9 @@ weir_status weir__ranges_claim(struct ranges *ranges, uint64_t address, uint64_t
 void weir__ranges_walk(const struct ranges *ranges, weir_range_visitor visit, void *ctx);
 /* A strategy's walk_holes: constant for each hole and each free range beside one. */
 void weir__ranges_walk_holes(const struct ranges *ranges, weir_range_visitor visit, void *ctx);
+/* A strategy's walk_free, slots excepted: constant for each free range of that size, or for each free one while several lanes
+ * hold memory. */
+void weir__ranges_walk_free(const struct ranges *ranges, uint64_t least, weir_range_visitor visit, void *ctx);
 void weir__ranges_stats(const struct ranges *ranges, weir_strategy_stats *stats);
 /* Linear in the lane's free ranges. Slots are the owner's to add. */
 void weir__ranges_lane_stats(const struct ranges *ranges, weir_lane lane, weir_lane_stats *stats);

@@ -130,6 +130,7 @@ struct pool_vm {
     uint64_t churn;   /* granules that have moved since that was changed */
     unsigned granule_shift;
     bool walks_holes;      /* the strategy does */
+    bool walks_free;       /* likewise */
     struct vm_span *spans; /* in the order in which they were reserved */
     struct vm_refused *refused;
     size_t spares;         /* the first of move.memory, while no thread moves */
@@ -185,6 +186,8 @@ weir_status weir__vm_init(weir_pool *pool)
     pool->vm->likes = pool->vm->largest;
     pool->vm->walks_holes =
         strategy->struct_size >= offsetof(weir_strategy_ops, walk_holes) + sizeof(strategy->walk_holes);
+    pool->vm->walks_free =
+        strategy->struct_size >= offsetof(weir_strategy_ops, walk_free) + sizeof(strategy->walk_free) && strategy->walk_free != NULL;
     return WEIR_OK;
 }
 
@@ -396,6 +399,7 @@ static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
     return (struct vm_view){
         .strategy = pool->strategy,
         .walk_holes = pool->vm->walks_holes ? pool->strategy->walk_holes : NULL,
+        .walk_free = pool->vm->walks_free ? pool->strategy->walk_free : NULL,
         .state = pool->state,
         .limits = limits,
         .lanes = pool->lanes,
@@ -1180,8 +1184,8 @@ static bool others_hold_any(const struct request *request)
 static bool vm_join(struct request *request)
 {
     struct vm_window window;
-    if (!request->last_resort && !request->parted && !others_hold_any(request)) {
-        return false; /* alloc has looked at all there is */
+    if (!request->last_resort && !request->parted && !request->pool->vm->walks_free && !others_hold_any(request)) {
+        return false; /* alloc has looked at all there is, which walk_free finds out at no cost */
     }
     if (find_window(request, WINDOW_MAPPED, &window) != WEIR_OK) {
         return false;

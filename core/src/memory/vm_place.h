@@ -23,7 +23,8 @@
 /* What a walk is asked. Memory of lane l below `lanes` with a tick at or below limits[l] is usable. */
 struct vm_view {
     const weir_strategy_ops *strategy;
-    void (*walk_holes)(const void *state, weir_range_visitor visit, void *ctx); /* the strategy's, or NULL */
+    void (*walk_holes)(const void *state, weir_range_visitor visit, void *ctx); /* the strategy's, or NULL, as is the next */
+    void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
     const void *state;
     const weir_tick *limits;
     size_t lanes;
@@ -51,7 +52,6 @@ struct vm_window {
 struct vm_run {
     uint64_t address;
     uint64_t granules;
-    uint64_t number; /* as the walk met it */
     int rank;        /* what is taken first; see cheapest_first */
     weir_lane lane;
     bool large;      /* a handle of several granules */
@@ -60,7 +60,9 @@ struct vm_run {
 
 /* Scratch that lives as long as its owner. */
 struct vm_scratch {
-    struct vm_piece *pieces;
+    struct vm_piece *ranges; /* of a stretch, as the walk shows them */
+    size_t range_capacity;
+    struct vm_piece *pieces; /* the same, in pieces of one sort */
     size_t piece_capacity;
     struct vm_run *runs; /* of the last weir__vm_find_idle, the smallest first */
     size_t run_count;
@@ -72,7 +74,7 @@ void weir__vm_scratch_fini(struct vm_scratch *scratch);
 enum window_kind {
     WINDOW_CHEAP,  /* with the fewest granules to map */
     WINDOW_FRUGAL, /* with the fewest granules that could be moved */
-    WINDOW_MAPPED, /* all of it has memory */
+    WINDOW_MAPPED, /* all of it has memory; the first that the strategy's walk_free leads to */
 };
 
 /* What a window is looked for. `last_resort`: memory that the strategy keeps for requests of one size counts as free. */
