@@ -7,8 +7,7 @@
  *                block of its own bin or of the next one above that holds any, up to 1/16 larger. A slot keeps up to 1/2048 of
  *                what is reserved.
  *     large      above, in a short list: a request takes a block of exactly its size. When there is none, all of them go back and
- *                join before the request looks for memory. With virtual memory there is no such list: a large block joins
- *                at once, since where it lies decides where memory has to be mapped, and `last` takes at most half a granule.
+ *                join before the request looks for memory.
  *
  * Inline, because a hit is made of nothing else. All of it happens under the stream's lock.
  */
@@ -128,9 +127,9 @@ static inline weir_block *front_pop_large(struct front_cache *front, uint64_t ke
     return NULL;
 }
 
-static inline bool front_push_large(const weir_pool *pool, struct front_cache *front, weir_block *block, uint64_t capacity)
+static inline bool front_push_large(struct front_cache *front, weir_block *block, uint64_t capacity)
 {
-    if (front->large_count == pool->front.large_most) {
+    if (front->large_count == FRONT_LARGE) {
         return false;
     }
     const uint32_t at = front->large_count;
@@ -146,14 +145,6 @@ static inline bool front_push_large(const weir_pool *pool, struct front_cache *f
 static inline void front_set_last(struct front_cache *front, uint64_t key)
 {
     __atomic_store_n(&front->last_key, key, __ATOMIC_RELAXED);
-}
-
-/* The largest request of a block that may wait in `last` now. */
-static inline uint64_t front_most_in_last(const weir_pool *pool, const struct front_cache *front)
-{
-    const uint64_t small = front_small(pool) << pool->granule_shift;
-    const uint64_t most = small > pool->front.last_most ? small : pool->front.last_most;
-    return most < front->last_full ? most : front->last_full;
 }
 
 /* The block in `last`, whose free no counter has yet; NULL when there is none. */
@@ -183,7 +174,7 @@ static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *
     if (capacity > front_small(pool)) {
         mark_waiting(stream);
     }
-    if (!(capacity > front_small(pool) ? front_push_large(pool, front, block, capacity)
+    if (!(capacity > front_small(pool) ? front_push_large(front, block, capacity)
                                        : front_push_small(pool, front, block, capacity))) {
         return false;
     }

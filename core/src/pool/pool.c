@@ -378,12 +378,11 @@ static inline void free_to_last(weir_pool *pool, weir_block *block, struct front
 static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     struct front_cache *front = &stream->front;
-    const uint64_t most = front_most_in_last(pool, front);
-    if (front->last_key != FRONT_EMPTY || block_requested(block) > most) {
+    if (front->last_key != FRONT_EMPTY || block_requested(block) > front->last_full) {
         return free_to_slot(pool, block, stream);
     }
     mark_waiting(stream);
-    front->last_most = most;
+    front->last_most = front->last_full;
     free_to_last(pool, block, front);
     stream_unlock(stream);
     return WEIR_OK;

@@ -196,8 +196,6 @@ struct pool_front {
     _Atomic uint64_t slot;  /* what one slot may hold of them */
     _Atomic uint64_t limit; /* bytes of them that a stream's front cache may hold */
     _Atomic uint32_t epoch; /* how often they have changed */
-    uint32_t large_most;    /* larger blocks that a stream's front cache keeps */
-    uint64_t last_most;     /* bytes of such a block that may wait as the one freed last */
 };
 
 /* One thread at a time takes memory from the device or gives it back: see region.c. */

@@ -49,9 +49,16 @@ static weir_status start_memory(weir_pool *pool)
             free(pool->state);
         }
     }
-    pool->front.large_most = pool->vm != NULL ? 0 : FRONT_LARGE;
-    pool->front.last_most = pool->vm != NULL ? weir__vm_granule(pool) / 2 : UINT64_MAX;
     return status;
+}
+
+/* With virtual memory a large block joins at once: where it lies decides where memory has to be mapped. */
+static uint64_t default_front_block_bytes(const weir_pool *pool)
+{
+    const weir_pool_config *config = &pool->config;
+    const uint64_t page = weir__device_info(pool->device)->page_bytes;
+    const uint64_t granule = config->vm_granule_bytes != 0 ? config->vm_granule_bytes : page;
+    return (config->flags & WEIR_POOL_VIRTUAL_MEMORY) != 0 ? granule / 2 : UINT64_MAX;
 }
 
 static void adopt_defaults(weir_pool *pool)
@@ -61,7 +68,7 @@ static void adopt_defaults(weir_pool *pool)
         config->front_cache_bytes = UINT64_MAX;
     }
     if (config->front_cache_block_bytes == 0) {
-        config->front_cache_block_bytes = UINT64_MAX;
+        config->front_cache_block_bytes = default_front_block_bytes(pool);
     }
     const uint64_t most = (uint64_t)FRONT_GRANULES << pool->granule_shift;
     config->front_cache_block_bytes = config->front_cache_block_bytes < most ? config->front_cache_block_bytes : most;
