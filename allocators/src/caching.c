@@ -178,10 +178,10 @@ static void caching_walk(const void *state, weir_range_visitor visit, void *ctx)
     weir__ranges_walk(&caching->ranges, visit, ctx);
 }
 
-static void caching_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
+static void caching_walk_holes(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
 {
     const struct caching *caching = state;
-    weir__ranges_walk_holes(&caching->ranges, visit, ctx);
+    weir__ranges_walk_holes(&caching->ranges, least, visit, ctx);
 }
 
 static void caching_walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)

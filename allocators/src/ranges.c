@@ -978,11 +978,24 @@ static struct range *run_from_first(struct range *leader, bool holes, uint64_t l
     return first;
 }
 
+/* Whether a run from `range` on has so many bytes. */
+static bool run_has(const struct range *range, uint64_t bytes)
+{
+    uint64_t left = bytes;
+    for (; range_is_free(range) && range->record.size < left; range = range->next) {
+        left -= range->record.size;
+    }
+    return left == 0 || range_is_free(range);
+}
+
 /* False: the visitor has seen enough. */
 static bool show_run(const struct ranges *ranges, struct range *leader, bool holes, uint64_t least,
                      weir_range_visitor visit, void *ctx)
 {
     struct range *range = run_from_first(leader, holes, least);
+    if (range != NULL && !run_has(range, least)) {
+        return true;
+    }
     const struct range_region *region = range != NULL ? region_at(ranges, range->record.address) : NULL;
     for (; range != NULL && range_is_free(range); range = range->next) {
         if (!show(region, range, visit, ctx)) {
@@ -996,7 +1009,7 @@ static bool show_run(const struct ranges *ranges, struct range *leader, bool hol
 static bool show_set(const struct ranges *ranges, const struct range_bins *bins, bool holes, uint64_t least,
                      weir_range_visitor visit, void *ctx)
 {
-    for (unsigned bin = range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+    for (unsigned bin = holes ? 0 : range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
             if (!show_run(ranges, range, holes, least, visit, ctx)) {
                 return false;
@@ -1006,11 +1019,11 @@ static bool show_set(const struct ranges *ranges, const struct range_bins *bins,
     return true;
 }
 
-void weir__ranges_walk_holes(const struct ranges *ranges, weir_range_visitor visit, void *ctx)
+void weir__ranges_walk_holes(const struct ranges *ranges, uint64_t least, weir_range_visitor visit, void *ctx)
 {
     bool more = ranges->bins != NULL;
     for (int kind = 0; kind < RANGE_KINDS && more; kind++) {
-        more = show_set(ranges, bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind), true, 0, visit, ctx);
+        more = show_set(ranges, bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind), true, least, visit, ctx);
     }
 }
 

@@ -261,7 +261,7 @@ weir_status weir__ranges_claim(struct ranges *ranges, uint64_t address, uint64_t
 
 void weir__ranges_walk(const struct ranges *ranges, weir_range_visitor visit, void *ctx);
 /* A strategy's walk_holes: constant for each hole and each free range beside one. */
-void weir__ranges_walk_holes(const struct ranges *ranges, weir_range_visitor visit, void *ctx);
+void weir__ranges_walk_holes(const struct ranges *ranges, uint64_t least, weir_range_visitor visit, void *ctx);
 /* A strategy's walk_free, slots excepted: constant for each free range of that size, or for each free one while several lanes
  * hold memory. */
 void weir__ranges_walk_free(const struct ranges *ranges, uint64_t least, weir_range_visitor visit, void *ctx);

@@ -996,10 +996,10 @@ static void size_class_walk(const void *state, weir_range_visitor visit, void *c
     weir__ranges_walk(&own->ranges, visit, ctx);
 }
 
-static void size_class_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
+static void size_class_walk_holes(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
 {
     const struct size_class *own = state;
-    weir__ranges_walk_holes(&own->ranges, visit, ctx);
+    weir__ranges_walk_holes(&own->ranges, least, visit, ctx);
 }
 
 static uint64_t largest_slot_in(const struct size_class *own, size_t lane)

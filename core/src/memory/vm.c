@@ -274,15 +274,16 @@ static bool find_handle(const void *ctx, uint64_t address, uint64_t *start, uint
 
 static bool vm_fits(const weir_pool *pool, uint64_t address, uint64_t size)
 {
-    const uint64_t ends[] = { address, address + size - 1 };
-    for (size_t i = 0; i < 2; i++) {
-        uint64_t start = 0;
-        uint64_t end = 0;
-        if (find_handle(pool->vm, ends[i], &start, &end) && (start < address || end > address + size)) {
-            return false;
-        }
+    const struct pool_vm *vm = pool->vm;
+    const uint64_t end = address + size;
+    const uint64_t into = address & (vm->granule - 1); /* bytes of the first granule that lie below */
+    struct vm_span *span = span_of(vm, address);
+    const struct vm_granule *first = granule_at(vm, span, address);
+    const struct vm_granule *last = granule_at(vm, span, end - 1);
+    if (first->of > 1 && (first->at != 0 || into != 0)) {
+        return false;
     }
-    return true;
+    return last->of <= 1 || (last->at + 1u == last->of && (end & (vm->granule - 1)) == 0 && last->at <= last - first);
 }
 
 uint64_t weir__vm_granule(const weir_pool *pool)

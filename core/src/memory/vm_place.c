@@ -296,7 +296,7 @@ weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_vie
         search.any_will_do = true;
         view->walk_free(view->state, wish->size, see_window_range, &search);
     } else if (wish->kind != WINDOW_MAPPED && view->walk_holes != NULL) {
-        view->walk_holes(view->state, see_window_range, &search);
+        view->walk_holes(view->state, wish->size, see_window_range, &search);
     } else {
         view->strategy->walk(view->state, see_window_range, &search);
     }

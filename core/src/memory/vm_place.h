@@ -23,7 +23,8 @@
 /* What a walk is asked. Memory of lane l below `lanes` with a tick at or below limits[l] is usable. */
 struct vm_view {
     const weir_strategy_ops *strategy;
-    void (*walk_holes)(const void *state, weir_range_visitor visit, void *ctx); /* the strategy's, or NULL, as is the next */
+    /* The strategy's, or NULL. */
+    void (*walk_holes)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
     void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
     const void *state;
     const weir_tick *limits;
