@@ -98,7 +98,7 @@ typedef struct weir_pool_config {
                                           weir_pool_set_limits in weir/budget.h */
     uint64_t front_cache_bytes;        /* most a stream's front cache holds, beside 1/32 of what is reserved;
                                           0 = no other bound */
-    uint64_t front_cache_block_bytes;  /* largest request it serves; 0 = 64 MiB, or with virtual memory half of
+    uint64_t front_cache_block_bytes;  /* largest request it serves; 0 = 64 MiB, or with virtual memory an eighth of
                                           vm_granule_bytes */
     weir_growth growth;
     uint32_t flags; /* WEIR_POOL_... */

@@ -58,7 +58,7 @@ static uint64_t default_front_block_bytes(const weir_pool *pool)
     const weir_pool_config *config = &pool->config;
     const uint64_t page = weir__device_info(pool->device)->page_bytes;
     const uint64_t granule = config->vm_granule_bytes != 0 ? config->vm_granule_bytes : page;
-    return (config->flags & WEIR_POOL_VIRTUAL_MEMORY) != 0 ? granule / 2 : UINT64_MAX;
+    return (config->flags & WEIR_POOL_VIRTUAL_MEMORY) != 0 ? granule / 8 : UINT64_MAX;
 }
 
 static void adopt_defaults(weir_pool *pool)
