@@ -779,7 +779,7 @@ static bool holds_address(const struct range *range, uint64_t address)
     return address - range->record.address < range->record.size;
 }
 
-/* Free memory is in one set of bins, so neighbours are joined, and what has `least` bytes has them in one range. */
+/* Free memory is in one set of bins, so neighbours are joined, and `least` bytes lie in one range or nowhere. */
 static uint64_t least_of_range(const struct ranges *ranges, enum range_kind kind, uint64_t least)
 {
     return ranges->sets_held[kind] > 1 ? 0 : least;
@@ -959,7 +959,7 @@ void weir__ranges_walk(const struct ranges *ranges, weir_range_visitor visit, vo
     }
 }
 
-/* The ranges of a run from which it may be shown: its holes, or what is in bins of `least` bytes and above. */
+/* The ranges of a run from which it may be shown: its holes, or free ranges in bins of `least` bytes and above. */
 static bool leads(const struct range *range, bool holes, uint64_t least)
 {
     return is_hole(range) == holes && (holes || range_bin_of(range->record.size) >= range_bin_of(least));

@@ -458,7 +458,7 @@ static bool is_free(const struct rig *rig, size_t i, size_t region)
     return i < rig->seen.count && rig->seen.at[i].region == region && !rig->seen.at[i].taken;
 }
 
-/* The free neighbours that begin with number `first` of what walk shows. */
+/* The free neighbours that begin with range number `first` of the walk. */
 struct free_run {
     size_t ranges;
     uint64_t bytes;

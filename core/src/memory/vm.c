@@ -699,8 +699,8 @@ static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_l
     move->creates += create ? granules : 0;
 }
 
-/* Whether memory of so many granules goes to a hole of `left`, while large or single granules are looked for. What is larger
- * than a new handle would be is broken: it is destroyed, and the hole gets new handles. */
+/* Whether memory of so many granules goes to a hole of `left`, while large or single granules are looked for. A handle
+ * larger than a new one would be is broken: it is destroyed, and the hole gets new handles. */
 static bool suits(const struct vm_move *move, uint64_t granules, uint64_t left, bool single)
 {
     return granules <= left && granules <= move->largest && (granules == 1) == single;
@@ -739,8 +739,8 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
 }
 
 /* How large new handles may be. Where sizes keep changing a large handle fits few requests, and memory moves for ever: each time
- * that as much has moved as a share of what is reserved, new handles are half as large, and so is what moves, until all are
- * granules. */
+ * that as much has moved as a share of what is reserved, new handles are half as large, and larger ones do not move, until all
+ * are granules. */
 static void choose_sizes(const weir_pool *pool, struct vm_move *move)
 {
     struct pool_vm *vm = pool->vm;
