@@ -21,6 +21,7 @@ struct range_chunk {
 };
 
 _Static_assert(sizeof(struct range) == 64 && offsetof(struct range, record) == 0, "a range is one cache line");
+_Static_assert(sizeof(struct ranges) <= sizeof(weir_ranges), "a weir_ranges holds a struct ranges");
 _Static_assert(offsetof(struct range_region, border) == 0, "a border is its region's first member");
 
 static bool grow_records(struct ranges *ranges)
@@ -216,8 +217,9 @@ static uint64_t largest_of(const struct range_bins *bins)
 
 /* --- life and lanes --- */
 
-void weir__ranges_fini(struct ranges *ranges)
+void weir_ranges_fini(void *state)
 {
+    struct ranges *ranges = state;
     while (ranges->first_region != NULL) {
         struct range_region *next = ranges->first_region->next;
         free(ranges->first_region);
@@ -249,8 +251,9 @@ static bool reserve_lanes(struct ranges *ranges, size_t count)
     return true;
 }
 
-weir_status weir__ranges_lane_add(struct ranges *ranges, weir_lane lane)
+weir_status weir_ranges_lane_add(void *state, weir_lane lane)
 {
+    struct ranges *ranges = state;
     const size_t wanted = lane == WEIR_LANE_UNMAPPED ? 1 : (size_t)lane + 1;
     if (wanted > ranges->lane_count && !reserve_lanes(ranges, wanted + wanted / 2 + 7)) {
         return WEIR_ERR_NO_MEMORY;
@@ -497,8 +500,9 @@ static uint64_t whole_requests(uint64_t need, uint64_t room, uint64_t granularit
 
 /* Regions grow with the pool, so that a small pool stays small: a step is a part of what is reserved, at most `most`, and
  * ends at a multiple of itself. Half of the largest step and more is taken as it is. */
-uint64_t weir__ranges_region_size(uint64_t need, uint64_t most, uint64_t reserved, uint64_t granularity)
+uint64_t weir_ranges_region_size(uint64_t size, uint64_t align, uint64_t most, uint64_t reserved, uint64_t granularity)
 {
+    const uint64_t need = range_need(size, align);
     const uint64_t step = reserved / regions_of_step;
     const uint64_t room = step < most ? step : most;
     if (need >= most / 2 || need >= room) {
@@ -508,9 +512,10 @@ uint64_t weir__ranges_region_size(uint64_t need, uint64_t most, uint64_t reserve
     return whole_requests(need, to_multiple >= need ? to_multiple : room, granularity);
 }
 
-weir_status weir__ranges_region_add(struct ranges *ranges, enum range_kind kind, uint64_t address, uint64_t size,
-                                    weir_lane lane, weir_tick tick, void **out)
+weir_status weir_ranges_region_add(void *state, unsigned kind, uint64_t address, uint64_t size, weir_lane lane,
+                                   weir_tick tick, void **out)
 {
+    struct ranges *ranges = state;
     ranges->gathered = NULL;
     struct range_region *region = calloc(1, sizeof(*region));
     struct range *range = region != NULL ? new_record(ranges) : NULL;
@@ -545,8 +550,9 @@ static bool is_idle(const struct range_region *region, const weir_tick *limits, 
     return range == &region->border;
 }
 
-weir_status weir__ranges_region_remove(struct ranges *ranges, void *handle, const weir_tick *limits, size_t lanes)
+weir_status weir_ranges_region_remove(void *state, void *handle, const weir_tick *limits, size_t lanes)
 {
+    struct ranges *ranges = state;
     struct range_region *region = handle;
     ranges->gathered = NULL;
     if (!is_idle(region, limits, lanes)) {
@@ -566,8 +572,9 @@ weir_status weir__ranges_region_remove(struct ranges *ranges, void *handle, cons
     return WEIR_OK;
 }
 
-bool weir__ranges_region_idle(const struct ranges *ranges, const weir_tick *limits, size_t lanes, uint64_t *address)
+bool weir_ranges_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
 {
+    const struct ranges *ranges = state;
     const struct range_region *region = ranges->idle;
     while (region != NULL && !is_idle(region, limits, lanes)) {
         region = region->idle_next;
@@ -627,6 +634,11 @@ struct range *weir__ranges_free(struct ranges *ranges, struct range *range, weir
     return settle(ranges, range, range_free_state(lane, range_kind(range)), tick);
 }
 
+void weir_ranges_free(void *state, void *token, weir_lane lane, weir_tick tick)
+{
+    (void)weir__ranges_free(state, token, lane, tick);
+}
+
 void weir__ranges_free_slot(struct ranges *ranges, struct range *slot, weir_lane lane, weir_tick tick)
 {
     ranges->gathered = NULL;
@@ -658,8 +670,9 @@ static uint64_t promote_set(struct ranges *ranges, struct range_bins *bins, enum
     return moved;
 }
 
-uint64_t weir__ranges_promote(struct ranges *ranges, weir_lane lane, weir_tick limit)
+uint64_t weir_ranges_promote(void *state, weir_lane lane, weir_tick limit)
 {
+    struct ranges *ranges = state;
     uint64_t moved = 0;
     ranges->gathered = NULL;
     for (int kind = 0; kind < RANGE_KINDS && lane != WEIR_LANE_OPEN && lane < ranges->lane_count; kind++) {
@@ -899,9 +912,10 @@ static struct range *cut_below(struct ranges *ranges, struct range *range, uint6
 
 /* The whole run leaves the lanes in one step: a slot that it cuts gives back its outer part only, so no inner part can
  * join a neighbour of a later tick before it is claimed. */
-weir_status weir__ranges_claim(struct ranges *ranges, uint64_t address, uint64_t size, size_t count,
-                               const weir_tick *limits, size_t lanes, void **tokens)
+weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
+                              size_t lanes, void **tokens)
 {
+    struct ranges *ranges = state;
     const uint64_t end = address + count * size;
     struct range *first = range_at(ranges, address, count * size, limits == NULL);
     ranges->gathered = NULL;
@@ -948,8 +962,9 @@ static bool show(const struct range_region *region, struct range *range, weir_ra
     return visit(ctx, &info);
 }
 
-void weir__ranges_walk(const struct ranges *ranges, weir_range_visitor visit, void *ctx)
+void weir_ranges_walk(const void *state, weir_range_visitor visit, void *ctx)
 {
+    const struct ranges *ranges = state;
     for (struct range_region *region = ranges->first_region; region != NULL; region = region->next) {
         for (struct range *range = region->border.next; range != &region->border; range = range->next) {
             if (!show(region, range, visit, ctx)) {
@@ -1019,16 +1034,18 @@ static bool show_set(const struct ranges *ranges, const struct range_bins *bins,
     return true;
 }
 
-void weir__ranges_walk_holes(const struct ranges *ranges, uint64_t least, weir_range_visitor visit, void *ctx)
+void weir_ranges_walk_holes(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
 {
+    const struct ranges *ranges = state;
     bool more = ranges->bins != NULL;
     for (int kind = 0; kind < RANGE_KINDS && more; kind++) {
         more = show_set(ranges, bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind), true, least, visit, ctx);
     }
 }
 
-void weir__ranges_walk_free(const struct ranges *ranges, uint64_t least, weir_range_visitor visit, void *ctx)
+void weir_ranges_walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
 {
+    const struct ranges *ranges = state;
     const size_t sets = ranges->bins != NULL ? (ranges->lane_count + 1) * RANGE_KINDS : 0;
     bool more = true;
     for (size_t set = RANGE_KINDS; set < sets && more; set++) {
@@ -1048,8 +1065,9 @@ static void add_set(const struct range_bins *bins, weir_lane_stats *stats)
     }
 }
 
-void weir__ranges_lane_stats(const struct ranges *ranges, weir_lane lane, weir_lane_stats *stats)
+void weir_ranges_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats)
 {
+    const struct ranges *ranges = state;
     *stats = (weir_lane_stats)WEIR_LANE_STATS_INIT;
     for (int kind = 0; kind < RANGE_KINDS && (size_t)(lane + 1) <= ranges->lane_count && ranges->bins != NULL; kind++) {
         const struct range_bins *bins = bins_of_lane(ranges, lane, (enum range_kind)kind);
@@ -1059,10 +1077,11 @@ void weir__ranges_lane_stats(const struct ranges *ranges, weir_lane lane, weir_l
     }
 }
 
-void weir__ranges_stats(const struct ranges *ranges, weir_strategy_stats *stats)
+void weir_ranges_stats(const void *state, weir_strategy_stats *stats)
 {
+    const struct ranges *ranges = state;
     weir_lane_stats holes;
-    weir__ranges_lane_stats(ranges, WEIR_LANE_UNMAPPED, &holes);
+    weir_ranges_lane_stats(ranges, WEIR_LANE_UNMAPPED, &holes);
     *stats = (weir_strategy_stats)WEIR_STRATEGY_STATS_INIT;
     stats->regions = ranges->regions;
     stats->region_bytes = ranges->region_bytes;
@@ -1201,4 +1220,84 @@ const char *weir__ranges_broken(const struct ranges *ranges)
     REQUIRE(totals.taken_ranges == ranges->taken_ranges && totals.taken_bytes == ranges->taken_bytes,
             "the taken counters do not add up");
     return NULL;
+}
+
+weir_status weir_ranges_check(const void *state, const char **why)
+{
+    const char *broken = weir__ranges_broken(state);
+    if (broken != NULL && why != NULL) {
+        *why = broken;
+    }
+    return broken == NULL ? WEIR_OK : WEIR_ERR_INTERNAL;
+}
+
+/* --- for a strategy's choice: weir/ranges.h --- */
+
+/* Within one lane a search finds all that there is, but for the other kind: without other lanes there is nothing to join. A last
+ * resort comes without a search as well. */
+bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, weir_tick tick, const weir_tick *limits,
+                        size_t lanes, uint64_t size, uint64_t align, bool last_resort)
+{
+    struct ranges *ranges = state;
+    const struct range_wish wish = {
+        .lane = lane,
+        .tick = tick,
+        .limits = limits,
+        .lanes = lanes,
+        .bytes = range_round_up(size, RANGE_GRANULE),
+        .align = align,
+    };
+    ranges->gathered = NULL;
+    if (last_resort || weir__ranges_others_hold_any(ranges, lane)) {
+        ranges->gathered = weir__ranges_gather(ranges, (enum range_kind)kind, &wish);
+    }
+    if (ranges->gathered == NULL && last_resort) {
+        ranges->gathered = weir__ranges_gather(ranges, kind == RANGE_SMALL ? RANGE_LARGE : RANGE_SMALL, &wish);
+    }
+    return ranges->gathered != NULL;
+}
+
+weir_record *weir_ranges_find(void *state, unsigned kind, weir_lane lane, weir_tick limit, uint64_t size,
+                              uint64_t align, uint64_t least)
+{
+    struct ranges *ranges = state;
+    const uint64_t bytes = range_round_up(size, RANGE_GRANULE);
+    struct range *range = weir__ranges_take_gathered(ranges, lane, limit, bytes, align);
+    range = range != NULL ? range : find(ranges, (enum range_kind)kind, lane, limit, bytes, align, least);
+    return range != NULL ? &range->record : NULL;
+}
+
+weir_record *weir_ranges_next(const void *state, const weir_record *record)
+{
+    const struct ranges *ranges = state;
+    struct range_region *region = ranges->first_region;
+    if (record != NULL) {
+        struct range *next = ((const struct range *)record)->next;
+        if (range_state(next) != RANGE_BORDER) {
+            return &next->record;
+        }
+        region = range_region_of(next)->next;
+    }
+    return region != NULL ? &region->border.next->record : NULL;
+}
+
+bool weir_ranges_serves(const weir_record *record, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align)
+{
+    const struct range *range = (const struct range *)record;
+    return range_state(range) == range_free_state(lane, range_kind(range)) &&
+           fits(range, range_round_up(size, RANGE_GRANULE), align, limit);
+}
+
+weir_status weir_ranges_take(void *state, weir_record *record, uint64_t size, uint64_t align, weir_ranges_end end,
+                             weir_range *out)
+{
+    struct ranges *ranges = state;
+    ranges->gathered = NULL;
+    struct range *range = cut(ranges, (struct range *)record, range_round_up(size, RANGE_GRANULE), align,
+                              end == WEIR_RANGES_HIGH);
+    if (range == NULL) {
+        return WEIR_ERR_INTERNAL;
+    }
+    hand_out(ranges, range, out);
+    return WEIR_OK;
 }

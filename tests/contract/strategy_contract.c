@@ -481,7 +481,7 @@ static struct free_run run_at(const struct rig *rig, size_t first)
     return run;
 }
 
-/* What walk_holes or walk_free has shown so far. */
+/* The runs that walk_holes or walk_free has shown so far. */
 struct shown_runs {
     const struct rig *rig;
     bool holes;

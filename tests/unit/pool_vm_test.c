@@ -30,7 +30,6 @@ struct wish {
     uint64_t page;
     uint64_t capacity;
     uint64_t limit;
-    uint64_t granule;
     uint64_t handle;
     uint64_t spare_share;
     uint64_t spare_bytes;
@@ -56,7 +55,6 @@ static struct world open_world(struct wish wish)
     config.strategy = wish.strategy != NULL ? wish.strategy : weir_caching_strategy();
     config.flags = WEIR_POOL_VIRTUAL_MEMORY | (wish.front ? 0 : WEIR_POOL_NO_FRONT_CACHE) | wish.flags;
     config.limit_bytes = wish.limit;
-    config.vm_granule_bytes = wish.granule;
     config.vm_handle_bytes = wish.handle;
     config.vm_spare_share = wish.spare_share;
     config.vm_spare_bytes = wish.spare_bytes;
@@ -193,12 +191,6 @@ static void test_create_asks_for_what_it_needs(void **state)
     config.device = weir_sim_device(bare);
     fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED); /* the device has none */
     config.device = weir_sim_device(sim);
-    static const uint64_t bad[] = { 1, MIB, 3 * MIB, 2 * MIB + 1, UINT64_MAX };
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        config.vm_granule_bytes = bad[i];
-        fails(weir_pool_create(&config, &pool), WEIR_ERR_INVALID); /* no power of two, or less than a page */
-    }
-    config.vm_granule_bytes = 0;
     weir_strategy_ops table = *weir_caching_strategy();
     config.strategy = &table;
     table.claim = NULL;
@@ -280,19 +272,6 @@ static void test_large_alignments(void **state)
         assert_true(held(&w) - before <= 2 * PAGE); /* what lies below the block needs no memory */
         check(&w);
     }
-    close_world(&w);
-}
-
-static void test_a_granule_may_be_several_pages(void **state)
-{
-    (void)state;
-    struct world w = open_world((struct wish){ .granule = 4 * PAGE });
-    weir_block *first = get(&w, A, PAGE);
-    assert_int_equal(held(&w), 4 * PAGE);
-    assert_int_equal(weir_block_address(first) % (4 * PAGE), 0);
-    (void)get(&w, A, 5 * PAGE);
-    assert_int_equal(held(&w), 8 * PAGE);
-    assert_int_equal(figures(&w).vm_maps, 2);
     close_world(&w);
 }
 
@@ -524,7 +503,7 @@ static void test_trim_keeps_granules_in_use(void **state)
 
 /* --- the front cache --- */
 
-/* Small blocks wait in the front cache; what is more than an eighth of a granule joins its neighbours at once. */
+/* Small blocks wait in the front cache; a block above an eighth of a granule joins its neighbours at once. */
 static void test_large_blocks_do_not_wait(void **state)
 {
     (void)state;
@@ -1208,7 +1187,6 @@ int main(void)
         cmocka_unit_test(test_create_asks_for_what_it_needs),
         cmocka_unit_test(test_memory_is_mapped_where_it_is_missing),
         cmocka_unit_test(test_large_alignments),
-        cmocka_unit_test(test_a_granule_may_be_several_pages),
         cmocka_unit_test(test_idle_granules_move_when_the_device_is_full),
         cmocka_unit_test(test_idle_granules_move_under_a_limit),
         cmocka_unit_test(test_little_more_is_taken_than_was_ever_live),

@@ -171,7 +171,7 @@ static void test_the_smaller_run_is_extended(void **state)
     require(&list, 36, 44, 3);
 }
 
-/* Of equals, the one with the fewest handles: what begins at a granule has all of its memory in one. */
+/* Of equals, the one with the fewest handles: a request that begins at a granule has all of its memory in one. */
 static void test_a_request_takes_few_handles(void **state)
 {
     (void)state;

@@ -53,8 +53,6 @@ struct weir__host_node {
     uint64_t gone_frees;
     uint64_t gone_live_bytes; /* allocated less freed, modulo 2^64 */
     _Atomic uint64_t failures;
-    _Atomic uint64_t dry_bytes; /* size of the last request that failed here; 0: none */
-    _Atomic uint64_t dry_ns;    /* time of that failure */
     weir_host_stats held; /* protected by chunk_lock: the members about chunks */
     weir__host_refusal refusals[2]; /* protected by runtime_lock: of the runtime's step, of the other steps */
     char reasons[WEIR_HOST_KIND_COUNT][400]; /* protected by chunk_lock: the last failure of each step */

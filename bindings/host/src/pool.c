@@ -16,7 +16,6 @@
 enum { PAD = 32, BATCH = 16, LEAST_CHUNK = 2 << 20, LEAST_PAGEABLE = 16 << 10,
        DEFAULT_PAGEABLE = 64 << 10, PAGEABLE_SMALL = 16 << 10, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
 #define SIZE_LIMIT (UINT64_C(1) << 46)
-#define DRY_NS UINT64_C(1000000)
 #define OUT_OF_LINE __attribute__((noinline))
 
 /* --- names --- */
@@ -680,37 +679,15 @@ static weir__host_node *in_turn(weir__host_node *node, size_t round)
     return node;
 }
 
-/* True if the node has failed within the last millisecond for a request of at most this size. It is then tried last,
- * because another failure takes longer than an allocation. */
-static bool is_dry(const weir__host_node *node, uint64_t bytes)
-{
-    const uint64_t dry = atomic_load_explicit(&node->dry_bytes, memory_order_relaxed);
-    return dry != 0 && bytes >= dry &&
-           weir__host_now_ns() - atomic_load_explicit(&node->dry_ns, memory_order_relaxed) < DRY_NS;
-}
-
-static weir_status take_in_turn(weir__host_node *node, const request *r, bool from_dry, void **ptr)
-{
-    const size_t count = r->is_bound ? 1 : node->pool->node_count;
-    weir_status status = WEIR_ERR_NO_MEMORY;
-    for (size_t round = 0; status == WEIR_ERR_NO_MEMORY && round < count; round++) {
-        weir__host_node *from = round == 0 ? node : in_turn(node, round);
-        if (!from_dry && is_dry(from, r->size)) {
-            continue;
-        }
-        status = take_from(from, r, ptr);
-        if (status == WEIR_ERR_NO_MEMORY) {
-            from->dry_bytes = r->size;
-            from->dry_ns = weir__host_now_ns();
-        }
-    }
-    return status;
-}
-
+/* A node without memory refuses quickly: its ladder remembers that it has just given nothing. */
 static weir_status take(weir__host_node *node, const request *r, void **ptr)
 {
-    const weir_status status = take_in_turn(node, r, r->is_bound, ptr);
-    return status == WEIR_ERR_NO_MEMORY && !r->is_bound ? take_in_turn(node, r, true, ptr) : status;
+    const size_t count = r->is_bound ? 1 : node->pool->node_count;
+    weir_status status = take_from(node, r, ptr);
+    for (size_t round = 1; status == WEIR_ERR_NO_MEMORY && round < count; round++) {
+        status = take_from(in_turn(node, round), r, ptr);
+    }
+    return status;
 }
 
 /* True if the limit refused the last attempt of the calling thread's request. A request first asks for more than it

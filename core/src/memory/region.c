@@ -106,12 +106,11 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     }
     weir__budget_note_locked(pool, more > less);
     const uint64_t share = pool->held.bytes / front_cache_share;
-    const uint64_t most = pool->config.front_cache_bytes;
     const uint64_t granules = pool->held.bytes >> pool->granule_shift;
     const uint64_t share_small = granules / front_small_share;
     const uint64_t small = share_small < FRONT_GRANULES ? share_small : FRONT_GRANULES;
     const uint64_t slot = granules / front_slot_share;
-    atomic_store_explicit(&pool->front.limit, share < most ? share : most, memory_order_relaxed);
+    atomic_store_explicit(&pool->front.limit, share, memory_order_relaxed);
     atomic_store_explicit(&pool->front.small, small > FRONT_SMALL_LEAST ? small : FRONT_SMALL_LEAST,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->front.slot, slot > front_slot_granules ? slot : front_slot_granules,

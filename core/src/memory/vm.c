@@ -154,18 +154,13 @@ weir_status weir__vm_init(weir_pool *pool)
     const weir_strategy_ops *strategy = pool->strategy;
     const bool claims =
         strategy->struct_size >= offsetof(weir_strategy_ops, claim) + sizeof(strategy->claim) && strategy->claim != NULL;
-    const uint64_t granule = pool->config.vm_granule_bytes != 0 ? pool->config.vm_granule_bytes : info->page_bytes;
-    if ((info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0 || info->page_bytes == 0) {
+    const uint64_t granule = info->page_bytes;
+    if ((info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0 || granule == 0) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: device \"%s\" has no virtual memory", info->name);
     }
     if (!claims || (strategy->flags & (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS)) != 0) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: strategy %s does not work over virtual memory",
                            strategy->name);
-    }
-    if ((granule & (granule - 1)) != 0 || granule < info->page_bytes) {
-        return weir_refuse(WEIR_ERR_INVALID,
-                           "weir_pool_create: config.vm_granule_bytes %" PRIu64 " is not a power of two of at least the device's %" PRIu64,
-                           granule, info->page_bytes);
     }
     if (granule < strategy->granule_bytes) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED,

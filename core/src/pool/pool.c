@@ -209,7 +209,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     }
     stream_lock(stream);
     front_unload(stream);
-    if (size > pool->config.front_cache_block_bytes || align > pool->granule_mask + 1) {
+    if (size > pool->front.largest || align > pool->granule_mask + 1) {
         return alloc_missed(stream, size, align, size, out, wanted);
     }
     const uint64_t key = front_key(pool, size);
