@@ -132,6 +132,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
         .lane_stats = weir_ranges_lane_stats,
         .claim = weir_ranges_claim,
         .walk_holes = weir_ranges_walk_holes,
+        .walk_free = weir_ranges_walk_free,
     };
     return &ops;
 }

@@ -835,28 +835,37 @@ static bool holds_address(const struct range *range, uint64_t address)
     return address - range->record.address < range->record.size;
 }
 
-/* The range without memory that holds `address`; NULL when none does. */
-static struct range *hole_at(const struct ranges *ranges, uint64_t address)
+/* Free memory is in one set of bins, so neighbours are joined, and `least` bytes lie in one range or nowhere. */
+static uint64_t least_of_range(const struct ranges *ranges, enum range_kind kind, uint64_t least)
 {
-    for (int kind = 0; kind < RANGE_KINDS; kind++) {
-        const struct range_bins *bins =
-            ranges->bins != NULL ? bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind) : NULL;
-        for (unsigned bin = 0; bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
-            for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
-                if (holds_address(range, address)) {
-                    return range;
-                }
+    return ranges->sets_held[kind] > 1 ? 0 : least;
+}
+
+/* The range of the set, of `least` bytes or more, that holds `address`; NULL when none does. */
+static struct range *free_at(const struct range_bins *bins, uint64_t address, uint64_t least)
+{
+    for (unsigned bin = range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+        for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
+            if (holds_address(range, address)) {
+                return range;
             }
         }
     }
     return NULL;
 }
 
-/* The range that holds `address`; NULL when none does. `unmapped`: it must be one without memory. */
-static struct range *range_at(const struct ranges *ranges, uint64_t address, bool unmapped)
+/* The free range that holds `address`, the first of `bytes` bytes; NULL when none does. `unmapped`: it must be one without
+ * memory. */
+static struct range *range_at(const struct ranges *ranges, uint64_t address, uint64_t bytes, bool unmapped)
 {
-    if (unmapped) {
-        return hole_at(ranges, address);
+    const size_t sets = ranges->bins != NULL ? (ranges->lane_count + 1) * RANGE_KINDS : 0;
+    struct range *found = NULL;
+    for (size_t set = unmapped ? 0 : RANGE_KINDS; set < (unmapped ? RANGE_KINDS : sets) && found == NULL; set++) {
+        const uint64_t least = unmapped ? 0 : least_of_range(ranges, (enum range_kind)(set % RANGE_KINDS), bytes);
+        found = free_at(ranges->bins[set], address, least);
+    }
+    if (found != NULL || unmapped || ranges->slots == NULL) {
+        return found;
     }
     struct range_region *region = region_at(ranges, address);
     struct range *range = region != NULL ? region->border.next : NULL;
@@ -951,7 +960,7 @@ weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t size, size
 {
     struct ranges *ranges = state;
     const uint64_t end = address + count * size;
-    struct range *first = range_at(ranges, address, limits == NULL);
+    struct range *first = range_at(ranges, address, count * size, limits == NULL);
     ranges->gathered = NULL;
     const struct range *last = first;
     for (; last != NULL && range_state(last) != RANGE_BORDER && last->record.address < end; last = last->next) {
@@ -1008,23 +1017,43 @@ void weir_ranges_walk(const void *state, weir_range_visitor visit, void *ctx)
     }
 }
 
-/* The lowest range of the hole's run of free ranges; NULL when there is another hole below it in the run. */
-static struct range *run_from_first_hole(struct range *hole)
+/* The ranges of a run from which it may be shown: its holes, or free ranges in bins of `least` bytes and above. */
+static bool leads(const struct range *range, bool holes, uint64_t least)
 {
-    struct range *first = hole;
+    return is_hole(range) == holes && (holes || range_bin_of(range->record.size) >= range_bin_of(least));
+}
+
+/* The lowest range of a leader's run of free ranges; NULL when there is another leader below it in the run. */
+static struct range *run_from_first(struct range *leader, bool holes, uint64_t least)
+{
+    struct range *first = leader;
     while (range_is_free(first->prev)) {
         first = first->prev;
-        if (is_hole(first)) {
+        if (leads(first, holes, least)) {
             return NULL;
         }
     }
     return first;
 }
 
-/* False: the visitor has seen enough. */
-static bool show_run(const struct ranges *ranges, struct range *hole, weir_range_visitor visit, void *ctx)
+/* Whether a run from `range` on has so many bytes. */
+static bool run_has(const struct range *range, uint64_t bytes)
 {
-    struct range *range = run_from_first_hole(hole);
+    uint64_t left = bytes;
+    for (; range_is_free(range) && range->record.size < left; range = range->next) {
+        left -= range->record.size;
+    }
+    return left == 0 || range_is_free(range);
+}
+
+/* False: the visitor has seen enough. */
+static bool show_run(const struct ranges *ranges, struct range *leader, bool holes, uint64_t least,
+                     weir_range_visitor visit, void *ctx)
+{
+    struct range *range = run_from_first(leader, holes, least);
+    if (range != NULL && !run_has(range, least)) {
+        return true;
+    }
     const struct range_region *region = range != NULL ? region_at(ranges, range->record.address) : NULL;
     for (; range != NULL && range_is_free(range); range = range->next) {
         if (!show(region, range, visit, ctx)) {
@@ -1034,19 +1063,37 @@ static bool show_run(const struct ranges *ranges, struct range *hole, weir_range
     return true;
 }
 
-void weir_ranges_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
+/* The runs of a set of bins from `least` bytes on. False: the visitor has seen enough. */
+static bool show_set(const struct ranges *ranges, const struct range_bins *bins, bool holes, uint64_t least,
+                     weir_range_visitor visit, void *ctx)
 {
-    const struct ranges *ranges = state;
-    for (int kind = 0; kind < RANGE_KINDS; kind++) {
-        const struct range_bins *bins =
-            ranges->bins != NULL ? bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind) : NULL;
-        for (unsigned bin = 0; bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
-            for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
-                if (!show_run(ranges, range, visit, ctx)) {
-                    return;
-                }
+    for (unsigned bin = holes ? 0 : range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+        for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
+            if (!show_run(ranges, range, holes, least, visit, ctx)) {
+                return false;
             }
         }
+    }
+    return true;
+}
+
+void weir_ranges_walk_holes(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    const struct ranges *ranges = state;
+    bool more = ranges->bins != NULL;
+    for (int kind = 0; kind < RANGE_KINDS && more; kind++) {
+        more = show_set(ranges, bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind), true, least, visit, ctx);
+    }
+}
+
+void weir_ranges_walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    const struct ranges *ranges = state;
+    const size_t sets = ranges->bins != NULL ? (ranges->lane_count + 1) * RANGE_KINDS : 0;
+    bool more = true;
+    for (size_t set = RANGE_KINDS; set < sets && more; set++) {
+        const uint64_t from = least_of_range(ranges, (enum range_kind)(set % RANGE_KINDS), least);
+        more = show_set(ranges, ranges->bins[set], false, from, visit, ctx);
     }
 }
 

@@ -48,12 +48,15 @@ WEIR_API bool weir_ranges_region_idle(const void *state, const weir_tick *limits
 WEIR_API void weir_ranges_free(void *state, void *token, weir_lane lane, weir_tick tick);
 /* Linear in the free ranges of the lane; constant when none of them is as old as the limit. */
 WEIR_API uint64_t weir_ranges_promote(void *state, weir_lane lane, weir_tick limit);
-/* Linear in the ranges of the region, or with `limits` NULL in the unmapped ones, and in `count`. */
+/* Linear in the free ranges as weir_ranges_walk_free, or with `limits` NULL in the unmapped ones, and in `count`. */
 WEIR_API weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t size, size_t count,
                                        const weir_tick *limits, size_t lanes, void **tokens);
 WEIR_API void weir_ranges_walk(const void *state, weir_range_visitor visit, void *ctx);
 /* Constant for each hole and each free range beside one. */
-WEIR_API void weir_ranges_walk_holes(const void *state, weir_range_visitor visit, void *ctx);
+WEIR_API void weir_ranges_walk_holes(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
+/* Constant for each free range of `least` bytes and above, or for each free one while several lanes hold memory. Not for a
+ * strategy with slots. */
+WEIR_API void weir_ranges_walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
 /* Linear in regions, ranges and bins. */
 WEIR_API weir_status weir_ranges_check(const void *state, const char **why);
 /* Linear in lanes and in the largest free ranges. */

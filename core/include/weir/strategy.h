@@ -230,9 +230,14 @@ typedef struct weir_strategy_ops {
     weir_status (*claim)(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
                          size_t lanes, void **tokens);
     /* Walks the unmapped ranges and what is free around them: of each run of neighbouring ranges that are free or
-     * unmapped, with an unmapped one among them, every range in address order; the runs in any order, but the same calls
-     * give the same. Its cost should depend on the number of holes, not of ranges: the pool grows by it. NULL: walk. */
-    void (*walk_holes)(const void *state, weir_range_visitor visit, void *ctx);
+     * unmapped, with an unmapped one among them, that has `least` bytes, every range in address order; the runs in any
+     * order, but the same calls give the same. Its cost should depend on the number of holes, not of ranges: the pool grows by
+     * it. NULL: walk. */
+    void (*walk_holes)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
+    /* The same for runs in which neighbours that are free, and not unmapped, have `least` bytes together, which is not 0; runs
+     * in which they have less may be shown or not. Runs around small free ranges should come first: the pool may stop at the
+     * first that serves it. NULL: walk. */
+    void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
 } weir_strategy_ops;
 
 #ifdef __cplusplus

@@ -59,19 +59,9 @@ static bool always(const struct attempt *attempt)
     return true;
 }
 
-static bool is_first(const struct attempt *attempt)
-{
-    return attempt->reason == FIRST;
-}
-
 static bool was_called_back(const struct attempt *attempt)
 {
     return attempt->reason == CALLED_BACK;
-}
-
-static bool is_another(const struct attempt *attempt)
-{
-    return attempt->reason != FIRST;
 }
 
 /* Memory that exists should be waited for before more is taken. */
@@ -154,8 +144,7 @@ static bool ask_anew(struct attempt *attempt)
 
 static const struct rung ladder[] = {
     { WEIR_RUNG_CALLBACK, was_called_back, as_it_is, LOOK_ALL },
-    { WEIR_RUNG_LANE, is_another, as_it_is, LOOK_FREE },
-    { WEIR_RUNG_LANE, is_first, as_it_is, LOOK_OTHERS },
+    { WEIR_RUNG_LANE, always, as_it_is, LOOK_FREE },
     { WEIR_RUNG_POLLED, always, poll, LOOK_FREE },
     { WEIR_RUNG_FLUSHED, always, flush_own, LOOK_FREE },
     { WEIR_RUNG_LANE, always, as_it_is, LOOK_ALL },
