@@ -617,12 +617,17 @@ weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir
     if (range == NULL && (range = find(ranges, kind, lane, limit, bytes, align, 0)) == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    high = high || (kind == RANGE_LARGE && range->record.size / 2 >= bytes);
+    uint64_t idle_bytes = 0;
+    if (kind == RANGE_LARGE && range->record.size / 2 >= bytes) {
+        high = true;
+        idle_bytes = range_spans_region(range) ? range->record.size : 0;
+    }
     range = cut(ranges, range, bytes, align, high);
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }
     hand_out(ranges, range, out);
+    out->idle_bytes = idle_bytes;
     return WEIR_OK;
 }
 

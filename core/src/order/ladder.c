@@ -216,6 +216,8 @@ static void begin(struct attempt *attempt)
     pool_lock(request->pool);
     see(attempt);
     attempt->slow_frees = request->pool->slow_frees;
+    request->spares = attempt->reason == FIRST;
+    request->spared = false;
     request->soft = attempt->reason != RAISED && request->pool->config.soft_limit_bytes != 0;
     pool_unlock(request->pool);
     attempt->round = 0;
@@ -309,6 +311,7 @@ bool weir__order_alloc_own(struct request *request)
         /* The large blocks in the front cache may hold the request once they have joined. */
         weir__order_flush_large_locked(request->stream);
     }
+    request->spares = true;
     const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
     pool->counts.served[WEIR_RUNG_LANE] += served;
     pool_unlock(pool);

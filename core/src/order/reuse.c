@@ -23,18 +23,31 @@ static bool private_lanes(const weir_pool *pool)
     return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
 }
 
+/* A range that is not wanted is free again, as it was. */
+static void give_back_range(weir_pool *pool, const weir_range *range, weir_lane lane)
+{
+    pool->strategy->free(pool->state, range->token, lane, range->tick);
+    weir__lane_note_early_locked(pool, lane, range->tick);
+}
+
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit)
 {
     weir_pool *pool = request->pool;
     weir_range range;
+    range.idle_bytes = 0;
     const weir_status status = pool->strategy->alloc(pool->state, lane, limit, request->size, request->align, &range);
     if (status != WEIR_OK) {
         request->broken = status == WEIR_ERR_NO_MEMORY ? request->broken : WEIR_ERR_NO_MEMORY;
         return false;
     }
+    if (UNLIKELY(weir__mark_spares(range.idle_bytes, request->size)) && request->spares &&
+        weir__region_spares_locked(pool, request->size)) {
+        give_back_range(pool, &range, lane);
+        request->spared = true;
+        return false;
+    }
     if (UNLIKELY(pool->memory->fits != NULL) && !pool->memory->fits(pool, range.address, range.size)) {
-        pool->strategy->free(pool->state, range.token, lane, range.tick);
-        weir__lane_note_early_locked(pool, lane, range.tick);
+        give_back_range(pool, &range, lane);
         request->parted = true;
         return false;
     }
