@@ -37,6 +37,8 @@ struct memory_ops {
     /* Pool lock held: serves the request from free memory of several lanes, or from memory that alloc did not choose. NULL: the
      * strategy's gather does. */
     bool (*join)(struct request *request);
+    /* Pool lock held: whether a request leaves idle regions whole that are much larger, and gets one of its own. NULL: never. */
+    bool (*spares)(const weir_pool *pool, uint64_t size);
 };
 
 extern const struct memory_ops weir__region_memory;
@@ -47,8 +49,6 @@ extern const struct memory_ops weir__vm_memory;
 /* Pool lock held: the region the strategy would like for a request when so much is reserved, and the least that serves. */
 void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t align, uint64_t reserved, uint64_t *liked,
                                uint64_t *least);
-/* Pool lock held: whether a request leaves idle regions whole that are much larger, and gets one of its own. */
-bool weir__region_spares_locked(const weir_pool *pool, uint64_t size);
 /* The unit of region sizes. */
 uint64_t weir__region_granularity(const weir_pool *pool);
 /* Gives back the region at `address` if it is idle; no lock is held. */

@@ -56,9 +56,9 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
     *liked = *liked < *least ? *least : *liked;
 }
 
-bool weir__region_spares_locked(const weir_pool *pool, uint64_t size)
+static bool spares(const weir_pool *pool, uint64_t size)
 {
-    if (size <= large_bytes || pool->memory->mixes_sizes || (pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 ||
+    if (size <= large_bytes || (pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 ||
         (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0) {
         return false;
     }
@@ -663,4 +663,5 @@ const struct memory_ops weir__region_memory = {
     .give_back = give_back,
     .return_all = return_all,
     .fini = fini,
+    .spares = spares,
 };

@@ -41,7 +41,7 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
         return false;
     }
     if (UNLIKELY(weir__mark_spares(range.idle_bytes, request->size)) && request->spares &&
-        weir__region_spares_locked(pool, request->size)) {
+        pool->memory->spares != NULL && pool->memory->spares(pool, request->size)) {
         give_back_range(pool, &range, lane);
         request->spared = true;
         return false;
