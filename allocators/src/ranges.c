@@ -631,12 +631,6 @@ void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_rang
     hand_out(ranges, range, out);
 }
 
-/* Which end of the range a request gets: see RANGE_HIGH_BYTES, and caching.c for large ones. */
-static inline bool from_high_end(const struct ranges *ranges, const struct range *range, uint32_t state, uint64_t bytes)
-{
-    return bytes <= ranges->high_bytes || ((state & 1u) == RANGE_LARGE && range->record.size / 2 >= bytes);
-}
-
 static struct range *gathered_for(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes,
                                   uint64_t align, unsigned *bin)
 {
@@ -661,11 +655,15 @@ weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick 
     if (range == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    range = cut(ranges, range, bin, bytes, align, from_high_end(ranges, range, state, bytes));
+    /* Which end a request gets: see RANGE_HIGH_BYTES, and caching.c for large ones. */
+    const bool half_stays = (state & 1u) == RANGE_LARGE && range->record.size / 2 >= bytes;
+    const uint64_t idle_bytes = half_stays && range_spans_region(range) ? range->record.size : 0;
+    range = cut(ranges, range, bin, bytes, align, half_stays || bytes <= ranges->high_bytes);
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }
     hand_out(ranges, range, out);
+    out->idle_bytes = idle_bytes;
     return WEIR_OK;
 }
 

@@ -109,6 +109,8 @@ typedef struct weir_range {
     void *token;
     weir_tick tick; /* of the free range that it was cut from. A pool with virtual memory may free it at that tick again;
                        others do not look at it. */
+    uint64_t idle_bytes; /* the size of its region, when all of that was one free range before; else 0. The pool may free the range
+                            at once, at its tick, and take a region of the request's own size. A strategy may leave it 0. */
 } weir_range;
 
 /* One range as walk shows it. */

@@ -27,6 +27,8 @@ struct request {
     bool soft;                 /* the soft limit counts as the limit for the time being */
     bool limited;              /* the pool's own limit forbade growing */
     bool parted;               /* with virtual memory: the strategy chose a part of a handle */
+    bool spares;               /* it breaks no idle region that is much larger: region.c gives it one of its own */
+    bool spared;               /* there was such a region */
     bool last_resort;          /* the device has refused: memory set apart for other kinds of requests will do */
     uint64_t ceiling;          /* with virtual memory: the most that may be reserved, by the device's answer; 0 = unknown */
     weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */

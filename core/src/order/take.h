@@ -10,6 +10,7 @@
 typedef enum take_result {
     TAKE_SERVED,
     TAKE_NONE,   /* the strategy has no such range in the lane */
+    TAKE_SPARED, /* it chose a part of an idle region that is much larger, and has it back */
     TAKE_PARTED, /* with virtual memory: it chose a part of a handle, and has it back */
     TAKE_BROKEN, /* no host memory */
 } take_result;
@@ -19,14 +20,20 @@ static inline bool private_lanes(const weir_pool *pool)
     return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
 }
 
-/* Pool lock held. */
+/* Pool lock held. `spare`: idle regions that are much larger than the request stay whole, as far as the pool's memory likes. */
 static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_tick limit, uint64_t size,
-                                         uint64_t align, weir_block **out)
+                                         uint64_t align, bool spare, weir_block **out)
 {
     weir_range range;
+    range.idle_bytes = 0;
     const weir_status status = pool->strategy->alloc(pool->state, lane, limit, size, align, &range);
     if (UNLIKELY(status != WEIR_OK)) {
         return status == WEIR_ERR_NO_MEMORY ? TAKE_NONE : TAKE_BROKEN;
+    }
+    if (UNLIKELY(weir__mark_spares(range.idle_bytes, size)) && spare && pool->memory->spares != NULL &&
+        pool->memory->spares(pool, size)) {
+        weir__order_untake_locked(pool, lane, &range, NULL);
+        return TAKE_SPARED;
     }
     if (UNLIKELY(pool->memory->fits != NULL) && !pool->memory->fits(pool, range.address, range.size)) {
         weir__order_untake_locked(pool, lane, &range, NULL);
@@ -58,7 +65,7 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
         weir__order_flush_large_locked(stream);
     }
     weir_block *block = NULL;
-    if (LIKELY(take_from_lane(pool, stream->lane, WEIR_TICK_MAX, size, align, &block) == TAKE_SERVED)) {
+    if (LIKELY(take_from_lane(pool, stream->lane, WEIR_TICK_MAX, size, align, true, &block) == TAKE_SERVED)) {
         pool->counts.served[WEIR_RUNG_LANE]++;
     }
     pool_unlock(pool);
