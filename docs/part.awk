@@ -1,10 +1,10 @@
-# part.awk: whether the lines of a block stand in a file, one after another, all set in by as much; a line of "..." in the
-# block stands for any number of lines.
+# part.awk: succeeds if the lines of a block stand in a file, one after another and all indented by the same number of
+# blanks. A line of "..." in the block stands for any number of lines.
 #   awk -v block=BLOCK -f part.awk FILE
 
 function indent(s) { match(s, /^ */); return RLENGTH }
 
-# Whether block[b..] stands at file[f..], set in by `by`.
+# True if block[b..] stands at file[f..], indented by `by` blanks.
 function stands(b, f, by,    k, want) {
     for (; b <= blocks; b++) {
         if (block_line[b] ~ /^ *[.][.][.]$/) {

@@ -1,10 +1,10 @@
-# run.awk: a page for docs/run. Pass 1 writes each command to DIR/command.N (with needs.N and why.N), and each block of code
-# to DIR/code.N with the name of its file in DIR/file.N. Pass 2 prints the page with what DIR/output.N holds.
+# run.awk: parses a page for docs/run. Pass 1 writes each command to DIR/command.N (with needs.N and why.N), and each
+# block of code to DIR/code.N with the name of its file in DIR/file.N. Pass 2 prints the page with DIR/output.N.
 #   awk -v dir=DIR -v pass=1|2 -f run.awk PAGE
 
 function trim(s) { sub(/[ \t]+$/, "", s); return s }
 
-# Whether a line is as the page has it: "…" stands for any text.
+# True if the line `got` matches the line `want` of the page, in which "…" stands for any text.
 function line_matches(want, got,    parts, n, i, at) {
     want = trim(want)
     n = split(want, parts, "…")
@@ -19,7 +19,7 @@ function line_matches(want, got,    parts, n, i, at) {
     return length(got) >= length(parts[n]) && substr(got, length(got) - length(parts[n]) + 1) == parts[n]
 }
 
-# Whether want[i..] matches got[j..]; a line of "…" stands for any number of lines.
+# True if want[i..] matches got[j..]; a line of "…" stands for any number of lines.
 function matches(i, j,    k) {
     for (; i <= wants; i++) {
         if (trim(want[i]) == "…") {
@@ -32,12 +32,12 @@ function matches(i, j,    k) {
     return j > gots
 }
 
-# What the command printed, or what the page says if that is the same but for "…". Lines of the page that still match stay.
+# Prints the output of the command, or the lines of the page if they match it. Lines with "…" that still match are kept.
 function print_output(    i, j, k, file, line) {
     file = dir "/output." number
     gots = 0
     while ((getline line < file) > 0) got[++gots] = line
-    if ((getline line < file) < 0 || matches(1, 1)) { # not run, or as it was
+    if ((getline line < file) < 0 || matches(1, 1)) { # the command was not run, or its output matches the page
         for (i = 1; i <= wants; i++) print want[i]
     } else {
         i = 1

@@ -51,7 +51,7 @@ enum {
 static const enum range_kind chunk_kind = RANGE_SMALL; /* chunks are of one kind */
 
 struct arena {
-    struct ranges ranges;
+    struct ranges ranges; /* first: most of the table takes the state as it */
     struct range **current; /* of each lane, where it bumps; NULL or a record */
     size_t lane_count;
     uint64_t least_place;
@@ -84,13 +84,13 @@ static void arena_fini(void *state)
 {
     struct arena *arena = state;
     free(arena->current);
-    weir__ranges_fini(&arena->ranges);
+    weir_ranges_fini(state);
 }
 
 static weir_status arena_lane_add(void *state, weir_lane lane)
 {
     struct arena *arena = state;
-    weir_status status = weir__ranges_lane_add(&arena->ranges, lane);
+    weir_status status = weir_ranges_lane_add(state, lane);
     const size_t count = arena->ranges.lane_count;
     if (status != WEIR_OK || arena->lane_count == count) {
         return status;
@@ -112,7 +112,7 @@ static uint64_t arena_region_size(const void *state, uint64_t size, uint64_t ali
                                   uint64_t granularity)
 {
     const struct arena *arena = state;
-    const uint64_t need = range_round_up(size, RANGE_GRANULE) + (align > RANGE_GRANULE ? align : 0);
+    const uint64_t need = range_need(size, align);
     uint64_t chunk = reserved / 8;
     chunk = chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk;
     chunk = chunk > MOST_CHUNK ? MOST_CHUNK : chunk;
@@ -126,19 +126,7 @@ static weir_status arena_region_add(void *state, uint64_t address, uint64_t size
     struct arena *arena = state;
     (void)size_hint;
     arena->least_place = size / hole_share < arena->least_place ? size / hole_share : arena->least_place;
-    return weir__ranges_region_add(&arena->ranges, chunk_kind, address, size, lane, tick, out);
-}
-
-static weir_status arena_region_remove(void *state, void *region, const weir_tick *limits, size_t lanes)
-{
-    struct arena *arena = state;
-    return weir__ranges_region_remove(&arena->ranges, region, limits, lanes);
-}
-
-static bool arena_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
-{
-    const struct arena *arena = state;
-    return weir__ranges_region_idle(&arena->ranges, limits, lanes, address);
+    return weir_ranges_region_add(state, chunk_kind, address, size, lane, tick, out);
 }
 
 /* --- ranges --- */
@@ -212,12 +200,6 @@ static void arena_free(void *state, void *token, weir_lane lane, weir_tick tick)
     }
 }
 
-static uint64_t arena_promote(void *state, weir_lane lane, weir_tick limit)
-{
-    struct arena *arena = state;
-    return weir__ranges_promote(&arena->ranges, lane, limit);
-}
-
 /* alloc has seen every place of the lane: without other lanes only crumbs can be left. */
 static bool arena_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                          uint64_t size, uint64_t align, bool last_resort)
@@ -240,36 +222,6 @@ static bool arena_gather(void *state, weir_lane lane, weir_tick tick, const weir
     return ranges->gathered != NULL;
 }
 
-/* --- looking --- */
-
-static void arena_walk(const void *state, weir_range_visitor visit, void *ctx)
-{
-    const struct arena *arena = state;
-    weir__ranges_walk(&arena->ranges, visit, ctx);
-}
-
-static void arena_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats)
-{
-    const struct arena *arena = state;
-    weir__ranges_lane_stats(&arena->ranges, lane, stats);
-}
-
-static void arena_stats(const void *state, weir_strategy_stats *stats)
-{
-    const struct arena *arena = state;
-    weir__ranges_stats(&arena->ranges, stats);
-}
-
-static weir_status arena_check(const void *state, const char **why)
-{
-    const struct arena *arena = state;
-    const char *broken = weir__ranges_broken(&arena->ranges);
-    if (broken != NULL && why != NULL) {
-        *why = broken;
-    }
-    return broken == NULL ? WEIR_OK : WEIR_ERR_INTERNAL;
-}
-
 const weir_strategy_ops *weir_arena_strategy(void)
 {
     static const weir_strategy_ops ops = {
@@ -282,16 +234,16 @@ const weir_strategy_ops *weir_arena_strategy(void)
         .lane_add = arena_lane_add,
         .region_size = arena_region_size,
         .region_add = arena_region_add,
-        .region_remove = arena_region_remove,
-        .region_idle = arena_region_idle,
+        .region_remove = weir_ranges_region_remove,
+        .region_idle = weir_ranges_region_idle,
         .alloc = arena_alloc,
         .free = arena_free,
-        .promote = arena_promote,
+        .promote = weir_ranges_promote,
         .gather = arena_gather,
-        .walk = arena_walk,
-        .check = arena_check,
-        .stats = arena_stats,
-        .lane_stats = arena_lane_stats,
+        .walk = weir_ranges_walk,
+        .check = weir_ranges_check,
+        .stats = weir_ranges_stats,
+        .lane_stats = weir_ranges_lane_stats,
     };
     return &ops;
 }

@@ -28,11 +28,10 @@
 #define DEFAULT_LARGE_REGION (20 * MIB)
 
 struct caching {
-    struct ranges ranges;
+    struct ranges ranges; /* first: most of the table takes the state as it */
     uint64_t small_bytes;
     uint64_t small_region_bytes;
     uint64_t large_region_bytes;
-    uint64_t high_bytes; /* up to this from the high end; 0 unless all regions serve all sizes */
 };
 
 static enum range_kind kind_of(const struct caching *caching, uint64_t size)
@@ -66,30 +65,18 @@ static weir_status caching_init(void *state, const void *config)
     return WEIR_OK;
 }
 
-static void caching_fini(void *state)
-{
-    struct caching *caching = state;
-    weir__ranges_fini(&caching->ranges);
-}
-
-static weir_status caching_lane_add(void *state, weir_lane lane)
-{
-    struct caching *caching = state;
-    return weir__ranges_lane_add(&caching->ranges, lane);
-}
-
 /* --- regions --- */
 
 static uint64_t caching_region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
                                     uint64_t granularity)
 {
     const struct caching *caching = state;
-    uint64_t need = range_round_up(size, RANGE_GRANULE) + (align > RANGE_GRANULE ? align : 0);
     if (kind_of(caching, size) == RANGE_SMALL) {
-        uint64_t region = caching->small_region_bytes;
+        const uint64_t need = range_need(size, align);
+        const uint64_t region = caching->small_region_bytes;
         return range_round_up(need > region ? need : region, granularity);
     }
-    return weir__ranges_region_size(need, caching->large_region_bytes, reserved, granularity);
+    return weir_ranges_region_size(size, align, caching->large_region_bytes, reserved, granularity);
 }
 
 static weir_status caching_region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
@@ -98,28 +85,9 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
     struct caching *caching = state;
     if (size_hint == 0) {
         caching->small_bytes = UINT64_MAX;
-        caching->high_bytes = RANGE_HIGH_BYTES;
+        caching->ranges.high_bytes = RANGE_HIGH_BYTES;
     }
-    return weir__ranges_region_add(&caching->ranges, kind_of(caching, size_hint), address, size, lane, tick, out);
-}
-
-static weir_status caching_region_remove(void *state, void *region, const weir_tick *limits, size_t lanes)
-{
-    struct caching *caching = state;
-    return weir__ranges_region_remove(&caching->ranges, region, limits, lanes);
-}
-
-static weir_status caching_claim(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
-                                 size_t lanes, void **tokens)
-{
-    struct caching *caching = state;
-    return weir__ranges_claim(&caching->ranges, address, size, count, limits, lanes, tokens);
-}
-
-static bool caching_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
-{
-    const struct caching *caching = state;
-    return weir__ranges_region_idle(&caching->ranges, limits, lanes, address);
+    return weir_ranges_region_add(state, kind_of(caching, size_hint), address, size, lane, tick, out);
 }
 
 /* --- ranges --- */
@@ -128,82 +96,15 @@ static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, u
                                  weir_range *out)
 {
     struct caching *caching = state;
-    return weir__ranges_alloc(&caching->ranges, kind_of(caching, size), lane, limit, range_round_up(size, RANGE_GRANULE),
-                              align, size <= caching->high_bytes, out);
+    return weir__ranges_alloc(&caching->ranges, range_free_state(lane, kind_of(caching, size)), limit,
+                              range_round_up(size, RANGE_GRANULE), align, out);
 }
 
-static void caching_free(void *state, void *token, weir_lane lane, weir_tick tick)
-{
-    struct caching *caching = state;
-    (void)weir__ranges_free(&caching->ranges, token, lane, tick);
-}
-
-static uint64_t caching_promote(void *state, weir_lane lane, weir_tick limit)
-{
-    struct caching *caching = state;
-    return weir__ranges_promote(&caching->ranges, lane, limit);
-}
-
-/* Within one lane alloc searches completely, but for the other kind: without others there is nothing to gain. A last
- * resort is asked without alloc as well. */
 static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                            uint64_t size, uint64_t align, bool last_resort)
 {
-    struct caching *caching = state;
-    struct ranges *ranges = &caching->ranges;
-    const enum range_kind kind = kind_of(caching, size);
-    const struct range_wish wish = {
-        .lane = lane,
-        .tick = tick,
-        .limits = limits,
-        .lanes = lanes,
-        .bytes = range_round_up(size, RANGE_GRANULE),
-        .align = align,
-    };
-    ranges->gathered = NULL;
-    if (last_resort || weir__ranges_others_hold_any(ranges, lane)) {
-        ranges->gathered = weir__ranges_gather(ranges, kind, &wish);
-    }
-    if (ranges->gathered == NULL && last_resort) {
-        ranges->gathered = weir__ranges_gather(ranges, kind == RANGE_SMALL ? RANGE_LARGE : RANGE_SMALL, &wish);
-    }
-    return ranges->gathered != NULL;
-}
-
-/* --- looking --- */
-
-static void caching_walk(const void *state, weir_range_visitor visit, void *ctx)
-{
     const struct caching *caching = state;
-    weir__ranges_walk(&caching->ranges, visit, ctx);
-}
-
-static void caching_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
-{
-    const struct caching *caching = state;
-    weir__ranges_walk_holes(&caching->ranges, visit, ctx);
-}
-
-static void caching_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats)
-{
-    const struct caching *caching = state;
-    weir__ranges_lane_stats(&caching->ranges, lane, stats);
-}
-
-static void caching_stats(const void *state, weir_strategy_stats *stats)
-{
-    const struct caching *caching = state;
-    weir__ranges_stats(&caching->ranges, stats);
-}
-
-static weir_status caching_check(const void *state, const char **why)
-{
-    const struct caching *caching = state;
-    const char *broken = weir__ranges_broken(&caching->ranges);
-    if (broken != NULL && why != NULL) {
-        *why = broken;
-    }
-    return broken == NULL ? WEIR_OK : WEIR_ERR_INTERNAL;
+    return weir_ranges_gather(state, kind_of(caching, size), lane, tick, limits, lanes, size, align, last_resort);
 }
 
 const weir_strategy_ops *weir_caching_strategy(void)
@@ -215,22 +116,23 @@ const weir_strategy_ops *weir_caching_strategy(void)
         .granule_bytes = RANGE_GRANULE,
         .state_size = caching_state_size,
         .init = caching_init,
-        .fini = caching_fini,
-        .lane_add = caching_lane_add,
+        .fini = weir_ranges_fini,
+        .lane_add = weir_ranges_lane_add,
         .region_size = caching_region_size,
         .region_add = caching_region_add,
-        .region_remove = caching_region_remove,
-        .region_idle = caching_region_idle,
+        .region_remove = weir_ranges_region_remove,
+        .region_idle = weir_ranges_region_idle,
         .alloc = caching_alloc,
-        .free = caching_free,
-        .promote = caching_promote,
+        .free = weir_ranges_free,
+        .promote = weir_ranges_promote,
         .gather = caching_gather,
-        .walk = caching_walk,
-        .check = caching_check,
-        .stats = caching_stats,
-        .lane_stats = caching_lane_stats,
-        .claim = caching_claim,
-        .walk_holes = caching_walk_holes,
+        .walk = weir_ranges_walk,
+        .check = weir_ranges_check,
+        .stats = weir_ranges_stats,
+        .lane_stats = weir_ranges_lane_stats,
+        .claim = weir_ranges_claim,
+        .walk_holes = weir_ranges_walk_holes,
+        .walk_free = weir_ranges_walk_free,
     };
     return &ops;
 }

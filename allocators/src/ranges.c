@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/mman.h>
+
 enum {
     first_chunk_ranges = 63,
-    largest_chunk_ranges = 8191,
+    largest_chunk_ranges = 32767, /* 2 MiB */
+    chunk_growth = 8,
     looks = 4,          /* ranges of one bin that a search compares */
     regions_of_step = 12, /* a pool grows by this part of what is reserved */
 };
@@ -17,37 +20,51 @@ enum {
 struct range_chunk {
     _Alignas(64) struct range_chunk *next;
     size_t count;
+    size_t begun; /* so many have been used */
     _Alignas(64) struct range ranges[];
 };
 
 _Static_assert(sizeof(struct range) == 64 && offsetof(struct range, record) == 0, "a range is one cache line");
+_Static_assert(sizeof(struct ranges) <= sizeof(weir_ranges), "a weir_ranges holds a struct ranges");
 _Static_assert(offsetof(struct range_region, border) == 0, "a border is its region's first member");
 
 static bool grow_records(struct ranges *ranges)
 {
-    size_t count = ranges->chunks == NULL ? first_chunk_ranges : 2 * ranges->chunks->count + 1;
+    size_t count = ranges->chunks == NULL ? first_chunk_ranges : chunk_growth * (ranges->chunks->count + 1) - 1;
     count = count < largest_chunk_ranges ? count : largest_chunk_ranges;
     const size_t bytes = sizeof(struct range_chunk) + count * sizeof(struct range);
-    struct range_chunk *chunk = aligned_alloc(_Alignof(struct range_chunk), bytes);
+    struct range_chunk *chunk = aligned_alloc(count == largest_chunk_ranges ? bytes : _Alignof(struct range_chunk), bytes);
     if (chunk == NULL) {
         return false;
     }
-    memset(chunk, 0, bytes);
+    if (count == largest_chunk_ranges) {
+        /* Frees come in any order: with 100,000 blocks, records in pages of 4 KiB cost a TLB miss for each free. Linux may refuse. */
+        (void)madvise(chunk, bytes, MADV_HUGEPAGE);
+    }
     chunk->count = count;
+    chunk->begun = 0;
     chunk->next = ranges->chunks;
     ranges->chunks = chunk;
-    for (size_t i = count; i-- > 0;) {
-        weir__range_delete(ranges, &chunk->ranges[i]);
-    }
     return true;
+}
+
+/* The next record that was never used, so that a chunk takes memory as it is used. */
+static __attribute__((noinline)) struct range *begin_record(struct ranges *ranges)
+{
+    if ((ranges->chunks == NULL || ranges->chunks->begun == ranges->chunks->count) && !grow_records(ranges)) {
+        return NULL;
+    }
+    struct range *range = &ranges->chunks->ranges[ranges->chunks->begun++];
+    memset(range, 0, sizeof(*range));
+    return range;
 }
 
 static inline struct range *new_record(struct ranges *ranges)
 {
-    if (__builtin_expect(ranges->unused == NULL, 0) && !grow_records(ranges)) {
-        return NULL;
-    }
     struct range *range = ranges->unused;
+    if (__builtin_expect(range == NULL, 0)) {
+        return begin_record(ranges);
+    }
     ranges->unused = range->next;
     return range;
 }
@@ -81,13 +98,11 @@ static inline struct range *next_in_bin(const struct range *range)
     return range->record.as.free.next;
 }
 
-/* The range's state and tick are set. */
-static inline void bins_insert(struct ranges *ranges, struct range *range)
+/* The range's state and tick are set; `bins` are those of its state, `bin` that of its size. */
+static inline void bins_insert_at(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin)
 {
     const uint32_t state = range->record.state;
     const weir_tick tick = range->record.as.free.tick;
-    struct range_bins *bins = ranges->bins[state];
-    const unsigned bin = range_bin_of(range->record.size);
     void **head = &bins->heads[bin];
     struct range *first = *head;
     void *none;
@@ -99,10 +114,17 @@ static inline void bins_insert(struct ranges *ranges, struct range *range)
         ranges->sets_held[state & 1u] += state > 1;
         bins->oldest = tick;
     }
-    bins->oldest = tick < bins->oldest ? tick : bins->oldest;
+    if (__builtin_expect(tick < bins->oldest, 0)) {
+        bins->oldest = tick;
+    }
     bins->held[bin / 64] |= UINT64_C(1) << bin % 64;
     bins->rows |= UINT64_C(1) << bin / 64;
     ranges->free_ranges++;
+}
+
+static inline void bins_insert(struct ranges *ranges, struct range *range)
+{
+    bins_insert_at(ranges, range, ranges->bins[range->record.state], range_bin_of(range->record.size));
 }
 
 static inline void bins_remove_at(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin)
@@ -112,9 +134,12 @@ static inline void bins_remove_at(struct ranges *ranges, struct range *range, st
     void *none;
     *link = next;
     *(next != NULL ? &next->record.as.free.prev : &none) = link;
-    const uint64_t held = bins->held[bin / 64] & ~((uint64_t)(bins->heads[bin] == NULL) << bin % 64);
+    /* Which bins are empty is as good as random: no branch. */
+    const uint64_t others = bins->held[bin / 64] & ~(UINT64_C(1) << bin % 64);
+    const uint64_t held = bins->heads[bin] == NULL ? others : bins->held[bin / 64];
+    const uint64_t other_rows = bins->rows & ~(UINT64_C(1) << bin / 64);
     bins->held[bin / 64] = held;
-    bins->rows &= ~((uint64_t)(held == 0) << bin / 64);
+    bins->rows = held == 0 ? other_rows : bins->rows;
     ranges->free_ranges--;
     if (__builtin_expect(bins->rows == 0, 0)) {
         ranges->sets_held[range->record.state & 1u] -= range->record.state > 1;
@@ -167,38 +192,44 @@ static inline struct range *best_of(const struct range_bins *bins, unsigned bin,
     return best;
 }
 
-static inline struct range *search(const struct range_bins *bins, unsigned from, size_t most, uint64_t size,
+/* From bin *at on, which becomes the result's. */
+static inline struct range *search(const struct range_bins *bins, unsigned *at, size_t most, uint64_t size,
                                    uint64_t align, weir_tick limit, bool plain)
 {
-    for (unsigned bin = from; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+    for (unsigned bin = *at; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         struct range *best = best_of(bins, bin, most, size, align, limit, plain);
         if (best != NULL) {
+            *at = bin;
             return best;
         }
     }
     return NULL;
 }
 
-/* Usually the first or second bin decides. What the bounded looks left out is read before refusing, except under a tick limit:
- * there gather searches completely. */
-static inline struct range *find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
-                                 uint64_t bytes, uint64_t align, uint64_t least)
+/* After the first looks. All ranges of a bin are read before a request is refused, except under a tick limit: there
+ * gather searches completely. */
+static __attribute__((noinline)) struct range *find_harder(const struct range_bins *bins, unsigned *at, uint64_t bytes,
+                                                           uint64_t align, weir_tick limit, bool plain)
 {
-    const struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
-    if (bins == NULL || bins->rows == 0) {
-        return NULL;
-    }
+    struct range *best = plain ? NULL : search(bins, at, 4 * looks, bytes, align, limit, false);
+    return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, at, SIZE_MAX, bytes, align, limit, false);
+}
+
+/* From bin *at on, which becomes that of the result. */
+static inline struct range *find(const struct range_bins *bins, unsigned *at, uint64_t bytes, uint64_t align,
+                                 weir_tick limit)
+{
     const bool plain = align <= RANGE_GRANULE && limit == WEIR_TICK_MAX;
-    const unsigned from = range_bin_of(bytes > least ? bytes : least);
-    struct range *best = plain ? search(bins, from, looks, bytes, align, limit, true)
-                               : search(bins, from, 4 * looks, bytes, align, limit, false);
-    return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, from, SIZE_MAX, bytes, align, limit, false);
+    struct range *best = plain ? search(bins, at, looks, bytes, align, limit, true) : NULL;
+    return best != NULL ? best : find_harder(bins, at, bytes, align, limit, plain);
 }
 
 struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
                                 uint64_t bytes, uint64_t align, uint64_t least)
 {
-    return find(ranges, kind, lane, limit, bytes, align, least);
+    const struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
+    unsigned at = range_bin_of(bytes > least ? bytes : least);
+    return bins != NULL && bins->rows != 0 ? find(bins, &at, bytes, align, limit) : NULL;
 }
 
 static uint64_t largest_of(const struct range_bins *bins)
@@ -216,8 +247,9 @@ static uint64_t largest_of(const struct range_bins *bins)
 
 /* --- life and lanes --- */
 
-void weir__ranges_fini(struct ranges *ranges)
+void weir_ranges_fini(void *state)
 {
+    struct ranges *ranges = state;
     while (ranges->first_region != NULL) {
         struct range_region *next = ranges->first_region->next;
         free(ranges->first_region);
@@ -249,8 +281,9 @@ static bool reserve_lanes(struct ranges *ranges, size_t count)
     return true;
 }
 
-weir_status weir__ranges_lane_add(struct ranges *ranges, weir_lane lane)
+weir_status weir_ranges_lane_add(void *state, weir_lane lane)
 {
+    struct ranges *ranges = state;
     const size_t wanted = lane == WEIR_LANE_UNMAPPED ? 1 : (size_t)lane + 1;
     if (wanted > ranges->lane_count && !reserve_lanes(ranges, wanted + wanted / 2 + 7)) {
         return WEIR_ERR_NO_MEMORY;
@@ -298,26 +331,29 @@ static inline void unlink_next(struct ranges *ranges, struct range *range)
 
 static inline struct range *settle(struct ranges *ranges, struct range *range, uint32_t state, weir_tick tick)
 {
+    struct range_bins *bins = ranges->bins[state];
     struct range *next = range->next;
     struct range *prev = range->prev;
+    uint64_t size = range->record.size;
     /* The later tick survives: with the earlier one, the whole would be handed out while work on one part is still
      * running. */
     if (range_state(next) == state) {
-        bins_remove(ranges, next);
+        bins_remove_at(ranges, next, bins, range_bin_of(next->record.size));
         tick = next->record.as.free.tick > tick ? next->record.as.free.tick : tick;
-        range->record.size += next->record.size;
+        size += next->record.size;
         unlink_next(ranges, range);
     }
     if (range_state(prev) == state) {
-        bins_remove(ranges, prev);
+        bins_remove_at(ranges, prev, bins, range_bin_of(prev->record.size));
         tick = prev->record.as.free.tick > tick ? prev->record.as.free.tick : tick;
-        prev->record.size += range->record.size;
+        size += prev->record.size;
         unlink_next(ranges, prev);
         range = prev;
     }
+    range->record.size = size;
     range->record.as.free.tick = tick;
     range_set_state(range, state);
-    bins_insert(ranges, range);
+    bins_insert_at(ranges, range, bins, range_bin_of(size));
     if (__builtin_expect(range_spans_region(range), 0)) {
         enter_idle(ranges, range_region_of(range->next));
     }
@@ -394,16 +430,16 @@ static inline struct range *insert_between(struct ranges *ranges, struct range *
     return range;
 }
 
-/* A free range in bins becomes smaller; its place in the ring stays. */
-static inline void shrink(struct ranges *ranges, struct range *range, uint64_t address, uint64_t size)
+/* A free range in the bin `from` becomes smaller; its place in the ring stays. */
+static inline void shrink(struct ranges *ranges, struct range *range, unsigned from, uint64_t address, uint64_t size)
 {
     struct range_bins *bins = ranges->bins[range->record.state];
-    const unsigned from = range_bin_of(range->record.size);
+    const unsigned to = range_bin_of(size);
     range->record.address = address;
     range->record.size = size;
-    if (from != range_bin_of(size)) {
+    if (from != to) {
         bins_remove_at(ranges, range, bins, from);
-        bins_insert(ranges, range);
+        bins_insert_at(ranges, range, bins, to);
     }
 }
 
@@ -433,7 +469,7 @@ static struct range *cut_inside(struct ranges *ranges, struct range *range, uint
         }
         return NULL;
     }
-    shrink(ranges, range, range->record.address, padding);
+    shrink(ranges, range, range_bin_of(range->record.size), range->record.address, padding);
     if (rest != NULL) {
         range_set_state(rest, state);
         bins_insert(ranges, rest);
@@ -441,31 +477,36 @@ static struct range *cut_inside(struct ranges *ranges, struct range *range, uint
     return middle;
 }
 
-static inline struct range *cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high)
+/* Off one end of a range in that bin. */
+static inline struct range *cut_end(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes,
+                                    bool high)
 {
     const uint64_t address = range->record.address;
     const uint64_t size = range->record.size;
+    if (size == bytes) {
+        bins_remove_at(ranges, range, ranges->bins[range->record.state], bin);
+        return range;
+    }
+    struct range *part = high ? insert_between(ranges, range, range->next, address + size - bytes, bytes, range)
+                              : insert_between(ranges, range->prev, range, address, bytes, range);
+    if (part != NULL) {
+        shrink(ranges, range, bin, high ? address : address + bytes, size - bytes);
+    }
+    return part;
+}
+
+static inline struct range *cut(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes,
+                                uint64_t align, bool high)
+{
+    const uint64_t address = range->record.address;
+    const uint64_t end = address + range->record.size;
     if (__builtin_expect(range_spans_region(range), 0)) {
         leave_idle(ranges, range_region_of(range->next));
     }
-    const uint64_t start = high ? (address + size - bytes) & ~(align - 1) : address + range_padding(range, align);
-    struct range *part;
-    if (size == bytes) {
-        bins_remove(ranges, range);
-        part = range;
-    } else if (start == address) {
-        part = insert_between(ranges, range->prev, range, address, bytes, range);
-        if (part != NULL) {
-            shrink(ranges, range, address + bytes, size - bytes);
-        }
-    } else if (start + bytes == address + size) {
-        part = insert_between(ranges, range, range->next, start, bytes, range);
-        if (part != NULL) {
-            shrink(ranges, range, address, size - bytes);
-        }
-    } else {
-        part = cut_inside(ranges, range, start - address, bytes);
-    }
+    const uint64_t start = high ? (end - bytes) & ~(align - 1) : address + range_padding(range, align);
+    struct range *part = start == address || start + bytes == end
+                             ? cut_end(ranges, range, bin, bytes, start != address)
+                             : cut_inside(ranges, range, start - address, bytes);
     if (__builtin_expect(part == NULL, 0)) {
         if (range_spans_region(range)) {
             enter_idle(ranges, range_region_of(range->next));
@@ -478,7 +519,7 @@ static inline struct range *cut(struct ranges *ranges, struct range *range, uint
 
 struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high)
 {
-    return cut(ranges, range, bytes, align, high);
+    return cut(ranges, range, range_bin_of(range->record.size), bytes, align, high);
 }
 
 /* --- regions --- */
@@ -497,8 +538,9 @@ static uint64_t whole_requests(uint64_t need, uint64_t room, uint64_t granularit
 
 /* Regions grow with the pool, so that a small pool stays small: a step is a part of what is reserved, at most `most`, and
  * ends at a multiple of itself. Half of the largest step and more is taken as it is. */
-uint64_t weir__ranges_region_size(uint64_t need, uint64_t most, uint64_t reserved, uint64_t granularity)
+uint64_t weir_ranges_region_size(uint64_t size, uint64_t align, uint64_t most, uint64_t reserved, uint64_t granularity)
 {
+    const uint64_t need = range_need(size, align);
     const uint64_t step = reserved / regions_of_step;
     const uint64_t room = step < most ? step : most;
     if (need >= most / 2 || need >= room) {
@@ -508,9 +550,10 @@ uint64_t weir__ranges_region_size(uint64_t need, uint64_t most, uint64_t reserve
     return whole_requests(need, to_multiple >= need ? to_multiple : room, granularity);
 }
 
-weir_status weir__ranges_region_add(struct ranges *ranges, enum range_kind kind, uint64_t address, uint64_t size,
-                                    weir_lane lane, weir_tick tick, void **out)
+weir_status weir_ranges_region_add(void *state, unsigned kind, uint64_t address, uint64_t size, weir_lane lane,
+                                   weir_tick tick, void **out)
 {
+    struct ranges *ranges = state;
     ranges->gathered = NULL;
     struct range_region *region = calloc(1, sizeof(*region));
     struct range *range = region != NULL ? new_record(ranges) : NULL;
@@ -545,8 +588,9 @@ static bool is_idle(const struct range_region *region, const weir_tick *limits, 
     return range == &region->border;
 }
 
-weir_status weir__ranges_region_remove(struct ranges *ranges, void *handle, const weir_tick *limits, size_t lanes)
+weir_status weir_ranges_region_remove(void *state, void *handle, const weir_tick *limits, size_t lanes)
 {
+    struct ranges *ranges = state;
     struct range_region *region = handle;
     ranges->gathered = NULL;
     if (!is_idle(region, limits, lanes)) {
@@ -566,8 +610,9 @@ weir_status weir__ranges_region_remove(struct ranges *ranges, void *handle, cons
     return WEIR_OK;
 }
 
-bool weir__ranges_region_idle(const struct ranges *ranges, const weir_tick *limits, size_t lanes, uint64_t *address)
+bool weir_ranges_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
 {
+    const struct ranges *ranges = state;
     const struct range_region *region = ranges->idle;
     while (region != NULL && !is_idle(region, limits, lanes)) {
         region = region->idle_next;
@@ -602,20 +647,39 @@ void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_rang
     hand_out(ranges, range, out);
 }
 
-weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
-                               uint64_t bytes, uint64_t align, bool high, weir_range *out)
+static struct range *gathered_for(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes,
+                                  uint64_t align, unsigned *bin)
 {
-    struct range *range =
-        ranges->gathered != NULL ? weir__ranges_take_gathered(ranges, lane, limit, bytes, align) : NULL;
-    if (range == NULL && (range = find(ranges, kind, lane, limit, bytes, align, 0)) == NULL) {
+    struct range *range = weir__ranges_take_gathered(ranges, (state >> 1) - 1, limit, bytes, align);
+    *bin = range != NULL ? range_bin_of(range->record.size) : *bin;
+    return range;
+}
+
+weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes, uint64_t align,
+                               weir_range *out)
+{
+    const bool lane_exists = state - RANGE_KINDS < ranges->lane_count * RANGE_KINDS; /* and is not the unmapped one */
+    const struct range_bins *bins = lane_exists ? ranges->bins[state] : NULL;
+    unsigned bin = range_bin_of(bytes);
+    struct range *range = NULL;
+    if (__builtin_expect(ranges->gathered != NULL, 0)) {
+        range = gathered_for(ranges, state, limit, bytes, align, &bin);
+    }
+    if (__builtin_expect(range == NULL, 1)) {
+        range = bins != NULL && bins->rows != 0 ? find(bins, &bin, bytes, align, limit) : NULL;
+    }
+    if (range == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    high = high || (kind == RANGE_LARGE && range->record.size / 2 >= bytes);
-    range = cut(ranges, range, bytes, align, high);
+    /* Which end a request gets: see RANGE_HIGH_BYTES, and caching.c for large ones. */
+    const bool half_stays = (state & 1u) == RANGE_LARGE && range->record.size / 2 >= bytes;
+    const uint64_t idle_bytes = half_stays && range_spans_region(range) ? range->record.size : 0;
+    range = cut(ranges, range, bin, bytes, align, half_stays || bytes <= ranges->high_bytes);
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }
     hand_out(ranges, range, out);
+    out->idle_bytes = idle_bytes;
     return WEIR_OK;
 }
 
@@ -625,6 +689,11 @@ struct range *weir__ranges_free(struct ranges *ranges, struct range *range, weir
     ranges->taken_ranges--;
     ranges->taken_bytes -= range->record.size;
     return settle(ranges, range, range_free_state(lane, range_kind(range)), tick);
+}
+
+void weir_ranges_free(void *state, void *token, weir_lane lane, weir_tick tick)
+{
+    (void)weir__ranges_free(state, token, lane, tick);
 }
 
 void weir__ranges_free_slot(struct ranges *ranges, struct range *slot, weir_lane lane, weir_tick tick)
@@ -658,8 +727,9 @@ static uint64_t promote_set(struct ranges *ranges, struct range_bins *bins, enum
     return moved;
 }
 
-uint64_t weir__ranges_promote(struct ranges *ranges, weir_lane lane, weir_tick limit)
+uint64_t weir_ranges_promote(void *state, weir_lane lane, weir_tick limit)
 {
+    struct ranges *ranges = state;
     uint64_t moved = 0;
     ranges->gathered = NULL;
     for (int kind = 0; kind < RANGE_KINDS && lane != WEIR_LANE_OPEN && lane < ranges->lane_count; kind++) {
@@ -779,28 +849,37 @@ static bool holds_address(const struct range *range, uint64_t address)
     return address - range->record.address < range->record.size;
 }
 
-/* The range without memory that holds `address`; NULL when none does. */
-static struct range *hole_at(const struct ranges *ranges, uint64_t address)
+/* Free memory is in one set of bins, so neighbours are joined, and `least` bytes lie in one range or nowhere. */
+static uint64_t least_of_range(const struct ranges *ranges, enum range_kind kind, uint64_t least)
 {
-    for (int kind = 0; kind < RANGE_KINDS; kind++) {
-        const struct range_bins *bins =
-            ranges->bins != NULL ? bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind) : NULL;
-        for (unsigned bin = 0; bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
-            for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
-                if (holds_address(range, address)) {
-                    return range;
-                }
+    return ranges->sets_held[kind] > 1 ? 0 : least;
+}
+
+/* The range of the set, of `least` bytes or more, that holds `address`; NULL when none does. */
+static struct range *free_at(const struct range_bins *bins, uint64_t address, uint64_t least)
+{
+    for (unsigned bin = range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+        for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
+            if (holds_address(range, address)) {
+                return range;
             }
         }
     }
     return NULL;
 }
 
-/* The range that holds `address`; NULL when none does. `unmapped`: it must be one without memory. */
-static struct range *range_at(const struct ranges *ranges, uint64_t address, bool unmapped)
+/* The free range that holds `address`, the first of `bytes` bytes; NULL when none does. `unmapped`: it must be one without
+ * memory. */
+static struct range *range_at(const struct ranges *ranges, uint64_t address, uint64_t bytes, bool unmapped)
 {
-    if (unmapped) {
-        return hole_at(ranges, address);
+    const size_t sets = ranges->bins != NULL ? (ranges->lane_count + 1) * RANGE_KINDS : 0;
+    struct range *found = NULL;
+    for (size_t set = unmapped ? 0 : RANGE_KINDS; set < (unmapped ? RANGE_KINDS : sets) && found == NULL; set++) {
+        const uint64_t least = unmapped ? 0 : least_of_range(ranges, (enum range_kind)(set % RANGE_KINDS), bytes);
+        found = free_at(ranges->bins[set], address, least);
+    }
+    if (found != NULL || unmapped || ranges->slots == NULL) {
+        return found;
     }
     struct range_region *region = region_at(ranges, address);
     struct range *range = region != NULL ? region->border.next : NULL;
@@ -890,11 +969,12 @@ static struct range *cut_below(struct ranges *ranges, struct range *range, uint6
 
 /* The whole run leaves the lanes in one step: a slot that it cuts gives back its outer part only, so no inner part can
  * join a neighbour of a later tick before it is claimed. */
-weir_status weir__ranges_claim(struct ranges *ranges, uint64_t address, uint64_t size, size_t count,
-                               const weir_tick *limits, size_t lanes, void **tokens)
+weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
+                              size_t lanes, void **tokens)
 {
+    struct ranges *ranges = state;
     const uint64_t end = address + count * size;
-    struct range *first = range_at(ranges, address, limits == NULL);
+    struct range *first = range_at(ranges, address, count * size, limits == NULL);
     ranges->gathered = NULL;
     const struct range *last = first;
     for (; last != NULL && range_state(last) != RANGE_BORDER && last->record.address < end; last = last->next) {
@@ -939,8 +1019,9 @@ static bool show(const struct range_region *region, struct range *range, weir_ra
     return visit(ctx, &info);
 }
 
-void weir__ranges_walk(const struct ranges *ranges, weir_range_visitor visit, void *ctx)
+void weir_ranges_walk(const void *state, weir_range_visitor visit, void *ctx)
 {
+    const struct ranges *ranges = state;
     for (struct range_region *region = ranges->first_region; region != NULL; region = region->next) {
         for (struct range *range = region->border.next; range != &region->border; range = range->next) {
             if (!show(region, range, visit, ctx)) {
@@ -950,23 +1031,43 @@ void weir__ranges_walk(const struct ranges *ranges, weir_range_visitor visit, vo
     }
 }
 
-/* The lowest range of the hole's run of free ranges; NULL when there is another hole below it in the run. */
-static struct range *run_from_first_hole(struct range *hole)
+/* The ranges of a run from which it may be shown: its holes, or free ranges in bins of `least` bytes and above. */
+static bool leads(const struct range *range, bool holes, uint64_t least)
 {
-    struct range *first = hole;
+    return is_hole(range) == holes && (holes || range_bin_of(range->record.size) >= range_bin_of(least));
+}
+
+/* The lowest range of a leader's run of free ranges; NULL when there is another leader below it in the run. */
+static struct range *run_from_first(struct range *leader, bool holes, uint64_t least)
+{
+    struct range *first = leader;
     while (range_is_free(first->prev)) {
         first = first->prev;
-        if (is_hole(first)) {
+        if (leads(first, holes, least)) {
             return NULL;
         }
     }
     return first;
 }
 
-/* False: the visitor has seen enough. */
-static bool show_run(const struct ranges *ranges, struct range *hole, weir_range_visitor visit, void *ctx)
+/* Whether a run from `range` on has so many bytes. */
+static bool run_has(const struct range *range, uint64_t bytes)
 {
-    struct range *range = run_from_first_hole(hole);
+    uint64_t left = bytes;
+    for (; range_is_free(range) && range->record.size < left; range = range->next) {
+        left -= range->record.size;
+    }
+    return left == 0 || range_is_free(range);
+}
+
+/* False: the visitor has seen enough. */
+static bool show_run(const struct ranges *ranges, struct range *leader, bool holes, uint64_t least,
+                     weir_range_visitor visit, void *ctx)
+{
+    struct range *range = run_from_first(leader, holes, least);
+    if (range != NULL && !run_has(range, least)) {
+        return true;
+    }
     const struct range_region *region = range != NULL ? region_at(ranges, range->record.address) : NULL;
     for (; range != NULL && range_is_free(range); range = range->next) {
         if (!show(region, range, visit, ctx)) {
@@ -976,18 +1077,37 @@ static bool show_run(const struct ranges *ranges, struct range *hole, weir_range
     return true;
 }
 
-void weir__ranges_walk_holes(const struct ranges *ranges, weir_range_visitor visit, void *ctx)
+/* The runs of a set of bins from `least` bytes on. False: the visitor has seen enough. */
+static bool show_set(const struct ranges *ranges, const struct range_bins *bins, bool holes, uint64_t least,
+                     weir_range_visitor visit, void *ctx)
 {
-    for (int kind = 0; kind < RANGE_KINDS; kind++) {
-        const struct range_bins *bins =
-            ranges->bins != NULL ? bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind) : NULL;
-        for (unsigned bin = 0; bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
-            for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
-                if (!show_run(ranges, range, visit, ctx)) {
-                    return;
-                }
+    for (unsigned bin = holes ? 0 : range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+        for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
+            if (!show_run(ranges, range, holes, least, visit, ctx)) {
+                return false;
             }
         }
+    }
+    return true;
+}
+
+void weir_ranges_walk_holes(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    const struct ranges *ranges = state;
+    bool more = ranges->bins != NULL;
+    for (int kind = 0; kind < RANGE_KINDS && more; kind++) {
+        more = show_set(ranges, bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind), true, least, visit, ctx);
+    }
+}
+
+void weir_ranges_walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    const struct ranges *ranges = state;
+    const size_t sets = ranges->bins != NULL ? (ranges->lane_count + 1) * RANGE_KINDS : 0;
+    bool more = true;
+    for (size_t set = RANGE_KINDS; set < sets && more; set++) {
+        const uint64_t from = least_of_range(ranges, (enum range_kind)(set % RANGE_KINDS), least);
+        more = show_set(ranges, ranges->bins[set], false, from, visit, ctx);
     }
 }
 
@@ -1002,8 +1122,9 @@ static void add_set(const struct range_bins *bins, weir_lane_stats *stats)
     }
 }
 
-void weir__ranges_lane_stats(const struct ranges *ranges, weir_lane lane, weir_lane_stats *stats)
+void weir_ranges_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats)
 {
+    const struct ranges *ranges = state;
     *stats = (weir_lane_stats)WEIR_LANE_STATS_INIT;
     for (int kind = 0; kind < RANGE_KINDS && (size_t)(lane + 1) <= ranges->lane_count && ranges->bins != NULL; kind++) {
         const struct range_bins *bins = bins_of_lane(ranges, lane, (enum range_kind)kind);
@@ -1013,10 +1134,11 @@ void weir__ranges_lane_stats(const struct ranges *ranges, weir_lane lane, weir_l
     }
 }
 
-void weir__ranges_stats(const struct ranges *ranges, weir_strategy_stats *stats)
+void weir_ranges_stats(const void *state, weir_strategy_stats *stats)
 {
+    const struct ranges *ranges = state;
     weir_lane_stats holes;
-    weir__ranges_lane_stats(ranges, WEIR_LANE_UNMAPPED, &holes);
+    weir_ranges_lane_stats(ranges, WEIR_LANE_UNMAPPED, &holes);
     *stats = (weir_strategy_stats)WEIR_STRATEGY_STATS_INIT;
     stats->regions = ranges->regions;
     stats->region_bytes = ranges->region_bytes;
@@ -1155,4 +1277,84 @@ const char *weir__ranges_broken(const struct ranges *ranges)
     REQUIRE(totals.taken_ranges == ranges->taken_ranges && totals.taken_bytes == ranges->taken_bytes,
             "the taken counters do not add up");
     return NULL;
+}
+
+weir_status weir_ranges_check(const void *state, const char **why)
+{
+    const char *broken = weir__ranges_broken(state);
+    if (broken != NULL && why != NULL) {
+        *why = broken;
+    }
+    return broken == NULL ? WEIR_OK : WEIR_ERR_INTERNAL;
+}
+
+/* --- for a strategy's choice: weir/ranges.h --- */
+
+/* Within one lane a search finds all that there is, but for the other kind: without other lanes there is nothing to join. A last
+ * resort comes without a search as well. */
+bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, weir_tick tick, const weir_tick *limits,
+                        size_t lanes, uint64_t size, uint64_t align, bool last_resort)
+{
+    struct ranges *ranges = state;
+    const struct range_wish wish = {
+        .lane = lane,
+        .tick = tick,
+        .limits = limits,
+        .lanes = lanes,
+        .bytes = range_round_up(size, RANGE_GRANULE),
+        .align = align,
+    };
+    ranges->gathered = NULL;
+    if (last_resort || weir__ranges_others_hold_any(ranges, lane)) {
+        ranges->gathered = weir__ranges_gather(ranges, (enum range_kind)kind, &wish);
+    }
+    if (ranges->gathered == NULL && last_resort) {
+        ranges->gathered = weir__ranges_gather(ranges, kind == RANGE_SMALL ? RANGE_LARGE : RANGE_SMALL, &wish);
+    }
+    return ranges->gathered != NULL;
+}
+
+weir_record *weir_ranges_find(void *state, unsigned kind, weir_lane lane, weir_tick limit, uint64_t size,
+                              uint64_t align, uint64_t least)
+{
+    struct ranges *ranges = state;
+    const uint64_t bytes = range_round_up(size, RANGE_GRANULE);
+    struct range *range = weir__ranges_take_gathered(ranges, lane, limit, bytes, align);
+    range = range != NULL ? range : weir__ranges_find(ranges, (enum range_kind)kind, lane, limit, bytes, align, least);
+    return range != NULL ? &range->record : NULL;
+}
+
+weir_record *weir_ranges_next(const void *state, const weir_record *record)
+{
+    const struct ranges *ranges = state;
+    struct range_region *region = ranges->first_region;
+    if (record != NULL) {
+        struct range *next = ((const struct range *)record)->next;
+        if (range_state(next) != RANGE_BORDER) {
+            return &next->record;
+        }
+        region = range_region_of(next)->next;
+    }
+    return region != NULL ? &region->border.next->record : NULL;
+}
+
+bool weir_ranges_serves(const weir_record *record, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align)
+{
+    const struct range *range = (const struct range *)record;
+    return range_state(range) == range_free_state(lane, range_kind(range)) &&
+           fits(range, range_round_up(size, RANGE_GRANULE), align, limit);
+}
+
+weir_status weir_ranges_take(void *state, weir_record *record, uint64_t size, uint64_t align, weir_ranges_end end,
+                             weir_range *out)
+{
+    struct ranges *ranges = state;
+    ranges->gathered = NULL;
+    struct range *range = weir__ranges_cut(ranges, (struct range *)record, range_round_up(size, RANGE_GRANULE), align,
+                                           end == WEIR_RANGES_HIGH);
+    if (range == NULL) {
+        return WEIR_ERR_INTERNAL;
+    }
+    hand_out(ranges, range, out);
+    return WEIR_OK;
 }

@@ -1,5 +1,6 @@
-/* allocators/src/ranges.h: what every strategy of weir is made of: regions cut into ranges that join again, and bins of free
- * ranges by size. A strategy adds its choice of range, and little else.
+/* allocators/src/ranges.h: the inside of weir/ranges.h, for the strategies of weir. Regions are cut into ranges that join again;
+ * bins hold free ranges by size. The functions of the strategy's table are declared in the public header, and ranges.c has
+ * them.
  *
  * One record of 64 bytes, a cache line, stands for a range, taken or free (struct range). Ranges of a region are linked in a
  * ring through a border that never joins, so no link is NULL. Free ranges lie in bins, one set for each lane and kind of
@@ -20,10 +21,10 @@
 #ifndef WEIR_ALLOCATORS_RANGES_H
 #define WEIR_ALLOCATORS_RANGES_H
 
-#include <weir/strategy.h>
+#include <weir/ranges.h>
 
 #define RANGE_GRANULE_SHIFT 9u
-#define RANGE_GRANULE (UINT64_C(1) << RANGE_GRANULE_SHIFT)
+#define RANGE_GRANULE WEIR_RANGES_GRANULE
 #define RANGE_BINS 1088u
 #define RANGE_BIN_WORDS (RANGE_BINS / 64)
 
@@ -81,6 +82,7 @@ struct ranges {
     const struct range_slots *slots;
     struct range_bins **bins; /* by state of a free range */
     size_t lane_count;
+    uint64_t high_bytes; /* alloc cuts up to this off the high end; 0 unless regions serve all sizes */
     struct range *unused; /* records, linked by next */
     struct range_chunk *chunks;
     struct range_region *first_region;
@@ -168,33 +170,24 @@ static inline uint64_t range_round_up(uint64_t size, uint64_t unit)
     return (size + unit - 1) & ~(unit - 1);
 }
 
+/* Bytes that a region of its own for the request needs. */
+static inline uint64_t range_need(uint64_t size, uint64_t align)
+{
+    return range_round_up(size, RANGE_GRANULE) + (align > RANGE_GRANULE ? align : 0);
+}
+
 static inline unsigned range_bin_of(uint64_t size)
 {
     const uint64_t granules = size >> RANGE_GRANULE_SHIFT;
-    const unsigned shift = 58u - (unsigned)__builtin_clzll(granules | 32u);
+    const unsigned shift = (63u ^ (unsigned)__builtin_clzll(granules | 32u)) - 5u;
     return (shift << 5) + (unsigned)(granules >> shift);
 }
 
 /* --- life --- */
 
-/* Frees all records, those of taken ranges included, but nothing of the slots' owner. */
-void weir__ranges_fini(struct ranges *ranges);
-/* WEIR_ERR_NO_MEMORY, and then it may be called again. */
-weir_status weir__ranges_lane_add(struct ranges *ranges, weir_lane lane);
 /* A record of whatever contents, NULL when there is no host memory. */
 struct range *weir__range_new(struct ranges *ranges);
 void weir__range_delete(struct ranges *ranges, struct range *range);
-
-/* --- regions --- */
-
-/* How large a region of large requests should be: pools grow by an eighth of what is reserved, at most `most`. */
-uint64_t weir__ranges_region_size(uint64_t need, uint64_t most, uint64_t reserved, uint64_t granularity);
-weir_status weir__ranges_region_add(struct ranges *ranges, enum range_kind kind, uint64_t address, uint64_t size,
-                                    weir_lane lane, weir_tick tick, void **region);
-weir_status weir__ranges_region_remove(struct ranges *ranges, void *region, const weir_tick *limits, size_t lanes);
-/* A strategy's region_idle: constant for a region that is one range; regions that are free in several lanes are looked for one
- * after the other when there is no such one. */
-bool weir__ranges_region_idle(const struct ranges *ranges, const weir_tick *limits, size_t lanes, uint64_t *address);
 
 /* --- ranges --- */
 
@@ -209,9 +202,10 @@ struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, wei
 struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high);
 /* A range in no lane becomes taken. */
 void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_range *out);
-/* A strategy's alloc, of `bytes`, a multiple of the granule: gathered or found, cut and handed out. */
-weir_status weir__ranges_alloc(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
-                               uint64_t bytes, uint64_t align, bool high, weir_range *out);
+/* A strategy's alloc, of `bytes`, a multiple of the granule: gathered or found, cut and handed out. `state`: that of
+ * free ranges of the lane and kind. */
+weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes, uint64_t align,
+                               weir_range *out);
 /* A strategy's free, of any range but a slot. Returns the range that it has become a part of. */
 struct range *weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick);
 /* The same for a slot. */
@@ -224,8 +218,6 @@ void weir__ranges_settle_slot(struct ranges *ranges, struct range *slot, weir_la
 void weir__ranges_remove(struct ranges *ranges, struct range *range);
 /* `range`, in no lane, swallows its upper neighbour, in no lane either and no slot. The later tick survives. */
 void weir__ranges_absorb_next(struct ranges *ranges, struct range *range);
-/* A strategy's promote, slots excepted. */
-uint64_t weir__ranges_promote(struct ranges *ranges, weir_lane lane, weir_tick limit);
 
 /* --- gather --- */
 
@@ -251,20 +243,8 @@ bool weir__ranges_others_hold_any(const struct ranges *ranges, weir_lane own);
  * there is none. */
 struct range *weir__ranges_gather(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish);
 
-/* --- claim --- */
-
-/* A strategy's claim. Linear in the ranges of the region, or in the unmapped ones, and in the count. */
-weir_status weir__ranges_claim(struct ranges *ranges, uint64_t address, uint64_t size, size_t count,
-                               const weir_tick *limits, size_t lanes, void **tokens);
-
 /* --- looking --- */
 
-void weir__ranges_walk(const struct ranges *ranges, weir_range_visitor visit, void *ctx);
-/* A strategy's walk_holes: constant for each hole and each free range beside one. */
-void weir__ranges_walk_holes(const struct ranges *ranges, weir_range_visitor visit, void *ctx);
-void weir__ranges_stats(const struct ranges *ranges, weir_strategy_stats *stats);
-/* Linear in the lane's free ranges. Slots are the owner's to add. */
-void weir__ranges_lane_stats(const struct ranges *ranges, weir_lane lane, weir_lane_stats *stats);
 /* The first broken rule of regions, ranges and bins as a sentence; NULL when all hold. */
 const char *weir__ranges_broken(const struct ranges *ranges);
 

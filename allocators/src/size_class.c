@@ -25,7 +25,7 @@
  * / (8q + 1) < 1/8 of the request and (q - 1) / 9q < 1/9 of the slot. (Four per doubling would leave up to 1/5.)
  * Above the largest slot, and in a hole that no slab fits into, waste is below one granule.
  * Waste between blocks: the free slots of slabs in use; a class that only grows has at most one slab with free slots
- * per lane, so less than slab_bytes, or 8 slots where these are more. A slab has no rest: it ends where its last slot
+ * per lane, so less than a slab's 64 KiB, or 8 slots where these are more. A slab has no rest: it ends where its last slot
  * ends.
  *
  * Slots and slabs: a slot's record names its slab and its number there in `own`, which is the strategy's while the slot
@@ -55,7 +55,6 @@
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
 #define DEFAULT_SMALL (512 * KIB)
-#define DEFAULT_SLAB (64 * KIB)
 #define DEFAULT_SLAB_REGION (2 * MIB)
 #define DEFAULT_LARGE_REGION (20 * MIB)
 
@@ -64,9 +63,10 @@ enum {
     classes_per_doubling = 8,
     most_classes = 128, /* up to 2^18 granules */
     most_slots = 64,    /* bits of a share */
-    usual_slots = 8,    /* of a slab, when slab_bytes holds fewer */
+    usual_slots = 8,    /* of a slab, when 1/32 of a region holds fewer */
     least_slots = 2,
-    slabs_per_region = 4,
+    slabs_per_region = 4, /* at least */
+    small_slabs_per_region = 32,
     looks = 64, /* free slots that alloc looks at for a tick or an alignment */
     shares_per_chunk = 128,
     slot_bits = 6, /* of a record's own, from RANGE_OWN_SHIFT on; the slab's number lies above */
@@ -177,20 +177,20 @@ static uint64_t class_bytes(unsigned number)
     return (UINT64_C(9) + eighth) * RANGE_GRANULE << (row + 1);
 }
 
-static uint64_t slots_of(uint64_t bytes, uint64_t slab_bytes, uint64_t region_bytes)
+static uint64_t slots_of(uint64_t bytes, uint64_t region_bytes)
 {
     const uint64_t fit = region_bytes / slabs_per_region / bytes;
-    uint64_t slots = slab_bytes / bytes;
+    uint64_t slots = region_bytes / small_slabs_per_region / bytes;
     slots = slots < usual_slots ? usual_slots : slots;
     slots = slots > most_slots ? most_slots : slots;
     return slots < fit ? slots : fit;
 }
 
-static void make_classes(struct size_class *own, uint64_t slab_bytes)
+static void make_classes(struct size_class *own)
 {
     for (unsigned i = 0; i < most_classes; i++) {
         const uint64_t bytes = class_bytes(i);
-        const uint64_t slots = slots_of(bytes, slab_bytes, own->slab_region_bytes);
+        const uint64_t slots = slots_of(bytes, own->slab_region_bytes);
         if (slots < least_slots) {
             return;
         }
@@ -602,7 +602,7 @@ static weir_status size_class_init(void *state, const void *config)
         .slab_region_bytes = given.slab_region_bytes != 0 ? given.slab_region_bytes : DEFAULT_SLAB_REGION,
         .large_region_bytes = given.large_region_bytes != 0 ? given.large_region_bytes : DEFAULT_LARGE_REGION,
     };
-    make_classes(own, given.slab_bytes != 0 ? given.slab_bytes : DEFAULT_SLAB);
+    make_classes(own);
     return WEIR_OK;
 }
 
@@ -624,7 +624,7 @@ static void size_class_fini(void *state)
     }
     free(own->lanes);
     free(own->slab_table);
-    weir__ranges_fini(&own->ranges);
+    weir_ranges_fini(state);
 }
 
 /* Room for `count` lanes, and in every slab for a share of each of them. */
@@ -649,7 +649,7 @@ static bool grow_lanes(struct size_class *own, size_t count)
 static weir_status size_class_lane_add(void *state, weir_lane lane)
 {
     struct size_class *own = state;
-    weir_status status = weir__ranges_lane_add(&own->ranges, lane);
+    weir_status status = weir_ranges_lane_add(state, lane);
     if (status != WEIR_OK || lane == WEIR_LANE_UNMAPPED) {
         return status; /* addresses without memory are no slots */
     }
@@ -673,9 +673,9 @@ static uint64_t size_class_region_size(const void *state, uint64_t size, uint64_
                                        uint64_t granularity)
 {
     const struct size_class *own = state;
-    const uint64_t need = range_round_up(size, RANGE_GRANULE) + (align > RANGE_GRANULE ? align : 0);
+    const uint64_t need = range_need(size, align);
     if (kind_of(own, size) == RANGE_LARGE) {
-        return weir__ranges_region_size(need, own->large_region_bytes, reserved, granularity);
+        return weir_ranges_region_size(size, align, own->large_region_bytes, reserved, granularity);
     }
     return range_round_up(need > own->slab_region_bytes ? need : own->slab_region_bytes, granularity);
 }
@@ -688,27 +688,7 @@ static weir_status size_class_region_add(void *state, uint64_t address, uint64_t
         own->one_kind = true;
         own->small_bytes = UINT64_MAX;
     }
-    return weir__ranges_region_add(&own->ranges, kind_of(own, size_hint), address, size, lane, tick, region);
-}
-
-static weir_status size_class_region_remove(void *state, void *region, const weir_tick *limits, size_t lanes)
-{
-    struct size_class *own = state;
-    return weir__ranges_region_remove(&own->ranges, region, limits, lanes);
-}
-
-/* Slots, of slabs in use as well, become ranges: the pool asks for memory that it takes away. */
-static weir_status size_class_claim(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
-                                    size_t lanes, void **tokens)
-{
-    struct size_class *own = state;
-    return weir__ranges_claim(&own->ranges, address, size, count, limits, lanes, tokens);
-}
-
-static bool size_class_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
-{
-    const struct size_class *own = state;
-    return weir__ranges_region_idle(&own->ranges, limits, lanes, address);
+    return weir_ranges_region_add(state, kind_of(own, size_hint), address, size, lane, tick, region);
 }
 
 /* --- alloc --- */
@@ -898,7 +878,7 @@ static uint64_t size_class_promote(void *state, weir_lane number, weir_tick limi
 {
     struct size_class *own = state;
     struct lane_slots *lane = number < own->lane_count ? own->lanes[number] : NULL;
-    uint64_t moved = weir__ranges_promote(&own->ranges, number, limit);
+    uint64_t moved = weir_ranges_promote(state, number, limit);
     if (number != WEIR_LANE_OPEN && lane != NULL && lane->free_slots > 0 && lane->oldest <= limit) {
         moved += promote_slots(own, lane, limit);
     }
@@ -990,18 +970,6 @@ static bool size_class_gather(void *state, weir_lane lane, weir_tick tick, const
 
 /* --- looking --- */
 
-static void size_class_walk(const void *state, weir_range_visitor visit, void *ctx)
-{
-    const struct size_class *own = state;
-    weir__ranges_walk(&own->ranges, visit, ctx);
-}
-
-static void size_class_walk_holes(const void *state, weir_range_visitor visit, void *ctx)
-{
-    const struct size_class *own = state;
-    weir__ranges_walk_holes(&own->ranges, visit, ctx);
-}
-
 static uint64_t largest_slot_in(const struct size_class *own, size_t lane)
 {
     for (unsigned word = most_classes / 64; word-- > 0 && lane < own->lane_count && own->lanes[lane] != NULL;) {
@@ -1029,7 +997,7 @@ static void size_class_lane_stats(const void *state, weir_lane lane, weir_lane_s
 {
     const struct size_class *own = state;
     const uint64_t largest = largest_slot_in(own, lane);
-    weir__ranges_lane_stats(&own->ranges, lane, stats);
+    weir_ranges_lane_stats(state, lane, stats);
     add_slots(own, lane, stats);
     stats->largest_bytes = largest > stats->largest_bytes ? largest : stats->largest_bytes;
 }
@@ -1037,7 +1005,7 @@ static void size_class_lane_stats(const void *state, weir_lane lane, weir_lane_s
 static void size_class_stats(const void *state, weir_strategy_stats *stats)
 {
     const struct size_class *own = state;
-    weir__ranges_stats(&own->ranges, stats);
+    weir_ranges_stats(state, stats);
     for (size_t lane = 0; lane < own->lane_count; lane++) {
         const uint64_t largest = largest_slot_in(own, lane);
         stats->largest_free_bytes = largest > stats->largest_free_bytes ? largest : stats->largest_free_bytes;
@@ -1184,18 +1152,18 @@ const weir_strategy_ops *weir_size_class_strategy(void)
         .lane_add = size_class_lane_add,
         .region_size = size_class_region_size,
         .region_add = size_class_region_add,
-        .region_remove = size_class_region_remove,
-        .region_idle = size_class_region_idle,
+        .region_remove = weir_ranges_region_remove,
+        .region_idle = weir_ranges_region_idle,
         .alloc = size_class_alloc,
         .free = size_class_free,
         .promote = size_class_promote,
         .gather = size_class_gather,
-        .walk = size_class_walk,
+        .walk = weir_ranges_walk,
         .check = size_class_check,
         .stats = size_class_stats,
         .lane_stats = size_class_lane_stats,
-        .claim = size_class_claim,
-        .walk_holes = size_class_walk_holes,
+        .claim = weir_ranges_claim, /* slots too become ranges, of slabs in use as well */
+        .walk_holes = weir_ranges_walk_holes,
     };
     return &ops;
 }

@@ -1,15 +1,15 @@
-/* inference.c: two networks with changing input sizes on two ACL streams at once, with and without a weir pool.
+/* inference.c: runs two networks with changing input sizes on two ACL streams at the same time, with and without weir.
  *
  *     ascend_inference NETWORKS [MODE...]       all modes one after another when none is named
  *
  *     none     no allocator is registered: the runtime allocates and frees each intermediate tensor
  *     weir     one weir pool attached to both streams
- *     weir+vm  the same over virtual memory
+ *     weir+vm  one weir pool with virtual memory attached to both streams
  *     shared   wrong: one free list without stream order, registered on both streams
  *     early    wrong: freed tensors go back to the device at once, while work on them is queued
  *
- * Each mode runs in a process of its own, since the simulated runtime counts for a whole process. The two wrong ones are
- * there to be found out: the auditor's first finding of each kind is printed.
+ * Each mode runs in its own process, since the simulated runtime counts per process. The two wrong allocators show the
+ * auditor: its first finding of each kind is printed.
  */
 #include <acl/acl.h>
 #include <acl/acl_mdl.h>
@@ -29,7 +29,7 @@
 
 enum { STREAMS = 2, SIZES = 20, PASSES = 3, LARGEST = 480, OUTPUTS = 1000 };
 
-/* Height and width of the inputs, in the order in which they come; a server sees all kinds. */
+/* Height and width of the inputs, in the order of the requests; as varied as the requests to a server. */
 static const int sizes[SIZES][2] = {{224, 224}, {256, 320}, {192, 192}, {384, 288}, {160, 240}, {320, 320}, {448, 336},
                                     {128, 128}, {288, 512 - 128}, {240, 320}, {416, 416}, {176, 144}, {352, 288},
                                     {480, 270}, {200, 300}, {360, 480}, {144, 256}, {400, 300}, {270, 480}, {310, 250}};
@@ -65,7 +65,7 @@ typedef struct piece {
 typedef struct wrong_allocator {
     pthread_mutex_t lock;
     piece *free;
-    bool gives_back; /* to the device, at once */
+    bool gives_back; /* returns freed memory to the device at once */
 } wrong_allocator;
 
 static void *wrong_alloc(aclrtAllocator allocator, size_t size)
@@ -155,7 +155,7 @@ static void drop(aclmdlDataset *set)
     MUST(aclmdlDestroyDataset(set));
 }
 
-/* An input of some size; the inputs' memory is the program's, and kept. */
+/* Queues an inference of an input of this size. The program owns the memory of inputs and keeps it. */
 static void infer(const server *s, int height, int width)
 {
     const int64_t shape[] = {1, 3, height, width};
@@ -177,7 +177,7 @@ static void *serve(void *ctx)
         for (int i = 0; i < SIZES; i++) {
             const int which = (i + (s->counts ? 0 : SIZES / 2)) % SIZES;
             infer(s, sizes[which][0], sizes[which][1]);
-            if (i % 4 == 3) { /* answers are wanted now and then */
+            if (i % 4 == 3) { /* wait for the results from time to time */
                 MUST(aclrtSynchronizeStream(s->stream));
             }
         }
@@ -212,7 +212,7 @@ static void plug_in(setting *set, mode m, const server *servers)
         MUST_WEIR(weir_acl_device_create(NULL, &set->device));
         config.device = set->device;
         config.strategy = weir_caching_strategy();
-        config.growth = WEIR_GROWTH_WAIT_FIRST; /* one stream's wait for the other costs less than memory for both peaks */
+        config.growth = WEIR_GROWTH_WAIT_FIRST; /* a wait between the streams costs less than memory for both peaks */
         config.flags = m == WEIR_VM ? WEIR_POOL_VIRTUAL_MEMORY : 0;
         MUST_WEIR(weir_pool_create(&config, &set->pool));
     }
@@ -260,7 +260,7 @@ static double mib(uint64_t bytes)
     return (double)bytes / 1048576.0;
 }
 
-/* A sentence in lines of at most 118 characters, set in. */
+/* Prints a sentence in indented lines of at most 118 characters. */
 static void print_wrapped(const char *text)
 {
     enum { INDENT = 4, WIDTH = 118 - INDENT };
@@ -278,7 +278,7 @@ static void print_wrapped(const char *text)
     }
 }
 
-/* One of each kind. */
+/* Prints the first finding of each kind. */
 static void print_findings(void)
 {
     static const char *const kinds[] = {"early_reuse", "unordered", "overlap", "use_after_free", "region_pending",

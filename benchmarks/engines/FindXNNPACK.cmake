@@ -1,8 +1,8 @@
-# XNNPACK as Debian packages it (script/engines installs it): XNNPACK::XNNPACK, when XNNPACK_FOUND.
+# Finds XNNPACK as Debian packages it (script/engines installs it): XNNPACK::XNNPACK, if XNNPACK_FOUND.
 find_path(XNNPACK_INCLUDE_DIR xnnpack.h)
 find_library(XNNPACK_LIBRARY XNNPACK)
 mark_as_advanced(XNNPACK_INCLUDE_DIR XNNPACK_LIBRARY)
-# xnnpack.h includes it, and Debian has it in a package of its own.
+# xnnpack.h includes this header, which Debian has in a separate package.
 find_path(PTHREADPOOL_INCLUDE_DIR pthreadpool.h)
 mark_as_advanced(PTHREADPOOL_INCLUDE_DIR)
 include(FindPackageHandleStandardArgs)

@@ -1,11 +1,11 @@
-/* ggml.c: a decoder in ggml whose sessions differ in length, in buffers of ggml's own type and in those of a weir heap.
+/* ggml.c: a decoder in ggml with sessions of different lengths, in ggml's own buffers and in buffers of a weir heap.
  *
  *     engine_ggml [--rounds N] [--once own|weir]
  *
- * A session has a KV cache as long as it may get, takes its prompt in one evaluation and eight more tokens one by one; what lies
- * between the layers is in a buffer that ggml grows when a graph needs more.
+ * A session has a KV cache of its full length, takes its prompt in one evaluation and eight more tokens one by one.
+ * Intermediate tensors lie in a buffer that ggml grows when a graph needs more.
  *
- * What a program of yours would do is between "the engine" and "the meter".
+ * The code between "the engine" and "the meter" is the code that a user's program would have.
  */
 #include "engines/meter.h"
 #include "engines/transformer.h"
@@ -18,7 +18,7 @@
 
 enum { DECODED = 8, SEED = 50 };
 
-/* Tokens of the prompts, in the order in which they come. */
+/* Lengths of the prompts in tokens, in the order of the sessions. */
 static const int prompts[] = {64, 17,  200, 96,  33, 480, 128, 250,
                               20, 333, 75,  512, 40, 160, 300, 24};
 
@@ -132,7 +132,7 @@ static bool engine_close(void *ctx)
     return end(ctx);
 }
 
-/* ggml tells on standard error which build of its CPU code it loaded. */
+/* Drops ggml's messages: it prints on standard error which build of its CPU code it loads. */
 static void quiet(enum ggml_log_level level, const char *text, void *ctx)
 {
     (void)ctx;

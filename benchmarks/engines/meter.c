@@ -21,8 +21,8 @@
 
 /* --- counting --- */
 
-/* Sizes of weir's live blocks by address: open addressing, linear probes, in a mapping of its own so that nothing here is
- * counted as the engine's. Invariant: used <= capacity / 2. */
+/* Hash table of the sizes of weir's live blocks by address, with linear probing. It lies in a separate mapping, so that
+ * its memory is not counted as the engine's. Invariant: used <= capacity / 2. */
 struct entry {
     const void *block; /* NULL = free */
     uint64_t size;
@@ -99,7 +99,7 @@ static void take_locked(struct entry *entry)
     if (entry->long_lived) {
         table.counts.long_lived_bytes -= entry->size;
     }
-    /* Entries behind the hole move up, unless that would take them before their own slot. */
+    /* Entries behind the hole move into it, unless that would put them before their hash position. */
     const size_t mask = table.capacity - 1;
     size_t hole = (size_t)(entry - table.entries);
     for (size_t i = (hole + 1) & mask; table.entries[i].block != NULL; i = (i + 1) & mask) {
@@ -148,7 +148,8 @@ static void note_alloc(const void *block, uint64_t size, bool long_lived)
     (void)pthread_mutex_unlock(&table.lock);
 }
 
-/* Before the block is free: the address may come again at once, on another thread. */
+/* Counts a free. Must precede the free itself: another thread may get the same address at once. Returns true if the
+ * block was long-lived. */
 static bool note_free(const void *block)
 {
     if (block == NULL || !atomic_load_explicit(&table.on, memory_order_relaxed)) {
@@ -193,7 +194,7 @@ void meter_count_stop(void)
     outside_stop();
 }
 
-/* The linker sends every call of weir_heap_X here and what is called __real_X to the heap. */
+/* The linker directs every call of weir_heap_X to __wrap_weir_heap_X, and __real_weir_heap_X to the heap. */
 void *__real_weir_heap_alloc(weir_heap *heap, size_t size);
 void *__real_weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t align);
 void *__real_weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align);
@@ -234,7 +235,7 @@ void *__wrap_weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t ali
 
 void *__wrap_weir_heap_realloc(weir_heap *heap, void *block, size_t size)
 {
-    /* One that fails leaves the block out of the count: no program of this folder goes on after that. */
+    /* If the realloc fails, the block is no longer counted: no program of this folder continues after a failure. */
     const bool long_lived = note_free(block);
     outside_in_weir++;
     void *moved = __real_weir_heap_realloc(heap, block, size);
@@ -276,16 +277,16 @@ uint64_t meter_cpu_ns(void)
 
 /* --- one side, in its process --- */
 
-/* What a side answers after the counted round; the digests follow it. */
+/* The answer of a side after the counted round; the digests follow it. */
 struct report {
     struct meter_counts ready; /* after open */
-    struct meter_counts round; /* after the first round, since before open */
+    struct meter_counts round; /* after the first round, counted from before open */
     weir_heap_stats heap;
-    uint64_t resident_before; /* of the process, before open, bytes */
-    uint64_t resident_peak;   /* since then */
+    uint64_t resident_before; /* resident bytes of the process before open */
+    uint64_t resident_peak;   /* peak of the resident bytes since then */
 };
 
-/* A line of /proc/self/status in bytes, without malloc; 0 when there is none. */
+/* Returns the value of a line of /proc/self/status in bytes, without malloc; 0 if there is no such line. */
 static uint64_t status_bytes(const char *name)
 {
     char text[4096];
@@ -303,7 +304,7 @@ static uint64_t status_bytes(const char *name)
     return line == NULL ? 0 : strtoull(line + strlen(name), NULL, 10) * 1024;
 }
 
-/* All steps once. Not inlined, so that callgrind can be told to collect inside it. */
+/* Runs all steps once. Not inlined, so that callgrind can collect inside it. */
 __attribute__((noinline)) static bool meter_round(const struct meter_engine *engine,
                                                   uint64_t *digests)
 {
@@ -357,7 +358,7 @@ static bool is_fine(weir_status status, const char *what)
     return status == WEIR_OK;
 }
 
-/* The same round, its requests written to a file; what is live already stands at the file's begin. */
+/* Runs all steps once and records the requests in a file, which begins with the blocks that are live already. */
 static bool record_round(const struct meter_engine *engine, const char *path, uint64_t *digests)
 {
     weir_heap *heap = engine->heap(engine->ctx);
@@ -393,7 +394,8 @@ static bool count_round(const struct meter_engine *engine, enum meter_side side,
     return done;
 }
 
-/* Counts one round, then runs one more for each byte it hears, and ends when it hears no more. */
+/* The process of one side: counts one round, then runs one round for each byte that it reads, and ends at end of
+ * file. */
 static int serve(const struct meter_engine *engine, enum meter_side side, const char *record,
                  int from, int to)
 {
@@ -429,7 +431,7 @@ struct side {
     int to, from;
     struct report report;
     uint64_t *digests;
-    uint64_t *times; /* of the timed rounds, nanoseconds */
+    uint64_t *times; /* nanoseconds of the timed rounds */
 };
 
 static bool side_start(const struct meter_engine *engine, enum meter_side which, const char *record,
@@ -447,7 +449,7 @@ static bool side_start(const struct meter_engine *engine, enum meter_side which,
         (void)close(down[1]);
         (void)close(up[0]);
         if (which ==
-            METER_WEIR) { /* or the first would not hear the parent's end of its pipe close */
+            METER_WEIR) { /* else the first side would never see the parent close its pipe */
             (void)close(sides[METER_OWN].to);
             (void)close(sides[METER_OWN].from);
         }
@@ -493,7 +495,7 @@ static bool both_run(struct side sides[2], size_t steps, size_t rounds)
     }
     for (size_t round = 0; round < rounds; round++) {
         for (size_t i = 0; i < 2; i++) {
-            struct side *side = &sides[(round + i) % 2]; /* who goes first changes */
+            struct side *side = &sides[(round + i) % 2]; /* the sides take turns in going first */
             if (!side_time(side, &side->times[round])) {
                 return false;
             }
@@ -511,7 +513,7 @@ static int by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The value a part (0 to 1) of the way up. Sorts. */
+/* Sorts the values and returns the quantile `part`, from 0 to 1. */
 static double quantile(double *values, size_t count, double part)
 {
     qsort(values, count, sizeof(*values), by_value);
@@ -531,7 +533,7 @@ static double percent(uint64_t part, uint64_t whole)
     return whole == 0 ? 0.0 : 100.0 * (double)part / (double)whole;
 }
 
-/* A line of the table. */
+/* Prints a line of the table. */
 __attribute__((format(printf, 2, 3))) static void row(const char *name, const char *format, ...)
 {
     va_list values;

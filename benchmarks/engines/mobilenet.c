@@ -1,25 +1,25 @@
-/* benchmarks/engines/mobilenet.c: the network is written once, as calls that take their weights one after another. Without a
- * graph they count the weights, or make them.
+/* benchmarks/engines/mobilenet.c: the network is written once, as calls that take their weights one after another.
+ * Without a graph the same calls count the weights or make them.
  */
 #include "mobilenet.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-enum { BIAS_FAN_IN = 600 }; /* a tenth of what is added to it */
+enum { BIAS_FAN_IN = 600 }; /* makes a bias about a tenth of the sum that it is added to */
 
 struct tensor {
     uint32_t id;
     size_t height, width, channels;
 };
 
-/* The first call that fails is the last one made. */
+/* After a call has failed, no further calls are made. */
 struct builder {
     xnn_subgraph_t graph; /* may be NULL */
-    const float *weights; /* with a graph */
-    float *make;          /* NULL: the weights are there */
+    const float *weights; /* used with a graph */
+    float *make;          /* where to make the weights; NULL: they exist */
     uint64_t random;
-    size_t taken; /* floats */
+    size_t taken; /* number of floats taken so far */
     size_t batch;
     uint32_t divisor;
     enum xnn_status status;
@@ -52,7 +52,8 @@ static uint32_t define(struct builder *builder, size_t rank, const size_t *shape
     return id;
 }
 
-/* `fan_in` values are weighted and summed: whatever the layer, the sum is as large as they are. */
+/* Defines the weights of sums of `fan_in` products; in every layer the sums are about as large as the values that enter
+ * them. */
 static uint32_t define_weights(struct builder *builder, size_t rank, const size_t *shape,
                                size_t fan_in)
 {
@@ -132,7 +133,7 @@ static struct tensor add(struct builder *builder, struct tensor a, struct tensor
     return out;
 }
 
-/* Wide inside, narrow at both ends, and added to its input where the two have one shape. */
+/* A bottleneck: wide inside and narrow at both ends; the input is added if the shapes agree. */
 static struct tensor bottleneck(struct builder *builder, struct tensor in, size_t channels,
                                 uint32_t widen, uint32_t stride)
 {
@@ -183,7 +184,7 @@ static void build(struct builder *builder, size_t side)
         uint32_t widen;
         size_t channels;
         uint32_t repeat;
-        uint32_t stride; /* of the first */
+        uint32_t stride; /* stride of the first block */
     } stages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                   {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
     const size_t shape[] = {builder->batch, side, side, 3};
@@ -212,12 +213,12 @@ enum xnn_status mobilenet_runtime(const struct mobilenet *net, size_t batch, siz
     build(&builder, side);
     if (builds(&builder)) {
         builder.status = xnn_create_runtime(builder.graph, runtime);
-        /* XNNPACK of February 2022 says success when the work space does not fit. */
+        /* XNNPACK of February 2022 returns success if there is no memory for the workspace. */
         if (builder.status == xnn_status_success && *runtime == NULL) {
             builder.status = xnn_status_out_of_memory;
         }
     }
-    (void)xnn_delete_subgraph(builder.graph); /* a runtime does not need it */
+    (void)xnn_delete_subgraph(builder.graph); /* a runtime does not need the graph */
     return builder.status;
 }
 

@@ -8,7 +8,7 @@
 
 enum { OLDEST = 12, STATS = 23 };
 
-/* POSIX says that a pointer to a function and one to an object have the same bytes. */
+/* Copies a pointer to a function from the table: POSIX guarantees that it has the bytes of a pointer to an object. */
 static void find(const struct OrtApi *table, size_t place, void *function)
 {
     memcpy(function, (const char *)table + place * sizeof(void *), sizeof(void *));

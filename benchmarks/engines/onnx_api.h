@@ -1,8 +1,8 @@
 /* onnx_api.h: the calls of ONNX Runtime that onnxruntime.c and the tests make.
  *
- * A program of yours includes the vendor's onnxruntime_c_api.h instead and writes api->Run where it says ort.Run here. No package
- * of Debian has that header, and these programs are built everywhere, so the calls are named by their places in the table, which
- * only ever grows at its end (bindings/onnxruntime/src/runtime.h).
+ * A user's program includes the vendor's onnxruntime_c_api.h instead and writes api->Run for ort.Run. No Debian package
+ * has that header, and these programs must build without it. So this header lists the calls by their positions in the
+ * vendor's table, to which new versions only append (bindings/onnxruntime/src/runtime.h).
  */
 #ifndef WEIR_BENCHMARKS_ONNX_API_H
 #define WEIR_BENCHMARKS_ONNX_API_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct OrtApi;
-struct OrtApiBase { /* what OrtGetApiBase returns */
+struct OrtApiBase { /* result of OrtGetApiBase */
     const struct OrtApi *(*GetApi)(uint32_t version);
     const char *(*GetVersionString)(void);
 };
@@ -68,21 +68,22 @@ enum { ORT_WARNING = 2, ORT_ERROR = 3, ORT_FATAL = 4, ORT_FLOAT = 1, ORT_INT64 =
       (const OrtSession *, const OrtMemoryInfo *, OrtAllocator **))                                \
     X(ReleaseAllocator, 132, void, (OrtAllocator *))
 
-/* From version 23 on. */
+/* Calls that exist from version 23 on. */
 #define ONNX_API_STATS(X)                                                                          \
     X(GetKeyValue, 297, const char *, (const OrtKeyValuePairs *, const char *key))                 \
     X(ReleaseKeyValuePairs, 300, void, (OrtKeyValuePairs *))                                       \
     X(AllocatorGetStats, 319, OrtStatus *, (const OrtAllocator *, OrtKeyValuePairs **))
 
 struct onnx_api {
-    uint32_t version; /* 28 for runtime 1.28; what 23 brought is NULL before it */
+    uint32_t version; /* 28 for runtime 1.28; the calls of version 23 are NULL in older versions */
 #define MEMBER(name, place, result, parameters) result(*name) parameters;
     ONNX_API(MEMBER)
     ONNX_API_STATS(MEMBER)
 #undef MEMBER
 };
 
-/* Loads a libonnxruntime.so, for good, and finds its calls. False: it says why on standard error. */
+/* Loads a libonnxruntime.so, which is never unloaded, and finds its calls. On failure prints the reason on standard
+ * error and returns false. */
 bool onnx_api_load(const char *library, const struct OrtApiBase **base, struct onnx_api *api);
 
 #endif

@@ -9,7 +9,7 @@
 
 /* --- protobuf: a message is a sequence of (field number, kind, value) --- */
 
-/* A message that is being written. After a failure (no memory) writing goes on without effect; the one who asks sees it. */
+/* A message that is being written. After a failure (no memory) further writes have no effect, and finish reports it. */
 struct message {
     unsigned char *bytes;
     size_t size;
@@ -36,7 +36,7 @@ static void put_bytes(struct message *message, const void *bytes, size_t size)
     message->size += size;
 }
 
-/* Seven bits a byte, the lowest first; the top bit says that more follow. */
+/* Writes a number, seven bits in each byte, the lowest first; the top bit means that more bytes follow. */
 static void put_varint(struct message *message, uint64_t value)
 {
     do {
@@ -72,7 +72,7 @@ static void put_string(struct message *message, unsigned field, const char *text
     put_bytes(message, text, strlen(text));
 }
 
-/* Puts a finished message into another, and ends it. */
+/* Puts a finished message into another message, and frees it. */
 static void put_message(struct message *message, unsigned field, struct message *part)
 {
     put_key(message, field, LENGTH);
@@ -90,10 +90,10 @@ enum { TENSOR_FLOAT = 1, TENSOR_INT64 = 7 };
 struct graph {
     struct message message;
     uint64_t random;
-    unsigned names; /* made so far */
+    unsigned names; /* number of names made so far */
 };
 
-/* A name that no other value of the graph has; lives in the caller. */
+/* The name of a value, unique in the graph. Held by value, so it needs no memory of the graph. */
 struct name {
     char text[40];
 };
@@ -112,7 +112,7 @@ static struct name numbered(const char *stem, int number)
     return name;
 }
 
-/* splitmix64, as a number from -1 to 1. */
+/* Returns a random number from -1 to 1 (splitmix64). */
 static float random_unit(struct graph *graph)
 {
     uint64_t bits = graph->random += UINT64_C(0x9E3779B97F4A7C15);
@@ -151,7 +151,7 @@ static void put_tensor(struct graph *graph, const char *name, const struct shape
     put_message(&graph->message, 5, &tensor);
 }
 
-/* Random numbers that keep the size of what they are multiplied with, `fan_in` of them to each sum. */
+/* Makes random weights for sums of `fan_in` products; the sums are about as large as the values that enter them. */
 static struct name weight(struct graph *graph, struct shape shape, int64_t fan_in)
 {
     const struct name name = fresh(graph, "weight");
@@ -170,7 +170,7 @@ static struct name weight(struct graph *graph, struct shape shape, int64_t fan_i
     return name;
 }
 
-/* A vector of `count` numbers around `middle`. */
+/* Makes a vector of `count` numbers around `middle`. */
 static struct name vector(struct graph *graph, int64_t count, float middle, float spread)
 {
     const struct name name = fresh(graph, "vector");
@@ -196,7 +196,7 @@ static struct name scalar(struct graph *graph, float value)
     return name;
 }
 
-/* A scalar with rank 0, else a vector. */
+/* Makes integers: a scalar if `rank` is 0, else a vector. */
 static struct name integers(struct graph *graph, size_t rank, size_t count, const int64_t *values)
 {
     const struct name name = fresh(graph, "integers");
@@ -205,7 +205,7 @@ static struct name integers(struct graph *graph, size_t rank, size_t count, cons
     return name;
 }
 
-/* AttributeProto: name 1, f 2, i 3, ints 8, type 20. A node holds its attributes until it is put. */
+/* AttributeProto: name 1, f 2, i 3, ints 8, type 20. A node holds its attributes until it is written. */
 struct node {
     struct message message;
 };
@@ -262,7 +262,7 @@ static void put_node(struct graph *graph, struct node *node)
     put_message(&graph->message, 1, &node->message);
 }
 
-/* One input, two, three: what most operators take. The result's name is new. */
+/* Adds a node with one input and returns the new name of its result; apply2 and apply3 take two and three inputs. */
 static struct name apply1(struct graph *graph, const char *operator, struct name a)
 {
     const struct name out = fresh(graph, "t");
@@ -304,8 +304,9 @@ static void name_output(struct graph *graph, struct name value, const char *outp
     put_node(graph, &made);
 }
 
-/* ValueInfoProto: name 1, type 2; TypeProto: tensor_type 1; its elem_type 1, shape 2; TensorShapeProto: dim 1; a dimension:
- * dim_value 1 or dim_param 2. `dims` has words apart by spaces: numbers, or names of what changes. */
+/* ValueInfoProto: name 1, type 2; TypeProto: tensor_type 1; its elem_type 1, shape 2; TensorShapeProto: dim 1; a
+ * dimension: dim_value 1 or dim_param 2. `dims` has words separated by spaces: numbers, or names of variable
+ * dimensions. */
 static void put_value(struct graph *graph, unsigned field, const char *name, int type,
                       const char *dims)
 {
@@ -390,7 +391,7 @@ static struct name layer_norm(struct graph *graph, struct name x, int64_t hidden
 /* [batch, sequence, hidden] -> [batch, heads, sequence, hidden / heads] */
 static struct name split_heads(struct graph *graph, struct name x, int64_t heads, int64_t hidden)
 {
-    const int64_t dims[4] = {0, 0, heads, hidden / heads}; /* 0: as it is */
+    const int64_t dims[4] = {0, 0, heads, hidden / heads}; /* 0: unchanged */
     const struct name split = apply2(graph, "Reshape", x, integers(graph, 1, 4, dims));
     return transpose(graph, split, (const int64_t[4]){0, 2, 1, 3});
 }
@@ -402,7 +403,7 @@ static struct name merge_heads(struct graph *graph, struct name x, int64_t hidde
     return apply2(graph, "Reshape", rows, integers(graph, 1, 3, dims));
 }
 
-/* Softmax(query key^T / sqrt(size of a head) + bias) value; without a bias where its name is empty. */
+/* Softmax(query key^T / sqrt(size of a head) + bias) value; without a bias if its name is empty. */
 static struct name attend(struct graph *graph, struct name query, struct name key,
                           struct name value, struct name bias, int64_t head)
 {
@@ -432,13 +433,13 @@ static struct name feed_forward(struct graph *graph, struct name x, int64_t hidd
     return linear(graph, gelu(graph, linear(graph, x, hidden, 4 * hidden)), 4 * hidden, hidden);
 }
 
-/* Rows of a table by the integers in `which`. */
+/* Looks up rows of a table by the integers in `which`. */
 static struct name embed(struct graph *graph, struct name which, int64_t rows, int64_t hidden)
 {
     return apply2(graph, "Gather", weight(graph, (struct shape){2, {rows, hidden}}, 3), which);
 }
 
-/* `from`, from + 1, ... as many as ids has columns. */
+/* Makes the positions `from`, from + 1, ..., one for each column of `ids`. */
 static struct name positions(struct graph *graph, struct name ids, struct name from)
 {
     const int64_t column = 1;
@@ -457,7 +458,7 @@ bool onnx_bert(uint64_t seed, struct onnx_model *model)
     put_input(&graph, ids.text, TENSOR_INT64, "batch sequence");
     put_input(&graph, mask.text, TENSOR_FLOAT, "batch sequence");
 
-    /* Words that the mask leaves out get a score of -10000 from each of the others. */
+    /* Words that the mask leaves out get a score of -10000 from every word. */
     const int64_t middle[2] = {1, 2};
     const struct name wide = apply2(&graph, "Unsqueeze", mask, integers(&graph, 1, 2, middle));
     const struct name left_out = apply2(&graph, "Sub", scalar(&graph, 1.0f), wide);
@@ -486,7 +487,7 @@ bool onnx_bert(uint64_t seed, struct onnx_model *model)
     return finish(&graph, "bert", model);
 }
 
-/* A layer's past, with the new behind it, is also an output. */
+/* Appends the new entries to a layer's past. The result is also an output of the graph. */
 static struct name grow_cache(struct graph *graph, struct name fresh_part, const char *what,
                               int layer)
 {
@@ -564,7 +565,7 @@ static struct name relu6(struct graph *graph, struct name x)
     return apply3(graph, "Clip", x, scalar(graph, 0.0f), scalar(graph, 6.0f));
 }
 
-/* Widen by `factor`, filter each channel, narrow again; added to what came in where the shapes agree. */
+/* A bottleneck: widens by `factor`, filters each channel, narrows again, and adds the input if the shapes agree. */
 static struct name bottleneck(struct graph *graph, struct name x, int64_t in, int64_t out,
                               int64_t factor, int64_t stride)
 {

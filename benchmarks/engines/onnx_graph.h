@@ -1,11 +1,12 @@
-/* onnx_graph.h: models with random weights, written as ONNX files are.
+/* onnx_graph.h: makes models with random weights in ONNX format.
  *
- * The three shapes of traffic that engines make: an encoder whose sequences change (onnx_bert), a network of convolutions whose
- * images change (onnx_mobilenet), a decoder whose caches grow with each token (onnx_gpt). Sizes are chosen so that an inference
- * takes milliseconds; the operators and their order are those of the networks they are named after. Same seed, same bytes.
+ * The models make three typical kinds of traffic: an encoder with changing sequence lengths (onnx_bert), a
+ * convolutional network with changing image sizes (onnx_mobilenet), and a decoder with caches that grow with each token
+ * (onnx_gpt). An inference takes milliseconds; the operators and their order are those of the networks in the names.
+ * The same seed gives the same bytes.
  *
- * A model is a protobuf message; the few fields that are needed are written by hand (onnx_graph.c), so nothing has to be
- * installed. Operators are those of opset 17.
+ * A model is a protobuf message. onnx_graph.c writes the few necessary fields by hand, so no protobuf library is
+ * needed. Operators are those of opset 17.
  */
 #ifndef WEIR_BENCHMARKS_ONNX_GRAPH_H
 #define WEIR_BENCHMARKS_ONNX_GRAPH_H
@@ -15,7 +16,7 @@
 #include <stdint.h>
 
 struct onnx_model {
-    unsigned char *bytes; /* for free() */
+    unsigned char *bytes; /* from malloc; the caller frees it */
     size_t size;
 };
 
@@ -33,17 +34,19 @@ enum {
     ONNX_MOBILENET_CLASSES = 1000,
 };
 
-/* Inputs "ids" int64 [batch, sequence] below ONNX_BERT_WORDS, "mask" float [batch, sequence] of 0 and 1; output "hidden" float
- * [batch, sequence, ONNX_BERT_HIDDEN]. False: no memory. */
+/* Makes the encoder. Inputs: "ids" int64 [batch, sequence] below ONNX_BERT_WORDS, "mask" float [batch, sequence] of 0
+ * and 1. Output: "hidden" float [batch, sequence, ONNX_BERT_HIDDEN]. Like the next two functions it returns false
+ * without memory. */
 bool onnx_bert(uint64_t seed, struct onnx_model *model);
 
-/* Input "image" float [batch, 3, height, width], both sides multiples of 32; output "scores" float [batch,
- * ONNX_MOBILENET_CLASSES]. */
+/* Makes the convolutional network. Input: "image" float [batch, 3, height, width], height and width multiples of 32.
+ * Output: "scores" float [batch, ONNX_MOBILENET_CLASSES]. */
 bool onnx_mobilenet(uint64_t seed, struct onnx_model *model);
 
-/* Inputs "ids" int64 [batch, new] and for each layer N "past_key_N" and "past_value_N" float [batch, ONNX_GPT_HEADS, past,
- * ONNX_GPT_HIDDEN / ONNX_GPT_HEADS]; outputs "scores" float [batch, new, ONNX_GPT_WORDS] and for each layer "key_N" and
- * "value_N", the past and the new behind it. No mask among the new: one at a time after the first call, as a decoder does it. */
+/* Makes the decoder. Inputs: "ids" int64 [batch, new], and for each layer N "past_key_N" and "past_value_N" float
+ * [batch, ONNX_GPT_HEADS, past, ONNX_GPT_HIDDEN / ONNX_GPT_HEADS]. Outputs: "scores" float [batch, new,
+ * ONNX_GPT_WORDS], and for each layer "key_N" and "value_N": the past followed by the new entries. New tokens do not
+ * mask each other, so after the first call a decoder adds one token at a time. */
 bool onnx_gpt(uint64_t seed, struct onnx_model *model);
 
 #endif

@@ -1,7 +1,7 @@
-/* onnxruntime.c: ONNX Runtime on graphs whose shapes change, with its own allocator (an arena) and with weir.
+/* onnxruntime.c: ONNX Runtime on graphs with changing shapes, with its own allocator (an arena) and with weir.
  *
- * What a program of yours needs is in start_weir and end_weir; the rest is ONNX Runtime as it is used anyway. The graphs are
- * written by onnx_graph.c with random weights; meter.c runs both sides and compares them.
+ * start_weir and end_weir are the code that a user's program needs; the rest is ordinary use of ONNX Runtime.
+ * onnx_graph.c makes the graphs with random weights; meter.c runs both sides and compares them.
  */
 #include "engines/meter.h"
 #include "engines/onnx_api.h"
@@ -19,7 +19,7 @@ enum { MOST_VALUES = 16, SKIPPED = 77 };
 
 struct program;
 
-/* A graph and how its shapes change. */
+/* A graph, and the function that runs a step with that step's shapes. */
 struct graph {
     const char *name;
     const char *text;
@@ -34,17 +34,17 @@ struct program {
     const char *library;
     bool prepacking;
     int threads;
-    int inferences; /* of a round */
-    /* While a side is open. */
+    int inferences; /* inferences in a round */
+    /* Valid while a side is open. */
     const struct OrtApiBase *base;
     struct onnx_api ort;
     OrtEnv *env;
     OrtSession *session;
     OrtMemoryInfo *memory;
-    OrtAllocator *tensors; /* the session's: its arena, or weir */
+    OrtAllocator *tensors; /* allocator of the session: its arena, or weir */
     weir_heap *heap;
     weir_onnxruntime *binding;
-    /* onnx_gpt: what one step leaves for the next. */
+    /* onnx_gpt: the state that one step leaves for the next. */
     OrtValue *cache[2 * ONNX_GPT_LAYERS];
     size_t cached;
 };
@@ -70,7 +70,7 @@ static bool fine(weir_status status, const char *what)
 
 /* --- weir --- */
 
-/* Before the session is made: a heap, and it as the environment's allocator. */
+/* Creates a heap and registers it as the environment's allocator. Must precede the creation of the session. */
 static bool start_weir(struct program *program, OrtSessionOptions *options)
 {
     weir_heap_config heap = WEIR_HEAP_CONFIG_INIT;
@@ -89,7 +89,7 @@ static bool start_weir(struct program *program, OrtSessionOptions *options)
                 "no options");
 }
 
-/* After the session and every value of it have been released. */
+/* Unregisters and destroys the heap. The session and all its values must have been released. */
 static bool end_weir(struct program *program)
 {
     return fine(weir_onnxruntime_detach(program->binding, program->env), "not detached") &&
@@ -158,7 +158,7 @@ static weir_heap *the_heap(void *ctx)
 
 /* --- inferences --- */
 
-/* A random number below `below` that depends on its place only. */
+/* Returns a random number below `below` that depends on `place` only. */
 static uint64_t random_below(uint64_t place, uint64_t below)
 {
     uint64_t bits = place * UINT64_C(0x9E3779B97F4A7C15) + UINT64_C(0x5DEECE66D);
@@ -167,7 +167,7 @@ static uint64_t random_below(uint64_t place, uint64_t below)
     return (bits ^ bits >> 31) % below;
 }
 
-/* A tensor of the session's allocator; its elements through *data. */
+/* Makes a tensor from the session's allocator; *data points to its elements. */
 static OrtValue *tensor(const struct program *program, int type, size_t rank, const int64_t *dims,
                         void **data)
 {
@@ -203,7 +203,7 @@ static bool add_digest(const struct program *program, OrtValue *value, uint64_t 
     return true;
 }
 
-/* Runs; the outputs' memory is the engine's choice, so it comes from the session's allocator. */
+/* Runs an inference. The engine allocates the outputs from the session's allocator. */
 static bool run(const struct program *program, const char *const *input_names,
                 OrtValue *const *inputs, size_t input_count, const char *const *output_names,
                 OrtValue **outputs, size_t output_count, uint64_t *digest)
@@ -268,7 +268,7 @@ static bool mobilenet_step(struct program *program, size_t step, uint64_t *diges
     return ran;
 }
 
-/* A prompt, then a token at a time, each with all that was cached; every 24 steps anew. */
+/* Runs a step of the decoder: a prompt, or one token with the cached tokens. A new prompt begins every 24 steps. */
 static bool gpt_step(struct program *program, size_t step, uint64_t *digest)
 {
     enum {

@@ -7,7 +7,7 @@
 static atomic_bool counting;
 static struct {
     atomic_uint_fast64_t blocks, bytes, largest;
-} flows[2]; /* of others, of weir */
+} flows[2]; /* [0]: requests outside weir, [1]: requests by weir */
 
 _Thread_local int outside_in_weir;
 
@@ -60,7 +60,7 @@ static void note(size_t size)
     }
 }
 
-/* glibc's own, by the names that it keeps for programs that bring a malloc. */
+/* glibc's functions, by the names that glibc keeps for programs that define malloc. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *block, size_t size);
@@ -85,7 +85,7 @@ void *malloc(size_t size)
 
 void *calloc(size_t count, size_t size)
 {
-    note(count * size); /* one that overflows fails below */
+    note(count * size); /* an overflowing request fails below */
     return __libc_calloc(count, size);
 }
 

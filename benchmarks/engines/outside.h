@@ -1,8 +1,8 @@
-/* outside.h: what the process takes from malloc: the engine past weir, and weir for its own bookkeeping.
+/* outside.h: counts the memory that the process takes from malloc: by the engine, and by weir for its bookkeeping.
  *
- * The program brings malloc and its like, each a call of glibc's own; libraries that are loaded later find these first. While
- * counting is on, blocks of METER_LARGE_BYTES and more are added up. Under a sanitizer, which brings its own malloc, nothing is
- * counted.
+ * The program defines the malloc family; each function calls glibc's. Libraries that are loaded later find these
+ * definitions first. While counting is on, blocks of METER_LARGE_BYTES and more are added up. A sanitizer brings its
+ * own malloc, and then nothing is counted.
  */
 #ifndef WEIR_BENCHMARKS_OUTSIDE_H
 #define WEIR_BENCHMARKS_OUTSIDE_H
@@ -10,7 +10,7 @@
 #include "engines/meter.h"
 
 void outside_start(void);
-/* Of blocks that weir took for itself, or of all others. */
+/* Returns the requests by weir for its bookkeeping, or all other requests. */
 struct meter_flow outside_read(bool by_weir);
 void outside_stop(void);
 

@@ -28,7 +28,7 @@ static void fill(struct ggml_tensor *tensor, float scale, uint64_t *seed)
     }
 }
 
-/* Descriptions of tensors, a few hundred bytes each, in a buffer like the tensors themselves. */
+/* Allocates a buffer for the descriptions of tensors, a few hundred bytes each, from the same type as the tensors. */
 static ggml_backend_buffer_t new_descriptions(ggml_backend_buffer_type_t type)
 {
     return ggml_backend_buft_alloc_buffer(type, TENSORS * ggml_tensor_overhead() +
@@ -139,7 +139,7 @@ void transformer_end(struct transformer_session *session)
 struct graph {
     struct ggml_context *context;
     struct ggml_cgraph *graph;
-    int before, tokens; /* in the cache, and new */
+    int before, tokens; /* tokens in the cache, and new tokens */
 };
 
 static struct ggml_tensor *normed(struct graph *g, struct ggml_tensor *x,
@@ -156,7 +156,7 @@ static void store(struct graph *g, struct ggml_tensor *cache, struct ggml_tensor
     ggml_build_forward_expand(g->graph, ggml_cpy(g->context, rows, place));
 }
 
-/* The cached rows by head: [HEAD, tokens, heads]. */
+/* Returns the cached rows by head: [HEAD, tokens, heads]. */
 static struct ggml_tensor *by_head(struct graph *g, struct ggml_tensor *cache)
 {
     struct ggml_tensor *all =
@@ -209,8 +209,8 @@ static struct ggml_tensor *build(struct graph *g, const struct transformer_sessi
     return logits;
 }
 
-/* ggml 0.5.0 does not notice at the next graph that a buffer of its allocator was refused, and computes in none: after a refusal
- * the allocator is a new one. */
+/* Allocates the tensors of a graph. If a buffer is refused, replaces the graph allocator: at the next graph ggml 0.5.0
+ * would not notice the refusal and would compute without a buffer. */
 static bool place(struct transformer_session *session, struct ggml_cgraph *graph)
 {
     if (session->scratch == NULL) {

@@ -1,11 +1,12 @@
-/* benchmarks/engines/transformer.h: a small decoder with random weights for ggml: attention over a KV cache, feed-forward,
- * logits of the last token.
+/* benchmarks/engines/transformer.h: a small decoder with random weights for ggml: attention over a KV cache,
+ * feed-forward, logits of the last token.
  *
  *     transformer_load(&model, weights_type, seed)
  *     for each request: transformer_begin(&session, &model, type, length), transformer_eval(...) for the prompt and for each
  *     further token, transformer_end
  *
- * Buffers come from the buffer types that it is given; false means that one was refused, and nothing is left of the call.
+ * Buffers come from the given buffer types. A call returns false if a buffer was refused, and then has no lasting
+ * effect.
  */
 #ifndef ENGINES_TRANSFORMER_H
 #define ENGINES_TRANSFORMER_H
@@ -31,8 +32,8 @@ struct transformer_layer {
 };
 
 struct transformer {
-    ggml_backend_buffer_t descriptions; /* of the context */
-    struct ggml_context *context;       /* what the tensors are; where they lie: */
+    ggml_backend_buffer_t descriptions; /* memory of the context */
+    struct ggml_context *context;       /* descriptions of the tensors; their data is in: */
     ggml_backend_buffer_t buffer;
     struct transformer_layer layers[TRANSFORMER_LAYERS];
     struct ggml_tensor *norm, *output;
@@ -41,13 +42,13 @@ struct transformer {
 struct transformer_session {
     const struct transformer *model;
     ggml_backend_buffer_t descriptions,
-        graph; /* of the context; of one evaluation after the other */
+        graph; /* memory for the context of the graph; reused by each evaluation */
     struct ggml_context *context;
     ggml_backend_buffer_type_t type;
     ggml_backend_buffer_t buffer;
     struct ggml_tensor *k[TRANSFORMER_LAYERS], *v[TRANSFORMER_LAYERS];
-    ggml_gallocr_t scratch; /* for what lies between the layers; grows as it has to */
-    int length, used;       /* tokens */
+    ggml_gallocr_t scratch; /* for intermediate tensors; grows if a graph needs more */
+    int length, used;       /* capacity and use of the cache, in tokens */
 };
 
 bool transformer_load(struct transformer *model, ggml_backend_buffer_type_t type, uint64_t seed);
@@ -55,7 +56,8 @@ void transformer_unload(struct transformer *model);
 
 bool transformer_begin(struct transformer_session *session, const struct transformer *model,
                        ggml_backend_buffer_type_t type, int length);
-/* `tokens` further tokens, made up from the seed. logits: TRANSFORMER_VOCABULARY. One that fails may be tried again. */
+/* Evaluates `tokens` further tokens, which are generated from the seed. `logits` has TRANSFORMER_VOCABULARY elements.
+ * A call that fails may be repeated. */
 bool transformer_eval(struct transformer_session *session, ggml_backend_t backend, int tokens,
                       uint64_t seed, float *logits);
 void transformer_end(struct transformer_session *session);

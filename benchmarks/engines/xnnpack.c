@@ -1,12 +1,12 @@
-/* xnnpack.c: a MobileNetV2 in XNNPACK whose batch and resolution change from one request to the next, with XNNPACK's own
- * allocator and with a weir heap.
+/* xnnpack.c: a MobileNetV2 in XNNPACK; batch size and resolution change with each request; with XNNPACK's own allocator
+ * and with a weir heap.
  *
  *     engine_xnnpack [--rounds N] [--once own|weir]
  *
- * In this version of XNNPACK a runtime has one shape, so each request builds the graph, makes a runtime, invokes it a few times
- * and deletes it; an invocation itself allocates nothing.
+ * In this version of XNNPACK a runtime has one shape, so each request builds the graph, creates a runtime, invokes it a
+ * few times and deletes it; an invocation allocates no memory.
  *
- * What a program of yours would do is between "the engine" and "the meter".
+ * The code between "the engine" and "the meter" is the code that a user's program would have.
  */
 #include "engines/meter.h"
 #include "engines/mobilenet.h"
@@ -24,7 +24,7 @@ struct shape {
 
 enum { INVOCATIONS = 3, SEED = 20220216 };
 
-/* In the order in which the requests come. */
+/* The shapes in the order of the requests. */
 static const struct shape shapes[] = {{1, 224}, {4, 160}, {2, 288}, {8, 128}, {1, 256}, {3, 192},
                                       {1, 128}, {4, 224}, {2, 160}, {8, 192}, {1, 288}, {3, 256},
                                       {4, 128}, {1, 192}, {2, 224}, {1, 160}, {3, 128}, {2, 256}};
@@ -32,7 +32,7 @@ static const struct shape shapes[] = {{1, 224}, {4, 160}, {2, 288}, {8, 128}, {1
 /* --- the engine --- */
 
 struct session {
-    weir_heap *heap; /* NULL: XNNPACK's own allocator, and malloc for our tensors */
+    weir_heap *heap; /* NULL: XNNPACK's own allocator, and malloc for input and output tensors */
     struct xnn_allocator allocator;
     struct mobilenet net;
     float *weights;
@@ -41,7 +41,7 @@ struct session {
 static bool start_weir(struct session *session)
 {
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
-    config.slack_bytes = XNN_EXTRA_BYTES; /* XNNPACK reads past the end of our tensors too */
+    config.slack_bytes = XNN_EXTRA_BYTES; /* XNNPACK also reads past the end of input and output tensors */
     config.name = "xnnpack";
     return weir_heap_create(&config, &session->heap) == WEIR_OK &&
            weir_xnnpack_allocator_init(session->heap, &session->allocator) == WEIR_OK &&
@@ -108,7 +108,7 @@ static bool serve(struct session *session, struct shape shape, uint64_t *digest)
     return status == xnn_status_success;
 }
 
-/* The engine is called no more after this. */
+/* Ends the session. No engine function may be called afterwards. */
 static bool end(struct session *session)
 {
     tensor_free(session, session->weights);

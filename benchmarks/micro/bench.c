@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* More than the 2.6 KiB of jemalloc 5.3.0 and little beside a stack. */
+/* The size is above the 2.6 KiB that jemalloc 5.3.0 needs, and small compared with a stack. */
 #define TUNABLE "glibc.rtld.optional_static_tls"
 #define TUNABLE_SETTING TUNABLE "=16384"
 
@@ -51,7 +51,8 @@ void bench_pool_close(struct bench_pool *bench)
     free(bench->streams);
 }
 
-/* ISO C knows no conversion from dlsym's result to a function, POSIX says that the bytes are the same. */
+/* Finds a function. ISO C has no conversion from dlsym's result to a function pointer;
+ * POSIX guarantees the same bytes. */
 static bool find(void *library, const char *name, void *function)
 {
     void *found = dlsym(library, name);
@@ -79,7 +80,7 @@ bool bench_malloc_find(const char *name, struct bench_malloc *malloc_found, cons
         if (strcmp(name, libraries[i].name) != 0) {
             continue;
         }
-        /* Local: nobody else is bound to it. Deep: it is bound to itself. */
+        /* RTLD_LOCAL: no other library binds to it. RTLD_DEEPBIND: it binds to its own symbols first. */
         void *library = dlopen(libraries[i].library, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
         struct bench_malloc found = {NULL, NULL};
         if (library == NULL || !find(library, libraries[i].alloc, &found.alloc) ||
@@ -110,7 +111,7 @@ void bench_mallocs_prepare(char **arguments)
         setenv("GLIBC_TUNABLES", setting, 1) == 0) {
         (void)execv("/proc/self/exe", arguments);
     }
-    /* Without jemalloc, then: the caller says so when it asks for it. */
+    /* The program continues without jemalloc; bench_malloc_find reports that when jemalloc is requested. */
 }
 
 /* --- rows --- */

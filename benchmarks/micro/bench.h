@@ -1,7 +1,7 @@
-/* bench.h: parts that the programs of this folder share: the rows that they compare, a pool over a device that costs
- * nothing, mallocs beside the process's own, a second thread, the processor's time.
+/* bench.h: code that the programs of this folder share: the rows that they compare, a pool over a device that costs
+ * nothing, mallocs beside the process's own, a second thread, processor time.
  *
- * A benchmark that cannot be set up has nothing to report, so what fails here prints a line and ends the process.
+ * A benchmark that cannot be set up has no result, so a failure of these functions prints a line and ends the process.
  */
 #ifndef WEIR_BENCHMARKS_BENCH_H
 #define WEIR_BENCHMARKS_BENCH_H
@@ -37,16 +37,16 @@ enum bench_kind {
 struct bench_row {
     const char *name;
     enum bench_kind kind;
-    const weir_strategy_ops *(*strategy)(void); /* of a pool */
-    uint32_t flags;                             /* of weir_pool_config */
+    const weir_strategy_ops *(*strategy)(void); /* strategy of a pool */
+    uint32_t flags;                             /* flags of weir_pool_config */
 };
 
 enum { BENCH_ROWS = 16 };
 extern const struct bench_row bench_rows[BENCH_ROWS];
 
-/* NULL: no row of that name. */
+/* Finds a row by name; NULL if there is none. */
 const struct bench_row *bench_row_find(const char *name);
-/* Whether several threads may use the row's allocator at once. */
+/* True if several threads may use the row's allocator at the same time. */
 bool bench_row_locks(const struct bench_row *row);
 
 /* --- pools --- */
@@ -58,7 +58,7 @@ struct bench_pool {
     size_t stream_count;
 };
 
-/* `row` is of BENCH_POOL. limit_bytes is that of weir_pool_config. */
+/* Creates the pool of a row, which must be of BENCH_POOL, and its streams. limit_bytes is that of weir_pool_config. */
 void bench_pool_open(struct bench_pool *bench, const struct bench_row *row, uint64_t limit_bytes, size_t streams);
 void bench_pool_close(struct bench_pool *bench);
 
@@ -69,21 +69,22 @@ struct bench_malloc {
     void (*free)(void *pointer);
 };
 
-/* The mallocs by name: glibc (the process's own, as pointers, so that it is called the way the others are and no compiler
- * removes the calls), jemalloc, mimalloc and tcmalloc, which are loaded so that nothing else in the process uses them.
- * False, and *why says so, when that is not possible. */
+/* Finds a malloc by name: glibc, jemalloc, mimalloc or tcmalloc. glibc is the process's own malloc, called through
+ * pointers like the other mallocs, so that no compiler removes the calls. The other mallocs are loaded so that no other
+ * code in the process uses them. On failure returns false with the reason in *why. */
 bool bench_malloc_find(const char *name, struct bench_malloc *found, const char **why);
 
-/* Starts the program anew if that is what loading the mallocs needs: thread-local data of jemalloc wants more room than
- * glibc sets aside for libraries that come late, and glibc reads that number at the start only. Call it first in main. */
+/* Starts the program again if the mallocs cannot be loaded otherwise: jemalloc's thread-local data needs more memory
+ * than glibc reserves for libraries that are loaded later, and glibc reads this setting only at the start. Call it
+ * first in main. */
 void bench_mallocs_prepare(char **arguments);
 
 /* --- the process --- */
 
-/* Starts a thread that sleeps until the process ends: glibc leaves atomics out while a process has one thread. */
+/* Starts a thread that sleeps until the process ends: glibc omits atomic operations while a process has one thread. */
 void bench_second_thread(void);
 
-/* Processor time of this process in ns: unlike wall time it does not grow while other programs have the processor. */
+/* Returns the processor time of this process in ns. Unlike wall time it does not grow while other programs run. */
 uint64_t bench_processor_ns(void);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* best_fit.c: exact best fit over an ordered set of the free ranges by size and address.
  *
- * Guarantee: alloc takes the low end of the smallest range that fits, of equals the one at the lowest address; a freed
- * range joins its free neighbours at once.
- * Cost: O(log n) for n free ranges, and cache misses all the way down.
+ * Guarantee: alloc takes the low end of the smallest range that fits, among equal sizes of the range at the lowest
+ * address; a freed range merges with its free neighbours at once.
+ * Cost: O(log n) for n free ranges, with a cache miss at nearly every step.
  */
 #include "micro/best_fit.h"
 
@@ -13,7 +13,8 @@
 
 #define GRANULE UINT64_C(512)
 
-/* Ranges tile their region and are linked by address; a free one is in the tree. by_size has its place and size. */
+/* A range. Ranges tile their region and are linked by address.
+ * A free range is in the tree; by_size has its address and size. */
 struct piece {
     weir_record record; /* first: a token is its address; in use while the piece is taken */
     struct size_node by_size;
@@ -24,7 +25,7 @@ struct piece {
 
 struct model {
     struct size_tree free;
-    struct piece *first;  /* the lowest of the region that was added last */
+    struct piece *first;  /* lowest range of the region that was added last */
     struct piece *unused; /* linked by next: records live until fini */
 };
 
@@ -49,7 +50,7 @@ static void free_list(struct piece *piece)
     }
 }
 
-/* Of the one region. */
+/* Frees the ranges of the one region. */
 static void fini(void *state)
 {
     struct model *model = state;
@@ -127,7 +128,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
     return WEIR_OK;
 }
 
-/* `piece` swallows the one above it; neither is in the tree. */
+/* Merges the next range by address into `piece`; neither is in the tree. */
 static void absorb_next(struct model *model, struct piece *piece)
 {
     struct piece *next = piece->next;

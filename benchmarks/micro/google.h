@@ -1,4 +1,4 @@
-/* google.h: parts that the Google Benchmark programs share: their defaults, counting instructions, rows without figures. C++.
+/* google.h: code that the Google Benchmark programs share: defaults, counting instructions, rows without figures. C++.
  *
  *     --pairs=N    plays N pairs once, for callgrind. The names of the functions with the measured loops begin with `measured_`,
  *                  for callgrind's --toggle-collect.
@@ -15,10 +15,10 @@
 
 #include "micro/bench.h"
 
-/* Of --pairs; 0: not given. */
+/* Value of --pairs; 0: not given. */
 inline std::int64_t fixed_pairs = 0;
 
-/* A row that says why it has no figures. */
+/* Adds a row that gives the reason why it has no figures. */
 inline void enter_absent(const std::string &name, const std::string &why)
 {
     benchmark::RegisterBenchmark(
@@ -31,7 +31,8 @@ inline benchmark::internal::Benchmark *finish_entry(benchmark::internal::Benchma
     return fixed_pairs > 0 ? entry->Iterations(fixed_pairs) : entry;
 }
 
-/* What main does: `defaults` stand in front of the user's own words, of which the last counts. `enter` registers. */
+/* Runs the benchmarks; returns the exit status for main. `defaults` are put before the user's arguments, so that the
+ * user's override them. `enter` registers the benchmarks. */
 inline int run_benchmarks(int count, char **arguments, std::vector<std::string> defaults,
                           void (*enter)())
 {

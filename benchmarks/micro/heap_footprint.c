@@ -1,17 +1,18 @@
-/* heap_footprint.c: what a heap holds beside what is live, and what that costs, by replaying recorded traffic of engines.
+/* heap_footprint.c: measures the memory that a heap holds beside its live blocks, and its cost, by replaying recorded
+ * traffic of engines.
  *
  *     micro_heap_footprint [--rounds N] [--repeat N] [--only NAME] [TRACE...]
  *
- * Each allocator plays each trace in a process of its own, N rounds in a row (5), single-threaded, and writes a byte into each
- * page of each block. Printed, of all rounds:
+ * Each allocator plays each trace in its own process, N rounds in a row (5), single-threaded, and writes a byte into
+ * each page of each block. The program prints, over all rounds:
  *
- *     live      most MiB that were live, as asked for
- *     held      the heap's peak_held_bytes over that (weir only)
- *     resident  most that the process gained in private pages (smaps_rollup, looked at after each request that leads
- *               to 7/8 of the peak or is the 16th since the last look) over live
- *     faults    page faults, in a run without looking; first round, and mean of the others
- *     CPU ms    processor time of a run without looking, user and system; the least of --repeat runs (5); first round, and
- *               mean of the others
+ *     live      peak of the requested live bytes, in MiB
+ *     held      the heap's peak_held_bytes over live (weir only)
+ *     resident  peak growth of the process's private pages over live (from smaps_rollup, read after each request that
+ *               reaches 7/8 of the peak or is the 16th since the last reading)
+ *     faults    page faults, in a run without these readings; first round, and mean of the later rounds
+ *     CPU ms    processor time of a run without these readings, user and system; the least of --repeat runs (5); first
+ *               round, and mean of the later rounds
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -44,7 +45,7 @@ static void require(bool fine, const char *what)
 
 struct player {
     const char *name;
-    weir_heap *heap; /* NULL: the functions */
+    weir_heap *heap; /* NULL: use the functions */
     struct bench_malloc functions;
 };
 
@@ -62,7 +63,7 @@ static void player_free(struct player *player, void *block)
     }
 }
 
-/* --- what the process has --- */
+/* --- memory of the process --- */
 
 static uint64_t private_bytes(void)
 {
@@ -170,7 +171,7 @@ static struct figures play(struct player *player, const struct trace *trace, boo
         require(weir_heap_create(NULL, &player->heap) == WEIR_OK, "weir_heap_create failed");
     }
     for (uint32_t i = 0; i < trace->block_count; i++) {
-        blocks[i] = player; /* the pages are there */
+        blocks[i] = player; /* populates the pages of the table */
     }
     memset(blocks, 0, trace->block_count * sizeof *blocks);
     const uint64_t before = looks ? private_bytes() : 0;
@@ -193,7 +194,7 @@ static struct figures play(struct player *player, const struct trace *trace, boo
     return figures;
 }
 
-/* In a process of its own. */
+/* Plays the trace in a separate process. */
 static struct figures run(struct player player, const struct trace *trace, bool looks)
 {
     struct figures figures = {0};

@@ -1,14 +1,14 @@
-/* host.cc: what a block of pinned host memory costs, beside mallocs (whose memory is not pinned) and beside pinning each
- * block for itself.
+/* host.cc: measures the cost of a block of pinned host memory, compared with mallocs (whose memory is not pinned) and
+ * with pinning each block separately.
  *
- *     pair/SIZE      a block is allocated and freed, over and over
- *     batch16/SIZE   16 blocks are allocated, then freed, over and over; figures are of 16 pairs
- *     two/SIZE       two threads at once do pair
+ *     pair/SIZE      a block is allocated and freed again and again
+ *     batch16/SIZE   16 blocks are allocated, then freed, again and again; a figure covers 16 pairs
+ *     two/SIZE       two threads run pair at the same time
  *
- * 16 blocks are allocated and freed first, so that what a cache can hold it holds. Sizes: 256 B to 16 MiB. weir rounds as
- * the carve rule demands (32 bytes behind each block, starts at multiples of 64) and looks the address up at each free.
- * weir_heap is a heap of ordinary memory.
- * The column CPU is processor time per pair and thread; the loop and a call through a pointer are in it (empty_loop).
+ * 16 blocks are allocated and freed first, to fill the caches. Sizes: 256 B to 16 MiB. weir rounds sizes by the carve
+ * rule (32 bytes behind each block, starts at multiples of 64) and looks the address up at each free. weir_heap is a
+ * heap of ordinary memory. The column CPU is processor time per pair and thread; it includes the loop and a call
+ * through a pointer (empty_loop).
  */
 #include <benchmark/benchmark.h>
 
@@ -33,7 +33,7 @@ void *alloc_nothing(host_contender *self, std::uint64_t)
 
 void free_nothing(host_contender *, void *, std::uint64_t) {}
 
-/* One more than the contenders: the loop. */
+/* The index behind the contenders stands for the empty loop. */
 constexpr int empty_loop = HOST_CONTENDERS;
 
 host_contender shared;
@@ -47,14 +47,14 @@ void open_shared(int which)
         shared.pool = nullptr;
         shared.heap = nullptr;
     } else {
-        (void)host_contender_open(&shared, which, &why); /* it could be opened a moment ago */
+        (void)host_contender_open(&shared, which, &why); /* cannot fail: it was opened before */
     }
 }
 
 template <std::size_t count>
 [[gnu::noinline]] void measured_turns(std::array<void *, batch> &blocks, std::uint64_t size, std::int64_t turns)
 {
-    asm volatile("" : "+r"(turns)); /* no clone for constants */
+    asm volatile("" : "+r"(turns)); /* keeps the compiler from cloning the function for a constant */
     for (std::int64_t turn = 0; turn < turns; turn++) {
         for (std::size_t i = 0; i < count; i++) {
             blocks[i] = shared.alloc(&shared, size);

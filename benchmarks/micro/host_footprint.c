@@ -1,17 +1,17 @@
-/* host_footprint.c: how much memory the host pool holds beside what is live, by the footprint of three mixtures of sizes.
+/* host_footprint.c: measures the memory that the host pool holds beside its live blocks, with three mixtures of sizes.
  *
  *     micro_host_footprint [--chunk MIB] [--live MIB] [--allocations N] [--seed N]
  *
- * A mixture allocates 60,000 blocks; before each one random blocks are freed until it fits below 1,024 MiB of live blocks
- * (as asked for). Printed: the most that was held over the most that was live, by
+ * A mixture allocates 60,000 blocks; before each allocation random blocks are freed until the live blocks stay below
+ * 1,024 MiB (requested bytes). The program prints peak held over peak live memory of
  *
- *     weir, weir_jemalloc   the pool with each engine, chunks of 64 MiB unless told otherwise, its memory mapped and
- *                           populated but not locked, which changes nothing of what is held
+ *     weir, weir_jemalloc   the pool with each engine, the pool's default chunks unless --chunk is given; its
+ *                           memory is mapped and populated but not locked, which does not change the held bytes
  *     power_of_two          sizes rounded up to 2^n and kept by size for ever: a model of caching host allocators
  *     jemalloc              malloc's pages in use (stats.mapped), without pinning
  *
- * and for the pool the chunks that were made (each is pinned once) and the wall time per alloc and free, pinning included.
- * With `pad` each request has 32 bytes behind it, as the carve rule asks; jemalloc is asked for as much more.
+ * and, for the pool, the number of chunks (each is pinned once) and the wall time per alloc and free, pinning included.
+ * With `pad` each request has 32 bytes behind it, as the carve rule requires; requests to jemalloc grow by as much.
  */
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static double unit(uint64_t *seed)
     return (double)(next(seed) >> 11) * 0x1p-53;
 }
 
-/* 2^x for x from `low` to `high`, all of them alike: without the library's exp2. */
+/* Returns 2^x for a uniform random x from `low` to `high`, without the library's exp2. */
 static uint64_t log_uniform(uint64_t *seed, unsigned low, unsigned high)
 {
     static const double steps[] = {1.4142135623730951, 1.189207115002721,  1.0905077326652577, 1.0442737824274138,
@@ -97,14 +97,14 @@ static const struct mixture {
 struct holder {
     void *(*alloc)(struct holder *self, uint64_t size);
     void (*free)(struct holder *self, void *block, uint64_t size);
-    uint64_t (*held)(struct holder *self); /* the most so far */
+    uint64_t (*held)(struct holder *self); /* peak so far */
     weir_host_pool *pool;
     struct bench_malloc functions;
     int (*mallctl)(const char *, void *, size_t *, void *, size_t);
     uint64_t pad;
     uint64_t most;
     uint64_t calls;
-    uint64_t idle[64]; /* of the model: blocks of 2^n kept */
+    uint64_t idle[64]; /* power_of_two: kept blocks of size 2^n */
     uint64_t taken;
 };
 
@@ -196,7 +196,7 @@ struct block {
     uint64_t size;
 };
 
-/* Returns the most that was live. */
+/* Plays a mixture. Returns the peak live bytes. */
 static uint64_t play(struct holder *holder, const struct mixture *mixture)
 {
     struct block *blocks = malloc(MOST_BLOCKS * sizeof *blocks);

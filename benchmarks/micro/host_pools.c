@@ -60,7 +60,7 @@ static void free_heap(struct host_contender *self, void *block, uint64_t size)
     require(weir_heap_free(self->heap, block) == WEIR_OK, "weir_heap_free failed");
 }
 
-/* --- the others --- */
+/* --- mallocs and pinning --- */
 
 static void *alloc_malloc(struct host_contender *self, uint64_t size)
 {
@@ -89,7 +89,7 @@ static void free_pinned(struct host_contender *self, void *block, uint64_t size)
     require(munmap(block, (size_t)size) == 0, "munmap failed");
 }
 
-/* The C library's own malloc, whatever malloc the process has. */
+/* Finds the C library's malloc, even if the process uses another malloc. */
 static bool find_glibc(struct bench_malloc *found, const char **why)
 {
     void *library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
@@ -104,7 +104,7 @@ static bool find_glibc(struct bench_malloc *found, const char **why)
     return true;
 }
 
-/* --- life --- */
+/* --- open and close --- */
 
 bool host_contender_open(struct host_contender *contender, int which, const char **why)
 {

@@ -1,8 +1,8 @@
-/* host_pools.h: what the host programs of this folder compare: weir's host pool with each of its engines, mallocs, and
- * pinning each block for itself.
+/* host_pools.h: the allocators that the host programs of this folder compare: weir's host pool with each of its
+ * engines, mallocs, and pinning each block separately.
  *
- * A pool takes the best pinned memory that the process may have (mlock here, since there is no runtime), on the calling
- * thread's node. As in bench.h, what cannot be set up ends the process.
+ * A pool takes the best pinned memory that the process may have (mlock, since there is no runtime), on the calling
+ * thread's node. As in bench.h, a failure to set up ends the process.
  */
 #ifndef WEIR_BENCHMARKS_HOST_POOLS_H
 #define WEIR_BENCHMARKS_HOST_POOLS_H
@@ -19,7 +19,7 @@ extern "C" {
 enum { HOST_WEIR, HOST_WEIR_JEMALLOC, HOST_HEAP, HOST_GLIBC, HOST_JEMALLOC, HOST_MIMALLOC, HOST_TCMALLOC, HOST_PIN_EACH, HOST_CONTENDERS };
 extern const char *const host_contender_names[HOST_CONTENDERS];
 
-/* A contender at work. Any thread may call alloc and free; alloc never gives NULL. */
+/* An open contender. Any thread may call alloc and free; alloc never returns NULL. */
 struct host_contender {
     void *(*alloc)(struct host_contender *self, uint64_t size);
     void (*free)(struct host_contender *self, void *block, uint64_t size);
@@ -28,10 +28,10 @@ struct host_contender {
     struct bench_malloc functions;
 };
 
-/* False, and *why says so, for what is not there. */
+/* Opens a contender. If it does not exist on this machine, returns false with the reason in *why. */
 bool host_contender_open(struct host_contender *contender, int which, const char **why);
 void host_contender_close(struct host_contender *contender);
-/* The engine's table, NULL: not built. */
+/* Returns the engine's table; NULL if the engine was not built. */
 const weir_host_engine_ops *host_engine(int which);
 
 #ifdef __cplusplus

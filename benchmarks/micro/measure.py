@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""measure.py: the tables of speed, growth and memory in benchmarks/README.md, measured anew. script/bench builds the programs
-and calls it.
+"""measure.py: measures the tables of speed, growth and memory in benchmarks/README.md. script/bench builds the
+programs and calls it.
 
   script/bench [OPTION...] [PART...]     parts: table, growth, host; default: table and growth
 
   --rows A,B       these allocators only (micro_peers and bench.c have more than the default ones)
-  --cells A,B      of the table, these lines of times only, and no other lines
-  --rounds N       rounds of each case, of which the median counts (9)
+  --cells A,B      these lines of times only, and no other lines of the table
+  --rounds N       rounds of each case; a figure is their median (9)
   --seconds S      length of a round (0.05)
   --quick          one short round of the small cases, nothing under valgrind, one seed: shows that everything works
-  --programs DIR   where the programs are; nothing is built
+  --programs DIR   folder of the programs; nothing is built
   --write          also puts tables and plot into benchmarks/README.md and benchmarks/micro/growth.svg
   --plot FILE      also draws the plot of `growth` into FILE
 
-All rows of a cell are measured in one process in random order, round by round, so that a change of the machine's speed hits
-all of them. Times are processor time. Instructions are counted by callgrind. Single rows take seconds:
+All rows of a cell are measured in one process in random order, round by round, so that a change of the machine's speed
+affects all rows. Times are processor time. Callgrind counts instructions. Single rows take seconds:
 
   script/bench --rows caching,tlsf_spin --cells mix1k,infer --rounds 3
 """
@@ -31,7 +31,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 README = os.path.join(HERE, "..", "README.md")
 PLOT = os.path.join(HERE, "growth.svg")
 
-BASE = "tlsf_spin"  # what ratios are to
+BASE = "tlsf_spin"  # the denominator of ratios
 POOLS = ["caching", "size_class", "caching_vm"]
 ROWS = ["empty_loop"] + POOLS + ["heap", "host_pool", "tlsf", BASE, "jemalloc", "mimalloc", "tcmalloc", "glibc"]
 CELLS = ["pair512", "pair1M", "mix1k", "mix100k", "mix1M", "infer", "threads2", "shared2", "pc512", "pc512far",
@@ -61,12 +61,12 @@ def fail(text):
 
 
 class Bench:
-    """Runs the programs; remembers which rows are absent."""
+    """Runs the programs and remembers the absent rows."""
 
     def __init__(self, options):
         self.options = options
         self.absent = {}
-        # Room for jemalloc's thread-local data; a program cannot start itself anew under valgrind.
+        # Memory for jemalloc's thread-local data; a program cannot start itself again under valgrind.
         old = os.environ.get("GLIBC_TUNABLES")
         setting = "glibc.rtld.optional_static_tls=16384"
         self.environment = dict(os.environ, GLIBC_TUNABLES=old + ":" + setting if old else setting)
@@ -89,7 +89,7 @@ class Bench:
         return json.loads(text)["benchmarks"] if text.strip() else []
 
     def times(self, cell, rows, program="micro_peers"):
-        """{row: ns} of one cell."""
+        """Returns {row: ns} of one cell."""
         note("%s: %s" % (cell, " ".join(rows)))
         pattern = "^(%s|absent)/(%s)(/|$)" % (re.escape(cell), "|".join(rows))
         found = {}
@@ -106,7 +106,7 @@ class Bench:
         return found
 
     def instructions(self, pattern, program="micro_peers", per_iteration=1):
-        """Of one pair of the one case that matches, or None."""
+        """Returns the instructions of one pair of the case that matches, or None."""
         note("instructions: " + pattern)
         done = self.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
                          "--toggle-collect=*measured_*", self.path(program), "--benchmark_filter=" + pattern,
@@ -182,7 +182,7 @@ def instruction_lines(bench, rows):
 
 
 def memory_lines(bench, rows, quick):
-    """Of what hands out addresses only."""
+    """Returns the memory lines of rows that hand out addresses only."""
     measured = [row for row in rows if row in POOLS + ["tlsf"] or row in bench.options.extra_pools]
     of = lambda function: [function(row) if row in measured else "" for row in rows]
     lines = []
@@ -219,7 +219,7 @@ def table(bench):
 # --- growth ---
 
 def growth(bench):
-    """The tables as text, and the panels with their figures for the plot."""
+    """Returns the tables as text, and the panels with their figures for the plot."""
     panels = []
     text = machine(bench.options) + "\n"
     quick_most = 10 if bench.options.quick else float("inf")
@@ -240,13 +240,13 @@ def growth(bench):
     return text, panels
 
 
-COLOURS = {"caching": "#1b5fa8", "size_class": "#c8501e", "caching_vm": "#2f8f4e", BASE: "#7b4fa3"}  # others in turn
+COLOURS = {"caching": "#1b5fa8", "size_class": "#c8501e", "caching_vm": "#2f8f4e", BASE: "#7b4fa3"}  # else MORE_COLOURS
 MORE_COLOURS = ["#c8501e", "#8a6d1d", "#2f8f4e", "#b03060", "#5c6670", "#1f9aa8"]
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 480, 320, 52, 132, 34, 40
 
 
 def decades(values):
-    """Powers of ten below and above all values."""
+    """Returns the powers of ten below and above all values."""
     low, high = 1, 10
     while low > min(values):
         low /= 10
@@ -294,7 +294,7 @@ def plot_panel(panel, left, top):
                        (px, py, colour, label, "{:,}".format(point), number(ns)))
         ends.append([known[-1][1], label, colour])
     ends.sort()
-    for before, after in zip(ends, ends[1:]):  # labels at the ends of the lines do not overlap
+    for before, after in zip(ends, ends[1:]):  # moves the labels at the ends of the lines apart
         after[0] = max(after[0], before[0] + 14)
     overhang = max(0, ends[-1][0] - (top + HEIGHT - BOTTOM))
     for place, label, colour in ends:
@@ -304,7 +304,7 @@ def plot_panel(panel, left, top):
 
 
 def plot(panels):
-    """One SVG, two panels a line, both axes logarithmic."""
+    """Returns an SVG with two panels per line and logarithmic axes."""
     panels = [panel for panel in panels if panel[2]]
     high = HEIGHT * ((len(panels) + 1) // 2)
     out = ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">' %
@@ -338,10 +338,10 @@ def host(bench):
     return text if bench.options.quick else text + "\n" + bench.run([bench.path("micro_host_footprint")]).stdout
 
 
-# --- the whole ---
+# --- main ---
 
 def rewrite(name, text):
-    """Puts text between the README's two comments of that name."""
+    """Replaces the text between the two comments of that name in the README."""
     with open(README, encoding="utf-8") as file:
         old = file.read()
     begin, end = "<!-- %s: written by script/bench -->\n" % name, "<!-- end of %s -->" % name

@@ -77,7 +77,7 @@ static weir_status map(void *ctx, uint64_t address, uint64_t size, weir_vm_handl
 
 /* --- ordering --- */
 
-/* All events are one: nothing is ever waited for. */
+/* Returns the same event for all streams: work is always complete, so there is never a wait. */
 static weir_status create_event(void *ctx, weir_event **event)
 {
     *event = ctx;
@@ -115,7 +115,7 @@ static weir_status sync_stream(void *ctx, void *native_stream)
     return WEIR_OK;
 }
 
-/* --- life --- */
+/* --- create and destroy --- */
 
 #define MEMORY_AND_ORDERING                                                                                          \
     .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = take_addresses,                    \

@@ -1,7 +1,7 @@
-/* null_device.h: a device with calls that cost nothing, so that a pool above it shows its own cost alone.
+/* null_device.h: a device with calls that cost nothing, so that the cost of a pool over it is the pool's own cost.
  *
- * Addresses rise and are never reused, and no two regions touch. Work on a stream is complete as soon as it is queued. Every
- * call of memory is counted. Any thread may call anything.
+ * Addresses rise and are never reused, and no two regions are adjacent. Work on a stream is complete as soon as it is
+ * queued. The device counts memory calls. All functions are thread-safe.
  */
 #ifndef WEIR_BENCHMARKS_NULL_DEVICE_H
 #define WEIR_BENCHMARKS_NULL_DEVICE_H
@@ -14,18 +14,19 @@ extern "C" {
 
 struct null_device;
 
-/* Of every null device: holds every workload, even with a region for each block. */
+/* Capacity of every null device: enough for every workload, even with one region per block. */
 #define NULL_DEVICE_CAPACITY_BYTES (UINT64_C(4) << 40)
 
-/* With virtual memory only where it is asked for. NULL without host memory. */
+/* Creates a device, with virtual memory if requested. NULL without host memory. */
 struct null_device *null_device_create(bool virtual_memory);
-/* The pools on it have ended. */
+/* Destroys the device. Its pools must have been destroyed. */
 void null_device_destroy(struct null_device *device);
 
-/* The device for pools; borrowed. */
+/* Returns the device for pools; the null device owns it. */
 weir_device *null_device_of(struct null_device *device);
 
-/* Calls that allocate, free, reserve, release, create, destroy, map or unmap memory, since the device was created. */
+/* Returns the number of calls that allocated, freed, reserved, released, created, destroyed, mapped or unmapped
+ * memory. */
 uint64_t null_device_calls(const struct null_device *device);
 
 #ifdef __cplusplus

@@ -1,21 +1,23 @@
-/* packing.c: how much memory the workloads take, beside the live blocks. Nothing here is timed; all but the last form repeats
- * exactly.
+/* packing.c: measures how much memory the workloads take compared with their live blocks. It times nothing; all forms
+ * except the last repeat exactly.
  *
- *     micro_packing [SEEDS]    two tables; how many seeds the second one goes over; default 10
+ *     micro_packing [SEEDS]    two tables; SEEDS is the number of seeds of the second one; default 10
  *     micro_packing ROW WORKLOAD FIRST LAST
- *                              one line, of the seeds FIRST to LAST: mean and largest of the most that was reserved over the
- *                              most that was live (as asked) in one pass, and mean of device calls for 1,000 allocs in nine more
- *     micro_packing ROW        host bytes for each of a million live blocks: by how much this process grows
+ *                              one line for the seeds FIRST to LAST: mean and largest of peak reserved over peak
+ *                              live (as requested) in one pass, and the mean of device calls per 1,000 allocs in
+ *                              nine more passes
+ *     micro_packing ROW        host bytes per block with a million live blocks: the growth of this process
  *
- * ROW is a pool of bench.c, or tlsf, of which the highest end counts as reserved.
+ * ROW is a pool of bench.c, or tlsf. For tlsf the highest end of a block counts as reserved.
  *
- * First table, strategies behind weir's pool, seed 1: reserved over live, and the smallest limit under which no request
- * fails over the same. Peak live is in the first column; then how many regions (with virtual memory: granules of 2 MiB) were
- * taken and returned, and how much idle memory moved.
+ * The first table has strategies in weir's pool, seed 1: peak reserved, and the smallest limit under which no request
+ * fails, both over peak live. Peak live is in the first column. The last columns are the regions (with virtual memory:
+ * granules of 2 MiB) that were taken and returned, and the idle memory that moved.
  *
- * Second table, bare strategies: the smallest single region, found by bisection, that serves a workload without a
- * refusal, over the most that was live; mean over the seeds. `caching` keeps no sizes apart here, so that placement alone
- * is compared with exact best fit. points = 100 times the difference; worst = the largest of a seed.
+ * The second table has strategies without a pool: the smallest single region, found by bisection, that serves a
+ * workload without a refusal, over peak live; mean over the seeds. `caching` keeps all sizes in one kind of region, so
+ * that the table compares placement alone with exact best fit. "points" is 100 times the difference; "worst" is the
+ * largest difference of a seed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +34,7 @@
 
 enum { most_seeds = 1000, more_passes = 9 };
 
-/* What is bisected: serves `workload` from `bytes`? */
+/* The function that is bisected: true if `bytes` serve `workload`. */
 typedef bool (*serves)(const struct workload *workload, const void *how, uint64_t bytes);
 
 static void require(bool fine, const char *what)
@@ -59,8 +61,8 @@ static bool play_once(const struct workload *workload, const struct workload_use
     return served;
 }
 
-/* To 1/4,000 of the peak. A size that is refused below one that serves and above another is possible in principle: best
- * fit is not monotone. */
+/* Returns the smallest size that serves the workload, over the peak, to 1/4,000 of the peak. The bisection assumes that
+ * every size above it serves too. That need not hold: best fit is not monotone. */
 static double smallest(const struct workload *workload, serves serves_from, const void *how,
                        uint64_t enough)
 {
@@ -83,12 +85,12 @@ static double smallest(const struct workload *workload, serves serves_from, cons
 
 /* --- rows --- */
 
-/* A row at work. */
+/* An open row. */
 struct contender {
     const struct bench_row *row;
     struct bench_pool pool;
     struct tlsf tlsf;
-    uint64_t tlsf_end; /* highest so far */
+    uint64_t tlsf_end; /* highest end of a block so far */
 };
 
 static void *alloc_block(void *ctx, uint64_t size)
@@ -165,7 +167,7 @@ static struct workload workload_of(const char *name, uint64_t seed)
     return workload;
 }
 
-/* --- one row --- */
+/* --- output of one row --- */
 
 static void print_row(const struct bench_row *row, const char *name, uint64_t first, uint64_t last)
 {
@@ -196,7 +198,7 @@ static void print_row(const struct bench_row *row, const char *name, uint64_t fi
     (void)printf("%.4f %.4f %.3f\n", sum / seeds, largest, calls / seeds);
 }
 
-/* Pages of this process that are in memory. */
+/* Returns the resident bytes of this process. */
 static uint64_t resident_bytes(void)
 {
     uint64_t pages = 0;
@@ -210,7 +212,7 @@ static void print_host_bytes(const struct bench_row *row)
 {
     struct workload workload = workload_of("mix1M", 1);
     void **blocks = slots_of(&workload);
-    (void)memset(blocks, 1, workload.slots * sizeof(*blocks)); /* their pages are no cost of the allocator */
+    (void)memset(blocks, 1, workload.slots * sizeof(*blocks)); /* populates the table before the count */
     (void)memset(blocks, 0, workload.slots * sizeof(*blocks));
     struct contender contender;
     const uint64_t before = resident_bytes();
@@ -223,9 +225,9 @@ static void print_host_bytes(const struct bench_row *row)
     workload_free(&workload);
 }
 
-/* --- behind a pool --- */
+/* --- strategies in a pool --- */
 
-/* Plays under a limit, 0 for none; *stats is what the pool says then. */
+/* Plays the workload under a limit, 0 for none; *stats are the pool's statistics afterwards. */
 static bool play_pool(const struct workload *workload, const struct bench_row *row, uint64_t limit_bytes,
                       weir_stats *stats)
 {
@@ -249,7 +251,7 @@ static void print_pools(const char *name, bool with_limit)
     for (size_t i = 0; i < BENCH_ROWS; i++) {
         const struct bench_row *row = &bench_rows[i];
         weir_stats stats;
-        if (row->kind != BENCH_POOL || !bench_row_locks(row)) { /* locks change nothing here */
+        if (row->kind != BENCH_POOL || !bench_row_locks(row)) { /* a row without locks would give the same figures */
             continue;
         }
         require(play_pool(&workload, row, 0, &stats), "a request failed without a limit");
@@ -269,7 +271,7 @@ static void print_pools(const char *name, bool with_limit)
     workload_free(&workload);
 }
 
-/* --- bare --- */
+/* --- strategies without a pool --- */
 
 struct bare {
     const weir_strategy_ops *strategy;

@@ -1,17 +1,17 @@
-/* peers.cc: the cost of one pair of alloc and free of weir's pools and heaps, and of other allocators, in the same run.
+/* peers.cc: measures one pair of alloc and free of weir's pools and heaps, and of other allocators, in the same run.
  *
  * A case is CELL/ROW. Rows are those of bench.c. Cells:
  *
  *     pair512, pair1M, mix1k, mix100k, mix1M, infer, live10 to live100k
- *                  see workloads.h; every row plays the same operations, written down before the clock starts
- *     threadsN     N threads at once do pair512, each on a stream of its own; per pair and thread
- *     shared2      two threads at once do pair512 on one stream; likewise
- *     pc512        one thread allocates blocks of 512 bytes, another frees them on the same stream, a ring of 1,024
- *                  between them; per block, processor time of both threads together
+ *                  see workloads.h; every row plays the same operations, generated before the clock starts
+ *     threadsN     N threads run pair512 at the same time, each on its own stream; per pair and thread
+ *     shared2      two threads run pair512 at the same time on one stream; per pair and thread
+ *     pc512        one thread allocates blocks of 512 bytes, another frees them on the same stream, with a
+ *                  ring buffer of 1,024 between them; per block, processor time of both threads together
  *
  * and for pools alone:
  *
- *     pc512far     pc512 where the second thread frees on a stream of its own: memory has to find its way back
+ *     pc512far     pc512 where the second thread frees on its own stream: memory has to return to the first stream
  *     cross512, cross4M
  *                  a block (512 bytes, 4 MiB) is allocated on one stream and freed on another; events order each stream
  *                  after the other, so the block can be used again
@@ -19,17 +19,18 @@
  *     use512       a block is allocated and freed on one stream and used by another
  *     streamsN     pair512 on N streams in turn
  *     enterN       the first N streams of a pool are entered; per stream
- *     farN         a block of 40 MiB is allocated on one stream and freed on each of N in turn
- *     regionsN     live1k beside N live blocks of 64 MiB, each in a region of its own
+ *     farN         a block of 40 MiB is allocated on one stream and freed on each of N streams in turn
+ *     regionsN     live1k beside N live blocks of 64 MiB, each in a separate region
  *     growN        beside N such blocks, a pair larger than every free range, by 2 MiB more each time
  *
- * The loop is in every figure; empty_loop shows how much it is. A second thread sleeps all the time, because glibc leaves
- * atomics out while a process has one thread only. Pools have locks and statistics on and stand over a device that costs
- * nothing. Mallocs, the heap and the host pool sit out cells with gigabytes of live blocks that they would have to hold.
+ * Every figure includes the loop; empty_loop shows its cost. A second thread sleeps all the time, because glibc omits
+ * atomic operations while a process has one thread only. Pools have locks and statistics on, over a device that costs
+ * nothing. Mallocs, the heap and the host pool leave out cells in which they would have to hold gigabytes of live
+ * blocks.
  *
- * The column CPU is processor time, which other programs disturb little; in pc512 waiting for the other thread is in it.
- * A case continues in each repetition where the one before has ended; with --benchmark_enable_random_interleaving all
- * cases of a run stay laid out.
+ * The column CPU is processor time, which other programs disturb little; in pc512 it includes waiting for the other
+ * thread. Each repetition of a case continues at the end of the previous one; with
+ * --benchmark_enable_random_interleaving the blocks of all cases of a run stay allocated.
  */
 #include <benchmark/benchmark.h>
 
@@ -62,7 +63,7 @@ constexpr std::int64_t batch = 1000;
 template <class row>
 [[gnu::noinline]] void measured_pairs(row &own, std::size_t stream, std::uint64_t bytes, std::int64_t pairs)
 {
-    asm volatile("" : "+r"(stream), "+r"(bytes)); /* no clone for constants */
+    asm volatile("" : "+r"(stream), "+r"(bytes)); /* keeps the compiler from cloning the function for constants */
     for (std::int64_t i = 0; i < pairs; i++) {
         auto block = own.alloc(stream, bytes);
         asm volatile("" ::: "memory");
@@ -82,7 +83,7 @@ template <class row>
     }
 }
 
-/* --- allocators that stay laid out from one repetition to the next --- */
+/* --- allocators that keep their blocks between repetitions --- */
 
 struct any_session {
     any_session() = default;
@@ -94,7 +95,7 @@ struct any_session {
 std::string cell_of_sessions;
 std::map<const bench_row *, std::unique_ptr<any_session>> sessions;
 
-/* The session of this cell and row; those of other cells end. */
+/* Returns the session of this cell and row, and ends the sessions of other cells. */
 template <class kind, class... rest> kind &session_of(const std::string &cell, const bench_row &row, rest... more)
 {
     if (cell != cell_of_sessions) {
@@ -108,7 +109,7 @@ template <class kind, class... rest> kind &session_of(const std::string &cell, c
     return static_cast<kind &>(*found);
 }
 
-/* Written once a process: the large ones take longer to write than to play. */
+/* Returns a workload, which is generated once per process: a large one takes longer to generate than to play. */
 const workload &workload_of(const std::string &name)
 {
     static std::map<std::string, workload> made;
@@ -124,7 +125,7 @@ const workload &workload_of(const std::string &name)
     return found->second;
 }
 
-/* Blocks of 64 MiB and a page more: a region each. */
+/* Allocates blocks of 64 MiB plus a page, each of which takes a separate region. */
 template <class row> void add_regions(row &own, std::size_t count, std::vector<typename row::block> *blocks)
 {
     for (std::size_t i = 0; i < count; i++) {
@@ -152,7 +153,7 @@ template <class row> struct play_session : any_session {
     ~play_session() override
     {
         for (std::size_t i = 0; i < blocks.size(); i++) {
-            if (live[i]) { /* each batch ends with the same live slots that it began with */
+            if (live[i]) { /* each batch ends with the live slots that it began with */
                 own.free(0, blocks[i]);
             }
         }
@@ -199,7 +200,7 @@ void play(benchmark::State &state, const std::string &cell, const bench_row &r, 
 
 /* --- threads --- */
 
-/* 64 blocks of which every second one is freed again, as pair512 has them. */
+/* Allocates 64 blocks and frees every second one, as pair512 does. */
 template <class row> std::vector<typename row::block> lay_out(row &own, std::size_t stream)
 {
     std::vector<typename row::block> blocks(BENCH_BLOCKS);
@@ -212,7 +213,7 @@ template <class row> std::vector<typename row::block> lay_out(row &own, std::siz
     return blocks;
 }
 
-/* The allocator that the threads of the repetition under way share. */
+/* The allocator that the threads of the current repetition share. */
 template <class row> std::unique_ptr<row> shared;
 
 template <class row> void set_up(const benchmark::State &state)
@@ -237,7 +238,7 @@ template <class row> void pairs_on_threads(benchmark::State &state, bool one_str
     }
 }
 
-/* One thread puts, another takes. A thread that finds the ring full or empty lets the other one run. */
+/* A ring buffer for one producer and one consumer. A thread that finds it full or empty yields to the other thread. */
 template <class element> class ring
 {
   public:
@@ -292,7 +293,7 @@ struct pool_session : any_session {
     std::size_t streams;
     std::size_t turn = 0;
 
-    /* Each stream has had a block, so that it has memory of its own. */
+    /* Allocates and frees a block on each stream first, so that each stream has free memory. */
     pool_session(const bench_row &r, std::size_t stream_count, std::uint64_t first_bytes, std::size_t regions)
         : own(r, stream_count), streams(stream_count)
     {
@@ -411,7 +412,7 @@ template <class row> void enter_produce(const std::string &cell, const bench_row
         ->UseRealTime();
 }
 
-/* Whether the row hands out addresses only. Any other row would have to hold gigabytes. */
+/* True if the row hands out addresses only. Any other row would have to hold gigabytes. */
 bool has_room(const bench_row &row)
 {
     return row.kind == BENCH_EMPTY || row.kind == BENCH_POOL || row.kind == BENCH_TLSF || row.kind == BENCH_TLSF_SPIN;

@@ -1,10 +1,10 @@
-/* replay_speed.c: how many events of a trace a replay plays in a second, with the auditor and without.
+/* replay_speed.c: measures the events per second of a replay, with and without the auditor.
  *
  *     micro_replay_speed [TRACE]    default: a bundled trace of an inference engine with a key/value cache
  *
- * The trace is played over and over until a million events have passed, without reading the clock around each call.
- * The strategies take turns, five rounds, and each figure is the median: wall time of the events alone, as the replay
- * itself reports it, and processor time of the whole replay with setup and end, which other programs disturb less.
+ * The trace is repeated until a million events have been played, without reading the clock around each call. The
+ * strategies take turns for five rounds, and each figure is a median: wall time of the events alone, as the replay
+ * reports it, and processor time of the whole replay with setup and end, which other programs disturb less.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ static void print_speeds(struct speed *speeds, size_t count)
 {
     (void)printf("%-10s %-8s %14s %14s %14s\n", "strategy", "auditor", "Mevents/s wall",
                  "Mevents/s cpu", "ns/event cpu");
-    /* Without and with the auditor stand next to each other. */
+    /* The figures without and with the auditor are adjacent. */
     for (size_t i = 0; i < count; i += figures) {
         double processor[figures];
         for (size_t j = 0; j < figures; j++) {

@@ -1,7 +1,9 @@
-/* rows.h: each kind of bench_row as a class, so that the compiler sees the calls of an allocator in the loop. C++.
+/* rows.h: each kind of bench_row as a class, so that the compiler can inline the calls of an allocator into the loop.
+ * C++.
  *
- * All of them: a constructor from a bench_row and a number of streams; `block`; alloc(stream, bytes), which ends the program
- * where a request is refused; free(stream, block). Where a row knows no streams the number is ignored.
+ * Each class has a constructor from a bench_row and a number of streams; a type `block`; alloc(stream, bytes), which
+ * ends the program if a request is refused; and free(stream, block).
+ * A row without streams ignores the stream.
  */
 #ifndef WEIR_BENCHMARKS_ROWS_H
 #define WEIR_BENCHMARKS_ROWS_H
@@ -57,7 +59,7 @@ class pool_row
         weir_stream *ignored = nullptr;
         require(weir_pool_stream(bench_.pool, reinterpret_cast<void *>(native + 1), &ignored));
     }
-    /* Work queued on `to` from now on runs after the work that is queued on `from`. */
+    /* Orders later work on `to` after the work that is queued on `from`. */
     void order(std::size_t from, std::size_t to)
     {
         require(weir_stream_recorded(bench_.pool, &events_[from], bench_.streams[from]));
@@ -200,7 +202,7 @@ template <class lock> class tlsf_row
     }
 
   private:
-    /* Room for the largest workloads: a TiB of blocks, or a million live ones. */
+    /* Enough for the largest workloads: a TiB of blocks, or a million live blocks. */
     static constexpr std::uint64_t tlsf_span_bytes = std::uint64_t{1} << 40;
     static constexpr std::uint32_t tlsf_ranges = 1u << 22;
     const bench_row &row_;

@@ -1,15 +1,16 @@
-/* tlsf.h: a two-level segregated fit allocator over one range of addresses: the plain allocator beside weir's pools.
+/* tlsf.h: a two-level segregated fit allocator over one range of addresses: the plain allocator to compare weir's pools
+ * with.
  *
- * Every range of addresses, free or live, has one record of 32 bytes outside of the memory that it describes. Records are
- * linked by 32-bit indices: to both neighbours by address, and, while a range is free, to both neighbours in its bin.
- * There are 32 bins to a doubling of the size, and a bitmap of two levels names the bins that are not empty.
+ * Every range of addresses, free or live, has one record of 32 bytes outside of the memory that it describes. Records
+ * are linked by 32-bit indices: to both neighbours by address, and, while a range is free, to both neighbours in its
+ * bin. Each doubling of the size has 32 bins, and a bitmap of two levels marks the bins that are not empty.
  *
  * Guarantee: live ranges do not overlap; two free ranges are never neighbours.
- * Cost: constant. alloc looks at TLSF_LOOKS + 1 ranges of the request's own bin and otherwise takes the first range of the
- * next bin that is not empty.
+ * Cost: constant. alloc looks at up to TLSF_LOOKS + 1 ranges of the request's own bin and otherwise takes the first
+ * range of the next non-empty bin.
  *
- * It knows no streams, no regions, no statistics and no locks: a caller with several threads takes a lock around it. All of
- * it is in this header so that the compiler may put it into the caller's loop. */
+ * The allocator has no streams, no regions, no statistics and no locks: a caller with several threads takes a lock
+ * around it. All code is in this header so that the compiler can inline it into the caller's loop. */
 #ifndef WEIR_BENCHMARKS_TLSF_H
 #define WEIR_BENCHMARKS_TLSF_H
 
@@ -29,16 +30,16 @@ enum {
     TLSF_BINS = (32 - TLSF_STEP_BITS) * TLSF_STEPS + TLSF_STEPS,
     TLSF_WORDS = TLSF_BINS / 64,
     TLSF_LOOKS = 4,
-    TLSF_BORDER = TLSF_BINS, /* the record on both sides of the range; live, so that nothing joins it */
+    TLSF_BORDER = TLSF_BINS, /* the record on both sides of the range; live, so that no range merges with it */
 };
 
 /* The first TLSF_BINS records are the heads of the bins' circular lists. */
 struct tlsf_record {
     uint32_t bin_previous;
     uint32_t bin_next; /* also the next unused record */
-    uint32_t previous; /* by address */
+    uint32_t previous; /* neighbour by address */
     uint32_t next;
-    uint32_t first; /* in granules */
+    uint32_t first; /* first granule of the range */
     uint32_t granules;
     uint32_t free;
     uint32_t padding;
@@ -47,9 +48,9 @@ struct tlsf_record {
 struct tlsf {
     struct tlsf_record *records;
     uint32_t record_room;
-    uint32_t records_used; /* records behind these were never used */
+    uint32_t records_used; /* number of records that were ever used, from the first on */
     uint32_t unused;       /* list of returned records; 0: empty */
-    uint64_t summary;      /* which words of `bins` are not zero */
+    uint64_t summary;      /* a bit for each word of `bins` that is not zero */
     uint64_t bins[TLSF_WORDS];
 };
 
@@ -82,13 +83,14 @@ static inline void tlsf_take(struct tlsf *tlsf, uint32_t range)
     records[before].bin_next = after;
     records[after].bin_previous = before;
     records[range].free = 0;
-    /* Where both neighbours are the head the bin is empty now. Without branches: they are hard to predict. */
+    /* If both neighbours are the head, the bin is empty now. The code has no branches, which would be hard to
+     * predict. */
     const uint64_t word = tlsf->bins[bin / 64] & ~((uint64_t)(before == after) << (bin % 64));
     tlsf->bins[bin / 64] = word;
     tlsf->summary &= ~((uint64_t)(word == 0) << (bin / 64));
 }
 
-/* Returns 0 where all records are in use. */
+/* Returns an unused record; 0 if all records are in use. */
 static inline uint32_t tlsf_record_new(struct tlsf *tlsf)
 {
     const uint32_t record = tlsf->unused;
@@ -136,7 +138,7 @@ static inline void tlsf_close(struct tlsf *tlsf)
     tlsf->records = NULL;
 }
 
-/* A free range of the request's own bin that holds it, or 0. */
+/* Returns a free range of the request's own bin that holds the request; 0 if it finds none. */
 static inline uint32_t tlsf_search_own_bin(const struct tlsf *tlsf, uint32_t bin, uint32_t granules)
 {
     const struct tlsf_record *records = tlsf->records;
@@ -150,7 +152,8 @@ static inline uint32_t tlsf_search_own_bin(const struct tlsf *tlsf, uint32_t bin
     return 0;
 }
 
-/* The first range of the lowest bin above `bin` that is not empty, or 0: each of them holds every size of `bin`. */
+/* Returns the first range of the lowest non-empty bin above `bin`, 0 if there is none. Such a range holds every size of
+ * `bin`. */
 static inline uint32_t tlsf_search_above(const struct tlsf *tlsf, uint32_t bin)
 {
     uint32_t word = bin / 64;
@@ -166,7 +169,7 @@ static inline uint32_t tlsf_search_above(const struct tlsf *tlsf, uint32_t bin)
     return tlsf->records[word * 64 + (uint32_t)__builtin_ctzll(found)].bin_next;
 }
 
-/* Cuts a range to `granules`; the rest becomes free. Without a record for the rest the range stays whole. */
+/* Splits a range after `granules`; the rest becomes free. Without a record for the rest the range stays whole. */
 static inline void tlsf_cut(struct tlsf *tlsf, uint32_t range, uint32_t granules)
 {
     struct tlsf_record *records = tlsf->records;
@@ -185,7 +188,7 @@ static inline void tlsf_cut(struct tlsf *tlsf, uint32_t range, uint32_t granules
     tlsf_put(tlsf, rest);
 }
 
-/* Returns the range's record, 0 where no range was found. `bytes` is more than 0. */
+/* Allocates `bytes`, which must be above 0. Returns the record of the range; 0 if no range was found. */
 static inline uint32_t tlsf_alloc(struct tlsf *tlsf, uint64_t bytes)
 {
     const uint32_t granules = (uint32_t)((bytes + TLSF_GRANULE_BYTES - 1) / TLSF_GRANULE_BYTES);
@@ -204,7 +207,7 @@ static inline uint32_t tlsf_alloc(struct tlsf *tlsf, uint64_t bytes)
     return range;
 }
 
-/* Adds the free range `next`, which follows `range`, to `range`. */
+/* Merges the free range `next`, which follows `range`, into `range`. */
 static inline void tlsf_join(struct tlsf *tlsf, uint32_t range, uint32_t next)
 {
     struct tlsf_record *records = tlsf->records;

@@ -9,7 +9,7 @@
 
 /* --- random numbers --- */
 
-/* SplitMix64: equal everywhere, good enough for sizes. */
+/* Returns a random number (SplitMix64): the same on every machine, and good enough for sizes. */
 static uint64_t next_random(uint64_t *state)
 {
     uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -29,9 +29,9 @@ static uint32_t log_uniform(uint64_t *state, uint32_t least, uint32_t most)
     return (uint32_t)((double)least * exp2(part * log2((double)most / (double)least)));
 }
 
-/* --- writing down --- */
+/* --- generating operations --- */
 
-/* A workload that grows; `failed` once there was no memory. */
+/* A workload that is being generated; `failed` after a failed allocation. */
 struct writer {
     struct workload *workload;
     size_t room;
@@ -71,7 +71,7 @@ static void write_pair(struct writer *writer, uint32_t size)
 struct mix {
     uint32_t live;
     uint32_t most;
-    bool uniform; /* from 1 byte; else log-uniform from 512 bytes */
+    bool uniform; /* sizes are uniform from 1 byte; else log-uniform from 512 bytes */
     uint32_t warm_up;
     uint32_t steps;
 };
@@ -103,15 +103,15 @@ enum {
     width = 1024,
     element_bytes = 2,
     heads = 16,
-    kept_tokens = 16, /* of a block of keys and values */
-    kept_steps = 32,  /* a block lives for fewer steps */
+    kept_tokens = 16, /* tokens of a block of keys and values */
+    kept_steps = 32,  /* such a block lives for fewer steps */
     least_tokens = 256,
     most_tokens = 4096,
     walk_tokens = 64,
     kept_blocks = layers * kept_steps,
 };
 
-/* Slots of a step's blocks; those of keys and values come first, a ring for each layer. */
+/* Slots of a step's blocks. The slots of keys and values come first, a ring for each layer. */
 enum {
     RESIDUAL = kept_blocks,
     NEXT,
@@ -157,7 +157,7 @@ static void write_layer(struct writer *writer, uint32_t tokens)
     write_op(writer, NEXT, 0);
 }
 
-/* The number of tokens after a step, kept in its bounds. */
+/* Returns the number of tokens after a step, within its bounds. */
 static uint32_t walk(uint32_t tokens, uint64_t *random)
 {
     const uint32_t moved = tokens + below(random, 2 * walk_tokens + 1);
@@ -168,7 +168,7 @@ static uint32_t walk(uint32_t tokens, uint64_t *random)
 
 static void write_infer(struct writer *writer, uint64_t random)
 {
-    uint32_t ends[kept_blocks] = {0}; /* step before which the block is freed; 0: empty slot */
+    uint32_t ends[kept_blocks] = {0}; /* the step before which the block is freed; 0: empty slot */
     uint32_t tokens = 1024;
     for (uint32_t step = 1; step <= infer_steps; step++) {
         for (uint32_t slot = 0; slot < kept_blocks; slot++) {
@@ -198,9 +198,9 @@ static void write_infer(struct writer *writer, uint64_t random)
     }
 }
 
-/* --- by name --- */
+/* --- workloads by name --- */
 
-/* `write_pair` where `pair_bytes` is set, `write_mix` where `mix.live` is, else `write_infer`. */
+/* A workload is made by write_pair if `pair_bytes` is set, by write_mix if `mix.live` is set, else by write_infer. */
 static const struct plan {
     const char *name;
     uint32_t pair_bytes;
@@ -235,7 +235,7 @@ static const struct plan *plan_of(const char *name)
     return NULL;
 }
 
-/* Sets peak_bytes; false without memory. */
+/* Sets peak_bytes. Returns false without memory. */
 static bool find_peak(struct workload *workload)
 {
     uint32_t *sizes = calloc(workload->slots, sizeof(*sizes));

@@ -1,17 +1,16 @@
-/* direct.c: one region per block.
+/* direct.c: a strategy with one region per block.
  *
  * Idea: the pool grows by exactly one region for a request (region_size: the request rounded up to the device's
- * granularity) and alloc hands out that region whole. A freed region waits, free, until the pool gives it back.
+ * granularity) and alloc hands out the whole region. A freed region stays free until the pool returns it.
  * Guarantee: a region is only ever handed out for requests of the size that it was taken for, to the lane that it is
  * free in; it is never split, merged or lent to another lane.
- * Cost: O(log n) for n free regions of one lane, of which there are few: regions go back at once.
- * Waste: less than the device's granularity a block; nothing between blocks.
+ * Cost: O(log n) for n free regions of one lane; n is small because regions are returned at once.
+ * Waste: less than the device's granularity in each block, none between blocks.
  * Counters: the pool's region_allocs and region_frees, and the time that they took.
  *
- * A region that is still free when the same lane asks for the same size again (the device refused to take it back, or
- * work on it is pending) is used again: refusing would turn such a failure into an out-of-memory.
- * Regions start where the device puts them. A stricter alignment is met when the region happens to have it and refused
- * otherwise.
+ * A region that is still free when the same lane requests the same size again (the device refused to take the region
+ * back, or work on it is pending) is reused: a refusal would turn such a failure into an out-of-memory. The device
+ * chooses the address of a region. A stricter alignment is refused unless the region happens to have it.
  */
 #include "direct.h"
 
@@ -23,22 +22,22 @@
 
 #define GRANULE UINT64_C(512)
 
-/* Invariant: a free region is in both trees of its lane; by_hint.size is the request that it was taken for,
- * by_size.size its own size, and both addresses are its address. A taken region is in none. */
+/* Invariant: a free region is in both trees of its lane; by_hint.size is the size of the request that it was taken for,
+ * by_size.size the size of the region, and both addresses are its address. A taken region is in neither tree. */
 struct region {
     weir_record record; /* first: a token is its address; in use while the region is taken */
     struct size_node by_hint;
     struct size_node by_size;
     struct region *previous; /* in the order in which regions were added */
     struct region *next;
-    weir_lane lane; /* of a free region */
-    weir_tick tick; /* of a free region */
+    weir_lane lane; /* lane of a free region */
+    weir_tick tick; /* tick of a free region */
     bool taken;
 };
 
 struct lane {
     struct size_tree by_hint; /* serves requests */
-    struct size_tree by_size; /* knows the largest */
+    struct size_tree by_size; /* finds the largest region */
 };
 
 struct model {
@@ -248,7 +247,7 @@ static void free_range(void *state, void *token, weir_lane lane, weir_tick tick)
     file(model, region, lane, tick);
 }
 
-/* Memory stays with its lane until its region goes. */
+/* Moves nothing: memory stays with its lane until its region is removed. */
 static uint64_t promote(void *state, weir_lane lane, weir_tick limit)
 {
     (void)state;
@@ -312,7 +311,7 @@ static void stats(const void *state, weir_strategy_stats *out)
     }
 }
 
-/* What the list of regions adds up to. */
+/* Sums over the list of regions. */
 struct tally {
     uint64_t regions;
     uint64_t region_bytes;

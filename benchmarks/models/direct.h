@@ -1,14 +1,14 @@
-/* direct.h: no allocator at all: each block is a region of its own, as if the program called the device each time.
+/* direct.h: a strategy without a cache: each block is one region, as if the program called the device each time.
  *
- * The pool grows for every request and gives the region back at the free, so device calls, their time and the waits
- * that they force are what a program without a caching allocator pays.
+ * The pool grows for every request and returns the region at the free. So the device calls, their time and the waits
+ * that they force are those of a program without a caching allocator.
  */
 #ifndef WEIR_BENCHMARKS_MODELS_DIRECT_H
 #define WEIR_BENCHMARKS_MODELS_DIRECT_H
 
 #include <weir/strategy.h>
 
-/* The table for weir_pool_config; it takes no config. Constant; thread-safe. */
+/* Returns the table for weir_pool_config; it takes no config. The table is constant; thread-safe. */
 const weir_strategy_ops *model_direct_strategy(void);
 
 #endif

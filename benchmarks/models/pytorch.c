@@ -1,19 +1,20 @@
 /* pytorch.c: a model of PyTorch's native caching allocator.
  *
- * Idea: best fit, with split and merge, over segments that are never given up while they may be useful. Requests up to
- * 1 MiB live in segments of 2 MiB (small pool), larger ones in segments of 20 MiB or more (large pool). Free blocks
- * are kept per stream and pool, ordered by size and then address.
- * Guarantee: given the segments of a recorded run, every block lands at the recorded address (recorded.c proves it on
- * recordings). Nothing here is copied: the rules were derived from recordings and are in README.md.
+ * Idea: best fit, with split and merge, over segments that are kept as long as they may be useful. Requests up to 1 MiB
+ * lie in segments of 2 MiB (small pool), larger ones in segments of 20 MiB or more (large pool). Free blocks are kept
+ * per stream and pool, ordered by size and then address.
+ * Guarantee: given the segments of a recorded run, the model places every block at the recorded address (recorded.c
+ * proves it on recordings). No code is copied: the rules were derived from recordings and are in README.md.
  * Cost: O(log n) for n free blocks of one stream and pool; freeing merges in O(1) and files the result in O(log n).
  * Waste: inside a block at most 511 bytes (543 with padding) in the small pool, at most 1 MiB more in the large pool,
- * where smaller rests are not split off. Between blocks without bound: there is one free set per stream and pool, and
- * none helps another.
- * Counters: strategy stats and lane stats; taken_bytes minus what was requested is the waste inside blocks.
+ * where smaller rests are not split off. Between blocks the waste has no bound: there is one free set per stream and
+ * pool, and a request never takes from another set.
+ * Counters: strategy stats and lane stats; taken_bytes minus the requested bytes is the waste inside blocks.
  *
- * Beyond the original: alignments above 512 are served by taking a block that is large enough for the worst case and
- * cutting the front off. A block freed into a lane that is not its region's returns to its region's lane all the same,
- * as the original does, with the highest tick, so that its region stays until the host knows that all work is done.
+ * Additions to the original: a request with an alignment above 512 takes a block that is large enough for the worst
+ * case and splits the front off. A block that is freed into a lane other than its region's returns to its region's
+ * lane, as in the original, but with the highest tick, so that its region stays until the host knows that all work has
+ * completed.
  */
 #include "pytorch.h"
 
@@ -27,7 +28,7 @@
 #define SMALL_BYTES MODEL_PYTORCH_SMALL_BYTES
 #define MIB (UINT64_C(1) << 20)
 #define LARGE_SEGMENT_BYTES (20 * MIB) /* for rounded sizes below SHARED_BYTES */
-#define SHARED_BYTES (10 * MIB)        /* from here on a segment is made for one request */
+#define SHARED_BYTES (10 * MIB)        /* a request of this size or more gets a segment of its size */
 #define SEGMENT_STEP_BYTES (2 * MIB)
 #define KEPT_REST_BYTES MIB /* the large pool does not split off a rest up to this */
 #define LARGEST_REQUEST (UINT64_C(1) << 62)
@@ -38,16 +39,15 @@ enum pool_kind { SMALL_POOL, LARGE_POOL, POOL_KINDS };
 struct region;
 
 /* A piece of a region, taken or free.
- * Invariants: previous and next are the address neighbours in the region (NULL at its ends) and touch the block;
- * free neighbours do not exist; a free block is in the tree of its region's lane and pool with node.size and
- * node.address as its key. */
+ * Invariants: previous and next are the adjacent blocks in the region (NULL at its ends); no two adjacent blocks are
+ * free; a free block is in the tree of its region's lane and pool with node.size and node.address as its key. */
 struct block {
     weir_record record;    /* first: a token is its address; in use while the block is taken */
     struct size_node node; /* also holds address and size of a taken block */
     struct region *region;
     struct block *previous;
-    struct block *next; /* also links blocks that are in no region */
-    weir_tick tick;     /* of a free block: the latest free in it */
+    struct block *next; /* also links unused records */
+    weir_tick tick;     /* free block: the tick of the latest free in it */
     bool taken;
 };
 
@@ -156,7 +156,8 @@ static void fini(void *state)
     memset(model, 0, sizeof *model);
 }
 
-/* Makes sure that `count` blocks, far fewer than a chunk has, can be had without a failure. */
+/* Makes sure that `count` block records are unused, so that taking them cannot fail. `count` is far below the number of
+ * records in a chunk. Returns false without host memory. */
 static bool reserve_blocks(struct model *model, size_t count)
 {
     struct block *block = model->unused;
@@ -215,7 +216,7 @@ static weir_status lane_add(void *state, weir_lane lane)
     return reserve_lane(state, lane) ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
-/* The free set that a free block of the region belongs to. */
+/* Returns the set of free blocks for a free block of the region. */
 static struct size_tree *free_set(struct model *model, const struct region *region)
 {
     return &model->lanes[region->lane].free[region->kind];
@@ -332,8 +333,8 @@ static weir_status region_remove(void *state, void *named, const weir_tick *limi
 
 /* --- blocks --- */
 
-/* Ends the block after `size` bytes; what follows becomes a block of its own, with the same state but in no set.
- * A record is reserved. */
+/* Splits the block after `size` bytes. The upper part becomes a block with the same state but in no set. The caller has
+ * reserved a record. */
 static struct block *cut(struct model *model, struct block *block, uint64_t size)
 {
     struct block *rest = take_record(model);
@@ -354,7 +355,7 @@ static struct block *cut(struct model *model, struct block *block, uint64_t size
     return rest;
 }
 
-/* Appends `next`, its neighbour by address, to `block`; both are in no set. The later tick stays. */
+/* Merges the next block by address into `block`; neither is in a set. The merged block keeps the later tick. */
 static void absorb_next(struct model *model, struct block *block)
 {
     struct block *next = block->next;
@@ -371,7 +372,7 @@ static void absorb_next(struct model *model, struct block *block)
     drop_record(model, next);
 }
 
-/* Takes [address, address + size) out of a free block that contains it. */
+/* Takes [address, address + size) from a free block that contains it. */
 static weir_status take(struct model *model, struct block *block, uint64_t address, uint64_t size,
                         enum model_pytorch_rest end, weir_range *range)
 {
@@ -399,7 +400,8 @@ static weir_status take(struct model *model, struct block *block, uint64_t addre
     return WEIR_OK;
 }
 
-/* The smallest free block of at least `size` bytes whose tick is at or below `limit`; ties by lowest address. */
+/* Returns the smallest free block of at least `size` bytes with a tick at or below `limit`; ties by lowest address.
+ * */
 static struct block *best_fit(const struct size_tree *tree, uint64_t size, weir_tick limit)
 {
     struct size_node *node = size_tree_lower(tree, size, 0);
@@ -469,7 +471,7 @@ weir_status model_pytorch_place(void *state, void *region, uint64_t address, uin
     return take(state, block, address, size, rest, range);
 }
 
-/* What a free says about the lane that the block returns to. */
+/* Returns the tick of a block that is freed into `lane` and returns to its region's lane. */
 static weir_tick tick_in(const struct region *region, weir_lane lane, weir_tick tick)
 {
     if (lane == WEIR_LANE_OPEN) {
@@ -498,7 +500,7 @@ static void free_range(void *state, void *token, weir_lane lane, weir_tick tick)
     file(model, block);
 }
 
-/* Memory stays with its lane until its region goes. */
+/* Moves nothing: memory stays with its lane until its region is removed. */
 static uint64_t promote(void *state, weir_lane lane, weir_tick limit)
 {
     (void)state;
@@ -629,7 +631,7 @@ static const char *check_region(const struct region *region, struct tally *tally
     return NULL;
 }
 
-/* Which set is being visited. */
+/* The set that is being visited. */
 struct set {
     weir_lane lane;
     enum pool_kind kind;
@@ -642,7 +644,8 @@ static bool belongs(void *ctx, struct size_node *node)
     return !block->taken && block->region->lane == set->lane && block->region->kind == set->kind;
 }
 
-/* As many nodes as free ranges, each node a free range in its own set: so each free range is in exactly one set. */
+/* Checks that each free range is in exactly one set: each node is a free range in its own set, and the numbers of nodes
+ * and free ranges are equal. */
 static const char *check_sets(const struct model *model, uint64_t free_ranges)
 {
     uint64_t count = 0;

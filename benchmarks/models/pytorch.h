@@ -1,8 +1,9 @@
 /* pytorch.h: PyTorch's native caching allocator as a weir strategy, exact to the address.
  *
- * A lane stands for a stream. All memory of a region belongs to the lane that the region was added for, until the
- * region is removed: a block is freed into the lane that it was allocated from (or into the open lane, which says that
- * no work is pending), once nothing else touches it. README.md has the rules in full and what is not modelled.
+ * A lane stands for a stream. All memory of a region belongs to the lane for which the region was added, until the
+ * region is removed: a block is freed into the lane that it was allocated from (or into the open lane if no work is
+ * pending), after all other uses have ended. README.md has the complete rules and lists the parts that are not
+ * modelled.
  */
 #ifndef WEIR_BENCHMARKS_MODELS_PYTORCH_H
 #define WEIR_BENCHMARKS_MODELS_PYTORCH_H
@@ -21,26 +22,25 @@ typedef struct model_pytorch_config {
 
 #define MODEL_PYTORCH_CONFIG_INIT WEIR_STRUCT_INIT(model_pytorch_config)
 
-/* The table for weir_pool_config. Constant; thread-safe. */
+/* Returns the table for weir_pool_config. The table is constant; thread-safe. */
 const weir_strategy_ops *model_pytorch_strategy(void);
 
-/* What a request becomes: padded and rounded up. UINT64_MAX when it is too large to round. */
+/* Returns the padded and rounded size of a request; UINT64_MAX if it is too large to round. */
 uint64_t model_pytorch_round(uint64_t size, uint64_t pad_bytes);
-/* The size of the segment that a rounded size is given when nothing fits. */
+/* Returns the size of the new segment for a rounded size that no free block fits. */
 uint64_t model_pytorch_segment_bytes(uint64_t rounded);
 
-/* How model_pytorch_place ends the block. */
+/* How model_pytorch_place treats the rest behind the block. */
 enum model_pytorch_rest {
     MODEL_PYTORCH_REST_BY_RULE, /* the block keeps a rest that the allocator would not split off */
     MODEL_PYTORCH_REST_FREE,    /* the block has exactly the given size */
 };
 
-/* For the check against a recording: takes a block of `size` bytes at `address`, whatever best fit
- * would say. A free front that this leaves and that the allocator would never have split off goes
- * to the taken block before it, whose size was known too small. WEIR_ERR_NO_MEMORY unless address
- * and size are multiples of the granule and all of it lies in one free range of `region`;
- * WEIR_ERR_INTERNAL when there is no memory for the model's own records. Cost: linear in the ranges
- * of the region, counted from its end. */
+/* Takes a block of `size` bytes at `address`, regardless of best fit, for the check against a recording. If a free
+ * front is left that the allocator would never have split off, it goes to the taken block before it: the recorded size
+ * of that block was too small. WEIR_ERR_NO_MEMORY unless address and size are multiples of the granule and the block
+ * lies in one free range of `region`; WEIR_ERR_INTERNAL without memory for the model's records. Cost: linear in the
+ * ranges of the region, counted from its end. */
 weir_status model_pytorch_place(void *state, void *region, uint64_t address, uint64_t size,
                                 enum model_pytorch_rest rest, weir_range *range);
 

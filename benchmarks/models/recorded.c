@@ -1,20 +1,21 @@
-/* recorded.c: the check of the pytorch model against a recording.
+/* recorded.c: checks the pytorch model against a recording.
  *
- * Idea: one model for each device. The heap at the start of the window is laid out from the recorded segments and the
- * blocks in them; then each event is done to the model and its answer compared. Which segments come and go is taken
- * from the record, because the driver and the moments of empty_cache are not the model's business; that a segment was
- * needed, and how large it had to be, is compared.
- * Guarantee: a difference is counted once. The model then takes the block where the record has it, when that is free,
- * so that one early mistake does not hide what follows.
- * Cost: O(log n) for n free blocks an event, O(log s) for s live segments to look one up; a few such passes when the
- * start has to be corrected.
+ * Idea: each device has one model. The heap at the start of the window is built from the recorded segments and the
+ * blocks in them; then each event is applied to the model and its answer is compared. The addresses and lifetimes of
+ * segments come from the record, because the model covers neither the driver nor the calls of empty_cache; the check
+ * compares whether a segment was needed, and its size.
+ * Guarantee: a difference is counted once. The model then takes the block at the recorded address, if that is free, so
+ * that one early mistake does not hide later events.
+ * Cost: O(log n) per event for n free blocks, O(log s) to find one of s live segments; a few such passes if the start
+ * has to be corrected.
  *
- * Where the start is told in part only, two facts about the allocator complete it:
+ * If the record of the start is incomplete, two facts about the allocator complete it:
  *   - No free block of the large pool is 1 MiB or less: smaller rests are not split off. A smaller gap behind a block
- *     at the start is thus a rest that belongs to the block: seen at once when another block follows, or when a later
- *     block is recorded that close behind it. The run is then repeated with the larger block.
+ *     at the start is thus a rest that belongs to the block. Such a gap shows at once if another block follows, or when
+ *     a later block is recorded that close behind it. The run is then repeated with the larger block.
  *   - A segment is taken because a request is about to be placed in it. Of the segments before the first request, at
- *     most the last is part of the window; it is when nothing else fits and its size is what the request asks for.
+ *     most the last is part of the window, namely if no free block fits the request and the segment has the size that
+ *     the rules give for the request.
  */
 #include "recorded.h"
 
@@ -28,18 +29,18 @@
 
 #define PAD_NPU 32
 #define LARGEST_REST (UINT64_C(1) << 20)
-#define MOST_RUNS 16 /* each but the last finds blocks at the start that are larger than recorded */
+#define MOST_RUNS 16 /* every run except the last finds blocks at the start that are larger than recorded */
 
-/* A recorded segment. In heap.segments it is a region of the model; in heap.waiting it is not yet. */
+/* A recorded segment. In heap.segments it is a region of the model; in heap.waiting it is not a region yet. */
 struct segment {
     uint64_t address;
     uint64_t size;
     uint32_t stream;
     uint32_t pool;   /* private pool, WEIR_TRACE_NONE = none */
-    bool pool_known; /* of a segment at the start */
-    bool gone;       /* while pools are found: the segment was given back */
-    size_t event;    /* where it was taken */
-    weir_lane lane;  /* of a region */
+    bool pool_known; /* for a segment at the start: `pool` is known */
+    bool gone;       /* in find_pool_of_segments: the segment was returned */
+    size_t event;    /* index of the event that took it */
+    weir_lane lane;  /* lane of the region */
     void *region;
 };
 
@@ -49,18 +50,18 @@ struct segment_list {
     size_t capacity;
 };
 
-/* One device. */
+/* The heap of one device. */
 struct heap {
     void *model;
-    weir_lane lanes;              /* in use */
-    struct segment_list segments; /* by address; they do not overlap */
-    struct segment_list waiting;  /* taken by the allocator; the next request will go there */
-    bool begun;                   /* a request was seen */
+    weir_lane lanes;              /* number of lanes in use */
+    struct segment_list segments; /* sorted by address, without overlaps */
+    struct segment_list waiting;  /* segments taken by the allocator, for a request that follows */
+    bool begun;                   /* the first request of the window has passed */
 };
 
-/* Where a block of the trace is in its device's model. */
+/* The place of a block of the trace in its device's model. */
 struct placement {
-    void *token; /* NULL: nowhere */
+    void *token; /* NULL: not in the model */
     void *region;
     struct heap *heap;
 };
@@ -69,12 +70,12 @@ struct placement {
 struct prior {
     uint32_t device;
     uint64_t address;
-    uint64_t size; /* recorded, later as placed */
+    uint64_t size; /* recorded size, later the size in the model */
     uint32_t block;
     size_t event;
 };
 
-/* (private pool, stream) to lane: memory of one is never used for another. Linear probing. */
+/* An entry of the hash table from (private pool, stream) to lane, with linear probing. Each pair has its own memory. */
 struct lane_slot {
     uint64_t key;
     weir_lane lane; /* 0 = empty */
@@ -92,18 +93,18 @@ struct check {
     struct heap *heaps;           /* [trace->device_count] */
     struct placement *placements; /* [trace->block_count] */
     struct lane_map lanes;
-    weir_tick *limits; /* zero for every lane: all frees carry tick 0, so nothing is ever pending */
+    weir_tick *limits; /* zero for every lane: all frees have tick 0, so no work is ever pending */
     size_t limit_count;
-    struct prior *priors; /* by device and address */
+    struct prior *priors; /* sorted by device and address */
     size_t prior_count;
     uint64_t *
-        enlarged; /* [trace->block_count]: bytes that a block at the start has beyond what is recorded */
-    bool learned;        /* this run found another such block */
+        enlarged; /* [trace->block_count]: bytes of a block at the start beyond its recorded size */
+    bool learned;        /* this run found another block that is larger than recorded */
     size_t start_events; /* events before this one describe the start */
     struct recorded_report *report;
 };
 
-/* --- small things --- */
+/* --- helpers --- */
 
 static void mismatch(struct check *check, const char *format, ...)
 #if defined(__GNUC__)
@@ -185,7 +186,8 @@ static bool reserve_limit(struct check *check, weir_lane lane)
     return true;
 }
 
-/* Lanes are numbered by heap in order of first use, so that a model's table is no longer than it has lanes. */
+/* Finds or makes the lane of (pool, stream). Each heap numbers its lanes in order of first use, so that the model's
+ * table has no unused entries. */
 static weir_status lane_of(struct check *check, struct heap *heap, uint32_t stream, uint32_t pool,
                            weir_lane *lane)
 {
@@ -206,7 +208,7 @@ static weir_status lane_of(struct check *check, struct heap *heap, uint32_t stre
 
 /* --- segments --- */
 
-/* The number of segments that start at or below the address. */
+/* Returns the number of segments that start at or below the address. */
 static size_t count_up_to(const struct segment_list *list, uint64_t address)
 {
     size_t low = 0;
@@ -255,7 +257,8 @@ static void erase_segment(struct segment_list *list, size_t index)
     memmove(list->at + index, list->at + index + 1, (list->count - index) * sizeof *list->at);
 }
 
-/* A recorded segment that overlaps one that is there cannot be; the record lost that the other went. */
+/* True if a recorded segment overlaps a segment in the list. Then the record has lost the return of the other
+ * segment. */
 static bool overlaps(const struct segment_list *list, const struct segment *segment)
 {
     size_t after = count_up_to(list, segment->address);
@@ -263,13 +266,13 @@ static bool overlaps(const struct segment_list *list, const struct segment *segm
            (after < list->count && list->at[after].address - segment->address < segment->size);
 }
 
-/* A size that belongs to the pool which the segment's own size shows. */
+/* Returns a request size of the pool, small or large, to which a segment of this size belongs. */
 static uint64_t hint_of(uint64_t segment_bytes)
 {
     return segment_bytes == MODEL_PYTORCH_SMALL_SEGMENT_BYTES ? 1 : segment_bytes;
 }
 
-/* Makes the segment a region, free as a whole. *added tells whether the record allows it. */
+/* Makes the segment a free region of the model. *added is false if the segment is invalid or overlaps another one. */
 static weir_status add_segment(struct check *check, struct heap *heap, struct segment *segment,
                                uint64_t hint, bool *added)
 {
@@ -311,7 +314,7 @@ static struct segment read_segment(const struct check *check, size_t index)
 
 /* --- the heap at the start --- */
 
-/* Behind the last `p` the window begins. Without one, nothing is known to be before it. */
+/* Returns the number of events up to the last `p`, behind which the window begins; 0 without a `p`. */
 static size_t count_start_events(const struct trace *trace)
 {
     for (size_t i = trace->event_count; i > 0; i--) {
@@ -322,7 +325,8 @@ static size_t count_start_events(const struct trace *trace)
     return 0;
 }
 
-/* A segment at the start that does not name its private pool: the first block that is placed in it does. */
+/* Finds the private pools of segments at the start: a segment belongs to the pool of the first block that is placed in
+ * it. */
 static void find_pool_of_segments(struct check *check, struct segment_list *starts)
 {
     const struct trace *trace = check->trace;
@@ -394,8 +398,8 @@ static int by_place(const void *one, const void *two)
     return (left->event > right->event) - (left->event < right->event);
 }
 
-/* What the block at the start takes: as recorded, which is a multiple of the granule, else rounded from a request; and
- * a rest of the large pool behind it up to `next`, the following block of the device. */
+/* Returns the size of a block at the start: the recorded size if it is a multiple of the granule, else the rounded
+ * request; plus a rest of the large pool up to `next`, the following block of the device. */
 static uint64_t size_of_prior(const struct check *check, const struct prior *prior,
                               const struct prior *next, const struct segment *segment)
 {
@@ -476,7 +480,7 @@ static weir_status place_priors(struct check *check)
     return status;
 }
 
-/* The last block at the start that begins below the address, on the device; NULL when there is none. */
+/* Returns the last block at the start that begins below the address, on the device; NULL if there is none. */
 static const struct prior *prior_below(const struct check *check, uint32_t device, uint64_t address)
 {
     size_t low = 0;
@@ -493,8 +497,8 @@ static const struct prior *prior_below(const struct check *check, uint32_t devic
     return low > 0 && check->priors[low - 1].device == device ? &check->priors[low - 1] : NULL;
 }
 
-/* A block is recorded at the address. When a live block at the start ends at most a rest before it, nothing can lie
- * between the two: the rest belongs to the block at the start. */
+/* Enlarges a block at the start. A block is recorded at the address. If a live block at the start ends at most
+ * LARGEST_REST below it, no free block can lie between the two, so the rest belongs to the block at the start. */
 static void learn(struct check *check, const struct segment *segment, uint32_t device,
                   uint64_t address)
 {
@@ -513,7 +517,7 @@ static void learn(struct check *check, const struct segment *segment, uint32_t d
 
 /* --- the window --- */
 
-/* A segment that no request went to stays as free memory. */
+/* Makes a waiting segment free memory of the model: no request was placed in it. */
 static weir_status settle_waiting(struct check *check, struct heap *heap, size_t index)
 {
     struct segment segment = heap->waiting.at[index];
@@ -545,7 +549,7 @@ static weir_status take_segment(struct check *check, size_t index)
                                                                          : WEIR_ERR_NO_MEMORY;
 }
 
-/* Frees what the model still holds in a segment that the record gives back. */
+/* Frees the blocks that the model still has in a segment that the record returns. */
 static void empty_segment(struct check *check, const struct segment *segment)
 {
     for (uint32_t i = 0; i < check->trace->block_count; i++) {
@@ -599,7 +603,7 @@ static weir_status return_segment(struct check *check, size_t index)
     return WEIR_OK;
 }
 
-/* What the model answers to a request. */
+/* The model's answer to a request. */
 struct answer {
     weir_range range;
     void *region;
@@ -640,7 +644,7 @@ static weir_status place(struct heap *heap, uint64_t address, uint64_t rounded,
     return status == WEIR_ERR_INTERNAL ? WEIR_ERR_NO_MEMORY : WEIR_OK;
 }
 
-/* After a mismatch. */
+/* Places a block at its recorded address, after a mismatch. */
 static weir_status place_as_recorded(struct check *check, struct heap *heap,
                                      const weir_trace_event *event, uint64_t rounded,
                                      struct answer *answer)
@@ -652,7 +656,8 @@ static weir_status place_as_recorded(struct check *check, struct heap *heap,
     return place(heap, event->address, rounded, answer);
 }
 
-/* The waiting segment that the request goes to: the one around its recorded address, else the latest of its stream. */
+/* Returns the index of the waiting segment for the request: the segment around its recorded address, else the latest
+ * segment of its stream; waiting.count if there is none. */
 static size_t waiting_for(const struct heap *heap, const weir_trace_event *event)
 {
     size_t found = heap->waiting.count;
@@ -666,8 +671,8 @@ static size_t waiting_for(const struct heap *heap, const weir_trace_event *event
     return found;
 }
 
-/* Segments before the first request of a trace without blocks at the start were there already, all but perhaps the
- * last, if it is the request's. */
+/* Begins the window at the first request of a trace without blocks at the start. The waiting segments existed before
+ * the window, except the last one if it was taken for the request. */
 static weir_status begin_window(struct check *check, struct heap *heap,
                                 const weir_trace_event *request)
 {
@@ -685,7 +690,7 @@ static weir_status begin_window(struct check *check, struct heap *heap,
     return status;
 }
 
-/* Whether a segment that stands before the first request of a trace without blocks at the start was there already. */
+/* True if a segment before the first request of a trace without blocks at the start existed before the window. */
 static bool was_there(const struct check *check, const struct heap *heap,
                       const struct segment *segment, const weir_trace_event *event,
                       uint64_t rounded, bool fits)
@@ -696,8 +701,8 @@ static bool was_there(const struct check *check, const struct heap *heap,
     return check->start_events == 0 && !heap->begun && !asked_for;
 }
 
-/* A segment was taken for this request: nothing should have fitted, and the size should be the one that the allocator
- * asks for. The block is placed at its start. */
+/* Answers a request for which the record took a segment: no free block of the model should have fitted, and the segment
+ * should have the size that the rules give. The block is placed at the start of the segment. */
 static weir_status answer_from_new(struct check *check, struct heap *heap, size_t index,
                                    uint64_t rounded, struct segment *segment, struct answer *answer)
 {
@@ -726,7 +731,7 @@ static weir_status answer_from_new(struct check *check, struct heap *heap, size_
     return place(heap, segment->address, rounded, answer);
 }
 
-/* The model's own answer, in the memory that the record gives it. */
+/* Computes the model's answer to a request, with the segments of the record. */
 static weir_status answer_request(struct check *check, struct heap *heap, size_t index,
                                   weir_lane lane, uint64_t rounded, struct answer *answer)
 {
@@ -828,7 +833,7 @@ static weir_status follow(struct check *check, size_t index)
     }
 }
 
-/* A segment that still waits for its request when the record ends. */
+/* Counts the segments that still wait for a request at the end of the record. */
 static void count_waiting(struct check *check)
 {
     for (uint32_t d = 0; d < check->trace->device_count; d++) {

@@ -1,4 +1,4 @@
-/* size_tree.c: the promise is in size_tree.h. */
+/* size_tree.c: see size_tree.h. */
 #include "size_tree.h"
 
 /* Spreads a counter over 32 bits (the finaliser of splitmix64); any good mixer keeps the tree shallow. */
@@ -15,7 +15,7 @@ static bool before(const struct size_node *node, uint64_t size, uint64_t address
     return node->size < size || (node->size == size && node->address < address);
 }
 
-/* Cuts `root` into what comes before the key and the rest. */
+/* Splits `root` into the nodes before the key and the other nodes. */
 static void split(struct size_node *root, uint64_t size, uint64_t address, struct size_node **low,
                   struct size_node **high)
 {
@@ -117,7 +117,7 @@ bool size_tree_each(const struct size_tree *tree, bool (*visit)(void *ctx, struc
     return true;
 }
 
-/* What one pass over the nodes in order has seen. */
+/* State of a pass over the nodes in order. */
 struct pass {
     const struct size_node *last;
     uint64_t count;

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Writes a network in ncnn's text form to standard output.    generate.sh resnet50|mobilenet_v2
 #
-# The architectures are those of the papers: ResNet-50 (He et al. 2015) with the stride in the 3x3 convolution, as
-# everybody trains it now, and MobileNetV2 (Sandler et al. 2018). Batch normalisation is folded into the convolutions.
-# The last pooling is global, so that any input size runs.
+# The architectures are those of the papers: ResNet-50 (He et al. 2015) with the stride in the 3x3 convolution, which is
+# common practice today, and MobileNetV2 (Sandler et al. 2018). Batch normalisation is folded into the convolutions.
+# The last pooling is global, so the networks accept any input size.
 set -euo pipefail
 
 awk -v network="${1:?which network: resnet50 or mobilenet_v2}" '
-# A line of the file; the counts of the second line come from here.
+# Adds a line of the file and updates the counts for the second line.
 function line(text, outputs) { lines[layers++] = text; blobs += outputs }
 
-# Each of these takes the name of its input blob, names its output after the layer and returns that.
+# Each of these functions takes the name of its input blob, names its output blob after the layer and returns that name.
 function conv(name, from, out, kernel, stride, activation, groups, extra) {
     extra = " 6=" (channels[from] / groups) * out * kernel * kernel
     if (groups > 1) extra = extra " 7=" groups
@@ -66,7 +66,7 @@ function resnet50(    x, s, b, name, width, blocks, relu, skip, kept) {
     tail(x)
 }
 
-# The setting of each stage: expansion, channels, blocks, stride of the first.
+# The parameters of each stage: expansion, channels, blocks, stride of the first block.
 function mobilenet_v2(    x, s, b, v, name, wide, relu6, kept, stride, from) {
     relu6 = " 9=3 -23310=2,0.0,6.0"
     x = conv("conv1", head(), 32, 3, 2, relu6, 1)
@@ -91,7 +91,7 @@ function mobilenet_v2(    x, s, b, v, name, wide, relu6, kept, stride, from) {
     tail(conv("conv_last", x, 1280, 1, 1, relu6, 1))
 }
 
-# The numbers of a text, from 1 on.
+# Stores the numbers of a text in out[1], out[2], ...
 function numbers(text, out,    n) {
     while (match(text, /[0-9]+/)) {
         out[++n] = substr(text, RSTART, RLENGTH) + 0

@@ -1,4 +1,4 @@
-/* latency.h: a histogram of nanoseconds, exact to one part in 64, for percentiles of very many calls. */
+/* latency.h: a histogram of nanoseconds, exact to 1/64 of the value, for percentiles of very many calls. */
 #ifndef WEIR_BENCHMARKS_LATENCY_H
 #define WEIR_BENCHMARKS_LATENCY_H
 
@@ -10,14 +10,14 @@
 struct latency {
     uint64_t counts[LATENCY_ROWS][LATENCY_COLUMNS];
     uint64_t total;
-    uint64_t clock_ns; /* what two readings of the clock cost; taken off each sample */
+    uint64_t clock_ns; /* cost of two readings of the clock; subtracted from each sample */
 };
 
-/* Empty, with the clock's own cost measured. */
+/* Empties the histogram and measures the cost of the clock. */
 void latency_init(struct latency *latency);
 uint64_t latency_now(void);
 void latency_add(struct latency *latency, uint64_t ns);
-/* The value that a `share` of the samples does not exceed; 0 when there are none. */
+/* Returns the value that a `share` of the samples does not exceed; 0 without samples. */
 double latency_percentile(const struct latency *latency, double share);
 
 #endif

@@ -1,13 +1,13 @@
 /* replay.c: see replay.h.
  *
- * Guarantee: the allocator is measured, not the simulator: the clock is read around pool calls only, and what the
- * auditor is told happens outside. The auditor hears of a free before the pool does, since the pool may return the
- * memory to the device inside that call, and of a hand-out after it.
+ * Guarantee: the timing covers the allocator, not the simulator: the clock is read around pool calls only, and calls to
+ * the auditor lie outside. The auditor learns of a free before the pool, since the pool may return the memory to the
+ * device inside its call, and of an allocation after the pool's call.
  *
- * What a trace does not say is which work touches which block. So a block counts as touched at its hand-out and at its
- * free, on the streams named there, and by the next work of the stream that a `u` line names, as long as the block is
- * live then. A program that uses a block on a second stream has made that stream wait for the first one; few recorders
- * write this down, so a `u` line stands for that wait too. The pool is not told of it.
+ * A trace does not tell which work touches which block. So the replay assumes that a block is touched at its allocation
+ * and at its free, on the streams named there, and by the next work of the stream that a `u` line names, if the block
+ * is live then. A program that uses a block on a second stream has made that stream wait for the first one; few
+ * recorders write this wait, so a `u` line implies it. The pool is not told of the wait.
  */
 #include "replay/replay.h"
 
@@ -29,15 +29,15 @@ struct machine {
     weir_sim *sim;
     struct watch watch;
     weir_pool *pool;
-    weir_event *handover; /* the wait that a use implies */
+    weir_event *handover; /* event of the wait that a use implies */
 };
 
-/* A stream of the trace, made when it is first named. */
+/* A stream of the trace, created when an event first names it. */
 struct lane {
     struct machine *machine;
     weir_sim_stream *native;
     weir_stream *stream;
-    uint32_t *used; /* blocks that the next work on it touches */
+    uint32_t *used; /* blocks that the next work on the stream touches */
     size_t used_count;
     size_t used_capacity;
 };
@@ -179,7 +179,7 @@ static void note_reserved(struct run *run, uint64_t event)
     }
 }
 
-/* Device calls change what is reserved; nothing else does. */
+/* Returns the number of device calls so far. Reserved memory changes only by device calls. */
 static uint64_t device_calls(const struct run *run)
 {
     uint64_t calls = 0;
@@ -215,7 +215,7 @@ static void note_oom(struct run *run, uint64_t event, uint64_t size, weir_pool *
     run->stopped = true;
 }
 
-/* What no device can have is out of memory too, although a pool calls it invalid. */
+/* True for a request beyond any device. It counts as out of memory, although a pool refuses it as invalid. */
 static bool is_absurd(uint64_t size, uint64_t align)
 {
     const uint64_t most = UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1);
@@ -271,12 +271,12 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
     return true;
 }
 
-/* `lane` NULL: in host order, the block is idle. */
+/* Frees a block in the order of `lane`; NULL: in host order, the block is idle. */
 static bool free_block(struct run *run, uint32_t index, struct lane *lane, const char *tag)
 {
     struct live_block *live = &run->blocks[index];
     if (live->block == NULL) {
-        return true; /* it was not placed */
+        return true; /* the block was not placed */
     }
     struct machine *machine = live->lane->machine;
     lane = lane != NULL && lane->machine != machine ? live->lane : lane;
@@ -297,7 +297,7 @@ static bool free_block(struct run *run, uint32_t index, struct lane *lane, const
     return true;
 }
 
-/* The program's own order between a block's stream and another one that uses it. */
+/* Makes the stream that uses a block wait for the block's stream, as the recorded program did. */
 static weir_status hand_over(struct machine *machine, const struct lane *from, const struct lane *to)
 {
     weir_device *device = weir_sim_device(machine->sim);
@@ -338,7 +338,7 @@ static bool use_block(struct run *run, uint32_t index, uint32_t stream_number)
     return true;
 }
 
-/* Blocks that `u` lines gave to the stream and that are still live are what the work touches. */
+/* Queues device work. It touches the blocks that `u` lines gave to the stream since its last work, if they are live. */
 static bool work_on(struct run *run, const weir_trace_event *event)
 {
     struct lane *lane = lane_of(run, event->stream);
@@ -378,7 +378,7 @@ static weir_event *object_of(struct run *run, uint32_t index, struct machine *ma
         }
         run->object_machines[index] = machine;
     }
-    /* An event belongs to one device; what another device waits for is outside this model. */
+    /* An event belongs to one device; waits between devices are not modelled. */
     return run->object_machines[index] == machine ? run->objects[index] : NULL;
 }
 
@@ -499,10 +499,10 @@ static bool play_event(struct run *run, uint64_t number, const struct trace_even
             weir_sim_set_capacity(run->machines[d].sim, e->size);
         }
         return true;
-    case WEIR_TRACE_PRIOR:   /* played first */
+    case WEIR_TRACE_PRIOR:   /* played before the events */
     case WEIR_TRACE_MARK:    /* labels of the report */
-    case WEIR_TRACE_POOL:    /* a strategy serves all pools from one */
-    case WEIR_TRACE_SEGMENT: /* recorded truth from here on */
+    case WEIR_TRACE_POOL:    /* one pool serves all private pools */
+    case WEIR_TRACE_SEGMENT: /* this kind and the following are recorded truth */
     case WEIR_TRACE_MAPPING:
     case WEIR_TRACE_OOM:
     case WEIR_TRACE_COUNTERS:
@@ -524,7 +524,7 @@ static bool check_pools(struct run *run, uint64_t number)
     return true;
 }
 
-/* --- the whole --- */
+/* --- the replay --- */
 
 static int by_address(const void *left, const void *right)
 {
@@ -536,8 +536,8 @@ static int by_address(const void *left, const void *right)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* What was live before the window, in address order. Its sizes are those of the recorder's blocks, which hold the
- * recorder's padding already, so a model that pads is asked for that much less. */
+/* Allocates the blocks that were live before the window, in address order. Their sizes include the padding of the
+ * recorded allocator, so the padding is subtracted for a model that pads. */
 static bool play_prior(struct run *run)
 {
     const struct trace *trace = run->trace;
@@ -577,7 +577,7 @@ static void report_progress(const struct run *run, double share)
     }
 }
 
-/* Blocks that the trace leaves live are freed before it begins again. */
+/* Frees the blocks that the trace leaves live, at its end and between repetitions. */
 static bool free_rest(struct run *run)
 {
     if (!sync_all(run)) {
@@ -643,7 +643,7 @@ static bool play(struct run *run)
             return false;
         }
         for (uint32_t d = 0; d < run->trace->device_count; d++) {
-            run->machines[d].watch.keep = false; /* the report draws the first round */
+            run->machines[d].watch.keep = false; /* the report draws only the first round */
         }
         run->result->seconds += (double)(latency_now() - began) * 1e-9;
     }
@@ -711,7 +711,7 @@ static void keep_finding(struct replay_result *result, const weir_sim_finding *f
     }
 }
 
-/* Those that struck while the earlier work was still running come first: no luck saved them. */
+/* Copies the findings. Findings with earlier work still running come first, because they do harm in every run. */
 static bool keep_findings(struct run *run)
 {
     struct replay_result *result = run->result;
@@ -767,7 +767,7 @@ static bool keep_history(struct run *run)
     return true;
 }
 
-/* Frees what is left, gives everything back and lets the auditor look for leaks. */
+/* Frees the remaining blocks, destroys the pools and lets the auditor look for leaks. */
 static bool finish(struct run *run)
 {
     if (!free_rest(run)) {
@@ -796,11 +796,11 @@ static void clean_up(struct run *run)
     for (uint32_t d = 0; run->machines != NULL && d < run->trace->device_count; d++) {
         struct machine *machine = &run->machines[d];
         weir_status status = weir_pool_destroy(machine->pool);
-        (void)status; /* NULL unless a failure has been reported already */
+        (void)status; /* the pool is NULL unless a failure has been reported already */
         if (machine->watch.device != NULL) {
             watch_fini(&machine->watch);
         }
-        (void)!weir_sim_destroy(machine->sim); /* its pool and the watch are gone */
+        (void)!weir_sim_destroy(machine->sim); /* cannot fail: its pool and its watch are destroyed */
     }
     for (uint32_t s = 0; run->lanes != NULL && s < run->trace->stream_count; s++) {
         free(run->lanes[s].used);

@@ -1,9 +1,9 @@
-/* replay.h: one trace through one strategy on the simulated device.
+/* replay.h: replays one trace with one strategy on the simulated device.
  *
- * Every strategy starts from the same state: an empty device, then the blocks that were live before the window, in
- * address order, then the events. The tags of the trace become tags of the pools, so that a record of running out names
- * who holds what: those that hold the most, and "other" for the rest (tags.h). Each device of a trace gets a simulator and a pool of its own. What is reported as
- * live is bytes as requested, and as reserved what the device gave.
+ * Every replay starts with an empty device, allocates the blocks that were live before the window in address order, and
+ * then plays the events. The tags of the trace become tags of the pools, so that an out-of-memory record names the
+ * largest holders, and "other" for the rest (tags.h). Each device of a trace gets its own simulator and pool. Live
+ * bytes are the requested bytes; reserved bytes are those that the device gave.
  */
 #ifndef WEIR_BENCHMARKS_REPLAY_H
 #define WEIR_BENCHMARKS_REPLAY_H
@@ -16,18 +16,18 @@
 #include "trace/trace.h"
 
 struct replay_options {
-    uint64_t capacity;    /* bytes of each device; 0 = what the trace says, else as much as it takes */
+    uint64_t capacity;    /* bytes of each device; 0 = the capacity in the trace, unlimited without one */
     uint64_t limit;       /* the pools' limit_bytes; 0 = none */
-    const uint64_t *limits; /* instead of `limit`, of each device's pool: [device_count]; may be NULL */
+    const uint64_t *limits; /* limit of each device's pool, instead of `limit`: [device_count]; may be NULL */
     uint64_t seed;        /* jitter of durations; 0 = none */
     weir_growth growth;
     bool ignore_uses;     /* do not tell the pool of uses on other streams */
     bool no_audit;
     bool check;           /* weir_pool_check after every event */
     bool no_timing;       /* no clock reads around calls: ns_per_call stays 0 */
-    bool history;         /* keep what the report draws */
+    bool history;         /* keep the data that the report draws */
     uint32_t repeat;      /* play the events this many times; 0 = once */
-    /* Called now and then with the share that is done, 0 to 1; may be NULL. */
+    /* Called from time to time with the share of events played so far, 0 to 1; may be NULL. */
     void (*progress)(void *ctx, double share);
     void *progress_ctx;
 };
@@ -37,16 +37,16 @@ struct replay_oom {
     uint64_t event; /* index in the trace */
     uint64_t size;
     char why[512];          /* one sentence */
-    weir_oom_record record; /* the pool's; failure 0: none, no pool was asked */
+    weir_oom_record record; /* the pool's record; failure 0: the request did not reach a pool */
 };
 
-/* Where a block was put; address 0: nowhere. */
+/* The address of a block; 0: it was not placed. */
 struct replay_place {
     uint64_t address;
     uint64_t capacity;
 };
 
-/* A region's or a mapping's life in event indices; -1: before the first event, or never. */
+/* The lifetime of a region or a mapping in event indices; -1: before the first event, or never. */
 struct replay_region {
     uint64_t address;
     uint64_t size;
@@ -66,25 +66,25 @@ struct replay_result {
     uint64_t prior_blocks;
     uint64_t allocs; /* events that allocate, prior blocks not counted */
     uint64_t frees;
-    uint64_t peak_live_bytes; /* of the events that were played: less than the trace's where memory ran out before */
+    uint64_t peak_live_bytes; /* peak over the played events; below the trace's peak if memory ran out before it */
     uint64_t peak_reserved_bytes;
     struct replay_oom oom;
-    uint64_t device_calls; /* all, events and queries included */
-    uint64_t warm_calls;   /* of these, after live memory had first reached its peak */
-    uint64_t warm_allocs;  /* allocs after that */
+    uint64_t device_calls; /* all device calls, events and queries included */
+    uint64_t warm_calls;   /* device calls after live memory first reached its peak */
+    uint64_t warm_allocs;  /* allocs after live memory first reached its peak */
     uint64_t device_time_ns;
     uint64_t waits;
     uint64_t syncs;
     uint64_t hazards;
-    uint64_t hazards_in_flight; /* of the first 10,000: the earlier work was still running */
+    uint64_t hazards_in_flight; /* hazards, among the first 10,000, with earlier work still running */
     double p50_ns;
     double p99_ns;
     double p999_ns;
-    uint64_t worst_event; /* when reserved memory peaked */
-    uint64_t largest_free_bytes; /* then */
-    uint64_t free_bytes;         /* then */
+    uint64_t worst_event; /* event at which reserved memory peaked */
+    uint64_t largest_free_bytes; /* at worst_event */
+    uint64_t free_bytes;         /* at worst_event */
     uint64_t served[WEIR_RUNG_COUNT];
-    uint64_t checks;             /* that passed */
+    uint64_t checks;             /* number of passed checks */
     double seconds;              /* wall time of the events, without setup */
     uint64_t events_played;
     char **findings; /* sentences of the auditor, at most 50, those in flight first */
@@ -98,8 +98,8 @@ struct replay_result {
     size_t point_count;
 };
 
-/* Runs. False, and a line in `error`, when something broke that is no result: host memory, a check that failed, a
- * device that did not take its memory back. */
+/* Runs the replay. Returns false, with a line in `error`, after a failure that is no result: no host memory, a failed
+ * check, or a device that did not take its memory back. */
 bool replay_run(const struct trace *trace, const struct replay_strategy *strategy, uint64_t pad_bytes,
                 const struct replay_options *options, struct replay_result *result, char *error, size_t error_size);
 void replay_result_free(struct replay_result *result);

@@ -1,4 +1,4 @@
-/* series.h: bytes over time, thinned to a few thousand points of which each keeps the highest values of its stretch. */
+/* series.h: bytes over time, reduced to a few thousand points; each point keeps the highest values of its events. */
 #ifndef WEIR_BENCHMARKS_SERIES_H
 #define WEIR_BENCHMARKS_SERIES_H
 
@@ -14,7 +14,7 @@ struct series {
     uint64_t stride; /* events per point */
 };
 
-/* False without host memory. */
+/* Returns false without host memory. */
 static inline bool series_init(struct series *series, uint64_t events)
 {
     series->points = calloc(SERIES_POINTS + 2, sizeof(*series->points));

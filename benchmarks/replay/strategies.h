@@ -9,13 +9,13 @@ struct replay_strategy {
     const char *text; /* for --help: one line */
     const weir_strategy_ops *(*ops)(void);
     bool models_padding; /* its config is a model_pytorch_config */
-    int fixed_pad;       /* bytes added to each request; -1 = what the recording shows */
+    int fixed_pad;       /* bytes added to each request; -1 = the padding that the recording shows */
     uint32_t pool_flags; /* WEIR_POOL_... */
 };
 
-/* NULL when there is none of that name. */
+/* Finds a strategy by name; NULL if there is none. */
 const struct replay_strategy *replay_strategy_find(const char *name, size_t length);
-/* All of them, ended by a NULL name. */
+/* Returns the table of all strategies; its last entry has a NULL name. */
 const struct replay_strategy *replay_strategies(void);
 
 #endif

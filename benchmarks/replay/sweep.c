@@ -1,7 +1,7 @@
 /* sweep.c: see sweep.h.
  *
- * Idea: a job is one strategy under one set of limits. Two threads take jobs off one counter and write into points of
- * their own, so the result does not depend on who played what. The trace is constant and shared.
+ * Idea: a job is one strategy under one set of limits. Two threads take jobs by one counter, and each job writes to its
+ * own points, so the result does not depend on the thread that ran a job. The trace is constant and shared.
  */
 #include "replay/sweep.h"
 
@@ -19,7 +19,7 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* What the trace holds, per device. */
+/* Live bytes of the trace, per device. */
 struct tally {
     const struct trace *trace;
     uint64_t *live;  /* [device_count] */
@@ -32,7 +32,7 @@ struct tally {
 
 static void add_block(struct tally *tally, uint32_t index, uint64_t size, uint32_t device)
 {
-    tally->size[index] = size == 0 ? 1 : size; /* as the replay asks for it */
+    tally->size[index] = size == 0 ? 1 : size; /* the replay requests 1 byte instead of 0 */
     tally->device[index] = device;
     uint64_t *live = &tally->live[device];
     *live = sum_of(*live, tally->size[index]);
@@ -63,7 +63,7 @@ static void add_up(struct tally *tally)
         case WEIR_TRACE_ALLOC:
             add_block(tally, event->index, event->event.size, trace->stream_device[event->event.stream]);
             break;
-        case WEIR_TRACE_REALLOC: /* the new block is there before the old one goes */
+        case WEIR_TRACE_REALLOC: /* the new block is allocated before the old one is freed */
             add_block(tally, event->index, event->event.size, tally->device[event->old_index]);
             drop_block(tally, event->old_index);
             break;
@@ -97,7 +97,7 @@ bool sweep_peaks(const struct trace *trace, uint64_t *peaks, uint64_t *at_once)
     return enough;
 }
 
-/* What the simulated device gives memory in. */
+/* Reads the granularity in which the simulated device gives memory. */
 static bool read_granularity(uint64_t *granularity)
 {
     weir_sim_config config = WEIR_SIM_CONFIG_INIT;
@@ -105,13 +105,13 @@ static bool read_granularity(uint64_t *granularity)
     weir_device_info info = WEIR_DEVICE_INFO_INIT;
     const bool known =
         weir_sim_create(&config, &sim) == WEIR_OK && weir_device_get_info(weir_sim_device(sim), &info) == WEIR_OK;
-    (void)!weir_sim_destroy(sim); /* nothing stands on it */
+    (void)!weir_sim_destroy(sim); /* cannot fail: the simulator has no pool */
     *granularity = info.region_granularity_bytes;
     return known;
 }
 
-/* A pool that may reserve nothing has no limit, so a device without blocks gets one piece. More than a device can have
- * is more than is needed to say that it does not suffice. */
+/* Returns the limit of a device. A limit of 0 would mean no limit, so a device without blocks gets one piece. The limit
+ * is capped at the largest capacity: a trace that needs more cannot be served anyway. */
 static uint64_t limit_for(uint64_t peak, uint32_t factor, uint64_t granularity)
 {
     const uint64_t most = UINT64_C(1) << largest_limit_shift;
@@ -127,10 +127,10 @@ struct job {
     size_t row;
     size_t first; /* points first .. last have the same limits */
     size_t last;
-    const uint64_t *limits; /* of each device */
+    const uint64_t *limits; /* limit of each device */
 };
 
-/* The lock guards everything below it. */
+/* The lock guards the members below it. */
 struct jobs {
     const struct trace *trace;
     const struct replay_options *options;
@@ -142,7 +142,7 @@ struct jobs {
     pthread_mutex_t lock;
     size_t next;
     size_t done;
-    size_t failed; /* the first job that broke; count: none */
+    size_t failed; /* lowest number of a failed job; `count`: no job has failed */
     char *error;
     size_t error_size;
 };
@@ -179,7 +179,8 @@ static bool play(struct jobs *jobs, const struct job *job, char *error, size_t e
     return done;
 }
 
-/* Lock held. The first of the failures by number is told, whoever met it first. */
+/* Ends a job. Keeps the error of the failed job with the lowest number, so that it does not depend on timing. Lock
+ * held. */
 static void finish_job(struct jobs *jobs, size_t number, bool done, const char *error)
 {
     jobs->done++;
@@ -208,7 +209,7 @@ static void *work(void *ctx)
     return NULL;
 }
 
-/* Without a second thread this one does all. */
+/* Runs all jobs, with a second thread if one can be created. */
 static bool play_all(struct jobs *jobs)
 {
     pthread_t helper;
@@ -244,7 +245,7 @@ static void list_jobs(struct jobs *jobs)
     sweep->limit_count = sweep->row_count == 0 ? 0 : jobs->count / sweep->row_count;
 }
 
-/* --- the whole --- */
+/* --- the sweep --- */
 
 static void set_limits(struct jobs *jobs, const uint64_t *peaks)
 {

@@ -1,12 +1,12 @@
-/* sweep.h: how little memory each strategy needs: the same trace under a row of limits.
+/* sweep.h: finds how little memory each strategy needs, by replays of the same trace under a series of limits.
  *
- * A pool of a device may reserve FACTOR times the most that is ever live on that device, as asked for, rounded up to
- * the granularity in which the device gives memory: less than one more piece changes nothing. Factors that come to the same
- * limits are one replay, since a replay under the same limits gives the same result.
+ * The limit of a device's pool is FACTOR times the peak of the requested live bytes on that device, rounded up to the
+ * granularity in which the device gives memory: a fraction of a piece makes no difference. Factors that give the same
+ * limits share one replay, since replays under the same limits give the same result.
  *
- * Every limit is replayed. A strategy that serves a trace under one limit may fail under a higher one: where regions
- * begin and how large they are depends on the room that is left. So nothing is searched by halving, and a result says
- * from which factor a trace is served and from which one always.
+ * Every limit is replayed. A strategy that serves a trace under one limit may fail under a higher one: the positions
+ * and sizes of regions depend on the memory that is left. So a binary search would be wrong, and a result has both the
+ * lowest factor that serves the trace and the lowest factor from which all higher ones serve it too.
  */
 #ifndef WEIR_BENCHMARKS_SWEEP_H
 #define WEIR_BENCHMARKS_SWEEP_H
@@ -24,39 +24,39 @@ struct sweep_range {
 
 struct sweep_point {
     uint32_t factor; /* thousandths */
-    uint64_t limit;  /* bytes, of all devices together */
-    bool served;     /* the whole trace; otherwise: */
-    uint64_t event;  /* where memory ran out, an index in the trace */
-    uint64_t size;   /* what was asked for there */
-    double played;   /* share of the events before, 0 to 1; blocks from before the window are no events */
+    uint64_t limit;  /* bytes, sum over all devices */
+    bool served;     /* true: the whole trace was served; false: the members below describe the failure */
+    uint64_t event;  /* event at which memory ran out, an index in the trace */
+    uint64_t size;   /* requested size of that event */
+    double played;   /* share of the events before it, 0 to 1; blocks from before the window are not events */
     uint64_t hazards;
 };
 
 struct sweep_row {
     const struct replay_strategy *strategy;
     uint64_t pad_bytes;
-    struct sweep_point *points;       /* by rising factor */
-    const struct sweep_point *first;  /* the lowest that is served; NULL: none is */
-    const struct sweep_point *always; /* the lowest from which all are; NULL: the last is not */
+    struct sweep_point *points;       /* in ascending order of factor */
+    const struct sweep_point *first;  /* the lowest point that is served; NULL: no point is */
+    const struct sweep_point *always; /* the lowest point from which all points are served; NULL: the last is not */
 };
 
 struct sweep {
     struct sweep_range range;
     uint64_t peak_bytes;  /* the sum of the devices' peaks */
-    uint64_t granularity; /* of the device */
+    uint64_t granularity; /* granularity of the device */
     size_t point_count;
     size_t limit_count; /* different limits, each replayed once for each strategy */
     struct sweep_row *rows;
     size_t row_count;
 };
 
-/* The most that is live on each device of the trace, as asked for: [device_count], and on all of them at once. False
- * without host memory. */
+/* Computes the peaks of the requested live bytes on each device of the trace, [device_count], and on all devices
+ * together. Returns false without host memory. */
 bool sweep_peaks(const struct trace *trace, uint64_t *peaks, uint64_t *at_once);
 
-/* Fills *sweep for `count` strategies, whose models add pads[i] bytes to a request. Of `options` the limit, the history
- * and the timing are not used; replays run on two threads, and progress is called by either, one at a time. False, and
- * a line in `error`, when a replay broke; *sweep is then empty. */
+/* Fills *sweep for `count` strategies; the model of strategy i adds pads[i] bytes to a request. The limit, history and
+ * timing of `options` are ignored. Replays run on two threads; both call `progress`, one at a time. If a replay fails,
+ * returns false with a line in `error`; *sweep is then empty. */
 bool sweep_run(const struct trace *trace, const struct replay_strategy *const *strategies, const uint64_t *pads,
                size_t count, const struct sweep_range *range, const struct replay_options *options, struct sweep *sweep,
                char *error, size_t error_size);

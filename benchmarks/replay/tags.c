@@ -1,4 +1,5 @@
-/* tags.c: see tags.h. One pass over the trace finds each tag's peak; cost linear in events, and a sort of the tags. */
+/* tags.c: see tags.h. One pass over the trace finds each tag's peak. The cost is linear in events, plus a sort of the
+ * tags. */
 #include "replay/tags.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@ struct holder {
     uint64_t peak;
 };
 
-/* What a block was counted under. */
+/* The size and the tag under which a block was counted. */
 struct owner {
     uint64_t size;
     uint32_t tag;
@@ -61,7 +62,7 @@ static void find_peaks(const struct trace *trace, struct holder *holders, struct
     }
 }
 
-/* Ties in the order of the trace, so that the same trace gives the same tags. */
+/* Orders holders by peak; ties keep the order of the trace, so that the same trace gives the same tags. */
 static int largest_first(const void *left, const void *right)
 {
     const struct holder *a = left;
@@ -105,7 +106,7 @@ bool replay_tags_init(struct replay_tags *tags, const struct trace *trace)
     return enough;
 }
 
-/* A name that a pool takes: not empty, and not too long. The reader has removed control characters. */
+/* Makes a name that a pool accepts: not empty and not too long. The reader has removed control characters. */
 static void fit_name(char name[WEIR_TAG_NAME_BYTES], const char *text)
 {
     const size_t most = WEIR_TAG_NAME_BYTES - 1;
@@ -115,7 +116,7 @@ static void fit_name(char name[WEIR_TAG_NAME_BYTES], const char *text)
         end = "...";
         length = most - strlen(end);
         while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80) {
-            length--; /* not within a character of UTF-8 */
+            length--; /* do not cut within a character of UTF-8 */
         }
     }
     (void)snprintf(name, WEIR_TAG_NAME_BYTES, "%.*s%s", (int)length, text, end);

@@ -1,7 +1,7 @@
-/* tags.h: the tags of a trace as tags of a pool, which has room for few.
+/* tags.h: maps the tags of a trace to tags of a pool, which can hold only a few.
  *
- * A trace may name thousands of call sites. Those that hold the most bytes at their own peaks get tags of their own, the
- * rest share "other". Names that are too long for a pool end in "...".
+ * A trace may name thousands of call sites. The tags with the highest peaks of live bytes get a pool tag each, and all
+ * other tags share "other". Names that are too long for a pool are cut and end with "...".
  */
 #ifndef WEIR_BENCHMARKS_TAGS_H
 #define WEIR_BENCHMARKS_TAGS_H
@@ -10,25 +10,25 @@
 
 #include "trace/trace.h"
 
-#define REPLAY_TAG_PRIOR (WEIR_TRACE_NONE - 1) /* of blocks that were live before the window */
+#define REPLAY_TAG_PRIOR (WEIR_TRACE_NONE - 1) /* tag of blocks that were live before the window */
 
 struct replay_tags {
     uint32_t *chosen;    /* tags of the trace, the largest first */
     uint32_t count;
-    bool rest;           /* there are others */
-    bool prior;          /* there are blocks from before the window */
+    bool rest;           /* the trace has tags that share "other" */
+    bool prior;          /* the trace has blocks from before the window */
     weir_tag *pool_tags; /* by tag of the trace; the same in every pool */
     uint32_t tag_count;
     weir_tag prior_tag;
 };
 
-/* False without host memory. */
+/* Returns false without host memory. */
 bool replay_tags_init(struct replay_tags *tags, const struct trace *trace);
-/* Gives the pool its tags. */
+/* Creates the tags in the pool. */
 weir_status replay_tags_name(struct replay_tags *tags, const struct trace *trace, weir_pool *pool);
 void replay_tags_fini(struct replay_tags *tags);
 
-/* `tag` of the trace, WEIR_TRACE_NONE or REPLAY_TAG_PRIOR. */
+/* Returns the pool's tag for `tag`: a tag of the trace, WEIR_TRACE_NONE or REPLAY_TAG_PRIOR. */
 static inline weir_tag replay_tags_of(const struct replay_tags *tags, uint32_t tag)
 {
     return tag < tags->tag_count ? tags->pool_tags[tag] : tag == REPLAY_TAG_PRIOR ? tags->prior_tag : 0;

@@ -1,4 +1,4 @@
-/* watch.c: see watch.h. Noting a region is constant, forgetting one looks from the newest backwards. */
+/* watch.c: see watch.h. Adding a region takes constant time; removing one searches from the newest backwards. */
 #include "replay/watch.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static weir_device *inner(const struct watch *watch)
     return weir_sim_device(watch->sim);
 }
 
-/* Makes the call and adds what it took to the figures. */
+/* Makes the call and adds its virtual time to the figures. */
 #define WATCHED(watch, call)                                                                       \
     uint64_t began = weir_sim_now((watch)->sim);                                                   \
     weir_status status = (call);                                                                   \
@@ -93,7 +93,7 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
     return status;
 }
 
-/* What a handle of the simulator's does not tell is its size. The pool's handle is the address of this. */
+/* A handle of the simulator with its size. The pool's handle is the address of this record. */
 struct physical {
     weir_vm_handle handle;
     uint64_t size;
@@ -226,7 +226,7 @@ weir_status watch_init(struct watch *watch, weir_sim *sim, struct watch_total *t
 
 void watch_fini(struct watch *watch)
 {
-    (void)!weir_device_destroy(watch->device); /* its pool is gone */
+    (void)!weir_device_destroy(watch->device); /* cannot fail: its pool is destroyed */
     watch->device = NULL;
     free(watch->regions);
     watch->regions = NULL;

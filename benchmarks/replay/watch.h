@@ -1,5 +1,5 @@
-/* watch.h: a device that passes everything on and notes what the replay reports: calls, their virtual time, and when
- * which region or mapping came and went. */
+/* watch.h: a device that forwards every call and records the figures of a replay: device calls, their virtual time, and
+ * the lifetimes of regions and mappings. */
 #ifndef WEIR_BENCHMARKS_WATCH_H
 #define WEIR_BENCHMARKS_WATCH_H
 
@@ -7,7 +7,7 @@
 
 #include "replay/replay.h"
 
-/* What the devices of one replay hold together, and held at most. */
+/* The bytes that all devices of one replay hold together, now and at the peak. */
 struct watch_total {
     uint64_t held_bytes;
     uint64_t peak_bytes;
@@ -16,19 +16,19 @@ struct watch_total {
 struct watch {
     weir_sim *sim;
     struct watch_total *total;
-    weir_device *device; /* what the pool is given */
+    weir_device *device; /* the device for the pool */
     uint64_t calls;
     uint64_t ns;
-    int64_t event; /* index that region changes are noted under */
-    bool keep;     /* note regions at all */
-    bool failed;   /* no host memory to note one */
+    int64_t event; /* current event index, recorded with region changes */
+    bool keep;     /* true: record regions */
+    bool failed;   /* a region was not recorded for lack of host memory */
     struct replay_region *regions;
     size_t region_count;
     size_t region_capacity;
 };
 
 weir_status watch_init(struct watch *watch, weir_sim *sim, struct watch_total *total, bool keep);
-/* The pool is gone. The regions stay until watch_fini. */
+/* Ends the watch and frees its regions. The pool must have been destroyed. */
 void watch_fini(struct watch *watch);
 
 #endif

@@ -1,5 +1,5 @@
-/* builder.c: the one place that makes and frees a struct trace, so that its counts and flags are right for every
- * source of events.
+/* builder.c: makes and frees struct trace. All readers use it, so the counts and flags are right for every source of
+ * events.
  */
 #include "trace_internal.h"
 
@@ -95,7 +95,8 @@ static bool need_stream(struct trace_builder *builder, uint32_t stream)
     return true;
 }
 
-/* The first line that gives a stream its device decides; a trace that contradicts itself later is marked. */
+/* Sets the device of a stream. The first line that names one decides; a later contradiction sets streams_mix_devices.
+ * */
 static void bind_stream(struct trace *trace, uint32_t stream, uint32_t device)
 {
     uint32_t *bound = &trace->stream_device[stream];
@@ -304,12 +305,12 @@ void trace_free(struct trace *trace)
     free(trace);
 }
 
-/* --- how much the recorded allocator added before it rounded --- */
+/* --- bytes that the recorded allocator added before it rounded --- */
 
 struct pad_evidence {
     struct id_map starts;       /* addresses of live blocks */
-    struct id_map ends_without; /* where live blocks end when nothing was added */
-    struct id_map ends_with;    /* where they end when 32 bytes were added */
+    struct id_map ends_without; /* ends of live blocks if no bytes were added */
+    struct id_map ends_with;    /* ends of live blocks if 32 bytes were added */
     uint64_t without;
     uint64_t with;
 };
@@ -319,13 +320,13 @@ static uint64_t round_512(uint64_t size)
     return (size + 511) & ~UINT64_C(511);
 }
 
-/* Devices may use the same addresses for different memory. */
+/* Returns a key that is unique for device and address: devices may use the same addresses for different memory. */
 static uint64_t device_address(uint32_t device, uint64_t address)
 {
     return address ^ ((uint64_t)device << 52);
 }
 
-/* Only requests that end up in another class of 512 bytes with the addition say anything. */
+/* True if the rounded size of the request depends on whether 32 bytes were added. */
 static bool tells_pad(const weir_trace_event *event)
 {
     return event->kind == WEIR_TRACE_ALLOC && event->size < UINT64_MAX / 2 &&

@@ -7,8 +7,8 @@
 
 enum { most_piece = 4 };
 
-/* Returns the length of the character that `first` begins, 0 if none begins so. *least and *most bound the second byte: a
- * byte outside makes an overlong form, a surrogate, a number beyond U+10FFFF or a C1 control. */
+/* Returns the length of the character that begins with `first`, 0 if no character does. *least and *most bound the
+ * second byte: a byte outside them makes an overlong form, a surrogate, a number beyond U+10FFFF or a C1 control. */
 static unsigned shape(unsigned char first, unsigned char *least, unsigned char *most)
 {
     *least = first == 0xc2 || first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
@@ -22,7 +22,7 @@ static unsigned shape(unsigned char first, unsigned char *least, unsigned char *
     return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 }
 
-/* How many bytes the printable character here has; 0: there is none. */
+/* Returns the length in bytes of the printable character at `at`; 0 if there is no printable character. */
 static unsigned character(const unsigned char *at, size_t left)
 {
     unsigned char least = 0;
@@ -42,7 +42,8 @@ static unsigned character(const unsigned char *at, size_t left)
     return bytes;
 }
 
-/* The next character, or the next byte as \xHH. Returns the bytes of the piece; *taken: those of the text. */
+/* Writes the next character, or the next byte as \xHH, to `piece`. Returns the length of the piece; *taken is the
+ * number of bytes taken from the text. */
 static unsigned next_piece(char piece[most_piece], const char *text, size_t left, unsigned *taken)
 {
     static const char digits[] = "0123456789abcdef";

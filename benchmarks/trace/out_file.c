@@ -30,7 +30,7 @@ static void drop_pending(int number)
     if (path != NULL) {
         (void)unlink(path);
     }
-    (void)raise(number); /* the usual end, once this handler returns */
+    (void)raise(number); /* takes the default action once this handler returns */
 }
 
 void out_file_drop_at_signals(void)
@@ -54,8 +54,9 @@ static bool is_same_file(const struct stat *facts, int fd)
     return fstat(fd, &other) == 0 && facts->st_dev == other.st_dev && facts->st_ino == other.st_ino;
 }
 
-/* Returns the standard stream that `path` leads to (/dev/stdout, or the same regular file), -1 if none. A second writer must
- * share the stream's position, and a new file in its place would miss the printed lines. */
+/* Returns the descriptor of the standard stream that `path` leads to (/dev/stdout, or the same regular file), -1 if it
+ * leads to neither. A second writer must share the stream's position, and a replacing file would lack the lines printed
+ * so far. */
 static int same_standard_stream(const char *path)
 {
     struct stat facts;
@@ -70,14 +71,14 @@ static int same_standard_stream(const char *path)
 }
 
 struct target {
-    int straight; /* the open descriptor, if the target is written straight; else -1 */
+    int straight; /* the open descriptor if the target is written directly; else -1 */
     bool exists;
     struct stat facts;
     char *path; /* from malloc */
 };
 
-/* Opening it is the question whether it may be written: permissions, read-only file systems and links that the kernel does
- * not follow are all answered. */
+/* Opens the target for writing to learn whether it may be written. This covers permissions, read-only file systems and
+ * links that the kernel does not follow. */
 static bool look_at_target(struct target *target, const char *path)
 {
     const int standard = same_standard_stream(path);
@@ -102,9 +103,9 @@ static bool look_at_target(struct target *target, const char *path)
     return target->path != NULL;
 }
 
-/* --- files beside them --- */
+/* --- temporary files --- */
 
-/* NAME.RANDOM.part in the target's folder. NULL, with errno. */
+/* Returns the path NAME.RANDOM.part in the target's folder; NULL with errno on failure. */
 static char *name_beside(const char *target)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
@@ -127,7 +128,8 @@ static char *name_beside(const char *target)
     return path;
 }
 
-/* *beside, from malloc, is its name. -1, with errno. */
+/* Creates the temporary file and returns its descriptor; *beside is its path, from malloc. Returns -1 with errno on
+ * failure. */
 static int create_beside(const char *target, char **beside)
 {
     for (int i = 0; i < most_tries; i++) {
@@ -149,7 +151,7 @@ static int create_beside(const char *target, char **beside)
 
 static void look_like(int fd, const struct stat *facts)
 {
-    (void)!fchown(fd, facts->st_uid, facts->st_gid); /* where it is not allowed the file is the writer's */
+    (void)!fchown(fd, facts->st_uid, facts->st_gid); /* if not allowed, the writer owns the file */
     (void)fchmod(fd, facts->st_mode & 0777);
 }
 

@@ -1,12 +1,12 @@
 /* pickle.c: a stack machine for the opcodes of plain data, protocols 0 to 5.
  *
- * The machine has what Python's own has: a stack of values, a stack of marks, and a memo. Values are nodes in an
- * arena; a marked part of the stack is the slice above the last mark, and an opcode never reaches below it.
+ * Like Python's machine it has a stack of values, a stack of marks, and a memo. Values are nodes in an arena. The
+ * marked part of the stack is the slice above the last mark; an opcode never reads below it.
  *
  *     invariant: marks[i] <= marks[i + 1] <= stack_count;   memo index < memo_count <= input size
  *
- * The arena may hold 64 bytes for each byte of input and a little more: the densest input that is not an attack, a
- * list of small integers, takes half of that.
+ * The arena may hold 64 bytes for each byte of input and a little more: the densest input that is not an attack, a list
+ * of small integers, takes half of that.
  */
 #include "pickle.h"
 
@@ -25,8 +25,8 @@ struct machine {
     const unsigned char *start;
     const unsigned char *at;
     const unsigned char *end;
-    const unsigned char *opcode; /* of the instruction that runs, for messages */
-    const char *name;            /* of that opcode */
+    const unsigned char *opcode; /* current instruction, for messages */
+    const char *name;            /* name of its opcode */
     const char *path;
     struct trace_error *error;
     struct arena *arena;
@@ -94,7 +94,7 @@ static size_t left(const struct machine *machine)
     return (size_t)(machine->end - machine->at);
 }
 
-/* The next `size` bytes; NULL after saying that they are not there. */
+/* Returns the next `size` bytes; NULL, with an error, if the input is too short. */
 static const unsigned char *take(struct machine *machine, uint64_t size)
 {
     if (size > left(machine)) {
@@ -106,7 +106,7 @@ static const unsigned char *take(struct machine *machine, uint64_t size)
     return bytes;
 }
 
-/* An unsigned little-endian number of `size` bytes. */
+/* Reads an unsigned little-endian number of `size` bytes. */
 static bool take_number(struct machine *machine, unsigned size, uint64_t *out)
 {
     const unsigned char *bytes = take(machine, size);
@@ -121,7 +121,7 @@ static bool take_number(struct machine *machine, unsigned size, uint64_t *out)
     return true;
 }
 
-/* A line of the text protocol without its newline. */
+/* Reads a line of the text protocol and returns it without its newline. */
 static const char *take_line(struct machine *machine, size_t *length)
 {
     const unsigned char *newline =
@@ -240,7 +240,7 @@ static bool push_text(struct machine *machine, enum pickle_kind kind, const char
     return push(machine, value);
 }
 
-/* The values above `from` on the stack become the items of a new tuple or list. */
+/* Makes a tuple or list of the values above `from` on the stack. */
 static struct pickle_value *collect(struct machine *machine, enum pickle_kind kind, size_t from)
 {
     size_t count = machine->stack_count - from;
@@ -262,7 +262,7 @@ static struct pickle_value *collect(struct machine *machine, enum pickle_kind ki
     return value;
 }
 
-/* Doubles the room, so that what the arena loses to old copies is less than what it holds. */
+/* Makes room for `more` items. Doubles the room, so that old copies in the arena take less memory than the items. */
 static bool make_room(struct machine *machine, struct pickle_value *value, size_t more)
 {
     uint64_t need = (uint64_t)value->count + more;
@@ -308,7 +308,7 @@ static bool move_into(struct machine *machine, enum pickle_kind kind, size_t fro
 
 /* --- stack, marks, memo --- */
 
-/* The lowest position that an opcode without a mark of its own may use. */
+/* Returns the lowest stack position that an opcode may use unless it pops a mark. */
 static size_t floor_of(const struct machine *machine)
 {
     return machine->mark_count > 0 ? machine->marks[machine->mark_count - 1] : 0;
@@ -332,7 +332,7 @@ static bool pop_mark(struct machine *machine, size_t *from)
     return true;
 }
 
-/* A mark with a container right below it. */
+/* Pops a mark that has a container right below it. */
 static bool pop_mark_above_container(struct machine *machine, size_t *from)
 {
     if (!pop_mark(machine, from)) {
@@ -357,7 +357,8 @@ static bool push_mark(struct machine *machine)
     return true;
 }
 
-/* Python numbers the memo densely. An index beyond the number of input bytes cannot come from it. */
+/* Grows the memo so that it holds `index`. Refuses an index beyond the number of input bytes: Python numbers the memo
+ * densely. */
 static bool reach_memo(struct machine *machine, uint64_t index)
 {
     if (index < machine->memo_count) {
@@ -386,7 +387,7 @@ static bool put_memo(struct machine *machine, uint64_t index)
     if (!need(machine, 1) || !reach_memo(machine, index)) {
         return false;
     }
-    assert(machine->stack != NULL); /* it holds a value */
+    assert(machine->stack != NULL); /* the stack holds a value */
     machine->memo_set += machine->memo[index] == NULL;
     machine->memo[index] = machine->stack[machine->stack_count - 1];
     return true;
@@ -401,9 +402,9 @@ static bool get_memo(struct machine *machine, uint64_t index)
     return push(machine, machine->memo[index]);
 }
 
-/* --- numbers in their several spellings --- */
+/* --- numbers in their several encodings --- */
 
-/* `size` bytes of a two's complement number, little end first. */
+/* Pushes a two's complement number of `size` bytes, little end first. */
 static bool push_long(struct machine *machine, uint64_t size)
 {
     const unsigned char *bytes = take(machine, size);
@@ -450,7 +451,7 @@ static bool scan_decimal(const char *text, size_t length, bool *negative, uint64
     return !*negative || *number <= (uint64_t)INT64_MAX + 1;
 }
 
-/* INT "42", LONG "42L" and, in protocol 1, the booleans "00" and "01". */
+/* Pushes the number of a line: INT "42", LONG "42L" and, in protocol 1, the booleans "00" and "01". */
 static bool push_decimal_line(struct machine *machine, bool booleans)
 {
     size_t length = 0;
@@ -496,7 +497,7 @@ static bool push_float_line(struct machine *machine)
     return push_float(machine, real);
 }
 
-/* Eight bytes, big end first, IEEE 754. */
+/* Pushes an IEEE 754 number of eight bytes, big end first. */
 static bool push_binary_float(struct machine *machine)
 {
     const unsigned char *bytes = take(machine, 8);
@@ -512,7 +513,7 @@ static bool push_binary_float(struct machine *machine)
     return push_float(machine, real);
 }
 
-/* --- text in its several spellings --- */
+/* --- text in its several encodings --- */
 
 static bool push_sized_text(struct machine *machine, enum pickle_kind kind, unsigned size_bytes)
 {
@@ -535,7 +536,7 @@ static int hex_value(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* `digits` hexadecimal digits at text[*i]; -1 when they are none. */
+/* Reads `digits` hexadecimal digits at text[*i]; returns -1 if there are fewer. */
 static int64_t scan_hex(const char *text, size_t length, size_t *i, unsigned digits)
 {
     int64_t number = 0;
@@ -572,8 +573,8 @@ static size_t put_utf8(char *out, uint32_t code)
     return 4;
 }
 
-/* One escape behind its backslash, at text[*i]; false when it is none. Every escape is at least as long as what it
- * stands for, so `out` needs no more room than the text. */
+/* Decodes one escape sequence; its backslash stands before text[*i]. Returns false if it is invalid. An escape sequence
+ * is never shorter than its character, so `out` needs no more room than the text. */
 static bool put_escape(const char *text, size_t length, size_t *i, bool unicode, char *out,
                        size_t *written)
 {
@@ -622,7 +623,7 @@ static bool push_escaped(struct machine *machine, const char *text, size_t lengt
     return push_text(machine, PICKLE_STR, out, written);
 }
 
-/* STRING 'text' of protocol 0: Python's notation, in either kind of quotes. */
+/* Pushes the text of a STRING line of protocol 0: Python's notation, in single or double quotes. */
 static bool push_string_line(struct machine *machine)
 {
     size_t length = 0;
@@ -707,7 +708,7 @@ static bool duplicate(struct machine *machine)
     if (!need(machine, 1)) {
         return false;
     }
-    assert(machine->stack != NULL); /* it holds a value */
+    assert(machine->stack != NULL); /* the stack holds a value */
     return push(machine, machine->stack[machine->stack_count - 1]);
 }
 
@@ -727,7 +728,8 @@ static bool take_protocol(struct machine *machine)
     return true;
 }
 
-/* Frames only help whoever reads from a pipe; that a frame reaches beyond the end shows a cut file early. */
+/* Checks a frame. Frames only help readers of a pipe, but a frame that reaches beyond the end reveals a cut file
+ * early. */
 static bool take_frame(struct machine *machine)
 {
     uint64_t size;
@@ -766,7 +768,7 @@ static bool get_indexed(struct machine *machine, unsigned size_bytes)
     return take_memo_index(machine, size_bytes, &index) && get_memo(machine, index);
 }
 
-/* The index is implied: as many as are set, which is how Python counts too. */
+/* Stores a value at the implied memo index: the number of entries that are set, as in Python. */
 static bool memoize(struct machine *machine)
 {
     return put_memo(machine, machine->memo_set);
@@ -794,7 +796,7 @@ static bool push_sized_long(struct machine *machine, unsigned size_bytes)
     return push_long(machine, size);
 }
 
-/* X(byte, NAME, action): what plain data are made of. */
+/* X(byte, NAME, action): the opcodes of plain data. */
 #define PLAIN_OPCODES(X)                                                                           \
     X('(', MARK, push_mark(machine))                                                               \
     X('0', POP, pop_value(machine))                                                                \
@@ -847,7 +849,7 @@ static bool push_sized_long(struct machine *machine, unsigned size_bytes)
     X(0x95, FRAME, take_frame(machine))                                                            \
     X('.', STOP, (machine->stopped = true))
 
-/* X(byte, NAME): opcodes that name, import, build or call something, or hold what a snapshot cannot. */
+/* X(byte, NAME): opcodes that name, import, build or call an object, or hold data that a snapshot cannot contain. */
 #define REFUSED_OPCODES(X)                                                                         \
     X('c', GLOBAL)                                                                                 \
     X(0x93, STACK_GLOBAL)                                                                          \

@@ -1,12 +1,12 @@
-/* pickle.h: plain data out of a Python pickle, without Python and without executing anything.
+/* pickle.h: reads plain data from a Python pickle, without Python and without executing anything.
  *
- * Promise: only None, bool, int, float, str, bytes, list, tuple and dict come out. Every opcode that could name,
- * import, build or call something is refused with its name and byte offset. Memory stays within a small multiple of
- * the input; nothing recurses, neither while parsing nor while freeing, so depth is no danger.
+ * Promise: the result consists of None, bool, int, float, str, bytes, list, tuple and dict only. The parser refuses
+ * every opcode that could name, import, build or call an object, with its name and byte offset. Memory stays within a
+ * small multiple of the input. Neither parsing nor freeing recurses, so deep nesting does no harm.
  *
  * Values are shared exactly as the pickle shares them: an object that is memoised and fetched a thousand times is one
- * node with a thousand references. A container may therefore contain itself, and what looks like a tree can be
- * exponentially large when it is walked: whoever walks must follow a fixed shape and count its steps.
+ * node with a thousand references. A container may therefore contain itself, and a walk over shared values can take
+ * exponentially many steps: a walk must follow a fixed shape and count its steps.
  */
 #ifndef WEIR_BENCHMARKS_PICKLE_H
 #define WEIR_BENCHMARKS_PICKLE_H
@@ -19,7 +19,7 @@ enum pickle_kind {
     PICKLE_INT,  /* fits int64_t */
     PICKLE_UINT, /* above INT64_MAX */
     PICKLE_FLOAT,
-    PICKLE_STR, /* as stored: UTF-8 that nobody has checked */
+    PICKLE_STR, /* as stored: unchecked UTF-8 */
     PICKLE_BYTES,
     PICKLE_LIST,
     PICKLE_TUPLE,
@@ -44,20 +44,20 @@ struct pickle_value {
 struct pickle {
     struct arena arena;
     struct pickle_value *root;
-    unsigned protocol; /* what the PROTO opcode said, 0 without one */
+    unsigned protocol; /* number of the PROTO opcode; 0 without this opcode */
 };
 
 /* Parses the whole input, which must stay where it is as long as the values are used. */
 bool pickle_parse(const struct trace_source *source, struct pickle *out, struct trace_error *error);
 void pickle_free(struct pickle *pickle);
 
-/* The value of a key that is this string; NULL when `dict` is none or lacks it. The last of equal keys counts.
+/* Returns the value of the key `key`; NULL if `dict` is not a dict or lacks the key. Of equal keys the last one counts.
  * Costs one comparison for each key. */
 struct pickle_value *pickle_get(const struct pickle_value *dict, const char *key);
 
 bool pickle_is_text(const struct pickle_value *value, const char *text);
 
-/* "a list", "a dict" ... for messages. */
+/* Returns "a list", "a dict" ... for messages. */
 const char *pickle_kind_name(const struct pickle_value *value);
 
 #endif

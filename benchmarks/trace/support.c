@@ -1,7 +1,7 @@
 /* support.c: messages, the arena, the id map and growing arrays, which every reader of traces uses.
  *
- * Nothing here knows what a trace is. Costs: an arena allocation is a pointer bump; a map operation touches one cache
- * line for the dense ids of ordinary traces.
+ * This file does not depend on struct trace. Costs: an arena allocation is a pointer bump; a map operation touches one
+ * cache line for the dense ids of ordinary traces.
  */
 #include "clean_text.h"
 #include "trace_internal.h"
@@ -14,7 +14,7 @@
 
 /* --- messages --- */
 
-/* A path may be longer than a message. Its end tells more than its beginning. */
+/* Bytes of a path that a message shows. A longer path is cut at its beginning, because its end tells more. */
 #define SHOWN_PATH 240
 
 static void place_text(char *out, size_t size, const char *path)
@@ -97,7 +97,8 @@ struct arena_chunk {
     uint64_t size;
 };
 
-/* Chunks double up to a limit, so that a tiny trace costs little and a large one few calls. */
+/* Returns the size of the next chunk. Chunks double up to a limit, so that a tiny trace takes little memory and a large
+ * trace few calls of malloc. */
 static size_t chunk_size(const struct arena *arena, size_t need)
 {
     size_t size = CHUNK_LEAST;
@@ -107,7 +108,7 @@ static size_t chunk_size(const struct arena *arena, size_t need)
     return size < need ? need : size;
 }
 
-/* A chunk of `bytes` in the list, if the limit allows. */
+/* Adds a chunk of `bytes` to the list. Returns NULL without memory or at the limit. */
 static struct arena_chunk *add_chunk(struct arena *arena, size_t bytes)
 {
     if (arena->limit != 0 &&
@@ -143,7 +144,7 @@ void *arena_alloc(struct arena *arena, size_t size)
             return NULL;
         }
         if (bytes == need && arena->left > 0) {
-            return chunk + 1; /* a chunk of its own; the one in use goes on */
+            return chunk + 1; /* a large object gets a separate chunk; the current chunk stays in use */
         }
         arena->at = (char *)(chunk + 1);
         arena->left = bytes - sizeof *chunk;
@@ -213,8 +214,8 @@ bool id_map_get(const struct id_map *map, uint64_t key, uint32_t *value)
     return true;
 }
 
-/* The array may be twice as long as the keys that came so far are many, plus a start: its size stays in proportion
- * to the input. */
+/* Grows the array so that it holds `key`. The key must be below twice the number of keys so far plus a constant, so the
+ * size of the array stays proportional to the input. Returns false if the key belongs into the hash table. */
 static bool reach_direct(struct id_map *map, uint64_t key)
 {
     if (key < map->direct_count) {
@@ -229,7 +230,7 @@ static bool reach_direct(struct id_map *map, uint64_t key)
     }
     uint32_t *direct = realloc(map->direct, count * sizeof *direct);
     if (direct == NULL) {
-        return false; /* the hash table takes it, or fails too */
+        return false; /* the caller tries the hash table, which may fail too */
     }
     memset(direct + map->direct_count, 0, (count - map->direct_count) * sizeof *direct);
     map->direct = direct;
@@ -273,7 +274,7 @@ bool id_map_put(struct id_map *map, uint64_t key, uint32_t value)
         }
         slot = find_slot(map, key);
     }
-    assert(slot != NULL); /* there are slots now */
+    assert(slot != NULL); /* grow_slots has made slots */
     slot->key = key;
     slot->value = value;
     slot->used = 1;
@@ -293,7 +294,7 @@ void id_map_remove(struct id_map *map, uint64_t key)
     if (slot == NULL || slot->used == 0) {
         return;
     }
-    /* Entries behind the hole move up, unless that would put them before the place they hash to. */
+    /* Entries behind the hole move into it, unless that would put them before their hash position. */
     size_t mask = map->slot_count - 1;
     size_t hole = (size_t)(slot - map->slots);
     size_t i = hole;

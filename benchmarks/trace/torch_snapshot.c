@@ -1,7 +1,7 @@
-/* torch_snapshot.c: a PyTorch or torch_npu memory snapshot as a trace.
+/* torch_snapshot.c: imports a PyTorch or torch_npu memory snapshot as a trace.
  *
- * Promise: whatever is a snapshot yields a trace that obeys the rules of the format. What the record lost or
- * contradicts is counted and told in notes; only input that is no snapshot at all is refused.
+ * Promise: every snapshot yields a trace that obeys the rules of the format. Gaps and contradictions in the record are
+ * counted and reported in notes; only input that is not a snapshot is refused.
  *
  * A snapshot holds the heap at the END of the window (`segments`, with their blocks) and the events inside it
  * (`device_traces`, one list for each device). The heap at the START follows by walking the events backwards:
@@ -11,11 +11,11 @@
  *                   free_completed  puts its block into L
  *                   segment_alloc   removes from S        segment_free    puts into S
  *                   segment_map     removes from M        segment_unmap   puts into M
- *     what is left: the heap before the first event
+ *     the rest:     the heap before the first event
  *
  * Then the lines are, in this order: `s` and `z` for the segments at the start, `p` for the blocks at the start by
- * address, and the events. `f` stands at free_completed, where the block really became free; with one stream that is
- * right behind free_requested, and when it is later another stream still used the block. A free_requested whose
+ * address, and the events. `f` stands at free_completed, the time from which the block is free; with one stream that is
+ * right behind free_requested, and if it is later, another stream still used the block. A free_requested whose
  * completion is not in the record leaves its block live.
  */
 #include "pickle.h"
@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_SIZE (UINT64_C(1) << 62) /* larger sizes and addresses beyond 2^63 are no memory */
+#define MOST_SIZE (UINT64_C(1) << 62) /* larger sizes and addresses beyond 2^63 are invalid */
 #define MOST_ADDRESS (UINT64_C(1) << 63)
 #define UNKNOWN_ACTIONS 8
 #define NO_POOL UINT64_MAX
@@ -52,7 +52,7 @@ struct entry {
     uint64_t stream;
     uint64_t pool; /* both numbers of the pool id, or NO_POOL */
     uint64_t time_us;
-    uint64_t key; /* time_us that never falls within a device; the order of the merged events */
+    uint64_t key; /* time_us, made non-decreasing within a device; the order of the merged events */
     size_t position;
 };
 
@@ -62,7 +62,7 @@ struct range {
     uint64_t size;
     uint64_t stream;
     uint64_t pool;
-    uint64_t requested; /* of a block put back by free_completed; 0 = `size` is exact */
+    uint64_t requested; /* requested size of a block put back by free_completed; 0 = `size` is exact */
     bool gone;
 };
 
@@ -91,10 +91,10 @@ struct device {
 };
 
 struct anomalies {
-    uint64_t malformed;     /* entries, segments or blocks without what they need */
-    uint64_t alloc;         /* backwards: an alloc whose block is not live behind it */
-    uint64_t segment;       /* the same for segments and mappings */
-    uint64_t twice;         /* a block or segment that is there already */
+    uint64_t malformed;     /* entries, segments or blocks that lack a required field */
+    uint64_t alloc;         /* backwards: an alloc of a block that is not live behind it */
+    uint64_t segment;       /* backwards: a new segment or mapping that does not exist behind its event */
+    uint64_t twice;         /* backwards: a block or segment that exists already */
     uint64_t implied_frees; /* forwards: an alloc at the address of a live block */
     uint64_t lost_frees;    /* forwards: a free of a block that is not live */
     uint64_t misplaced;     /* blocks at the start that overlap or lie outside all segments */
@@ -105,14 +105,14 @@ struct importer {
     struct trace_builder builder;
     struct trace_error *error;
     const char *path;
-    uint64_t budget; /* steps the walk may still take: no more than the pickle has bytes */
+    uint64_t budget; /* remaining steps of the walk; at first the number of bytes of the pickle */
 
     struct device *devices;
     uint32_t device_count;
-    struct entry *entries; /* of all devices */
+    struct entry *entries; /* events of all devices */
     size_t entry_count;
     size_t entry_capacity;
-    bool has_map; /* there are segments; otherwise the walk backwards starts from nothing */
+    bool has_map; /* the snapshot has segments; without them the walk backwards starts from an empty heap */
     bool has_time;
     bool expandable;
     uint64_t pad_proof_0; /* live blocks of the final map that show how requests were rounded */
@@ -122,7 +122,7 @@ struct importer {
     uint32_t stream_count;
     uint32_t pool_count;
     uint32_t block_count;
-    uint64_t *requested; /* of the `p` events, by block index; 0 = the size is exact */
+    uint64_t *requested; /* requested sizes of the `p` events, by block index; 0 = the size is exact */
     size_t requested_capacity;
     uint32_t *block_stream; /* [block_count] */
     size_t block_stream_capacity;
@@ -137,8 +137,9 @@ static bool no_memory(struct importer *importer)
     return trace_say(importer->error, WEIR_ERR_NO_MEMORY, importer->path, "out of memory");
 }
 
-/* Shared objects make a pickle exponentially larger when it is walked than when it is stored. A snapshot stores each
- * entry once, so a walk longer than the file is an attack. */
+/* Takes steps from the budget; returns false, with an error, if it is exhausted. Shared objects can make a walk over a
+ * pickle exponentially longer than the file. A snapshot stores each entry once, so a walk longer than the file is an
+ * attack. */
 static bool spend(struct importer *importer, uint64_t steps)
 {
     if (steps > importer->budget) {
@@ -200,7 +201,7 @@ static bool is_true(const struct pickle_value *value)
     return value != NULL && value->kind == PICKLE_BOOL && value->as.boolean;
 }
 
-/* A pool id is a pair; (0, 0) is the ordinary pool. */
+/* Returns a pool id, a pair of numbers, as one number: 0 for (0, 0), the ordinary pool; NO_POOL if it is missing. */
 static uint64_t get_pool(const struct pickle_value *dict, const char *key)
 {
     const struct pickle_value *pair = pickle_get(dict, key);
@@ -239,7 +240,7 @@ static bool is_separator(char c)
     return c == '/' || c == '\\';
 }
 
-/* Does the path have a folder `torch`? */
+/* True if the path contains a folder `torch`. */
 static bool under_torch(const struct pickle_value *path)
 {
     const char *text = path->as.text;
@@ -252,7 +253,7 @@ static bool under_torch(const struct pickle_value *path)
     return false;
 }
 
-/* The kind stays with the frame, which many stacks share. */
+/* Returns the kind of a frame and stores it in the frame's mark: many stacks share a frame. */
 static enum frame_kind kind_of_frame(struct pickle_value *frame)
 {
     if (frame == NULL || frame->kind != PICKLE_DICT || frame->count > 64) {
@@ -268,7 +269,7 @@ static enum frame_kind kind_of_frame(struct pickle_value *frame)
     return (enum frame_kind)frame->mark;
 }
 
-/* The innermost Python frame outside of torch, or else the innermost Python frame. */
+/* Finds the innermost Python frame outside of torch; if there is none, the innermost Python frame. */
 static bool find_frame(struct importer *importer, const struct pickle_value *frames,
                        const struct pickle_value **found)
 {
@@ -309,7 +310,7 @@ static bool intern_tag(struct importer *importer, const char *text, uint32_t *ta
            (id_map_put(&importer->tag_by_hash, hash, *tag) || no_memory(importer));
 }
 
-/* "file.py:function" */
+/* Makes the tag "file.py:function". */
 static bool tag_of_frame(struct importer *importer, const struct pickle_value *frame, uint32_t *tag)
 {
     const struct pickle_value *path = pickle_get(frame, "filename");
@@ -331,8 +332,8 @@ static bool tag_of_frame(struct importer *importer, const struct pickle_value *f
     return intern_tag(importer, text, tag);
 }
 
-/* The result stays with the list, which all events of one call site share: 0 = not looked at, 1 = no tag, else
- * tag + 2. */
+/* Returns the tag of a list of frames and stores it in the list's mark, since all events of one call site share the
+ * list. Mark: 0 = unknown, 1 = no tag, else tag + 2. */
 static bool tag_of_frames(struct importer *importer, struct pickle_value *frames, uint32_t *tag)
 {
     *tag = WEIR_TRACE_NONE;
@@ -380,7 +381,7 @@ static void sort_ranges(struct range_list *list)
     }
 }
 
-/* The first position whose range begins behind `address`. */
+/* Returns the position of the first range that begins behind `address`. */
 static size_t upper_bound(const struct range_list *list, uint64_t address)
 {
     size_t low = 0;
@@ -430,7 +431,7 @@ static bool set_remove(struct range_set *set, uint64_t address)
     return true;
 }
 
-/* Only what is still there, in address order. */
+/* Drops the removed ranges and sorts the rest by address. */
 static void set_settle(struct range_set *set)
 {
     size_t kept = 0;
@@ -463,7 +464,7 @@ static void remove_piece(struct range_list *list, size_t position)
             (list->count - position) * sizeof *list->items);
 }
 
-/* Takes [address, address + size) out of the pieces; *removed: how many of its bytes were there. */
+/* Removes [address, address + size) from the pieces; *removed is the number of bytes that were mapped. */
 static bool unmap_range(struct range_list *list, uint64_t address, uint64_t size, uint64_t *removed)
 {
     uint64_t end = address + size;
@@ -500,8 +501,8 @@ static bool unmap_range(struct range_list *list, uint64_t address, uint64_t size
     return true;
 }
 
-/* Puts a range in and joins it with the pieces of the same stream that touch it. *covered: how many of its bytes were
- * there before. */
+/* Adds a range and merges it with the adjacent pieces of the same stream. *covered is the number of its bytes that were
+ * mapped before. */
 static bool map_range(struct range_list *list, struct range range, uint64_t *covered)
 {
     if (!unmap_range(list, range.address, range.size, covered)) {
@@ -535,7 +536,7 @@ static struct device *device_of(struct importer *importer, uint64_t number)
 static bool reach_device(struct importer *importer, uint64_t number)
 {
     if (number >= TRACE_MAX_DEVICES) {
-        return true; /* device_of finds nothing and the caller counts it */
+        return true; /* device_of returns NULL then, and the caller counts an anomaly */
     }
     if (number < importer->device_count) {
         return true;
@@ -551,8 +552,8 @@ static bool reach_device(struct importer *importer, uint64_t number)
     return true;
 }
 
-/* Only requests that end in another class of 512 bytes with 32 more say anything; only live blocks carry the size
- * that was requested for them. */
+/* Counts a live block as evidence for or against 32 added bytes. A request is evidence only if its rounded size depends
+ * on the addition; only live blocks have their requested size in the map. */
 static void weigh_pad(struct importer *importer, uint64_t requested, uint64_t size)
 {
     if (requested == 0 || requested >= MOST_SIZE ||
@@ -570,7 +571,7 @@ static bool is_active(const struct pickle_value *block)
            memcmp(state->as.text, "active", 6) == 0;
 }
 
-/* Old maps do not say where a block is; the blocks of a segment stand in order and fill it. */
+/* Reads a block of a segment. Old maps have no addresses of blocks; there the blocks fill the segment in order. */
 static bool read_block(struct importer *importer, struct device *device,
                        const struct range *segment, const struct pickle_value *block,
                        uint64_t *next)
@@ -723,7 +724,8 @@ static void count_unknown(struct importer *importer, const struct pickle_value *
     memcpy(importer->unknown[importer->unknown_count++], shown, sizeof shown);
 }
 
-/* Has the entry what its action needs? Old snapshots write the free memory of an OOM under `addr`. */
+/* Reads the fields that the entry's action needs; returns false if one is missing. Old snapshots have the free memory
+ * of an OOM under `addr`. */
 static bool read_place(const struct pickle_value *value, struct entry *entry)
 {
     switch (entry->action) {
@@ -760,7 +762,8 @@ static bool add_entry(struct importer *importer, const struct entry *entry)
     return true;
 }
 
-/* *clock: the device's time so far, for entries without one and for times that fall. */
+/* Reads one event. *clock is the device's latest time: the time of an entry without one, and the key of an entry with
+ * an earlier time. */
 static bool read_entry(struct importer *importer, const struct pickle_value *value, uint32_t number,
                        uint64_t *clock)
 {
@@ -843,8 +846,8 @@ static int by_key(const void *a, const void *b)
     return (left->position > right->position) - (left->position < right->position);
 }
 
-/* The devices' events by time. Within a device the list order stays, also where its times fall: the list is the order
- * in which the allocator worked. */
+/* Merges the devices' events by time. Within a device the list order stays even if times decrease: it is the order in
+ * which the allocator worked. */
 static void merge_devices(struct importer *importer)
 {
     uint32_t with_events = 0;
@@ -896,7 +899,7 @@ static bool step_back(struct importer *importer, const struct entry *entry)
     }
 }
 
-/* Every block at the start must lie in one segment and behind the block before it. */
+/* Counts the blocks at the start that do not lie in one segment or that overlap the previous block. */
 static void check_placement(struct importer *importer, const struct device *device)
 {
     uint64_t end = 0;
@@ -953,7 +956,8 @@ static bool stream_of(struct importer *importer, uint32_t device, uint64_t strea
                      TRACE_MAX_STREAMS, "streams", number);
 }
 
-/* Newer events say their pool; for older ones the segment of the final map that holds the address does. */
+/* Finds the pool of an event. Newer events name it; for older events the segment of the final map around the address
+ * has it. */
 static bool pool_of(struct importer *importer, const struct entry *entry, uint32_t *number)
 {
     struct device *device = &importer->devices[entry->device];
@@ -999,7 +1003,7 @@ static bool add_segment(struct importer *importer, weir_trace_kind kind, char mo
            add_event(importer, &event, TRACE_NO_INDEX);
 }
 
-/* A new block index, live at the address. */
+/* Makes a new block index for a block that is live at the address. */
 static bool begin_block(struct importer *importer, uint32_t device, uint64_t address,
                         uint32_t stream, uint32_t *block)
 {
@@ -1077,14 +1081,14 @@ static bool add_free(struct importer *importer, uint32_t device, uint64_t time_n
                      uint32_t block, uint32_t stream)
 {
     weir_trace_event event = make_event(WEIR_TRACE_FREE, device, time_ns);
-    event.device = 0; /* FREE has none: its block says it */
+    event.device = 0; /* FREE has no device: its block has it */
     event.id = block;
     event.stream = stream;
     id_map_remove(&importer->devices[device].blocks, address);
     return builder_event(&importer->builder, &event, block, TRACE_NO_INDEX, false);
 }
 
-/* An address that is handed out while its block is live shows that a free was lost. */
+/* Adds a lost free: the entry allocates the address of a block that is still live. */
 static bool free_before(struct importer *importer, const struct entry *entry, uint64_t time_ns)
 {
     uint32_t block;
@@ -1192,10 +1196,10 @@ static bool walk_forward(struct importer *importer)
     return true;
 }
 
-/* --- what was added before rounding --- */
+/* --- bytes added before rounding --- */
 
-/* A live block of the final map that is too small for 32 added bytes proves that none were added; blocks that touch
- * prove it as well. Otherwise signs of the addition decide. */
+/* Decides pad_bytes. A live block of the final map that is too small for 32 added bytes proves that no bytes were
+ * added; adjacent blocks can prove it as well. Without such a proof, evidence of the addition decides. */
 static bool settle_pad(struct importer *importer)
 {
     struct trace *trace = importer->builder.trace;
@@ -1209,7 +1213,7 @@ static bool settle_pad(struct importer *importer)
     return true;
 }
 
-/* Blocks at the start that were freed in the window are known by their requested size only. */
+/* Adds the padding to blocks at the start that were freed in the window: the record has their requested size only. */
 static void apply_pad(struct importer *importer)
 {
     struct trace *trace = importer->builder.trace;
@@ -1287,7 +1291,7 @@ static bool add_notes(struct importer *importer)
            note_count(importer, found->lost_frees, "frees of blocks that were not live left out");
 }
 
-/* Why the recorded addresses may not all follow from the heap at the start. */
+/* Notes the reason why the heap at the start may not explain all recorded addresses. */
 static bool add_recorded_note(struct importer *importer)
 {
     static const char no_map[] =
@@ -1322,7 +1326,7 @@ static bool refuse(struct importer *importer, const struct pickle_value *root)
         pickle_kind_name(root));
 }
 
-/* The oldest snapshots are the list of segments alone. */
+/* True if the root is a list of segments, the form of the oldest snapshots. */
 static bool is_segment_list(const struct pickle_value *root)
 {
     return is_sequence(root) && root->count > 0 &&

@@ -1,7 +1,7 @@
-/* trace_internal.h: what the readers and importers share: messages, text storage, a map from ids, and the builder that
- * alone makes a struct trace.
+/* trace_internal.h: code that the readers and importers share: messages, text storage, a map from ids, and the builder,
+ * which is the only code that makes a struct trace.
  *
- * All functions that return bool return false after they have filled in the error; the caller only passes that on.
+ * A function that returns bool fills in the error before it returns false; the caller only passes false on.
  */
 #ifndef WEIR_BENCHMARKS_TRACE_INTERNAL_H
 #define WEIR_BENCHMARKS_TRACE_INTERNAL_H
@@ -18,7 +18,7 @@
 
 /* --- messages --- */
 
-/* "PATH: ...", "PATH:LINE: ..." and "PATH: byte N: ...". All return false. */
+/* Fill in the error with the message "PATH: ...", "PATH:LINE: ..." or "PATH: byte N: ...". Return false. */
 bool trace_say(struct trace_error *error, weir_status status, const char *path, const char *format,
                ...) TRACE_PRINTF(4, 5);
 bool trace_say_line(struct trace_error *error, weir_status status, const char *path, uint64_t line,
@@ -26,11 +26,11 @@ bool trace_say_line(struct trace_error *error, weir_status status, const char *p
 bool trace_say_byte(struct trace_error *error, weir_status status, const char *path, uint64_t byte,
                     const char *format, va_list arguments) TRACE_PRINTF(5, 0);
 
-/* Cleans foreign text for a message (clean_text.h) into at most size - 1 bytes, of which there are three; a cut shows as
- * "...". */
+/* Cleans foreign text for a message (clean_text.h) into at most size - 1 bytes; size is at least 4. Text that does not
+ * fit is cut and ends with "...". Returns `out`. */
 const char *trace_quote(char *out, size_t size, const char *text, size_t length);
 
-/* --- an arena: many small things, freed at once, without recursion --- */
+/* --- an arena: many small objects, freed at once, without recursion --- */
 
 struct arena_chunk;
 
@@ -39,14 +39,15 @@ struct arena {
     char *at;
     size_t left;
     uint64_t total; /* bytes asked from malloc */
-    uint64_t limit; /* highest total; 0 = none */
+    uint64_t limit; /* highest total; 0 = no limit */
     bool refused;   /* an allocation failed because of the limit */
 };
 
-/* 8-byte aligned and not zeroed; NULL when memory or the limit ends. */
+/* Returns memory that is 8-byte aligned and not zeroed; NULL without host memory or at the limit. */
 void *arena_alloc(struct arena *arena, size_t size);
 
-/* A clean copy (clean_text.h) with a NUL behind it: one line of UTF-8, safe to print. NULL when memory ends. */
+/* Returns a clean copy (clean_text.h) of a text: one line of UTF-8, safe to print, terminated by a NUL. NULL without
+ * memory. */
 char *arena_text(struct arena *arena, const char *text, size_t length);
 
 void arena_free(struct arena *arena);
@@ -59,8 +60,8 @@ struct id_slot {
     uint32_t used;
 };
 
-/* Small keys, which are nearly all ids of real traces, sit in an array of their own; the rest in a hash table with
- * linear probing. Invariant: a key is in at most one of the two, and slot_used < slot_count * 3 / 4. */
+/* Small keys, which most ids of real traces are, lie in an array; larger keys lie in a hash table with linear probing.
+ * Invariant: a key is in at most one of the two, and slot_used < slot_count * 3 / 4. */
 struct id_map {
     uint32_t *direct; /* value + 1, or 0 */
     size_t direct_count;
@@ -78,7 +79,8 @@ void id_map_free(struct id_map *map);
 
 /* --- growing arrays --- */
 
-/* Makes room for `count` + 1 elements of `element` bytes; returns the array, moved or not, or NULL without change. */
+/* Makes room for `count` + 1 elements of `element` bytes. Returns the array, which may have moved, or NULL without host
+ * memory; the old array is then unchanged. */
 void *grow_array(void *array, size_t count, size_t *capacity, size_t element);
 
 /* --- the builder --- */
@@ -100,32 +102,32 @@ struct trace_builder {
 bool builder_start(struct trace_builder *builder, const char *path,
                    const struct trace_limits *limits, struct trace_error *error);
 
-/* Appends the event. The caller vouches for the indices and for the ranges of numbers. `gives_device`: the line says
- * which device its stream belongs to. */
+/* Appends the event. The caller guarantees the indices and the ranges of numbers. `gives_device`: the line names the
+ * device of its stream. */
 bool builder_event(struct trace_builder *builder, const weir_trace_event *event, uint32_t index,
                    uint32_t old_index, bool gives_device);
 
-/* The next free tag index, for a copy of the text. */
+/* Adds a copy of the text as a new tag; *tag is its index. */
 bool builder_tag(struct trace_builder *builder, const char *text, size_t length, uint32_t *tag);
 bool builder_note(struct trace_builder *builder, const char *text, size_t length);
 bool builder_note_format(struct trace_builder *builder, const char *format, ...) TRACE_PRINTF(2, 3);
 bool builder_source(struct trace_builder *builder, const char *text, size_t length);
 bool builder_recorded_note(struct trace_builder *builder, const char *text, size_t length);
 
-/* The entry of device `number` < TRACE_MAX_DEVICES, made when it is new; NULL when memory ends. */
+/* Returns the entry of device `number` < TRACE_MAX_DEVICES and creates it if it is new; NULL without memory. */
 struct trace_device *builder_device(struct trace_builder *builder, uint32_t number);
 char *builder_text(struct trace_builder *builder, const char *text, size_t length);
 
 bool builder_no_memory(struct trace_builder *builder);
 
-/* Hands the trace over; the builder is empty then. */
+/* Hands the trace over to the caller and leaves the builder empty. */
 bool builder_finish(struct trace_builder *builder, struct trace **out);
 
-/* Frees what there is after a failure. */
+/* Frees the incomplete trace after a failure. */
 void builder_drop(struct trace_builder *builder);
 
-/* Fills in trace->pad_bytes from blocks that touch: a block that begins where another one's request, rounded up to
- * 512 bytes, ends cannot exist beside 32 added bytes. Returns false when memory ends. */
+/* Fills in trace->pad_bytes from adjacent blocks: if a block begins where the request of another block, rounded up to
+ * 512 bytes, ends, the allocator did not add 32 bytes. Returns false without memory. */
 bool trace_infer_pad(struct trace *trace);
 
 /* --- the parts --- */
@@ -141,7 +143,7 @@ bool wtr_parse(const struct trace_source *source, const struct trace_limits *lim
 bool torch_snapshot_parse(const struct trace_source *source, const struct trace_limits *limits,
                           struct trace **out, struct trace_error *error);
 
-/* The whole of a file in memory from malloc, not yet unpacked. */
+/* Reads a whole file into memory from malloc, without unpacking it. */
 bool trace_slurp(const char *path, uint64_t max_bytes, unsigned char **bytes, size_t *size,
                  struct trace_error *error);
 

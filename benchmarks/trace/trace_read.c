@@ -1,5 +1,5 @@
-/* trace_read.c: from a file or bytes to a trace: look at the first bytes, unpack once at most, hand over to the reader
- * of that format. File names and suffixes decide nothing.
+/* trace_read.c: reads a trace from a file or from bytes. It detects the format by the first bytes, unpacks at most
+ * once, and calls the reader of the format. File names and suffixes do not matter.
  */
 #include "trace_internal.h"
 
@@ -13,7 +13,8 @@ static bool begins(const unsigned char *bytes, size_t size, const char *magic, s
     return size >= length && memcmp(bytes, magic, length) == 0;
 }
 
-/* Protocols 0 and 1 have no mark of their own: a snapshot is a dict, written "(d" or "}". */
+/* True if the bytes can be a pickle of protocol 0 or 1. These have no magic number, but a snapshot is a dict or a list,
+ * which begins with "(d", "}", "(l" or "]". */
 static bool begins_old_pickle(const unsigned char *bytes, size_t size)
 {
     if (size < 2) {

@@ -1,8 +1,8 @@
-/* unpack.c: bytes of a file, as they are and unpacked from gzip or xz.
+/* unpack.c: reads the bytes of a file and unpacks gzip and xz.
  *
- * Promise: a result is whole. A stream that ends early, damage that a checksum shows, bytes behind the end and output
- * beyond the limit are errors with the offset in the packed file. Memory grows with what was really unpacked, so a
- * small file that claims to be huge costs nothing before it delivers.
+ * Promise: a result is complete. A stream that ends early, a wrong checksum, bytes behind the end and output beyond the
+ * limit are errors with the offset in the packed file. Memory grows with the bytes unpacked so far, so a small file
+ * that claims to be huge takes no memory for its claim.
  */
 #include "trace_internal.h"
 
@@ -27,11 +27,11 @@ struct buffer {
     uint64_t limit;
 };
 
-/* Room for at least one more byte, by half as much again; false at the limit or without memory. */
+/* Grows the buffer by half, or at least by one byte. Returns false at the limit or without memory. */
 static bool grow_buffer(struct buffer *buffer)
 {
     size_t larger = buffer->capacity + buffer->capacity / 2 + 4096;
-    /* One byte above the limit tells "exactly the limit" from "more". */
+    /* One byte above the limit distinguishes "exactly the limit" from "more". */
     if ((uint64_t)larger > buffer->limit && buffer->limit < SIZE_MAX - 1) {
         larger = (size_t)buffer->limit + 1;
     }
@@ -82,7 +82,8 @@ static bool read_all(int file, const char *path, struct buffer *buffer, struct t
     }
 }
 
-/* A folder opens like a file and fails only when it is read. The size of a regular file is a hint for the buffer. */
+/* Refuses a folder, which can be opened like a file and fails only when it is read. Uses the size of a regular file as
+ * a hint for the buffer. */
 static bool look_at_file(int file, const char *path, struct buffer *buffer,
                          struct trace_error *error)
 {
@@ -141,7 +142,7 @@ static bool say_at(struct trace_error *error, weir_status status, const char *pa
     return none;
 }
 
-/* zlib counts in 32 bits: input and output are handed over in pieces. */
+/* Limits a size to the 32 bits in which zlib counts: zlib gets input and output in pieces. */
 static uInt piece(size_t size)
 {
     return size > (size_t)1 << 30 ? (uInt)1 << 30 : (uInt)size;
@@ -182,7 +183,7 @@ static bool inflate_member(z_stream *stream, const struct trace_source *packed, 
     }
 }
 
-/* A gzip file may be several members, one after the other. */
+/* Unpacks a gzip file, which may consist of several members, one after the other. */
 static bool unpack_gzip(const struct trace_source *packed, struct buffer *out,
                         struct trace_error *error)
 {
@@ -230,7 +231,7 @@ static bool say_xz(struct trace_error *error, const struct trace_source *packed,
     }
 }
 
-/* One stream from `taken` on; *taken: behind its end. */
+/* Decodes one stream that begins at *taken, and sets *taken to its end. */
 static bool decode_stream(const struct trace_source *packed, size_t *taken, struct buffer *out,
                           struct trace_error *error)
 {
@@ -263,7 +264,7 @@ static bool decode_stream(const struct trace_source *packed, size_t *taken, stru
     return done;
 }
 
-/* Zeros in fours may stand between streams. */
+/* Returns the position behind stream padding: zeros in multiples of four bytes. */
 static size_t skip_padding(const struct trace_source *packed, size_t taken)
 {
     while (packed->size - taken >= 4 && memcmp(packed->bytes + taken, "\0\0\0\0", 4) == 0) {
@@ -272,7 +273,7 @@ static size_t skip_padding(const struct trace_source *packed, size_t taken)
     return taken;
 }
 
-/* An xz file may be several streams, one after the other. */
+/* Unpacks an xz file, which may consist of several streams, one after the other. */
 static bool unpack_xz(const struct trace_source *packed, struct buffer *out,
                       struct trace_error *error)
 {

@@ -1,12 +1,11 @@
 /* wtr_read.c: the strict reader of `.wtr` text, version 1.
  *
- * Promise: a trace that is accepted obeys every rule of README.md; one that is not is refused with the file, the line,
- * the field and what was expected there. Nothing is guessed and nothing is skipped but comments. One pass, no copy of
- * the text but of names; an event costs some tens of nanoseconds.
+ * Promise: an accepted trace obeys every rule of README.md. A refusal names the file, the line, the field and the
+ * expected content. The reader guesses nothing and skips nothing but comments. It makes one pass and copies names only;
+ * an event costs some tens of nanoseconds.
  *
- * A line is cut into fields at single blanks. `at` stands on the blank before the next field, or at `end`; `field`
- * counts the fields taken, the letter being field 1. Each take_* function takes one field or reports what is wrong
- * with it.
+ * Single blanks separate the fields of a line. `at` points to the blank before the next field, or to `end`; `field`
+ * counts the fields taken, the letter being field 1. Each take_* function takes one field or reports its error.
  */
 #include "trace_internal.h"
 
@@ -26,7 +25,7 @@ struct reader {
     struct trace_error *error;
     const char *path;
     const char *at;
-    const char *end;  /* of the line, without blanks at its end */
+    const char *end;  /* end of the line, before trailing blanks */
     const char *line; /* first byte */
     uint64_t line_number;
     unsigned field;
@@ -103,7 +102,7 @@ static bool fail_missing(struct reader *reader, const char *name)
                 syntax_of(*reader->line));
 }
 
-/* The field that begins behind `at`, for a message; it counts as taken. */
+/* Reports an error in the field that begins behind `at`, and counts the field as taken. */
 static bool fail_field(struct reader *reader, const char *name, const char *expected)
 {
     const char *start = reader->at + 1;
@@ -129,7 +128,7 @@ static bool no_memory(struct reader *reader)
 
 enum number_result { NUMBER_OK, NUMBER_BAD, NUMBER_TOO_LARGE };
 
-/* Decimal digits up to a blank or the end. On NUMBER_OK *at stands behind them. */
+/* Reads decimal digits up to a blank or the end. On NUMBER_OK *at points behind them. */
 static enum number_result scan_number(const char **at, const char *end, uint64_t *out)
 {
     const char *c = *at;
@@ -137,7 +136,7 @@ static enum number_result scan_number(const char **at, const char *end, uint64_t
     uint64_t value = 0;
     while (c < end && (unsigned char)(*c - '0') < 10) {
         uint64_t digit = (uint64_t)(*c - '0');
-        /* Eighteen digits cannot overflow; the check is for what comes behind them. */
+        /* Eighteen digits cannot overflow; the check is for further digits. */
         if (c - first >= 18 && (value > UINT64_MAX / 10 || value * 10 > UINT64_MAX - digit)) {
             return NUMBER_TOO_LARGE;
         }
@@ -210,7 +209,7 @@ static bool take_number(struct reader *reader, const char *name, uint64_t *out)
     return true;
 }
 
-/* A small number: a stream, a thread, a device or a pool. */
+/* Takes a small number: a stream, a thread, a device or a pool. */
 static bool take_small(struct reader *reader, const char *name, uint32_t limit, uint32_t *out)
 {
     uint64_t number = 0;
@@ -248,7 +247,7 @@ static bool take_address(struct reader *reader, uint64_t *out)
     return true;
 }
 
-/* One character of `allowed`, alone in its field. */
+/* Takes a field of one character, which must be in `allowed`. */
 static bool take_letter(struct reader *reader, const char *name, const char *allowed,
                         const char *expected, char *out)
 {
@@ -278,7 +277,7 @@ static bool take_end(struct reader *reader)
                 syntax_of(*reader->line));
 }
 
-/* A request of 0 bytes is a request of 1. */
+/* Takes a request size; 0 counts as 1. */
 static bool take_request(struct reader *reader, uint64_t *out)
 {
     if (!take_number(reader, "SIZE", out)) {
@@ -364,7 +363,8 @@ static void end_block(struct reader *reader, uint32_t index)
     reader->lives[index].died_line = short_line(reader);
 }
 
-/* Events may be waited for before the first record that the trace holds: that wait is for work before the window. */
+/* Finds the index of an event object, or makes a new one: a wait may stand before the first record of its event in the
+ * trace, and is then for work before the window. */
 static bool find_object(struct reader *reader, uint64_t id, uint32_t *index)
 {
     if (id_map_get(&reader->object_index, id, index)) {
@@ -489,7 +489,7 @@ static const struct option_name *find_option(const char *start, size_t length, u
     return NULL;
 }
 
-/* All fields that are left, in any order, each option once. *taken: which there were. */
+/* Takes all remaining fields: options in any order, each at most once. *taken is the set of options found. */
 static bool take_options(struct reader *reader, unsigned allowed, weir_trace_event *event,
                          unsigned *taken)
 {
@@ -542,7 +542,7 @@ static bool read_prior(struct reader *reader, weir_trace_event *event)
         !take_real_size(reader, &event->size) || !take_stream(reader, &event->stream)) {
         return false;
     }
-    /* What is no option is the address. */
+    /* A field that is not an option is the address. */
     if (!at_end(reader) &&
         !(reader->end - reader->at > 2 && reader->at[1] == 'd' && reader->at[2] == '=') &&
         !take_address(reader, &event->address)) {
@@ -800,7 +800,7 @@ static bool read_event(struct reader *reader)
         shown);
 }
 
-/* --- lines that are no events --- */
+/* --- lines other than events --- */
 
 /* @N text */
 static bool read_tag(struct reader *reader)
@@ -846,8 +846,8 @@ static bool read_clock(struct reader *reader)
     return true;
 }
 
-/* One `key=value` of a #dev line that begins at `start`; *next: behind it. Words that are none of the three keys say
- * nothing to weir and are left alone. */
+/* Reads one `key=value` of a #dev line at `start`; *next points behind it. Words without one of the three keys are
+ * ignored. */
 static bool read_device_word(struct reader *reader, struct trace_device *device, const char *start,
                              const char **next)
 {

@@ -1,8 +1,8 @@
-/* wtr_write.c: a trace as `.wtr` text, to a file (plain, gzip, xz) or to memory.
+/* wtr_write.c: writes a trace as `.wtr` text, to a file (plain, gzip, xz) or to memory.
  *
- * Promise: reading the text back gives the same events in the same order, with tags of the same text. Tags are
- * defined right before their first use, so the text can be read while it is written. What fails is reported once and
- * leaves the file that was there before as it was (out_file.h).
+ * Promise: reading the text back gives the same events in the same order, with tags of the same text. Each tag is
+ * defined right before its first use, so the text can be read while it is written. A failure is reported once and
+ * leaves an existing file unchanged (out_file.h).
  */
 #include "out_file.h"
 #include "trace_internal.h"
@@ -26,8 +26,8 @@ struct writer {
     enum packing packing;
     const char *path;
     struct trace_error *error;
-    struct out_file out; /* neither standard output nor memory */
-    bool opened;         /* `out` is there */
+    struct out_file out; /* unused for standard output and memory */
+    bool opened;         /* `out` is open */
     FILE *file;          /* PACK_PLAIN and PACK_XZ */
     gzFile gzip;         /* PACK_GZIP */
     lzma_stream lzma;    /* PACK_XZ */
@@ -200,7 +200,7 @@ static void put_head(struct writer *writer, const struct trace *trace)
     }
 }
 
-/* A name may be longer than the line buffer; then the line is formatted once more into memory of its own. */
+/* Writes an event with a name too long for the line buffer: formats the line again, into memory from malloc. */
 static void put_long_event(struct writer *writer, const weir_trace_event *event, size_t length)
 {
     char *line = malloc(length + 1);
@@ -348,7 +348,7 @@ bool trace_packs(const char *path)
     return packing_of(path) != PACK_PLAIN;
 }
 
-/* All of `from`, as it is. */
+/* Writes the bytes of the file `from`. */
 static void put_file(struct writer *writer, const char *from)
 {
     char part[4096];
@@ -368,7 +368,7 @@ static void put_file(struct writer *writer, const char *from)
     flush_pending(writer);
 }
 
-/* Opens, writes by `trace` or from the file `from`, closes. */
+/* Opens the file, writes `trace` or the bytes of the file `from`, and closes the file. */
 static weir_status write_path(const struct trace *trace, const char *from, const char *path, struct trace_error *error)
 {
     error->status = WEIR_OK;

@@ -28,7 +28,7 @@ size_t bundled_stem(const char *name)
     return 0;
 }
 
-/* The path of a recording from malloc, or NULL. */
+/* Returns the path of a recording, from malloc; NULL if there is none. */
 static char *find_bundled(const char *name)
 {
     char file[NAME_MAX + 1];
@@ -40,7 +40,7 @@ static char *find_bundled(const char *name)
     return path;
 }
 
-/* Where recordings lie, or would. */
+/* Prints why a recording was not found: the message names the folder of the recordings. Returns EXIT_USAGE. */
 static int complain_of_folder(const char *subcommand, const char *before)
 {
     char *folder = place_folder(PLACE_TRACES);
@@ -90,7 +90,7 @@ static int is_recording(const struct dirent *entry)
     return bundled_stem(entry->d_name) > 0;
 }
 
-/* Turns the entries into paths and frees them. False without host memory, with nothing kept. */
+/* Turns the entries into paths and frees the entries. Without host memory frees the paths too and returns false. */
 static bool take_paths(const char *folder, struct dirent **entries, size_t count, char **paths)
 {
     bool enough = paths != NULL;

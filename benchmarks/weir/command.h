@@ -1,4 +1,5 @@
-/* command.h: what the subcommands of `weir` share. Exit status: 0 done, 1 hazards were found, 2 bad usage or input. */
+/* command.h: declarations that the subcommands of `weir` share.
+ * Exit status: 0 done, 1 hazards were found, 2 bad usage or input. */
 #ifndef WEIR_COMMAND_H
 #define WEIR_COMMAND_H
 
@@ -13,11 +14,12 @@ int command_info(int argc, char **argv);
 int command_record(int argc, char **argv);
 int command_topo(int argc, char **argv);
 
-/* One line on standard error, "weir SUBCOMMAND: ...", ended by a hint at --help when `usage` is set. Returns
+/* Prints one line on standard error, "weir SUBCOMMAND: ...", with a hint at --help if `usage` is set. Returns
  * EXIT_USAGE. */
 int complain(const char *subcommand, bool usage, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The action of SIGXFSZ from before the command began to ignore the signal: a program that the command starts gets it back. */
+/* Returns the action of SIGXFSZ from before the command began to ignore the signal, for programs that the command
+ * starts. */
 const struct sigaction *usual_file_size_action(void);
 
 #endif

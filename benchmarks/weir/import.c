@@ -1,4 +1,4 @@
-/* import.c: `weir import`: any trace that can be read, written as .wtr. */
+/* import.c: `weir import`: reads a trace of any supported format and writes it as .wtr. */
 #include "command.h"
 
 #include "bundled.h"
@@ -13,16 +13,17 @@
 static const char help[] =
     "weir import IN [-o OUT]: convert a memory snapshot to weir's trace format\n"
     "\n"
-    "IN is a PyTorch or torch_npu snapshot, a pickle of torch.cuda.memory._snapshot(), plain or packed with gzip or\n"
-    "xz; its opcodes are parsed, nothing in it is executed. A .wtr file is read as well, to pack, unpack or tidy it.\n"
-    "OUT is packed when it ends in .xz or .gz; without -o, or as '-', the text goes to standard output.\n"
+    "IN is a PyTorch or torch_npu snapshot, a pickle of torch.cuda.memory._snapshot(), plain or compressed with gzip\n"
+    "or xz. The command parses the pickle's opcodes and executes nothing in it. IN may also be a .wtr file, to\n"
+    "compress, decompress or normalise it. OUT is compressed if its name ends in .xz or .gz. Without -o, or with '-',\n"
+    "the text goes to standard output.\n"
     "\n"
-    "  -o, --output OUT   where to write\n"
-    "  -q, --quiet        no summary on standard error\n"
-    "  -h, --help         this text\n"
+    "  -o, --output OUT   write to this file\n"
+    "  -q, --quiet        print no summary on standard error\n"
+    "  -h, --help         print this text\n"
     "\n"
     "  weir import snapshot.pickle -o run.wtr.xz\n"
-    "  weir import llama_ctx_dyn         the text of a recording that came with weir (weir info --list)\n"
+    "  weir import llama_ctx_dyn         the text of an installed recording (weir info --list)\n"
     "  weir import snapshot.pickle | head\n";
 
 static void summarise(const struct trace *trace, const char *output)

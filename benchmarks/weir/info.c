@@ -1,4 +1,4 @@
-/* info.c: `weir info`: what is in a trace, in words, as a live curve and as a size histogram, or as JSON. */
+/* info.c: `weir info`: describes a trace by its counts, a curve of live bytes and a histogram of sizes, or as JSON. */
 #include "command.h"
 
 #include "bundled.h"
@@ -13,15 +13,15 @@
 #include <string.h>
 
 static const char help[] =
-    "weir info TRACE...: what is in a trace\n"
-    "weir info --list:   the recordings that came with weir\n"
+    "weir info TRACE...: describe a trace\n"
+    "weir info --list:   list the recordings that are installed with weir\n"
     "\n"
-    "Prints for each trace its source, how many events of each kind, streams, host threads and devices, the blocks\n"
-    "that were live before it began, its peak of live bytes, the curve of live bytes and the sizes asked for.\n"
+    "Prints for each trace its source, the number of events of each kind, streams, host threads and devices, the\n"
+    "blocks that were live before it began, its peak live bytes, the curve of live bytes and the requested sizes.\n"
     "\n"
-    "      --list   one line for each recording that came with weir; its name will do wherever a trace is named\n"
-    "      --json   the same for scripts: one object, or an array for several traces and with --list\n"
-    "  -h, --help   this text\n"
+    "      --list   print one line for each installed recording; its name can be used as TRACE\n"
+    "      --json   print JSON: one object, or an array for several traces and with --list\n"
+    "  -h, --help   print this text\n"
     "\n"
     "  weir info snapshot.pickle\n"
     "  weir info ort_unet_dyn_res\n"
@@ -68,7 +68,7 @@ static uint64_t count_distinct(uint64_t *sizes, size_t count)
 
 struct counting {
     struct facts *facts;
-    uint64_t *block_sizes; /* by block index, 0 when not live */
+    uint64_t *block_sizes; /* by block index; 0 if the block is not live */
     uint64_t *asked;
     size_t asked_count;
     uint64_t live;
@@ -93,7 +93,7 @@ static void died(struct counting *counting, uint32_t index)
     counting->blocks--;
 }
 
-/* False without host memory. */
+/* Collects the facts of a trace. Returns false without host memory. */
 static bool gather_facts(const struct trace *trace, struct facts *facts)
 {
     struct counting counting = {
@@ -135,7 +135,7 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
     return enough;
 }
 
-/* --- for people --- */
+/* --- text --- */
 
 static const char *kind_text(char kind)
 {
@@ -236,7 +236,7 @@ static void print_facts(const struct trace *trace, const struct facts *facts)
     }
 }
 
-/* --- for scripts --- */
+/* --- JSON --- */
 
 static json_t *facts_json(const struct trace *trace, const struct facts *facts)
 {
@@ -282,7 +282,7 @@ static int read_facts(const char *name, struct trace **trace, struct facts *fact
     return status;
 }
 
-/* --- the whole --- */
+/* --- the command --- */
 
 enum form { FORM_TEXT, FORM_LINE, FORM_JSON };
 

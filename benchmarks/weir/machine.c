@@ -1,4 +1,4 @@
-/* machine.c: limits are read, permissions are tried: what is asked of the kernel here changes nothing. */
+/* machine.c: reads the limits of this process and tries its permissions. None of the calls has a lasting effect. */
 #define _GNU_SOURCE
 #include "machine.h"
 
@@ -76,7 +76,7 @@ static int32_t node_of(void *page)
     return syscall(SYS_move_pages, 0, 1ul, &page, NULL, &where, 0) == 0 && where >= 0 ? where : -1;
 }
 
-/* How much of a range is in transparent huge pages. */
+/* Returns the bytes of a range that lie in transparent huge pages. */
 static uint64_t joined_bytes(const void *memory)
 {
     char line[512];
@@ -109,7 +109,7 @@ static bool said_no(struct trial *trial, const char *call, bool failed)
 
 static void try_pages(enum machine_trial kind, struct trial *trial)
 {
-    /* As much again, so that there is an aligned piece. */
+    /* Twice the size, so that the mapping contains an aligned piece. */
     const size_t size = kind == TRIAL_HUGE ? TRIAL_BYTES : 2 * (size_t)TRIAL_BYTES;
     const int huge = kind == TRIAL_HUGE ? MAP_HUGETLB | HUGE_2MIB : 0;
     trial->node = -1;
@@ -121,7 +121,7 @@ static void try_pages(enum machine_trial kind, struct trial *trial)
     char *memory = mapped + (TRIAL_BYTES - (uintptr_t)mapped % TRIAL_BYTES) % TRIAL_BYTES;
     if ((kind != TRIAL_TRANSPARENT ||
          !said_no(trial, "madvise", madvise(memory, TRIAL_BYTES, MADV_HUGEPAGE) != 0)) &&
-        /* Linux before 5.14 does not know it; locking makes the pages too. */
+        /* Linux before 5.14 lacks MADV_POPULATE_WRITE (EINVAL); locking creates the pages too. */
         !said_no(trial, "madvise",
                  madvise(memory, TRIAL_BYTES, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) &&
         !said_no(trial, "mlock", syscall(SYS_mlock, memory, TRIAL_BYTES) != 0)) {
@@ -187,7 +187,7 @@ static void read_limits(struct machine *machine)
     }
 }
 
-/* The least limit from this process's own group upwards, in the newer hierarchy or in the older one. */
+/* Returns the least memory limit of this process's cgroup and its ancestors, in hierarchy version 2 or 1. */
 static uint64_t group_limit(void)
 {
     char text[4096];

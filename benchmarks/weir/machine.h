@@ -1,4 +1,4 @@
-/* machine.h: what this process may do with host memory on this machine, found out by trying. */
+/* machine.h: finds out by trying which kinds of host memory this process may pin on this machine. */
 #ifndef WEIR_COMMAND_MACHINE_H
 #define WEIR_COMMAND_MACHINE_H
 
@@ -37,26 +37,26 @@ enum machine_call {
 
 struct trial {
     bool pinned;
-    const char *failed;  /* the call that said no */
-    int number;          /* and its errno */
-    uint64_t huge_bytes; /* of what was pinned, in huge pages */
-    int32_t node;        /* where its first page is; -1: not known */
+    const char *failed;  /* the call that failed; NULL: none */
+    int number;          /* errno of that call */
+    uint64_t huge_bytes; /* bytes of the pinned memory that lie in huge pages */
+    int32_t node;        /* node of its first page; -1: not known */
 };
 
 struct machine {
     struct trial trials[TRIAL_COUNT];          /* mapped, populated and locked, TRIAL_BYTES each */
-    int calls[CALL_COUNT];                     /* errno; 0: allowed */
-    uint64_t lock_soft_bytes, lock_hard_bytes; /* RLIMIT_MEMLOCK; UINT64_MAX: none */
+    int calls[CALL_COUNT];                     /* errno of each call; 0: allowed */
+    uint64_t lock_soft_bytes, lock_hard_bytes; /* RLIMIT_MEMLOCK; UINT64_MAX: no limit */
     uint64_t locked_bytes;
     bool can_lock_all;    /* CAP_IPC_LOCK */
     bool has_filter;      /* seccomp */
-    char transparent[32]; /* always, madvise, never; "" when the kernel has none */
-    char container[64];   /* what seems to hold this process; "" for nothing */
-    uint64_t limit_bytes; /* memory of the cgroup; UINT64_MAX: none that can be seen */
+    char transparent[32]; /* always, madvise, never; "" if the kernel has no transparent huge pages */
+    char container[64];   /* kind of container around this process, as far as known; "": none */
+    uint64_t limit_bytes; /* memory limit of the cgroup; UINT64_MAX: no visible limit */
     uint64_t page_bytes;
 };
 
-/* Takes and gives back TRIAL_BYTES for each kind of page; changes nothing. */
+/* Fills in *machine. Pins and releases TRIAL_BYTES of each kind of page. */
 void machine_look(struct machine *machine);
 
 const char *machine_trial_name(enum machine_trial trial);

@@ -1,7 +1,7 @@
-/* main.c: `weir`, the command: picks the subcommand.
+/* main.c: the `weir` command: calls the subcommand.
  *
- * Guarantees of all subcommands: a message is one line of clean text; a failed write is an error and no signal; an exit status
- * of 0 says that standard output took everything.
+ * Guarantees of all subcommands: a message is one line of clean text; a failed write is an error and raises no signal;
+ * exit status 0 means that all of standard output was written.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* vasprintf */
@@ -28,17 +28,17 @@ static const char help[] =
     "weir: how would another allocator have served this run?\n"
     "\n"
     "  weir replay TRACE...        replay allocation traces against strategies on a simulated device\n"
-    "  weir info TRACE...          what is in a trace: events, streams, sizes, live memory\n"
+    "  weir info TRACE...          describe a trace: events, streams, sizes, live memory\n"
     "  weir import IN -o OUT.wtr   convert a PyTorch or torch_npu memory snapshot to weir's trace format\n"
-    "  weir record -- PROGRAM...   record what a program asks of its allocators as a trace\n"
-    "  weir topo                   NUMA nodes, devices, and what host memory can be pinned on this machine\n"
+    "  weir record -- PROGRAM...   record the allocator calls of a program as a trace\n"
+    "  weir topo                   print NUMA nodes, devices, and the host memory that can be pinned on this machine\n"
     "\n"
-    "A TRACE is a .wtr file or a memory snapshot (.pickle), plain or packed with gzip or xz, or the name of a recording\n"
-    "that came with weir, such as ort_unet_dyn_res (weir info --list).\n"
+    "A TRACE is a .wtr file or a memory snapshot (.pickle), plain or compressed with gzip or xz, or the name of an\n"
+    "installed recording, such as ort_unet_dyn_res (weir info --list).\n"
     "To record a snapshot: torch.cuda.memory._record_memory_history(), run, torch.cuda.memory._dump_snapshot(FILE).\n"
     "\n"
     "  weir SUBCOMMAND --help      options and examples\n"
-    "  weir --help                 this text; -h and help too\n"
+    "  weir --help                 print this text; -h and help too\n"
     "  weir --version\n";
 
 int complain(const char *subcommand, bool usage, const char *format, ...)
@@ -62,8 +62,8 @@ int complain(const char *subcommand, bool usage, const char *format, ...)
     return EXIT_USAGE;
 }
 
-/* Opens the standard descriptors that the caller closed, in the wrong direction, so that using them still fails. Otherwise
- * the first file opened would become standard output and receive the printed lines. */
+/* Opens closed standard descriptors in the wrong direction, so that their use still fails. Without this, the first file
+ * that is opened would become standard output and receive the printed lines. */
 static void fill_closed_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -110,7 +110,8 @@ static int run(int argc, char **argv)
     return EXIT_USAGE;
 }
 
-/* Whether standard output took all that was printed. Without anything printed it may be closed. */
+/* Closes standard output. Returns true if all printed text was written.
+ * A closed standard output is no error if nothing was printed. */
 static bool close_output(void)
 {
     const bool failed = ferror(stdout) != 0;

@@ -1,4 +1,4 @@
-/* output.h: a comparison in its three forms: a table, JSON, and the page of --report. */
+/* output.h: prints a comparison in its three forms: a table, JSON, and the page of --report. */
 #ifndef WEIR_COMMAND_OUTPUT_H
 #define WEIR_COMMAND_OUTPUT_H
 
@@ -10,22 +10,23 @@
 #include "replay/sweep.h"
 #include "trace/out_file.h"
 
-/* One trace against its strategies. */
+/* The results of one trace with each strategy. */
 struct comparison {
     struct trace *trace;
     struct replay_result *results;
     size_t result_count;
-    uint64_t peak_live_bytes;        /* of the whole trace, played or not */
-    struct recorded_report recorded; /* of the pytorch model, when it is among the strategies */
-    struct sweep sweep;              /* without rows: none was asked for */
+    uint64_t peak_live_bytes;        /* peak of the whole trace, even if only a part was replayed */
+    struct recorded_report recorded; /* check of the pytorch model, if it is among the strategies */
+    struct sweep sweep;              /* has no rows if no sweep was requested */
 };
 
-/* Why memory ran out, in lines that begin with two blanks from the second on. From malloc; NULL without host memory. */
+/* Returns the report of an out-of-memory failure; its lines from the second on begin with two blanks. The text is from
+ * malloc; NULL without host memory. */
 char *output_oom(const struct replay_oom *oom);
 
-/* A table for people. */
+/* Prints the table. */
 void output_table(FILE *out, const struct comparison *comparison);
-/* The object of `weir replay --json`. NULL without host memory. */
+/* Returns the object of `weir replay --json`; NULL without host memory. */
 json_t *output_json(const struct comparison *comparison);
 
 struct report_context {
@@ -34,7 +35,8 @@ struct report_context {
     uint64_t seed;
 };
 
-/* Writes the page and finishes the file; false, with a line in `error`, when that fails: then the caller drops the file. */
+/* Writes the page and finishes the file. On failure returns false with a line in `error`, and the caller drops the
+ * file. */
 bool output_report(struct out_file *file, const struct report_context *context, const struct comparison *comparisons,
                    size_t count, char *error, size_t error_size);
 

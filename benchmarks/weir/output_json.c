@@ -1,4 +1,4 @@
-/* output_json.c: the object of `weir replay --json`. Fields may be added, never renamed. */
+/* output_json.c: makes the object of `weir replay --json`. Fields may be added, never renamed. */
 #include "json.h"
 #include "output.h"
 
@@ -9,7 +9,7 @@
 
 static json_t *number(uint64_t value)
 {
-    return json_integer(value < INT64_MAX ? (json_int_t)value : INT64_MAX); /* JSON here has no more */
+    return json_integer(value < INT64_MAX ? (json_int_t)value : INT64_MAX); /* the largest integer of jansson */
 }
 
 char *output_oom(const struct replay_oom *oom)
@@ -17,7 +17,7 @@ char *output_oom(const struct replay_oom *oom)
     if (oom->record.failure == 0) {
         return strdup(oom->why);
     }
-    /* The pool's first line says what the command has said. */
+    /* The pool's text begins with words that the command prints itself; they are cut off. */
     static const char known[] = "out of memory: ";
     const size_t size = weir_oom_format(&oom->record, NULL, 0) + 1;
     char *text = malloc(size);
@@ -65,7 +65,7 @@ static json_t *regions_json(const weir_oom_record *record)
     return all;
 }
 
-/* What a kind of advice does not use is 0 and left out. */
+/* Returns the advice of a record. Fields that a kind of advice does not use are 0 and left out. */
 static json_t *advice_json(const weir_oom_record *record)
 {
     static const char *const kinds[] = {

@@ -1,6 +1,6 @@
-/* output_report.c: the page of `weir replay --report`: report.html with the data in it.
+/* output_report.c: writes the page of `weir replay --report`: report.html with the data in it.
  *
- * The page is one file that needs nothing else. Its data stands in a script element of type application/json, so "<"
+ * The page is one file that loads no other file. Its data stands in a script element of type application/json, so "<"
  * is written as \u003c and no text of a trace can end the element.
  */
 #include "json.h"
@@ -36,7 +36,7 @@ static json_t *marks_json(const struct trace *trace)
     return marks;
 }
 
-/* Columns, one entry per block in the order in which blocks are born; `order[index]` is a block's row. */
+/* Columns with one entry per block, in the order of allocation; row[index] is the row of a block. */
 struct block_columns {
     json_t *alloc;
     json_t *freed;
@@ -191,7 +191,7 @@ static json_t *report_json(const struct report_context *context, const struct co
     json_t *data = json_pack("{s:s, s:o, s:I, s:I, s:o}", "version", weir_version(), "command",
                              json_text(context->command), "capacity", (json_int_t)context->capacity, "seed",
                              (json_int_t)context->seed, "traces", traces);
-    if (json_lacks_memory()) { /* something is missing in it, and columns would be shifted */
+    if (json_lacks_memory()) { /* values are missing, so columns would be shifted */
         json_decref(data);
         return NULL;
     }

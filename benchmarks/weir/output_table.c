@@ -1,4 +1,4 @@
-/* output_table.c: the table of `weir replay`. */
+/* output_table.c: prints the table of `weir replay`. */
 #include "output.h"
 
 #include "trace/clean_text.h"
@@ -63,7 +63,7 @@ static void print_recorded(FILE *out, const struct recorded_report *recorded)
     }
 }
 
-/* The pool's own report, set in. */
+/* Prints the pool's out-of-memory report, indented. */
 static void print_oom(FILE *out, const struct comparison *comparison, const struct replay_result *result)
 {
     char *report = output_oom(&result->oom);
@@ -92,7 +92,7 @@ static void print_oom(FILE *out, const struct comparison *comparison, const stru
 
 #define FACTOR_TEXT 16
 
-/* As many places as the factors of the sweep need. */
+/* Formats a factor with as many decimal places as the factors of the sweep need. */
 static const char *format_factor(char *text, const struct sweep *sweep, uint32_t factor)
 {
     const bool fine = sweep->range.from % 10 != 0 || sweep->range.step % 10 != 0;
@@ -100,7 +100,7 @@ static const char *format_factor(char *text, const struct sweep *sweep, uint32_t
     return text;
 }
 
-/* One character a factor: # when the whole trace is served, else how many tenths of it. */
+/* Prints one character per factor: # if the whole trace is served, else the number of tenths that were served. */
 static void print_bar(FILE *out, const struct sweep *sweep, const struct sweep_row *row)
 {
     for (size_t i = 0; i < sweep->point_count; i++) {
@@ -129,7 +129,7 @@ static void print_sweep_row(FILE *out, const struct sweep *sweep, const struct s
     print_bar(out, sweep, row);
 }
 
-/* What a bar of one line says too softly. */
+/* Prints remarks on facts that are easily missed in the bar. */
 static void print_sweep_remarks(FILE *out, const struct sweep *sweep, const struct sweep_row *row)
 {
     char factor[FACTOR_TEXT];
@@ -174,7 +174,7 @@ static void print_sweep(FILE *out, const struct sweep *sweep)
     }
 }
 
-/* --- the whole --- */
+/* --- the table --- */
 
 void output_table(FILE *out, const struct comparison *comparison)
 {

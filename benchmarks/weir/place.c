@@ -1,4 +1,4 @@
-/* place.c: see place.h. The build gives the ways from the folder of the executable: WEIR_TO_TRACES and
+/* place.c: see place.h. The build defines the paths relative to the executable's folder: WEIR_TO_TRACES and
  * WEIR_TO_LIBRARIES, such as ../share/weir/traces. */
 #include "place.h"
 
@@ -18,14 +18,15 @@ char *place_join(const char *folder, const char *name)
     return path;
 }
 
-/* Takes the last name off an absolute path; "/" stays. */
+/* Removes the last name of an absolute path; "/" stays. */
 static void step_up(char *path)
 {
     char *slash = strrchr(path, '/');
     slash[slash == path ? 1 : 0] = '\0';
 }
 
-/* The kernel gives the executable's path without links, so ".." is a matter of text alone. */
+/* Returns the absolute path of `way`, relative to the executable's folder. The kernel reports the executable's path
+ * without links, so ".." can be resolved in the text. */
 static char *from_executable(const char *way)
 {
     char path[PATH_MAX];

@@ -1,25 +1,26 @@
-/* place.h: where the files lie that came with the command.
+/* place.h: finds the files that are installed with the command.
  *
- * Idea: everything is found by where the executable lies, so an installed tree can be moved, unpacked anywhere or put under
- * a package manager, and no path of the build is in the program. The build tree is laid out like an installed prefix
- * (CMakeLists.txt), so there is one rule and not two. Nothing outside these folders is ever looked at.
+ * Idea: files are found relative to the executable's folder. So an installed tree can be moved, unpacked anywhere or
+ * put under a package manager, and the program contains no path of the build. The build tree has the layout of an
+ * installed prefix (CMakeLists.txt), so one rule serves both. The command never searches other folders.
  */
 #ifndef WEIR_COMMAND_PLACE_H
 #define WEIR_COMMAND_PLACE_H
 
 enum place {
     PLACE_TRACES,    /* PREFIX/share/weir/traces: recordings */
-    PLACE_LIBRARIES, /* PREFIX/lib/weir: libraries that are loaded into other programs */
+    PLACE_LIBRARIES, /* PREFIX/lib/weir: libraries that other programs load */
 };
 
-/* The absolute path of a folder, from malloc. It need not exist. NULL without host memory or without /proc. */
+/* Returns the absolute path of a folder, from malloc. The folder need not exist.
+ * NULL without host memory or without /proc. */
 char *place_folder(enum place place);
 
-/* "folder/name" from malloc, NULL without host memory. */
+/* Returns "folder/name" from malloc; NULL without host memory. */
 char *place_join(const char *folder, const char *name);
 
-/* The absolute path of the file `name` in that folder, from malloc. NULL when there is none that can be read, and when
- * place_folder gives NULL. */
+/* Returns the absolute path of the file `name` in that folder, from malloc. NULL if there is no readable file, or if
+ * place_folder returns NULL. */
 char *place_file(enum place place, const char *name);
 
 #endif

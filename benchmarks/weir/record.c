@@ -1,8 +1,8 @@
-/* record.c: `weir record`: runs a program, unchanged, and writes what it asks of its allocators as a trace.
+/* record.c: `weir record`: runs an unchanged program and writes its allocator calls as a trace.
  *
- * The program is started with a library in front of the C library's malloc and of the device runtime
- * (bindings/record); what that tells through shared memory is written here. Whatever becomes of the program, its trace is
- * whole, and its exit status or signal is passed on.
+ * The program is started with a library that interposes the C library's malloc and the device runtime
+ * (bindings/record). The library sends events through shared memory, and this command writes them. The trace is
+ * complete however the program ends, and the command exits with the program's exit status or signal.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* pipe2 */
@@ -32,33 +32,35 @@
 #include <unistd.h>
 
 static const char help[] =
-    "weir record -- PROGRAM ARGUMENTS...: record what a program asks of its allocators\n"
+    "weir record -- PROGRAM ARGUMENTS...: record the allocator calls of a program\n"
     "\n"
-    "Runs the program as it is and writes every allocation, realloc and free to a trace, which weir replay then serves\n"
-    "by other strategies. On Ascend these are the calls of the device runtime, with events and waits; otherwise those of\n"
-    "malloc and its kin. Nothing is lost: a program that asks faster than the trace can be written is slowed down.\n"
+    "Runs an unmodified program and writes every allocation, realloc and free to a trace, which weir replay then\n"
+    "replays against other strategies. On Ascend these are the calls of the device runtime, with events and waits;\n"
+    "otherwise those of the malloc family. No call is lost: a program that allocates faster than the trace can be\n"
+    "written is slowed down.\n"
     "\n"
-    "  -o, --output FILE  where to write, packed when it ends in .xz or .gz (default: PROGRAM-PID.wtr)\n"
-    "  -w, --what WHAT    host: malloc and its kin; device: the device runtime, pinned host memory included; all: both,\n"
-    "                     as devices of one trace; weir: the heaps that the program makes of weir, one file each, FILE,\n"
-    "                     FILE.2, ... (default: device if the program asks for any such memory, else host)\n"
-    "  -c, --children     record every process that the program starts, each to a file of its own: FILE, FILE.2, ...;\n"
-    "                     traces of these names that an earlier run left are removed\n"
+    "  -o, --output FILE  write to this file, compressed if it ends in .xz or .gz (default: PROGRAM-PID.wtr)\n"
+    "  -w, --what WHAT    host: the malloc family; device: the device runtime, pinned host memory included; all:\n"
+    "                     both, as devices of one trace; weir: the weir heaps that the program creates, one file\n"
+    "                     each, FILE, FILE.2, ... (default: device if the program allocates any such memory, else\n"
+    "                     host)\n"
+    "  -c, --children     record every process that the program starts, each to a separate file: FILE, FILE.2, ...;\n"
+    "                     traces of these names from an earlier run are removed\n"
     "  -m, --min SIZE     leave out smaller blocks of host memory (default: 4KiB, which keeps tensors; 0: none)\n"
-    "  -q, --quiet        no summary on standard error\n"
-    "  -h, --help         this text\n"
+    "  -q, --quiet        print no summary on standard error\n"
+    "  -h, --help         print this text\n"
     "\n"
     "  weir record -- ./engine model.onnx\n"
     "  weir record -o run.wtr.xz --min 0 -- python3 infer.py\n"
     "  weir replay run.wtr.xz\n"
     "\n"
-    "While the program runs the trace lies beside FILE, as FILE.RANDOM.part, and takes its place when it is whole.\n"
-    "The trace ends with the program's last call, however it ends: also by a crash or by _exit. Processes that it starts\n"
-    "are recorded with --children only; one that it becomes by exec is, and what came before is then forgotten. A program\n"
-    "that is statically linked, setuid or brings its own malloc cannot be recorded, and memory that it maps by itself\n"
-    "does not show.\n"
+    "While the program runs, the trace is written beside FILE, as FILE.RANDOM.part; the complete trace is renamed.\n"
+    "The trace ends with the program's last call, even if the program crashes or calls _exit. Processes that it\n"
+    "starts are recorded with --children only. If the program calls exec, the new program is recorded and the earlier\n"
+    "events are discarded. A program that is statically linked, setuid or contains its own malloc cannot be recorded,\n"
+    "and memory that a program maps by itself is not recorded.\n"
     "\n"
-    "Exit status: that of the program; 126 or 127 when it cannot be run or is not there, 2 for bad usage or when the\n"
+    "Exit status: that of the program; 126 if it cannot be run, 127 if it was not found, 2 for bad usage or if the\n"
     "trace could not be written.\n";
 
 enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
@@ -66,7 +68,7 @@ enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 enum { nap_least_ns = 200000, nap_most_ns = 5000000 };
 
 struct settings {
-    const char *output; /* NULL: after the program */
+    const char *output; /* NULL: named after the program */
     enum collect_what what;
     bool heaps; /* --what weir */
     bool children;
@@ -118,7 +120,7 @@ static int apply_option(struct settings *settings, int code, const char *value)
     }
 }
 
-/* EXIT_DONE, EXIT_USAGE, or -1 when help was asked for. */
+/* Returns EXIT_DONE, EXIT_USAGE, or -1 after --help. */
 static int read_options(struct settings *settings, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -163,7 +165,7 @@ static bool is_file(const char *path)
     return stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
-/* As execvp finds it; what is there but may not be run counts, for the message. */
+/* Finds the program like execvp. A path with a slash counts even if the file may not be executed, for the message. */
 static bool find_program(const char *name, char *path, size_t size)
 {
     const char *at = getenv("PATH");
@@ -180,7 +182,7 @@ static bool find_program(const char *name, char *path, size_t size)
     return false;
 }
 
-/* Why nothing can be put in front of what the ELF file calls; NULL: it can. */
+/* Returns why the calls of an ELF file cannot be interposed; NULL if they can. */
 static const char *why_not_elf(FILE *file, const Elf64_Ehdr *head)
 {
     if (head->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)) {
@@ -190,13 +192,13 @@ static const char *why_not_elf(FILE *file, const Elf64_Ehdr *head)
         Elf64_Phdr part;
         if (fseek(file, (long)(head->e_phoff + (uint64_t)i * head->e_phentsize), SEEK_SET) != 0 ||
             fread(&part, sizeof part, 1, file) != 1 || part.p_type == PT_INTERP) {
-            return NULL; /* what cannot be read will be said by whoever runs it */
+            return NULL; /* if the file is unreadable, execvp reports the error */
         }
     }
     return "is statically linked: nothing can be put between it and its allocator";
 }
 
-/* The same for any program; of a script, its interpreter is asked. */
+/* Returns why the calls of a program cannot be interposed; NULL if they can. For a script the interpreter counts. */
 static const char *why_not(const char *path, int scripts)
 {
     struct stat facts;
@@ -226,9 +228,9 @@ static const char *why_not(const char *path, int scripts)
     return why;
 }
 
-/* --- running it --- */
+/* --- running the program --- */
 
-static volatile sig_atomic_t program; /* its process id, for the handler */
+static volatile sig_atomic_t program; /* process id of the program, for the handler */
 
 static void pass_on(int number)
 {
@@ -240,8 +242,8 @@ static void pass_on(int number)
 enum { from_terminal = 2, signals_met = 6 };
 static const int met[signals_met] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
 
-/* What the terminal sends reaches the program too; this waits for what comes of it. Other signals are passed on, but for those
- * that are ignored, as by nohup: the program ignores them likewise. */
+/* Ignores signals of the terminal, because they reach the program too and the command waits for its end. Forwards other
+ * signals to the program. Signals that are already ignored, as under nohup, stay ignored, as in the program. */
 static void prepare_signals(struct sigaction before[signals_met])
 {
     struct sigaction ignore = { .sa_handler = SIG_IGN };
@@ -261,7 +263,7 @@ static void restore_signals(const struct sigaction before[signals_met])
     }
 }
 
-/* In front of what is there. */
+/* Adds the library in front of an existing LD_PRELOAD. Returns false without host memory. */
 static bool set_preload(const char *library)
 {
     const char *others = getenv("LD_PRELOAD");
@@ -280,7 +282,7 @@ static bool set_preload(const char *library)
     return set;
 }
 
-/* The program, in the child. `report`: where it is said that it could not be run. */
+/* Runs the program, in the child. If exec fails, writes errno to the pipe `report`. */
 static void become(char **arguments, const sigset_t *mask, int report)
 {
     (void)sigaction(SIGXFSZ, usual_file_size_action(), NULL);
@@ -291,7 +293,7 @@ static void become(char **arguments, const sigset_t *mask, int report)
     _exit(why == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
 }
 
-/* Starts the program with the environment as it is now. -1: it could not be run, and errno says why. */
+/* Starts the program with the current environment. Returns its process id, or -1 with errno if it cannot be run. */
 static pid_t start(char **arguments, channel *to)
 {
     struct sigaction usual[signals_met];
@@ -325,7 +327,7 @@ static pid_t start(char **arguments, channel *to)
     return child > 0 && why == 0 ? child : -1;
 }
 
-/* Reads what the program tells until it has ended; its wait status. */
+/* Reads the program's events until it has ended. Returns its wait status. */
 static int collect(struct collector *collector, pid_t child)
 {
     struct timespec nap = { .tv_nsec = nap_least_ns };
@@ -350,14 +352,14 @@ static int collect(struct collector *collector, pid_t child)
 
 /* --- the result --- */
 
-/* Ends as the program did. */
+/* Ends the command like the program: raises the same signal, or returns the same exit status. */
 static int end_like(int status)
 {
     if (WIFSIGNALED(status)) {
         const struct rlimit none = { 0, 0 };
         struct sigaction usual = { .sa_handler = SIG_DFL };
         (void)fflush(NULL);
-        (void)setrlimit(RLIMIT_CORE, &none); /* it has written its own */
+        (void)setrlimit(RLIMIT_CORE, &none); /* the program has written its core file */
         (void)sigaction(WTERMSIG(status), &usual, NULL);
         (void)raise(WTERMSIG(status));
         return 128 + WTERMSIG(status);
@@ -365,7 +367,8 @@ static int end_like(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_USAGE;
 }
 
-/* A trace that could not be written is an error of its own, where the program had none. */
+/* Returns the exit status after a failed write of the trace: EXIT_USAGE if the program succeeded, else the program's.
+ * */
 static int end_badly(int status)
 {
     return status == 0 ? EXIT_USAGE : end_like(status);
@@ -418,11 +421,11 @@ static int say_cannot_run(const char *name, int why)
     return why == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
-/* --- the two ways --- */
+/* --- recording a program's calls, or its weir heaps --- */
 
 enum { most_files = 9999 };
 
-/* FILE, FILE.2, ... */
+/* Makes the path of file number `number`: FILE, FILE.2, ... Returns false if it is too long. */
 static bool numbered(char *path, size_t size, const char *output, unsigned number)
 {
     const int length =
@@ -430,7 +433,7 @@ static bool numbered(char *path, size_t size, const char *output, unsigned numbe
     return length > 0 && (size_t)length < size;
 }
 
-/* Begins as a trace does, or is empty. */
+/* True if the file begins like a trace or is empty. */
 static bool may_be_trace(const char *path)
 {
     char start[4] = "";
@@ -443,8 +446,8 @@ static bool may_be_trace(const char *path)
     return length == 0 || (length == sizeof start && memcmp(start, "#wtr", sizeof start) == 0);
 }
 
-/* Removes those of an earlier run, from that number on. FILE is the user's choice; what lies at one of its numbers and is no
- * trace is somebody's, and nothing is removed. */
+/* Removes the traces of an earlier run, from file `number` on. If a file FILE.2, FILE.3, ... is not a trace, it is the
+ * user's: nothing is removed and the call fails. */
 static int remove_numbered(const char *output, unsigned number)
 {
     char path[PATH_MAX];
@@ -461,7 +464,7 @@ static int remove_numbered(const char *output, unsigned number)
     return EXIT_DONE;
 }
 
-/* The command line as one line, for #src. */
+/* Joins the command line to one line, for #src. */
 static void join(char *text, size_t size, char **arguments)
 {
     size_t length = (size_t)snprintf(text, size, "weir record --");
@@ -478,7 +481,7 @@ static int say_no_library(void)
     return EXIT_USAGE;
 }
 
-/* The environment of the program. False without host memory. */
+/* Sets the environment of the program. Returns false without host memory. */
 static bool prepare(const char *library, struct collector *collector)
 {
     return set_preload(library) && setenv(CHANNEL_ENV, collector_channel_path(collector), 1) == 0;
@@ -529,7 +532,7 @@ static int record_program(const struct settings *settings, const char *output)
     return status;
 }
 
-/* The program may be in another folder when it makes a heap. */
+/* Sets WEIR_RECORD to an absolute path, because the program may change its folder before it creates a heap. */
 static bool name_heaps_file(const char *output)
 {
     char folder[PATH_MAX];
@@ -544,7 +547,8 @@ static bool name_heaps_file(const char *output)
     return setenv("WEIR_RECORD", path, 1) == 0;
 }
 
-/* weir itself writes the files (WEIR_RECORD in core); it takes only names that are free, so old ones are removed. */
+/* Records the weir heaps of a program. weir writes the files itself (WEIR_RECORD in core) and uses only free names, so
+ * old files are removed first. */
 static int record_heaps(const struct settings *settings, const char *output)
 {
     char path[PATH_MAX];
@@ -553,7 +557,7 @@ static int record_heaps(const struct settings *settings, const char *output)
     if (removed != EXIT_DONE) {
         return removed;
     }
-    const int trial = open(output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* the program would not say */
+    const int trial = open(output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* the program reports none */
     if (trial < 0) {
         return complain("record", false, "%s: %s", output, strerror(errno));
     }

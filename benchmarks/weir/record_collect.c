@@ -1,12 +1,12 @@
-/* record_collect.c: reads what a recorded program tells and writes it as traces.
+/* record_collect.c: reads the events of a recorded program and writes them as traces.
  *
- * Idea: events come by number from one ring (channel.h), so there is nothing to sort. Each is handed to a text of core's
- * recorder, which names blocks, streams and threads anew and keeps the trace sensible. Where it is not said which memory to
- * record, that of the host and that of devices go to two files, and in the end one of them is the trace.
+ * Idea: events come in order from one ring buffer (channel.h), so no sorting is needed. Each event is passed to a text
+ * of core's recorder, which renumbers blocks, streams and threads and keeps the trace consistent. With COLLECT_AUTO the
+ * events of host and device memory go to two files, and at the end one of them becomes the trace.
  *
- * Guarantee: the file is a whole number of lines after each drain. It lies beside its name until the recording is over
- * (trace/out_file.h), so nothing else that is there is opened, cut or removed. A program that calls exec begins its trace
- * anew: the blocks from before are gone, and were another program's.
+ * Guarantee: the file is a whole number of lines after each drain. It has a temporary name until the recording ends
+ * (trace/out_file.h), so no existing file is opened, truncated or removed. If a program calls exec, its trace starts
+ * again: the blocks of the old program no longer exist.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
@@ -34,22 +34,22 @@
 struct target {
     weir__record_text text;
     struct out_file file;
-    int fd; /* -1: opened for each piece; there may be more processes than files that may be open at once */
+    int fd; /* -1: opened for each piece, because there may be more processes than a process may have open files */
     int failure;
     off_t written;
     bool begun;
 };
 
-/* Of one process. */
+/* The state of one recorded process. */
 struct image {
     bool open;
     char source[600];
     weir__number_map streams; /* handle, or device + 1 for default streams -> number + 1 */
-    weir__number_map threads; /* as told -> number + 1 */
+    weir__number_map threads; /* thread id of the event -> number + 1 */
     struct target *host;
-    struct target *device; /* may be `host`; AUTO: made when there is something for it */
-    int failure;           /* errno: a file could not be made */
-    struct target *kept;   /* at the end: that of the two which holds events, or NULL */
+    struct target *device; /* may equal `host`; AUTO: created at the first event of a device */
+    int failure;           /* errno of a file that could not be created */
+    struct target *kept;   /* at the end: `host` or `device`, whichever is kept; NULL if it has no events */
     struct collected result;
 };
 
@@ -60,16 +60,16 @@ struct collector {
     struct collect_options options;
     char source[512];
     uint64_t start_ns;
-    uint64_t next;     /* ticket */
-    uint64_t stuck_ns; /* since when it has not been published; 0 = it is not waited for */
-    uint64_t lost;     /* tickets that nobody published */
+    uint64_t next;     /* ticket of the next event */
+    uint64_t stuck_ns; /* time since which the collector waits for this ticket; 0 = it does not wait */
+    uint64_t lost;     /* tickets that were never published */
     struct image *images;
     unsigned image_count;
-    unsigned files; /* names given out */
+    unsigned files; /* number of file names in use */
 };
 
 enum { most_images = 9999 };
-static const uint64_t patience_ns = UINT64_C(3000000000); /* with a process that does not publish */
+static const uint64_t patience_ns = UINT64_C(3000000000); /* wait for a process that does not publish its ticket */
 
 /* --- files --- */
 
@@ -83,7 +83,7 @@ static bool write_piece(struct target *target, int fd, const char *text, size_t 
         } else if (count == 0 || errno != EINTR) {
             target->failure = count == 0 ? EIO : errno;
             if (ftruncate(fd, target->written) != 0) {
-                return false; /* a pipe or a terminal: half a line has been seen already */
+                return false; /* a pipe or a terminal: half a line has been written already */
             }
             return false;
         }
@@ -151,7 +151,7 @@ static struct target *target_open(const char *path, bool stays_open)
     }
     target->fd = out_file_take(&target->file);
     if (!stays_open) {
-        (void)close(target->fd); /* nothing is written yet */
+        (void)close(target->fd); /* no data is written yet, so a failed close loses none */
         target->fd = -1;
     }
     return target;
@@ -166,7 +166,7 @@ static void target_close(struct target *target)
     weir__record_text_fini(&target->text);
 }
 
-/* The program has become another one. */
+/* Empties the file and starts the trace again, after exec. */
 static void begin_anew(struct target *target, const struct image *image, uint64_t least)
 {
     if (target != NULL) {
@@ -181,7 +181,7 @@ static void begin_anew(struct target *target, const struct image *image, uint64_
 
 /* --- events --- */
 
-/* As they appear, from 0; all one without memory. */
+/* Returns a number for the key, from 0 in the order of appearance. Returns 0 for a new key without host memory. */
 static uint32_t number_of(weir__number_map *numbers, uint64_t key)
 {
     uint64_t number = weir__number_map_get(numbers, key);
@@ -204,13 +204,13 @@ static bool is_power_of_two(uint64_t number)
     return number != 0 && (number & (number - 1)) == 0;
 }
 
-/* Host and device addresses are two spaces. */
+/* Returns a name that is unique among host and device addresses, which are two address spaces. */
 static uint64_t block_name(const channel_slot *event, uint64_t address)
 {
     return event->device == channel_host ? address : address ^ UINT64_C(1) << 63;
 }
 
-/* The slot as core's recorder knows events. */
+/* Converts a slot of the channel to an event of core's recorder. */
 static weir__record_entry entry_of(struct image *image, const channel_slot *event, uint64_t start_ns)
 {
     weir__record_entry entry = { .kind = event->kind,
@@ -222,7 +222,8 @@ static weir__record_entry entry_of(struct image *image, const channel_slot *even
     switch (event->kind) {
     case WEIR_TRACE_ALLOC:
         entry.id = block_name(event, event->id);
-        entry.extra = is_power_of_two(event->extra) ? event->extra : 0; /* some allocators round up what is none */
+        /* An alignment that is not a power of two is dropped; some allocators accept it and round it up. */
+        entry.extra = is_power_of_two(event->extra) ? event->extra : 0;
         break;
     case WEIR_TRACE_FREE:
         entry.id = block_name(event, event->id);
@@ -243,7 +244,7 @@ static weir__record_entry entry_of(struct image *image, const channel_slot *even
     return entry;
 }
 
-/* The name of the trace with that number, from 1. */
+/* Makes the path of trace number `number`, from 1. Returns false with errno if it is too long. */
 static bool trace_path(char *path, size_t size, const char *first, unsigned number)
 {
     const int length = number == 1 ? snprintf(path, size, "%s", first) : snprintf(path, size, "%s.%u", first, number);
@@ -251,7 +252,7 @@ static bool trace_path(char *path, size_t size, const char *first, unsigned numb
     return length > 0 && (size_t)length < size;
 }
 
-/* The file of an image that has something to tell: it will be PATH, or PATH.2, ... */
+/* Opens the file of an image: PATH, or PATH.2, ... */
 static void open_image(struct collector *collector, struct image *image)
 {
     const struct collect_options *options = &collector->options;
@@ -272,7 +273,7 @@ static void open_image(struct collector *collector, struct image *image)
     begin_anew(target, image, options->least_bytes);
 }
 
-/* NULL: there is nowhere to write it. */
+/* Returns the target of an event; NULL if the event is not recorded or its file cannot be created. */
 static struct target *target_of(struct collector *collector, struct image *image, const channel_slot *event)
 {
     if (!image->open) {
@@ -292,7 +293,7 @@ static struct target *target_of(struct collector *collector, struct image *image
     return image->device;
 }
 
-/* An image begins. Where only the program is recorded, it is in the place of the one before. */
+/* Starts an image. If only the program is recorded, the new image replaces the previous one. */
 static void take_image(struct collector *collector, struct image *image, const channel_slot *event)
 {
     const uint64_t least = collector->options.least_bytes;
@@ -345,7 +346,7 @@ static void take(struct collector *collector, const channel_slot *event)
 static void flush(struct target *target)
 {
     if (target != NULL) {
-        (void)weir__record_text_flush(&target->text); /* what fails is told at the end */
+        (void)weir__record_text_flush(&target->text); /* a failure is reported at the end */
     }
 }
 
@@ -356,7 +357,7 @@ static uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* Whether the next ticket, which is not published, never will be. */
+/* True if the next ticket, which is not yet published, counts as lost. */
 static bool is_given_up(struct collector *collector, uint64_t image_first, uint64_t tail, bool ended)
 {
     if (collector->next < image_first || (ended && collector->next < tail)) {
@@ -385,7 +386,7 @@ size_t collector_drain(struct collector *collector, bool ended)
     size_t count = 0;
     for (;;) {
         channel_slot *slot = &from->slots[collector->next % channel_slots];
-        /* Read first: what is below it and not published then never will be. */
+        /* image_first is read before the slot: a ticket below it that is unpublished then is never published. */
         const uint64_t image_first = atomic_load_explicit(&from->image_first, memory_order_acquire);
         const uint64_t tail = atomic_load_explicit(&from->tail, memory_order_relaxed);
         if (atomic_load_explicit(&slot->turn, memory_order_acquire) == collector->next + 1) {
@@ -434,7 +435,7 @@ static bool make_channel(struct collector *collector)
     return true;
 }
 
-/* A file that was neither placed nor dropped holds nothing. */
+/* Frees a target. Its file is dropped unless it was placed or left; it then holds no events. */
 static void free_target(struct target *target)
 {
     if (target != NULL && target->file.target != NULL) {
@@ -472,7 +473,7 @@ static void make_one_line(char *text)
     }
 }
 
-/* The first file is made at once: where it cannot be, the program need not be run. */
+/* Creates the first file before the program starts: if that fails, the program is not run. */
 static bool open_first(struct collector *collector)
 {
     const channel_slot first = { .image = 0 };
@@ -521,7 +522,7 @@ const char *collector_channel_path(const struct collector *collector)
     return collector->channel_path;
 }
 
-/* Completes the text; a file that tells nothing is removed. */
+/* Completes the text of a target. Removes a file without events. */
 static void finish(struct target *target, struct collected *result)
 {
     result->lost += target->text.lost;
@@ -536,7 +537,8 @@ static void finish(struct target *target, struct collected *result)
     }
 }
 
-/* The device's traffic takes the place of the host's where there is any. Returns the target that is kept. */
+/* Chooses between the files of host and device: the device's file if it has allocations. Drops the other file and
+ * returns the target that is kept. */
 static struct target *choose(const struct image *image, struct collected *result)
 {
     if (image->host == NULL || image->device == NULL || image->host == image->device) {
@@ -569,7 +571,8 @@ __attribute__((format(printf, 2, 3))) static void say(struct collected *total, c
     va_end(arguments);
 }
 
-/* Puts a whole trace in its place, packed where its name asks for that. A trace that cannot be placed stays beside it. */
+/* Renames a complete trace to `path`, compressed if the suffix asks for it. If that fails, the trace keeps its
+ * temporary name. */
 static void place(const struct collector *collector, struct target *kept, const char *path, struct collected *total)
 {
     struct trace_error error = { 0 };
@@ -586,10 +589,11 @@ static void place(const struct collector *collector, struct target *kept, const 
     } else if (failure != 0) {
         say(total, "%s: %s; the trace ends there", path, strerror(failure));
     }
-    out_file_leave(&kept->file); /* unless it is in its place */
+    out_file_leave(&kept->file); /* no effect if the file was finished or dropped */
 }
 
-/* A process opened its file when it had something to tell; traces are numbered as the processes began. */
+/* Renames the traces to their final names. A process opened its file at its first event, but the traces are numbered in
+ * the order in which the processes began. */
 static void place_traces(struct collector *collector, struct collected *total,
                          void (*each)(void *ctx, const char *path, const struct collected *one), void *ctx)
 {

@@ -1,4 +1,4 @@
-/* record_collect.h: the reading side of a recorded program's channel (bindings/record/src/channel.h). */
+/* record_collect.h: reads the channel of a recorded program (bindings/record/src/channel.h) and writes its traces. */
 #ifndef WEIR_COMMAND_RECORD_COLLECT_H
 #define WEIR_COMMAND_RECORD_COLLECT_H
 
@@ -9,46 +9,47 @@
 #include <stdint.h>
 
 enum collect_what {
-    COLLECT_AUTO, /* what the device was asked for, if anything, else the host */
+    COLLECT_AUTO, /* device memory if the program allocates any, else host memory */
     COLLECT_HOST,
     COLLECT_DEVICE,
     COLLECT_ALL, /* both, as devices of one trace */
 };
 
 struct collect_options {
-    const char *path;   /* of the first trace, packed if the name asks for it; further ones are PATH.2, PATH.3, ... */
+    const char *path;   /* path of the first trace, compressed by suffix; further traces are PATH.2, PATH.3, ... */
     const char *source; /* the #src line */
     enum collect_what what;
-    uint64_t least_bytes; /* of host blocks */
-    bool children;        /* a trace for each process, not for the program only */
+    uint64_t least_bytes; /* smaller host blocks are left out */
+    bool children;        /* write a trace for each process, not only for the program */
 };
 
 struct collector;
 
-/* Makes the channel and the first file. NULL, and errno: it cannot be done; *failed says what. */
+/* Creates the channel and the first file. On failure returns NULL with errno; *failed names the object that could not
+ * be created. */
 struct collector *collector_open(const struct collect_options *options, const char **failed);
 channel *collector_channel(struct collector *collector);
-/* The path at which the program finds it. */
+/* Returns the path at which the program opens the channel. */
 const char *collector_channel_path(const struct collector *collector);
 
-/* Writes what has been told so far and returns how many events that was. `ended`: the program is gone. */
+/* Writes the events that are in the channel and returns their number. `ended`: the program has ended. */
 size_t collector_drain(struct collector *collector, bool ended);
 
 struct collected {
     uint64_t events;
     uint64_t peak_bytes;
     uint64_t lost;
-    bool device;       /* AUTO: the device's traffic was kept */
-    unsigned traces;   /* that hold events */
-    unsigned images;   /* 0: the program never told anything, not even that it is there */
-    unsigned bypassed; /* of these, with a malloc of their own that is called instead */
-    int failure;       /* errno of what could not be written, or 0 */
-    char problem[1024]; /* the first failure in words, with the place of the trace; "" if there was none */
+    bool device;       /* AUTO: the events of the device were kept */
+    unsigned traces;   /* number of traces that hold events */
+    unsigned images;   /* number of images that announced themselves; 0: the program never loaded the library */
+    unsigned bypassed; /* number of images with a malloc of their own that is called instead of the recorded one */
+    int failure;       /* errno of a failed write, or 0 */
+    char problem[1024]; /* message of the first failure, with the path of the trace; "" if there was none */
 };
 
-/* After the last drain: completes the traces and puts them in their places. One that holds no event is removed, and the next
- * takes its name. `each` is called for every trace that is there as a whole; *total is the sum of all, and the peak the
- * highest. */
+/* Completes the traces after the last drain and renames them to their final names.
+ * A trace without events is removed, and the next trace takes its name. Calls `each` for every complete trace. *total
+ * has the sums over all traces, and the highest peak. Frees the collector. */
 void collector_close(struct collector *collector, void (*each)(void *ctx, const char *path, const struct collected *one),
                      void *ctx, struct collected *total);
 

@@ -1,4 +1,5 @@
-/* replay_command.c: `weir replay`: reads the options, replays each trace against each strategy, prints. */
+/* replay_command.c: `weir replay`: reads the options, replays each trace against each strategy, and prints the
+ * results. */
 #include "command.h"
 
 #include "bundled.h"
@@ -17,45 +18,46 @@ static const char help_head[] =
     "weir replay TRACE...: how would other strategies have served this run?\n"
     "\n"
     "Replays every allocation, free, cross-stream use, event and wait of a trace against each strategy on a simulated\n"
-    "device, from an empty device for all of them, and prints one table a trace: peak reserved memory and its ratio to\n"
-    "peak live, the largest free range at the worst moment, where memory ran out, device calls and their simulated\n"
-    "time, waits, hazards that the auditor found, and nanoseconds per call.\n"
+    "device, which is empty at the start of each replay. Prints one table per trace: peak reserved memory and its\n"
+    "ratio to peak live, the largest free range at that peak, the event at which memory ran out, device calls and\n"
+    "their simulated time, waits, hazards that the auditor found, and nanoseconds per call.\n"
     "\n";
 
 static const char help_tail[] =
     "\n"
-    "  -s, --strategy LIST  what to compare, separated by commas (default: caching,pytorch,direct)\n"
-    "  -c, --capacity SIZE  device memory, for example 64GiB (default: what the trace says, else unlimited)\n"
-    "  -l, --limit SIZE     most that a pool may reserve\n"
-    "      --growth POLICY  when memory of another stream would do after a wait: balanced, grow-first, wait-first\n"
+    "  -s, --strategy LIST  strategies to compare, separated by commas (default: caching,pytorch,direct)\n"
+    "  -c, --capacity SIZE  device memory, for example 64GiB (default: the capacity in the trace, else unlimited)\n"
+    "  -l, --limit SIZE     maximum memory that a pool may reserve\n"
+    "      --growth POLICY  if memory of another stream would serve after a wait: balanced, grow-first, wait-first\n"
     "      --seed N         jitter in the durations of device work; the same seed gives the same run (default: none)\n"
-    "      --ignore-uses    do not tell the pool which other streams use a block: what forgetting costs\n"
+    "      --ignore-uses    do not tell the pool which other streams use a block, to show the resulting hazards\n"
     "      --check          prove the pool's invariants after every event (slow)\n"
     "      --no-audit       do not look for hazards (faster)\n"
-    "      --repeat N       play the trace N times on end\n"
-    "      --pad N          bytes the pytorch model adds to each request (default: what the recording shows)\n"
-    "      --sweep[=F:T:S]  also under pool limits of F to T times peak live in steps of S (default: 1.00:1.30:0.01):\n"
-    "                       the least factor that serves the whole trace, and where memory runs out below\n"
-    "      --report FILE    write a page with pictures: bytes over time, memory maps, fragmentation\n"
-    "      --json           for scripts: one object, or an array for several traces\n"
-    "      --no-timing      do not time calls: figures that are the same from run to run\n"
-    "  -q, --quiet          no progress\n"
-    "  -h, --help           this text\n"
+    "      --repeat N       replay the trace N times in a row\n"
+    "      --pad N          bytes that the pytorch model adds to each request (default: as the recording shows)\n"
+    "      --sweep[=F:T:S]  replay also under pool limits of F to T times peak live in steps of S (default:\n"
+    "                       1.00:1.30:0.01): the least factor that serves the whole trace, and where memory runs\n"
+    "                       out below it\n"
+    "      --report FILE    write a page with charts: bytes over time, memory maps, fragmentation\n"
+    "      --json           print JSON: one object, or an array for several traces\n"
+    "      --no-timing      do not time calls; all figures are then the same in every run\n"
+    "  -q, --quiet          print no progress\n"
+    "  -h, --help           print this text\n"
     "\n"
     "  weir replay snapshot.pickle\n"
-    "  weir replay ort_unet_dyn_res      a recording that came with weir (weir info --list)\n"
+    "  weir replay ort_unet_dyn_res      an installed recording (weir info --list)\n"
     "  weir replay run.wtr.xz --strategy caching,pytorch --capacity 16GiB --report out.html\n"
     "  weir replay run.wtr.xz --strategy caching,size_class,routing --sweep\n"
     "  weir replay run.wtr.xz --json | jq '.results[] | {strategy, peak_reserved_bytes}'\n"
     "\n"
-    "A sweep gives the pool of each device F times the most that is live on that device, rounded up to a multiple of\n"
-    "2 MiB: the device gives memory in such pieces, so a limit between two of them is the lower one, and several\n"
-    "factors may come to the same limit. Each limit is replayed: serving a trace under one limit does not mean serving\n"
-    "it under every higher one, and a line below the table says so when it happens. In the bar, # is a factor at which\n"
-    "all was served, and a digit how many tenths of the events were played before memory ran out.\n"
+    "A sweep limits the pool of each device to F times the peak live bytes of that device, rounded up to a multiple\n"
+    "of 2 MiB. The device gives memory in pieces of 2 MiB, so several factors may give the same limit. Each limit is\n"
+    "replayed, because a strategy that serves a trace under one limit may fail under a higher one; a line below the\n"
+    "table reports such a case. In the bar, # is a factor at which every request was served, and a digit tells how\n"
+    "many tenths of the events were played before memory ran out.\n"
     "\n"
-    "Exit status: 0 when every replay finished (running out of memory is a result), 1 when hazards were found, 2 for bad\n"
-    "usage or input, or when the output could not be written.\n";
+    "Exit status: 0 if every replay finished (running out of memory is a result), 1 if hazards were found, 2 for bad\n"
+    "usage or input, or if the output could not be written.\n";
 
 enum { most_strategies = 16 };
 
@@ -63,7 +65,7 @@ struct settings {
     const struct replay_strategy *strategies[most_strategies];
     size_t strategy_count;
     struct replay_options replay;
-    int pad; /* -1: what the recording shows */
+    int pad; /* -1: the padding that the recording shows */
     bool sweeps;
     struct sweep_range sweep;
     const char *report;
@@ -138,7 +140,7 @@ static int parse_count(const char *option, const char *text, uint64_t least, uin
     return EXIT_DONE;
 }
 
-/* Digits with at most three after a point, from 0.001 to 100; *text moves behind them. */
+/* Parses a factor from 0.001 to 100 with at most three decimal places; *text moves behind it. */
 static bool parse_factor(const char **text, uint32_t *thousandths)
 {
     const char *at = *text;
@@ -161,7 +163,7 @@ static bool parse_factor(const char **text, uint32_t *thousandths)
     return number && value > 0 && value <= 100 * sweep_unit;
 }
 
-/* FROM:TO or FROM:TO:STEP; NULL: as it comes. */
+/* Parses FROM:TO or FROM:TO:STEP; NULL selects the defaults. */
 static int parse_sweep(struct settings *settings, const char *text)
 {
     struct sweep_range *range = &settings->sweep;
@@ -243,7 +245,7 @@ static int apply_option(struct settings *settings, int code, const char *value)
     }
 }
 
-/* EXIT_DONE, EXIT_USAGE, or -1 when help was asked for. */
+/* Returns EXIT_DONE, EXIT_USAGE, or -1 after --help. */
 static int read_options(struct settings *settings, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -323,7 +325,8 @@ static bool wants_model(const struct settings *settings)
     return false;
 }
 
-/* Bytes the model adds to a request: what was asked for, what the name says, what the recording shows, or none. */
+/* Returns the bytes that the model adds to a request: from --pad, from the strategy's name, from the recording, or 0.
+ * */
 static uint64_t pad_for(const struct settings *settings, const struct replay_strategy *strategy,
                         const struct comparison *comparison)
 {
@@ -339,7 +342,7 @@ static uint64_t pad_for(const struct settings *settings, const struct replay_str
     return comparison->trace->pad_bytes > 0 ? (uint64_t)comparison->trace->pad_bytes : 0;
 }
 
-/* The options of a replay, with progress where somebody sees it. */
+/* Returns the options of a replay, with progress messages if standard error is a terminal. */
 static struct replay_options options_for(const struct settings *settings, struct progress *progress)
 {
     struct replay_options options = settings->replay;
@@ -437,14 +440,14 @@ static bool has_hazards(const struct comparison *comparison)
     return false;
 }
 
-/* --- the whole --- */
+/* --- the command --- */
 
 static int print_json(const json_t *all, size_t traces)
 {
     return json_print("replay", traces == 1 ? json_array_get(all, 0) : all, JSON_INDENT(2) | JSON_REAL_PRECISION(8));
 }
 
-/* The command line as one string, for the report. NULL without host memory. */
+/* Returns the command line as one string, for the report. NULL without host memory. */
 static char *command_line(int argc, char **argv)
 {
     size_t length = sizeof("weir");
@@ -477,7 +480,7 @@ static int write_report(const struct settings *settings, struct out_file *file, 
     return EXIT_DONE;
 }
 
-/* Traces are let go one by one unless the report needs all of them at the end. */
+/* Replays all traces. Frees each trace after its replay unless the report needs all of them at the end. */
 static int run_all(const struct settings *settings, char **paths, size_t count, const char *command,
                    struct out_file *report)
 {
@@ -516,7 +519,7 @@ static int run_all(const struct settings *settings, char **paths, size_t count, 
     return status != EXIT_DONE ? status : hazards ? EXIT_HAZARDS : EXIT_DONE;
 }
 
-/* Opens the report before anything is replayed: a replay may take minutes. */
+/* Runs the command. Opens the report before the first replay, because a replay may take minutes. */
 static int run(const struct settings *settings, char **paths, size_t count, const char *command)
 {
     struct out_file report = { .fd = -1 };
@@ -528,7 +531,7 @@ static int run(const struct settings *settings, char **paths, size_t count, cons
         return complain("replay", false, "%s: cannot be written: %s", settings->report, strerror(errno));
     }
     const int status = run_all(settings, paths, count, command, &report);
-    out_file_drop(&report); /* unless it is finished */
+    out_file_drop(&report); /* no effect if the file is finished */
     return status;
 }
 

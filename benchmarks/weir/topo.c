@@ -1,5 +1,5 @@
-/* topo.c: `weir topo`: what weir sees of a machine as far as host memory goes, and what it may do with it, in words that a
- * person can act on, or as JSON.
+/* topo.c: `weir topo`: prints a machine's NUMA nodes and devices, the host memory that can be pinned, and remedies for
+ * restrictions, as text or as JSON.
  */
 #include "command.h"
 #include "json.h"
@@ -18,24 +18,23 @@
 #include <string.h>
 
 static const char help[] =
-    "weir topo: NUMA nodes, devices, and what host memory can be pinned here\n"
+    "weir topo: print NUMA nodes, devices, and the host memory that can be pinned here\n"
     "\n"
-    "Prints the nodes, how far they are from each other, which of them this process may use, the "
-    "accelerators and the node\n"
-    "next to each, and by trying 2 MiB of each kind of page what can be pinned; then what stands "
-    "in the way.\n"
+    "Prints the nodes, their distances, the nodes that this process may use, and the accelerators with the node next\n"
+    "to each. Then it tries to pin 2 MiB of each kind of page and prints the results, the obstacles and their\n"
+    "remedies.\n"
     "\n"
-    "      --json             the same for scripts\n"
-    "      --xml FILE         another machine: a file that lstopo wrote (lstopo --of xml FILE)\n"
-    "      --synthetic TEXT   a machine that is described, as for lstopo: \"pack:2 [numa] core:4 pu:1\"\n"
-    "  -h, --help             this text\n"
+    "      --json             print JSON\n"
+    "      --xml FILE         describe another machine, from a file of lstopo (lstopo --of xml FILE)\n"
+    "      --synthetic TEXT   describe an imaginary machine, as for lstopo: \"pack:2 [numa] core:4 pu:1\"\n"
+    "  -h, --help             print this text\n"
     "\n"
-    "Of another machine there are nodes, distances and devices only.\n"
+    "For another machine it prints nodes, distances and devices only.\n"
     "\n"
     "  weir topo\n"
     "  weir topo --json | jq '.devices[] | {bus_id, node}'\n";
 
-/* --- what to do --- */
+/* --- remedies --- */
 
 static bool locks_freely(const struct machine *m)
 {
@@ -112,7 +111,7 @@ static void find_advice(const weir_topology *t, const struct machine *m, struct 
     }
 }
 
-/* --- for people --- */
+/* --- text --- */
 
 static void print_nodes(const weir_topology *t)
 {
@@ -264,7 +263,7 @@ static void print_all(const weir_topology *t)
     }
 }
 
-/* --- for scripts --- */
+/* --- JSON --- */
 
 static json_t *bytes_json(uint64_t bytes)
 {

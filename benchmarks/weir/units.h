@@ -1,4 +1,4 @@
-/* units.h: sizes, counts and times as people write and read them. */
+/* units.h: parses and formats sizes, counts and times. */
 #ifndef WEIR_COMMAND_UNITS_H
 #define WEIR_COMMAND_UNITS_H
 
@@ -6,18 +6,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "64GiB", "512 MiB", "1.5g", "4096": a suffix of K, M, G or T means 1024 (with or without iB or B). False unless all
- * of the text is such a size and it fits. */
+/* Parses a size: "64GiB", "512 MiB", "1.5g", "4096". The suffixes K, M,
+ * G and T are powers of 1024 (with or without iB or B). Returns false unless the whole text is such a size and it
+ * fits. */
 bool parse_size(const char *text, uint64_t *bytes);
-/* Digits only. */
+/* Parses decimal digits. */
 bool parse_number(const char *text, uint64_t *number);
 
 #define UNIT_TEXT 32
-/* "1.50 GiB", "512 B". Each returns `text`, which holds UNIT_TEXT characters. */
+/* Formats "1.50 GiB", "512 B". Like the next two functions it returns `text`, which has room for UNIT_TEXT
+ * characters. */
 const char *format_size(char *text, uint64_t bytes);
-/* "1,234,567" */
+/* Formats "1,234,567". */
 const char *format_count(char *text, uint64_t number);
-/* "1.25 ms" */
+/* Formats "1.25 ms". */
 const char *format_time(char *text, uint64_t ns);
 
 #endif

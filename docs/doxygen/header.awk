@@ -1,20 +1,20 @@
-# header.awk: a public header as Doxygen wants to read it. The headers have plain comments: one before a declaration, or one
-# behind it on the same line. This turns them into Doxygen's and writes the result to standard output.
+# header.awk: converts a public header for Doxygen. The headers have plain comments: one before a declaration, or one
+# behind it on the same line. The filter turns them into Doxygen comments and writes the result to standard output.
 #
-#   - A header is a group, named after it; its first comment is the group's. "/* --- words --- */" begins a group inside that
-#     one, or a section inside a struct.
-#   - A comment before a declaration is that of all declarations up to the next blank line that have none before them.
-#   - Lines set in by four and more after a blank line or a colon are code and stay as they are.
-#   - Names of weir's become links; one that does not exist is a warning of Doxygen's, and an error in the test.
-#   - Results (WEIR_ERR_...: why) begin a paragraph each.
-#   - Lists of the kind X(NAME, ...) are expanded where an enum is made of them; what is said there goes to the enumerator.
-#   - Include guards and macros that only compilers read are left out.
+#   - A header becomes a group of its name; its first comment becomes the group's comment. "/* --- words --- */" begins
+#     a group inside that group, or a section inside a struct.
+#   - A comment before a declaration also serves the following declarations without a comment, up to a blank line.
+#   - Lines indented by four and more after a blank line or a colon are code and stay as they are.
+#   - Names of weir become links. A name that does not exist is a Doxygen warning, and an error in the test.
+#   - Each result (WEIR_ERR_...: why) begins a paragraph.
+#   - Lists of the kind X(NAME, ...) are expanded where they define an enum; a note in the list goes to the enumerator.
+#   - Include guards and macros for compilers only are left out.
 
 function trim(s) { sub(/^[ \t]+/, "", s); sub(/[ \t]+$/, "", s); return s }
 
 # --- text ---
 
-# A piece of text without backquotes: what means something to Doxygen is escaped, and names become links.
+# Returns text without backquotes for Doxygen: special characters are escaped, and names become links.
 function plain(s,    out, name) {
     gsub(/[\\@<>#%&*]/, "\\\\&", s)
     out = ""
@@ -29,10 +29,10 @@ function plain(s,    out, name) {
     return out s
 }
 
-# The same for text with `code` in it.
+# Returns text with `code` in it for Doxygen.
 function marked(s,    parts, n, i, out) {
     n = split(s, parts, "`")
-    if (n % 2 == 0) return plain(s) # a backquote without its fellow
+    if (n % 2 == 0) return plain(s) # an unpaired backquote
     out = ""
     for (i = 1; i <= n; i++) out = out (i % 2 ? plain(parts[i]) : "`" parts[i] "`")
     return out
@@ -46,7 +46,7 @@ function results(s) { # each result in a paragraph of its own
     return s
 }
 
-# text[1..n]: the lines of a comment without its stars, indentation kept.
+# Returns the Doxygen text of text[1..n], the lines of a comment without stars and with their indentation.
 function body(n,    i, line, out, code, list, paragraph, depth, before) {
     out = paragraph = before = ""
     code = list = 0
@@ -93,7 +93,7 @@ function body(n,    i, line, out, code, list, paragraph, depth, before) {
     return out
 }
 
-# Lines first..last of the file hold one comment and nothing else: its lines go to text[], their number is returned.
+# Copies the comment in lines first..last of the file to text[] and returns its number of lines. The lines hold only it.
 function comment_text(first, last,    i, line, n) {
     n = 0
     for (i = first; i <= last; i++) {
@@ -101,7 +101,7 @@ function comment_text(first, last,    i, line, n) {
         if (i == last) sub(/[ \t]*\*\/[ \t]*(\\)?$/, "", line)
         if (i == first) sub(/^[ \t]*\/\*[ ]?/, "", line)
         else sub(/^[ \t]*[*]?[ ]?/, "", line)
-        # Inside a struct, text without stars is set in as far as the comment is.
+        # Inside a struct, text without stars is indented like the comment.
         text[++n] = line
     }
     return n
@@ -195,7 +195,7 @@ function expand(list, macro,    i, k, n, line, given, names, note, used) {
             gsub("##" names[k] "([^A-Za-z0-9_]|$)", given[k] "&", line)
             gsub("##" names[k], "", line)
             gsub("\\(" names[k] "\\)", given[k], line)
-            if (line == used && note == "" && k > 1) { # said in the list only
+            if (line == used && note == "" && k > 1) { # the comment stands in the list only
                 note = given[k]
                 gsub(/"/, "", note)
             }
@@ -206,7 +206,7 @@ function expand(list, macro,    i, k, n, line, given, names, note, used) {
 
 # --- declarations ---
 
-# A line of code: what only compilers read goes, and a comment behind it becomes Doxygen's.
+# Returns a line of code without the parts for compilers only; a comment behind the code becomes a Doxygen comment.
 function code_line(s,    at, rest) {
     gsub(/WEIR_API |ACL_FUNC_VISIBILITY |WEIR_EXTENSION | WEIR_NODISCARD/, "", s)
     at = index(s, "/*")
@@ -235,8 +235,8 @@ END {
     if (name ~ /[.]hpp$/) group = group "_hpp"
     name = "weir/" name
     depth = 0
-    doc = ""      # of the paragraph's declarations
-    fresh = 0     # it has just been printed
+    doc = ""      # comment of the paragraph's declarations
+    fresh = 0     # doc has just been printed
     statement = 0 # in the middle of a declaration
     for (here = 1; here <= count; here++) {
         line = lines[here]

@@ -1,9 +1,10 @@
-# page.awk: a README or a page of docs/ as Doxygen wants to read it. Links to what is no page of the reference (sources,
-# folders) become their text, links to public headers go to the header's page; the rest stays as it is.
+# page.awk: converts a README or a page of docs/ for Doxygen. A link to a file without a page in
+# the reference (source, folder) becomes its text. A link to a public header goes to the header's page.
+# All other text stays as it is.
 
 function target_of(link) { return match(link, /\]\([^)]*\)$/) ? substr(link, RSTART + 2, RLENGTH - 3) : "" }
 
-# The path that a link in this page means.
+# Returns the path of a link's target relative to the source folder.
 function from_here(target,    path) {
     path = FILENAME
     sub(/[^\/]*$/, "", path)

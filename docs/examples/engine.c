@@ -1,10 +1,11 @@
-/* engine.c: a small inference engine that takes an allocator, with malloc and with weir behind it.
+/* engine.c: a small inference engine that takes an allocator, run with malloc or with weir.
  *
  *     engine malloc
  *     engine weir [LIMIT_MIB [TRACE.wtr]]      0 = no limit
  *
- * The engine is what you have already: layers whose tensors change their size with each request, an allocator that knows
- * addresses only, and an error when it gives nothing. The binding is what you write.
+ * The engine stands for an existing engine: its tensors change their size with each request, it frees a block by its
+ * address alone, and it reports an error when the allocator returns NULL. The binding is the part that a user of weir
+ * writes.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 struct engine_allocator {
     void *ctx;
     void *(*alloc)(void *ctx, size_t size);
-    void *(*alloc_weights)(void *ctx, size_t size); /* stays until the engine ends */
+    void *(*alloc_weights)(void *ctx, size_t size); /* freed when the engine ends */
     void (*free)(void *ctx, void *block);
 };
 
@@ -25,7 +26,7 @@ enum { layers = 12, channels_most = 96 };
 
 static const size_t channels[layers + 1] = { 3, 16, 16, 24, 24, 32, 32, 64, 64, 96, 96, 64, 16 };
 
-/* Each value is made of one of the layer before; every other layer takes a work space. */
+/* Computes each value from a value of the previous layer. Every other layer takes a workspace. */
 static uint32_t *run_layer(const struct engine_allocator *a, size_t layer, const uint32_t *weights, const uint32_t *in,
                            size_t pixels)
 {
@@ -48,7 +49,7 @@ static uint32_t *run_layer(const struct engine_allocator *a, size_t layer, const
     return out;
 }
 
-/* One request: a batch of square images. False: out of memory, and everything has been given back. */
+/* Serves one request: a batch of square images. Returns false, with all its tensors freed, if memory runs out. */
 static bool infer(const struct engine_allocator *a, const uint32_t *weights, size_t batch, size_t side, uint32_t *sum)
 {
     size_t pixels = batch * side * side;
@@ -81,7 +82,7 @@ static int serve(const struct engine_allocator *a)
     return 0;
 }
 
-/* --- malloc behind it --- */
+/* --- the allocator with malloc --- */
 
 static void *with_malloc(void *ctx, size_t size)
 {
@@ -95,7 +96,7 @@ static void with_free(void *ctx, void *block)
     free(block);
 }
 
-/* --- weir behind it: the binding --- */
+/* --- the allocator with weir: the binding --- */
 
 static void *from_heap(void *heap, size_t size)
 {

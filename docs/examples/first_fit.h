@@ -1,4 +1,4 @@
-/* first_fit.h: a strategy of one's own, see docs/strategy.md. */
+/* first_fit.h: an example of a new strategy, see docs/strategy.md. */
 #ifndef FIRST_FIT_H
 #define FIRST_FIT_H
 

@@ -1,7 +1,7 @@
 /* memfd_device.c: host memory as a device, with virtual memory.
  *
- * Regions are anonymous mappings. Physical memory is a file without a name (memfd_create), which may be mapped at one address
- * after another and keeps its bytes. There are no streams: whatever was queued before a call is complete when it is made.
+ * Regions are anonymous mappings. Physical memory is a file without a name (memfd_create), which may be mapped at one
+ * address after another and keeps its bytes. There are no streams: work queued before a call is complete at the call.
  */
 #define _GNU_SOURCE
 #include "memfd_device.h"
@@ -16,7 +16,7 @@
 
 struct memfd_device {
     uint64_t capacity_bytes;
-    _Atomic uint64_t held_bytes; /* any thread may call */
+    _Atomic uint64_t held_bytes; /* atomic: any thread may call the device */
 };
 
 static weir_status get_info(void *ctx, weir_device_info *info)
@@ -35,13 +35,13 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return WEIR_OK;
 }
 
-/* No room and anything else are two things: for the first the pool tries other ways, the second it passes on. */
+/* WEIR_ERR_NO_MEMORY makes the pool try its other rungs; the pool passes any other error to its caller. */
 static weir_status status_of(int error)
 {
     return error == ENOMEM || error == EMFILE || error == ENFILE ? WEIR_ERR_NO_MEMORY : WEIR_ERR_DEVICE;
 }
 
-/* --- what is given --- */
+/* --- bytes handed out --- */
 
 static bool hold(struct memfd_device *device, uint64_t size)
 {
@@ -97,7 +97,7 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
     if (at == MAP_FAILED) {
         return status_of(errno);
     }
-    const uint64_t before = PAGE - ((uintptr_t)at & (PAGE - 1)); /* of the spare page: it starts at a multiple */
+    const uint64_t before = PAGE - ((uintptr_t)at & (PAGE - 1)); /* up to a multiple of PAGE */
     if (munmap(at, before) != 0 || (before < PAGE && munmap(at + before + size, PAGE - before) != 0)) {
         return status_of(errno);
     }
@@ -189,7 +189,7 @@ weir_status memfd_device_create(uint64_t capacity_bytes, weir_device **device)
     atomic_init(&made->held_bytes, 0);
     const weir_status status = weir_device_create(&ops, made, device);
     if (status != WEIR_OK) {
-        free(made); /* still ours */
+        free(made); /* weir_device_create failed and did not take ownership */
     }
     return status;
 }

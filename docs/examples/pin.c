@@ -11,10 +11,10 @@ static void check(weir_status status)
     char why[2048] = "";
     (void)weir_host_explain(pool, WEIR_HOST_ANY_NODE, why, sizeof(why));
     fprintf(stderr, "pin: %s\n%s", weir_status_text(status), why);
-    exit(status == WEIR_ERR_NO_MEMORY ? 77 : 1); /* 77: nothing may be pinned here, a test is skipped */
+    exit(status == WEIR_ERR_NO_MEMORY ? 77 : 1); /* 77: pinning is not permitted here; ctest skips the test */
 }
 
-/* The node next to a device or, where the machine does not tell, one for each device in turn. */
+/* Returns the node next to a device. Where the machine reports no affinity, spreads the devices over the nodes. */
 static int32_t node_of(const weir_topology *topology, const char *bus_id, uint32_t index, uint32_t devices)
 {
     int32_t node = WEIR_NODE_NONE;

@@ -1,7 +1,7 @@
-/* race.c: a program of two streams with a bug in it. Built with -DFIXED it has none.
+/* race.c: a program with two streams and a stream-order bug. Built with -DFIXED it is correct.
  *
- * `compute` fills a block, `copy` carries it to the host. An event orders the two, as it must. But the pool is not told that
- * `copy` touches the block too, and gives it out again while the copy is still running.
+ * `compute` fills a block, `copy` copies it to the host, and an event orders the two. But the program does not tell the
+ * pool that `copy` touches the block, and the pool hands the block out again while the copy is still running.
  */
 #include <acl/acl.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ int main(void)
     config.device = device;
     config.strategy = weir_caching_strategy();
     check(weir_pool_create(&config, &pool));
-    check(weir_acl_follow(pool, compute, &attachments[0])); /* the program asks the pool itself */
+    check(weir_acl_follow(pool, compute, &attachments[0])); /* the program allocates from the pool itself */
     check(weir_acl_follow(pool, copy, &attachments[1]));
     check(weir_acl_stream(pool, compute, &compute_stream));
     check(weir_acl_stream(pool, copy, &copy_stream));

@@ -1,4 +1,4 @@
-/* try_device.c: a pool over a device of one's own. */
+/* try_device.c: a pool over the device of memfd_device.c. */
 #include "memfd_device.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ int main(void)
     weir_stream *stream;
     weir_block *blocks[3];
     check(memfd_device_create(64 << 20, &device));
-    check(weir_log_create(device, log_line, NULL, &logged)); /* says what the pool asks */
+    check(weir_log_create(device, log_line, NULL, &logged)); /* prints each device call */
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = logged;
     config.strategy = weir_caching_strategy();

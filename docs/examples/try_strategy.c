@@ -1,4 +1,4 @@
-/* try_strategy.c: the same traffic from two strategies: how much does each take from the device? */
+/* try_strategy.c: runs the same traffic on two strategies and prints how much memory each takes from the device. */
 #include "first_fit.h"
 
 #include <stdio.h>

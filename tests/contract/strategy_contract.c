@@ -455,52 +455,85 @@ static void require_stats(const struct rig *rig)
     }
 }
 
-struct hole_walk {
-    const struct rig *rig;
-    size_t next;  /* index in `seen` that must come next; 0: a run begins */
-    size_t shown;
-};
+typedef void (*run_walk)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
 
 static bool is_free(const struct rig *rig, size_t i, size_t region)
 {
     return i < rig->seen.count && rig->seen.at[i].region == region && !rig->seen.at[i].taken;
 }
 
-static bool note_hole(void *ctx, const weir_range_info *info)
+/* The free neighbours that begin with range number `first` of the walk. */
+struct free_run {
+    size_t ranges;
+    uint64_t bytes;
+    uint64_t mapped; /* the most bytes of neighbours that have memory */
+    bool hole;
+};
+
+static struct free_run run_at(const struct rig *rig, size_t first)
 {
-    struct hole_walk *walk = ctx;
-    const struct rig *rig = walk->rig;
+    struct free_run run = {.ranges = 0};
+    uint64_t mapped = 0;
+    for (size_t i = first; is_free(rig, i, rig->seen.at[first].region); i++) {
+        const bool hole = rig->seen.at[i].lane == WEIR_LANE_UNMAPPED;
+        mapped = hole ? 0 : mapped + rig->seen.at[i].size;
+        run.mapped = mapped > run.mapped ? mapped : run.mapped;
+        run.bytes += rig->seen.at[i].size;
+        run.hole |= hole;
+        run.ranges++;
+    }
+    return run;
+}
+
+/* The runs that walk_holes or walk_free has shown so far. */
+struct shown_runs {
+    const struct rig *rig;
+    bool holes;
+    uint64_t least;
+    size_t next;  /* index in `seen` that must come next; 0: a run begins */
+    size_t shown; /* ranges of runs that were asked for */
+};
+
+static bool asked_for(const struct shown_runs *runs, const struct free_run *run)
+{
+    return runs->holes ? run->hole && run->bytes >= runs->least : run->mapped >= runs->least;
+}
+
+static bool note_run(void *ctx, const weir_range_info *info)
+{
+    struct shown_runs *runs = ctx;
+    const struct rig *rig = runs->rig;
     size_t i = 0;
     while (i < rig->seen.count && rig->seen.at[i].address != info->address) {
         i++;
     }
     REQUIRE(rig, i < rig->seen.count && rig->seen.at[i].size == info->size && !info->taken &&
                      rig->seen.at[i].lane == info->lane && rig->seen.at[i].tick == info->tick,
-            "walk_holes shows a range that walk does not");
+            "a walk of runs shows a range that walk does not");
     const size_t region = rig->seen.at[i].region;
     const bool begins = i == 0 || !is_free(rig, i - 1, region);
-    REQUIRE(rig, walk->next == 0 ? begins : i == walk->next, "walk_holes shows a run in pieces");
-    walk->next = is_free(rig, i + 1, region) ? i + 1 : 0;
-    walk->shown++;
+    REQUIRE(rig, runs->next == 0 ? begins : i == runs->next, "a walk of runs shows a run in pieces");
+    if (runs->next == 0) {
+        const struct free_run run = run_at(rig, i);
+        REQUIRE(rig, !runs->holes || asked_for(runs, &run), "walk_holes shows a run without a hole, or a small one");
+        runs->shown += asked_for(runs, &run) ? run.ranges : 0;
+    }
+    runs->next = is_free(rig, i + 1, region) ? i + 1 : 0;
     return true;
 }
 
-/* Checks that the strategy reports every run of free neighbours with a hole in it that walk shows, and no other run. */
-static void require_holes(const struct rig *rig)
+/* Checks that the walk shows each run asked for once and as walk shows it, and that walk_holes shows no other run. */
+static void require_runs(const struct rig *rig, run_walk walk, bool holes, uint64_t least)
 {
-    struct hole_walk walk = {.rig = rig};
+    struct shown_runs runs = {.rig = rig, .holes = holes, .least = least};
     size_t expected = 0;
     for (size_t i = 0; i < rig->seen.count;) {
-        const size_t first = i;
-        bool hole = false;
-        while (is_free(rig, i, rig->seen.at[first].region)) {
-            hole |= rig->seen.at[i++].lane == WEIR_LANE_UNMAPPED;
-        }
-        expected += hole ? i - first : 0;
-        i += i == first ? 1 : 0;
+        const struct free_run run = run_at(rig, i);
+        expected += asked_for(&runs, &run) ? run.ranges : 0;
+        i += run.ranges > 0 ? run.ranges : 1;
     }
-    rig->ops->walk_holes(rig->state, note_hole, &walk);
-    REQUIRE(rig, walk.next == 0 && walk.shown == expected, "walk_holes leaves something out, or shows it twice");
+    walk(rig->state, least, note_run, &runs);
+    REQUIRE(rig, runs.next == 0 && runs.shown == expected, "a walk of runs leaves something out, or shows it twice");
 }
 
 /* --- the pool's side of records --- */
@@ -589,8 +622,14 @@ static void compare(struct rig *rig)
     }
     require_records(rig);
     require_stats(rig);
-    if (rig->ops->walk_holes != NULL) {
-        require_holes(rig);
+    for (uint64_t granules = 1; granules < 10; granules += 4) {
+        const uint64_t least = granules * rig->ops->granule_bytes;
+        if (rig->ops->walk_holes != NULL) {
+            require_runs(rig, rig->ops->walk_holes, true, least);
+        }
+        if (rig->ops->walk_free != NULL) {
+            require_runs(rig, rig->ops->walk_free, false, least);
+        }
     }
     const char *why = "check failed without a reason";
     weir_status status = rig->ops->check(rig->state, &why);
@@ -1797,13 +1836,23 @@ static bool end_walk(void *ctx, const weir_range_info *info)
     return ++ending->visits < ending->most;
 }
 
-static void require_end(const struct rig *rig, void (*walk)(const void *, weir_range_visitor, void *))
+/* NULL: walk. */
+static void walk_to(const struct rig *rig, run_walk walk, struct ending *ending)
+{
+    if (walk != NULL) {
+        walk(rig->state, rig->ops->granule_bytes, end_walk, ending);
+    } else {
+        rig->ops->walk(rig->state, end_walk, ending);
+    }
+}
+
+static void require_end(const struct rig *rig, run_walk walk)
 {
     struct ending all = {.most = SIZE_MAX};
-    walk(rig->state, end_walk, &all);
+    walk_to(rig, walk, &all);
     for (size_t most = 1; most <= all.visits; most++) {
         struct ending ending = {.most = most};
-        walk(rig->state, end_walk, &ending);
+        walk_to(rig, walk, &ending);
         REQUIRE(rig, ending.visits == most, "a walk goes on after the visitor said stop");
     }
 }
@@ -1828,10 +1877,9 @@ static void walks_end_when_they_are_told(void)
             free_token(&rig, token, i == 3 ? 2 : 1);
         }
     }
-    require_end(&rig, rig.ops->walk);
-    if (rig.ops->walk_holes != NULL) {
-        require_end(&rig, rig.ops->walk_holes);
-    }
+    require_end(&rig, NULL);
+    require_end(&rig, rig.ops->walk_holes);
+    require_end(&rig, rig.ops->walk_free);
     stop(&rig);
 }
 

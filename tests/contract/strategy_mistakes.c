@@ -95,7 +95,11 @@
     X(CLAIM_SEVERAL, "a claim of several ranges that is refused has taken some", "random_programs")                    \
     X(HOLES_ON, "walk_holes goes on after the visitor said stop", "walks_end_when_they_are_told")                      \
     X(HOLES_ALL, "walk_holes shows runs without a hole", "walks_end_when_they_are_told")                               \
-    X(HOLES_NONE, "walk_holes shows nothing", "holes_grow_together")
+    X(HOLES_NONE, "walk_holes shows nothing", "holes_grow_together")                                                   \
+    X(HOLES_SMALL, "walk_holes shows runs that are too small", "walks_end_when_they_are_told")                         \
+    X(FREE_ON, "walk_free goes on after the visitor said stop", "walks_end_when_they_are_told")                        \
+    X(FREE_LARGE, "walk_free leaves out runs that are large enough", "random_programs")                                \
+    X(FREE_ALONE, "walk_free looks for single ranges of that size", "random_programs")
 
 enum {
     NO_MISTAKE,
@@ -548,14 +552,15 @@ static bool visit_wrongly(void *ctx, const weir_range_info *info)
         shown.address += shown.size;
         shown.size = info->size - shown.size;
     }
-    return visit->visit(visit->ctx, &shown) || is(WALK_ON) || is(HOLES_ON);
+    return visit->visit(visit->ctx, &shown) || is(WALK_ON) || is(HOLES_ON) || is(FREE_ON);
 }
 
 static void walk(const void *state, weir_range_visitor visit, void *ctx)
 {
     struct visit changed = { visit, ctx };
     if (!is(WALK_REVERSED)) {
-        right->walk(state, is(HOLES_ON) ? visit : visit_wrongly, is(HOLES_ON) ? ctx : &changed);
+        const bool as_it_is = is(HOLES_ON) || is(FREE_ON);
+        right->walk(state, as_it_is ? visit : visit_wrongly, as_it_is ? ctx : &changed);
         return;
     }
     static struct ranges shown;
@@ -647,13 +652,57 @@ static weir_status claim(void *state, uint64_t address, uint64_t size, size_t co
     return status;
 }
 
-static void walk_holes(const void *state, weir_range_visitor visit, void *ctx)
+static void walk_holes(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
 {
     struct visit changed = { visit, ctx };
     if (is(HOLES_ALL)) {
         right->walk(state, visit, ctx);
     } else if (!is(HOLES_NONE)) {
-        right->walk_holes(state, is(HOLES_ON) ? visit_wrongly : visit, is(HOLES_ON) ? (void *)&changed : ctx);
+        right->walk_holes(state, is(HOLES_SMALL) ? 0 : least, is(HOLES_ON) ? visit_wrongly : visit,
+                          is(HOLES_ON) ? (void *)&changed : ctx);
+    }
+}
+
+/* Whether a run has a range with memory of `least` bytes. */
+struct alone {
+    uint64_t least;
+    weir_range_info ranges[64];
+    size_t count;
+    bool any;
+    struct visit visit;
+};
+
+static void show_alone(struct alone *alone)
+{
+    for (size_t i = 0; alone->any && i < alone->count && alone->visit.visit(alone->visit.ctx, &alone->ranges[i]); i++) {
+    }
+    alone->count = 0;
+    alone->any = false;
+}
+
+static bool visit_alone(void *ctx, const weir_range_info *info)
+{
+    struct alone *alone = ctx;
+    const weir_range_info *last = alone->count > 0 ? &alone->ranges[alone->count - 1] : NULL;
+    if (last == NULL || alone->count == 64 || last->address + last->size != info->address ||
+        last->region_address != info->region_address) {
+        show_alone(alone);
+    }
+    alone->ranges[alone->count++] = *info;
+    alone->any |= info->lane != WEIR_LANE_UNMAPPED && info->size >= alone->least;
+    return true;
+}
+
+static void walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    struct visit changed = { visit, ctx };
+    struct alone alone = { .least = least, .visit = changed };
+    if (is(FREE_ALONE)) {
+        right->walk_free(state, right->granule_bytes, visit_alone, &alone);
+        show_alone(&alone);
+    } else {
+        right->walk_free(state, is(FREE_LARGE) ? 2 * least : least, is(FREE_ON) ? visit_wrongly : visit,
+                         is(FREE_ON) ? (void *)&changed : ctx);
     }
 }
 
@@ -688,6 +737,7 @@ static int run(int number, const char *only)
         .lane_stats = lane_stats,
         .claim = claim,
         .walk_holes = walk_holes,
+        .walk_free = walk_free,
     };
     const weir_tested_strategy strategy = {
         .ops = &wrong,

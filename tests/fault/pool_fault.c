@@ -503,7 +503,6 @@ static weir_status create_pool(struct world *w, weir_growth growth)
     const weir_size_class_config size_class = {
         .struct_size = sizeof(size_class),
         .small_bytes = UINT64_MAX,
-        .slab_bytes = REGION / 16,
         .slab_region_bytes = REGION,
     };
     const weir_routing_config routing = {

@@ -465,7 +465,7 @@ static void choose(struct program *p)
     p->configs.caching.small_bytes = one_in(p, 3) ? UINT64_MAX : p->unit / 4;
     p->configs.caching.small_region_bytes = p->unit << below(p, 3);
     p->configs.caching.large_region_bytes = p->unit << below(p, 4);
-    derive_size_class(&p->configs, p->unit);
+    derive_size_class(&p->configs);
     p->config = (weir_pool_config)WEIR_POOL_CONFIG_INIT;
     p->configs.routing = (weir_routing_config)WEIR_ROUTING_CONFIG_INIT;
     p->configs.routing.small_config = &p->configs.size_class;

@@ -493,9 +493,7 @@ static uint64_t up(uint64_t address, uint64_t unit)
 
 static uint64_t granule_of(const struct program *p)
 {
-    return !p->maps                       ? 1
-           : p->config.vm_granule_bytes != 0 ? p->config.vm_granule_bytes
-                                             : p->sim_config.page_bytes;
+    return p->maps ? p->sim_config.page_bytes : 1;
 }
 
 static uint64_t largest_handle_of(const struct program *p)
@@ -964,7 +962,7 @@ static void choose_pool(struct program *p)
     p->config = (weir_pool_config)WEIR_POOL_CONFIG_INIT;
     p->config.device = p->device;
     p->config.strategy = p->strategy;
-    derive_size_class(&p->configs, unit);
+    derive_size_class(&p->configs);
     if (p->maps && !one_in(p, 4)) {
         /* The largest slot is an eighth of this: 2 to 16 pages. */
         p->configs.size_class.slab_region_bytes = p->sim_config.page_bytes << (4 + below(p, 4));
@@ -986,13 +984,10 @@ static void choose_pool(struct program *p)
     };
     p->config.strategy_config = config_for(&p->configs, p->strategy);
     p->config.limit_bytes = one_in(p, 3) ? unit + below(p, capacity) : 0;
-    p->config.front_cache_bytes = one_in(p, 4) ? 1 + below(p, 65536) : 0;
-    p->config.front_cache_block_bytes = one_in(p, 4) ? 1 + below(p, 8192) : 0;
     p->config.growth = (weir_growth)below(p, 3);
     p->config.flags = (one_in(p, 4) ? WEIR_POOL_SINGLE_THREADED : 0u) |
                       (one_in(p, 5) ? WEIR_POOL_NO_FRONT_CACHE : 0u) |
                       (one_in(p, 5) ? WEIR_POOL_KEEP_IDLE_REGIONS : 0u) | (p->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0u);
-    p->config.vm_granule_bytes = p->maps && one_in(p, 3) ? p->sim_config.page_bytes << below(p, 3) : 0;
     if (p->maps && !one_in(p, 3)) { /* otherwise handles of one granule only, since these pools are small */
         p->config.vm_handle_bytes = granule_of(p) << below(p, 7);
     }

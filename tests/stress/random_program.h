@@ -33,12 +33,11 @@ struct strategy_configs {
     weir_arena_strategy_config arena;
 };
 
-/* Derives regions of about `unit` bytes from the sizes in `caching`, which the caller has chosen. */
-static inline void derive_size_class(struct strategy_configs *configs, uint64_t unit)
+/* Derives the config of size_class from the sizes in `caching`, which the caller has chosen. */
+static inline void derive_size_class(struct strategy_configs *configs)
 {
     configs->size_class = (weir_size_class_config)WEIR_SIZE_CLASS_CONFIG_INIT;
     configs->size_class.small_bytes = configs->caching.small_bytes;
-    configs->size_class.slab_bytes = unit / 8;
     configs->size_class.slab_region_bytes = configs->caching.small_region_bytes;
     configs->size_class.large_region_bytes = configs->caching.large_region_bytes;
 }

@@ -42,7 +42,7 @@ shared='core core/shared'
 check_room core core/include "core/src $shared" '.*' ''
 check_room allocators 'core/include allocators/include' '' \
     "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
-    'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h|sys/mman\.h'
+    'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h'
 # torch and host are no bindings but allocators with a device inside: where a device and a strategy meet.
 check_room bindings/host 'core/include allocators/include bindings/host/include
     bindings/host/jemalloc/include' "$shared bindings/host/src" '.*' ''

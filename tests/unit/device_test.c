@@ -253,7 +253,12 @@ static void test_older_table(void **state)
     assert_int_equal(weir_device_create(older, &fake, &device), WEIR_OK);
     assert_int_equal(fake_make_call(device, WEIR_CALL_REGION_ALLOC), WEIR_OK);
     assert_int_equal(fake_make_call(device, WEIR_CALL_VM_MAP), WEIR_ERR_UNSUPPORTED);
+    assert_string_equal(weir_last_error(), "weir_device_vm_map: the device has no virtual memory");
+    assert_int_equal(weir_device_vm_destroy(device, 1), WEIR_ERR_UNSUPPORTED);
+    assert_string_equal(weir_last_error(), "weir_device_vm_destroy: the device has no virtual memory");
     assert_int_equal(fake_make_call(device, WEIR_CALL_STREAM_SYNC), WEIR_ERR_UNSUPPORTED);
+    assert_string_equal(weir_last_error(),
+                        "weir_device_stream_sync: the device has no streams and events; it is synchronous");
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
     assert_int_equal(fake.destroyed, 0);
     free(older);

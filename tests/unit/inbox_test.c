@@ -29,7 +29,7 @@ struct world {
     weir_block *block[many];
 };
 
-static weir_pool *pool_over(weir_device *device, uint64_t front_cache_bytes)
+static weir_pool *pool_over(weir_device *device)
 {
     weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
     caching.small_region_bytes = REGION;
@@ -37,20 +37,19 @@ static weir_pool *pool_over(weir_device *device, uint64_t front_cache_bytes)
     config.device = device;
     config.strategy = weir_caching_strategy();
     config.strategy_config = &caching;
-    config.front_cache_bytes = front_cache_bytes;
     weir_pool *pool = NULL;
     ok(weir_pool_create(&config, &pool));
     return pool;
 }
 
-static struct world open_world(weir_sim_config config, uint64_t front_cache_bytes)
+static struct world open_world(weir_sim_config config)
 {
     struct world w = { 0 };
     config.region_granularity_bytes = REGION;
     config.page_bytes = REGION;
     w.sim = new_sim(config);
     w.device = weir_sim_device(w.sim);
-    w.pool = pool_over(w.device, front_cache_bytes);
+    w.pool = pool_over(w.device);
     for (int i = 0; i < streams; i++) {
         w.native[i] = new_stream(w.sim);
         ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
@@ -183,7 +182,7 @@ static void test_blocks_come_back_without_the_strategy(void **state)
     if (WEIR_CHECKS >= 3) {
         skip(); /* a check after every call empties the inbox */
     }
-    struct world w = open_world(free_of_charge(), 0);
+    struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     get_some(&w, 0, count, 512);
     others_free(&w, 0, count);
@@ -220,7 +219,7 @@ static void test_frees_do_not_keep_the_lock_shared(void **state)
 {
     (void)state;
     enum { times = 20, between = 200 };
-    struct world w = open_world(free_of_charge(), 0);
+    struct world w = open_world(free_of_charge());
     pthread_t thread;
     void *looked = NULL;
     get_some(&w, 0, 1, 512);
@@ -245,7 +244,7 @@ static void test_frees_do_not_keep_the_lock_shared(void **state)
 static void test_other_sizes_go_on(void **state)
 {
     (void)state;
-    struct world w = open_world(free_of_charge(), 0);
+    struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     get_some(&w, 0, 1, 4 * KIB);
     get_some(&w, 1, 20, 512);
@@ -259,17 +258,17 @@ static void test_other_sizes_go_on(void **state)
     close_world(&w, 22);
 }
 
-static void test_a_pile_does_not_outgrow_a_front_cache(void **state)
+static void test_a_pile_is_bounded_in_bytes(void **state)
 {
     (void)state;
-    enum { count = 60, most = 16 };
-    struct world w = open_world(free_of_charge(), most * 4 * KIB);
+    enum { count = 30, most = 8 };
+    struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
-    get_some(&w, 0, count, 4 * KIB);
+    get_some(&w, 0, count, 4 * MIB);
     for (unsigned i = 0; i < count; i++) {
         others_free(&w, i, 1);
         assert_in_range(in_inbox(w.stream[A], &bytes), 0, most);
-        assert_in_range(bytes, 0, most * 4 * KIB);
+        assert_in_range(bytes, 0, most * 4 * MIB);
     }
     assert_int_not_equal(w.pool->slow_frees, 0);
     close_world(&w, count);
@@ -278,7 +277,7 @@ static void test_a_pile_does_not_outgrow_a_front_cache(void **state)
 static void test_a_block_freed_by_another_thread_is_freed(void **state)
 {
     (void)state;
-    struct world w = open_world(free_of_charge(), 0);
+    struct world w = open_world(free_of_charge());
     weir_block *found = NULL;
     get_some(&w, 0, 2, 512);
     const uint64_t address = weir_block_address(w.block[0]);
@@ -308,7 +307,7 @@ static bool count_states(void *ctx, const weir_walk_entry *entry)
 static void test_what_looks_empties_the_inbox(void **state)
 {
     (void)state;
-    struct world w = open_world(free_of_charge(), 0);
+    struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     for (int way = 0; way < 4; way++) {
         weir_stats stats = WEIR_STATS_INIT;
@@ -346,7 +345,7 @@ static void test_what_looks_empties_the_inbox(void **state)
 static void test_a_block_in_use_elsewhere_is_no_block_for_an_inbox(void **state)
 {
     (void)state;
-    struct world w = open_world(free_of_charge(), 0);
+    struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     get_some(&w, 0, 2, 32 * KIB);
     ok(weir_pool_use(w.pool, w.block[0], w.stream[B]));
@@ -371,7 +370,7 @@ static void test_another_stream_waits(void **state)
     (void)state;
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
-    struct world w = open_world(config, 0);
+    struct world w = open_world(config);
     get_some(&w, 0, 64, 4 * KIB);
     for (unsigned i = 0; i < 64; i++) {
         writes(w.sim, w.native[A], weir_block_address(w.block[i]), 4 * KIB, "kernel of A");
@@ -395,7 +394,7 @@ static void test_hints_cover_the_frees_before_them(void **state)
     (void)state;
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
-    struct world w = open_world(config, 0);
+    struct world w = open_world(config);
     weir_stats stats = WEIR_STATS_INIT;
     get_some(&w, 0, 8, 32 * KIB);
     writes(w.sim, w.native[A], weir_block_address(w.block[0]), 32 * KIB, "kernel of A");
@@ -440,7 +439,7 @@ static void test_an_event_of_the_pool_covers_the_frees_before_it(void **state)
     (void)state;
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
-    struct world w = open_world(config, 0);
+    struct world w = open_world(config);
     weir_tick mark = 0;
     bool reached = false;
     get_some(&w, 0, 8, 32 * KIB);
@@ -466,7 +465,7 @@ static void test_an_event_of_the_pool_covers_the_frees_before_it(void **state)
 static void test_a_poll_finds_what_came_in(void **state)
 {
     (void)state;
-    struct world w = open_world(free_of_charge(), 0);
+    struct world w = open_world(free_of_charge());
     get_some(&w, 0, 8, 32 * KIB);
     others_free(&w, 0, 8);
     get(&w, 8, B, 32 * KIB);
@@ -479,7 +478,7 @@ static void test_a_poll_finds_what_came_in(void **state)
 static void test_a_poll_finds_what_was_left_over(void **state)
 {
     (void)state;
-    struct world w = open_world(free_of_charge(), 0);
+    struct world w = open_world(free_of_charge());
     get_some(&w, 0, 7, 32 * KIB);
     get_some(&w, 7, 1, 16 * KIB);
     get_some(&w, 8, 1, 16 * KIB);
@@ -500,7 +499,7 @@ static void test_a_device_without_order(void **state)
     (void)state;
     weir_sim_config config = free_of_charge();
     config.no_ordering = true;
-    struct world w = open_world(config, 0);
+    struct world w = open_world(config);
     get_some(&w, 0, 8, 32 * KIB);
     others_free(&w, 0, 8);
     get(&w, 8, B, 32 * KIB);
@@ -533,7 +532,7 @@ static void test_retiring_takes_what_came_in_meanwhile(void **state)
     fake.ops.event_sync = sync_while_another_frees;
     struct world w = { 0 };
     ok(weir_device_create(&fake.ops, &fake, &w.device));
-    w.pool = pool_over(w.device, 0);
+    w.pool = pool_over(w.device);
     ok(weir_pool_stream(w.pool, &w.native[A], &w.stream[A]));
     ok(weir_pool_stream(w.pool, &w.native[B], &w.stream[B]));
     for (unsigned i = 0; i < 4; i++) {
@@ -564,7 +563,7 @@ static void test_what_comes_in_after_the_end_is_free_for_all(void **state)
     (void)state;
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
-    struct world w = open_world(config, 0);
+    struct world w = open_world(config);
     get_some(&w, 0, 2, 32 * KIB);
     put(&w, 1, A);
     ok(weir_stream_retire(w.pool, w.stream[A]));
@@ -603,7 +602,7 @@ static void test_a_recorder_misses_no_free(void **state)
 {
     (void)state;
     enum { rounds = 40, more_streams = 60, count = 3000 };
-    struct world w = open_world(free_of_charge(), 0);
+    struct world w = open_world(free_of_charge());
     weir_stream *other = NULL;
     for (int i = 0; i < more_streams; i++) {
         ok(weir_pool_stream(w.pool, new_stream(w.sim), &other));
@@ -642,7 +641,7 @@ static void test_of_two_frees_one_succeeds(void **state)
 {
     (void)state;
     enum { count = 2000 };
-    struct world w = open_world(free_of_charge(), 0);
+    struct world w = open_world(free_of_charge());
     get_some(&w, 0, count, 512);
     struct errand errands[2];
     pthread_t threads[2];
@@ -667,7 +666,7 @@ static void test_of_two_frees_one_succeeds(void **state)
 static void test_a_pool_goes_with_a_full_inbox(void **state)
 {
     (void)state;
-    struct world w = open_world(free_of_charge(), 0);
+    struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     weir_sim_stats device = WEIR_SIM_STATS_INIT;
     get_some(&w, 0, 10, 512);
@@ -687,7 +686,7 @@ int main(void)
         cmocka_unit_test(test_blocks_come_back_without_the_strategy),
         cmocka_unit_test(test_frees_do_not_keep_the_lock_shared),
         cmocka_unit_test(test_other_sizes_go_on),
-        cmocka_unit_test(test_a_pile_does_not_outgrow_a_front_cache),
+        cmocka_unit_test(test_a_pile_is_bounded_in_bytes),
         cmocka_unit_test(test_a_block_freed_by_another_thread_is_freed),
         cmocka_unit_test(test_what_looks_empties_the_inbox),
         cmocka_unit_test(test_another_stream_waits),

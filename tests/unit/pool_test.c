@@ -927,6 +927,23 @@ static void test_flushed(void **state)
     close_world(&w);
 }
 
+/* In a pool of 4 GiB: blocks of 8 KiB and more may hold a request once they have joined, smaller ones stay. */
+static void test_growth_leaves_small_blocks_in_the_front_cache(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .capacity = UINT64_C(16) << 30 });
+    (void)get(&w, A, UINT64_C(4) << 30);
+    weir_block *small = get(&w, A, 512);
+    weir_block *larger = get(&w, A, 64 << 10);
+    put(&w, small, A);
+    put(&w, larger, A);
+    assert_int_equal(figures(&w).cached_bytes, 512 + (64 << 10));
+    (void)get_by(&w, A, 8 << 20, WEIR_RUNG_GROWN);
+    assert_int_equal(figures(&w).cached_bytes, 512);
+    (void)get_by(&w, A, 512, WEIR_RUNG_FRONT);
+    close_world(&w);
+}
+
 static void test_gathered(void **state)
 {
     (void)state;
@@ -1892,6 +1909,7 @@ int main(void)
         cmocka_unit_test(test_an_event_teaches_nothing_that_came_after_it),
         cmocka_unit_test(test_polled),
         cmocka_unit_test(test_flushed),
+        cmocka_unit_test(test_growth_leaves_small_blocks_in_the_front_cache),
         cmocka_unit_test(test_gathered),
         cmocka_unit_test(test_waited_or_grown_as_the_policy_says),
         cmocka_unit_test(test_exchanged),

@@ -30,11 +30,11 @@ struct wish {
     uint64_t page;
     uint64_t capacity;
     uint64_t limit;
-    uint64_t granule;
     uint64_t handle;
     uint64_t spare_share;
     uint64_t spare_bytes;
     uint32_t flags;
+    bool front; /* with a front cache */
     weir_sim_mode mode;
     const weir_strategy_ops *strategy;
     weir_device *(*wrap)(weir_device *device);
@@ -53,9 +53,8 @@ static struct world open_world(struct wish wish)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = wish.wrap != NULL ? wish.wrap(w.device) : w.device;
     config.strategy = wish.strategy != NULL ? wish.strategy : weir_caching_strategy();
-    config.flags = WEIR_POOL_VIRTUAL_MEMORY | WEIR_POOL_NO_FRONT_CACHE | wish.flags;
+    config.flags = WEIR_POOL_VIRTUAL_MEMORY | (wish.front ? 0 : WEIR_POOL_NO_FRONT_CACHE) | wish.flags;
     config.limit_bytes = wish.limit;
-    config.vm_granule_bytes = wish.granule;
     config.vm_handle_bytes = wish.handle;
     config.vm_spare_share = wish.spare_share;
     config.vm_spare_bytes = wish.spare_bytes;
@@ -192,12 +191,6 @@ static void test_create_asks_for_what_it_needs(void **state)
     config.device = weir_sim_device(bare);
     fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED); /* the device has none */
     config.device = weir_sim_device(sim);
-    static const uint64_t bad[] = { 1, MIB, 3 * MIB, 2 * MIB + 1, UINT64_MAX };
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        config.vm_granule_bytes = bad[i];
-        fails(weir_pool_create(&config, &pool), WEIR_ERR_INVALID); /* no power of two, or less than a page */
-    }
-    config.vm_granule_bytes = 0;
     weir_strategy_ops table = *weir_caching_strategy();
     config.strategy = &table;
     table.claim = NULL;
@@ -279,19 +272,6 @@ static void test_large_alignments(void **state)
         assert_true(held(&w) - before <= 2 * PAGE); /* what lies below the block needs no memory */
         check(&w);
     }
-    close_world(&w);
-}
-
-static void test_a_granule_may_be_several_pages(void **state)
-{
-    (void)state;
-    struct world w = open_world((struct wish){ .granule = 4 * PAGE });
-    weir_block *first = get(&w, A, PAGE);
-    assert_int_equal(held(&w), 4 * PAGE);
-    assert_int_equal(weir_block_address(first) % (4 * PAGE), 0);
-    (void)get(&w, A, 5 * PAGE);
-    assert_int_equal(held(&w), 8 * PAGE);
-    assert_int_equal(figures(&w).vm_maps, 2);
     close_world(&w);
 }
 
@@ -521,6 +501,27 @@ static void test_trim_keeps_granules_in_use(void **state)
     close_world(&w);
 }
 
+/* --- the front cache --- */
+
+/* Small blocks wait in the front cache; a block above an eighth of a granule joins its neighbours at once. */
+static void test_large_blocks_do_not_wait(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .page = 2 * MIB, .front = true });
+    weir_block *large[4];
+    for (int i = 0; i < 4; i++) {
+        large[i] = get(&w, A, 300 * KIB);
+    }
+    weir_block *small = get(&w, A, 32 * KIB);
+    put(&w, small, A);
+    assert_int_equal(figures(&w).cached_bytes, 32 * KIB);
+    for (int i = 0; i < 4; i++) {
+        put(&w, large[i], A);
+        assert_true(figures(&w).cached_bytes <= 32 * KIB);
+    }
+    close_world(&w);
+}
+
 /* --- large handles --- */
 
 static struct world open_large_world(uint64_t capacity)
@@ -557,6 +558,48 @@ static void test_a_large_handle_is_not_shared(void **state)
     block = get_by(&w, A, 20 * PAGE, WEIR_RUNG_LANE);
     assert_int_equal(weir_block_address(block), address);
     assert_int_equal(figures(&w).vm_creates, 2);
+    close_world(&w);
+}
+
+/* Memory beside an idle large handle serves a request without a call of the device, though the handle is the better fit. */
+static void test_memory_beside_a_large_handle_is_found_at_once(void **state)
+{
+    (void)state;
+    struct world w = open_large_world(0);
+    weir_block *large = get(&w, A, 8 * PAGE);
+    (void)get(&w, A, PAGE);
+    weir_block *single[12];
+    for (int i = 0; i < 12; i++) {
+        single[i] = get(&w, A, PAGE);
+    }
+    (void)get(&w, A, PAGE);
+    put(&w, large, A);
+    for (int i = 0; i < 12; i++) {
+        put(&w, single[i], A);
+    }
+    const weir_stats before = figures(&w);
+    (void)get(&w, A, 2 * PAGE);
+    const weir_stats after = figures(&w);
+    assert_int_equal(after.events_recorded, before.events_recorded);
+    assert_int_equal(after.vm_creates, before.vm_creates);
+    close_world(&w);
+}
+
+/* When as much has moved as a quarter of what is reserved, new handles are half as large, and a larger one does not move on: it is
+ * destroyed, and the hole is filled with handles of that size. */
+static void test_a_large_handle_that_moves_on_is_broken_up(void **state)
+{
+    (void)state;
+    struct world w = open_world((struct wish){ .limit = 33 * PAGE, .handle = 16 * PAGE });
+    weir_block *low = get(&w, A, 16 * PAGE);
+    (void)get(&w, A, PAGE);
+    put(&w, low, A);
+    weir_block *high = get_by(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
+    const weir_stats stats = figures(&w);
+    assert_int_equal(stats.vm_destroys, 1); /* of 16 pages; the hole of 28 has handles of 8 now */
+    assert_int_equal(stats.vm_moved_bytes, 0);
+    assert_int_equal(stats.reserved_bytes, 29 * PAGE);
+    put(&w, high, A);
     close_world(&w);
 }
 
@@ -1144,7 +1187,6 @@ int main(void)
         cmocka_unit_test(test_create_asks_for_what_it_needs),
         cmocka_unit_test(test_memory_is_mapped_where_it_is_missing),
         cmocka_unit_test(test_large_alignments),
-        cmocka_unit_test(test_a_granule_may_be_several_pages),
         cmocka_unit_test(test_idle_granules_move_when_the_device_is_full),
         cmocka_unit_test(test_idle_granules_move_under_a_limit),
         cmocka_unit_test(test_little_more_is_taken_than_was_ever_live),
@@ -1157,6 +1199,9 @@ int main(void)
         cmocka_unit_test(test_trim_keeps_granules_in_use),
         cmocka_unit_test(test_a_large_request_takes_one_handle),
         cmocka_unit_test(test_a_large_handle_is_not_shared),
+        cmocka_unit_test(test_memory_beside_a_large_handle_is_found_at_once),
+        cmocka_unit_test(test_a_large_handle_that_moves_on_is_broken_up),
+        cmocka_unit_test(test_large_blocks_do_not_wait),
         cmocka_unit_test(test_a_large_handle_is_split_when_it_must_be),
         cmocka_unit_test(test_a_large_handle_in_the_way_is_broken_up),
         cmocka_unit_test(test_a_large_handle_moves_as_a_whole),

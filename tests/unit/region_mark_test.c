@@ -1,6 +1,7 @@
 /* tests/unit/region_mark_test.c: regions are exchanged where the pool would reserve more than ever before, and nowhere else. */
 #include "fake_device.h"
 
+#include <weir/budget.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 
@@ -127,6 +128,75 @@ static void test_a_trim_sets_the_mark(void **state)
     put(&w, get(&w, 150 * MIB)); /* 250 MiB would be less than there once were */
     assert_int_equal(figures(&w).reserved_bytes, 150 * MIB);
     assert_int_equal(figures(&w).region_frees, 2);
+    close_world(&w);
+}
+
+/* A small block would leave the rest of an idle region of 80 MiB in use. That region goes back, and the one of 100 MiB stays
+ * whole for a large block. */
+static void test_a_much_larger_idle_region_is_left_whole(void **state)
+{
+    (void)state;
+    struct world w;
+    open_world(&w);
+    weir_block *first = get(&w, 100 * MIB);
+    weir_block *second = get(&w, 80 * MIB);
+    put(&w, first);
+    put(&w, second);
+    weir_block *small = get(&w, 10 * MIB);
+    const uint64_t reserved = figures(&w).reserved_bytes;
+    assert_true(reserved <= 120 * MIB);
+    weir_block *large = get(&w, 100 * MIB);
+    assert_int_equal(figures(&w).reserved_bytes, reserved);
+    put(&w, large);
+    put(&w, small);
+    close_world(&w);
+}
+
+/* Where the limit leaves no room beside the idle region, that goes back and the block has one of its own size. */
+static void test_a_much_larger_idle_region_makes_room(void **state)
+{
+    (void)state;
+    struct world w;
+    open_world(&w);
+    assert_int_equal(weir_pool_set_limits(w.pool, 0, 60 * MIB), WEIR_OK);
+    put(&w, get(&w, 60 * MIB));
+    weir_block *small = get(&w, 3 * MIB);
+    assert_int_equal(figures(&w).reserved_bytes, 4 * MIB);
+    weir_block *large = get(&w, 56 * MIB);
+    put(&w, large);
+    put(&w, small);
+    close_world(&w);
+}
+
+/* A block of a quarter of the region and more takes a part of it. */
+static void test_a_region_less_than_four_times_as_large_is_broken(void **state)
+{
+    (void)state;
+    struct world w;
+    open_world(&w);
+    put(&w, get(&w, 40 * MIB));
+    weir_block *block = get(&w, 11 * MIB);
+    assert_int_equal(figures(&w).reserved_bytes, 40 * MIB);
+    put(&w, block);
+    close_world(&w);
+}
+
+/* What is spared costs a few calls and no more, for ever: small and large blocks in turns. */
+static void test_sparing_ends(void **state)
+{
+    (void)state;
+    struct world w;
+    open_world(&w);
+    uint64_t calls = 0;
+    for (int i = 0; i < 4000; i++) {
+        calls = i == 2000 ? region_calls(&w) : calls;
+        put(&w, get(&w, 40 * MIB));
+        weir_block *small = get(&w, (uint64_t)(2 + i % 8) * MIB);
+        weir_block *large = get(&w, 40 * MIB);
+        put(&w, small);
+        put(&w, large);
+    }
+    assert_int_equal(region_calls(&w), calls);
     close_world(&w);
 }
 
@@ -261,6 +331,10 @@ int main(void)
         cmocka_unit_test(test_all_that_is_idle_goes_back_at_the_mark),
         cmocka_unit_test(test_a_trim_sets_the_mark),
         cmocka_unit_test(test_many_regions_become_one),
+        cmocka_unit_test(test_a_much_larger_idle_region_is_left_whole),
+        cmocka_unit_test(test_a_much_larger_idle_region_makes_room),
+        cmocka_unit_test(test_a_region_less_than_four_times_as_large_is_broken),
+        cmocka_unit_test(test_sparing_ends),
         cmocka_unit_test(test_the_debt_bounds_calls_for_changing_lengths),
         cmocka_unit_test(test_the_debt_ends_the_exchange_of_alternating_phases),
         cmocka_unit_test(test_memory_below_the_mark_is_free_of_charge),

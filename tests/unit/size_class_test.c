@@ -173,7 +173,7 @@ static void slabs_fill_and_refill(void **state)
     (void)state;
     static weir_range taken[200];
     const weir_size_class_config config = {
-        .struct_size = sizeof config, .slab_bytes = 32 * KIB, .slab_region_bytes = 128 * KIB};
+        .struct_size = sizeof config, .slab_region_bytes = 128 * KIB};
     for (uint64_t slots = 1; slots <= 132; slots += slots < 10 || slots > 60 ? 1 : 9) {
         for (uint64_t granules = 1; granules <= 3; granules++) {
             struct rig rig;

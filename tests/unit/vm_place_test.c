@@ -103,6 +103,7 @@ static struct vm_view view_of(const struct list *list, const weir_tick *limits)
         .limits = limits,
         .lanes = lanes,
         .granule = GRANULE,
+        .least = 2,
         .find_handle = find_handle,
         .handles = handles,
     };
@@ -168,6 +169,18 @@ static void test_the_smaller_run_is_extended(void **state)
     require(&list, 24, 0, 1); /* one granule is less than two */
     require(&list, 26, 44, 2);
     require(&list, 36, 44, 3);
+}
+
+/* Of equals, the one with the fewest handles: a request that begins at a granule has all of its memory in one. */
+static void test_a_request_takes_few_handles(void **state)
+{
+    (void)state;
+    const struct list list = LIST({ 'T', 4 }, { 'F', 4 }, { 'H', 40 });
+    require(&list, 16, 8, 2); /* 4 .. 20 needs two as well, which are the halves of two requests */
+    assert_int_equal(find(&list, all_limits, 16, 1, false).handles, 1);
+    require(&list, 20, 4, 2); /* one granule less is better than one handle less */
+    assert_int_equal(find(&list, all_limits, 28, 1, false).handles, 1);
+    assert_int_equal(find(&list, all_limits, 26, 1, false).handles, 2);
 }
 
 static void test_several_holes_are_filled_when_that_is_cheaper(void **state)
@@ -300,6 +313,47 @@ static void test_large_handles_are_idle_as_a_whole(void **state)
     memset(handles, 0, sizeof(handles));
 }
 
+/* --- with a strategy that shows free memory by size --- */
+
+/* The first range above `first` that is taken or in another region. */
+static size_t end_of_run(const struct list *list, size_t first)
+{
+    size_t end = first;
+    while (end < list->count && !list->ranges[end].taken &&
+           list->ranges[end].region_address == list->ranges[first].region_address) {
+        end++;
+    }
+    return end;
+}
+
+/* Neighbours with memory that have `least` bytes together. */
+static bool has_memory(const struct list *list, size_t first, size_t end, uint64_t least)
+{
+    uint64_t bytes = 0;
+    for (size_t i = first; i < end && bytes < least; i++) {
+        bytes = list->ranges[i].lane != WEIR_LANE_UNMAPPED ? bytes + list->ranges[i].size : 0;
+    }
+    return bytes >= least;
+}
+
+/* The last run first: none follows another as walk would show it. */
+static void walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    const struct list *list = state;
+    for (size_t end = list->count; end > 0; end--) {
+        const bool begins = !list->ranges[end - 1].taken &&
+                            (end == 1 || list->ranges[end - 2].taken ||
+                             list->ranges[end - 2].region_address != list->ranges[end - 1].region_address);
+        const size_t last = begins ? end_of_run(list, end - 1) : 0;
+        bool more = begins && has_memory(list, end - 1, last, least);
+        for (size_t i = end - 1; more && i < last; i++) {
+            if (!visit(ctx, &list->ranges[i])) {
+                return;
+            }
+        }
+    }
+}
+
 /* --- against every place --- */
 
 static uint64_t random_state;
@@ -413,6 +467,53 @@ static uint64_t own_at(const struct list *list, uint64_t address, uint64_t size)
     return count;
 }
 
+static int by_address(const void *left, const void *right)
+{
+    const struct vm_run *a = left;
+    const struct vm_run *b = right;
+    return a->address < b->address ? -1 : a->address > b->address;
+}
+
+/* The same granules are idle, and a window without holes is found, when the strategy shows free memory alone. */
+static void test_free_memory_by_size_is_enough(void **state)
+{
+    (void)state;
+    uint64_t windows = 0;
+    for (uint64_t seed = 1; seed <= 3000; seed++) {
+        random_state = seed;
+        const struct list list = random_list();
+        random_handles(&list);
+        struct vm_scratch all = { 0 };
+        struct vm_scratch some = { 0 };
+        struct vm_view view = view_of(&list, first_limits);
+        uint64_t granules = 0;
+        const uint64_t expected = idle_of(&all, &list, first_limits, NULL);
+        view.walk_free = walk_free;
+        assert_int_equal(weir__vm_find_idle(&some, &view, NULL, &granules), WEIR_OK);
+        assert_int_equal(granules, expected);
+        assert_int_equal(some.run_count, all.run_count);
+        qsort(all.runs, all.run_count, sizeof(all.runs[0]), by_address);
+        qsort(some.runs, some.run_count, sizeof(some.runs[0]), by_address);
+        for (size_t i = 0; i < all.run_count; i++) {
+            assert_int_equal(some.runs[i].address, all.runs[i].address);
+            assert_int_equal(some.runs[i].granules, all.runs[i].granules);
+            assert_int_equal(some.runs[i].hole_below, all.runs[i].hole_below);
+        }
+        kind = WINDOW_MAPPED;
+        const struct vm_wish wish = { .size = 1 + below(3 * GRANULE), .align = 1, .kind = kind };
+        struct vm_window window = { .need = 77 };
+        const weir_status found = weir__vm_find_window(&some, &view, &wish, &window);
+        assert_int_equal(found == WEIR_OK, find(&list, first_limits, wish.size, 1, false).need == 0);
+        assert_int_equal(found == WEIR_OK ? cost_at(&list, window.address, wish.size) : 0, 0);
+        windows += found == WEIR_OK;
+        kind = WINDOW_CHEAP;
+        weir__vm_scratch_fini(&all);
+        weir__vm_scratch_fini(&some);
+    }
+    assert_true(windows > 1000 && windows < 2900);
+    memset(handles, 0, sizeof(handles));
+}
+
 static void require_the_best(uint64_t seed, bool with_handles, uint64_t *found)
 {
     random_state = seed;
@@ -479,6 +580,7 @@ int main(void)
         cmocka_unit_test(test_an_empty_region_is_used_from_below),
         cmocka_unit_test(test_a_free_run_is_extended),
         cmocka_unit_test(test_the_smaller_run_is_extended),
+        cmocka_unit_test(test_a_request_takes_few_handles),
         cmocka_unit_test(test_several_holes_are_filled_when_that_is_cheaper),
         cmocka_unit_test(test_memory_that_may_not_be_had_is_in_the_way),
         cmocka_unit_test(test_nothing_reaches_across_regions),
@@ -489,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_large_handles_are_idle_as_a_whole),
         cmocka_unit_test(test_no_place_is_cheaper),
         cmocka_unit_test(test_no_place_between_large_handles_is_cheaper),
+        cmocka_unit_test(test_free_memory_by_size_is_enough),
     };
     return cmocka_run_group_tests_name("windows and idle granules", tests, NULL, NULL);
 }

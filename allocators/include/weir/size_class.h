@@ -12,9 +12,9 @@ extern "C" {
 typedef struct weir_size_class_config {
     size_t struct_size;
     uint64_t small_bytes;        /* requests up to this come from regions for slabs; 0 = 512 KiB */
-    uint64_t slab_bytes;         /* what a slab of small slots spans; of larger slots it has eight; 0 = 64 KiB */
-    uint64_t slab_region_bytes;  /* size of a region for slabs; a slab has a quarter of it at most, so that slots are up to
-                                    an eighth of it; 0 = 2 MiB, slots up to 256 KiB */
+    uint64_t slab_region_bytes;  /* size of a region for slabs; a slab spans 1/32 of it, or eight slots, but a quarter of it
+                                    at most, so that slots are up to an eighth of it; 0 = 2 MiB: slabs of 64 KiB, slots
+                                    up to 256 KiB */
     uint64_t large_region_bytes; /* largest region taken for several requests above small_bytes at once; those of half
                                     of it and more get a region of their own; 0 = 20 MiB */
 } weir_size_class_config;

@@ -1,9 +1,9 @@
-/* bindings/ggml/src/ggml.c: a buffer type whose buffers are blocks of a heap.
+/* bindings/ggml/src/ggml.c: a buffer type over a heap: its buffers are blocks of the heap.
  *
- * Idea: ggml has buffers over memory that a caller brings (ggml_backend_cpu_buffer_from_ptr), with all that reads and writes
- * tensors in host memory. A buffer here is one of those that also knows its type and how its memory goes back.
+ * Idea: ggml has buffers over memory of the caller (ggml_backend_cpu_buffer_from_ptr), with all functions that read and
+ * write tensors in host memory. A buffer here is such a buffer with its own type and its own free function.
  *
- * Guarantee: a buffer that could not be made has taken nothing.
+ * Guarantee: a failed allocation of a buffer keeps no memory.
  *
  * Cost: the heap's.
  */
@@ -22,12 +22,12 @@
 
 enum { ALIGN = 64 };
 
-/* The context of a type, which lies in it. */
+/* A buffer type together with its context. */
 struct heap_type {
     struct ggml_backend_buffer_type type;
     weir_heap *heap;
     bool long_lived;
-    atomic_size_t buffers; /* live */
+    atomic_size_t buffers; /* number of live buffers */
 };
 
 static const char *get_name(ggml_backend_buffer_type_t type)

@@ -1,11 +1,11 @@
-/* heap.c: the front that engines see: malloc's manners over a source of blocks (heap_internal.h).
+/* heap.c: the functions that engines call, with malloc's semantics, over sources of blocks (heap_internal.h).
  *
- * Idea: a heap has two sources, of blocks that come and go and of those that stay, which may be over the same memory. An alloc
- * asks one of them; whose a block is that is freed by its address alone, the sources say themselves. What is counted
- * by every call is counted without a shared line (tally.c).
- * Guarantee: a request fails only after what lies idle in either source has been given back and tried, and after the
- * callback has given up. A block that is none of the heap's is left alone.
- * Cost: beside the source's own, two atomic additions a pair of alloc and free.
+ * Idea: a heap has two sources, one for short-lived and one for long-lived blocks; both may use the same memory. An
+ * alloc asks one of them. A free has the address alone, and each source knows its own blocks. Counters that every call
+ * changes lie on no shared cache line (tally.c).
+ * Guarantee: a request fails only after the idle memory of both sources has been given back and tried, and after the
+ * callback has returned false. A pointer that is not a block of the heap is refused and not touched.
+ * Cost: beside the source's own cost, two atomic additions for a pair of alloc and free.
  */
 #include "heap_internal.h"
 
@@ -19,7 +19,7 @@
 
 #define OUT_OF_LINE __attribute__((noinline))
 #define MOST_BYTES (UINT64_C(1) << 46)
-#define MOST_USUAL_ALIGN (UINT64_C(2) << 20) /* of every block */
+#define MOST_USUAL_ALIGN (UINT64_C(2) << 20)
 
 /* --- life --- */
 
@@ -112,7 +112,7 @@ static weir_status open_sources(weir_heap *heap)
     return status;
 }
 
-/* Ends what there is of a heap. */
+/* Destroys a heap that may be initialized in part. */
 static weir_status end(weir_heap *heap)
 {
     weir_status first = WEIR_OK;
@@ -150,7 +150,7 @@ weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
     }
     if (status != WEIR_OK) {
         const weir_status ended = end(heap);
-        (void)ended; /* it held nothing */
+        (void)ended; /* the heap held no memory yet */
         return status;
     }
     weir__heap_record_if_asked(heap);
@@ -161,7 +161,7 @@ weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
 weir_status weir_heap_destroy(weir_heap *heap)
 {
     if (heap != NULL && heap->process != (long)getpid()) {
-        /* A child of fork leaves the heap as it is: core/README.md, Fork. */
+        /* A child of fork leaves the heap unchanged: core/README.md, Fork. */
         return heap->asked_recorder != NULL ? weir_recorder_stop(heap->asked_recorder, NULL) : WEIR_OK;
     }
     return heap != NULL ? end(heap) : WEIR_OK;
@@ -213,7 +213,7 @@ static OUT_OF_LINE void note_alloc(weir_heap *heap, size_t which, const void *bl
     weir__heap_note(heap, &event);
 }
 
-/* Before the block is anybody else's: so only if there is one. */
+/* Must run before the free, after which another thread may own the address. Notes a live block only. */
 static OUT_OF_LINE void note_free(weir_heap *heap, const void *block)
 {
     for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
@@ -228,7 +228,8 @@ static OUT_OF_LINE void note_free(weir_heap *heap, const void *block)
     }
 }
 
-/* `mode` 'B': the old block may soon be somebody else's; 'E': that is done; 0: it stays where it is. */
+/* `mode` 'B': before the old block is freed and may be handed out again; 'E': after that; 0: the block was not
+ * moved. */
 static void note_realloc(weir_heap *heap, size_t which, char mode, const void *old, const void *block, uint64_t size)
 {
     if (weir__heap_is_recorded(heap)) {
@@ -246,13 +247,13 @@ static void note_realloc(weir_heap *heap, size_t which, char mode, const void *o
 
 /* --- failures --- */
 
-/* What a call asks for. */
+/* Arguments of one allocation. */
 typedef struct request {
     weir_heap *heap;
     size_t which;
     uint64_t size;
     uint64_t align;
-    uint32_t attempts; /* of the callback */
+    uint32_t attempts; /* calls of the reclaim callback */
 } request;
 
 static weir__source_stats held_by(weir_heap *heap)
@@ -288,7 +289,7 @@ static void explain_failure(const request *r, weir_status status)
     char reason[600] = "";
     weir__source *source = &heap->sources[r->which];
     const bool is_limited = status == WEIR_ERR_LIMIT && limit != 0 && source->ops->missing != NULL;
-    /* Idle memory has gone back before, so live blocks hold all bytes that are held. */
+    /* Idle memory has already gone back, so live blocks account for all held bytes. */
     const uint64_t wanted =
         is_limited ? stats.held_bytes + source->ops->missing(source, r->size + heap->config.slack_bytes) : 0;
     const size_t length = source->ops->explain(source, reason, sizeof reason);
@@ -319,7 +320,7 @@ static void explain_refusal(weir_heap *heap, const char *what, uint64_t value)
     (void)pthread_mutex_unlock(&heap->explain_lock);
 }
 
-/* Heaps whose callback the thread is in. */
+/* Frames of the reclaim callbacks that run in this thread, innermost first, with their heaps. */
 typedef struct reclaiming {
     const weir_heap *heap;
     const struct reclaiming *outer;
@@ -369,13 +370,14 @@ static bool is_lack(weir_status status)
     return status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT || status == WEIR_ERR_DEVICE;
 }
 
-/* Each source has tried all of its own; what the other one keeps may be what the limit, or the system, lacks. */
+/* Trims both sources and asks again. Each source has already tried its own idle memory, but the other source's may
+ * count against the same limit or be memory that the system lacks. */
 static weir_status trim_and_ask(const request *r, void **block)
 {
     for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
         uint64_t released = 0;
         const weir_status status = r->heap->sources[i].ops->trim(&r->heap->sources[i], 0, &released);
-        (void)status; /* what a device keeps is not there */
+        (void)status; /* bytes that the device kept stay held */
     }
     return ask_source(r, block);
 }
@@ -506,7 +508,7 @@ weir_status weir_heap_free(weir_heap *heap, void *block)
 
 /* --- realloc --- */
 
-/* The source that a block is of, and what it can hold; NULL: none. */
+/* Returns the source of a block and its usable size, or NULL if no source has the block. */
 static weir__source *source_of(weir_heap *heap, const void *block, uint64_t *usable)
 {
     for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
@@ -520,8 +522,8 @@ static weir__source *source_of(weir_heap *heap, const void *block, uint64_t *usa
     return NULL;
 }
 
-/* A block to move to; NULL: none, or the host cannot copy. Nothing is given back, nobody is asked and nothing has failed for a
- * smaller one: a block that wastes half of itself will do. */
+/* Allocates the destination of a realloc. NULL: no memory, or the host cannot copy. A smaller destination is best
+ * effort: no trim, no callback, and no failure counted, because the old block still serves. */
 static void *another(weir_heap *heap, uint64_t usable, uint64_t size, size_t which)
 {
     void *block = NULL;
@@ -546,10 +548,10 @@ static void *move(weir_heap *heap, void *block, uint64_t usable, uint64_t size, 
     }
     memcpy(moved, block, usable < size ? usable : size);
     count(&heap->moves);
-    /* Only now: what the callback has done in the meantime is noted before. */
+    /* Noted only now, after the events of a reclaim callback that obtain() may have called. */
     note_realloc(heap, which, 'B', block, NULL, size);
     const weir_status status = give(heap, block);
-    (void)status; /* it was live a moment ago */
+    (void)status; /* cannot fail: source_of() has found the block */
     note_realloc(heap, which, 'E', block, moved, size);
     return moved;
 }
@@ -561,7 +563,7 @@ void *weir_heap_realloc(weir_heap *heap, void *block, size_t size)
     }
     if (size == 0) {
         const weir_status status = weir_heap_free(heap, block);
-        (void)status; /* counted */
+        (void)status; /* bad_frees counts a refusal */
         return NULL;
     }
     uint64_t usable = 0;
@@ -640,7 +642,7 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
         .failures = value_of(&heap->failures),
         .reclaims = value_of(&heap->reclaims),
         .bad_frees = value_of(&heap->bad_frees),
-        /* Threads count for themselves: a block may be seen freed by one before it is seen allocated by another. */
+        /* Counters are per thread: a block's free may be seen before its alloc. */
         .live_blocks = sources.allocs > sources.frees ? sources.allocs - sources.frees : 0,
         .live_bytes = live,
         .peak_live_bytes = peak > live ? peak : live,

@@ -1,7 +1,7 @@
-/* heap_internal.h: what the files of the heap share, grouped by the file that defines it.
+/* heap_internal.h: declarations that the files of the heap share, grouped by the file that defines them.
  *
- * Locks, outermost first: a shard of owned.c, which is held while a source takes back a block; whatever the source has;
- * the tally's and the explanation's, under which nothing else is taken.
+ * Lock order, outermost first: a shard of owned.c, which is held while a source takes back a block; the locks of the
+ * source; the locks of the tally and of the explanation, under which no other lock is taken.
  */
 #ifndef WEIR_HEAP_INTERNAL_H
 #define WEIR_HEAP_INTERNAL_H
@@ -15,19 +15,19 @@
 
 enum { WEIR__HEAP_ALIGN = 64, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64 };
 
-/* --- tally.c: what is live, and the most that ever was --- */
+/* --- tally.c: live bytes and their peak --- */
 
 enum { WEIR__TALLY_CELLS = 32 };
 
 typedef struct weir__tally_cell {
-    _Alignas(WEIR__HEAP_LINE) _Atomic int64_t live; /* of the threads of this cell: taken less given back */
-    _Atomic uint32_t noting; /* calls that may use the recorder (record.c) */
-    _Atomic int64_t ceiling; /* so far it may rise before anybody has to look at the sum */
+    _Alignas(WEIR__HEAP_LINE) _Atomic int64_t live; /* bytes allocated less bytes freed by the threads of this cell */
+    _Atomic uint32_t noting; /* calls in progress that may use the recorder (record.c) */
+    _Atomic int64_t ceiling; /* `live` may rise to this value before a thread has to compute the sum */
 } weir__tally_cell;
 
 typedef struct weir__tally {
     weir__tally_cell cells[WEIR__TALLY_CELLS];
-    pthread_mutex_t lock; /* of the next, and of all ceilings */
+    pthread_mutex_t lock; /* protects `peak` and all ceilings */
     _Atomic int64_t peak; /* at least the sum of all ceilings */
 } weir__tally;
 
@@ -35,7 +35,7 @@ void weir__tally_init(weir__tally *tally);
 void weir__tally_fini(weir__tally *tally);
 int64_t weir__tally_live(const weir__tally *tally);
 bool weir__tally_check(weir__tally *tally);
-/* A cell has passed its ceiling. */
+/* Called when a cell's live bytes have passed its ceiling: computes the sum and sets new ceilings. */
 void weir__tally_rise(weir__tally *tally, weir__tally_cell *cell);
 
 static inline weir__tally_cell *weir__tally_mine(weir__tally *tally)
@@ -58,13 +58,13 @@ static inline void weir__tally_remove(weir__tally *tally, uint64_t bytes)
     (void)atomic_fetch_sub(&weir__tally_mine(tally)->live, (int64_t)bytes);
 }
 
-/* --- owned.c: which blocks of somebody's pool are the heap's --- */
+/* --- owned.c: the heap's blocks in a pool that other users share --- */
 
 enum { WEIR__OWNED_SHARDS = 16 };
 
 typedef struct weir__owned_shard {
     _Alignas(WEIR__HEAP_LINE) pthread_mutex_t lock;
-    weir__number_map blocks; /* address -> what the source knows it by, not 0 */
+    weir__number_map blocks; /* address -> the source's name for the block, not 0 */
     uint64_t allocs;
     uint64_t frees;
 } weir__owned_shard;
@@ -73,18 +73,20 @@ typedef struct weir__owned {
     weir__owned_shard shards[WEIR__OWNED_SHARDS];
 } weir__owned;
 
-/* Gives a block back to where it came from. */
+/* Gives a block back to its source. */
 typedef weir_status (*weir__owned_release)(void *ctx, void *block, uint64_t name);
 
 weir_status weir__owned_create(weir__owned **owned);
 void weir__owned_destroy(weir__owned *owned);
-/* False: no host memory. */
+/* Returns false if there is no host memory. */
 bool weir__owned_put(weir__owned *owned, const void *block, uint64_t name);
-/* What is no longer there when it has been released. WEIR_ERR_INVALID: it is not there. */
+/* Calls `release` with the shard's lock held and removes the entry if that succeeds. WEIR_ERR_INVALID: no entry for the
+ * block. */
 weir_status weir__owned_free(weir__owned *owned, void *block, weir__owned_release release, void *ctx);
-/* Visits with the shard's lock held. False ends the walk of a shard; the next ones are begun all the same. */
+/* Calls `visit` with the shard's lock held. False ends the walk of that shard; the walk continues with the next
+ * shard. */
 void weir__owned_each(weir__owned *owned, bool (*visit)(void *ctx, uint64_t block, uint64_t name), void *ctx);
-/* 0: it is not there. */
+/* Returns the name, or 0 if there is no entry. */
 uint64_t weir__owned_get(weir__owned *owned, const void *block);
 void weir__owned_counts(weir__owned *owned, uint64_t *allocs, uint64_t *frees);
 
@@ -99,27 +101,28 @@ typedef struct weir__source_stats {
 
 typedef struct weir__source weir__source;
 
-/* One kind of source: a constant table. Sizes and aligns are good; `block` is never NULL. */
+/* One kind of source: a constant table. Callers pass valid sizes and alignments; `block` is never NULL. */
 typedef struct weir__source_ops {
     weir_status (*open)(weir__source *source, weir_heap *heap);
-    /* Blocks that are live are gone, or freed where they came from. */
+    /* Live blocks become invalid (process memory) or are freed in their pool. */
     weir_status (*close)(weir__source *source);
-    /* *bytes: as handed out. */
+    /* *bytes receives the block's size as handed out. */
     weir_status (*alloc)(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes);
-    /* WEIR_ERR_INVALID: no block of this source. */
+    /* WEIR_ERR_INVALID: not a block of this source. */
     weir_status (*free)(weir__source *source, void *block, uint64_t *bytes);
-    /* As handed out; 0: no block of this source. */
+    /* Returns the block's size as handed out, or 0 if it is not a block of this source. */
     uint64_t (*bytes_of)(weir__source *source, const void *block);
     weir_status (*trim)(weir__source *source, uint64_t keep_bytes, uint64_t *released);
-    /* Adds; what two sources of a heap hold together is added for the first of them only. */
+    /* Adds the source's figures to *stats. Memory that both sources of a heap share is added for the first source
+     * only. */
     void (*add_stats)(weir__source *source, weir__source_stats *stats);
-    /* After a refusal for the limit and with nothing idle: bytes that have to be held more for the request. NULL: the limit is not
-     * the heap's. */
+    /* Called after a refusal because of the limit, when no memory is idle. Returns how many more bytes have to be held
+     * to serve the request. NULL: the heap has no limit of its own over this source. */
     uint64_t (*missing)(weir__source *source, uint64_t size);
-    /* As snprintf: what it says of its last failure. */
+    /* Like snprintf: describes the source's last failure. */
     size_t (*explain)(weir__source *source, char *text, size_t size);
     weir_status (*check)(weir__source *source, const char **why);
-    /* All blocks that are live. */
+    /* Visits all live blocks. */
     void (*each)(weir__source *source, weir__host_visitor visit, void *ctx);
 } weir__source_ops;
 
@@ -127,10 +130,10 @@ struct weir__source {
     const weir__source_ops *ops;
     weir_heap_source from;
     weir_heap *heap;
-    weir_host_pool *host; /* the process's: own; a host pool's: that of `from` */
+    weir_host_pool *host; /* process memory: the source's own pool; host pool: from.host_pool */
     int32_t node;
-    bool is_second;       /* of a heap; and the first one is over the same memory */
-    weir__owned *owned;   /* of the process: none */
+    bool is_second;       /* the long-lived source, when it shares the first source's memory */
+    weir__owned *owned;   /* NULL for process memory */
 };
 
 extern const weir__source_ops weir__process_source;
@@ -143,22 +146,22 @@ enum { WEIR__HEAP_GOING, WEIR__HEAP_STAYING, WEIR__HEAP_SOURCES };
 
 struct weir_heap {
     /* Read by every call. */
-    _Alignas(WEIR__HEAP_LINE) weir_heap_config config; /* defaults filled in */
+    _Alignas(WEIR__HEAP_LINE) weir_heap_config config; /* with defaults filled in */
     weir__source sources[WEIR__HEAP_SOURCES];
     _Atomic uint64_t largest_bytes;
-    _Atomic(weir_recorder *) recorder; /* NULL: none */
-    weir_recorder *asked_recorder;     /* what WEIR_RECORD asked for; the heap's own */
+    _Atomic(weir_recorder *) recorder; /* NULL: not recorded */
+    weir_recorder *asked_recorder;     /* the recorder made because of WEIR_RECORD; owned by the heap */
     char *name;
     long process;
-    /* Written now and then. */
+    /* Written rarely. */
     _Alignas(WEIR__HEAP_LINE) _Atomic uint64_t reallocs;
     _Atomic uint64_t moves;
     _Atomic uint64_t failures;
     _Atomic uint64_t reclaims;
     _Atomic uint64_t bad_frees;
     _Atomic uint64_t long_lived_bytes;
-    weir__host_ledger ledger; /* of memory of the process */
-    pthread_mutex_t record_lock; /* one change of the recorder at a time */
+    weir__host_ledger ledger; /* for memory of the process */
+    pthread_mutex_t record_lock; /* serializes changes of the recorder */
     pthread_mutex_t explain_lock;
     char explanation[1024];
     weir__tally tally;
@@ -166,11 +169,11 @@ struct weir_heap {
 
 /* --- record.c --- */
 
-/* Begins to record when the environment asks for it. */
+/* Starts recording if the environment asks for it. */
 void weir__heap_record_if_asked(weir_heap *heap);
-/* The heap ends, and with it what the environment asked for. */
+/* Ends recording when the heap ends; stops the recorder that the environment asked for. */
 void weir__heap_record_end(weir_heap *heap);
-/* Notes an event, if there is a recorder by then. */
+/* Notes an event if a recorder is set at that moment. */
 void weir__heap_note(weir_heap *heap, const weir_trace_event *event);
 
 static inline bool weir__heap_is_recorded(const weir_heap *heap)

@@ -1,4 +1,4 @@
-/* host_source.c: blocks of a host pool that others may use too. What the heap has of it is in owned.c, with its bytes. */
+/* host_source.c: blocks of a host pool that other users may share. owned.c keeps the heap's blocks and their sizes. */
 #include "heap_internal.h"
 
 static weir_status host_open(weir__source *source, weir_heap *heap)
@@ -83,7 +83,7 @@ static weir_status host_free(weir__source *source, void *block, uint64_t *bytes)
     return status;
 }
 
-/* Less the pad, which is not the heap's to use. */
+/* Without the pad, which the heap may not use. */
 static uint64_t host_bytes_of(weir__source *source, const void *block)
 {
     const uint64_t bytes = weir__owned_get(source->owned, block);

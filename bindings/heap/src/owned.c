@@ -1,9 +1,10 @@
-/* owned.c: the blocks that a heap has of a pool that others may use too: who frees one must not free somebody else's, and the
- * heap's end must find all.
+/* owned.c: a table of the heap's blocks in a pool that other users may share. The heap must not free a block of another
+ * user, and its end must find all its own.
  *
- * Idea: hash tables by address, each under a lock; a shard is held while its block goes back, so that of two threads that
- * free the same one the second finds none, even where the pool has handed the address out again.
- * Cost: one lock and some probes a call; 16 bytes a block, twice that in the worst case.
+ * Idea: hash tables by address, each under its own lock. A shard's lock is held while its block goes back to the pool,
+ * so the second of two threads that free the same block finds no entry, even if the pool has handed the address out
+ * again.
+ * Cost: one lock and some probes for each call; 16 bytes for each block, twice that in the worst case.
  */
 #include "heap_internal.h"
 

@@ -1,5 +1,5 @@
-/* pool_source.c: blocks of any pool, in the order of one stream. owned.c knows each by its handle, so nothing is asked of the
- * memory, which the host may not be able to read.
+/* pool_source.c: blocks of any pool, in the order of one stream. owned.c maps each address to the block's handle, so
+ * the memory, which the host may not be able to read, is never touched.
  */
 #include "heap_internal.h"
 
@@ -111,7 +111,7 @@ static size_t pool_explain(weir__source *source, char *text, size_t size)
 
 struct proof {
     weir__source *source;
-    weir_status status; /* what was found first */
+    weir_status status; /* the first error */
 };
 
 static bool prove(void *ctx, uint64_t block, uint64_t name)

@@ -1,5 +1,6 @@
-/* process_source.c: memory of the process, from a host pool of the heap's own. The two pools of a heap, of blocks that come and go
- * and of those that stay, share one limit; whose a block is, the registry of its pool knows.
+/* process_source.c: memory of the process, from a host pool that belongs to the heap. A heap has two such pools, one
+ * for short-lived and one for long-lived blocks, under one limit. The registry of each pool knows which blocks are its
+ * own.
  */
 #include "heap_internal.h"
 
@@ -20,7 +21,7 @@ static weir_status process_close(weir__source *source)
 
 static weir_status process_alloc(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes)
 {
-    /* Before the pool makes room in its tables for a block that it may not give. */
+    /* Checked first, so that the pool does not extend its tables for a request that it must refuse. */
     const uint64_t limit = atomic_load_explicit(&source->heap->ledger.limit_bytes, memory_order_relaxed);
     if (limit != 0 && size > limit) {
         return WEIR_ERR_LIMIT;
@@ -63,7 +64,8 @@ static void process_add_stats(weir__source *source, weir__source_stats *stats)
     }
 }
 
-/* The pool of pages notes with a failure how many bytes it would have mapped for the request or for a slab. */
+/* Returns the missing bytes. The pool of pages records, with a failure, how many bytes it would have mapped for the
+ * request or for a slab. */
 static uint64_t process_missing(weir__source *source, uint64_t size)
 {
     weir_oom_record record = WEIR_OOM_RECORD_INIT;

@@ -1,9 +1,9 @@
-/* record.c: a heap's traffic, noted in a recorder that somebody else made and ends.
+/* record.c: notes a heap's events in a recorder that the caller created and stops.
  *
- * Idea: a call looks at one pointer. Where there is a recorder it says in its thread's cell that it is about to use one, and
- * looks again; who takes the recorder away waits until no cell says so. Only the note itself is in between: never the source,
- * and never the callback.
- * Cost: one load a call while nothing is recorded.
+ * Idea: a call loads one pointer. If a recorder is set, the call increments a counter in its thread's cell and loads
+ * the pointer again. A thread that removes the recorder waits until all these counters are 0. Only the note itself runs
+ * while a counter is raised, never the source and never the callback.
+ * Cost: one load for each call while nothing is recorded.
  */
 #include "heap_internal.h"
 #include "shared/recorder.h"
@@ -84,7 +84,7 @@ weir_status weir_heap_record(weir_heap *heap, weir_recorder *recorder)
     return status;
 }
 
-/* --- asked for by the environment --- */
+/* --- recording asked for by the environment --- */
 
 void weir__heap_record_if_asked(weir_heap *heap)
 {
@@ -98,7 +98,7 @@ void weir__heap_record_if_asked(weir_heap *heap)
     }
 }
 
-/* No call is under way, so no cell is waited for. */
+/* Requires that no other call is under way, so there is no cell to wait for. */
 void weir__heap_record_end(weir_heap *heap)
 {
     weir_recorder *recorder = atomic_exchange(&heap->recorder, NULL);
@@ -106,7 +106,7 @@ void weir__heap_record_end(weir_heap *heap)
         weir__recorder_release(recorder);
     }
     if (heap->asked_recorder != NULL) {
-        (void)weir_recorder_stop(heap->asked_recorder, NULL); /* a full disk: there is nobody here to tell */
+        (void)weir_recorder_stop(heap->asked_recorder, NULL); /* an error (full disk) cannot be reported from here */
         heap->asked_recorder = NULL;
     }
 }

@@ -1,13 +1,13 @@
 /* tally.c: live bytes that many threads count, and the exact peak of their sum, without a shared counter.
  *
- * Idea: threads are spread over cells, each on a cache line of its own, and each cell has a ceiling; the ceilings add up to at
- * most the peak so far. As long as every cell stays below its own, the sum stays below the peak and nobody needs to know it. A
- * cell that passes its ceiling adds all of them up, under a lock: either there is a new peak, or what is missing to it
- * is spread over the cells that are in use.
- * Guarantee: the peak is exact while one thread works at a time. With several, what they do in the very moment of
- * an addition may be seen half.
- * Cost: one atomic addition on a line that is mostly the thread's own; additions are as many as the logarithm of what is
- * missing to the peak, and one for each new peak.
+ * Idea: threads are spread over cells, each on its own cache line, and each cell has a ceiling. The ceilings add up to
+ * at most the peak so far. As long as every cell stays below its ceiling, the sum stays below the peak and no thread
+ * computes it. If a cell passes its ceiling, its thread adds all cells up under a lock: either the sum is a new peak,
+ * or the difference to the peak is spread over the cells in use as their new ceilings.
+ * Guarantee: the peak is exact while one thread works at a time. A change that another thread makes during the addition
+ * may or may not be seen.
+ * Cost: one atomic addition on a line that few threads share. The sum is computed once for each new peak, and about as
+ * often as the logarithm of the distance to the peak.
  */
 #include "heap_internal.h"
 
@@ -43,7 +43,7 @@ void weir__tally_rise(weir__tally *tally, weir__tally_cell *cell)
     int64_t used = 0;
     (void)pthread_mutex_lock(&tally->lock);
     for (size_t i = 0; i < WEIR__TALLY_CELLS; i++) {
-        /* First the ceiling: who adds after the look at the cell then comes here too. */
+        /* The ceiling first: a thread that adds after its cell was read then finds it exceeded and comes here too. */
         atomic_store(&tally->cells[i].ceiling, INT64_MIN);
         seen[i] = atomic_load(&tally->cells[i].live);
         live += seen[i];

@@ -1,10 +1,12 @@
 /* classes.c: weir's engine of small host blocks: slabs of equal slots.
  *
- * Idea: a slab is a page run with slots of one class; which of them are taken is a bitmap beside it, so nothing is written
- * into pinned memory. A class hands out from the slab that was freed into last and gives a slab back when it is the
- * second one that is wholly free. Where memory is scarce slabs begin small and grow with their class. Guarantee: the waste
- * inside a block is bounded by classes.h; a slab wastes at most 1/32 (scarce: 1/8) at its end, or what 160 pages leave. A block that is freed twice is found. Cost: one lock a batch, a few
- * instructions a block.
+ * Idea: a slab is a page run with slots of one class. A bitmap outside of it marks the taken slots, so the engine does
+ * not write into pinned memory. A class allocates from the slab that was made or ceased to be full last. It gives a
+ * slab back when it becomes the second wholly free one. Where memory is scarce, slabs begin small and grow with their
+ * class.
+ * Guarantee: the waste inside a block is bounded by classes.h; a slab wastes at most 1/32 (scarce: 1/8) at its end, or
+ * the least that up to 160 pages allow. A double free is found.
+ * Cost: one lock for each batch, a few instructions for each block.
  */
 #include "classes.h"
 #include "engine.h"
@@ -20,16 +22,16 @@ enum {
     LEAST_PAGES = 4,
     MOST_PAGES = 160,
     LEAST_SLOTS = 4,
-    USUAL_WASTE = 32, /* one part in so many, at most */
+    USUAL_WASTE = 32, /* at most one part in this many */
     SCARCE_WASTE = 8
 };
 
 typedef struct slab {
-    weir__host_slab shown; /* bin: the class */
-    struct slab *next; /* of its class, those with a free slot; or unused ones */
+    weir__host_slab shown; /* its `bin` is the class */
+    struct slab *next; /* next slab of the class with a free slot; or next unused description */
     struct slab *previous;
     struct slab *next_of_all;
-    uint64_t start; /* 0: unused */
+    uint64_t start; /* 0: unused description */
     uint32_t slots;
     uint32_t taken;
     bool is_listed;
@@ -37,17 +39,17 @@ typedef struct slab {
 
 typedef struct size_class {
     pthread_mutex_t lock;
-    slab *first; /* with a free slot */
-    uint32_t empty; /* slabs in the list without a taken slot */
+    slab *first; /* list of slabs with a free slot */
+    uint32_t empty; /* number of wholly free slabs in the list */
     uint32_t bytes;
-    uint32_t pages; /* of a slab; where memory is scarce, of the smallest */
+    uint32_t pages; /* of a slab; where memory is scarce, of the smallest slab */
     uint32_t slots;
-    uint64_t all_slots; /* of its slabs */
+    uint64_t all_slots; /* of all slabs of the class */
 } size_class;
 
 struct weir__host_engine {
     weir__host_slabs from;
-    pthread_mutex_t lock; /* of the list of all and of the unused */
+    pthread_mutex_t lock; /* protects the next two */
     slab *all;
     slab *unused;
     size_class classes[WEIR__HOST_CLASSES];
@@ -55,7 +57,7 @@ struct weir__host_engine {
 
 /* --- life --- */
 
-/* The smallest slab that wastes little at its end. */
+/* Chooses the smallest slab that wastes little at its end. */
 static void shape(size_class *c, bool is_scarce)
 {
     const uint32_t least_pages = is_scarce ? 1 : LEAST_PAGES;
@@ -117,7 +119,7 @@ static uint64_t bin_bytes(const weir__host_engine *engine, uint32_t bin)
     return bin < WEIR__HOST_CLASSES ? engine->classes[bin].bytes : 0;
 }
 
-/* --- slabs (the class's lock is held) --- */
+/* --- slabs (all functions here require the class's lock) --- */
 
 static void list(size_class *c, slab *s)
 {
@@ -143,7 +145,8 @@ static void unlist(size_class *c, slab *s)
     s->is_listed = false;
 }
 
-/* Descriptions are never freed: who looks up a stale address reads one. */
+/* Returns an unused or new description. Descriptions are not freed before the engine: a lookup of a stale address may
+ * read one. */
 static slab *description(weir__host_engine *engine)
 {
     (void)pthread_mutex_lock(&engine->lock);
@@ -170,7 +173,8 @@ static void put_back(weir__host_engine *engine, slab *s)
     (void)pthread_mutex_unlock(&engine->lock);
 }
 
-/* A slab is so many times the smallest one: where memory is scarce, as many as add an eighth to the class. */
+/* Returns the size of a new slab as a multiple of the smallest one. Where memory is scarce, a new slab adds about an
+ * eighth to the class. */
 static uint32_t times(const weir__host_engine *engine, const size_class *c)
 {
     const uint64_t wanted = engine->from.is_scarce ? c->all_slots / SCARCE_WASTE / c->slots : 1;
@@ -180,7 +184,7 @@ static uint32_t times(const weir__host_engine *engine, const size_class *c)
     return wanted < 1 ? 1 : (uint32_t)(wanted < most ? wanted : most);
 }
 
-/* A slab of `factor` times the smallest one; NULL: no memory for it. */
+/* Makes a slab of `factor` times the smallest one. Returns NULL if there is no memory. */
 static slab *slab_of_size(weir__host_engine *engine, size_class *c, uint32_t class, uint32_t factor)
 {
     slab *s = description(engine);
@@ -206,7 +210,7 @@ static slab *slab_of_size(weir__host_engine *engine, size_class *c, uint32_t cla
     return s;
 }
 
-/* Where there is no room for a slab as large as the class would like, the smallest one has to do. */
+/* Makes a slab, or the smallest slab if there is no room for the preferred size. */
 static slab *slab_new(weir__host_engine *engine, size_class *c, uint32_t class)
 {
     const uint32_t factor = times(engine, c);
@@ -255,7 +259,7 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, voi
     while (got < count) {
         slab *s = c->first;
         if (s == NULL && got > 0) {
-            break; /* what there is will do */
+            break; /* a smaller batch saves a new slab */
         }
         if (s == NULL && (s = slab_new(engine, c, class)) == NULL) {
             break;
@@ -268,7 +272,7 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, voi
 
 /* --- giving back --- */
 
-/* The slot of an address that must be its start; UINT32_MAX: it is none. */
+/* Returns the slot that starts at the address, or UINT32_MAX. */
 static uint32_t slot_of(const size_class *c, const slab *s, const void *block)
 {
     const uint64_t offset = (uint64_t)(uintptr_t)block - s->start;
@@ -309,7 +313,7 @@ static uint32_t class_of(const slab *s)
 static slab *slab_at(weir__host_engine *engine, const void *block)
 {
     uint64_t start = 0;
-    return (slab *)(void *)engine->from.slab_of(engine->from.ctx, block, &start); /* its first member */
+    return (slab *)(void *)engine->from.slab_of(engine->from.ctx, block, &start); /* `shown` is the first member */
 }
 
 static bool release(weir__host_engine *engine, void *thread, void *const *blocks, size_t count)
@@ -323,7 +327,7 @@ static bool release(weir__host_engine *engine, void *thread, void *const *blocks
             i++;
             continue;
         }
-        /* A batch is of one class. */
+        /* A batch has blocks of one class only. */
         size_class *c = &engine->classes[class_of(s)];
         (void)pthread_mutex_lock(&c->lock);
         do {

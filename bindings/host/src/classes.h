@@ -4,8 +4,8 @@
  *
  *     class 8 + 8 (k - 9) + i  =  2^k + i 2^(k-3) + 64       k = 9 .. 15, i = 0 .. 7, and one more of 2^16 + 64
  *
- * so that a power of two with its pad of 32, rounded to 64, fits a class exactly. Bound: above 512 bytes a block wastes less
- * than one ninth of itself (11.2 %).
+ * so that a power of two with its pad of 32, rounded to 64, fits a class exactly. Bound: above 512 bytes a block wastes
+ * less than one ninth of itself (11.2 %).
  */
 #ifndef WEIR_HOST_CLASSES_H
 #define WEIR_HOST_CLASSES_H
@@ -14,14 +14,14 @@
 
 enum { WEIR__HOST_CLASSES = 65 };
 
-/* Of a multiple of 64 from 64 up to 64 KiB less 64. */
+/* Returns the class of a size, which is a multiple of 64 from 64 to 64 KiB less 64. */
 static inline uint32_t weir__host_class_of(uint64_t size)
 {
     if (size <= 512) {
         return (uint32_t)(size / 64) - 1;
     }
     const uint64_t w = size - 64 - 1;
-    const unsigned k = 63u - (unsigned)__builtin_clzll(w); /* 8 or more */
+    const unsigned k = 63u - (unsigned)__builtin_clzll(w); /* at least 8 */
     return (k - 8) * 8 + (uint32_t)((w >> (k - 3)) & 7) + 1;
 }
 

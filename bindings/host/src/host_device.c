@@ -1,12 +1,12 @@
 /* host_device.c: host memory as a weir_device, one for each node.
  *
- * Regions are what the runtime allocates pinned. Virtual memory is what the pool maps itself: a reservation is addresses
- * without access, physical memory is a number that counts against the limit, and mapping it makes pinned memory at that
- * place (ladder.c), so that chunks lie side by side. Contents do not move with a mapping: nothing of a user's is ever
- * in memory that a pool maps elsewhere.
+ * Regions are memory that the runtime allocates pinned. Virtual memory is memory that weir maps: a reservation is
+ * addresses without access, physical memory is a number of bytes counted against the limit, and mapping it makes pinned
+ * memory at that address (ladder.c), so that chunks lie side by side. Contents do not move with a mapping, and need
+ * not: a pool remaps only memory without live blocks.
  *
- * Streams and events are those of the runtime's device, and one more stream, the host itself, on which nothing is ever
- * queued: it has finished whenever one asks.
+ * Streams and events are those of the runtime's device, plus one stream for the host itself. No work is ever queued on
+ * that stream, so it is always complete.
  */
 #include "host_internal.h"
 
@@ -16,11 +16,11 @@
 
 char weir__host_stream;
 
-/* An event as this device has them. */
+/* This device's event: an event of the runtime's device, or complete because the host recorded it. */
 typedef struct weir__host_event {
-    struct weir__host_event *next; /* of the node; under its chunk_lock */
+    struct weir__host_event *next; /* next of the node; protected by its chunk_lock */
     weir_event *event;
-    bool of_host; /* recorded on the host's stream: complete */
+    bool of_host; /* recorded on the host's stream, so complete */
 } host_event;
 
 static weir_device *streams_of(const weir__host_node *node)
@@ -39,7 +39,7 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return WEIR_OK;
 }
 
-/* --- regions: the runtime's own allocations --- */
+/* --- regions: allocations of the runtime --- */
 
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
@@ -64,7 +64,7 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
     return status;
 }
 
-/* --- virtual memory: what the pool maps itself --- */
+/* --- virtual memory: memory that weir maps --- */
 
 static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
@@ -90,7 +90,7 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
     if (!weir__host_limit_take(node->pool, size)) {
         return WEIR_ERR_LIMIT;
     }
-    *handle = size; /* all that there is to know of it */
+    *handle = size; /* the number of bytes serves as the handle */
     return WEIR_OK;
 }
 
@@ -151,7 +151,7 @@ static void forget_event(weir__host_node *node, const host_event *event)
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-/* Those that the runtime's device has not let go of, and, in a child, all. */
+/* Frees events that the runtime's device has not destroyed; in a child of fork, all. */
 void weir__host_device_fini(weir__host_node *node)
 {
     while (node->events != NULL) {
@@ -199,8 +199,8 @@ static weir_status event_sync(void *ctx, weir_event *handle)
     return event->of_host ? WEIR_OK : weir_device_event_sync(streams_of(ctx), event->event);
 }
 
-/* The host cannot be made to wait later; to wait now would be under the lock of a stream. The pool then synchronises,
- * without locks, with the stream that it needs. */
+/* Refuses a wait of the host's stream: the host cannot be made to wait later, and a wait now would block under a
+ * stream's lock. The pool then synchronises, without locks, with the stream that it needs. */
 static weir_status stream_wait_event(void *ctx, void *native, weir_event *handle)
 {
     const host_event *event = (host_event *)(void *)handle;

@@ -1,8 +1,8 @@
-/* ladder.c: where pinned memory comes from: the steps of weir_host_kind, best first, until one gives it.
+/* ladder.c: makes pinned memory by the steps of weir_host_kind, best first, until one succeeds.
  *
- * A step that fails leaves a sentence behind (weir_host_explain), and everything as it was. A chunk remembers the step it
- * came from and where the kernel said its pages are. A child after fork does not get the chunks: if it wrote into one, the
- * parent's pages would be copied and a device would go on with the old ones.
+ * A step that fails leaves a sentence (weir_host_explain) and changes nothing else. A chunk keeps the step that made it
+ * and the nodes that the kernel reported for its pages. A child after fork does not get the chunks: a write in the
+ * child would copy the parent's pages, and a device would keep using the old ones.
  */
 #include "host_internal.h"
 
@@ -14,10 +14,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* One page in so many bytes is asked where it is, and stands for the others; a policy puts neighbours together. A strict pool
- * asks about each. */
+/* One page in this many bytes is queried and represents its neighbours; a policy puts neighbouring pages on one node. A
+ * strict pool queries each page. */
 #define VERIFY_STEP (UINT64_C(64) << 10)
-/* For so long the ladder is not tried again after it has given nothing. */
+/* After a failure the ladder is not tried again for this time. */
 #define REFUSED_NS UINT64_C(10000000)
 
 typedef struct attempt {
@@ -83,7 +83,7 @@ static weir_status place(attempt *a, void *at)
     weir__place_pages pages = pages_of(a->kind);
     weir_status status = weir__place_map(at, a->size, pages, &a->memory, &error);
     if (status == WEIR_ERR_UNSUPPORTED && a->kind != WEIR_HOST_TRANSPARENT && pages == WEIR__PAGES_TRANSPARENT) {
-        pages = WEIR__PAGES_SMALL; /* they are a matter of speed only, where another step does not follow */
+        pages = WEIR__PAGES_SMALL; /* transparent huge pages only improve speed; no other step offers small ones */
         status = weir__place_map(at, a->size, pages, &a->memory, &error);
     }
     if (status != WEIR_OK) {
@@ -108,7 +108,7 @@ static weir_status place(attempt *a, void *at)
     return status;
 }
 
-/* What keeps placed pages where they are. */
+/* Pins placed pages: registers or locks them. */
 static weir_status pin(const attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
@@ -145,7 +145,8 @@ static weir_status try_mapped(attempt *a, uint64_t address)
     return status;
 }
 
-/* The memory goes on as what the runtime makes of it, in children too. */
+/* Gives a chunk back to the runtime, inherited by children again (MADV_DOFORK). If the runtime refuses, the chunk stays
+ * excluded from children. */
 static weir_status give_to_runtime(const attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
@@ -170,8 +171,8 @@ static weir_status ask_runtime(attempt *a)
     return status;
 }
 
-/* The runtime puts it where it likes, which the thread's policy may move it to; whether that is the node is asked of the
- * kernel. */
+/* Takes a chunk from the runtime, which chooses the place; the thread's memory policy may influence it. Then asks the
+ * kernel for the node of the pages. */
 static weir_status try_runtime(attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
@@ -198,7 +199,7 @@ static weir_status try_runtime(attempt *a)
         a->placed.misplaced_bytes = a->size - right - a->placed.unknown_bytes;
     }
     if (is_strict && (!a->placed.is_verified || a->placed.misplaced_bytes != 0)) {
-        note_reason(a->node, a->kind, "the runtime's memory lies on another node, or nobody says where");
+        note_reason(a->node, a->kind, "the runtime's memory lies on another node or on an unknown one");
         status = give_to_runtime(a);
         return WEIR_ERR_NO_MEMORY;
     }
@@ -221,12 +222,12 @@ static weir__host_chunk *description(weir__host_node *node)
 static void put_back(weir__host_node *node, weir__host_chunk *chunk)
 {
     (void)pthread_mutex_lock(&node->chunk_lock);
-    chunk->next = node->unused_chunks; /* never freed: a query may look at it */
+    chunk->next = node->unused_chunks; /* never freed before the node: a query may read it */
     node->unused_chunks = chunk;
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-/* The chunk lock is held. */
+/* Adds or removes a chunk in the statistics. Requires the chunk lock. */
 static void count_chunk(weir_host_stats *held, weir__host_chunk *chunk, const weir__placed *placed, bool added)
 {
     const uint64_t one = added ? 1 : UINT64_MAX;
@@ -262,7 +263,7 @@ static void enter(const attempt *a, weir__host_chunk *chunk, uint64_t began)
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-/* Gives back what an attempt got. */
+/* Gives back the memory of a successful attempt. */
 static weir_status undo(const attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
@@ -274,13 +275,14 @@ static weir_status undo(const attempt *a)
         status = runtime->ops->memory_unregister(runtime->ctx, a->memory, a->size);
     }
     if (status == WEIR_OK) {
-        weir__place_unmap(a->memory, a->size, true); /* which unlocks */
+        weir__place_unmap(a->memory, a->size, true); /* also unlocks */
     }
     return status;
 }
 
-/* runtime_lock is held. A ladder that has just given nothing gives nothing now: making and locking a chunk to no avail costs
- * milliseconds, and requests that other nodes then serve would pay them each time. */
+/* True if the ladder has just failed for a request of at most this size and no chunk has gone back since. A failed
+ * attempt to make and lock a chunk costs milliseconds, which every request that other nodes then serve would pay.
+ * Requires runtime_lock. */
 static bool is_refused(const weir__host_node *node, const weir__host_refusal *last, uint64_t size, uint64_t now)
 {
     return last->bytes != 0 && size >= last->bytes && last->gives == node->pool->gives && now - last->when_ns < REFUSED_NS;
@@ -319,20 +321,20 @@ weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint
     if (status == WEIR_OK &&
         weir__host_registry_reserve(&node->pool->registry, (uint64_t)(uintptr_t)a.memory, size) != WEIR_OK) {
         const weir_status undone = undo(&a);
-        (void)undone; /* it was taken a moment ago */
+        (void)undone; /* a failure leaves the memory unused */
         status = WEIR_ERR_NO_MEMORY;
     }
     (void)pthread_mutex_unlock(&node->pool->runtime_lock);
     if (status != WEIR_OK) {
         put_back(node, chunk);
-        return WEIR_ERR_NO_MEMORY; /* why is in the reasons */
+        return WEIR_ERR_NO_MEMORY; /* node->reasons has the reasons */
     }
     enter(&a, chunk, began);
     *got = (uint64_t)(uintptr_t)a.memory;
     return WEIR_OK;
 }
 
-/* Takes a chunk off the list; NULL: there is none. */
+/* Removes the chunk that starts at the address from the list and returns it, or NULL. */
 static weir__host_chunk *leave(weir__host_node *node, uint64_t address)
 {
     (void)pthread_mutex_lock(&node->chunk_lock);
@@ -367,7 +369,7 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
         node->held.unpin_ns += weir__host_now_ns() - began;
         chunk->next = node->unused_chunks;
         node->unused_chunks = chunk;
-    } else { /* it stays with the pool */
+    } else { /* the chunk stays with the pool */
         chunk->next = node->chunks;
         node->chunks = chunk;
     }

@@ -1,8 +1,8 @@
-/* node.c: the page runs of one node, blocks of a weir pool over the node's memory.
+/* node.c: the page runs of one node, which are blocks of a weir pool over the node's memory.
  *
- * Where the runtime allocates pinned memory itself there is a pool over that, asked first; the other one is over memory
- * that weir maps. Both are asked on the host's stream (host_device.c) and freed idle, unless work of a device's stream is to
- * be waited for.
+ * A node has up to two pools: one over pinned memory that the runtime allocates, asked first, and one over memory that
+ * weir maps. Both are asked on the host's stream (host_device.c). Blocks are freed as idle, unless work of a device's
+ * stream must complete first.
  */
 #include "host_internal.h"
 
@@ -10,13 +10,13 @@
 #include <string.h>
 #include <weir/caching.h>
 
-/* PAGEABLE_SPARE_SHARE: measured with traffic of inference engines (bindings/heap/README.md): a tighter bound moves pages twice
- * as often. */
+/* PAGEABLE_SPARE_SHARE: measured with recordings of inference engines (bindings/heap/README.md). A tighter bound moves
+ * pages twice as often. */
 enum { PAGEABLE_SPARE_SHARE = 12 };
 
 /* --- descriptions --- */
 
-/* The first of a block of descriptions links the blocks. */
+/* Allocates a group of descriptions. The first one of each group links the groups and describes no run. */
 static bool more_runs(weir_host_pool *pool)
 {
     weir__host_run *runs = aligned_alloc(WEIR__HOST_RUN_ALIGN, WEIR__HOST_RUNS_AT_ONCE * sizeof *runs);
@@ -69,7 +69,8 @@ static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t al
 {
     weir_pool *pools[] = {node->given, node->mapped};
     weir_stream *hosts[] = {node->given_host, node->mapped_host};
-    /* The runtime would have to pin as much as the alignment; where weir maps, an alignment costs addresses only. */
+    /* The runtime would have to pin as much as the alignment; where weir maps memory, an alignment costs addresses
+     * only. */
     const size_t first = align > node->pool->config.chunk_bytes;
     weir_status status = WEIR_ERR_NO_MEMORY;
     for (size_t i = 0; i < 2 && status != WEIR_OK; i++) {
@@ -81,8 +82,8 @@ static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t al
     return status;
 }
 
-/* What is allocated by the runtime may begin and end anywhere, so two chunks may share a leaf of the registry; but such a
- * run lies in one of them. */
+/* Finds the chunk of a run that the runtime allocated. Such chunks may begin and end anywhere, so two chunks may share
+ * a leaf of the registry; but each run lies in one chunk. */
 static weir__host_chunk *chunk_around(weir__host_node *node, uint64_t address)
 {
     (void)pthread_mutex_lock(&node->chunk_lock);
@@ -94,7 +95,7 @@ static weir__host_chunk *chunk_around(weir__host_node *node, uint64_t address)
     return chunk;
 }
 
-/* Where its blocks go in a thread's cache. */
+/* Returns the tag of the run's registry entries: its bin or slot in thread caches. */
 static uint32_t run_tag(weir__host_run *run)
 {
     const weir__host_slab *slab = run->slab;
@@ -121,14 +122,15 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     run->chunk = run->pages == node->given ? chunk_around(node, start) : NULL;
     run->slab = NULL;
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
-    weir__host_registry_set(&pool->registry, start, size, run, run_tag(run)); /* its chunk made the leaves */
+    weir__host_registry_set(&pool->registry, start, size, run, run_tag(run)); /* making the chunk has created the
+                                                                                 leaves */
     return run;
 }
 
 weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
 {
     weir_host_pool *pool = run->node->pool;
-    /* Out of the registry before anybody else can have the pages. */
+    /* Removed from the registry first: after the free another thread may own the pages. */
     weir__host_registry_set(&pool->registry, run->start, run->size, NULL, 0);
     const weir_status status =
         stream != NULL ? weir_pool_free(run->pages, run->block, stream) : weir_pool_free_idle(run->pages, run->block);
@@ -140,7 +142,7 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
     return status;
 }
 
-/* --- what the engine gets --- */
+/* --- slabs for the engine --- */
 
 static void *slab_get(void *ctx, uint64_t size, uint64_t align, weir__host_slab *slab)
 {
@@ -164,7 +166,7 @@ static void slab_put(void *ctx, void *memory)
     weir__host_node *node = ctx;
     weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)memory);
     const weir_status status = weir__host_node_give(run, NULL);
-    (void)status; /* a block that is live can be freed */
+    (void)status; /* cannot fail: the block is live */
 }
 
 static void slab_changed(void *ctx, const void *address, uint32_t bin)
@@ -196,7 +198,7 @@ static weir_status open_pool(weir__host_node *node, uint32_t flags, weir_pool **
     config.growth = WEIR_GROWTH_GROW_FIRST;
     if (weir__host_is_pageable(&node->pool->config)) {
         config.vm_spare_share = PAGEABLE_SPARE_SHARE;
-        config.vm_spare_bytes = node->pool->config.chunk_bytes; /* the least there is */
+        config.vm_spare_bytes = node->pool->config.chunk_bytes; /* the smallest possible */
     }
     weir_status status = weir_pool_create(&config, pool);
     if (status == WEIR_OK) {
@@ -256,7 +258,7 @@ weir_status weir__host_node_fini(weir__host_node *node)
     }
     keep_first(&first, weir_pool_destroy(node->given));
     keep_first(&first, weir_pool_destroy(node->mapped));
-    (void)!weir_device_destroy(node->device); /* its pools are gone */
+    (void)!weir_device_destroy(node->device); /* cannot fail: its pools are gone */
     weir__host_device_fini(node);
     weir__host_pageable_fini(node);
     weir__host_ladder_fini(node);

@@ -1,10 +1,10 @@
 /* pageable.c: memory of the process as a weir_device: not pinned, not placed, page by page.
  *
- * A reservation is memory without pages from its beginning to the furthest address that was ever mapped, and some more; what
- * lies behind cannot be touched yet, so it counts for no limit and a process that locks its memory does not make it. Mapping a
- * granule counts it and taking it away gives its pages back, so neither of them costs a mapping of its own. The pages come from the node of the thread that asks, and a child after fork
- * has them like any other memory of its parent's. They are small ones: huge pages would make more resident than is held. One
- * chunk stands for all that is mapped.
+ * A reservation is accessible from its beginning to the furthest address ever mapped, and some more. The rest cannot be
+ * accessed yet, so it counts for no limit, and a process that locks its memory does not make its pages. Mapping a
+ * granule counts it and makes its pages; unmapping it drops the pages. Neither costs a mapping of its own. Pages come
+ * from the node of the thread that maps them, and a child after fork has them like any other memory. They are small
+ * pages: huge pages would make more memory resident than is held. One chunk description represents all that is mapped.
  */
 #include "host_internal.h"
 
@@ -23,12 +23,13 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Addresses of the node; what the pool has not released, as in a child, goes with the device. */
+/* An address range of the node. Ranges that the pool has not released, as in a child of fork, are freed with the
+ * device. */
 typedef struct weir__host_reservation {
-    struct weir__host_reservation *next; /* under the node's chunk_lock */
+    struct weir__host_reservation *next; /* protected by the node's chunk_lock */
     uint64_t address;
     uint64_t size;
-    uint64_t open_bytes; /* from its beginning: what can be touched */
+    uint64_t open_bytes; /* accessible bytes from its beginning */
 } reservation;
 
 #define LEAST_OPENED (UINT64_C(2) << 20)
@@ -87,7 +88,7 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
     void *start = NULL;
     const weir_status status = r != NULL ? weir__place_reserve(size, WEIR__HUGE_PAGE, &start, NULL) : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_OK) {
-        /* A process may lock all that it will map: these addresses must not become memory at once. */
+        /* The process may use mlockall(MCL_FUTURE): these addresses must not get pages at once. */
         (void)syscall(SYS_munlock, start, size);
     }
     if (status != WEIR_OK) {
@@ -137,7 +138,7 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
     if (!weir__host_limit_take(node->pool, size)) {
         return WEIR_ERR_LIMIT;
     }
-    *handle = size; /* all that there is to know of it */
+    *handle = size; /* the number of bytes serves as the handle */
     return WEIR_OK;
 }
 
@@ -163,8 +164,8 @@ static void count(weir__host_node *node, uint64_t bytes)
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-/* All at once, which costs less than a fault for each, and says so where there is no memory. A kernel that cannot (before 5.14)
- * makes each with its first touch. */
+/* Makes all pages in one call, which costs less than a fault for each and reports a lack of memory. Returns true on
+ * kernels without the call (before 5.14), which make each page at its first access. */
 static bool make_pages(weir__host_node *node, uint64_t address, uint64_t size)
 {
     void *memory = (void *)(uintptr_t)address;
@@ -176,7 +177,7 @@ static bool make_pages(weir__host_node *node, uint64_t address, uint64_t size)
     return false;
 }
 
-/* Makes addresses of a reservation touchable up to `bytes`; a quarter more where that may be had, so that it is seldom done. */
+/* Makes a reservation accessible up to `bytes`, plus a quarter if the system allows, so that the call is rare. */
 static bool widen(reservation *r, uint64_t bytes)
 {
     char *const end = (char *)(uintptr_t)r->address + r->open_bytes;
@@ -229,7 +230,7 @@ static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_ha
     return WEIR_OK;
 }
 
-/* Where advice is forbidden, as by some sandboxes, or the pages are locked, fresh memory takes their place. */
+/* Where madvise is forbidden, as in some sandboxes, or the pages are locked, a new mapping replaces them. */
 static bool drop_pages(uint64_t address, uint64_t size)
 {
     void *memory = (void *)(uintptr_t)address;

@@ -1,8 +1,8 @@
 /* pending.c: small blocks that wait for a stream before they may be handed out again.
  *
- * Idea: a weir pool of the node knows the stream and its ticks; a block is noted with the tick that the stream has
- * reached, and goes back to its engine when the pool has learnt that the tick is over. One list for each stream and node, in
- * the order of its ticks, so only the heads are asked about. Large blocks need none of this: they are blocks of that pool.
+ * Idea: a weir pool of the node knows the stream and its ticks. A block is queued with the stream's current tick, and
+ * goes back to its engine when the pool knows that the tick is complete. There is one queue for each stream and node,
+ * in the order of ticks, so only its head is checked. Large blocks are blocks of that pool and need no queue.
  */
 #include "host_internal.h"
 
@@ -21,8 +21,8 @@ typedef struct queue {
     const void *native;
     waiting *first;
     waiting **last;
-    weir_tick last_mark; /* of what was added last */
-    bool is_unused;      /* its stream is gone, and so is what waited for it */
+    weir_tick last_mark; /* of the block added last */
+    bool is_unused;      /* its stream is retired and no block waits */
 } queue;
 
 struct weir__host_pending {
@@ -66,7 +66,7 @@ static weir_pool *ordering_pool(const weir__host_node *node)
     return node->mapped != NULL ? node->mapped : node->given;
 }
 
-/* The lock is held. */
+/* Finds or makes the queue of a stream on a node. Requires the lock. NULL: no memory. */
 static queue *queue_of(weir__host_pending *pending, weir__host_node *node, const void *native)
 {
     queue *unused = NULL;
@@ -118,7 +118,7 @@ weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t 
     return status;
 }
 
-/* The lock is held. Takes off what is over; nothing is waited for. */
+/* Releases blocks from the head until one must still wait; does not wait itself. Requires the lock. */
 static weir_status collect_queue(weir__host_pending *pending, queue *q)
 {
     weir_pool *pool = ordering_pool(q->node);
@@ -137,13 +137,13 @@ static weir_status collect_queue(weir__host_pending *pending, queue *q)
         (void)atomic_fetch_sub(&pending->count, 1);
         (void)atomic_fetch_sub(&q->node->pending_bytes, w->size);
         const bool taken = engine->release(q->node->engine, NULL, &w->block, 1);
-        (void)taken; /* it was looked up when it was freed */
+        (void)taken; /* the block was checked when it was freed */
         free(w);
     }
     return status;
 }
 
-/* The lock is held. */
+/* Releases completed blocks of all queues. Requires the lock. */
 static weir_status collect(weir__host_pending *pending)
 {
     weir_status first = WEIR_OK;
@@ -165,8 +165,9 @@ weir_status weir__host_pending_collect(weir_host_pool *pool)
     return status;
 }
 
-/* Waits without the lock, under which others free. Queues are never freed, only used again, which at worst is one wait too
- * many; the stream is looked up while something waits for it, which it is not retired before. */
+/* Waits without the lock, so that other threads can free meanwhile. Queues are reused but not freed, so a stale one
+ * costs at most an unneeded wait. The stream is looked up only while a block waits for it; it cannot be retired before
+ * that. */
 static weir_status wait_for(weir__host_pending *pending, queue *q)
 {
     weir_stream *stream = NULL;

@@ -1,9 +1,10 @@
-/* place.c: pages of host memory on a node, by system calls alone.
+/* place.c: puts pages of host memory on a node, by system calls alone.
  *
- * Idea: prefer, make, ask. A policy that prefers a node never fails and never kills; where the pages really are is asked
- * afterwards, and who wanted them nowhere else lets them go. Binding is for huge pages, which are promised or refused.
- * Containers forbid policies: then the thread itself goes to the node for as long as it takes to make the pages.
- * Guarantee: an answer about places is the kernel's, or it is "unknown".
+ * Idea: prefer, populate, verify. A policy that prefers a node never fails and never kills the process. The kernel is
+ * then asked where the pages are, and a strict caller gives misplaced pages back. Binding is used for huge pages only,
+ * which the kernel promises or refuses. Containers forbid policies: there the thread moves to the node while it makes
+ * the pages.
+ * Guarantee: a reported place comes from the kernel, or it is "unknown".
  * Cost: see place.h; nothing is allocated.
  */
 #define _GNU_SOURCE
@@ -25,7 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Kernel facts that old headers lack. */
+/* Constants that old headers lack. */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -52,7 +53,8 @@ static uint64_t round_up(uint64_t value, uint64_t align)
     return (value + align - 1) / align * align;
 }
 
-/* Notes a failure, and returns the status. Keeps what *error says of kind, node and size when another step fails later. */
+/* Records a failure and returns `status`. Keeps the kind of page, the node and the limits in *error when a later step
+ * fails. */
 static weir_status fail(weir__place_error *error, weir__place_step step, int number, uint64_t bytes,
                         weir_status status)
 {
@@ -114,8 +116,8 @@ static weir_status map_status(int number)
                                                                             : WEIR_ERR_NO_MEMORY;
 }
 
-/* Huge pages are of another kind than a reservation: they are mapped elsewhere and moved onto it, so that what fails, fails
- * before the reservation is touched. Linux before 5.16 cannot move them. */
+/* Maps huge pages over a part of a reservation. They are mapped elsewhere and moved there, so that a failure leaves the
+ * reservation untouched. Linux before 5.16 cannot move them. */
 static int map_huge(char *place, uint64_t size)
 {
     const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | HUGE_2MIB;
@@ -131,11 +133,12 @@ static int map_huge(char *place, uint64_t size)
         return 0;
     }
     const int number = errno;
-    /* The kernel may have taken the reservation away before it failed; in the meantime somebody may have got it. */
+    /* The kernel may have unmapped the reservation before it failed; meanwhile another thread may have mapped memory
+     * there. */
     void *again = mmap(place, size, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (again != MAP_FAILED &&
-        again != place) { /* Linux before 4.17 takes the address for a hint */
+        again != place) { /* Linux before 4.17 treats the address as a hint */
         (void)munmap(again, size);
     }
     return number;
@@ -152,7 +155,7 @@ weir_status weir__place_map(void *at, uint64_t size, weir__place_pages pages, vo
     if (size == 0 || size % unit != 0 || (uintptr_t)at % unit != 0) {
         return fail(error, WEIR__PLACE_MAP, EINVAL, size, WEIR_ERR_INVALID);
     }
-    if (at == NULL) { /* aligned for the pages */
+    if (at == NULL) { /* aligned for the kind of page */
         const weir_status reserved = weir__place_reserve(size, unit, &place, error);
         if (reserved != WEIR_OK) {
             return reserved;
@@ -182,7 +185,7 @@ void weir__place_unmap(void *memory, uint64_t size, bool stays_reserved)
     if (!stays_reserved) {
         (void)munmap(memory, size);
     } else if (map_nothing(memory, size) ==
-               MAP_FAILED) { /* no room for the bookkeeping: no pages then, at least */
+               MAP_FAILED) { /* no room for the kernel's bookkeeping: at least drop the pages */
         (void)syscall(SYS_munlock, memory, size);
         (void)madvise(memory, size, MADV_DONTNEED);
         (void)mprotect(memory, size, PROT_NONE);
@@ -200,7 +203,7 @@ weir_status weir__place_policy(void *memory, uint64_t size, int32_t node, weir__
         return fail(error, WEIR__PLACE_POLICY, EINVAL, size, WEIR_ERR_INVALID);
     }
     mask[(unsigned)node / WORD_BITS] = 1ul << ((unsigned)node % WORD_BITS);
-    /* The kernel takes one bit less than it is told of. */
+    /* The kernel uses one bit fewer than the given size. */
     if (syscall(SYS_mbind, memory, size, binds ? MPOL_BIND : MPOL_PREFERRED, mask,
                 WEIR__PLACE_NODES + 1ul, 0ul) == 0) {
         return WEIR_OK;
@@ -213,12 +216,12 @@ weir_status weir__place_policy(void *memory, uint64_t size, int32_t node, weir__
 
 /* --- making pages --- */
 
-/* Lets the kernel write a word into each page: where it cannot it says so, and where we did the process would get a SIGBUS.
- * (The word is the thread's mask of signals, which any kernel and any sandbox gives.) */
+/* Makes the kernel write a word into each page. If it cannot, the system call fails, where a write by the process would
+ * get a SIGBUS. (The word is the thread's signal mask; every kernel and every sandbox permits that call.) */
 static int touch_by_kernel(char *memory, uint64_t size)
 {
     const uint64_t page = weir__place_page_bytes();
-    const size_t mask_bytes = 8; /* of the kernel, on every machine */
+    const size_t mask_bytes = 8; /* the kernel's size of the mask, on every machine */
     for (uint64_t at = 0; at < size; at += page) {
         if (syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, memory + at, mask_bytes) != 0) {
             return errno;
@@ -227,7 +230,7 @@ static int touch_by_kernel(char *memory, uint64_t size)
     return 0;
 }
 
-/* Only the pages that are not there, so that what the others hold stays. */
+/* Touches only the missing pages, so that the contents of existing ones stay. */
 static int touch_missing(char *memory, uint64_t size)
 {
     enum { BATCH = 256 };
@@ -236,7 +239,7 @@ static int touch_missing(char *memory, uint64_t size)
     for (uint64_t at = 0; at < size; at += BATCH * page) {
         const uint64_t piece = size - at < BATCH * page ? size - at : BATCH * page;
         if (mincore(memory + at, piece, there) != 0) {
-            return errno == ENOMEM ? EINVAL : errno; /* not mapped */
+            return errno == ENOMEM ? EINVAL : errno; /* a part of the range is not mapped */
         }
         for (uint64_t i = 0; i * page < piece; i++) {
             const int number =
@@ -261,7 +264,7 @@ weir_status weir__place_populate(void *memory, uint64_t size, weir__place_error 
     if (number == 0) {
         return WEIR_OK;
     }
-    /* ENOMEM is a hole in the range or no memory; where weir maps there are no holes. */
+    /* ENOMEM means a hole in the range or no memory; mappings of weir have no holes. */
     return fail(error, WEIR__PLACE_POPULATE, number, size,
                 number == EINVAL ? WEIR_ERR_INVALID : WEIR_ERR_NO_MEMORY);
 }
@@ -285,7 +288,7 @@ weir_status weir__place_populate_near(const weir_topology *topology, void *memor
     if (!has_cpus || !weir_topology_is_this_machine(topology)) {
         return fail(error, WEIR__PLACE_THREAD, 0, size, WEIR_ERR_UNSUPPORTED);
     }
-    /* The system call says how much of the mask the kernel knows. */
+    /* The system call returns how many bytes of the mask the kernel uses. */
     const long known = syscall(SYS_sched_getaffinity, 0, sizeof before, before);
     if (known <= 0 || syscall(SYS_sched_setaffinity, 0, sizeof there, there) != 0) {
         return fail(error, WEIR__PLACE_THREAD, errno, size, WEIR_ERR_UNSUPPORTED);
@@ -334,7 +337,7 @@ weir_status weir__place_room(int32_t node, weir__place_pages pages, uint64_t *by
     return WEIR_OK;
 }
 
-/* --- where pages are: move_pages --- */
+/* --- finding pages: move_pages --- */
 
 static void count(weir__place_found *found, int where, uint64_t bytes)
 {
@@ -347,7 +350,7 @@ static void count(weir__place_found *found, int where, uint64_t bytes)
     }
 }
 
-/* False: the kernel refuses to tell. */
+/* Returns false if the kernel refuses to report. */
 static bool ask_pages(const char *memory, uint64_t size, uint64_t step, weir__place_found *found)
 {
     enum { BATCH = 512 };
@@ -371,9 +374,9 @@ static bool ask_pages(const char *memory, uint64_t size, uint64_t step, weir__pl
     return true;
 }
 
-/* --- where pages are: /proc --- */
+/* --- finding pages: /proc --- */
 
-/* A file line by line, without memory. Lines longer than the buffer are cut. */
+/* Reads a file line by line, without allocation. Lines longer than the buffer are cut. */
 struct lines {
     int file;
     size_t begin, end;
@@ -390,7 +393,7 @@ static bool lines_open(struct lines *lines, const char *root, const char *path)
     return lines->file >= 0;
 }
 
-/* The next line, ended by a zero; NULL at the end. */
+/* Returns the next line, ended by a zero, or NULL at the end. */
 static char *lines_next(struct lines *lines)
 {
     for (;;) {
@@ -406,7 +409,7 @@ static char *lines_next(struct lines *lines)
         lines->begin = 0;
         if (lines->end == sizeof lines->buffer) {
             lines->end = sizeof lines->buffer /
-                         2; /* cut; nothing of interest stands that far to the right */
+                         2; /* cut: all fields that are read stand further left */
         }
         ssize_t got;
         do {
@@ -424,7 +427,7 @@ static void lines_close(const struct lines *lines)
     (void)close(lines->file);
 }
 
-/* A mapping that meets a range, and how much of it does. */
+/* A mapping that overlaps a range, and the number of overlapping bytes. */
 struct mapping {
     uint64_t start, end, shared;
 };
@@ -438,7 +441,7 @@ static uint64_t overlap(uint64_t start, uint64_t end, uint64_t from, uint64_t to
     return first < last ? last - first : 0;
 }
 
-/* "7f00-7f80 rw-p ..." */
+/* Parses "7f00-7f80 rw-p ...". */
 static bool mapping_line(const char *line, uint64_t *start, uint64_t *end)
 {
     char *rest = NULL;
@@ -451,7 +454,7 @@ static bool mapping_line(const char *line, uint64_t *start, uint64_t *end)
     return rest != second && *rest == ' ' && *end > *start;
 }
 
-/* How many mappings meet the range; more than MAPPINGS_MOST: too many, or it cannot be read. */
+/* Returns the number of mappings that overlap the range; more than MAPPINGS_MOST: too many, or unreadable. */
 static size_t find_mappings(const char *root, uint64_t from, uint64_t to, struct mapping *mappings)
 {
     struct lines lines;
@@ -487,7 +490,7 @@ static const struct mapping *mapping_at(const struct mapping *mappings, size_t c
     return NULL;
 }
 
-/* One line of numa_maps, "7f00 prefer:1 anon=3 N0=1 N1=2 kernelpagesize_kB=4", for a mapping. */
+/* Counts one line of numa_maps, "7f00 prefer:1 anon=3 N0=1 N1=2 kernelpagesize_kB=4", for a mapping. */
 static void count_line(const char *line, const struct mapping *mapping, weir__place_found *found)
 {
     const char *size_text = strstr(line, " kernelpagesize_kB=");
@@ -496,7 +499,7 @@ static void count_line(const char *line, const struct mapping *mapping, weir__pl
     uint64_t present = 0;
     unsigned nodes = 0;
     for (unsigned pass = 0; pass < 2; pass++) {
-        /* A mapping that sticks out of the range says something only if all of it is on one node. */
+        /* A mapping that extends beyond the range tells about the range only if all of its pages are on one node. */
         const bool is_inside = mapping->shared == whole;
         if (pass == 1 && !is_inside && (nodes != 1 || present < whole)) {
             found->unknown_bytes += mapping->shared;
@@ -519,7 +522,7 @@ static void count_line(const char *line, const struct mapping *mapping, weir__pl
         }
     }
     if (present == 0 && page == 0) {
-        found->unknown_bytes += mapping->shared; /* a device's memory shows no pages */
+        found->unknown_bytes += mapping->shared; /* memory of a device shows no pages */
     } else if (present < mapping->shared) {
         found->absent_bytes += mapping->shared - present;
     }
@@ -566,8 +569,8 @@ weir_status weir__place_verify(const void *memory, uint64_t size, uint64_t step,
         return WEIR_OK;
     }
     const int number = errno;
-    /* Neighbours that are alike are one mapping to the kernel, and numa_maps would tell of all of them. Advice that means
-     * nothing for such memory sets the range apart for as long as it takes. */
+    /* The kernel merges similar neighbouring mappings, and numa_maps would report all of them together. This advice has
+     * no effect on such memory but makes the range a mapping of its own until it is undone. */
     const bool is_apart = madvise((void *)(uintptr_t)memory, size, MADV_RANDOM) == 0;
     const weir_status status = weir__place_verify_by_maps("", memory, size, found);
     if (is_apart) {
@@ -600,7 +603,7 @@ weir_status weir__place_transparent_bytes(const char *root, const void *memory, 
         }
     }
     lines_close(&lines);
-    if (seen != size) { /* some of it shares a mapping with others */
+    if (seen != size) { /* a part of the range lies in a mapping that extends beyond it */
         return WEIR_ERR_UNSUPPORTED;
     }
     *bytes = joined;
@@ -609,7 +612,7 @@ weir_status weir__place_transparent_bytes(const char *root, const void *memory, 
 
 /* --- locking --- */
 
-/* A number behind a name in /proc/self/status. */
+/* Returns the number behind a name in /proc/self/status. */
 static uint64_t status_number(const char *name, int base)
 {
     char status[16384];
@@ -638,19 +641,19 @@ void weir__place_get_lock_limits(weir__place_lock_limits *limits)
 
 weir_status weir__place_lock(void *memory, uint64_t size, weir__place_error *error)
 {
-    if (syscall(SYS_mlock, memory, size) == 0) { /* the sanitizers' mlock does nothing */
+    if (syscall(SYS_mlock, memory, size) == 0) { /* a system call, because the sanitizers' mlock does nothing */
         return WEIR_OK;
     }
     const int number = errno;
     weir__place_lock_limits limits;
-    (void)syscall(SYS_munlock, memory, size); /* a failed mlock may leave its mark */
+    (void)syscall(SYS_munlock, memory, size); /* a failed mlock may leave some pages locked */
     weir__place_get_lock_limits(&limits);
     if (error != NULL) {
         error->limit_bytes = limits.soft_bytes;
         error->used_bytes = limits.locked_bytes;
     }
-    /* ENOMEM: the limit, no room for one more mapping, or a hole; EPERM: the limit is 0, or a sandbox; EAGAIN: pages could
-     * not be made. */
+    /* ENOMEM: the limit, no room for another mapping, or a hole. EPERM: the limit is 0, or a sandbox forbids it.
+     * EAGAIN: pages could not be made. */
     const bool is_over = !limits.is_exempt && (limits.soft_bytes < size ||
                                                limits.soft_bytes - size < limits.locked_bytes);
     weir_status status = WEIR_ERR_NO_MEMORY;
@@ -667,7 +670,7 @@ void weir__place_unlock(void *memory, uint64_t size)
     (void)syscall(SYS_munlock, memory, size);
 }
 
-/* --- all of it --- */
+/* --- all steps in one call --- */
 
 static weir_status make_pages(const weir__place_request *r, int32_t node, weir__place_way *way,
                               weir__place_error *error)
@@ -732,7 +735,7 @@ weir_status weir__place_pages_on(const weir__place_request *r, weir__placed *pla
     return placed->is_verified ? WEIR_OK : verified == WEIR_OK ? WEIR_ERR_UNSUPPORTED : verified;
 }
 
-/* --- in words --- */
+/* --- texts --- */
 
 static const char *bytes_text(uint64_t bytes, char text[32])
 {
@@ -763,7 +766,7 @@ static const char *step_text(weir__place_step step)
     return (size_t)step < sizeof texts / sizeof *texts ? texts[step] : "?";
 }
 
-/* What a person can do. "": nothing that weir knows. */
+/* Writes a remedy, or "" if weir knows none. */
 static void advice(const weir__place_error *e, char *text, size_t size)
 {
     char limit[32];

@@ -1,12 +1,12 @@
-/* place.h: mapping host memory, putting its pages on a node, asking where they are, and locking them there.
+/* place.h: maps host memory, puts its pages on a node, asks where the pages are, and locks them.
  *
- * Every function works alone and says in its status and in a weir__place_error (NULL: not asked for) why it could not. No
- * function kills the process: memory is never bound to a node whose memory could run out (that ends in the kernel's
- * out-of-memory killer, not in an error), and huge pages are never touched before the kernel has promised them (that is a
- * SIGBUS). Nothing is kept; all may be called from any thread.
+ * Each function works alone and reports a failure by its status and a weir__place_error (NULL: not wanted). No function
+ * can get the process killed: memory is never bound to a node that could run full (that would end in the kernel's
+ * out-of-memory killer, not in an error), and huge pages are never touched before the kernel has promised them (that
+ * would be a SIGBUS). The functions keep no state and may be called from any thread.
  *
- * Measured on the kernel's side (6.18, one node, 256 MiB): asking by move_pages where pages are costs 0.13 ms for a MiB of
- * small pages and 0.05 ms where they are transparent huge ones; reading numa_maps 0.03 ms for each MiB of small pages in
+ * Measured costs in the kernel (6.18, one node, 256 MiB): finding pages by move_pages takes 0.13 ms for a MiB of small
+ * pages and 0.05 ms for a MiB of transparent huge pages; reading numa_maps takes 0.03 ms for each MiB of small pages in
  * the whole process.
  */
 #ifndef WEIR_HOST_PLACE_H
@@ -14,10 +14,10 @@
 
 #include <weir/topology.h>
 
-enum { WEIR__PLACE_NODES = 1024 }; /* no Linux has more */
+enum { WEIR__PLACE_NODES = 1024 }; /* Linux allows no more */
 #define WEIR__HUGE_PAGE (UINT64_C(2) << 20)
 
-/* X(NAME, text): what can fail. */
+/* X(NAME, text): the steps that can fail. */
 #define WEIR__PLACE_STEP_LIST(X)                                                                   \
     X(RESERVE, "reserving addresses")                                                              \
     X(MAP, "mapping")                                                                              \
@@ -39,74 +39,74 @@ typedef enum weir__place_step {
 
 typedef enum weir__place_pages {
     WEIR__PAGES_SMALL,
-    WEIR__PAGES_TRANSPARENT, /* small ones that the kernel may join, and does at once where it can */
-    WEIR__PAGES_HUGE,        /* of 2 MiB, set aside by whoever runs the machine */
+    WEIR__PAGES_TRANSPARENT, /* small pages that the kernel may join into huge ones, at once where it can */
+    WEIR__PAGES_HUGE,        /* pages of 2 MiB, reserved by the administrator */
 } weir__place_pages;
 
 typedef struct weir__place_error {
     weir__place_step step;
-    int number; /* errno; 0: the kernel did not say no */
+    int number; /* errno; 0: no system call failed */
     weir__place_pages pages;
-    int32_t node;         /* WEIR_NODE_NONE: none was asked for */
-    uint64_t bytes;       /* asked */
-    uint64_t limit_bytes; /* LOCK: RLIMIT_MEMLOCK; ROOM: room; MISPLACED: that are elsewhere */
-    uint64_t used_bytes;  /* LOCK: locked so far */
+    int32_t node;         /* WEIR_NODE_NONE: no node was requested */
+    uint64_t bytes;       /* requested */
+    uint64_t limit_bytes; /* LOCK: RLIMIT_MEMLOCK; ROOM: available bytes; MISPLACED: bytes on other nodes */
+    uint64_t used_bytes;  /* LOCK: bytes already locked */
 } weir__place_error;
 
-/* Writes, as snprintf does, one sentence without a full stop: what failed, and what a person can do about it. */
+/* Writes, like snprintf, one sentence without a full stop: the step that failed, and a remedy. */
 size_t weir__place_error_text(const weir__place_error *error, char *text, size_t size);
 
 /* --- mapping --- */
 
-/* The size of a page of the system, to which the kernel rounds mappings and advice. */
+/* Returns the system's page size, to which the kernel rounds mappings and advice. */
 uint64_t weir__place_page_bytes(void);
-/* Addresses without memory. `align`: a power of two, at least a page. WEIR_ERR_NO_MEMORY. */
+/* Reserves addresses without memory. `align`: a power of two, at least a page. WEIR_ERR_NO_MEMORY: no such range. */
 weir_status weir__place_reserve(uint64_t size, uint64_t align, void **memory,
                                 weir__place_error *error);
-/* Memory without pages yet, at `at` inside a reservation where nothing is mapped, or, for NULL, where there is room.
- * For the two larger kinds of page both `at` and `size` are multiples of 2 MiB. WEIR_ERR_NO_MEMORY: none, or not enough huge
- * pages. WEIR_ERR_UNSUPPORTED: the kernel has no such pages. WEIR_ERR_INVALID: not aligned. On failure at `at` the
- * reservation is as before. */
+/* Maps memory without pages yet: at `at`, inside a reservation without a mapping there, or at any address (NULL). For
+ * the two larger kinds of page both `at` and `size` are multiples of 2 MiB. WEIR_ERR_NO_MEMORY: no memory, or not
+ * enough huge pages. WEIR_ERR_UNSUPPORTED: the kernel has no such pages. WEIR_ERR_INVALID: not aligned. On failure at
+ * `at` the reservation is unchanged. */
 weir_status weir__place_map(void *at, uint64_t size, weir__place_pages pages, void **memory,
                             weir__place_error *error);
-/* Gives the memory back, and the addresses unless they are to stay reserved. */
+/* Unmaps the memory. The addresses are freed too, unless `stays_reserved`. */
 void weir__place_unmap(void *memory, uint64_t size, bool stays_reserved);
 
 /* --- pages on a node --- */
 
-/* Pages of the range that are made from now on come from `node`: where `binds`, from nowhere else (for huge pages only: the
- * others would end in the out-of-memory killer), else if there are any. An explicit policy also keeps the kernel's NUMA
- * balancing away. WEIR_ERR_UNSUPPORTED: forbidden, as in a container, or the kernel has no policies.
- * WEIR_ERR_INVALID: no such node, cpusets forbid it, or small pages are to be bound. */
+/* Sets the memory policy of the range: pages made later come from `node`, exclusively if `binds` (for huge pages only:
+ * other pages would end in the out-of-memory killer), else preferably. An explicit policy also disables the kernel's
+ * NUMA balancing. WEIR_ERR_UNSUPPORTED: forbidden, as in a container, or the kernel has no policies. WEIR_ERR_INVALID:
+ * no such node, cpusets forbid it, or `binds` for small pages. */
 weir_status weir__place_policy(void *memory, uint64_t size, int32_t node, weir__place_pages pages,
                                bool binds, weir__place_error *error);
-/* Makes all pages of the range. What was in them stays, what was not there is undefined. WEIR_ERR_NO_MEMORY: not all
- * could be had (of huge pages: the node has too few), or they cannot be written. */
+/* Makes all missing pages of the range. The contents of existing pages stay; those of new pages are undefined.
+ * WEIR_ERR_NO_MEMORY: not all pages could be made (for huge pages: the node has too few), or they cannot be written. */
 weir_status weir__place_populate(void *memory, uint64_t size, weir__place_error *error);
-/* The same, from a processor of `node`, so that without any policy the kernel takes that node's pages as long as there are
- * some; then the thread has its own processors back. WEIR_ERR_UNSUPPORTED: the node has no processors that the thread may
- * run on, or it may not choose; then nothing was populated. WEIR_ERR_INTERNAL: populated, but the thread did not get its
- * processors back. */
+/* Like weir__place_populate, from a processor of `node`, so that without any policy the kernel takes that node's pages
+ * while there are some. Then restores the thread's processors. WEIR_ERR_UNSUPPORTED: the node has no processors that
+ * the thread may run on, or the thread may not choose; no page was made. WEIR_ERR_INTERNAL: the pages were made, but
+ * the thread's processors could not be restored. */
 weir_status weir__place_populate_near(const weir_topology *topology, void *memory, uint64_t size,
                                       int32_t node, weir__place_error *error);
 
-/* What the calling thread preferred before. */
+/* The calling thread's earlier memory policy. */
 typedef struct weir__place_wish {
     int mode;
     unsigned long nodes[WEIR__PLACE_NODES / (8 * sizeof(unsigned long))];
     bool is_set;
 } weir__place_wish;
 
-/* Whatever memory the thread makes from now on, whoever asks for it, comes from the node if there is some: for a runtime that
- * allocates by itself. Silent where policies are forbidden; restore in any case. */
+/* Makes the thread prefer the node for all memory that it makes from now on, in any code: for a runtime that allocates
+ * by itself. Does nothing where policies are forbidden. weir__place_thread_restore must follow in any case. */
 void weir__place_thread_prefer(const weir_topology *topology, int32_t node, weir__place_wish *before);
 void weir__place_thread_restore(const weir__place_wish *before);
 
-/* What can be taken from a node, a margin left alone in which it would run full: its free memory less 1/64 of all (at least
- * 16 MiB, at most 1 GiB); for huge pages, its free ones. WEIR_ERR_UNSUPPORTED: it cannot be read. */
+/* Returns in *bytes how much can be taken from a node without filling it: its free memory less a margin of 1/64 of its
+ * total (at least 16 MiB, at most 1 GiB); for huge pages, its free ones. WEIR_ERR_UNSUPPORTED: it cannot be read. */
 weir_status weir__place_room(int32_t node, weir__place_pages pages, uint64_t *bytes);
 
-/* --- where pages are --- */
+/* --- finding pages --- */
 
 typedef enum weir__place_source {
     WEIR__FOUND_NOTHING,
@@ -117,48 +117,49 @@ typedef enum weir__place_source {
 typedef struct weir__place_found {
     weir__place_source source;
     uint64_t node_bytes[WEIR__PLACE_NODES];
-    uint64_t absent_bytes; /* no page there yet */
-    /* The kernel does not say: a device's memory, others share the mapping, or (older kernels) a long stretch without pages. */
+    uint64_t absent_bytes; /* no page yet */
+    /* The kernel does not report these: memory of a device, a shared mapping, or (older kernels) a long stretch without
+     * pages. */
     uint64_t unknown_bytes;
 } weir__place_found;
 
-/* Where the pages of a range are; the sum of all bytes is `size`. `step`: one page in so many bytes is asked about and
- * stands for all of them; 0 = every page. WEIR_ERR_UNSUPPORTED: the kernel says nothing of any page. */
+/* Finds the nodes of a range's pages; all bytes in *found add up to `size`. `step`: one page in each `step` bytes is
+ * queried and represents all of them; 0 = every page. WEIR_ERR_UNSUPPORTED: the kernel reports no page. */
 weir_status weir__place_verify(const void *memory, uint64_t size, uint64_t step,
                                weir__place_found *found, weir__place_error *error);
-/* The other way alone, which containers do not forbid; `root` as in topology_internal.h. Counts only what is sure: where a
- * mapping is larger than the range, either all of its pages are on one node or nothing is known. (weir__place_verify makes
- * the range a mapping of its own for the question.) */
+/* Like weir__place_verify, by numa_maps only, which containers do not forbid; `root` as in topology_internal.h. Counts
+ * only certain bytes: if a mapping extends beyond the range, they count only if all of its pages are on one node.
+ * (weir__place_verify makes the range a mapping of its own for the query.) */
 weir_status weir__place_verify_by_maps(const char *root, const void *memory, uint64_t size,
                                        weir__place_found *found);
-/* How much of the range is in transparent huge pages. WEIR_ERR_UNSUPPORTED: it cannot be told. */
+/* Counts the bytes of the range in transparent huge pages. WEIR_ERR_UNSUPPORTED: the kernel does not report them. */
 weir_status weir__place_transparent_bytes(const char *root, const void *memory, uint64_t size,
                                           uint64_t *bytes);
 
 /* --- locking --- */
 
-/* WEIR_ERR_LIMIT: RLIMIT_MEMLOCK. WEIR_ERR_UNSUPPORTED: forbidden. WEIR_ERR_NO_MEMORY: pages could not be made, or the
- * kernel has no room for the bookkeeping. On failure nothing of the range is locked. */
+/* Locks the range in memory. WEIR_ERR_LIMIT: RLIMIT_MEMLOCK. WEIR_ERR_UNSUPPORTED: forbidden. WEIR_ERR_NO_MEMORY: pages
+ * could not be made, or the kernel has no room for its bookkeeping. On failure the range is not locked. */
 weir_status weir__place_lock(void *memory, uint64_t size, weir__place_error *error);
 void weir__place_unlock(void *memory, uint64_t size);
 
 typedef struct weir__place_lock_limits {
-    uint64_t soft_bytes, hard_bytes; /* RLIMIT_MEMLOCK; UINT64_MAX: none */
-    uint64_t locked_bytes;           /* by this process so far */
-    bool is_exempt;                  /* CAP_IPC_LOCK */
+    uint64_t soft_bytes, hard_bytes; /* RLIMIT_MEMLOCK; UINT64_MAX: no limit */
+    uint64_t locked_bytes;           /* already locked by this process */
+    bool is_exempt;                  /* has CAP_IPC_LOCK */
 } weir__place_lock_limits;
 
 void weir__place_get_lock_limits(weir__place_lock_limits *limits);
 
-/* --- all of it --- */
+/* --- all steps in one call --- */
 
 typedef struct weir__place_request {
-    const weir_topology *topology; /* not this machine's: no node is asked for */
+    const weir_topology *topology; /* if it is not this machine's, `node` is ignored */
     void *memory;                  /* from weir__place_map, without pages yet */
     uint64_t size;
     weir__place_pages pages;
-    int32_t node;         /* WEIR_NODE_NONE: wherever */
-    bool is_strict;       /* on the node, or not at all */
+    int32_t node;         /* WEIR_NODE_NONE: any node */
+    bool is_strict;       /* fail unless all pages are on the node */
     uint64_t verify_step; /* as for weir__place_verify; 0 = every page (of 2 MiB for huge pages) */
 } weir__place_request;
 
@@ -170,15 +171,16 @@ typedef enum weir__place_way {
 
 typedef struct weir__placed {
     weir__place_way way;
-    bool is_verified; /* the kernel said of every page where it is */
+    bool is_verified; /* the kernel reported the node of every page */
     uint64_t misplaced_bytes;
     uint64_t unknown_bytes;
 } weir__placed;
 
-/* Puts pages into a range, on a node: by policy, else by the thread's processor, else as the kernel likes, and asks where
- * they are. A failure of a way is in *error although another one worked. Not strict: WEIR_OK wherever they are.
- * Strict: WEIR_ERR_NO_MEMORY: the node has no room, or some are elsewhere; WEIR_ERR_UNSUPPORTED: nobody says where they are.
- * After a failure the range may have pages: unmap it. */
+/* Makes the pages of a range, on a node: by policy; if that is forbidden, from a processor of the node; if that is not
+ * possible either, anywhere. Then asks where the pages are. *error describes a way that failed, even if another one
+ * worked. Not strict: WEIR_OK wherever the pages are. Strict: WEIR_ERR_NO_MEMORY: the node has no room, or some pages
+ * are elsewhere; WEIR_ERR_UNSUPPORTED: the kernel does not report where they are. After a failure the range may have
+ * pages: unmap it. */
 weir_status weir__place_pages_on(const weir__place_request *request, weir__placed *placed,
                                  weir__place_error *error);
 

@@ -1,8 +1,8 @@
-/* pool.c: the front door of the host pool.
+/* pool.c: the public functions of the host pool.
  *
- * A block of less than 64 KiB comes from the node's engine, a larger one is a run of pages; in front of both is what the
- * thread keeps. A hit of that takes no lock and touches nothing shared: what is counted is counted by the thread.
- * A free finds out from the address alone what the block is (registry.h).
+ * A block of less than 64 KiB comes from the node's engine, a larger one is a run of pages; in front of both is the
+ * thread's cache. A hit in the cache takes no lock and writes no shared memory: each thread has its own counters.
+ * A free learns from the address alone which block it is (registry.h).
  */
 #include "host_internal.h"
 #include "shared/hold.h"
@@ -16,7 +16,6 @@
 enum { PAD = 32, BATCH = 16, LEAST_CHUNK = 2 << 20, LEAST_PAGEABLE = 16 << 10,
        DEFAULT_PAGEABLE = 64 << 10, PAGEABLE_SMALL = 16 << 10, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
 #define SIZE_LIMIT (UINT64_C(1) << 46)
-#define DRY_NS UINT64_C(1000000)
 #define OUT_OF_LINE __attribute__((noinline))
 
 /* --- names --- */
@@ -38,9 +37,9 @@ const char *weir_host_kind_text(weir_host_kind kind)
     return (unsigned)kind < WEIR_HOST_KIND_COUNT ? texts[kind] : "unknown";
 }
 
-/* --- what a request takes --- */
+/* --- sizes --- */
 
-/* What a request of a good size takes, before it is rounded to a class or to pages. */
+/* Returns the bytes that a request of a valid size needs, before rounding to a class or to pages. */
 static inline uint64_t padded(const weir_host_pool *pool, uint64_t size)
 {
     const uint64_t least = WEIR__HOST_ALIGNMENT - 1;
@@ -98,7 +97,7 @@ static weir_status check_config(const weir_host_pool_config *config)
     return weir__host_is_pageable(config) ? check_pageable(config) : WEIR_OK;
 }
 
-/* The steps of the ladder that may be used with this runtime; 0: none. */
+/* Returns the steps of the ladder that may be used with this runtime; 0: none. */
 static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_host_runtime *runtime)
 {
     uint32_t kinds = config->kinds;
@@ -119,8 +118,8 @@ static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_hos
     return kinds;
 }
 
-/* A chunk has to pass the limit and one call of the runtime's, and is at least a page of the system: advice for a part of a page
- * is advice for all of it. */
+/* Returns the largest chunk size up to the configured one that fits the limit and one call of the runtime. It is at
+ * least a page of the system: advice for a part of a page applies to the whole page. */
 static uint64_t chunk_that_fits(const weir_host_pool_config *config, const weir_host_runtime *runtime)
 {
     const uint64_t page = weir__place_page_bytes();
@@ -195,7 +194,7 @@ static bool is_usable(const weir_topology *topology, size_t i, weir_node_info *i
     return weir_topology_node(topology, i, info) == WEIR_OK && info->is_allowed && info->is_host_memory;
 }
 
-/* The engines of all nodes have the same bins. */
+/* Fills the table of bins, which are the same for the engines of all nodes. */
 static void list_bins(weir_host_pool *pool)
 {
     const weir_host_engine_ops *engine = pool->config.engine;
@@ -246,7 +245,7 @@ static void keep_first(weir_status *first, weir_status status)
     *first = *first != WEIR_OK ? *first : status;
 }
 
-/* Frees what there is of a pool. */
+/* Frees a pool that may be initialized in part. */
 static weir_status end(weir_host_pool *pool)
 {
     weir_status first = WEIR_OK;
@@ -311,7 +310,7 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
     }
     if (status != WEIR_OK) {
         const weir_status ended = end(pool);
-        (void)ended; /* it held nothing */
+        (void)ended; /* the pool held no memory yet */
         return status;
     }
     *out = pool;
@@ -321,7 +320,7 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
 weir_status weir_host_pool_destroy(weir_host_pool *pool)
 {
     if (pool == NULL || pool->process != (long)getpid()) {
-        return WEIR_OK; /* a child of fork leaves the pool as it is: core/README.md, Fork */
+        return WEIR_OK; /* a child of fork leaves the pool unchanged: core/README.md, Fork */
     }
     const unsigned holds = atomic_load_explicit(&pool->holds, memory_order_acquire);
     if (holds != 0) {
@@ -329,7 +328,7 @@ weir_status weir_host_pool_destroy(weir_host_pool *pool)
                            holds);
     }
     weir__host_cache_orphan_all(pool);
-    /* The weir pools underneath wait for the streams of what was freed after them. */
+    /* Small blocks only: the weir pools underneath wait for the streams of large blocks themselves. */
     const weir_status waited = weir__host_pending_wait(pool);
     const weir_status ended = end(pool);
     return waited != WEIR_OK ? waited : ended;
@@ -375,7 +374,8 @@ weir__host_node *weir__host_node_numbered(weir_host_pool *pool, int32_t number)
 
 enum { HOME_EVERY = 256 };
 
-/* The calling thread's node, looked at now and then: a thread seldom moves, and asking costs as much as an allocation. */
+/* Returns the calling thread's node, looked up once in HOME_EVERY calls: a thread seldom moves, and a lookup costs as
+ * much as an allocation. */
 static weir__host_node *home_node(weir_host_pool *pool)
 {
     static _Thread_local struct {
@@ -406,7 +406,7 @@ static inline weir__host_node *node_for(weir_host_pool *pool, int32_t number)
 
 /* --- giving back --- */
 
-/* Whole chunks, until `keep_bytes` are held; `flags` of weir_pool_trim. */
+/* Returns whole chunks until at most `keep_bytes` are held. `flags` are those of weir_pool_trim. */
 static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flags)
 {
     weir_status first = WEIR_OK;
@@ -431,7 +431,7 @@ static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flag
     return first;
 }
 
-/* --- counting: by the thread that does it, in its own cache --- */
+/* --- counting: each thread in its own cache --- */
 
 static inline void add(_Atomic uint64_t *counter, uint64_t value)
 {
@@ -475,7 +475,8 @@ static OUT_OF_LINE void handed_out_twice(const void *block)
     abort();
 }
 
-/* The small block is the caller's from now on. Its thread owns it, so an ordinary build needs no atomic exchange. */
+/* Marks a small block as the caller's. The calling thread owns the block, so an ordinary build needs no atomic
+ * exchange. */
 static inline void *hand_out(const weir__host_leaf *leaf, void *block)
 {
     _Atomic uint8_t *mark = weir__host_mark_in(leaf, (uint64_t)(uintptr_t)block);
@@ -487,21 +488,21 @@ static inline void *hand_out(const weir__host_leaf *leaf, void *block)
     return block;
 }
 
-/* Takes the mark off a block that is live. False: another thread has freed it meanwhile. */
+/* Clears the mark of a live block. Returns false if another thread has freed the block meanwhile. */
 static bool take_back(const weir_host_pool *pool, const void *block)
 {
     const uint64_t address = (uint64_t)(uintptr_t)block;
     return atomic_exchange(weir__host_mark_in(weir__host_leaf_at(&pool->registry, address), address), 0) != 0;
 }
 
-/* The block was not taken back after all. */
+/* Restores the mark after a free that failed. */
 static void undo_take_back(const weir_host_pool *pool, const void *block)
 {
     const uint64_t address = (uint64_t)(uintptr_t)block;
     atomic_store(weir__host_mark_in(weir__host_leaf_at(&pool->registry, address), address), 1);
 }
 
-/* The same for a page run. */
+/* Like take_back, for a page run. */
 static inline bool claim(weir__host_run *run)
 {
     uint32_t live = WEIR__HOST_RUN_LIVE;
@@ -528,7 +529,8 @@ static inline bool is_in_last_leaf(const weir__host_cache *cache, uint64_t addre
     return WEIR__HOST_LIKELY(address >> WEIR__HOST_LEAF_SHIFT == cache->leaf_key);
 }
 
-/* The registry's leaf for an address, mostly that of the thread's last call; NULL: the pool has no chunk there. */
+/* Returns the registry's leaf for an address, usually that of the thread's last call. NULL: the pool has no chunk
+ * there. */
 static inline const weir__host_leaf *leaf_for(weir__host_cache *cache, const weir_host_pool *pool, uint64_t address)
 {
     return is_in_last_leaf(cache, address) ? cache->leaf : other_leaf(cache, pool, address);
@@ -546,7 +548,7 @@ static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t 
     return &cache->large[weir__host_slot_of(size)];
 }
 
-/* A block that the thread keeps, not marked yet; NULL: none. */
+/* Takes a block from the thread's cache, not marked yet. Returns NULL if the bin is empty. */
 static inline void *pop_small(weir__host_cache *cache, uint32_t number)
 {
     weir__host_bin *bin = &cache->small[number];
@@ -574,7 +576,7 @@ static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
     return (void *)(uintptr_t)atomic_load_explicit(&run->start, memory_order_relaxed);
 }
 
-/* A block of either kind that the thread keeps; NULL: none. */
+/* Takes a small or large block from the thread's cache. Returns NULL if there is none. */
 static void *take_kept(const weir_host_pool *pool, weir__host_cache *cache, uint64_t size)
 {
     if (size > pool->small_most) {
@@ -584,14 +586,15 @@ static void *take_kept(const weir_host_pool *pool, weir__host_cache *cache, uint
     return kept != NULL ? hand_out(leaf_for(cache, pool, (uint64_t)(uintptr_t)kept), kept) : NULL;
 }
 
-/* The end of weir_host_alloc for a block in another leaf than the thread's last one. */
+/* Tail of weir_host_alloc for a block in another leaf than the thread's last one. */
 static OUT_OF_LINE weir_status hand_out_elsewhere(weir__host_cache *cache, const weir_host_pool *pool, void *block, void **ptr)
 {
     *ptr = hand_out(other_leaf(cache, pool, (uint64_t)(uintptr_t)block), block);
     return WEIR_OK;
 }
 
-/* From the engine: one block, and what fills half of the thread's empty bin. */
+/* Takes a batch from the engine: one block for the caller, the rest for the thread's empty bin, up to half its
+ * capacity. */
 static weir_status take_small(weir__host_node *node, weir__host_cache *cache, uint32_t number, void **ptr)
 {
     const weir_host_engine_ops *engine = node->pool->config.engine;
@@ -618,11 +621,11 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
     return WEIR_OK;
 }
 
-/* What a request comes to. */
+/* A request after its checks. */
 typedef struct request {
     uint64_t size;
     uint64_t align;
-    bool is_bound; /* to its node, which may be the only one */
+    bool is_bound; /* may be served by its own node only, or there is only one node */
 } request;
 
 static weir_status take_from(weir__host_node *node, const request *r, void **ptr)
@@ -646,7 +649,8 @@ static weir_status take_from(weir__host_node *node, const request *r, void **ptr
     return status;
 }
 
-/* A node itself is nearest; of equally near ones the lower in number. */
+/* True if `a` is nearer to `to` than `b` is. The node itself is nearest; of equally near nodes the first in the
+ * list. */
 static bool is_nearer(const weir__host_node *to, const weir__host_node *a, const weir__host_node *b)
 {
     const weir_topology *topology = to->pool->topology;
@@ -658,7 +662,7 @@ static bool is_nearer(const weir__host_node *to, const weir__host_node *a, const
     return first != second ? first < second : a < b;
 }
 
-/* The node that is asked after `round` others: itself, then the nearest first. */
+/* Returns the node to try after `round` nearer ones: the node itself, then the nearest first. */
 static weir__host_node *in_turn(weir__host_node *node, size_t round)
 {
     weir_host_pool *pool = node->pool;
@@ -675,40 +679,19 @@ static weir__host_node *in_turn(weir__host_node *node, size_t round)
     return node;
 }
 
-/* A node that has just failed is asked last for a while: it would fail again, which takes longer than being served. */
-static bool is_dry(const weir__host_node *node, uint64_t bytes)
-{
-    const uint64_t dry = atomic_load_explicit(&node->dry_bytes, memory_order_relaxed);
-    return dry != 0 && bytes >= dry &&
-           weir__host_now_ns() - atomic_load_explicit(&node->dry_ns, memory_order_relaxed) < DRY_NS;
-}
-
-static weir_status take_in_turn(weir__host_node *node, const request *r, bool from_dry, void **ptr)
+/* A node without memory refuses quickly: its ladder remembers that it has just given nothing. */
+static weir_status take(weir__host_node *node, const request *r, void **ptr)
 {
     const size_t count = r->is_bound ? 1 : node->pool->node_count;
-    weir_status status = WEIR_ERR_NO_MEMORY;
-    for (size_t round = 0; status == WEIR_ERR_NO_MEMORY && round < count; round++) {
-        weir__host_node *from = round == 0 ? node : in_turn(node, round);
-        if (!from_dry && is_dry(from, r->size)) {
-            continue;
-        }
-        status = take_from(from, r, ptr);
-        if (status == WEIR_ERR_NO_MEMORY) {
-            from->dry_bytes = r->size;
-            from->dry_ns = weir__host_now_ns();
-        }
+    weir_status status = take_from(node, r, ptr);
+    for (size_t round = 1; status == WEIR_ERR_NO_MEMORY && round < count; round++) {
+        status = take_from(in_turn(node, round), r, ptr);
     }
     return status;
 }
 
-static weir_status take(weir__host_node *node, const request *r, void **ptr)
-{
-    const weir_status status = take_in_turn(node, r, r->is_bound, ptr);
-    return status == WEIR_ERR_NO_MEMORY && !r->is_bound ? take_in_turn(node, r, true, ptr) : status;
-}
-
-/* Whether the limit refused the last thing that the calling thread's request asked for. A request first asks for more than
- * it needs: where the limit refuses that and the system refuses the rest, a higher limit is no help. */
+/* True if the limit refused the last attempt of the calling thread's request. A request first asks for more than it
+ * needs: if the limit refuses that and the system refuses the rest, a higher limit does not help. */
 static _Thread_local bool limit_refused;
 
 bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
@@ -743,7 +726,7 @@ static weir_status take_or_trim(weir__host_node *node, const request *r, void **
     (void)weir__host_pending_collect(pool);
     weir_status status = take(node, r, &block);
     if (status == WEIR_ERR_NO_MEMORY) {
-        /* What other nodes and streams hold idle may be what the limit, or the system, lacks. */
+        /* Idle memory of other nodes and streams may count against the limit, or be memory that the system lacks. */
         (void)weir__host_pending_wait(pool);
         (void)trim(pool, 0, WEIR_TRIM_WAIT);
         status = take(node, r, &block);
@@ -756,7 +739,7 @@ static weir_status take_or_trim(weir__host_node *node, const request *r, void **
     return status == WEIR_ERR_NO_MEMORY && limit_refused ? WEIR_ERR_LIMIT : status;
 }
 
-/* Anything: bad arguments, another node than last time, a cache that is empty or not there. */
+/* Slow path of all allocations: invalid arguments, another node than last time, an empty or missing cache. */
 static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr,
                                           const char *call)
 {
@@ -788,7 +771,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
     return take_or_trim(node, &r, ptr);
 }
 
-/* Whether the cache in front is that of the node that is meant. */
+/* True if the cache in front is that of the requested node. */
 static inline bool is_meant(weir__host_cache *cache, const weir_host_pool *pool, int32_t number)
 {
     if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
@@ -824,7 +807,7 @@ weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_
 
 /* --- free --- */
 
-/* Where the block begins that an address in a slab lies in, if a caller has it; 0: none does. */
+/* Returns the start of the live block around an address in a slab, or 0. */
 static uint64_t block_around(const weir_host_pool *pool, weir__host_run *run, uint64_t address, uint32_t bin)
 {
     const weir__host_bin_shape *shape = &pool->bins[bin];
@@ -860,14 +843,14 @@ static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, 
     return true;
 }
 
-/* The slab's bin, if a block that a caller has begins at `ptr`; UINT32_MAX: none does. */
+/* Returns the slab's bin if a live block begins at `ptr`, else UINT32_MAX. */
 static uint32_t bin_at(const weir_host_pool *pool, weir__host_run *run, const void *ptr)
 {
     const weir__host_slab *slab = run->slab;
     return slab != NULL && weir__host_is_live(&pool->registry, (uint64_t)(uintptr_t)ptr) ? count_of(&slab->bin) : UINT32_MAX;
 }
 
-/* `size`: as it was asked for; 0: not known. *bytes: what the block had. */
+/* `size`: as requested; 0: unknown. *bytes receives the block's size. */
 static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *ptr, uint64_t size, uint64_t *bytes)
 {
     weir__host_node *node = run->node;
@@ -895,7 +878,7 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
     return WEIR_OK;
 }
 
-/* `stream`, of the run's pool: in its order; NULL: idle. */
+/* Frees a run: in the order of `stream` (of the run's pool), or as idle (NULL). */
 static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t size, weir_stream *stream)
 {
     weir__host_node *node = run->node;
@@ -921,7 +904,7 @@ static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t siz
     return WEIR_OK;
 }
 
-/* Any address but NULL. No sentence for a refusal: a heap asks its two pools in turn. */
+/* Frees any non-NULL address. Leaves no sentence for a refusal, because a heap asks its two pools in turn. */
 static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64_t size, uint64_t *bytes)
 {
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
@@ -936,8 +919,9 @@ static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64
     return free_large(run, ptr, size, NULL);
 }
 
-/* Into the cache in front, if the block is of its node and there is room: its bytes, or 0. What the next request waits for is only the
- * page's entry, mostly in the leaf of the last free: it says where the block goes; whether it may is found out beside that. */
+/* Puts the block into the cache in front, if it belongs to the cache's node and there is room. Returns the block's
+ * size, or 0. The critical path loads only the page's entry, usually in the leaf of the last free: the entry says where
+ * the block goes, and the checks that it may go there run in parallel. */
 static inline uint64_t keep_in_front(weir_host_pool *pool, void *ptr)
 {
     const uint64_t address = (uint64_t)(uintptr_t)ptr;
@@ -1022,7 +1006,7 @@ weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
 static weir_status free_large_after(weir__host_run *run, const void *ptr, void *native)
 {
     weir_stream *stream = NULL;
-    weir_status status = weir_pool_stream(run->pages, native, &stream); /* its refusal names the stream */
+    weir_status status = weir_pool_stream(run->pages, native, &stream); /* a refusal's sentence names the stream */
     if (status == WEIR_OK) {
         status = free_large(run, ptr, 0, stream);
         status = status == WEIR_ERR_INVALID ? refuse_free("weir_host_free_after", ptr) : status;
@@ -1046,7 +1030,7 @@ static weir_status free_small_after(weir__host_run *run, void *ptr, void *native
     return status;
 }
 
-/* False, with *status and its sentence: there is no pool, or it has no streams. */
+/* Returns false, with *status and its sentence, if the pool is NULL or has no streams. */
 static bool has_streams(const weir_host_pool *pool, const char *call, weir_status *status)
 {
     if (pool == NULL) {
@@ -1093,9 +1077,10 @@ weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
     return first;
 }
 
-/* --- questions --- */
+/* --- queries --- */
 
-/* What is true of all of a block: the worst step of its chunks, and what of them lies elsewhere. */
+/* Computes the facts about a whole block: the lowest step of its chunks, and their misplaced bytes. Returns false if a
+ * chunk is missing. */
 static bool ask_chunks(weir_host_pool *pool, weir__host_run *run, weir_host_info *found)
 {
     const uint64_t step = UINT64_C(1) << WEIR__HOST_LEAF_SHIFT;
@@ -1158,12 +1143,12 @@ weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_inf
     return weir_struct_report(info, &found, sizeof found, "weir_host_query: info");
 }
 
-/* Bytes freed after the work of some stream that the host has not seen complete. */
+/* Adds bytes freed in the order of a stream, if the host has not seen its work complete. */
 static bool add_pending(void *ctx, const weir_walk_entry *entry)
 {
     uint64_t *pending = ctx;
     const bool waits = entry->state == WEIR_WALK_PENDING ||
-                       (entry->state == WEIR_WALK_FREE && entry->stream > 1); /* 1: the host, the first that was asked for */
+                       (entry->state == WEIR_WALK_FREE && entry->stream > 1); /* stream 1 is the host */
     *pending += waits ? entry->size : 0;
     return true;
 }
@@ -1258,13 +1243,13 @@ size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_
     return length;
 }
 
-/* Chunks and what is counted of them. */
+/* Checks that a node's chunks and its statistics agree. */
 static const char *check_chunks(weir__host_node *node)
 {
     weir_host_stats found = {0};
     if (weir__host_is_pageable(&node->pool->config)) {
         (void)pthread_mutex_lock(&node->chunk_lock);
-        const weir_host_stats *held = &node->held; /* one chunk, as it were */
+        const weir_host_stats *held = &node->held; /* pageable memory counts as one chunk */
         const bool is_one = held->unpinned_bytes == held->held_bytes && held->pinned_bytes == 0 &&
                             held->kind_bytes[WEIR_HOST_UNPINNED] == held->held_bytes && node->chunks == NULL &&
                             held->chunks * node->pool->config.chunk_bytes == held->held_bytes;

@@ -28,7 +28,7 @@ weir_status weir__host_registry_init(weir__host_registry *registry)
 void weir__host_registry_fini(weir__host_registry *registry)
 {
     weir__host_table *table = atomic_load(&registry->table);
-    for (size_t i = 0; i <= table->mask; i++) { /* the youngest table has all leaves */
+    for (size_t i = 0; i <= table->mask; i++) { /* the newest table has all leaves */
         weir__host_leaf *leaf = atomic_load(&table->entries[i].leaf);
         if (leaf != NULL) {
             free(atomic_load(&leaf->marks));
@@ -43,7 +43,7 @@ void weir__host_registry_fini(weir__host_registry *registry)
     (void)pthread_mutex_destroy(&registry->lock);
 }
 
-/* The table is no reader's yet, or has room and the lock is held. */
+/* Adds a leaf. No reader knows the table yet, or the table has room and the lock is held. */
 static void put(weir__host_table *table, uint64_t key, weir__host_leaf *leaf)
 {
     size_t i = key & table->mask;
@@ -55,7 +55,7 @@ static void put(weir__host_table *table, uint64_t key, weir__host_leaf *leaf)
     table->count++;
 }
 
-/* A table with room for one more: the current one, or a larger copy in its place. */
+/* Returns a table with room for one more entry: the current one, or a larger copy in its place. NULL: no memory. */
 static weir__host_table *roomy(weir__host_registry *registry)
 {
     weir__host_table *table = atomic_load_explicit(&registry->table, memory_order_relaxed);

@@ -1,11 +1,11 @@
-/* registry.h: from any address to the page run that it lies in, without a lock.
+/* registry.h: finds the page run around any address, without a lock.
  *
- * Idea: a hash table from 2 MiB of addresses to a leaf with an entry for each 4 KiB page; neighbours hash to neighbours, so
- * that what the pool maps, which lies side by side, has no collisions. A table that grows is replaced by
- * a larger copy; tables, leaves and runs are never freed while the pool lives, so whoever looks while another changes
- * something reads the old or the new state and always valid memory. Cost: two dependent loads behind the table's
- * pointer; 8 bytes for each page. A page's entry holds the run and, in its low bits, where in a thread's cache its blocks go:
- * a free can put a block there before it has looked at the run.
+ * Idea: a hash table from 2 MiB of addresses to a leaf with an entry for each 4 KiB page. Neighbouring addresses hash
+ * to neighbouring slots, so the chunks that the pool maps side by side cause no collisions. A full table is replaced by
+ * a larger copy. Tables, leaves and runs are not freed while the pool lives, so a lookup during a change reads the old
+ * or the new state and always valid memory. A page's entry holds the run and, in its low bits, the bin or slot of a
+ * thread's cache for its blocks: a free can put a block there before it has read the run.
+ * Cost: two dependent loads after the load of the table's pointer; 8 bytes for each page.
  */
 #ifndef WEIR_HOST_REGISTRY_H
 #define WEIR_HOST_REGISTRY_H
@@ -35,8 +35,8 @@ typedef enum weir__host_run_state {
     WEIR__HOST_RUN_SLAB
 } weir__host_run_state;
 
-/* A piece of pinned memory. What a query reads is atomic: descriptions are used again, and who asks about an address that
- * is no longer anybody's may look at one that is being filled in. */
+/* A piece of pinned memory. The members that a query reads are atomic: descriptions are reused, and a query about a
+ * stale address may read one while it is filled in. */
 typedef struct weir__host_chunk {
     struct weir__host_chunk *next;
     uint64_t start;
@@ -47,34 +47,34 @@ typedef struct weir__host_chunk {
     _Atomic uint64_t misplaced_bytes;
 } weir__host_chunk;
 
-/* One byte for each 64 bytes of a leaf's addresses: 1 where a small block begins that a caller has, else 0. A byte and not
- * a bit, because the owner of a block changes its mark by a plain store: an allocation sets it, the free clears it, and
- * caches of threads, blocks that wait for a stream and free slots of engines have 0. */
+/* One byte for each 64 bytes of a leaf's addresses: 1 where a live small block begins, else 0. An allocation sets the
+ * byte and the free clears it; blocks in thread caches, blocks that wait for a stream and free slots of engines have 0.
+ * It is a byte and not a bit, because the owner of a block changes it by a plain store. */
 typedef struct weir__host_marks {
     _Atomic uint8_t live[WEIR__HOST_LEAF_MARKS];
 } weir__host_marks;
 
-/* A page run: one large block, or a slab of an engine. Atomic for the same reason as in a chunk. */
+/* A page run: one large block, or a slab of an engine. Members are atomic for the same reason as in a chunk. */
 typedef struct weir__host_run {
-    _Alignas(WEIR__HOST_RUN_ALIGN) struct weir__host_run *next; /* unused ones */
+    _Alignas(WEIR__HOST_RUN_ALIGN) struct weir__host_run *next; /* next unused run */
     _Atomic uint64_t start;
     _Atomic uint64_t size;
     _Atomic(weir__host_node *) node;
-    _Atomic(weir__host_chunk *) chunk; /* that all of it lies in; NULL: the leaves of its pages know theirs */
-    weir_pool *pages;                  /* the node's pool that it is a block of */
+    _Atomic(weir__host_chunk *) chunk; /* the chunk around all of it; NULL: the leaves of its pages name theirs */
+    weir_pool *pages;                  /* the node's pool that `block` belongs to */
     weir_block *block;
-    _Atomic(weir__host_slab *) slab; /* NULL: it is none */
+    _Atomic(weir__host_slab *) slab; /* NULL: not a slab */
     _Atomic uint32_t state;
 } weir__host_run;
 
 typedef struct weir__host_leaf {
-    _Atomic uintptr_t pages[WEIR__HOST_LEAF_PAGES]; /* a run and a tag; 0: nobody's */
-    _Atomic(weir__host_chunk *) chunk; /* of memory that the pool maps: such chunks consist of whole leaves */
+    _Atomic uintptr_t pages[WEIR__HOST_LEAF_PAGES]; /* a run and a tag; 0: no run */
+    _Atomic(weir__host_chunk *) chunk; /* for memory that the pool maps: such chunks consist of whole leaves */
     _Atomic(weir__host_marks *) marks; /* NULL: no slab has been here yet */
 } weir__host_leaf;
 
 typedef struct weir__host_entry {
-    _Atomic uint64_t key; /* 0: empty */
+    _Atomic uint64_t key; /* 0: empty entry */
     _Atomic(weir__host_leaf *) leaf;
 } weir__host_entry;
 
@@ -87,18 +87,18 @@ typedef struct weir__host_table {
 
 typedef struct weir__host_registry {
     _Atomic(weir__host_table *) table;
-    pthread_mutex_t lock; /* of whoever changes it */
+    pthread_mutex_t lock; /* taken by changes, not by lookups */
 } weir__host_registry;
 
 weir_status weir__host_registry_init(weir__host_registry *registry);
 void weir__host_registry_fini(weir__host_registry *registry);
-/* Makes the leaves of a range exist, so that set cannot fail. */
+/* Creates the leaves of a range, so that the set functions cannot fail. */
 weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t start, uint64_t size);
-/* All pages of the range belong to `run` (NULL: to none). The leaves exist, here and below. `tag`: a slab's bin and one, or
- * WEIR__HOST_LARGE_TAG and a slot. */
+/* Sets the entries of all pages of the range to `run` (NULL: none). Requires that the leaves exist, as do the functions
+ * below. `tag`: a slab's bin plus one, or WEIR__HOST_LARGE_TAG plus a slot. */
 void weir__host_registry_set(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_run *run,
                              uint32_t tag);
-/* Makes the marks of a range exist, as a slab needs them. WEIR_ERR_NO_MEMORY. */
+/* Creates the marks of a range, which a slab needs. WEIR_ERR_NO_MEMORY: no host memory. */
 weir_status weir__host_registry_mark(weir__host_registry *registry, uint64_t start, uint64_t size);
 void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_chunk *chunk);
 
@@ -123,8 +123,8 @@ static inline uintptr_t weir__host_page_in(const weir__host_leaf *leaf, uint64_t
                                 memory_order_acquire);
 }
 
-/* The mark of a multiple of 64 in a slab. Marks of neighbours that are 512 bytes apart lie on different cache lines, so that two
- * threads with batches of one slab do not write to the same line. */
+/* Returns the mark of an address, a multiple of 64 in a slab. Marks of blocks that are 512 bytes apart lie on different
+ * cache lines, so that two threads with batches of one slab do not write to the same line. */
 static inline _Atomic uint8_t *weir__host_mark_in(const weir__host_leaf *leaf, uint64_t address)
 {
     weir__host_marks *marks = atomic_load_explicit(&leaf->marks, memory_order_acquire);
@@ -132,7 +132,7 @@ static inline _Atomic uint8_t *weir__host_mark_in(const weir__host_leaf *leaf, u
     return &marks->live[(unit ^ (unit & 070) << 3) & (WEIR__HOST_LEAF_MARKS - 1)];
 }
 
-/* True if a small block that a caller has begins at the address. */
+/* True if a live small block begins at the address. */
 static inline bool weir__host_is_live(const weir__host_registry *registry, uint64_t address)
 {
     const weir__host_leaf *leaf = weir__host_leaf_at(registry, address);
@@ -141,7 +141,7 @@ static inline bool weir__host_is_live(const weir__host_registry *registry, uint6
            atomic_load_explicit(weir__host_mark_in(leaf, address), memory_order_acquire) != 0;
 }
 
-/* The entry of a page; 0: nobody's. */
+/* Returns the entry of a page; 0: no run. */
 static inline uintptr_t weir__host_page_at(const weir__host_registry *registry, uint64_t address)
 {
     weir__host_leaf *leaf = weir__host_leaf_at(registry, address);

@@ -1,14 +1,14 @@
-/* thread_cache.c: what a thread keeps of what it freed, by node.
+/* thread_cache.c: freed blocks that a thread keeps, one cache for each node.
  *
- * Idea: a bin for each of the engine's sizes and a few slots for page runs of one exact size, last in first out; a hit
- * touches the thread's own memory and nothing else. What a cache keeps is bounded in bytes: a bin may hold as many blocks
- * as bytes have been set aside for it, at most half of the bound for all bins, so that a hit counts no bytes; slots of
- * runs get the rest in the same way and give way to each other. A bin that is full and gets no more gives half of itself
- * back. A thread's end gives all back; a pool's end leaves the caches to their threads, empty.
+ * Idea: a cache has a bin for each of the engine's sizes and a few slots for page runs of one exact size each, last in
+ * first out. A hit touches only the thread's own memory. A cache is bounded in bytes. Bytes are set aside for a bin
+ * before it may hold more blocks, at most half of the bound for all bins together, so a hit counts no bytes. Slots
+ * share the rest in the same way and displace each other. A full bin that gets no more bytes gives half of its blocks
+ * back. The end of a thread gives all blocks back; the end of a pool leaves its caches, empty, to their threads.
  *
- * A cache belongs to its thread; only its pool pointer and its place in the pool's list are changed by others, under one
- * lock of the process, which also keeps a thread from ending while a pool does. It is held across fork, so that the child
- * finds it in order.
+ * A cache belongs to its thread. Other threads change only its pool pointer and its position in the pool's list, under
+ * one lock for the process. That lock also keeps a thread from ending while a pool ends. fork takes it, so that the
+ * child finds it unlocked and the lists consistent.
  */
 #include "host_internal.h"
 
@@ -39,11 +39,11 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
     if (held <= keep) {
         return;
     }
-    /* The oldest are at the bottom. */
+    /* The oldest blocks are at the bottom. */
     const uint32_t count = held - keep;
     const weir__host_node *node = node_of(cache);
     const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, bin->blocks, count);
-    (void)all; /* what a bin holds was looked up when it came */
+    (void)all; /* the pool checked each block when it was freed */
     for (uint32_t i = 0; i < keep; i++) {
         bin->blocks[i] = bin->blocks[count + i];
     }
@@ -87,7 +87,7 @@ void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin)
 
 /* --- bounds --- */
 
-/* What a cache may keep now. Of pageable memory, where what is held counts: a share of that. */
+/* Returns the bytes that a cache may keep now. For pageable memory, a share of the held bytes, which must stay low. */
 static uint64_t most_of(const weir__host_cache *cache)
 {
     const weir_host_pool *pool = node_of(cache)->pool;
@@ -118,7 +118,7 @@ static void move(_Atomic uint64_t *from, _Atomic uint64_t *to)
     atomic_store_explicit(from, 0, memory_order_relaxed);
 }
 
-/* Empties a slot; its bytes are free for others, its counts go to the cache. */
+/* Empties a slot: releases its bytes and adds its counters to the cache's. */
 static void vacate(weir__host_cache *cache, weir__host_large_slot *slot)
 {
     const uint64_t size = size_of(slot);
@@ -169,16 +169,16 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
     if (size_of(slot) != size) {
         vacate(cache, slot);
         atomic_store_explicit(&slot->size, size, memory_order_relaxed);
-        return false; /* a size that is freed once may never be asked for again: it is kept when it comes a second time */
+        return false; /* cached from its second free on: a size that is freed once may not be requested again */
     }
     if (slot->most == WEIR__HOST_LARGE_DEPTH) {
         return false;
     }
-    /* A block that is large beside the bound: a thread may keep four of them all the same, unless what is held counts. */
+    /* A thread may keep four blocks larger than its bound, except of pageable memory. */
     const uint64_t bound = most_of(cache);
     const uint64_t most = bound > 4 * size || weir__host_is_pageable(&node_of(cache)->pool->config) ? bound : 4 * size;
     if (cache->bin_most_bytes + cache->large_most_bytes + size > most) {
-        give_way(cache); /* one at a time: what is used is back soon */
+        give_way(cache); /* one slot at a time: a slot in use refills soon */
     }
     if (cache->bin_most_bytes + cache->large_most_bytes + size > most ||
         size_of(slot) != size) {
@@ -191,7 +191,7 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
 
 /* --- life --- */
 
-/* Adds what a cache has counted. */
+/* Adds the counters of a cache. */
 static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool, weir_host_stats *stats)
 {
     for (uint32_t i = 0; i < pool->bin_count; i++) {
@@ -217,7 +217,7 @@ static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool
     stats->live_bytes += atomic_load_explicit(&cache->large_live_bytes, memory_order_relaxed);
 }
 
-/* The lists' lock is held. Its counts become the pool's; what the engine keeps for the thread is closed. */
+/* Requires the lists' lock. Adds the cache's counters to the node's and closes the engine's data for the thread. */
 static void leave_pool(weir__host_cache *cache)
 {
     weir_host_pool *pool = atomic_load_explicit(&cache->pool, memory_order_relaxed);
@@ -242,7 +242,7 @@ static void leave_pool(weir__host_cache *cache)
     atomic_store_explicit(&cache->pool, NULL, memory_order_release);
 }
 
-/* The thread ends. */
+/* Destructor of the thread key: runs at the end of a thread. */
 static void end_of_thread(void *unused)
 {
     (void)unused;
@@ -253,7 +253,7 @@ static void end_of_thread(void *unused)
         weir_host_pool *pool = atomic_load_explicit(&cache->pool, memory_order_relaxed);
         if (pool != NULL) {
             if (pool->process == (long)getpid()) {
-                weir__host_cache_flush(cache); /* the pool cannot end meanwhile */
+                weir__host_cache_flush(cache); /* the pool cannot end meanwhile: that needs the lists' lock */
             }
             leave_pool(cache);
         }
@@ -278,10 +278,10 @@ static void make_key(void)
                     pthread_key_create(&end_key, end_of_thread) == 0;
 }
 
-/* The library may be unloaded while threads live on: their ends must not call into it. */
+/* The library may be unloaded while threads go on: their end must not call into it. */
 __attribute__((destructor)) static void forget_key(void)
 {
-    if (atomic_exchange(&end_key_known, false)) { /* who comes later keeps nothing */
+    if (atomic_exchange(&end_key_known, false)) { /* threads that come later get no cache */
         (void)pthread_key_delete(end_key);
     }
 }
@@ -300,7 +300,7 @@ static weir__host_cache *cache_new(weir__host_node *node)
     weir_host_pool *pool = node->pool;
     (void)pthread_once(&once, make_key);
     if (!end_key_known || pthread_setspecific(end_key, &weir__host_no_cache) != 0) {
-        return NULL; /* nobody would learn of the thread's end */
+        return NULL; /* without the key the end of the thread would go unnoticed */
     }
     weir__host_cache *cache = calloc(1, sizeof *cache);
     if (cache == NULL) {
@@ -309,7 +309,7 @@ static weir__host_cache *cache_new(weir__host_node *node)
     atomic_init(&cache->pool, pool);
     atomic_init(&cache->node, node);
     cache->number = node->number;
-    cache->leaf_key = UINT64_MAX; /* of no address */
+    cache->leaf_key = UINT64_MAX; /* matches no address */
     cache->most_bytes = pool->config.thread_cache_bytes;
     cache->trims_seen = atomic_load_explicit(&pool->trims, memory_order_relaxed);
     if (pool->config.engine->thread_open != NULL) {
@@ -327,7 +327,7 @@ static weir__host_cache *cache_new(weir__host_node *node)
     return cache;
 }
 
-/* Drops caches of pools that are gone. */
+/* Frees the calling thread's caches of pools that have ended. */
 static void sweep(void)
 {
     for (weir__host_cache **link = &weir__host_mine; *link != &weir__host_no_cache;) {

@@ -1,9 +1,9 @@
-/* topology.c: the machine as plain tables, and what follows from them.
+/* topology.c: the machine as plain tables, and the answers computed from them.
  *
- * Idea: a reader fills tables once (hwloc where weir was built with it, sysfs otherwise), and every question is answered
- * from them: without a lock, without hwloc, the same whoever read them.
- * Guarantee: a node that is answered for a device or a thread is one that this process may take ordinary memory from.
- * Cost: creation 3 to 60 ms; afterwards a binary search, or a look into a table by processor number.
+ * Idea: a reader fills the tables once (hwloc if weir was built with it, else sysfs). Every query is answered from the
+ * tables: without a lock, without hwloc, and the same for both readers.
+ * Guarantee: a node that is returned for a device or a thread is one from which this process may take ordinary memory.
+ * Cost: creation 3 to 60 ms; afterwards a binary search, or a table lookup by processor number.
  */
 #define _GNU_SOURCE /* sched_getcpu */
 #include "topology_internal.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* By definition of the firmware's table. */
+/* A node's distance from itself, as the firmware's table (ACPI SLIT) defines it. */
 enum { LOCAL_DISTANCE = 10 };
 
 /* --- filling --- */
@@ -32,7 +32,7 @@ weir_topology *weir__topology_begin(bool is_this_machine)
     return t;
 }
 
-/* Room for one more in a growing table. */
+/* Makes room for one more entry in a growing table. Returns false if there is no memory. */
 static bool make_room(void **table, size_t *room, size_t count, size_t entry)
 {
     if (count < *room) {
@@ -146,7 +146,7 @@ bool weir__topology_add_pci(weir_topology *t, const struct topology_pci *pci)
     if (t->pci_room != old_room || t->near == NULL) {
         uint64_t *grown = realloc(t->near, (t->pci_room * t->near_words + 1) * sizeof *grown);
         if (grown == NULL) {
-            t->pci_room = old_room; /* tried again together */
+            t->pci_room = old_room; /* so that the next call grows both tables again */
             return false;
         }
         t->near = grown;
@@ -175,9 +175,9 @@ void weir__topology_near_last(weir_topology *t, int32_t node)
     }
 }
 
-/* --- what follows --- */
+/* --- values derived from the tables --- */
 
-/* One line of proc/self/status, "Mems_allowed_list:\t0-1", without its name. */
+/* Returns the value of one line of proc/self/status, such as "Mems_allowed_list:\t0-1", or NULL. */
 static const char *status_line(const char *status, const char *name)
 {
     const char *line = strstr(status, name);
@@ -205,8 +205,8 @@ static bool allow_cpu(void *ctx, uint32_t cpu)
     return cpu < t->cpu_count;
 }
 
-/* The kernel itself says what the process may use. (hwloc asks the cgroup's files, which a container may not show, and the
- * reader of sysfs has nothing else.) */
+/* Marks the nodes and processors that this process may use, as the kernel reports them. (hwloc reads the cgroup's
+ * files, which a container may not show, and the reader of sysfs has no other source.) */
 static void apply_process(weir_topology *t, const char *root)
 {
     char status[16384];
@@ -243,7 +243,7 @@ static bool is_plain_with_cpus(const struct topology_node *node)
     return is_plain(node) && node->own_cpus > 0;
 }
 
-/* The first rule that leaves a node. */
+/* Applies the first rule that matches any node. */
 static void find_host_memory(weir_topology *t)
 {
     static bool (*const rules[])(const struct topology_node *) = {is_plain_with_cpus, is_plain,
@@ -268,7 +268,8 @@ static uint64_t far(const weir_topology *t, size_t from, size_t to)
     return distance != 0 ? distance : UINT64_MAX;
 }
 
-/* The usable node with the least distance from a set of nodes (`pci`: those near a device) or from one. */
+/* Returns the usable node with the least distance from one node, or from the nodes near a device (`of_device`);
+ * node_count if no node is usable. */
 static size_t nearest_usable(const weir_topology *t, bool of_device, size_t which)
 {
     size_t best = t->node_count;
@@ -340,13 +341,14 @@ static bool sort_pci(weir_topology *t)
     return enough;
 }
 
-/* Display controllers that only draw a server's console. 0 as the device: all of the vendor's. */
+/* True for display controllers that only draw a server's console. Device 0 in the table matches all devices of the
+ * vendor. */
 static bool is_console(const struct topology_pci *pci)
 {
     static const struct {
         uint32_t vendor, device;
     } consoles[] = {
-        {0x1a03, 0},      /* ASPEED, on most boards' management controllers */
+        {0x1a03, 0},      /* ASPEED, in most boards' management controllers */
         {0x19e5, 0x1711}, /* Huawei iBMC */
         {0x102b, 0},      /* Matrox */
         {0x1013, 0},      /* Cirrus */
@@ -397,7 +399,7 @@ weir_status weir__topology_finish(weir_topology *t, const char *status_root,
     return WEIR_OK;
 }
 
-/* --- making one --- */
+/* --- creation --- */
 
 static weir_status refuse_create(const weir_topology_config *config, weir_status status)
 {
@@ -427,11 +429,11 @@ weir_status weir_topology_create(const weir_topology_config *config, weir_topolo
         return weir_refuse(WEIR_ERR_INVALID, "weir_topology_create: config.xml and config.synthetic are both set");
     }
     const bool is_machine = c.xml == NULL && c.synthetic == NULL;
-    /* Without sysfs, as in a bare chroot, hwloc complains and finds a machine without memory. */
+    /* Without sysfs, as in a bare chroot, hwloc writes a complaint and finds a machine without memory. */
     const bool is_seen = !is_machine || access("/sys/devices/system/cpu", F_OK) == 0;
     weir_status status = is_seen ? UNCANCELLED(weir__topology_read_hwloc(&c, topology)) : WEIR_ERR_UNSUPPORTED;
     if (is_machine && status != WEIR_OK && status != WEIR_ERR_NO_MEMORY) {
-        /* The kernel's own files are there even when hwloc cannot see the machine. */
+        /* The kernel's own files may be readable even if hwloc cannot see the machine. */
         status = UNCANCELLED(weir__topology_read_sysfs("", topology));
     }
     return status == WEIR_OK || status == WEIR_ERR_NO_MEMORY ? status : refuse_create(&c, status);
@@ -524,7 +526,7 @@ int32_t weir_topology_thread_node(const weir_topology *topology)
 
 /* --- devices --- */
 
-/* As many hexadecimal digits as stand there, at most `most`, then `end`. */
+/* Reads one to `most` hexadecimal digits, which `end` must follow. */
 static bool take_hex(const char **text, unsigned most, char end, uint64_t *value)
 {
     unsigned digits = 0;
@@ -547,7 +549,7 @@ static bool take_hex(const char **text, unsigned most, char end, uint64_t *value
     return true;
 }
 
-/* [domain:]bus:device.function */
+/* Parses [domain:]bus:device.function. */
 bool weir__topology_parse_bus_id(const char *text, uint64_t *address)
 {
     uint64_t domain = 0;
@@ -573,7 +575,7 @@ static void format_bus_id(uint64_t address, char text[16])
                    (unsigned)(address & 7));
 }
 
-/* Among the usable nodes that a device is next to, the one nearest to `from`, then the lowest. */
+/* Returns the usable node near a device with the least distance from `from`, then the lowest number. */
 static int32_t nearest_to_device(const weir_topology *t, size_t pci,
                                  const struct topology_node *from)
 {
@@ -598,7 +600,7 @@ static int32_t nearest_to_device(const weir_topology *t, size_t pci,
     if (usable > 1 && (near_host == 0 || near_host == host)) {
         return WEIR_NODE_NONE;
     }
-    if (best == t->node_count) { /* all of them forbidden, or there is one node only */
+    if (best == t->node_count) { /* no near node is allowed, or there is only one node */
         best = nearest_usable(t, true, pci);
     }
     return best < t->node_count ? t->nodes[best].number : WEIR_NODE_NONE;

@@ -1,17 +1,17 @@
 /* topology_hwloc.c: reads a topology by hwloc, 2.1 and later or 3. The only file that includes hwloc.h.
  *
- * hwloc knows what sysfs does not say: which nodes are high-bandwidth, a device's or far memory, and machines that are not
- * this one, from an XML file of lstopo or a synthetic description.
+ * hwloc knows more than sysfs says: which nodes are high-bandwidth memory, a device's or far memory; and it reads other
+ * machines, from an XML file of lstopo or a synthetic description.
  *
- * Traps that are stepped around here:
- *   - HWLOC_XMLFILE, HWLOC_SYNTHETIC and others in the environment replace the machine in silence, and HWLOC_THISSYSTEM makes
- *     it swear that it did not. Where one is set hwloc is not asked about the machine.
- *   - HWLOC_PLUGINS_PATH makes hwloc load code, also in a process with another user's rights (set-uid, file capabilities):
- *     such a process does without hwloc.
- *   - Components for devices start their runtimes, and the one for x86 moves the calling thread from processor to processor:
- *     none of them is used.
- *   - A topology that is not this machine's accepts every binding and does nothing. Nothing is ever bound through hwloc.
- *   - A device whose ancestor is the whole machine, or holds no node at all, has no affinity.
+ * Traps that this file avoids:
+ *   - HWLOC_XMLFILE, HWLOC_SYNTHETIC and other environment variables silently replace the machine, and with
+ *     HWLOC_THISSYSTEM hwloc claims that they did not. If one is set, hwloc is not used for the machine.
+ *   - HWLOC_PLUGINS_PATH makes hwloc load code, also in a process with another user's rights (set-uid, file
+ *     capabilities): such a process does not use hwloc.
+ *   - Components for devices start their runtimes, and the x86 component moves the calling thread from processor to
+ *     processor: all of them are disabled.
+ *   - A topology of another machine accepts every binding and does nothing. weir binds nothing through hwloc.
+ *   - A device has no affinity if its ancestor is the whole machine, or has no node at all.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* secure_getenv */
@@ -108,7 +108,7 @@ static bool take_nodes(weir_topology *t, hwloc_topology_t h)
     return weir__topology_seal_nodes(t);
 }
 
-/* What can be told of nodes once all are there; processors in the order of nodes' numbers. */
+/* Takes the facts about nodes that need all nodes to be there. Adds processors in the order of node numbers. */
 static bool take_node_facts(weir_topology *t, hwloc_topology_t h)
 {
     hwloc_const_nodeset_t allowed = hwloc_topology_get_allowed_nodeset(h);
@@ -175,7 +175,7 @@ weir_status weir__topology_read_hwloc(const weir_topology_config *config, weir_t
 {
     const bool is_machine = config->xml == NULL && config->synthetic == NULL;
     hwloc_topology_t h = NULL;
-    /* The library that is found at run time may be another one. */
+    /* The library found at run time may be a different version. */
     if (getauxval(AT_SECURE) != 0 || hwloc_get_api_version() >> 16 != HWLOC_API_VERSION >> 16 ||
         (is_machine && environment_replaces_machine())) {
         return WEIR_ERR_UNSUPPORTED;

@@ -1,8 +1,8 @@
 /* topology_sysfs.c: reads the machine from the kernel's own files, without hwloc.
  *
- * Gives the same answers for the machine itself, but for memory of a special kind that has processors of its own, which
- * only hwloc tells apart. Every file may be missing: a kernel without NUMA is one node 0, one without PCI has no devices,
- * and where /proc is hidden everything counts as allowed.
+ * The answers for the machine itself are the same as hwloc's, except for memory of a special kind that has processors
+ * of its own, which only hwloc recognizes. Every file may be missing: a kernel without NUMA gives one node 0, a kernel
+ * without PCI no devices, and where /proc is hidden all nodes and processors count as allowed.
  */
 #include "topology_internal.h"
 
@@ -56,7 +56,7 @@ static bool node_text(const char *root, int32_t node, const char *name, char *te
     return weir__sysfs_text(root, path, text, size);
 }
 
-/* "MemFree:   123 kB" somewhere in a text. */
+/* Returns the value in bytes of a line "MemFree: 123 kB" in a text. */
 static uint64_t kilobytes(const char *text, const char *key)
 {
     const size_t length = strlen(key);
@@ -128,7 +128,7 @@ struct reading {
     int32_t order
         [NODES_MOST]; /* nodes as the kernel lists them, which is the order of a line of distances */
     size_t count;
-    int32_t node; /* whose processors are being listed */
+    int32_t node; /* the node of the processors being listed */
     bool no_memory;
 };
 
@@ -191,7 +191,7 @@ static bool read_node_facts(struct reading *reading)
     return !reading->no_memory;
 }
 
-/* A kernel that knows no nodes: all is one. */
+/* Reads a kernel without NUMA: one node has everything. */
 static bool read_single_node(struct reading *reading)
 {
     char text[LINE_MOST];

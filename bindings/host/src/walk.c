@@ -1,7 +1,7 @@
-/* walk.c: all blocks that callers have of a host pool.
+/* walk.c: visits all live blocks of a host pool.
  *
- * Large blocks say so in their state, small ones by their marks (registry.h). Exact while no other thread is at work;
- * calls of other threads in the meantime may be seen or not.
+ * The state of a run marks a large block as live, and marks do so for small blocks (registry.h). The walk is exact
+ * while no other thread is at work; calls that other threads make meanwhile may or may not be seen.
  */
 #include "host_internal.h"
 

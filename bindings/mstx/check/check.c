@@ -1,17 +1,18 @@
-/* bindings/mstx/check/check.c: libweir_mstx_check.so, a tool that checks what any program announces through mstx.
+/* bindings/mstx/check/check.c: libweir_mstx_check.so, a tool that checks any program's announcements through mstx.
  *
- * Idea: it keeps what is announced as the program's rules have it (a heap lies nowhere in another of its domain, a region in
- * its heap and in no other region, everything is withdrawn once and in order) and says where the program breaks them. After
- * a finding it goes on with what was announced, as far as it can be made sense of, so that one mistake is told once.
+ * Idea: the tool keeps all announcements and reports where the program breaks the rules: a heap overlaps no other heap
+ * of its domain, a region lies in its heap and overlaps no other region, every heap and region is withdrawn once and in
+ * order. After a finding it continues with the announcement as far as it is usable, so that one mistake is reported
+ * once.
  *
- * Domains with the names of `totals` have rules of their own, those of msMemScope's: what is said of heaps is the sum of
- * all, nobody gets handles (a program may pass anything for where they would go), and regions are withdrawn by address. There
- * only regions are checked, against each other.
+ * Domains with the names of `totals` follow the rules of msMemScope instead: the size of a heap is the sum of all
+ * heaps, no handles are returned (a program may pass any pointer for them), and regions are withdrawn by address. In
+ * these domains the tool checks regions only, against each other.
  *
- * Handles are numbers that never come again, so that a second withdrawal is told from that of something unknown, and no
- * pointer of the program's is followed but those that mstx makes it pass. Addresses are numbers.
+ * Handles are numbers that are never reused, so a second withdrawal differs from the withdrawal of an unknown handle.
+ * The tool reads only memory that mstx requires the program to pass. Addresses are numbers.
  *
- * Environment: WEIR_MSTX_CHECK_REPORT=file (else stderr) gets the findings, a line each, and a summary at the end;
+ * Environment: WEIR_MSTX_CHECK_REPORT=file (else stderr) gets the findings, one line each, and a summary at the end;
  * WEIR_MSTX_CHECK_EXIT=n makes a process with findings exit with n.
  */
 #ifndef _GNU_SOURCE
@@ -33,12 +34,12 @@
 #include "../src/mstx_abi.h"
 #include "../src/range_tree.h"
 
-/* X(NAME, "kind", what it means): README.md has the same list. */
+/* X(NAME, "kind"), with the meaning as a comment: README.md has the same list. */
 #define FINDING_LIST(X)                                                                                                \
     X(DOMAIN_NAME, "domain-name") /* empty, too long, or not of [A-Za-z0-9_] */                                        \
     X(DOMAIN_UNKNOWN, "domain-unknown")                                                                                \
     X(DOMAIN_IN_USE, "domain-in-use") /* destroyed with heaps or regions in it */                                      \
-    X(ARGUMENT, "argument") /* NULL where something has to be, a usage, type or flag that is none */                   \
+    X(ARGUMENT, "argument") /* NULL where a value is required, or an invalid usage, type or flag */                    \
     X(RANGE, "range") /* no bytes, or beyond the end of the address space */                                           \
     X(NO_HANDLES, "no-handles") /* no array for the handles of regions */                                              \
     X(HEAP_OVERLAP, "heap-overlap")                                                                                    \
@@ -49,11 +50,11 @@
     X(REGION_OVERLAP, "region-overlap")                                                                                \
     X(REGION_UNKNOWN, "region-unknown")                                                                                \
     X(REGION_AGAIN, "region-withdrawn-again")                                                                          \
-    X(MEMORY_MISSING, "memory-missing") /* a heap where there is no memory any more, or less than it says */           \
-    X(MEMORY_LATE, "memory-late") /* memory came after a heap in it */                                                 \
-    X(MEMORY_IN_USE, "memory-in-use") /* memory went with a heap in it */                                              \
-    X(LEFT_OVER, "left-over") /* announced at the end of the process */                                                \
-    X(HOST_MEMORY, "host-memory") /* the checker's own: what it was told then is not checked */
+    X(MEMORY_MISSING, "memory-missing") /* a heap in memory that is gone or smaller */                                 \
+    X(MEMORY_LATE, "memory-late") /* memory reported after a heap in it */                                             \
+    X(MEMORY_IN_USE, "memory-in-use") /* memory given back with a heap in it */                                        \
+    X(LEFT_OVER, "left-over") /* still announced at the end of the process */                                          \
+    X(HOST_MEMORY, "host-memory") /* the checker had none: that call is not checked */
 
 enum finding {
 #define FINDING_ENUM(name, kind) FINDING_##name,
@@ -68,11 +69,11 @@ static const char *const kinds[FINDINGS] = {
 #undef FINDING_KIND
 };
 
-enum { lines_most = 100 }; /* of a kind; the rest is only counted */
+enum { lines_most = 100 }; /* of one kind; further findings are only counted */
 
-/* --- what is announced --- */
+/* --- announced heaps and regions --- */
 
-/* Ranges of one device in one domain: devices may number their memory alike. */
+/* Ranges of one device in one domain. Two devices may use the same addresses. */
 struct space {
     struct space *next;
     uint32_t device;
@@ -82,15 +83,15 @@ struct space {
 
 struct domain {
     struct domain *next;
-    bool alive; /* the descriptor of a destroyed one stays, so that its handle is known */
+    bool alive; /* a destroyed domain's descriptor stays, so that its handle is recognized */
     bool totals;
     struct space *spaces;
     char name[weir__domain_name_most + 1];
 };
 
-/* `regions` of them name this heap. */
+/* A heap. `regions` is the number of regions that name it. */
 struct heap {
-    struct range range; /* first */
+    struct range range; /* must be the first member */
     uint64_t id;
     struct domain *domain;
     struct space *space;
@@ -98,21 +99,21 @@ struct heap {
 };
 
 struct region {
-    struct range range; /* first */
+    struct range range; /* must be the first member */
     uint64_t id;
     struct domain *domain;
     struct space *space;
-    struct heap *heap; /* NULL: announced in none */
+    struct heap *heap; /* NULL: announced without a heap */
 };
 
-/* Real memory, as far as anybody told. */
+/* Real memory, as far as it was reported. */
 struct memory {
-    struct range range; /* first */
-    bool gone; /* the runtime has it back, and has given nothing there since */
+    struct range range; /* must be the first member */
+    bool gone; /* the runtime has it back, and has given no memory there since */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct range *memories; /* those that are there do not overlap */
+static struct range *memories; /* those that are not gone do not overlap */
 static struct domain global = { .alive = true, .name = "(global)" };
 static struct domain *domains = &global;
 static weir__number_map heaps;   /* by id */
@@ -125,7 +126,7 @@ static FILE *report;
 static pid_t process;
 static uint64_t last_range;
 
-/* --- reporting: the lock is held --- */
+/* --- reporting: functions require the lock --- */
 
 static FILE *out(void)
 {
@@ -158,9 +159,9 @@ static uint64_t all_findings(void)
     return sum;
 }
 
-/* --- domains, handles --- */
+/* --- domains and handles --- */
 
-/* NULL, and a finding, when there is none. */
+/* Returns the domain of a handle. Reports a finding and returns NULL if there is none. */
 static struct domain *domain_of(mstxDomainHandle_t handle, const char *call)
 {
     if (handle == NULL) {
@@ -178,7 +179,7 @@ static struct domain *domain_of(mstxDomainHandle_t handle, const char *call)
     return NULL;
 }
 
-/* Odd, so that it is no pointer to anything of the program's. */
+/* Returns an odd number, which is no pointer to an object of the program. */
 static uint64_t new_id(void)
 {
     last_id += 2;
@@ -235,7 +236,7 @@ static bool note_first(void *ctx, struct range *range)
     return false;
 }
 
-/* The first range with a byte in [start, end), NULL when there is none. */
+/* Returns the first range with a byte in [start, end), or NULL. */
 static struct range *first_in(struct range *root, uint64_t start, uint64_t end)
 {
     struct range *found = NULL;
@@ -271,7 +272,7 @@ static mstxDomainHandle_t domain_create(const char *name)
     return handle;
 }
 
-/* --- forgetting --- */
+/* --- removal --- */
 
 static void forget_region(struct region *region)
 {
@@ -296,7 +297,7 @@ static bool note_in_heap(void *ctx, struct range *range)
     return wanted->region == NULL;
 }
 
-/* As the tools do: the regions go with their heap. They may lie outside of it, even on another device. */
+/* Removes a heap and its regions, as the tools do. The regions may lie outside the heap, even on another device. */
 static void forget_heap(struct heap *heap)
 {
     for (struct space *space = heap->domain->spaces; space != NULL; space = space->next) {
@@ -351,7 +352,7 @@ static bool see_memory(void *ctx, struct range *range)
     return visit->there == NULL;
 }
 
-/* A heap has to lie in one piece of memory. Of what nobody told, nothing is known. */
+/* Checks that a heap lies in one piece of memory. Memory that was not reported is not checked. */
 static void judge_memory(const struct heap *heap)
 {
     static const char call[] = "mstxMemHeapRegister";
@@ -366,7 +367,7 @@ static void judge_memory(const struct heap *heap)
     }
 }
 
-/* The first heap with a byte in the range, of whatever domain. */
+/* Returns the first heap of any domain with a byte in the range, or NULL. */
 static const struct heap *heap_in(const struct range *range)
 {
     struct range *found = NULL;
@@ -393,7 +394,7 @@ void weir_mstx_check_given(const void *address, uint64_t size)
         find(FINDING_MEMORY_LATE, "memory " RANGE_FORMAT " came after the heap " RANGE_FORMAT " in \"%s\"",
              given.start, given.end, RANGE_OF(heap), heap->domain->name);
     }
-    /* What was there before is forgotten, whether anybody told of its end or not. */
+    /* Memory known at these addresses is forgotten, even if its end was not reported. */
     while ((old = first_in(memories, given.start, given.end)) != NULL) {
         weir__range_remove(&memories, old);
         free(old);
@@ -484,7 +485,7 @@ static mstxMemHeapHandle_t heap_register(mstxDomainHandle_t handle, const mstxMe
     return (mstxMemHeapHandle_t)(uintptr_t)id;
 }
 
-/* NULL, and a finding, unless it is a heap of the domain. */
+/* Returns the heap if it belongs to the domain. Otherwise reports a finding and returns NULL. */
 static struct heap *known_heap(const struct domain *domain, mstxMemHeapHandle_t handle, const char *call)
 {
     struct heap *heap = heap_of(handle);
@@ -536,7 +537,7 @@ static void judge_region(const struct region *region)
     }
 }
 
-/* The handle; 0 when there is none. */
+/* Returns the region's handle, or 0 if there is no host memory. */
 static uint64_t enter_region(struct domain *domain, struct heap *heap, const mstxMemVirtualRangeDesc_t *range)
 {
     struct space *space = space_of(domain, range->deviceId);
@@ -602,7 +603,7 @@ static void regions_register(mstxDomainHandle_t handle, const mstxMemRegionsRegi
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* By address: whatever starts there, on whichever device. */
+/* Finds a region of any device by its start. */
 static struct region *region_at(const struct domain *domain, uint64_t start)
 {
     struct range *range = NULL;
@@ -612,7 +613,7 @@ static struct region *region_at(const struct domain *domain, uint64_t start)
     return (struct region *)range;
 }
 
-/* NULL, and a finding, unless it is a region of the domain. */
+/* Returns the region if it belongs to the domain. Otherwise reports a finding and returns NULL. */
 static struct region *known_region(const struct domain *domain, const mstxMemRegionRef_t *ref, const char *call)
 {
     struct region *region = NULL;
@@ -675,7 +676,7 @@ static void permissions_assign(mstxDomainHandle_t handle, const mstxMemPermissio
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* --- marks: not judged, but the program gets what it may count on --- */
+/* --- marks and ranges: answered, not checked --- */
 
 static void mark(const char *message, mstx_stream stream)
 {
@@ -723,14 +724,14 @@ static void domain_range_end(mstxDomainHandle_t domain, mstxRangeId id)
     range_end(id);
 }
 
-/* --- questions --- */
+/* --- queries --- */
 
-/* The bytes of [start, reached) lie in one region each, unless it is broken. */
+/* State of a walk. The bytes of [start, reached) lie in one region each, unless `broken` is set. */
 struct cover {
     uint64_t start;
     uint64_t end;
     uint64_t reached;
-    bool broken; /* a region without a heap where there are heaps, a hole, or two regions in one place */
+    bool broken; /* found a region without a heap in a domain with heaps, a hole, or an overlap */
 };
 
 static bool add_cover(void *ctx, struct range *range)
@@ -747,7 +748,7 @@ bool weir_mstx_check_covers(const void *address, uint64_t size)
 {
     const uint64_t start = number_of(address);
     struct cover cover = { .start = start, .end = start + size, .reached = start };
-    int owners = 0; /* spaces that know any of it */
+    int owners = 0; /* spaces with a region in the range */
     bool whole = false;
     (void)pthread_mutex_lock(&lock);
     for (struct domain *domain = domains; domain != NULL; domain = domain->next) {
@@ -830,7 +831,8 @@ static void summarise(void)
     (void)fflush(out());
 }
 
-/* After everything that the program has to say at exit. A child that was forked knows only what its parent told. */
+/* Runs after all exit handlers of the program. A child of fork has only its parent's announcements and reports
+ * nothing. */
 __attribute__((destructor)) static void end(void)
 {
     if (process != getpid()) {
@@ -858,7 +860,7 @@ struct module_entry {
     mstxFuncPointer function;
 };
 
-/* An older program has shorter tables. */
+/* Writes functions into a module's table. Tables of older programs are shorter. */
 static bool inject(mstxGetModuleFuncTableFunc get_table, mstxFuncModule module, const struct module_entry *entries,
                    size_t count)
 {
@@ -880,7 +882,7 @@ static bool inject(mstxGetModuleFuncTableFunc get_table, mstxFuncModule module, 
 
 int InitInjectionMstx(mstxGetModuleFuncTableFunc get_table);
 
-/* Called once by each library of the process that announces. */
+/* Called once by each announcing library of the process. */
 __attribute__((visibility("default"))) int InitInjectionMstx(mstxGetModuleFuncTableFunc get_table)
 {
     static const struct module_entry core[] = { MSTX_CORE_LIST(MODULE_ENTRY) };

@@ -1,8 +1,8 @@
-/* bindings/mstx/check/memory.c: what the checking tool knows of real memory when it is preloaded: the runtime's calls that
- * give and take device memory go through these functions, which pass them on and tell.
+/* bindings/mstx/check/memory.c: lets a preloaded checking tool observe real memory. The runtime's calls that give and
+ * take device memory go through these functions, which pass the call on and report its effect.
  *
- * A tool that is loaded by MSTX_INJECTION_PATH is nobody's symbol, so none of this is called. Parameters of types that
- * only the runtime knows are pointers and numbers here. */
+ * A tool loaded by MSTX_INJECTION_PATH does not interpose symbols, so these functions are then not called. Parameters
+ * of the runtime's own types are declared as pointers and numbers here. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ enum { ACL_SUCCESS = 0, ACL_ERROR_FAILURE = 500001 };
 
 typedef int aclError;
 
-/* The function of that name behind this one; without it the call fails. */
+/* Finds the next function of that name in the search order. NULL: the call fails. */
 static void find_next(const char *name, void *function)
 {
     void *symbol = dlsym(RTLD_NEXT, name);

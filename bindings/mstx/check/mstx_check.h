@@ -1,5 +1,5 @@
-/* bindings/mstx/check/mstx_check.h: what libweir_mstx_check.so exports beside its entry point: questions for tests, and what
- * whoever knows may tell about real memory. A program finds these with dlsym. All are thread-safe. */
+/* bindings/mstx/check/mstx_check.h: the functions that libweir_mstx_check.so exports beside its entry point: queries
+ * for tests, and reports of real memory. A program finds them with dlsym. All are thread-safe. */
 #ifndef WEIR_MSTX_CHECK_H
 #define WEIR_MSTX_CHECK_H
 
@@ -12,18 +12,19 @@
 #define WEIR_MSTX_CHECK_API
 #endif
 
-/* Whether each byte of [address, address + size) lies in exactly one region of a heap (of any, in domains without heaps), all
- * domains and devices taken together. size is not 0. */
+/* Returns true if each byte of [address, address + size) lies in exactly one region of a heap (of any region, in
+ * domains without heaps), counting all domains and devices together. size is not 0. */
 WEIR_MSTX_CHECK_API bool weir_mstx_check_covers(const void *address, uint64_t size);
 
-/* Findings so far, of one kind ("region-overlap", see README.md) or of all (NULL). */
+/* Returns the number of findings so far, of one kind ("region-overlap", see README.md) or of all kinds (NULL). */
 WEIR_MSTX_CHECK_API uint64_t weir_mstx_check_findings(const char *kind);
 
-/* What is announced now. */
+/* Returns the numbers of heaps and regions announced now. */
 WEIR_MSTX_CHECK_API void weir_mstx_check_announced(uint64_t *heaps, uint64_t *regions);
 
-/* The runtime has given this memory; it is about to take back what starts there; it has refused to. Preloaded, the tool
- * hears it of ACL by itself (memory.c). Heaps in memory that nobody told of are not judged by it. */
+/* The caller reports that the runtime has given this memory (_given), is about to take back the memory that starts
+ * there (_taken), or has refused to take it back (_kept). A preloaded tool observes ACL's calls itself (memory.c).
+ * Heaps in memory that was not reported are not checked against memory. */
 WEIR_MSTX_CHECK_API void weir_mstx_check_given(const void *address, uint64_t size);
 WEIR_MSTX_CHECK_API void weir_mstx_check_taken(const void *address);
 WEIR_MSTX_CHECK_API void weir_mstx_check_kept(const void *address);

@@ -1,12 +1,12 @@
-/* bindings/mstx/ms_tools_ext/ms_tools_ext.c: libms_tools_ext.so, the functions of mstx as plain symbols, for programs that
- * were compiled with MSTX_NO_IMPL and link a library instead of bringing the calls along in their headers. Where CANN is
- * installed its own library of that name does this. Every call goes to the tool, if there is one; without one it does
- * nothing and returns NULL or 0. */
+/* bindings/mstx/ms_tools_ext/ms_tools_ext.c: libms_tools_ext.so, the functions of mstx as plain symbols. Programs that
+ * were compiled with MSTX_NO_IMPL link this library, instead of the inline functions of the mstx headers. Where CANN is
+ * installed, its own library of that name serves. Every call goes to the tool. Without a tool it does nothing and
+ * returns NULL or 0. */
 #include "../src/mstx_tool.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* X(name, slot, result or nothing, parameters, arguments) */
+/* X(name, slot, result (GIVES only), parameters, arguments) */
 #define GIVES(name, slot, result, parameters, arguments)                                                               \
     EXPORT result name parameters;                                                                                     \
     result name parameters                                                                                             \
@@ -49,7 +49,7 @@ DOES(mstxMemPermissionsAssign, permissions_assign,
 
 EXPORT void mstxGetToolId(uint64_t *id);
 
-/* 0: no tool, or one that does not say. */
+/* *id is 0 without a tool, or if the tool does not set it. */
 void mstxGetToolId(uint64_t *id)
 {
     const struct weir__mstx_tool *tool = weir__mstx_tool();

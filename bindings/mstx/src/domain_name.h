@@ -1,4 +1,4 @@
-/* bindings/mstx/src/domain_name.h: what a domain's name says: whether the tools take it, and by which rules. */
+/* bindings/mstx/src/domain_name.h: checks the name of a domain, and whether the tools apply special rules to it. */
 #ifndef WEIR_MSTX_DOMAIN_NAME_H
 #define WEIR_MSTX_DOMAIN_NAME_H
 
@@ -8,7 +8,7 @@
 
 enum { weir__domain_name_most = 1023 };
 
-/* Letters, digits and '_', and not too many; the empty name passes. */
+/* True for letters, digits and '_', at most weir__domain_name_most of them, and for the empty name. */
 static inline bool weir__domain_name_is_good(const char *name)
 {
     const size_t length = strnlen(name, weir__domain_name_most + 1);
@@ -16,7 +16,8 @@ static inline bool weir__domain_name_is_good(const char *name)
            strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == length;
 }
 
-/* msMemScope's domains in which it gives no handles and takes the size of a heap for that of all of them. */
+/* True for the domains in which msMemScope returns no handles and takes the size of a heap for the size of all
+ * heaps. */
 static inline bool weir__domain_wants_totals(const char *name)
 {
     static const char *const names[] = { "ptaCaching", "msleaks", "ptaWorkspace", "mindsporeMemPool" };

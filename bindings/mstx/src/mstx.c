@@ -1,19 +1,19 @@
-/* bindings/mstx/src/mstx.c: a pool's observer that announces to a tool what it is told.
+/* bindings/mstx/src/mstx.c: a pool's observer that announces memory and blocks to a tool.
  *
- * Idea: heaps and blocks lie in two trees by address. A piece of memory is one heap; a block becomes a region in each heap
- * that it lies across, all of which are known, since the pool gives memory before blocks lie in it.
+ * Idea: two trees by address hold the heaps and the blocks. A piece of memory is one heap. A block becomes a region in
+ * each heap that it overlaps; all of them are known, since the pool reports memory before the blocks in it.
  *
- * Guarantee: what is announced is in the trees, so nothing is withdrawn that was not announced, and everything is
- * withdrawn once: regions before their heap, and heaps before their memory. What there is no host memory to remember is not
- * announced; it is counted. One mutex for an attachment is held through each announcement, so the tool hears of one
- * attachment in order.
+ * Guarantee: the trees hold all announced heaps and blocks. So only announced ones are withdrawn, each once:
+ * regions before their heap, heaps before their memory. If there is no host memory for a tree's node, the heap or block
+ * is not announced but counted. One mutex for an attachment is held through each announcement, so the tool sees the
+ * events of one attachment in order.
  *
- * The rules of the domains that msMemScope knows differ, and are told apart by what the tool does. It writes handles of
- * regions, or not: then a region is withdrawn by its address. It gives a heap, or NULL: in the domains of `totals` that is
- * how it always answers, and the size that it is told is then that of all heaps together, told anew whenever they change;
- * elsewhere it is a refusal.
+ * The domains that msMemScope knows have different rules, recognized by the tool's answers. A tool may write a handle
+ * for a region; if not, the region is withdrawn by its address. A tool may return a heap or NULL. In the domains of
+ * `totals` NULL is the usual answer, and the announced size is that of all heaps together, announced anew at each
+ * change. In other domains NULL is a refusal.
  *
- * Cost: logarithmic in heaps and blocks, and a call of the tool for each heap that a block lies across.
+ * Cost: logarithmic in heaps and blocks, and a call of the tool for each heap that a block overlaps.
  */
 #include <weir/mstx.h>
 #include <weir/observer.h>
@@ -29,16 +29,16 @@
 #include "range_tree.h"
 #include "shared/cancel.h"
 
-/* --- domains: of the process --- */
+/* --- domains: shared by the process --- */
 
-/* What is reserved on one device in a domain whose tool wants totals. */
+/* Bytes announced for one device in a domain for which the tool expects totals. */
 struct total {
     struct total *next;
     uint32_t device;
     uint64_t bytes;
 };
 
-/* Never destroyed: a tool that has a domain for one pool of a library gives it once. */
+/* Never destroyed: a tool that reserves a domain for one pool of a library creates it once only. */
 struct domain {
     struct domain *next;
     mstxDomainHandle_t handle;
@@ -51,7 +51,7 @@ struct domain {
 static pthread_mutex_t domains_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct domain *domains;
 
-/* A tool without domains has one only, the global one. */
+/* Creates a domain. A tool without domains has the global one only. NULL: no host memory. */
 static struct domain *new_domain(const char *name)
 {
     const struct weir__mstx_tool *tool = weir__mstx_tool();
@@ -69,7 +69,7 @@ static struct domain *new_domain(const char *name)
     return domain;
 }
 
-/* NULL without host memory. */
+/* Returns NULL without host memory. */
 static struct total *total_of(struct domain *domain, uint32_t device)
 {
     struct total *total = domain->devices;
@@ -101,25 +101,25 @@ static bool find_domain(const char *name, uint32_t device, struct domain **found
 /* --- attachments --- */
 
 struct heap {
-    struct range range; /* first */
+    struct range range; /* must be the first member */
     mstxMemHeapHandle_t handle;
     bool refused;
 };
 
-/* A block and its regions, as it takes to withdraw them. */
+/* A block and its regions, in the form in which they are withdrawn. */
 struct told_block {
-    struct range range; /* first */
+    struct range range; /* must be the first member */
     size_t count;
     mstxMemRegionRef_t regions[];
 };
 
-/* `regions` is the sum of the blocks' counts. */
+/* One attachment. `counters.regions` is the sum of the blocks' counts. */
 struct weir_mstx {
     const struct weir__mstx_tool *tool;
     struct domain *domain;
     struct total *total;
-    weir_pool *pool; /* NULL once it is gone */
-    pid_t process;   /* a child after fork tells its copy of the tool nothing */
+    weir_pool *pool; /* NULL after the pool's end */
+    pid_t process;   /* a child after fork announces nothing to its copy of the tool */
     uint32_t device;
     bool exact_sizes;
     pthread_mutex_t lock;
@@ -135,7 +135,7 @@ static mstxMemVirtualRangeDesc_t describe(const weir_mstx *mstx, uint64_t start,
     };
 }
 
-/* --- heaps: the attachment's mutex is held --- */
+/* --- heaps: functions require the attachment's mutex --- */
 
 static mstxMemHeapHandle_t register_heap(const weir_mstx *mstx, uint64_t start, uint64_t size)
 {
@@ -148,14 +148,15 @@ static mstxMemHeapHandle_t register_heap(const weir_mstx *mstx, uint64_t start, 
     return mstx->tool->heap_register(mstx->domain->handle, &desc);
 }
 
-/* The first heap's size is the total as well, so it does not matter which of the two a tool takes it for. */
+/* Registers a heap with the total size. For the first heap the total is its own size too, so a tool that takes it for
+ * the heap's size is not misled. */
 static void announce_total(weir_mstx *mstx, struct heap *heap)
 {
     (void)pthread_mutex_lock(&domains_lock);
     mstx->total->bytes += heap->range.end - heap->range.start;
     heap->handle = register_heap(mstx, heap->range.start, mstx->total->bytes);
     if (heap->handle != NULL) {
-        /* It knows heaps after all. */
+        /* The tool returned a heap, so it does not expect totals. */
         mstx->total->bytes -= heap->range.end - heap->range.start;
         mstx->domain->totals = false;
     }
@@ -215,7 +216,7 @@ static void memory_given(void *ctx, uint64_t address, uint64_t size)
     (void)pthread_mutex_unlock(&mstx->lock);
 }
 
-/* No block lies in it any more. */
+/* Called when no block lies in the memory any more. */
 static void memory_taken(void *ctx, uint64_t address, uint64_t size)
 {
     weir_mstx *mstx = ctx;
@@ -228,17 +229,17 @@ static void memory_taken(void *ctx, uint64_t address, uint64_t size)
     (void)pthread_mutex_unlock(&mstx->lock);
 }
 
-/* --- blocks: the attachment's mutex is held --- */
+/* --- blocks: functions require the attachment's mutex --- */
 
-/* The heaps that a block lies across. */
+/* The heaps that a block overlaps. */
 struct crossing {
     weir_mstx *mstx;
     uint64_t start;
     uint64_t end;
-    uint64_t covered; /* bytes in known heaps */
-    size_t count;     /* of heaps that are announced */
+    uint64_t covered; /* bytes of the block in known heaps */
+    size_t count;     /* number of announced heaps */
     bool refused;
-    struct told_block *block; /* filled in the second walk */
+    struct told_block *block; /* filled by the second walk */
 };
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -423,13 +424,13 @@ weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, we
 weir_status weir_mstx_detach(weir_mstx *mstx)
 {
     if (mstx == NULL || mstx->process != getpid()) {
-        return WEIR_OK; /* a child of fork leaves the attachment as it is, like the pool */
+        return WEIR_OK; /* a child of fork leaves the attachment unchanged, like the pool */
     }
     if (mstx->pool != NULL) {
         weir_status status = weir_pool_unobserve(mstx->pool, mstx);
-        (void)status; /* it is the pool's observer */
+        (void)status; /* cannot fail: the attachment observes the pool */
     }
-    const int cancel_state = cancel_disable(); /* the tool is told */
+    const int cancel_state = cancel_disable(); /* the tool is called below */
     while (mstx->blocks != NULL) {
         withdraw_block(mstx, (struct told_block *)mstx->blocks);
     }

@@ -1,8 +1,8 @@
-/* bindings/mstx/src/mstx_abi.h: the binary interface of mstx, declared anew: what passes between a program that announces
- * its memory and the tool that listens.
+/* bindings/mstx/src/mstx_abi.h: the binary interface of mstx, declared anew: the calls between a program that announces
+ * its memory and a tool.
  *
- * A tool is a shared library with InitInjectionMstx. It is called once by each library that announces, with a function
- * that gives the address of that library's table for a module; the tool writes its own functions into the slots. In a
+ * A tool is a shared library with InitInjectionMstx. Each announcing library calls it once, with a function that
+ * returns the address of the library's table for a module; the tool writes its own functions into the slots. In a
  * table, entry i (1 .. the highest id; entry 0 is empty) points to slot i.
  */
 #ifndef WEIR_MSTX_ABI_H
@@ -32,14 +32,14 @@ typedef struct {
 typedef struct {
     mstxMemHeapUsageType usage;
     mstxMemType type;
-    const void *typeSpecificDesc; /* a mstxMemVirtualRangeDesc_t */
+    const void *typeSpecificDesc; /* points to a mstxMemVirtualRangeDesc_t */
 } mstxMemHeapDesc_t;
 
 typedef struct {
     mstxMemHeapHandle_t heap;
     mstxMemType regionType;
     size_t regionCount;
-    const void *regionDescArray; /* of mstxMemVirtualRangeDesc_t */
+    const void *regionDescArray; /* array of mstxMemVirtualRangeDesc_t */
     mstxMemRegionHandle_t *regionHandleArrayOut;
 } mstxMemRegionsRegisterBatch_t;
 
@@ -109,7 +109,7 @@ enum { MSTX_CORE_IDS = 4, MSTX_DOMAIN_IDS = 5, MSTX_MEM_IDS = 5 };
 
 typedef void (*mstxFuncPointer)(void);
 typedef mstxFuncPointer **mstxFuncTable;
-/* *size: how many entries there are, entry 0 included. */
+/* *size receives the number of entries, entry 0 included. */
 typedef int (*mstxGetModuleFuncTableFunc)(mstxFuncModule module, mstxFuncTable *table, unsigned int *size);
 typedef int (*mstxInitInjectionFunc)(mstxGetModuleFuncTableFunc get_table);
 

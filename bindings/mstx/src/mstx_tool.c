@@ -1,4 +1,4 @@
-/* bindings/mstx/src/mstx_tool.c: finding the tool and keeping what it injects; see mstx_tool.h. */
+/* bindings/mstx/src/mstx_tool.c: finds the tool and keeps the functions that it injects; see mstx_tool.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* secure_getenv */
 #endif
@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Slots as the tool writes them, [0] unused, and the tables that point to them. */
+/* The slots that the tool writes ([0] is unused), and the tables that point to them. */
 static mstxFuncPointer core[MSTX_CORE_IDS + 1];
 static mstxFuncPointer domain[MSTX_DOMAIN_IDS + 1];
 static mstxFuncPointer mem[MSTX_MEM_IDS + 1];
-/* One more entry, NULL, as the vendor's tables have. */
+/* One extra NULL entry, as in the vendor's tables. */
 static mstxFuncPointer *core_table[MSTX_CORE_IDS + 2];
 static mstxFuncPointer *domain_table[MSTX_DOMAIN_IDS + 2];
 static mstxFuncPointer *mem_table[MSTX_MEM_IDS + 2];
@@ -55,7 +55,7 @@ static int get_table(mstxFuncModule module, mstxFuncTable *table, unsigned int *
     return MSTX_FAIL;
 }
 
-/* dlsym's result is a function's address, which ISO C keeps apart from object pointers and POSIX does not. */
+/* The copy turns dlsym's object pointer into a function pointer: POSIX permits that, ISO C has no conversion. */
 static mstxInitInjectionFunc find_entry_point(void)
 {
     const char *path = secure_getenv("MSTX_INJECTION_PATH");

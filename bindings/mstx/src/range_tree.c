@@ -1,7 +1,7 @@
 /* bindings/mstx/src/range_tree.c: see range_tree.h.
  *
- * Order: start, then the node's own address, so that equal starts are told apart. The priority of a node is a hash of both:
- * nobody who chooses addresses means to harm this.
+ * Order: by start, then by the node's own address, which makes equal starts distinct. The priority of a node is a hash
+ * of both: addresses are not chosen by an adversary.
  */
 #include "range_tree.h"
 
@@ -31,7 +31,7 @@ static void renew(struct range *node)
     }
 }
 
-/* What lies before `key`, and the rest. */
+/* Splits a tree into the nodes before `key` and the rest. */
 static void split(struct range *node, const struct range *key, struct range **lower, struct range **upper)
 {
     if (node == NULL) {
@@ -48,7 +48,7 @@ static void split(struct range *node, const struct range *key, struct range **lo
     }
 }
 
-/* All of `lower` lies before all of `upper`. */
+/* Joins two trees. All of `lower` must lie before all of `upper`. */
 static struct range *merge(struct range *lower, struct range *upper)
 {
     if (lower == NULL || upper == NULL) {

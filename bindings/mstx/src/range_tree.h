@@ -1,8 +1,8 @@
-/* bindings/mstx/src/range_tree.h: ranges of addresses by their start, which may overlap.
+/* bindings/mstx/src/range_tree.h: a set of address ranges ordered by start; ranges may overlap.
  *
- * A treap whose nodes lie in the caller's structs, so that only the caller needs host memory; each node also knows the
- * highest end below it, which makes overlaps quick to find. Expected cost: logarithmic, and a step for each range visited.
- * Not thread-safe.
+ * A treap with nodes inside the caller's structs, so the tree itself allocates nothing. Each node also stores the
+ * highest end in its subtree, which makes overlaps quick to find. Expected cost: logarithmic, plus one step for each
+ * visited range. Not thread-safe.
  */
 #ifndef WEIR_MSTX_RANGE_TREE_H
 #define WEIR_MSTX_RANGE_TREE_H
@@ -13,19 +13,20 @@
 struct range {
     struct range *left;
     struct range *right;
-    uint64_t start; /* the caller's; not changed while the range is in a tree */
+    uint64_t start; /* set by the caller; constant while the range is in a tree */
     uint64_t end;   /* one past the last byte, above start */
-    uint64_t highest; /* max of end over the node and all below it */
-    uint64_t priority; /* at or above that of all below it */
+    uint64_t highest; /* greatest `end` in the node's subtree */
+    uint64_t priority; /* not below that of any node in the subtree */
 };
 
-/* A tree is its root; NULL is the empty one. */
+/* A tree is a pointer to its root; NULL is the empty tree. */
 void weir__range_insert(struct range **root, struct range *range);
-/* The range is in the tree. */
+/* Removes the range, which must be in the tree. */
 void weir__range_remove(struct range **root, const struct range *range);
-/* A range that starts there, NULL when there is none. */
+/* Returns a range with that start, or NULL. */
 struct range *weir__range_at(struct range *root, uint64_t start);
-/* Visits every range with a byte in [start, end) by ascending start, until the visitor says false, which is the answer. */
+/* Visits every range with a byte in [start, end) by ascending start until the visitor returns false. Returns false in
+ * that case, else true. */
 bool weir__range_each(struct range *root, uint64_t start, uint64_t end,
                       bool (*visit)(void *ctx, struct range *range), void *ctx);
 

@@ -1,11 +1,12 @@
 /* onnxruntime.c: an OrtAllocator over a heap.
  *
- * Idea: the engine's allocator struct is the first member of the binding, so each call of the engine is one call of the heap.
- * Guarantees: the engine never sees NULL for a request that is not empty (runtime.h, throw.cc). A binding that is attached or
- * whose blocks are live is not destroyed: `live` counts what was given out and not yet taken back.
+ * Idea: the engine's allocator struct is the first member of the binding, so each call of the engine is one call of the
+ * heap.
+ * Guarantees: the engine never gets NULL for a nonempty request (runtime.h, throw.cc). A binding that is attached or
+ * has live blocks is not destroyed: `live` counts the blocks given out and not yet freed.
  * Cost beyond the heap's: one atomic addition for an alloc and one for a free.
  *
- * Compiled with -fexceptions: what Alloc throws passes through its frames.
+ * Compiled with -fexceptions: an exception thrown in Alloc passes through the frames of this file.
  */
 #include "runtime.h"
 
@@ -18,31 +19,31 @@
 #define BLOCK_ALIGN 64 /* kernels load whole vectors */
 
 struct weir_onnxruntime {
-    struct OrtAllocator allocator; /* first: the engine's pointer is ours */
+    struct OrtAllocator allocator; /* first: the engine's pointer is also the binding's */
     weir_heap *heap;
     struct runtime api;
     const struct OrtMemoryInfo *info;
-    struct OrtMemoryInfo *own_info; /* NULL where the caller brought one */
-    atomic_int_fast64_t live;       /* blocks */
+    struct OrtMemoryInfo *own_info; /* NULL if the caller gave memory_info */
+    atomic_int_fast64_t live;       /* number of live blocks */
     atomic_uint_fast64_t reserves;
-    /* Under the lock. */
+    /* Protected by the lock. */
     struct OrtEnv *env;     /* NULL = not attached */
-    weir_onnxruntime *next; /* of those that are attached */
+    weir_onnxruntime *next; /* next attached binding */
     char error[512];
 };
 
-/* An environment forgets an allocator when it is given another for the same memory, and nobody would notice: so all that are
- * attached are known. */
+/* All attached bindings. An environment silently forgets an allocator when another is registered for the same memory;
+ * the list lets attach refuse that. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static weir_onnxruntime *attached;
 
-/* --- what the engine calls --- */
+/* --- called by the engine --- */
 
 _Noreturn static void out_of_memory(weir_heap *heap)
 {
     char text[400];
     (void)weir_heap_explain(heap, text, sizeof(text));
-    text[strcspn(text, "\n")] = '\0'; /* the first line says it */
+    text[strcspn(text, "\n")] = '\0'; /* the first line is enough */
     weir__onnxruntime_throw(text);
 }
 
@@ -74,7 +75,7 @@ static void *engine_reserve(struct OrtAllocator *self, size_t size)
 static void engine_free(struct OrtAllocator *self, void *block)
 {
     weir_onnxruntime *binding = (weir_onnxruntime *)self;
-    /* A foreign block is counted by the heap (bad_frees); the engine has no way to hear of it. */
+    /* The heap counts a foreign block (bad_frees); the engine's Free has no result. */
     if (block != NULL && weir_heap_free(binding->heap, block) == WEIR_OK) {
         (void)atomic_fetch_sub_explicit(&binding->live, 1, memory_order_relaxed);
     }
@@ -135,8 +136,8 @@ static OrtStatus *engine_shrink(struct OrtAllocator *self)
     return engine_status(binding, weir_heap_trim(binding->heap, 0, NULL));
 }
 
-/* Members that a runtime is too old for are left NULL; it does not read them. AllocOnStream stays NULL: the engine then calls
- * Alloc, and a heap has an order of its own. */
+/* Fills an allocator of the given version. Members that a runtime is too old for stay NULL; it does not read them.
+ * AllocOnStream stays NULL: the engine then calls Alloc; a heap has its own order. */
 static struct OrtAllocator make_allocator(uint32_t version)
 {
     struct OrtAllocator allocator = {
@@ -155,7 +156,7 @@ static struct OrtAllocator make_allocator(uint32_t version)
 
 /* --- the runtime --- */
 
-/* N of "1.N.P", or 0 for anything else. */
+/* Returns N of "1.N.P", or 0 for any other text. */
 static uint32_t minor_version(const char *text)
 {
     if (text == NULL || strncmp(text, "1.", 2) != 0 || text[2] < '0' || text[2] > '9') {
@@ -165,7 +166,7 @@ static uint32_t minor_version(const char *text)
     return minor < 100000 ? (uint32_t)minor : 0;
 }
 
-/* ISO C knows no way from one kind of function pointer in a table to another; their bytes are the same. */
+/* Copies a function pointer out of the table. ISO C has no conversion between the types; the bytes are the same. */
 static void find(const struct OrtApi *table, size_t place, void *function)
 {
     memcpy(function, (const char *)table + place * sizeof(void (*)(void)), sizeof(void (*)(void)));
@@ -195,7 +196,7 @@ static weir_status find_runtime(const struct OrtApiBase *base, struct runtime *a
     return WEIR_OK;
 }
 
-/* Keeps what the runtime said, and ends its status. */
+/* Keeps the runtime's message and releases its status. Requires the lock. */
 static weir_status heard_locked(weir_onnxruntime *binding, OrtStatus *status)
 {
     if (status == NULL) {
@@ -215,7 +216,7 @@ static weir_status heard(weir_onnxruntime *binding, OrtStatus *status)
     return result;
 }
 
-/* --- the user's side --- */
+/* --- called by the program --- */
 
 weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_onnxruntime **out)
 {
@@ -278,7 +279,7 @@ weir_status weir_onnxruntime_destroy(weir_onnxruntime *binding)
     return WEIR_OK;
 }
 
-/* Whether one of ours stands already where this one would be registered. */
+/* True if another binding is attached to the environment for the same memory. Requires the lock. */
 static bool is_taken_locked(const weir_onnxruntime *binding, const struct OrtEnv *env)
 {
     for (const weir_onnxruntime *other = attached; other != NULL; other = other->next) {

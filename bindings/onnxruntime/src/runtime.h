@@ -1,9 +1,9 @@
-/* runtime.h: what the binding knows of ONNX Runtime's C ABI.
+/* runtime.h: the parts of ONNX Runtime's C ABI that the binding uses.
  *
- * ONNX Runtime's tables only ever grow at their ends, and a runtime of version 1.N offers the table of every version up to N, so
- * a function is found by its place in the table. tests/engines/onnxruntime_layout.c compares places and layouts with the vendor's
- * header where there is one (WEIR_ONNXRUNTIME_INCLUDE; done with version 21); what later versions brought is seen by the tests
- * that run 1.28 and 1.30.
+ * ONNX Runtime's tables grow only at their ends, and a runtime of version 1.N offers the table of every version up to
+ * N, so a function is found by its index in the table. tests/engines/onnxruntime_layout.c compares indices and layouts
+ * with the vendor's header if there is one (WEIR_ONNXRUNTIME_INCLUDE; done with version 21); the tests that run 1.28
+ * and 1.30 cover the additions of later versions.
  */
 #ifndef WEIR_ONNXRUNTIME_RUNTIME_H
 #define WEIR_ONNXRUNTIME_RUNTIME_H
@@ -17,36 +17,36 @@ struct OrtSyncStream;
 
 struct OrtApiBase {
     const struct OrtApi *(*GetApi)(
-        uint32_t version);                 /* NULL where the runtime is older than that */
+        uint32_t version);                 /* NULL if the runtime is older than `version` */
     const char *(*GetVersionString)(void); /* "1.28.2" */
 };
 
-/* Members behind Info are read from the version on that brought them. */
+/* Members behind Info are read by runtimes from the version in their comment on. */
 struct OrtAllocator {
     uint32_t version;
     void *(*Alloc)(struct OrtAllocator *self, size_t size);
     void (*Free)(struct OrtAllocator *self, void *block);
     const struct OrtMemoryInfo *(*Info)(const struct OrtAllocator *self);
-    void *(*Reserve)(struct OrtAllocator *self, size_t size);                          /* 18 */
-    OrtStatus *(*GetStats)(const struct OrtAllocator *self, OrtKeyValuePairs **stats); /* 23 */
+    void *(*Reserve)(struct OrtAllocator *self, size_t size);                          /* since version 18 */
+    OrtStatus *(*GetStats)(const struct OrtAllocator *self, OrtKeyValuePairs **stats); /* since version 23 */
     void *(*AllocOnStream)(struct OrtAllocator *self, size_t size,
-                           struct OrtSyncStream *stream); /* 23 */
-    OrtStatus *(*Shrink)(struct OrtAllocator *self);      /* 25 */
+                           struct OrtSyncStream *stream); /* since version 23 */
+    OrtStatus *(*Shrink)(struct OrtAllocator *self);      /* since version 25 */
 };
 
 enum {
-    OLDEST_VERSION = 12,  /* the first whose table was compared */
-    NEWEST_VERSION = 25,  /* the newest of which struct OrtAllocator has every member */
-    RESERVE_VERSION = 18, /* of members of struct OrtAllocator */
+    OLDEST_VERSION = 12,  /* the table of this version is the oldest that was compared */
+    NEWEST_VERSION = 25,  /* struct OrtAllocator below has all members up to this version */
+    RESERVE_VERSION = 18, /* versions that added members to struct OrtAllocator */
     STATS_VERSION = 23,
     SHRINK_VERSION = 25,
 
-    CODE_FAIL = 1,          /* OrtErrorCode */
-    DEVICE_ALLOCATOR = 0,   /* OrtAllocatorType */
-    MEMORY_TYPE_DEFAULT = 0 /* OrtMemType */
+    CODE_FAIL = 1,          /* a value of OrtErrorCode */
+    DEVICE_ALLOCATOR = 0,   /* a value of OrtAllocatorType */
+    MEMORY_TYPE_DEFAULT = 0 /* a value of OrtMemType */
 };
 
-/* X(name, place in OrtApi, result, parameters) */
+/* X(name, index in OrtApi, result, parameters) */
 #define WEIR_ONNXRUNTIME_API(X)                                                                    \
     X(CreateStatus, 0, OrtStatus *, (int code, const char *text))                                  \
     X(GetErrorMessage, 2, const char *, (const OrtStatus *status))                                 \
@@ -62,7 +62,7 @@ enum {
     X(UnregisterAllocator, 177, OrtStatus *,                                                       \
       (struct OrtEnv * env, const struct OrtMemoryInfo *info))
 
-/* The same, of version 23 and later. */
+/* Further functions of version 23 and later. */
 #define WEIR_ONNXRUNTIME_API_STATS(X)                                                              \
     X(CreateKeyValuePairs, 295, void, (OrtKeyValuePairs * *pairs))                                 \
     X(AddKeyValuePair, 296, void, (OrtKeyValuePairs * pairs, const char *key, const char *value))

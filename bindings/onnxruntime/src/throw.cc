@@ -1,5 +1,5 @@
-// throw.cc: the one thing that C cannot do for ONNX Runtime. What is thrown is a std::bad_alloc whose text says more; it needs no
-// memory but what the C++ runtime keeps for this case.
+// throw.cc: throws the exception that ONNX Runtime expects, which C cannot do. It is a std::bad_alloc with a longer
+// text; it needs no memory except the reserve that the C++ runtime keeps for exceptions.
 #include "runtime.h"
 
 #include <cstdio>

@@ -1,14 +1,15 @@
-/* bindings/record/src/preload.c: stands in front of malloc and its kin and tells of each call.
+/* bindings/record/src/preload.c: interposes malloc and related functions and records each call.
  *
- * Idea: each function calls the next one of its name, whoever's it is (the C library's, jemalloc's, the program's own), and
- * tells what came of it: an alloc once the block is there, a free before the block can be anybody else's, a realloc in two
- * halves, because the old block may be another thread's before it returns.
+ * Idea: each function calls the next function of its name (the C library's, jemalloc's, the program's own) and records
+ * the result: an alloc once the block is there, a free before another thread can get the block, a realloc in two
+ * halves, because another thread may get the old block before realloc returns.
  *
- * Guarantees: the program gets what it would have got. A function that calls another of these inside is told of once.
- * Blocks below the channel's least size are not told of; whether a block that is freed is one shows its usable size, which
- * is at least what was asked for, so none that was told of is missed.
+ * Guarantees: the program gets the same results as without the recorder. A function that calls another one of these
+ * inside is recorded once. Blocks below the channel's least size are not recorded. A free decides by the block's usable
+ * size, which is at least the requested size, so the free of a recorded block is never missed.
  *
- * Looking for the next functions may itself ask for memory. Until they are found that comes out of a small buffer here.
+ * The search for the next functions may itself allocate. Until it is complete, that memory comes from a small buffer
+ * here.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* RTLD_NEXT */
@@ -25,7 +26,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* X(NAME, RESULT, PARAMETERS, NEEDED): needed to run at all; the rest may be missing from an allocator. */
+/* X(NAME, RESULT, PARAMETERS, NEEDED): needed = required to run at all; an allocator may lack the other functions. */
 #define NEXT_LIST(X)                                                                                                           \
     X(malloc, void *, (size_t), true)                                                                                          \
     X(calloc, void *, (size_t, size_t), true)                                                                                  \
@@ -43,10 +44,10 @@ static struct next_functions {
     NEXT_LIST(NEXT_MEMBER)
 #undef NEXT_MEMBER
 } next;
-static atomic_int next_state; /* 0 unknown, 1 being looked for, 2 known */
+static atomic_int next_state; /* 0 unknown, 1 search in progress, 2 known */
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) bool looking;
-static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned inside; /* of these functions */
+static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned inside; /* nesting depth of calls */
 
 /* --- before the next functions are known --- */
 
@@ -58,7 +59,7 @@ static bool is_early(const void *block)
     return (const unsigned char *)block >= early && (const unsigned char *)block < early + sizeof early;
 }
 
-/* All zero, with its size in front. */
+/* Allocates zeroed memory with its size stored in front. */
 static void *early_alloc(size_t size)
 {
     const size_t room = 64 + ((size + 63) & ~(size_t)63);
@@ -85,7 +86,8 @@ static bool are_of_one_object(const void *one, const void *other)
     return dladdr(one, &first) != 0 && dladdr(other, &second) != 0 && first.dli_fbase == second.dli_fbase;
 }
 
-/* An allocator that cannot tell the size of its blocks stands before one that can, and that one knows nothing of them. */
+/* Drops malloc_usable_size if it belongs to another library than malloc: an allocator without that function may precede
+ * one that has it, which knows nothing of the first one's blocks. */
 static void forget_foreign_sizes(void)
 {
     void *size_of = NULL;
@@ -116,7 +118,8 @@ static void look_for_next(void)
     looking = false;
 }
 
-/* False: the caller is what looking for them has led to. Threads that come meanwhile wait; there are none so early. */
+/* Resolves the next functions once. Returns false in a recursive call from the search itself. Other threads wait
+ * (normally none exists yet). */
 static bool know_next(void)
 {
     int state = 0;
@@ -135,9 +138,9 @@ static bool know_next(void)
     return true;
 }
 
-/* --- telling --- */
+/* --- recording --- */
 
-/* The channel, when this call is to be told of: not inside another one, and host memory is recorded. */
+/* Returns the channel if this call is to be recorded: it is not nested, and host memory is recorded. Otherwise NULL. */
 static channel *enter(void)
 {
     channel *const to = inside++ == 0 ? tell_channel() : NULL;
@@ -190,7 +193,7 @@ EXPORT void *malloc(size_t size)
     return told_alloc(to, next.malloc(size), size, 0);
 }
 
-/* An executable's own malloc is before any library's. */
+/* Returns false if another malloc precedes this one in the symbol search, such as an executable's own. */
 bool stands_in_front(void)
 {
     return are_of_one_object(dlsym(RTLD_DEFAULT, "malloc"), early);
@@ -230,7 +233,8 @@ static void *move_early(void *old, size_t size)
     return block;
 }
 
-/* Whether a size of 0 frees the block is the allocator's decision; when there is no block afterwards, it did. */
+/* Size 0: the allocator decides whether to free the block or to return one. Recorded as a free, followed by an alloc if
+ * it returns a block. */
 static void *realloc_to_nothing(channel *to, void *old)
 {
     if (to != NULL) {

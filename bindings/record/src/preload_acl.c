@@ -1,14 +1,14 @@
-/* bindings/record/src/preload_acl.c: stands in front of the Ascend runtime and tells of device memory, pinned memory, streams'
- * events and waits.
+/* bindings/record/src/preload_acl.c: interposes the Ascend runtime and records device memory, pinned memory, the events
+ * of streams, and waits.
  *
- * The program need not use the runtime: then nobody calls these. Parameters of types that only the runtime knows are pointers
- * and numbers here, so no header of the vendor's is needed, and the real and the simulated runtime are the same to it.
+ * A program without the runtime never calls these functions. The runtime's own types are declared as pointers and
+ * numbers here, so no vendor's header is needed, and the real and the simulated runtime look the same.
  *
- * aclrtMalloc and its kin give memory that belongs to no stream, so their blocks stand on the default stream of their device
- * and are freed in host order. aclrtMemPoolMallocAsync and aclrtMemPoolFreeAsync name a stream. A free is told in two halves,
- * since it may fail, and since the block may be another thread's before it returns.
+ * aclrtMalloc and its variants give memory that belongs to no stream, so their blocks are recorded on the default
+ * stream of their device and freed in host order. aclrtMemPoolMallocAsync and aclrtMemPoolFreeAsync name a stream. A
+ * free is recorded in two halves, because it may fail, and because another thread may get the block before it returns.
  *
- * What the runtime does inside a call is its own affair: a call that comes from within another is not told of.
+ * A call that the runtime makes inside another recorded call is not recorded.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* RTLD_NEXT */
@@ -25,9 +25,10 @@ enum { ACL_SUCCESS = 0, ACL_ERROR_FAILURE = 500001 };
 
 typedef int aclError;
 
-static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned inside; /* of these functions */
+static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned inside; /* nesting depth of calls */
 
-/* The function of that name behind this one. A runtime that came with dlopen is not behind us in the order of search. */
+/* Finds the next function of that name. A runtime loaded by dlopen is not in the search order behind this library, so
+ * it is looked up by name. */
 static void find_next(const char *name, void *function)
 {
     void *symbol = dlsym(RTLD_NEXT, name);
@@ -39,7 +40,7 @@ static void find_next(const char *name, void *function)
     memcpy(function, &symbol, sizeof(symbol));
 }
 
-/* Passes the call on; without a runtime it fails. */
+/* Passes the call on. Fails without a runtime. */
 #define PASS_ON(name, parameters, arguments, result)                                                                   \
     static aclError(*next) parameters;                                                                                 \
     if (next == NULL) {                                                                                                \
@@ -49,7 +50,7 @@ static void find_next(const char *name, void *function)
     const aclError result = next != NULL ? next arguments : ACL_ERROR_FAILURE;                                         \
     inside--
 
-/* --- telling --- */
+/* --- recording --- */
 
 static uint16_t current_device(void)
 {
@@ -58,7 +59,7 @@ static uint16_t current_device(void)
     return result == ACL_SUCCESS && device >= 0 && device < channel_pinned ? (uint16_t)device : 0;
 }
 
-/* NULL: this call is not to be told of. */
+/* Returns the channel, or NULL if this call is not to be recorded. */
 static channel *enter(void)
 {
     channel *const to = inside == 0 ? tell_channel() : NULL;
@@ -71,7 +72,7 @@ static channel *enter(void)
 
 static void tell_alloc(channel *to, uint16_t device, void *const *block, uint64_t size, void *stream)
 {
-    if (*block != NULL) { /* a size of 0 is a success without a block for some */
+    if (*block != NULL) { /* some functions succeed for size 0 and return no block */
         tell(to, &(channel_slot){ .kind = WEIR_TRACE_ALLOC,
                                  .device = device,
                                  .id = (uintptr_t)*block,
@@ -85,10 +86,10 @@ static void tell_free_begins(channel *to, uint16_t device, void *block)
     tell(to, &(channel_slot){ .kind = WEIR_TRACE_REALLOC, .mode = 'B', .device = device, .extra = (uintptr_t)block });
 }
 
-/* In the order of a stream, or of the host (`host_order`). */
+/* Records the end of a free, in the order of a stream, or of the host (`host_order`). */
 static void tell_free_ends(channel *to, aclError result, uint16_t device, void *block, void *stream, bool host_order)
 {
-    if (result != ACL_SUCCESS) { /* the block stays */
+    if (result != ACL_SUCCESS) { /* the block stays live */
         tell(to, &(channel_slot){ .kind = WEIR_TRACE_REALLOC, .mode = 'E', .device = device, .extra = (uintptr_t)block });
         return;
     }

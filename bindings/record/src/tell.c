@@ -1,10 +1,11 @@
 /* bindings/record/src/tell.c: the program's side of the channel.
  *
- * Idea: see channel.h. Everything here is safe inside malloc: no memory but one page of its own, no lock, no stdio.
+ * Idea: see channel.h. All functions here are safe inside malloc: they use one page of their own, no lock and no stdio.
  *
- * The process that the command started tells, and its children where that is asked for. These have a copy of the page that
- * holds the channel's address, wiped by the kernel (MADV_WIPEONFORK), whichever way they were made; what is started by exec
- * finds another process's number in the channel. An exec of the process itself begins a new image.
+ * The process that the command started writes events, and its children do if they are recorded too. A child has a copy
+ * of the page that holds the channel's address, zeroed by the kernel (MADV_WIPEONFORK), whichever system call made the
+ * child. A program started by exec in a child finds another process's number in the channel. An exec of the process
+ * itself begins a new image.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* MADV_WIPEONFORK */
@@ -24,18 +25,18 @@
 
 enum { nap_ns = 50000, naps_between_looks = 400 };
 
-/* Alone on its page, of which a child has one that is all zero. */
+/* The only object on its page. In a child the page is all zero. */
 typedef struct process_page {
     _Atomic(channel *) channel;
     uint32_t image;
-    atomic_int joins; /* threads of a child that want to be its first to tell */
+    atomic_int joins; /* 1 once a thread has begun to join the channel */
 } process_page;
 
 static _Atomic(process_page *) page;
-static _Atomic(channel *) inherited; /* where children go on */
-static atomic_int asked; /* whether the environment has been looked at */
+static _Atomic(channel *) inherited; /* the channel, for children to join */
+static atomic_int asked; /* 1 once the environment has been read */
 
-static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t own_number; /* of the thread, from 1 */
+static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t own_number; /* number of the thread, from 1 */
 static _Thread_local __attribute__((tls_model("initial-exec"))) bool telling;
 
 /* --- attaching --- */
@@ -68,19 +69,19 @@ static void forget_channel(void)
     }
 }
 
-/* This process is an image of its own from now on. */
+/* Makes this process an image of its own. */
 static void join(process_page *own, channel *to)
 {
     if (to->children == 0) {
         atomic_store(&to->image_first, atomic_load(&to->tail));
     }
     own->image = atomic_fetch_add(&to->images, 1);
-    own_number = 0; /* in a child it is the parent's */
+    own_number = 0; /* a child inherits the parent's number */
     atomic_store_explicit(&own->channel, to, memory_order_release);
     tell(to, &(channel_slot){ .kind = channel_image, .id = (uint64_t)getpid() });
 }
 
-/* A child by fork. Threads that come while its first one joins are not told of. */
+/* Joins a child of fork to the channel. Only one thread joins; calls of other threads meanwhile are not recorded. */
 static void join_as_child(process_page *own)
 {
     channel *const to = atomic_load_explicit(&inherited, memory_order_relaxed);
@@ -99,7 +100,7 @@ static process_page *make_page(void)
     if (memory == MAP_FAILED) {
         return NULL;
     }
-    /* Before Linux 4.14, children by fork are told of in the C library's way; those by clone are not. */
+    /* Before Linux 4.14 an atfork handler detects children of fork; children made by clone are then not detected. */
     if (madvise(memory, size, MADV_WIPEONFORK) != 0 && pthread_atfork(NULL, NULL, forget_channel) != 0) {
         (void)munmap(memory, size);
         return NULL;
@@ -134,8 +135,8 @@ static const char *channel_path_in(char *const *environment)
     return NULL;
 }
 
-/* Once, by the first caller that has an environment: the C library has none before its own beginning, so secure_getenv
- * cannot be asked. A process with another user's rights ignores the variable all the same. */
+/* Reads the environment once, in the first call that has one: the C library has none before it has started, so
+ * secure_getenv cannot be used. A process with another user's rights ignores the variable all the same. */
 static void look_at_environment(char *const *environment)
 {
     int nobody = 0;
@@ -150,7 +151,7 @@ static void look_at_environment(char *const *environment)
     errno = saved;
 }
 
-/* glibc hands these over to whatever begins. */
+/* glibc passes these arguments to every constructor. */
 __attribute__((constructor)) static void at_load(int count, char **arguments, char **environment)
 {
     (void)count, (void)arguments;
@@ -173,7 +174,7 @@ channel *tell_channel(void)
     return atomic_load_explicit(&own->channel, memory_order_acquire);
 }
 
-/* --- telling --- */
+/* --- writing events --- */
 
 static uint64_t clock_ns(void)
 {
@@ -182,7 +183,7 @@ static uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* The reader is at work, or stopped together with the program; when it has ended, so has the recording. */
+/* Waits a little for the reader. Returns false, and ends the recording, if the reader has ended. */
 static bool wait_for_reader(const channel *to, unsigned *naps)
 {
     int cancels = 0;
@@ -192,14 +193,14 @@ static bool wait_for_reader(const channel *to, unsigned *naps)
         forget_channel();
         return false;
     }
-    /* The functions of malloc are no place where a thread may be ended. */
+    /* Cancellation is disabled, because malloc and free are no cancellation points. */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
     (void)nanosleep(&nap, NULL);
     (void)pthread_setcancelstate(cancels, &cancels);
     return true;
 }
 
-/* Takes the next ticket; its slot is free. NULL: nobody reads any more. */
+/* Takes the next ticket and returns its slot, which is free. NULL: the reader has ended. */
 static channel_slot *take_slot(channel *to, uint64_t *ticket)
 {
     uint64_t tail = atomic_load_explicit(&to->tail, memory_order_relaxed);
@@ -222,7 +223,7 @@ static channel_slot *take_slot(channel *to, uint64_t *ticket)
     }
 }
 
-/* Where there are several processes the reader may have given up waiting for this one: then its event is lost. */
+/* Publishes an event. With several processes, the reader may have given up waiting for it: then the event is lost. */
 static void publish(const channel *to, channel_slot *slot, uint64_t ticket)
 {
     if (to->children == 0) {
@@ -234,7 +235,8 @@ static void publish(const channel *to, channel_slot *slot, uint64_t ticket)
     }
 }
 
-/* A signal's handler that allocates in the middle of this is not told of: it might wait for what it interrupts. */
+/* Does not record an allocation in a signal handler that interrupts this function: it might wait for the interrupted
+ * code. */
 void tell(channel *to, const channel_slot *event)
 {
     if (telling) {

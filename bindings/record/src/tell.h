@@ -1,4 +1,4 @@
-/* bindings/record/src/tell.h: what preload.c and preload_acl.c share. */
+/* bindings/record/src/tell.h: functions shared by preload.c and preload_acl.c. */
 #ifndef WEIR_RECORD_TELL_H
 #define WEIR_RECORD_TELL_H
 
@@ -8,12 +8,12 @@
 
 #include <stdbool.h>
 
-/* The channel, or NULL where nothing is to be told: no recording, a child of fork, another program. */
+/* Returns the channel, or NULL if nothing is to be recorded: no recording, a child of fork, another program. */
 channel *tell_channel(void);
-/* Tells it in the calling thread's name; waits while the ring is full. Keeps errno. */
+/* Writes an event of the calling thread; waits while the ring is full. Keeps errno. */
 void tell(channel *to, const channel_slot *event);
 
-/* preload.c: whether this library's malloc is the one that is called. */
+/* preload.c: returns true if the program's calls of malloc reach this library's malloc. */
 bool stands_in_front(void);
 
 #endif

@@ -1,12 +1,14 @@
-/* bindings/xnnpack/src/xnnpack.c: XNNPACK's five functions over a heap, and a reserve for what XNNPACK does not check.
+/* bindings/xnnpack/src/xnnpack.c: XNNPACK's five functions over a heap, with a reserve for allocations that XNNPACK
+ * does not check.
  *
- * Idea: the heap does the work. The reserve is one long-lived block of the heap, handed out from its front and whole again when
- * the last of its pieces is back. It serves `allocate` only, and only when the heap has said no: what XNNPACK asks for by
- * `reallocate` and `aligned_allocate` it checks, and that is where nearly all of its bytes are.
+ * Idea: the heap serves all requests. The reserve is one long-lived block of the heap, handed out from its front and
+ * whole again when the last of its pieces is freed. It serves `allocate` only, and only if the heap cannot: XNNPACK
+ * checks the results of `reallocate` and `aligned_allocate`, which request nearly all of its bytes.
  *
- * Guarantee: while the reserve lasts, `allocate` does not return NULL. A piece of it is told by its address.
+ * Guarantee: while the reserve lasts, `allocate` does not return NULL. A piece of the reserve is recognized by its
+ * address.
  *
- * Cost: beyond the heap's, one comparison of addresses for each free. The lock is taken only where the reserve is used.
+ * Cost: beyond the heap's, one comparison of addresses for each free. The lock is taken only for pieces of the reserve.
  */
 #include <weir/xnnpack.h>
 
@@ -19,17 +21,17 @@
 
 enum { RESERVE_BYTES = 256 << 10, PIECE_ALIGN = 64 };
 
-/* Of an xnn_allocator, as its context. [reserve, reserve + used) has been handed out in `pieces` pieces that are not back, and
- * pieces = 0 means used = 0. */
+/* The context of an xnn_allocator. [reserve, reserve + used) has been handed out, with `pieces` pieces still live; if
+ * pieces is 0, used is 0. */
 struct lender {
     weir_heap *heap;
     unsigned char *reserve;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the next two */
     size_t used;
     size_t pieces;
 };
 
-/* Before each piece, so that its neighbours keep their alignment. */
+/* Header of a piece, as large as the alignment, so that all pieces stay aligned. */
 struct piece {
     _Alignas(PIECE_ALIGN) size_t size;
 };
@@ -71,7 +73,7 @@ static void take_back(struct lender *lender)
 
 /* --- XNNPACK's five functions --- */
 
-/* Zero bytes are no failure to malloc, and XNNPACK relies on it. */
+/* Returns 1 for 0: malloc(0) is not a failure for XNNPACK. */
 static size_t at_least_one(size_t size)
 {
     return size != 0 ? size : 1;
@@ -92,11 +94,11 @@ static void deallocate(void *context, void *block)
     } else {
         (void)weir_heap_free(
             lender->heap,
-            block); /* a stranger's block is left alone and counted in the heap's statistics */
+            block); /* a foreign block is refused and counted in the heap's statistics */
     }
 }
 
-/* Out of the reserve into the heap. */
+/* Moves a piece from the reserve into the heap. */
 static void *move_lent(struct lender *lender, void *block, size_t size)
 {
     const struct piece *piece = (const struct piece *)block - 1;
@@ -121,7 +123,7 @@ static void *aligned_allocate(void *context, size_t align, size_t size)
     return weir_heap_alloc_aligned(lender->heap, at_least_one(size), align);
 }
 
-/* --- begin and end --- */
+/* --- init and fini --- */
 
 weir_status weir_xnnpack_allocator_init(weir_heap *heap, struct xnn_allocator *allocator)
 {

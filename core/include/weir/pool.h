@@ -96,21 +96,16 @@ typedef struct weir_pool_config {
     const void *strategy_config;       /* the strategy's own struct; NULL = its defaults */
     uint64_t limit_bytes;              /* most that may be reserved from the device; 0 = no limit; can be changed:
                                           weir_pool_set_limits in weir/budget.h */
-    uint64_t front_cache_bytes;        /* most a stream's front cache holds, beside 1/32 of what is reserved;
-                                          0 = no other bound */
-    uint64_t front_cache_block_bytes;  /* largest request it serves; 0 = 64 MiB */
     weir_growth growth;
     uint32_t flags; /* WEIR_POOL_... */
     weir_oom_callback oom_callback;
     void *oom_ctx;
-    uint64_t vm_granule_bytes; /* with WEIR_POOL_VIRTUAL_MEMORY: what is mapped and moved as one; a power of two, at least
-                                  the device's page_bytes; 0 = that */
     uint64_t soft_limit_bytes; /* above it the pool waits, returns idle regions and calls the callback before it takes
                                   more; 0 = none; at most limit_bytes if there is one */
     weir_pressure_callback pressure_callback;
     void *pressure_ctx;
     /* With WEIR_POOL_VIRTUAL_MEMORY: how much more than was ever live at once is reserved before idle memory moves: one part in
-     * `vm_spare_share`, 0 = 24, and `vm_spare_bytes`, 0 = 6 MiB, but at least three granules. */
+     * `vm_spare_share`, 0 = 24, and `vm_spare_bytes`, 0 = 6 MiB, but at least three granules (the device's page_bytes). */
     uint64_t vm_spare_share;
     uint64_t vm_spare_bytes;
     /* With WEIR_POOL_VIRTUAL_MEMORY: most bytes of one handle of the device's. A large request takes a handle of its own size,
@@ -121,8 +116,8 @@ typedef struct weir_pool_config {
 
 #define WEIR_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_pool_config)
 
-/* WEIR_ERR_INVALID: no device or strategy, an unknown flag, a soft limit above the hard one, a vm_granule_bytes that is
- * none, or a strategy config it refuses. WEIR_ERR_UNSUPPORTED: the device aligns its regions (or has pages) to less than the strategy's granule; virtual
+/* WEIR_ERR_INVALID: no device or strategy, an unknown flag, a soft limit above the hard one, or a strategy config it
+ * refuses. WEIR_ERR_UNSUPPORTED: the device aligns its regions (or has pages) to less than the strategy's granule; virtual
  * memory is asked for and the device or the strategy lacks it. WEIR_ERR_NO_MEMORY: no host memory. Takes nothing from the
  * device. */
 WEIR_API weir_status weir_pool_create(const weir_pool_config *config, weir_pool **pool);

@@ -109,6 +109,8 @@ typedef struct weir_range {
     void *token;
     weir_tick tick; /* of the free range that it was cut from. A pool with virtual memory may free it at that tick again;
                        others do not look at it. */
+    uint64_t idle_bytes; /* the size of its region, when all of that was one free range before; else 0. The pool may free the range
+                            at once, at its tick, and take a region of the request's own size. A strategy may leave it 0. */
 } weir_range;
 
 /* One range as walk shows it. */
@@ -230,9 +232,14 @@ typedef struct weir_strategy_ops {
     weir_status (*claim)(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
                          size_t lanes, void **tokens);
     /* Walks the unmapped ranges and what is free around them: of each run of neighbouring ranges that are free or
-     * unmapped, with an unmapped one among them, every range in address order; the runs in any order, but the same calls
-     * give the same. Its cost should depend on the number of holes, not of ranges: the pool grows by it. NULL: walk. */
-    void (*walk_holes)(const void *state, weir_range_visitor visit, void *ctx);
+     * unmapped, with an unmapped one among them, that has `least` bytes, every range in address order; the runs in any
+     * order, but the same calls give the same. Its cost should depend on the number of holes, not of ranges: the pool grows by
+     * it. NULL: walk. */
+    void (*walk_holes)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
+    /* The same for runs in which neighbours that are free, and not unmapped, have `least` bytes together, which is not 0; runs
+     * in which they have less may be shown or not. Runs around small free ranges should come first: the pool may stop at the
+     * first that serves it. NULL: walk. */
+    void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
 } weir_strategy_ops;
 
 #ifdef __cplusplus

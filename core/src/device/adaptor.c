@@ -25,13 +25,53 @@ const char *weir_device_call_name(weir_device_call call)
     return index < sizeof names / sizeof names[0] ? names[index] : "unknown";
 }
 
-static weir_status before(weir__adaptor *adaptor, weir__adaptor_call *call)
+/* The call itself, on the wrapped device. */
+static weir_status pass_on(weir_device *inner, weir__adaptor_call *call)
 {
-    return adaptor->kind->before != NULL ? adaptor->kind->before(adaptor, call) : WEIR_OK;
+    switch (call->kind) {
+    case WEIR_CALL_REGION_ALLOC:
+        return weir_device_region_alloc(inner, call->size, &call->address);
+    case WEIR_CALL_REGION_FREE:
+        return weir_device_region_free(inner, call->address, call->size);
+    case WEIR_CALL_VM_RESERVE:
+        return weir_device_vm_reserve(inner, call->size, &call->address);
+    case WEIR_CALL_VM_RELEASE:
+        return weir_device_vm_release(inner, call->address, call->size);
+    case WEIR_CALL_VM_CREATE:
+        return weir_device_vm_create(inner, call->size, &call->handle);
+    case WEIR_CALL_VM_DESTROY:
+        return weir_device_vm_destroy(inner, call->handle);
+    case WEIR_CALL_VM_MAP:
+        return weir_device_vm_map(inner, call->address, call->size, call->handle);
+    case WEIR_CALL_VM_UNMAP:
+        return weir_device_vm_unmap(inner, call->address, call->size);
+    case WEIR_CALL_EVENT_CREATE:
+        return weir_device_event_create(inner, &call->event);
+    case WEIR_CALL_EVENT_DESTROY:
+        return weir_device_event_destroy(inner, call->event);
+    case WEIR_CALL_EVENT_RECORD:
+        return weir_device_event_record(inner, call->event, call->native_stream);
+    case WEIR_CALL_EVENT_QUERY:
+        return weir_device_event_query(inner, call->event, &call->complete);
+    case WEIR_CALL_EVENT_SYNC:
+        return weir_device_event_sync(inner, call->event);
+    case WEIR_CALL_STREAM_WAIT_EVENT:
+        return weir_device_stream_wait_event(inner, call->native_stream, call->event);
+    case WEIR_CALL_STREAM_SYNC:
+        return weir_device_stream_sync(inner, call->native_stream);
+    case WEIR_CALL_COUNT:
+        break;
+    }
+    return WEIR_ERR_INTERNAL;
 }
 
-static weir_status after(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_status status)
+static weir_status run(weir__adaptor *adaptor, weir__adaptor_call *call)
 {
+    weir_status status = adaptor->kind->before != NULL ? adaptor->kind->before(adaptor, call) : WEIR_OK;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = pass_on(adaptor->inner, call);
     if (adaptor->kind->after != NULL) {
         adaptor->kind->after(adaptor, call, status);
     }
@@ -69,187 +109,43 @@ static void destroy(void *ctx)
     adaptor->kind->destroy(adaptor);
 }
 
-static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {.kind = WEIR_CALL_REGION_ALLOC, .size = size};
-    weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
+/* A slot whose call gives nothing but a status: its parameters after ctx, and what they are in the call. */
+#define SLOT(slot, name, parameters, ...)                                                          \
+    static weir_status slot parameters                                                             \
+    {                                                                                              \
+        weir__adaptor_call call = {.kind = WEIR_CALL_##name, __VA_ARGS__};                         \
+        return run(ctx, &call);                                                                    \
     }
-    status = weir_device_region_alloc(adaptor->inner, size, &call.address);
-    *address = call.address;
-    return after(adaptor, &call, status);
-}
 
-static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {
-        .kind = WEIR_CALL_REGION_FREE, .address = address, .size = size};
-    const weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    return after(adaptor, &call, weir_device_region_free(adaptor->inner, address, size));
-}
+SLOT(region_free, REGION_FREE, (void *ctx, uint64_t address, uint64_t size), .address = address, .size = size)
+SLOT(vm_release, VM_RELEASE, (void *ctx, uint64_t address, uint64_t size), .address = address, .size = size)
+SLOT(vm_destroy, VM_DESTROY, (void *ctx, weir_vm_handle handle), .handle = handle)
+SLOT(vm_map, VM_MAP, (void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle), .address = address,
+     .size = size, .handle = handle)
+SLOT(vm_unmap, VM_UNMAP, (void *ctx, uint64_t address, uint64_t size), .address = address, .size = size)
+SLOT(event_destroy, EVENT_DESTROY, (void *ctx, weir_event *event), .event = event)
+SLOT(event_record, EVENT_RECORD, (void *ctx, weir_event *event, void *stream), .event = event, .native_stream = stream)
+SLOT(event_sync, EVENT_SYNC, (void *ctx, weir_event *event), .event = event)
+SLOT(stream_wait_event, STREAM_WAIT_EVENT, (void *ctx, void *stream, weir_event *event), .event = event,
+     .native_stream = stream)
+SLOT(stream_sync, STREAM_SYNC, (void *ctx, void *stream), .native_stream = stream)
 
-static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {.kind = WEIR_CALL_VM_RESERVE, .size = size};
-    weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
+/* The same for a call that gives `member`, whose value means something after success only. */
+#define GIVING_SLOT(slot, name, parameters, result, member, ...)                                   \
+    static weir_status slot parameters                                                             \
+    {                                                                                              \
+        weir__adaptor_call call = {.kind = WEIR_CALL_##name, __VA_ARGS__};                         \
+        const weir_status status = run(ctx, &call);                                                \
+        *result = call.member;                                                                     \
+        return status;                                                                             \
     }
-    status = weir_device_vm_reserve(adaptor->inner, size, &call.address);
-    *address = call.address;
-    return after(adaptor, &call, status);
-}
 
-static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {
-        .kind = WEIR_CALL_VM_RELEASE, .address = address, .size = size};
-    const weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    return after(adaptor, &call, weir_device_vm_release(adaptor->inner, address, size));
-}
-
-static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {.kind = WEIR_CALL_VM_CREATE, .size = size};
-    weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    status = weir_device_vm_create(adaptor->inner, size, &call.handle);
-    *handle = call.handle;
-    return after(adaptor, &call, status);
-}
-
-static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {.kind = WEIR_CALL_VM_DESTROY, .handle = handle};
-    const weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    return after(adaptor, &call, weir_device_vm_destroy(adaptor->inner, handle));
-}
-
-static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {
-        .kind = WEIR_CALL_VM_MAP, .address = address, .size = size, .handle = handle};
-    const weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    return after(adaptor, &call, weir_device_vm_map(adaptor->inner, address, size, handle));
-}
-
-static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {.kind = WEIR_CALL_VM_UNMAP, .address = address, .size = size};
-    const weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    return after(adaptor, &call, weir_device_vm_unmap(adaptor->inner, address, size));
-}
-
-static weir_status event_create(void *ctx, weir_event **event)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {.kind = WEIR_CALL_EVENT_CREATE};
-    weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    status = weir_device_event_create(adaptor->inner, &call.event);
-    *event = call.event;
-    return after(adaptor, &call, status);
-}
-
-static weir_status event_destroy(void *ctx, weir_event *event)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {.kind = WEIR_CALL_EVENT_DESTROY, .event = event};
-    const weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    return after(adaptor, &call, weir_device_event_destroy(adaptor->inner, event));
-}
-
-static weir_status event_record(void *ctx, weir_event *event, void *native_stream)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {
-        .kind = WEIR_CALL_EVENT_RECORD, .event = event, .native_stream = native_stream};
-    const weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    return after(adaptor, &call, weir_device_event_record(adaptor->inner, event, native_stream));
-}
-
-static weir_status event_query(void *ctx, weir_event *event, bool *complete)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {.kind = WEIR_CALL_EVENT_QUERY, .event = event};
-    weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    status = weir_device_event_query(adaptor->inner, event, &call.complete);
-    *complete = call.complete;
-    return after(adaptor, &call, status);
-}
-
-static weir_status event_sync(void *ctx, weir_event *event)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {.kind = WEIR_CALL_EVENT_SYNC, .event = event};
-    const weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    return after(adaptor, &call, weir_device_event_sync(adaptor->inner, event));
-}
-
-static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event *event)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {
-        .kind = WEIR_CALL_STREAM_WAIT_EVENT, .event = event, .native_stream = native_stream};
-    const weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    return after(adaptor, &call,
-                 weir_device_stream_wait_event(adaptor->inner, native_stream, event));
-}
-
-static weir_status stream_sync(void *ctx, void *native_stream)
-{
-    weir__adaptor *const adaptor = ctx;
-    weir__adaptor_call call = {
-        .kind = WEIR_CALL_STREAM_SYNC, .native_stream = native_stream};
-    const weir_status status = before(adaptor, &call);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    return after(adaptor, &call, weir_device_stream_sync(adaptor->inner, native_stream));
-}
+GIVING_SLOT(region_alloc, REGION_ALLOC, (void *ctx, uint64_t size, uint64_t *address), address, address, .size = size)
+GIVING_SLOT(vm_reserve, VM_RESERVE, (void *ctx, uint64_t size, uint64_t *address), address, address, .size = size)
+GIVING_SLOT(vm_create, VM_CREATE, (void *ctx, uint64_t size, weir_vm_handle *handle), handle, handle, .size = size)
+GIVING_SLOT(event_create, EVENT_CREATE, (void *ctx, weir_event **event), event, event, .event = NULL)
+GIVING_SLOT(event_query, EVENT_QUERY, (void *ctx, weir_event *event, bool *complete), complete, complete,
+            .event = event)
 
 /* --- the tables --- */
 
@@ -280,11 +176,16 @@ static const weir_device_ops *table_for(const weir_device *device)
     return &tables[weir__device_info(device)->abilities];
 }
 
-weir_status weir__adaptor_device(weir__adaptor *adaptor, weir_device **device)
+weir_status weir__adaptor_device(weir__adaptor *adaptor, const weir__adaptor_kind *kind, weir_device *inner,
+                                 weir_device **device)
 {
-    const weir_status status = weir_device_create(table_for(adaptor->inner), adaptor, device);
+    adaptor->kind = kind;
+    adaptor->inner = inner;
+    const weir_status status = weir_device_create(table_for(inner), adaptor, device);
     if (status == WEIR_OK) {
-        (void)!weir_device_hold(adaptor->inner);
+        (void)!weir_device_hold(inner);
+    } else {
+        kind->destroy(adaptor);
     }
     return status;
 }

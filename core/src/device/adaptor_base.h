@@ -41,9 +41,9 @@ struct weir__adaptor {
     weir_device *inner;
 };
 
-/* Makes a device of an adaptor whose base is filled. On failure the adaptor is still the
- * caller's. */
-weir_status weir__adaptor_device(weir__adaptor *adaptor, weir_device **device);
+/* Fills the base of an adaptor around `inner` and makes a device of it. On failure the adaptor is destroyed. */
+weir_status weir__adaptor_device(weir__adaptor *adaptor, const weir__adaptor_kind *kind, weir_device *inner,
+                                 weir_device **device);
 
 /* The adaptor behind a device, NULL when the device is not an adaptor of this kind. */
 weir__adaptor *weir__adaptor_of(const weir_device *device, const weir__adaptor_kind *kind);

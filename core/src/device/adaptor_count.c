@@ -41,13 +41,7 @@ weir_status weir_count_create(weir_device *device, weir_device **counting)
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    self->base.kind = &count_kind;
-    self->base.inner = device;
-    const weir_status status = weir__adaptor_device(&self->base, counting);
-    if (status != WEIR_OK) {
-        free(self);
-    }
-    return status;
+    return weir__adaptor_device(&self->base, &count_kind, device, counting);
 }
 
 weir_status weir_count_get(weir_device *counting, uint64_t *calls, uint64_t *failures)

@@ -60,18 +60,12 @@ weir_status weir_fault_create(weir_device *device, weir_device **faulty)
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    self->base.kind = &fault_kind;
-    self->base.inner = device;
     self->armed = WEIR_CALL_ANY;
     if (pthread_mutex_init(&self->lock, NULL) != 0) {
         free(self);
         return WEIR_ERR_NO_MEMORY;
     }
-    const weir_status status = weir__adaptor_device(&self->base, faulty);
-    if (status != WEIR_OK) {
-        destroy(&self->base);
-    }
-    return status;
+    return weir__adaptor_device(&self->base, &fault_kind, device, faulty);
 }
 
 weir_status weir_fault_arm(weir_device *faulty, weir_device_call call, uint64_t n,

@@ -180,14 +180,12 @@ static const weir__adaptor_kind limit_kind = {
     .destroy = destroy,
 };
 
-static limiter *limiter_new(weir_device *device, uint64_t limit_bytes)
+static limiter *limiter_new(uint64_t limit_bytes)
 {
     limiter *const self = calloc(1, sizeof *self);
     if (self == NULL) {
         return NULL;
     }
-    self->base.kind = &limit_kind;
-    self->base.inner = device;
     self->limit_bytes = limit_bytes;
     if (pthread_mutex_init(&self->lock, NULL) != 0) {
         free(self);
@@ -206,15 +204,11 @@ weir_status weir_limit_create(weir_device *device, uint64_t limit_bytes, weir_de
     if (device == NULL || limited == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_limit_create: %s is NULL", device == NULL ? "device" : "limited");
     }
-    limiter *const self = limiter_new(device, limit_bytes);
+    limiter *const self = limiter_new(limit_bytes);
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    const weir_status status = weir__adaptor_device(&self->base, limited);
-    if (status != WEIR_OK) {
-        destroy(&self->base);
-    }
-    return status;
+    return weir__adaptor_device(&self->base, &limit_kind, device, limited);
 }
 
 weir_status weir_limit_held(weir_device *limited, uint64_t *bytes)

@@ -39,102 +39,55 @@ __attribute__((format(printf, 2, 3))) static void append(text_line *line, const 
     }
 }
 
-static void append_address(text_line *line, const weir__adaptor_call *call)
+/* Members of a call by letter: address, size, handle, event, the native stream, whether it is complete. */
+static void append_members(text_line *line, const weir__adaptor_call *call, const char *letters)
 {
-    append(line, " address=0x%" PRIx64, call->address);
-}
-
-static void append_size(text_line *line, const weir__adaptor_call *call)
-{
-    append(line, " size=%" PRIu64, call->size);
-}
-
-static void append_handle(text_line *line, const weir__adaptor_call *call)
-{
-    append(line, " handle=0x%" PRIx64, call->handle);
-}
-
-static void append_event(text_line *line, const weir__adaptor_call *call)
-{
-    append(line, " event=0x%" PRIxPTR, (uintptr_t)call->event);
-}
-
-static void append_stream(text_line *line, const weir__adaptor_call *call)
-{
-    append(line, " stream=0x%" PRIxPTR, (uintptr_t)call->native_stream);
-}
-
-static void append_inputs(text_line *line, const weir__adaptor_call *call)
-{
-    switch (call->kind) {
-    case WEIR_CALL_REGION_ALLOC:
-    case WEIR_CALL_VM_RESERVE:
-    case WEIR_CALL_VM_CREATE:
-        append_size(line, call);
-        break;
-    case WEIR_CALL_REGION_FREE:
-    case WEIR_CALL_VM_RELEASE:
-    case WEIR_CALL_VM_UNMAP:
-        append_address(line, call);
-        append_size(line, call);
-        break;
-    case WEIR_CALL_VM_MAP:
-        append_address(line, call);
-        append_size(line, call);
-        append_handle(line, call);
-        break;
-    case WEIR_CALL_VM_DESTROY:
-        append_handle(line, call);
-        break;
-    case WEIR_CALL_EVENT_DESTROY:
-    case WEIR_CALL_EVENT_QUERY:
-    case WEIR_CALL_EVENT_SYNC:
-        append_event(line, call);
-        break;
-    case WEIR_CALL_EVENT_RECORD:
-    case WEIR_CALL_STREAM_WAIT_EVENT:
-        append_event(line, call);
-        append_stream(line, call);
-        break;
-    case WEIR_CALL_STREAM_SYNC:
-        append_stream(line, call);
-        break;
-    case WEIR_CALL_EVENT_CREATE:
-    case WEIR_CALL_COUNT:
-        break;
+    for (; letters != NULL && *letters != '\0'; letters++) {
+        switch (*letters) {
+        case 'a':
+            append(line, " address=0x%" PRIx64, call->address);
+            break;
+        case 's':
+            append(line, " size=%" PRIu64, call->size);
+            break;
+        case 'h':
+            append(line, " handle=0x%" PRIx64, call->handle);
+            break;
+        case 'e':
+            append(line, " event=0x%" PRIxPTR, (uintptr_t)call->event);
+            break;
+        case 'n':
+            append(line, " stream=0x%" PRIxPTR, (uintptr_t)call->native_stream);
+            break;
+        default:
+            append(line, " complete=%s", call->complete ? "true" : "false");
+            break;
+        }
     }
 }
 
-static void append_outputs(text_line *line, const weir__adaptor_call *call)
-{
-    switch (call->kind) {
-    case WEIR_CALL_REGION_ALLOC:
-    case WEIR_CALL_VM_RESERVE:
-        append_address(line, call);
-        break;
-    case WEIR_CALL_VM_CREATE:
-        append_handle(line, call);
-        break;
-    case WEIR_CALL_EVENT_CREATE:
-        append_event(line, call);
-        break;
-    case WEIR_CALL_EVENT_QUERY:
-        append(line, " complete=%s", call->complete ? "true" : "false");
-        break;
-    default:
-        break;
-    }
-}
+static const char *const inputs[WEIR_CALL_COUNT] = {
+    [WEIR_CALL_REGION_ALLOC] = "s",  [WEIR_CALL_REGION_FREE] = "as",       [WEIR_CALL_VM_RESERVE] = "s",
+    [WEIR_CALL_VM_RELEASE] = "as",   [WEIR_CALL_VM_CREATE] = "s",          [WEIR_CALL_VM_DESTROY] = "h",
+    [WEIR_CALL_VM_MAP] = "ash",      [WEIR_CALL_VM_UNMAP] = "as",          [WEIR_CALL_EVENT_DESTROY] = "e",
+    [WEIR_CALL_EVENT_RECORD] = "en", [WEIR_CALL_EVENT_QUERY] = "e",        [WEIR_CALL_EVENT_SYNC] = "e",
+    [WEIR_CALL_STREAM_SYNC] = "n",   [WEIR_CALL_STREAM_WAIT_EVENT] = "en",
+};
+
+static const char *const outputs[WEIR_CALL_COUNT] = {
+    [WEIR_CALL_REGION_ALLOC] = "a", [WEIR_CALL_VM_RESERVE] = "a",   [WEIR_CALL_VM_CREATE] = "h",
+    [WEIR_CALL_EVENT_CREATE] = "e", [WEIR_CALL_EVENT_QUERY] = "c",
+};
 
 static void tell(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_status status)
 {
     logger *const self = (logger *)adaptor;
     text_line line = {.length = 0};
     append(&line, "%s", weir_device_call_name(call->kind));
-    append_inputs(&line, call);
+    append_members(&line, call, inputs[call->kind]);
     append(&line, " -> %s", weir_status_name(status));
     if (status == WEIR_OK) {
-        append_outputs(&line, call);
+        append_members(&line, call, outputs[call->kind]);
     }
     pthread_mutex_lock(&self->lock);
     self->sink(self->sink_ctx, line.text);
@@ -161,17 +114,11 @@ weir_status weir_log_create(weir_device *device, weir_log_sink sink, void *ctx,
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    self->base.kind = &log_kind;
-    self->base.inner = device;
     self->sink = sink;
     self->sink_ctx = ctx;
     if (pthread_mutex_init(&self->lock, NULL) != 0) {
         free(self);
         return WEIR_ERR_NO_MEMORY;
     }
-    const weir_status status = weir__adaptor_device(&self->base, logging);
-    if (status != WEIR_OK) {
-        destroy(&self->base);
-    }
-    return status;
+    return weir__adaptor_device(&self->base, &log_kind, device, logging);
 }

@@ -1,9 +1,8 @@
 /* core/src/device/device.c: a device is a table of functions and a context.
  *
- * Idea: everything that can be decided once is decided at creation. Slots that the table lacks are
- * filled with functions that say "unsupported", groups are checked to be whole, and the fixed facts
- * are copied; afterwards no call tests a slot. Each weir_device_* function checks its arguments,
- * then makes one indirect call, during which the thread cannot be cancelled.
+ * Idea: everything that can be decided once is decided at creation: groups of slots are checked to be whole, optional
+ * slots are filled, and the fixed facts are copied. Each weir_device_* function checks its arguments and that the
+ * device has its group, then makes one indirect call, during which the thread cannot be cancelled.
  *
  * Guarantee: an out-parameter is untouched when a call fails, whatever the backend did to it, and a
  * backend never sees a NULL out-parameter, a size of zero or a size off its granularity.
@@ -23,7 +22,7 @@
 #include <unistd.h>
 
 struct weir_device {
-    weir_device_ops ops;             /* complete: no slot is NULL */
+    weir_device_ops ops;             /* a group may be missing as a whole; no other slot is NULL */
     const weir_device_ops *made_of;  /* as the backend gave it; identifies the kind of device */
     void *ctx;
     weir_device_info info;
@@ -31,79 +30,7 @@ struct weir_device {
     pid_t process;
 };
 
-/* --- what a missing slot does --- */
-
-/* The prefix `no_` keeps these apart from the slots they stand for. Unused parameters are the
- * point. */
-static weir_status no_virtual_memory(void)
-{
-    return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_device_vm_...: the device has no virtual memory");
-}
-
-static weir_status no_ordering(void)
-{
-    return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_device_...: the device has no streams and events; it is synchronous");
-}
-
-static weir_status no_sized(void *ctx, uint64_t size, uint64_t *result)
-{
-    (void)ctx, (void)size, (void)result;
-    return no_virtual_memory();
-}
-
-static weir_status no_range(void *ctx, uint64_t address, uint64_t size)
-{
-    (void)ctx, (void)address, (void)size;
-    return no_virtual_memory();
-}
-
-static weir_status no_vm_destroy(void *ctx, weir_vm_handle handle)
-{
-    (void)ctx, (void)handle;
-    return no_virtual_memory();
-}
-
-static weir_status no_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
-{
-    (void)ctx, (void)address, (void)size, (void)handle;
-    return no_virtual_memory();
-}
-
-static weir_status no_event_create(void *ctx, weir_event **event)
-{
-    (void)ctx, (void)event;
-    return no_ordering();
-}
-
-static weir_status no_event(void *ctx, weir_event *event)
-{
-    (void)ctx, (void)event;
-    return no_ordering();
-}
-
-static weir_status no_event_record(void *ctx, weir_event *event, void *native_stream)
-{
-    (void)ctx, (void)event, (void)native_stream;
-    return no_ordering();
-}
-
-static weir_status no_event_query(void *ctx, weir_event *event, bool *complete)
-{
-    (void)ctx, (void)event, (void)complete;
-    return no_ordering();
-}
-
-static weir_status no_stream_wait_event(void *ctx, void *native_stream, weir_event *event)
-{
-    (void)ctx, (void)native_stream, (void)event;
-    return no_ordering();
-}
-
-static weir_status no_stream_sync(void *ctx, void *native_stream)
-{
-    (void)ctx, (void)native_stream;
-    return no_ordering();
-}
+/* --- what an optional slot that is missing does --- */
 
 static weir_status no_native_error(void *ctx, int64_t *code, const char **text)
 {
@@ -161,35 +88,8 @@ static uint32_t abilities_of(const weir_device_ops *ops)
            (ops->vm_reserve != NULL ? (uint32_t)WEIR_DEVICE_VIRTUAL_MEMORY : 0);
 }
 
-static void fill_missing_vm(weir_device_ops *ops)
-{
-    if (ops->vm_reserve == NULL) {
-        ops->vm_reserve = no_sized;
-        ops->vm_release = no_range;
-        ops->vm_create = no_sized;
-        ops->vm_destroy = no_vm_destroy;
-        ops->vm_map = no_vm_map;
-        ops->vm_unmap = no_range;
-    }
-}
-
-static void fill_missing_ordering(weir_device_ops *ops)
-{
-    if (ops->event_create == NULL) {
-        ops->event_create = no_event_create;
-        ops->event_destroy = no_event;
-        ops->event_record = no_event_record;
-        ops->event_query = no_event_query;
-        ops->event_sync = no_event;
-        ops->stream_wait_event = no_stream_wait_event;
-        ops->stream_sync = no_stream_sync;
-    }
-}
-
 static void fill_missing(weir_device_ops *ops)
 {
-    fill_missing_vm(ops);
-    fill_missing_ordering(ops);
     if (ops->native_error == NULL) {
         ops->native_error = no_native_error;
     }
@@ -218,12 +118,14 @@ static weir_status check_facts(const weir_device_info *info, uint32_t abilities)
                            info->region_granularity_bytes, info->region_alignment_bytes);
     }
     if (info->abilities != abilities) {
-        return weir_refuse(WEIR_ERR_INVALID,
-                           "weir_device_create: get_info's abilities 0x%x do not match the groups of slots that are set, 0x%x",
-                           (unsigned)info->abilities, (unsigned)abilities);
+        return weir_refuse(
+            WEIR_ERR_INVALID,
+            "weir_device_create: get_info's abilities 0x%x do not match the groups of slots that are set, 0x%x",
+            (unsigned)info->abilities, (unsigned)abilities);
     }
     if ((abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0 && !is_power_of_two(info->page_bytes)) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_device_create: get_info's page_bytes %" PRIu64 " must be a power of two",
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_device_create: get_info's page_bytes %" PRIu64 " must be a power of two",
                            info->page_bytes);
     }
     return WEIR_OK;
@@ -264,7 +166,8 @@ weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_devic
                            "weir_device_create: ops lacks a required slot: get_info, region_alloc or region_free");
     }
     if (!has_whole_groups(&made.ops)) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_device_create: ops sets the group of %s in part; set all its slots or none",
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_device_create: ops sets the group of %s in part; set all its slots or none",
                            is_whole(vm_slots_set(&made.ops), 6) ? "ordering" : "virtual memory");
     }
     status = copy_facts(&made.ops, ctx, &made.info);
@@ -288,7 +191,8 @@ weir_status weir_device_destroy(weir_device *device)
     }
     const unsigned holds = atomic_load_explicit(&device->holds, memory_order_acquire);
     if (holds != 0) {
-        return weir_refuse(WEIR_ERR_BUSY, "weir_device_destroy: device \"%s\" is held %u times, by pools or adaptors that stand on it",
+        return weir_refuse(WEIR_ERR_BUSY,
+                           "weir_device_destroy: device \"%s\" is held %u times, by pools or adaptors that stand on it",
                            device->info.name, holds);
     }
     const int cancel_state = cancel_disable();
@@ -363,8 +267,8 @@ static weir_status refuse_size(const char *function, const weir_device *device, 
         return weir_refuse(WEIR_ERR_INVALID, "%s: %s", function, device == NULL ? "device is NULL" : wrong);
     }
     const bool is_region = strncmp(function, "weir_device_region", strlen("weir_device_region")) == 0;
-    return weir_refuse(WEIR_ERR_INVALID, "%s: size %" PRIu64 " is not a multiple, above 0, of the device's %s %" PRIu64, function,
-                       size, is_region ? "region_granularity_bytes" : "page_bytes",
+    return weir_refuse(WEIR_ERR_INVALID, "%s: size %" PRIu64 " is not a multiple, above 0, of the device's %s %" PRIu64,
+                       function, size, is_region ? "region_granularity_bytes" : "page_bytes",
                        is_region ? device->info.region_granularity_bytes : device->info.page_bytes);
 }
 
@@ -396,21 +300,23 @@ weir_status weir_device_region_free(weir_device *device, uint64_t address, uint6
 
 /* --- virtual memory --- */
 
-/* A device without the group has no pages; its slots say "unsupported" to any size but zero. */
-static bool is_page_size(const weir_device *device, uint64_t size)
+/* `wrong`, when not NULL, names a bad argument beside device and size. */
+static weir_status check_vm(const char *function, const weir_device *device, const char *wrong, uint64_t size)
 {
-    const uint64_t page = device->info.page_bytes != 0 ? device->info.page_bytes : 1;
-    return size != 0 && (size & (page - 1)) == 0;
+    if (device == NULL || wrong != NULL || size == 0) {
+        return refuse_size(function, device, wrong, size);
+    }
+    if (device->ops.vm_reserve == NULL) {
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: the device has no virtual memory", function);
+    }
+    return (size & (device->info.page_bytes - 1)) == 0 ? WEIR_OK : refuse_size(function, device, NULL, size);
 }
 
 weir_status weir_device_vm_reserve(weir_device *device, uint64_t size, uint64_t *address)
 {
-    if (device == NULL || address == NULL || !is_page_size(device, size)) {
-        return refuse_size("weir_device_vm_reserve", device, address == NULL ? "address is NULL" : NULL, size);
-    }
     uint64_t given = 0;
-    const weir_status status = UNCANCELLED(device->ops.vm_reserve(device->ctx, size, &given));
-    if (status == WEIR_OK) {
+    weir_status status = check_vm("weir_device_vm_reserve", device, address == NULL ? "address is NULL" : NULL, size);
+    if (status == WEIR_OK && (status = UNCANCELLED(device->ops.vm_reserve(device->ctx, size, &given))) == WEIR_OK) {
         *address = given;
     }
     return status;
@@ -418,20 +324,15 @@ weir_status weir_device_vm_reserve(weir_device *device, uint64_t size, uint64_t 
 
 weir_status weir_device_vm_release(weir_device *device, uint64_t address, uint64_t size)
 {
-    if (device == NULL || !is_page_size(device, size)) {
-        return refuse_size("weir_device_vm_release", device, NULL, size);
-    }
-    return UNCANCELLED(device->ops.vm_release(device->ctx, address, size));
+    const weir_status status = check_vm("weir_device_vm_release", device, NULL, size);
+    return status == WEIR_OK ? UNCANCELLED(device->ops.vm_release(device->ctx, address, size)) : status;
 }
 
 weir_status weir_device_vm_create(weir_device *device, uint64_t size, weir_vm_handle *handle)
 {
-    if (device == NULL || handle == NULL || !is_page_size(device, size)) {
-        return refuse_size("weir_device_vm_create", device, handle == NULL ? "handle is NULL" : NULL, size);
-    }
     weir_vm_handle given = 0;
-    const weir_status status = UNCANCELLED(device->ops.vm_create(device->ctx, size, &given));
-    if (status == WEIR_OK) {
+    weir_status status = check_vm("weir_device_vm_create", device, handle == NULL ? "handle is NULL" : NULL, size);
+    if (status == WEIR_OK && (status = UNCANCELLED(device->ops.vm_create(device->ctx, size, &given))) == WEIR_OK) {
         *handle = given;
     }
     return status;
@@ -439,39 +340,42 @@ weir_status weir_device_vm_create(weir_device *device, uint64_t size, weir_vm_ha
 
 weir_status weir_device_vm_destroy(weir_device *device, weir_vm_handle handle)
 {
-    if (device == NULL || handle == 0) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_device_vm_destroy: %s", device == NULL ? "device is NULL" : "handle is 0");
-    }
-    return UNCANCELLED(device->ops.vm_destroy(device->ctx, handle));
+    const uint64_t none = device != NULL && device->info.page_bytes != 0 ? device->info.page_bytes : 1; /* no size */
+    const weir_status status = check_vm("weir_device_vm_destroy", device, handle == 0 ? "handle is 0" : NULL, none);
+    return status == WEIR_OK ? UNCANCELLED(device->ops.vm_destroy(device->ctx, handle)) : status;
 }
 
 weir_status weir_device_vm_map(weir_device *device, uint64_t address, uint64_t size,
                                weir_vm_handle handle)
 {
-    if (device == NULL || handle == 0 || !is_page_size(device, size)) {
-        return refuse_size("weir_device_vm_map", device, handle == 0 ? "handle is 0" : NULL, size);
-    }
-    return UNCANCELLED(device->ops.vm_map(device->ctx, address, size, handle));
+    const weir_status status = check_vm("weir_device_vm_map", device, handle == 0 ? "handle is 0" : NULL, size);
+    return status == WEIR_OK ? UNCANCELLED(device->ops.vm_map(device->ctx, address, size, handle)) : status;
 }
 
 weir_status weir_device_vm_unmap(weir_device *device, uint64_t address, uint64_t size)
 {
-    if (device == NULL || !is_page_size(device, size)) {
-        return refuse_size("weir_device_vm_unmap", device, NULL, size);
-    }
-    return UNCANCELLED(device->ops.vm_unmap(device->ctx, address, size));
+    const weir_status status = check_vm("weir_device_vm_unmap", device, NULL, size);
+    return status == WEIR_OK ? UNCANCELLED(device->ops.vm_unmap(device->ctx, address, size)) : status;
 }
 
 /* --- ordering --- */
 
+static weir_status check_ordering(const char *function, const weir_device *device, const char *missing)
+{
+    if (device == NULL || missing != NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, device == NULL ? "device" : missing);
+    }
+    return device->ops.event_create != NULL
+               ? WEIR_OK
+               : weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: the device has no streams and events; it is synchronous",
+                             function);
+}
+
 weir_status weir_device_event_create(weir_device *device, weir_event **event)
 {
-    if (device == NULL || event == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_create: %s is NULL", device == NULL ? "device" : "event");
-    }
     weir_event *given = NULL;
-    const weir_status status = UNCANCELLED(device->ops.event_create(device->ctx, &given));
-    if (status == WEIR_OK) {
+    weir_status status = check_ordering("weir_device_event_create", device, event == NULL ? "event" : NULL);
+    if (status == WEIR_OK && (status = UNCANCELLED(device->ops.event_create(device->ctx, &given))) == WEIR_OK) {
         *event = given;
     }
     return status;
@@ -479,28 +383,22 @@ weir_status weir_device_event_create(weir_device *device, weir_event **event)
 
 weir_status weir_device_event_destroy(weir_device *device, weir_event *event)
 {
-    if (device == NULL || event == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_destroy: %s is NULL", device == NULL ? "device" : "event");
-    }
-    return UNCANCELLED(device->ops.event_destroy(device->ctx, event));
+    const weir_status status = check_ordering("weir_device_event_destroy", device, event == NULL ? "event" : NULL);
+    return status == WEIR_OK ? UNCANCELLED(device->ops.event_destroy(device->ctx, event)) : status;
 }
 
 weir_status weir_device_event_record(weir_device *device, weir_event *event, void *native_stream)
 {
-    if (device == NULL || event == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_record: %s is NULL", device == NULL ? "device" : "event");
-    }
-    return UNCANCELLED(device->ops.event_record(device->ctx, event, native_stream));
+    const weir_status status = check_ordering("weir_device_event_record", device, event == NULL ? "event" : NULL);
+    return status == WEIR_OK ? UNCANCELLED(device->ops.event_record(device->ctx, event, native_stream)) : status;
 }
 
 weir_status weir_device_event_query(weir_device *device, weir_event *event, bool *complete)
 {
-    if (device == NULL || event == NULL || complete == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_query: %s is NULL", device == NULL ? "device" : event == NULL ? "event" : "complete");
-    }
     bool found = false;
-    const weir_status status = UNCANCELLED(device->ops.event_query(device->ctx, event, &found));
-    if (status == WEIR_OK) {
+    const char *missing = event == NULL ? "event" : complete == NULL ? "complete" : NULL;
+    weir_status status = check_ordering("weir_device_event_query", device, missing);
+    if (status == WEIR_OK && (status = UNCANCELLED(device->ops.event_query(device->ctx, event, &found))) == WEIR_OK) {
         *complete = found;
     }
     return status;
@@ -508,27 +406,21 @@ weir_status weir_device_event_query(weir_device *device, weir_event *event, bool
 
 weir_status weir_device_event_sync(weir_device *device, weir_event *event)
 {
-    if (device == NULL || event == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_device_event_sync: %s is NULL", device == NULL ? "device" : "event");
-    }
-    return UNCANCELLED(device->ops.event_sync(device->ctx, event));
+    const weir_status status = check_ordering("weir_device_event_sync", device, event == NULL ? "event" : NULL);
+    return status == WEIR_OK ? UNCANCELLED(device->ops.event_sync(device->ctx, event)) : status;
 }
 
 weir_status weir_device_stream_wait_event(weir_device *device, void *native_stream,
                                           weir_event *event)
 {
-    if (device == NULL || event == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_wait_event: %s is NULL", device == NULL ? "device" : "event");
-    }
-    return UNCANCELLED(device->ops.stream_wait_event(device->ctx, native_stream, event));
+    const weir_status status = check_ordering("weir_device_stream_wait_event", device, event == NULL ? "event" : NULL);
+    return status == WEIR_OK ? UNCANCELLED(device->ops.stream_wait_event(device->ctx, native_stream, event)) : status;
 }
 
 weir_status weir_device_stream_sync(weir_device *device, void *native_stream)
 {
-    if (device == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_sync: device is NULL");
-    }
-    return UNCANCELLED(device->ops.stream_sync(device->ctx, native_stream));
+    const weir_status status = check_ordering("weir_device_stream_sync", device, NULL);
+    return status == WEIR_OK ? UNCANCELLED(device->ops.stream_sync(device->ctx, native_stream)) : status;
 }
 
 weir_status weir_device_stream_check(weir_device *device, void *native_stream)

@@ -5,6 +5,9 @@
  * region for a region is worth it. */
 enum { calls_for_all = 20000, calls_per_region = 8, live_slack = 128 };
 
+/* Regions that may be taken and returned so that idle ones are not broken. */
+enum { spared_calls = 4, spared_calls_near_limit = 1000 };
+
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved)
 {
     const uint64_t floor = mark->live + mark->live / live_slack;
@@ -31,4 +34,9 @@ void weir__mark_buy(struct high_mark *mark, uint64_t gain, uint64_t regions)
 {
     const uint64_t paid = worth(mark, gain, regions);
     mark->debt -= paid < mark->debt ? paid : mark->debt;
+}
+
+bool weir__mark_may_spare(const struct high_mark *mark, bool near_limit)
+{
+    return mark->spared < (near_limit ? spared_calls_near_limit : spared_calls);
 }

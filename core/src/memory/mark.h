@@ -20,10 +20,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define WEIR__SPARED_RATIO 4u
+
 /* As of the last trim: */
 struct high_mark {
     uint64_t reserved; /* the most that was reserved */
     uint64_t live;     /* the most that was live, or asked for, when the pool grew */
+    uint64_t spared;   /* regions that were taken or returned so that a request would break no idle region */
     uint64_t debt;     /* regions that were returned for the mark's sake and not paid for by a rise */
 };
 
@@ -31,6 +34,13 @@ struct high_mark {
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved);
 /* Whether returning `count` of `regions` regions is worth it to keep the mark `gain` bytes lower; then the debt grows. */
 bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, uint64_t regions);
+/* Whether a request of `size` bytes should leave an idle region of so many bytes whole: it is at least four times as large. */
+static inline bool weir__mark_spares(uint64_t idle_bytes, uint64_t size)
+{
+    return idle_bytes / WEIR__SPARED_RATIO >= size;
+}
+/* Whether regions may still be spared. `near_limit`: the pool is so near its limit that memory counts for more than calls. */
+bool weir__mark_may_spare(const struct high_mark *mark, bool near_limit);
 /* The mark is going to rise by `gain` bytes that could have been saved: the debt falls. */
 void weir__mark_buy(struct high_mark *mark, uint64_t gain, uint64_t regions);
 

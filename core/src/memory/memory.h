@@ -37,6 +37,8 @@ struct memory_ops {
     /* Pool lock held: serves the request from free memory of several lanes, or from memory that alloc did not choose. NULL: the
      * strategy's gather does. */
     bool (*join)(struct request *request);
+    /* Pool lock held: whether a request leaves idle regions whole that are much larger, and gets one of its own. NULL: never. */
+    bool (*spares)(const weir_pool *pool, uint64_t size);
 };
 
 extern const struct memory_ops weir__region_memory;

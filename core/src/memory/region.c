@@ -56,6 +56,16 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
     *liked = *liked < *least ? *least : *liked;
 }
 
+static bool spares(const weir_pool *pool, uint64_t size)
+{
+    if (size <= large_bytes || (pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 ||
+        (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0) {
+        return false;
+    }
+    const uint64_t limit = weir__budget_limit_locked(pool, true);
+    return weir__mark_may_spare(&pool->held.mark, pool->held.bytes > limit / 2);
+}
+
 /* Above the soft limit no more is taken than is needed. */
 static bool make_wish(struct request *request, struct wish *wish)
 {
@@ -66,7 +76,8 @@ static bool make_wish(struct request *request, struct wish *wish)
     const uint64_t room = limit > reserved ? limit - reserved : 0;
     const uint64_t soft_room = soft > reserved ? soft - reserved : 0;
     weir__region_sizes_locked(pool, request->size, request->align, reserved, &wish->liked, &wish->least);
-    wish->tight = wish->liked > room || wish->liked > soft_room;
+    wish->tight = wish->liked > room || wish->liked > soft_room ||
+                  (request->spared && (reserved > soft / 2 || weir__mark_spares(wish->liked, request->size)));
     wish->liked = wish->tight ? wish->least : wish->liked;
     request->limited = wish->least > room;
     return !request->limited;
@@ -106,12 +117,11 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     }
     weir__budget_note_locked(pool, more > less);
     const uint64_t share = pool->held.bytes / front_cache_share;
-    const uint64_t most = pool->config.front_cache_bytes;
     const uint64_t granules = pool->held.bytes >> pool->granule_shift;
     const uint64_t share_small = granules / front_small_share;
     const uint64_t small = share_small < FRONT_GRANULES ? share_small : FRONT_GRANULES;
     const uint64_t slot = granules / front_slot_share;
-    atomic_store_explicit(&pool->front.limit, share < most ? share : most, memory_order_relaxed);
+    atomic_store_explicit(&pool->front.limit, share, memory_order_relaxed);
     atomic_store_explicit(&pool->front.small, small > FRONT_SMALL_LEAST ? small : FRONT_SMALL_LEAST,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->front.slot, slot > front_slot_granules ? slot : front_slot_granules,
@@ -546,6 +556,51 @@ static bool return_at_mark(struct request *request, weir_rung *rung, uint64_t *l
     return false;
 }
 
+/* Pool lock held: bytes by which the mark or the limit would be exceeded if the request got a region of its own. */
+static uint64_t over_all(struct request *request)
+{
+    const weir_pool *pool = request->pool;
+    struct wish wish;
+    (void)make_wish(request, &wish);
+    const uint64_t limit = weir__budget_limit_locked(pool, request->soft);
+    const uint64_t wanted = pool->held.bytes + wish.liked;
+    const uint64_t over_limit = wanted > limit ? wanted - limit : 0;
+    const uint64_t over_mark = weir__mark_excess(&pool->held.mark, wanted);
+    return over_mark > over_limit ? over_mark : over_limit;
+}
+
+/* Pool lock held on entry and exit, let go meanwhile. The request has spared an idle region that is much larger: broken, that could
+ * neither serve a large request nor go back. So the request gets a region of its own, and idle ones make room for it; where they
+ * are too few, it breaks one after all. True when free memory served. */
+static bool make_room_beside(struct request *request, weir_rung *rung)
+{
+    weir_pool *pool = request->pool;
+    weir_status ignored;
+    weir_rung found;
+    request->spares = false;
+    if (!request->spared) {
+        return false;
+    }
+    if (over_all(request) != 0) {
+        pool_unlock(pool);
+        (void)weir__order_poll(pool);
+        pool_lock(pool);
+        (void)weir__region_await_locked(pool);
+    }
+    const uint64_t over = over_all(request);
+    const struct idle idle = take_idle(pool, over);
+    if (idle.bytes < over) {
+        put_all_back(pool, idle.first);
+        request->spared = false;
+        return weir__order_look_locked(request, LOOK_ALL, &found);
+    }
+    pool->held.mark.spared += idle.count + 1;
+    if (return_idle(pool, idle.first, &ignored) != 0) {
+        *rung = WEIR_RUNG_EXCHANGED;
+    }
+    return false;
+}
+
 static bool grow(struct request *request)
 {
     weir_pool *pool = request->pool;
@@ -554,7 +609,12 @@ static bool grow(struct request *request)
     const uint64_t live = weir__inspect_sample(pool) + request->size;
     pool_lock(pool);
     pool->held.mark.live = live > pool->held.mark.live ? live : pool->held.mark.live;
-    bool served = await_and_look(request, WEIR_RUNG_GROWN) || return_at_mark(request, &rung, &least);
+    bool served = await_and_look(request, WEIR_RUNG_GROWN);
+    if (!served && make_room_beside(request, &rung)) {
+        pool->counts.served[WEIR_RUNG_LANE]++;
+        served = true;
+    }
+    served = served || return_at_mark(request, &rung, &least);
     if (!served) {
         served = take_region(request, least);
         pool->counts.served[rung] += served;
@@ -603,4 +663,5 @@ const struct memory_ops weir__region_memory = {
     .give_back = give_back,
     .return_all = return_all,
     .fini = fini,
+    .spares = spares,
 };

@@ -130,6 +130,7 @@ struct pool_vm {
     uint64_t churn;   /* granules that have moved since that was changed */
     unsigned granule_shift;
     bool walks_holes;      /* the strategy does */
+    bool walks_free;       /* likewise */
     struct vm_span *spans; /* in the order in which they were reserved */
     struct vm_refused *refused;
     size_t spares;         /* the first of move.memory, while no thread moves */
@@ -153,18 +154,13 @@ weir_status weir__vm_init(weir_pool *pool)
     const weir_strategy_ops *strategy = pool->strategy;
     const bool claims =
         strategy->struct_size >= offsetof(weir_strategy_ops, claim) + sizeof(strategy->claim) && strategy->claim != NULL;
-    const uint64_t granule = pool->config.vm_granule_bytes != 0 ? pool->config.vm_granule_bytes : info->page_bytes;
-    if ((info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0 || info->page_bytes == 0) {
+    const uint64_t granule = info->page_bytes;
+    if ((info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0 || granule == 0) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: device \"%s\" has no virtual memory", info->name);
     }
     if (!claims || (strategy->flags & (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS)) != 0) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: strategy %s does not work over virtual memory",
                            strategy->name);
-    }
-    if ((granule & (granule - 1)) != 0 || granule < info->page_bytes) {
-        return weir_refuse(WEIR_ERR_INVALID,
-                           "weir_pool_create: config.vm_granule_bytes %" PRIu64 " is not a power of two of at least the device's %" PRIu64,
-                           granule, info->page_bytes);
     }
     if (granule < strategy->granule_bytes) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED,
@@ -185,6 +181,8 @@ weir_status weir__vm_init(weir_pool *pool)
     pool->vm->likes = pool->vm->largest;
     pool->vm->walks_holes =
         strategy->struct_size >= offsetof(weir_strategy_ops, walk_holes) + sizeof(strategy->walk_holes);
+    pool->vm->walks_free =
+        strategy->struct_size >= offsetof(weir_strategy_ops, walk_free) + sizeof(strategy->walk_free) && strategy->walk_free != NULL;
     return WEIR_OK;
 }
 
@@ -271,15 +269,16 @@ static bool find_handle(const void *ctx, uint64_t address, uint64_t *start, uint
 
 static bool vm_fits(const weir_pool *pool, uint64_t address, uint64_t size)
 {
-    const uint64_t ends[] = { address, address + size - 1 };
-    for (size_t i = 0; i < 2; i++) {
-        uint64_t start = 0;
-        uint64_t end = 0;
-        if (find_handle(pool->vm, ends[i], &start, &end) && (start < address || end > address + size)) {
-            return false;
-        }
+    const struct pool_vm *vm = pool->vm;
+    const uint64_t end = address + size;
+    const uint64_t into = address & (vm->granule - 1); /* bytes of the first granule that lie below */
+    struct vm_span *span = span_of(vm, address);
+    const struct vm_granule *first = granule_at(vm, span, address);
+    const struct vm_granule *last = granule_at(vm, span, end - 1);
+    if (first->of > 1 && (first->at != 0 || into != 0)) {
+        return false;
     }
-    return true;
+    return last->of <= 1 || (last->at + 1u == last->of && (end & (vm->granule - 1)) == 0 && last->at <= last - first);
 }
 
 uint64_t weir__vm_granule(const weir_pool *pool)
@@ -385,15 +384,23 @@ void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats)
     stats->vm_moved_bytes = counts->moved << pool->vm->granule_shift;
 }
 
+/* The fewest granules for which one handle is made. */
+static uint64_t least_of_handle(const weir_pool *pool)
+{
+    return pool->held.bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small : least_granules;
+}
+
 static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
 {
     return (struct vm_view){
         .strategy = pool->strategy,
         .walk_holes = pool->vm->walks_holes ? pool->strategy->walk_holes : NULL,
+        .walk_free = pool->vm->walks_free ? pool->strategy->walk_free : NULL,
         .state = pool->state,
         .limits = limits,
         .lanes = pool->lanes,
         .granule = pool->vm->granule,
+        .least = least_of_handle(pool),
         .find_handle = find_handle,
         .handles = pool->vm,
     };
@@ -687,10 +694,11 @@ static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_l
     move->creates += create ? granules : 0;
 }
 
-/* Whether memory of so many granules goes to a hole of `most`, while large or single granules are looked for. */
-static bool suits(uint64_t granules, uint64_t most, bool single)
+/* Whether memory of so many granules goes to a hole of `left`, while large or single granules are looked for. A handle
+ * larger than a new one would be is broken: it is destroyed, and the hole gets new handles. */
+static bool suits(const struct vm_move *move, uint64_t granules, uint64_t left, bool single)
 {
-    return granules <= most && (granules == 1) == single;
+    return granules <= left && granules <= move->largest && (granules == 1) == single;
 }
 
 /* Fills a run of claimed holes: with handles that are in hand or were taken, the large ones first, and then with new ones.
@@ -701,7 +709,7 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
     for (int single = singly; single < 2; single++) {
         for (size_t i = 0; i < vm->spares && address < end; i++) {
             struct vm_memory *memory = &move->memory[i];
-            if (!memory->wanted && suits(memory->granules, (end - address) >> vm->granule_shift, single)) {
+            if (!memory->wanted && suits(move, memory->granules, (end - address) >> vm->granule_shift, single)) {
                 memory->wanted = true;
                 fill(vm, address, memory->granules, lane, false);
                 address += memory->granules << vm->granule_shift;
@@ -709,7 +717,7 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
         }
         for (size_t i = 0; i < move->victims && address < end; i++) {
             struct vm_step *victim = &move->victim[i];
-            if (!victim->wanted && suits(victim->granules, (end - address) >> vm->granule_shift, single)) {
+            if (!victim->wanted && suits(move, victim->granules, (end - address) >> vm->granule_shift, single)) {
                 victim->wanted = true;
                 move->counts.moved += victim->granules;
                 fill(vm, address, victim->granules, lane, false);
@@ -726,7 +734,8 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
 }
 
 /* How large new handles may be. Where sizes keep changing a large handle fits few requests, and memory moves for ever: each time
- * that as much has moved as a share of what is reserved, new handles are half as large, until all are granules. */
+ * that as much has moved as a share of what is reserved, new handles are half as large, and larger ones do not move, until all
+ * are granules. */
 static void choose_sizes(const weir_pool *pool, struct vm_move *move)
 {
     struct pool_vm *vm = pool->vm;
@@ -740,7 +749,7 @@ static void choose_sizes(const weir_pool *pool, struct vm_move *move)
         vm->likes /= 2;
         vm->churn = 0;
     }
-    move->least = pool->held.bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small : least_granules;
+    move->least = least_of_handle(pool);
     move->largest = vm->likes;
 }
 
@@ -1171,8 +1180,8 @@ static bool others_hold_any(const struct request *request)
 static bool vm_join(struct request *request)
 {
     struct vm_window window;
-    if (!request->last_resort && !request->parted && !others_hold_any(request)) {
-        return false; /* alloc has looked at all there is */
+    if (!request->last_resort && !request->parted && !request->pool->vm->walks_free && !others_hold_any(request)) {
+        return false; /* alloc has looked at all there is, which walk_free finds out at no cost */
     }
     if (find_window(request, WINDOW_MAPPED, &window) != WEIR_OK) {
         return false;

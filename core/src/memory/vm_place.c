@@ -9,8 +9,9 @@
  * one more, which is not to be had anyway. (An alignment above a granule is a multiple of it; one below divides it.) The
  * fewest that could be moved are touched at the ends of a stretch, which are among these places.
  *
- * Cost: a window is linear in the holes and the free ranges around them, and per piece of a stretch in the pieces of a
- * window; idle granules are linear in all ranges.
+ * Cost: a window is linear in the holes and the free ranges around them, or in the free ranges as large as the request, and per
+ * piece of a stretch in the pieces of a window; idle granules are linear in the free ranges of a granule and more. A strategy
+ * without walk_holes and walk_free is walked.
  */
 #include "vm_place.h"
 
@@ -28,6 +29,7 @@ struct vm_piece {
 
 void weir__vm_scratch_fini(struct vm_scratch *scratch)
 {
+    free(scratch->ranges);
     free(scratch->pieces);
     free(scratch->runs);
     *scratch = (struct vm_scratch){ 0 };
@@ -70,25 +72,37 @@ struct window_search {
     const struct vm_view *view;
     const struct vm_wish *wish;
     bool failed; /* no host memory */
+    bool any_will_do;
+    size_t ranges;
     size_t pieces;
     uint64_t region; /* where the region of the pieces begins */
     struct vm_window best; /* end 0: none yet */
 };
 
-/* Granules without memory in [from, to), which begins at or after piece `at` of the stretch. */
-static uint64_t missing(const struct window_search *search, size_t at, uint64_t from, uint64_t to)
+/* Handles that a hole [from, to) takes, granules that the request [begin, end) has as a whole in as few as may be. */
+static uint64_t handles_of(const struct vm_view *view, uint64_t from, uint64_t to, uint64_t begin, uint64_t end)
 {
-    const uint64_t granule = search->view->granule;
-    uint64_t bytes = 0;
-    for (; at < search->pieces && search->scratch->pieces[at].address < to; at++) {
-        const struct vm_piece *piece = &search->scratch->pieces[at];
-        const uint64_t end = piece->address + piece->size;
-        if (piece->hole && end > from) {
-            bytes += (up(to, granule) < end ? up(to, granule) : end) -
-                     (down(from, granule) > piece->address ? down(from, granule) : piece->address);
+    const uint64_t low = up(begin, view->granule) > from ? up(begin, view->granule) : from;
+    const uint64_t high = down(end, view->granule) < to ? down(end, view->granule) : to;
+    const bool large = low < high && (high - low) / view->granule >= view->least;
+    return (to - from) / view->granule - (large ? (high - low) / view->granule - 1 : 0);
+}
+
+/* Counts the granules of the window without memory, and the handles that they take. The request begins in piece `at` or
+ * above. */
+static void count_missing(const struct window_search *search, size_t at, struct vm_window *window)
+{
+    const struct vm_piece *pieces = search->scratch->pieces;
+    const uint64_t end = window->address + window->size;
+    for (; at < search->pieces && pieces[at].address < end; at++) {
+        const uint64_t piece_end = pieces[at].address + pieces[at].size;
+        if (pieces[at].hole && piece_end > window->address) {
+            const uint64_t from = window->first > pieces[at].address ? window->first : pieces[at].address;
+            const uint64_t to = window->end < piece_end ? window->end : piece_end;
+            window->need += (to - from) / search->view->granule;
+            window->handles += handles_of(search->view, from, to, window->address, end);
         }
     }
-    return bytes / granule;
 }
 
 /* Granules of [from, to) that lie in the stretch as a whole. */
@@ -127,8 +141,11 @@ static bool is_better(const struct window_search *search, const struct vm_window
     if (search->wish->kind == WINDOW_FRUGAL && window->own != best->own) {
         return window->own < best->own;
     }
-    if (window->need != best->need || window->run != best->run) {
-        return window->need != best->need ? window->need < best->need : window->run < best->run;
+    if (window->need != best->need || window->handles != best->handles) {
+        return window->need != best->need ? window->need < best->need : window->handles < best->handles;
+    }
+    if (window->run != best->run) {
+        return window->run < best->run;
     }
     return window->offset < best->offset;
 }
@@ -143,12 +160,11 @@ static bool consider_at(struct window_search *search, size_t at, uint64_t addres
     while (at > 0 && pieces[at].address > address) {
         at--;
     }
-    const struct vm_window window = {
+    struct vm_window window = {
         .address = address,
         .size = size,
         .first = down(address, granule),
         .end = up(address + size, granule),
-        .need = missing(search, at, address, address + size),
         .own = untouched(search, down(address, granule), up(address + size, granule)),
         .run = run,
         .offset = address - search->region,
@@ -156,6 +172,7 @@ static bool consider_at(struct window_search *search, size_t at, uint64_t addres
     if (!has_whole_handles(search, at, &window)) {
         return false;
     }
+    count_missing(search, at, &window);
     if ((search->wish->kind != WINDOW_MAPPED || window.need == 0) && is_better(search, &window)) {
         search->best = window;
     }
@@ -187,23 +204,6 @@ static void consider_around(struct window_search *search, size_t at, uint64_t pl
     }
 }
 
-static void end_stretch(struct window_search *search)
-{
-    const struct vm_piece *pieces = search->scratch->pieces;
-    const size_t count = search->pieces;
-    const uint64_t start = count > 0 ? pieces[0].address : 0;
-    const uint64_t end = count > 0 ? pieces[count - 1].address + pieces[count - 1].size : 0;
-    for (size_t i = 0; i < count && end - start >= search->wish->size; i++) {
-        const uint64_t run = pieces[i].hole ? UINT64_MAX : pieces[i].size;
-        const uint64_t piece_end = pieces[i].address + pieces[i].size;
-        consider_around(search, i, pieces[i].address, run, start, end);
-        if (piece_end - start >= search->wish->size) {
-            consider_around(search, i, piece_end - search->wish->size, run, start, end);
-        }
-    }
-    search->pieces = 0;
-}
-
 /* Adds what lies at `address`, or some of it; returns where the rest begins. `end` is that of the range. */
 static uint64_t add_piece(struct window_search *search, uint64_t address, uint64_t end, bool hole)
 {
@@ -227,36 +227,85 @@ static uint64_t add_piece(struct window_search *search, uint64_t address, uint64
     return next;
 }
 
+static void cut_into_pieces(struct window_search *search)
+{
+    search->pieces = 0;
+    for (size_t i = 0; i < search->ranges; i++) {
+        const struct vm_piece range = search->scratch->ranges[i];
+        const uint64_t end = range.address + range.size;
+        for (uint64_t at = range.address; at < end && !search->failed;) {
+            at = add_piece(search, at, end, range.hole);
+        }
+    }
+}
+
+/* All windows of a stretch, if it is large enough for one. */
+static void end_stretch(struct window_search *search)
+{
+    const struct vm_piece *ranges = search->scratch->ranges;
+    const struct vm_piece *pieces = NULL;
+    const uint64_t start = search->ranges > 0 ? ranges[0].address : 0;
+    const uint64_t end = search->ranges > 0 ? ranges[search->ranges - 1].address + ranges[search->ranges - 1].size : 0;
+    if (end - start >= search->wish->size) {
+        cut_into_pieces(search);
+        pieces = search->scratch->pieces;
+    }
+    for (size_t i = 0; pieces != NULL && !search->failed && i < search->pieces; i++) {
+        const uint64_t run = pieces[i].hole ? UINT64_MAX : pieces[i].size;
+        const uint64_t piece_end = pieces[i].address + pieces[i].size;
+        consider_around(search, i, pieces[i].address, run, start, end);
+        if (piece_end - start >= search->wish->size) {
+            consider_around(search, i, piece_end - search->wish->size, run, start, end);
+        }
+    }
+    search->ranges = 0;
+}
+
 static bool see_window_range(void *ctx, const weir_range_info *range)
 {
     struct window_search *search = ctx;
+    struct vm_scratch *scratch = search->scratch;
     const bool hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
     const bool free_memory = usable(search->view, range) && (search->wish->last_resort || !range->set_apart);
-    const struct vm_piece *last = search->pieces > 0 ? &search->scratch->pieces[search->pieces - 1] : NULL;
+    const bool fits_in = (hole && search->wish->kind != WINDOW_MAPPED) || free_memory;
+    const struct vm_piece *last = search->ranges > 0 ? &scratch->ranges[search->ranges - 1] : NULL;
     const bool follows = last != NULL && range->address == last->address + last->size;
-    if (!follows || range->address == range->region_address || (!hole && !free_memory)) {
+    if (!follows || range->address == range->region_address || !fits_in) {
         end_stretch(search);
     }
-    if (!hole && !free_memory) {
+    if (search->failed || (search->any_will_do && search->best.end != 0)) {
+        return false;
+    }
+    if (!fits_in) {
         return true;
     }
-    search->region = range->region_address;
-    for (uint64_t at = range->address; at < range->address + range->size && !search->failed;) {
-        at = add_piece(search, at, range->address + range->size, hole);
+    if (!reserve((void **)&scratch->ranges, search->ranges, &scratch->range_capacity, sizeof(*scratch->ranges))) {
+        search->failed = true;
+        return false;
     }
-    return !search->failed;
+    search->region = range->region_address;
+    scratch->ranges[search->ranges++] = (struct vm_piece){ .address = range->address, .size = range->size, .hole = hole };
+    return true;
 }
 
 weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
                                  struct vm_window *window)
 {
     struct window_search search = { .scratch = scratch, .view = view, .wish = wish };
-    const bool holes = view->walk_holes != NULL && wish->kind != WINDOW_MAPPED;
-    (holes ? view->walk_holes : view->strategy->walk)(view->state, see_window_range, &search);
+    if (wish->kind == WINDOW_MAPPED && view->walk_free != NULL) {
+        search.any_will_do = true;
+        view->walk_free(view->state, wish->size, see_window_range, &search);
+    } else if (wish->kind != WINDOW_MAPPED && view->walk_holes != NULL) {
+        view->walk_holes(view->state, wish->size, see_window_range, &search);
+    } else {
+        view->strategy->walk(view->state, see_window_range, &search);
+    }
+    if (!search.failed) {
+        end_stretch(&search);
+    }
     if (search.failed) {
         return WEIR_ERR_NO_MEMORY;
     }
-    end_stretch(&search);
     if (search.best.end == 0) {
         return WEIR_ERR_LIMIT;
     }
@@ -272,6 +321,7 @@ struct idle_search {
     const struct vm_window *window;
     uint64_t start; /* the run so far: [start, end) of usable memory; empty when they are equal */
     uint64_t end;
+    uint64_t next;     /* where the last range ends */
     uint64_t granules; /* found so far */
     weir_lane lane;
     bool hole_below; /* of the run */
@@ -294,7 +344,6 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
     scratch->runs[scratch->run_count] = (struct vm_run){
         .address = from,
         .granules = granules,
-        .number = scratch->run_count,
         .rank = !large ? 1 : granules <= need ? 0 : 2,
         .lane = search->lane,
         .large = large,
@@ -351,10 +400,11 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
 {
     struct idle_search *search = ctx;
     const bool idle = usable(search->view, range);
-    if (range->address == range->region_address) {
+    if (range->address == range->region_address || range->address != search->next) {
         end_idle(search);
         search->after_hole = false;
     }
+    search->next = range->address + range->size;
     if (!idle) {
         end_idle(search);
     } else if (search->start == search->end) {
@@ -381,7 +431,7 @@ static int cheapest_first(const void *left, const void *right)
     if (a->granules != b->granules) {
         return (a->granules < b->granules) == (a->rank != 0) ? -1 : 1;
     }
-    return a->number < b->number ? -1 : a->number > b->number;
+    return a->address < b->address ? -1 : a->address > b->address;
 }
 
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
@@ -389,7 +439,11 @@ weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view 
 {
     struct idle_search search = { .scratch = scratch, .view = view, .window = window };
     scratch->run_count = 0;
-    view->strategy->walk(view->state, see_idle_range, &search);
+    if (view->walk_free != NULL) {
+        view->walk_free(view->state, view->granule, see_idle_range, &search);
+    } else {
+        view->strategy->walk(view->state, see_idle_range, &search);
+    }
     end_idle(&search);
     if (search.failed) {
         return WEIR_ERR_NO_MEMORY;

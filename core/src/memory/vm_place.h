@@ -2,8 +2,8 @@
  *
  * Idea: with virtual memory a request that no free range holds can lie across holes: addresses of a region that have no
  * memory yet. A *window* is a place for it made of memory that is free and usable by the asking stream, and of holes. The
- * best window has the fewest granules to be mapped; of equals the one that extends the smallest free run, so that large
- * runs stay whole, and then the lowest. The memory itself may come from *idle* granules elsewhere: wholly free ones that nobody's work touches.
+ * best window has the fewest granules to be mapped; of equals the one that takes the fewest handles for them, then the one that
+ * extends the smallest free run, so that large runs stay whole, and then the lowest. The memory itself may come from *idle* granules elsewhere: wholly free ones that nobody's work touches.
  * When these are too few for the best window, the *frugal* one is left: that in which the fewest granules lie that could
  * have been moved, because it makes most of granules that are in use in part.
  *
@@ -23,11 +23,14 @@
 /* What a walk is asked. Memory of lane l below `lanes` with a tick at or below limits[l] is usable. */
 struct vm_view {
     const weir_strategy_ops *strategy;
-    void (*walk_holes)(const void *state, weir_range_visitor visit, void *ctx); /* the strategy's, or NULL */
+    /* The strategy's, or NULL. */
+    void (*walk_holes)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
+    void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
     const void *state;
     const weir_tick *limits;
     size_t lanes;
     uint64_t granule; /* bytes, a power of two; holes and regions are made of them */
+    uint64_t least;   /* granules for which one handle is made */
     /* The granules [*start, *end) that share a handle with the one at `address`; false: it has a handle of its own, or none. */
     bool (*find_handle)(const void *handles, uint64_t address, uint64_t *start, uint64_t *end);
     const void *handles;
@@ -40,6 +43,7 @@ struct vm_window {
     uint64_t first;
     uint64_t end;
     uint64_t need; /* granules of it without memory */
+    uint64_t handles; /* the fewest handles that have memory for them */
     uint64_t own;  /* granules of it in which nothing lies that is in use: `need`, and those that might be moved */
     uint64_t run;  /* bytes of the free run that it extends; UINT64_MAX: it begins in a hole */
     uint64_t offset; /* of `address` in its region */
@@ -49,7 +53,6 @@ struct vm_window {
 struct vm_run {
     uint64_t address;
     uint64_t granules;
-    uint64_t number; /* as the walk met it */
     int rank;        /* what is taken first; see cheapest_first */
     weir_lane lane;
     bool large;      /* a handle of several granules */
@@ -58,7 +61,9 @@ struct vm_run {
 
 /* Scratch that lives as long as its owner. */
 struct vm_scratch {
-    struct vm_piece *pieces;
+    struct vm_piece *ranges; /* of a stretch, as the walk shows them */
+    size_t range_capacity;
+    struct vm_piece *pieces; /* the same, in pieces of one sort */
     size_t piece_capacity;
     struct vm_run *runs; /* of the last weir__vm_find_idle, the smallest first */
     size_t run_count;
@@ -70,7 +75,7 @@ void weir__vm_scratch_fini(struct vm_scratch *scratch);
 enum window_kind {
     WINDOW_CHEAP,  /* with the fewest granules to map */
     WINDOW_FRUGAL, /* with the fewest granules that could be moved */
-    WINDOW_MAPPED, /* all of it has memory */
+    WINDOW_MAPPED, /* all of it has memory; the first that the strategy's walk_free leads to */
 };
 
 /* What a window is looked for. `last_resort`: memory that the strategy keeps for requests of one size counts as free. */

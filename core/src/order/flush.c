@@ -5,6 +5,10 @@
 #include "order/order.h"
 #include "pool/front_cache.h"
 
+/* Before the pool grows, blocks below 1/2^19 of the reserved bytes stay in their slots. All of them together are less
+ * than a thousandth of the pool: joined they would hold few requests, in the slots they serve many. */
+enum { kept_small_shift = 19 };
+
 /* NULL: no stream has that number. */
 static weir_stream *stream_at(weir_pool *pool, size_t lane)
 {
@@ -14,16 +18,20 @@ static weir_stream *stream_at(weir_pool *pool, size_t lane)
     return stream;
 }
 
-/* Both locks held. */
-static void flush_slots(weir_stream *stream, weir_tick tick)
+/* Both locks held: the slots from bin `least` on. */
+static bool flush_slots(weir_stream *stream, unsigned least)
 {
     struct front_cache *front = &stream->front;
-    for (unsigned word = 0; word < FRONT_WORDS; word++) {
-        while (front->held[word] != 0) {
-            const unsigned bin = word * 64 + (unsigned)__builtin_ctzll(front->held[word]);
+    const weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
+    const uint64_t bytes = front->bytes;
+    for (unsigned word = least / 64; word < FRONT_WORDS; word++) {
+        const uint64_t mask = word == least / 64 ? UINT64_MAX << least % 64 : UINT64_MAX;
+        while ((front->held[word] & mask) != 0) {
+            const unsigned bin = word * 64 + (unsigned)__builtin_ctzll(front->held[word] & mask);
             weir__order_give_locked(front_pop_at(front, bin), stream, tick);
         }
     }
+    return front->bytes != bytes;
 }
 
 void weir__order_flush_large_locked(weir_stream *stream)
@@ -58,9 +66,28 @@ bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
         return any;
     }
     pool_lock(pool);
-    flush_slots(stream, atomic_load_explicit(&stream->tick, memory_order_relaxed));
+    (void)flush_slots(stream, 0);
     pool_unlock(pool);
     return true;
+}
+
+/* Pool lock held: the first bin of blocks that a flush before growth gives back. */
+static unsigned least_to_join(const weir_pool *pool)
+{
+    const uint64_t granules = pool->held.bytes >> pool->granule_shift >> kept_small_shift;
+    return pool->memory->mixes_sizes ? 0 : front_bin(granules < FRONT_GRANULES ? granules : FRONT_GRANULES);
+}
+
+bool weir__order_flush_to_join(weir_stream *stream)
+{
+    weir_pool *pool = stream->owner;
+    stream_visit(stream);
+    bool moved = weir__order_take_in_locked(pool, stream);
+    pool_lock(pool);
+    moved |= flush_slots(stream, least_to_join(pool));
+    pool_unlock(pool);
+    stream_unlock(stream);
+    return moved;
 }
 
 bool weir__order_flush(weir_stream *stream)

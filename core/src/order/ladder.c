@@ -13,7 +13,6 @@
  */
 #include "shared/cancel.h"
 #include "order/order.h"
-#include "pool/front_cache.h"
 
 enum { most_climbs = 4 };
 
@@ -60,19 +59,9 @@ static bool always(const struct attempt *attempt)
     return true;
 }
 
-static bool is_first(const struct attempt *attempt)
-{
-    return attempt->reason == FIRST;
-}
-
 static bool was_called_back(const struct attempt *attempt)
 {
     return attempt->reason == CALLED_BACK;
-}
-
-static bool is_another(const struct attempt *attempt)
-{
-    return attempt->reason != FIRST;
 }
 
 /* Memory that exists should be waited for before more is taken. */
@@ -111,7 +100,7 @@ static bool poll(struct attempt *attempt)
 /* Blocks in the stream's front cache cannot merge. */
 static bool flush_own(struct attempt *attempt)
 {
-    return weir__order_flush(attempt->request->stream);
+    return weir__order_flush_to_join(attempt->request->stream);
 }
 
 static bool flush_all(struct attempt *attempt)
@@ -155,8 +144,7 @@ static bool ask_anew(struct attempt *attempt)
 
 static const struct rung ladder[] = {
     { WEIR_RUNG_CALLBACK, was_called_back, as_it_is, LOOK_ALL },
-    { WEIR_RUNG_LANE, is_another, as_it_is, LOOK_FREE },
-    { WEIR_RUNG_LANE, is_first, as_it_is, LOOK_OTHERS },
+    { WEIR_RUNG_LANE, always, as_it_is, LOOK_FREE },
     { WEIR_RUNG_POLLED, always, poll, LOOK_FREE },
     { WEIR_RUNG_FLUSHED, always, flush_own, LOOK_FREE },
     { WEIR_RUNG_LANE, always, as_it_is, LOOK_ALL },
@@ -216,6 +204,8 @@ static void begin(struct attempt *attempt)
     pool_lock(request->pool);
     see(attempt);
     attempt->slow_frees = request->pool->slow_frees;
+    request->spares = attempt->reason == FIRST;
+    request->spared = false;
     request->soft = attempt->reason != RAISED && request->pool->config.soft_limit_bytes != 0;
     pool_unlock(request->pool);
     attempt->round = 0;
@@ -293,26 +283,6 @@ static bool try_again(struct attempt *attempt)
     attempt->climbs = 0;
     attempt->reason = CALLED_BACK;
     return can_go_on && request->pool->config.oom_callback != NULL && call_back(request);
-}
-
-bool weir__order_alloc_own(struct request *request)
-{
-    weir_pool *pool = request->pool;
-    const bool large = front_granules(pool, request->size) >= front_small(pool);
-    if (UNLIKELY(pool->memory->mixes_sizes) && large) {
-        /* Where all sizes lie side by side, the request would be placed around the cached blocks, and the hole that fits it would
-         * be left to smaller ones. */
-        (void)weir__order_flush_locked(pool, request->stream);
-    }
-    pool_work(pool);
-    if (large) {
-        /* The large blocks in the front cache may hold the request once they have joined. */
-        weir__order_flush_large_locked(request->stream);
-    }
-    const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
-    pool->counts.served[WEIR_RUNG_LANE] += served;
-    pool_unlock(pool);
-    return served;
 }
 
 weir_status weir__order_alloc(struct request *request)

@@ -1,5 +1,6 @@
 /* core/src/order/order.h: how a request gets memory, and which freed memory a stream may have.
  *
+ *     take.h     taking a range from a lane; a miss
  *     ladder.c   every way to serve a request, cheapest first: a table and the loop over it
  *     reuse.c    which freed memory a stream may have
  *     flush.c    emptying front caches and inboxes
@@ -26,6 +27,8 @@ struct request {
     bool soft;                 /* the soft limit counts as the limit for the time being */
     bool limited;              /* the pool's own limit forbade growing */
     bool parted;               /* with virtual memory: the strategy chose a part of a handle */
+    bool spares;               /* it breaks no idle region that is much larger: region.c gives it one of its own */
+    bool spared;               /* there was such a region */
     bool last_resort;          /* the device has refused: memory set apart for other kinds of requests will do */
     uint64_t ceiling;          /* with virtual memory: the most that may be reserved, by the device's answer; 0 = unknown */
     weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */
@@ -39,8 +42,6 @@ static inline void weir__oom_explain(const struct request *request)
 
 /* --- ladder.c --- */
 
-/* A miss: memory of the stream's own lane. The stream's lock is held, the pool's is not. */
-bool weir__order_alloc_own(struct request *request);
 /* Serves a request that the front cache and the stream's own lane did not. No lock is held. */
 weir_status weir__order_alloc(struct request *request);
 
@@ -59,6 +60,9 @@ enum {
 bool weir__order_look_locked(struct request *request, unsigned where, weir_rung *found);
 /* Pool lock held: takes a range for the request from a lane and makes a block of it. */
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
+/* Pool lock held: a range that the strategy has just handed out from the lane goes back as it was. `block`: made of
+ * it, or NULL. */
+void weir__order_untake_locked(weir_pool *pool, weir_lane lane, const weir_range *range, weir_block *block);
 /* Pool lock held: the same from neighbours that the stream may have, joined. */
 bool weir__order_join_locked(struct request *request);
 /* Pool lock held: the strategy joins neighbours that the stream may have, and serves the request. */
@@ -89,6 +93,8 @@ bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream);
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
 /* Both locks held: moves the large blocks of the stream's front cache to the strategy. */
 void weir__order_flush_large_locked(weir_stream *stream);
+/* Without a lock held: before the pool grows, all but blocks that are tiny beside it. True when there were any. */
+bool weir__order_flush_to_join(weir_stream *stream);
 /* Without a lock held: the whole of one stream, and of all. */
 bool weir__order_flush(weir_stream *stream);
 bool weir__order_flush_all(weir_pool *pool);

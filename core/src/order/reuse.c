@@ -15,41 +15,24 @@
 #include <string.h>
 
 #include "memory/memory.h"
+#include "take.h"
 
 /* --- taking --- */
 
-static bool private_lanes(const weir_pool *pool)
+void weir__order_untake_locked(weir_pool *pool, weir_lane lane, const weir_range *range, weir_block *block)
 {
-    return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
+    pool->strategy->free(pool->state, block != NULL ? block_delete(pool, block) : range->token, lane, range->tick);
+    weir__lane_note_early_locked(pool, lane, range->tick);
 }
 
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit)
 {
-    weir_pool *pool = request->pool;
-    weir_range range;
-    const weir_status status = pool->strategy->alloc(pool->state, lane, limit, request->size, request->align, &range);
-    if (status != WEIR_OK) {
-        request->broken = status == WEIR_ERR_NO_MEMORY ? request->broken : WEIR_ERR_NO_MEMORY;
-        return false;
-    }
-    if (UNLIKELY(pool->memory->fits != NULL) && !pool->memory->fits(pool, range.address, range.size)) {
-        pool->strategy->free(pool->state, range.token, lane, range.tick);
-        weir__lane_note_early_locked(pool, lane, range.tick);
-        request->parted = true;
-        return false;
-    }
-    weir_block *block = block_new(pool, &range);
-    /* With private lanes a free on another stream than the block's own waits, and must not need host memory then. */
-    const bool complete = block != NULL && (!private_lanes(pool) || weir__block_add_uses(block) != NULL);
-    if (UNLIKELY(!complete)) {
-        const weir_tick tick = lane == WEIR_LANE_OPEN ? 0 : pool->streams[lane]->last_free;
-        pool->strategy->free(pool->state, block != NULL ? block_delete(pool, block) : range.token, lane, tick);
-        weir__lane_note_early_locked(pool, lane, tick);
-        request->broken = WEIR_ERR_NO_MEMORY;
-        return false;
-    }
-    request->block = block;
-    return true;
+    const take_result result =
+        take_from_lane(request->pool, lane, limit, request->size, request->align, request->spares, &request->block);
+    request->parted |= result == TAKE_PARTED;
+    request->spared |= result == TAKE_SPARED;
+    request->broken = result == TAKE_BROKEN ? WEIR_ERR_NO_MEMORY : request->broken;
+    return result == TAKE_SERVED;
 }
 
 const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream)

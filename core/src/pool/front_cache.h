@@ -29,7 +29,7 @@ static inline uint64_t front_small(const weir_pool *pool)
 
 static inline unsigned front_shift(uint64_t granules)
 {
-    return 58u - (unsigned)__builtin_clzll(granules | 32u);
+    return (63u ^ (unsigned)__builtin_clzll(granules | 32u)) - 5u;
 }
 
 /* The largest bin whose size is at most that. */
@@ -66,13 +66,14 @@ static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
     return block;
 }
 
-/* A block for a small request, NULL when there is none in the same word of slots. */
+/* A block for a small request, NULL when there is none in the same word of slots. A 16th of a request is two bins in
+ * the lower half of a doubling and three in the upper one; where a bin is one granule, fewer. */
 static inline weir_block *front_pop_small(struct front_cache *front, uint64_t key)
 {
     const unsigned own = front_bin(key);
-    const uint64_t held = front->held[own / 64] & UINT64_MAX << own % 64;
-    const unsigned bin = own / 64 * 64 + (unsigned)__builtin_ctzll(held | UINT64_C(1) << 63);
-    return held != 0 && bin <= front_bin(key + key / 16) ? front_pop_at(front, bin) : NULL;
+    const uint64_t near = own >= 32 ? 7u | (own >> 1 & 8u) : own >= 16 ? 3u : 1u;
+    const uint64_t held = front->held[own / 64] >> own % 64 & near;
+    return held != 0 ? front_pop_at(front, own + (unsigned)__builtin_ctzll(held)) : NULL;
 }
 
 /* What is reserved has changed since the slot learned how many blocks it may keep. */
@@ -171,15 +172,17 @@ static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *
 {
     const uint64_t capacity = front_capacity(pool, block);
     struct front_cache *front = &stream->front;
-    if (capacity > front_small(pool)) {
+    bool pushed;
+    if (capacity <= front_small(pool)) {
+        pushed = front_push_small(pool, front, block, capacity);
+    } else {
         mark_waiting(stream);
+        pushed = front_push_large(front, block, capacity);
     }
-    if (!(capacity > front_small(pool) ? front_push_large(front, block, capacity)
-                                       : front_push_small(pool, front, block, capacity))) {
-        return false;
+    if (pushed) {
+        block_set_state(block, BLOCK_CACHED);
     }
-    block_set_state(block, BLOCK_CACHED);
-    return true;
+    return pushed;
 }
 
 #endif

@@ -39,7 +39,7 @@ bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
     mark_waiting(stream);
     /* A bound: a thread that takes the stack out at this moment may miss the last block's bytes. */
     const uint64_t pile = atomic_fetch_add_explicit(&stream->inbox_bytes, capacity, memory_order_relaxed) + capacity;
-    if (UNLIKELY(pile > most_bytes || pile > pool->config.front_cache_bytes)) {
+    if (UNLIKELY(pile > most_bytes)) {
         stream_visit(stream);
         (void)weir__inbox_clear(pool, stream);
         stream_unlock(stream);

@@ -6,10 +6,11 @@
  * to ladder.c.
  *
  * Guarantee: a block in a front cache is handed out on that stream only, and only for a request that its capacity holds. What a
- * cache may hold is bounded in bytes, count and block size, and it is flushed before the pool takes more memory.
+ * cache may hold is bounded in bytes, count and block size, and all but tiny blocks leave it before the pool grows.
  */
 #include "front_cache.h"
 #include "order/order.h"
+#include "order/take.h"
 #include "pool_internal.h"
 #include "shared/hold.h"
 
@@ -19,6 +20,7 @@
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 #define OUT_OF_LINE __attribute__((noinline))
+#define INLINED inline __attribute__((always_inline))
 
 /* --- holds --- */
 
@@ -148,33 +150,36 @@ static inline weir_status finish_alloc(weir_stream *stream, uint64_t size, uint6
     return WEIR_OK;
 }
 
-/* Slow path. Stream lock held, released on return; the arguments are good and the front cache has nothing. The stream's own lane
- * is asked for the request as the front cache rounds it, the ladder for what the caller needs. */
-static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, uint64_t rounded,
-                                            weir_block **out, weir_tag wanted)
+/* Stream lock held, and again on return, but for a failure: a block from the ladder. */
+static OUT_OF_LINE weir_status climb_ladder(weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
+                                            weir_block **out)
 {
-    weir_pool *pool = stream->owner;
-    struct request request;
-    request.pool = pool;
-    request.stream = stream;
-    request.size = rounded;
-    request.align = align != 0 ? align : pool->granule_mask + 1;
-    request.tag = tag_on(stream, wanted);
-    request.broken = WEIR_OK;
-    if (UNLIKELY(!weir__order_alloc_own(&request))) {
-        stream_unlock(stream);
-        request = (struct request){
-            .pool = pool, .stream = stream, .size = size, .align = request.align, .tag = request.tag
-        };
-        const weir_status status = weir__order_alloc(&request);
+    struct request request = { .pool = stream->owner, .stream = stream, .size = size, .align = align, .tag = tag };
+    stream_unlock(stream);
+    const weir_status status = weir__order_alloc(&request);
+    if (status == WEIR_OK) {
+        stream_lock(stream);
+        front_unload(stream);
+        *out = request.block;
+    }
+    return status;
+}
+
+/* Slow path. Stream lock held, released on return; the arguments are good and the front cache has nothing. The stream's
+ * own lane is asked for the request as the front cache rounds it, the ladder for the caller's size. */
+static INLINED weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, uint64_t rounded,
+                                       weir_block **out, weir_tag wanted)
+{
+    const uint64_t multiple = align != 0 ? align : stream->owner->granule_mask + 1;
+    weir_block *block = take_from_own_lane(stream, rounded, multiple);
+    if (UNLIKELY(block == NULL)) {
+        const weir_status status = climb_ladder(stream, size, multiple, tag_on(stream, wanted), &block);
         if (status != WEIR_OK) {
             return status;
         }
-        stream_lock(stream);
-        front_unload(stream);
     }
     stream->counters.misses++;
-    return finish_alloc(stream, size, align, request.block, out, wanted);
+    return finish_alloc(stream, size, align, block, out, wanted);
 }
 
 /* WEIR_OK when the arguments of a request are good. */
@@ -209,14 +214,17 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     }
     stream_lock(stream);
     front_unload(stream);
-    if (size > pool->config.front_cache_block_bytes || align > pool->granule_mask + 1) {
-        return alloc_missed(stream, size, align, size, out, wanted);
+    uint64_t rounded = size;
+    if (size <= pool->front.largest && align <= pool->granule_mask + 1) {
+        const uint64_t key = front_key(pool, size);
+        weir_block *block = front_block_bytes(stream) != 0 ? front_pop(pool, stream, key) : NULL;
+        block = block != NULL || inbox_is_empty(stream) ? block : take_from_inbox(stream, key);
+        if (block != NULL) {
+            return finish_alloc(stream, size, align, block, out, wanted);
+        }
+        rounded = key << pool->granule_shift;
     }
-    const uint64_t key = front_key(pool, size);
-    weir_block *block = front_block_bytes(stream) != 0 ? front_pop(pool, stream, key) : NULL;
-    block = block != NULL || inbox_is_empty(stream) ? block : take_from_inbox(stream, key);
-    return block != NULL ? finish_alloc(stream, size, align, block, out, wanted)
-                         : alloc_missed(stream, size, align, key << pool->granule_shift, out, wanted);
+    return alloc_missed(stream, size, align, rounded, out, wanted);
 }
 
 /* Stream lock held, released on return: the block freed last is none for this request, whose size has not been looked at. While
@@ -232,7 +240,7 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t siz
     const uint64_t key = front_key(pool, size);
     weir_block *block = front_pop(pool, stream, key);
     if (block == NULL && (inbox_is_empty(stream) || (block = take_from_inbox(stream, key)) == NULL)) {
-        return alloc_missed(stream, size, 0, key << pool->granule_shift, out, TAG_OF_STREAM);
+        return alloc_missed(stream, size, 0, key << pool->granule_shift, out, 0);
     }
     hand_out(stream, block, size);
     stream_unlock(stream);

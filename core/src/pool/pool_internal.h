@@ -196,6 +196,7 @@ struct pool_front {
     _Atomic uint64_t slot;  /* what one slot may hold of them */
     _Atomic uint64_t limit; /* bytes of them that a stream's front cache may hold */
     _Atomic uint32_t epoch; /* how often they have changed */
+    uint64_t largest;       /* bytes of the largest request that a front cache serves; 0: the pool has none */
 };
 
 /* One thread at a time takes memory from the device or gives it back: see region.c. */
@@ -420,7 +421,7 @@ static inline bool is_watched(const weir_pool *pool)
 /* Pool lock held: the largest block that may go the short way through a front cache now. */
 static inline uint64_t weir__pool_front_block_bytes(const weir_pool *pool)
 {
-    return is_watched(pool) ? 0 : pool->config.front_cache_block_bytes;
+    return is_watched(pool) ? 0 : pool->front.largest;
 }
 
 /* --- lock_all.c --- */

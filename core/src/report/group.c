@@ -157,7 +157,7 @@ static uint64_t most_taken(const struct question *q, uint64_t size, size_t n)
 {
     const uint64_t exact = (size + q->granule - 1) & ~(q->granule - 1);
     const uint64_t rounded = front_key(q->pool, size) << q->pool->granule_shift;
-    return n > 1 && size <= q->pool->config.front_cache_block_bytes && rounded > exact ? rounded : exact;
+    return n > 1 && size <= q->pool->front.largest && rounded > exact ? rounded : exact;
 }
 
 static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t n)

@@ -52,24 +52,6 @@ static weir_status start_memory(weir_pool *pool)
     return status;
 }
 
-static void adopt_defaults(weir_pool *pool)
-{
-    weir_pool_config *config = &pool->config;
-    if (config->front_cache_bytes == 0) {
-        config->front_cache_bytes = UINT64_MAX;
-    }
-    if (config->front_cache_block_bytes == 0) {
-        config->front_cache_block_bytes = UINT64_MAX;
-    }
-    const uint64_t most = (uint64_t)FRONT_GRANULES << pool->granule_shift;
-    config->front_cache_block_bytes = config->front_cache_block_bytes < most ? config->front_cache_block_bytes : most;
-    if ((config->flags & WEIR_POOL_NO_FRONT_CACHE) != 0 ||
-        (pool->strategy->flags & WEIR_STRATEGY_NO_FRONT_CACHE) != 0) {
-        config->front_cache_bytes = 0;
-        config->front_cache_block_bytes = 0;
-    }
-}
-
 static weir_status check_config(const weir_pool_config *config)
 {
     if (config->device == NULL || config->strategy == NULL) {
@@ -120,6 +102,15 @@ static void free_lanes(weir_pool *pool)
     weir__number_map_fini(&pool->natives);
 }
 
+/* With virtual memory a large block joins at once: where it lies decides where memory has to be mapped. */
+static uint64_t largest_in_front(const weir_pool *pool)
+{
+    const uint64_t granule = weir__device_info(pool->device)->page_bytes;
+    const uint64_t most = (uint64_t)FRONT_GRANULES << pool->granule_shift;
+    const bool small = (pool->config.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0 && granule / 8 < most;
+    return small ? granule / 8 : most;
+}
+
 weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
 {
     weir_pool_config own;
@@ -147,7 +138,9 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->oom.struct_size = sizeof(pool->oom);
     atomic_init(&pool->tag_count, 1);
     pool->explain = weir__oom_explain_now;
-    adopt_defaults(pool);
+    const bool cached =
+        (own.flags & WEIR_POOL_NO_FRONT_CACHE) == 0 && (own.strategy->flags & WEIR_STRATEGY_NO_FRONT_CACHE) == 0;
+    pool->front.largest = cached ? largest_in_front(pool) : 0;
     status = make_lanes(pool) ? start_memory(pool) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
         (void)!weir_device_release(pool->device);

@@ -57,8 +57,9 @@ static void put_field(struct line *line, uint64_t number)
     put_number(line, number);
 }
 
-static void put_address(struct line *line, uint64_t address)
+static void put_address(struct line *line, const char *key, uint64_t address)
 {
+    put_text(line, key);
     put_text(line, "0x");
     unsigned shift = 60;
     while (shift > 0 && address >> shift == 0) {
@@ -79,96 +80,13 @@ static void put_option(struct line *line, const char *key, uint64_t number)
     put_number(line, number);
 }
 
-static void put_stream(struct line *line, uint32_t stream)
-{
-    put(line, ' ');
-    if (stream == WEIR_TRACE_NONE) {
-        put(line, '-');
-    } else {
-        put_number(line, stream);
-    }
-}
-
-static void put_optional_stream(struct line *line, uint32_t stream)
-{
-    if (stream != WEIR_TRACE_NONE) {
-        put_field(line, stream);
-    }
-}
-
-static void put_device(struct line *line, uint32_t device)
-{
-    if (device != 0) {
-        put_option(line, " d=", device);
-    }
-}
-
-static void put_tag(struct line *line, uint32_t tag)
-{
-    if (tag != WEIR_TRACE_NONE) {
-        put_option(line, " @", tag);
-    }
-}
-
-static void put_sign(struct line *line, char mode)
-{
-    put(line, ' ');
-    put(line, mode == '-' ? '-' : '+');
-}
-
 static void put_advice(struct line *line, char advice)
 {
-    switch (advice) {
-    case 's':
-        put_text(line, " adv=short");
-        break;
-    case 't':
-        put_text(line, " adv=step");
-        break;
-    case 'l':
-        put_text(line, " adv=long");
-        break;
-    case 'p':
-        put_text(line, " adv=persistent");
-        break;
-    default:
-        break;
-    }
-}
-
-/* p ID SIZE S [ADDR] [d=DEV] */
-static void put_prior(struct line *line, const weir_trace_event *event)
-{
-    put_field(line, event->id);
-    put_field(line, event->size);
-    put_stream(line, event->stream);
-    if (event->address != 0) {
-        put(line, ' ');
-        put_address(line, event->address);
-    }
-    put_device(line, event->device);
-}
-
-/* a T ID SIZE S TH [al=N] [pool=P] [adv=...] [d=DEV] [addr=A] [@N] */
-static void put_alloc(struct line *line, const weir_trace_event *event)
-{
-    put_field(line, event->id);
-    put_field(line, event->size);
-    put_stream(line, event->stream);
-    put_field(line, event->thread);
-    if (event->extra != 0) {
-        put_option(line, " al=", event->extra);
-    }
-    if (event->pool != WEIR_TRACE_NONE) {
-        put_option(line, " pool=", event->pool);
-    }
-    put_advice(line, event->mode);
-    put_device(line, event->device);
-    if (event->address != 0) {
-        put_text(line, " addr=");
-        put_address(line, event->address);
-    }
-    put_tag(line, event->tag);
+    put_text(line, advice == 's'   ? " adv=short"
+                   : advice == 't' ? " adv=step"
+                   : advice == 'l' ? " adv=long"
+                   : advice == 'p' ? " adv=persistent"
+                                   : "");
 }
 
 /* y T *|S|eEV */
@@ -187,103 +105,113 @@ static void put_sync(struct line *line, const weir_trace_event *event)
 /* m T B|E|I name */
 static void put_mark(struct line *line, const weir_trace_event *event)
 {
-    bool paired = event->mode == 'B' || event->mode == 'E';
-    bool named = event->name != NULL && *event->name != '\0';
-    char mode = 'I';
-    if (paired) {
-        mode = event->mode;
-    }
+    const bool named = event->name != NULL && *event->name != '\0';
+    const char mode = event->mode == 'B' || event->mode == 'E' ? event->mode : 'I';
     put(line, ' ');
     put(line, mode);
     put(line, ' ');
     for (const char *c = named ? event->name : "-"; *c != '\0'; c++) {
-        bool control = (unsigned char)*c < 0x20 || *c == 0x7f;
-        if (control) {
-            put(line, '?');
-        } else {
-            put(line, *c);
-        }
+        const bool control = (unsigned char)*c < 0x20 || *c == 0x7f;
+        put(line, control ? '?' : *c);
     }
 }
 
-/* s|z T +|- ADDR SIZE [S] [d=DEV] */
-static void put_range(struct line *line, const weir_trace_event *event)
+/* What stands behind the time of each kind of event: its members by letter. Upper case: left out when there is none. */
+static const char *const members[128] = {
+    [WEIR_TRACE_PRIOR] = "izsAD",
+    [WEIR_TRACE_ALLOC] = "izshLPVDRG",
+    [WEIR_TRACE_FREE] = "ish",
+    [WEIR_TRACE_REALLOC] = "oizh",
+    [WEIR_TRACE_USE] = "isU",
+    [WEIR_TRACE_WORK] = "szG",
+    [WEIR_TRACE_RECORD] = "is",
+    [WEIR_TRACE_WAIT] = "is",
+    [WEIR_TRACE_SYNC] = "y",
+    [WEIR_TRACE_TRIM] = "S",
+    [WEIR_TRACE_CAPACITY] = "z",
+    [WEIR_TRACE_MARK] = "m",
+    [WEIR_TRACE_POOL] = "+p",
+    [WEIR_TRACE_SEGMENT] = "+azSD",
+    [WEIR_TRACE_MAPPING] = "+azSD",
+    [WEIR_TRACE_OOM] = "zxD",
+    [WEIR_TRACE_COUNTERS] = "zx",
+};
+
+static void put_required(struct line *line, const weir_trace_event *event, char letter)
 {
-    put_sign(line, event->mode);
-    put(line, ' ');
-    put_address(line, event->address);
-    put_field(line, event->size);
-    put_optional_stream(line, event->stream);
-    put_device(line, event->device);
+    switch (letter) {
+    case 'i':
+        put_field(line, event->id);
+        break;
+    case 'o':
+        put_field(line, event->old_id);
+        break;
+    case 'z':
+        put_field(line, event->size);
+        break;
+    case 'x':
+        put_field(line, event->extra);
+        break;
+    case 'h':
+        put_field(line, event->thread);
+        break;
+    case 'p':
+        put_field(line, event->pool);
+        break;
+    case 's':
+        if (event->stream != WEIR_TRACE_NONE) {
+            put_field(line, event->stream);
+        } else {
+            put_text(line, " -");
+        }
+        break;
+    case 'a':
+        put_address(line, " ", event->address);
+        break;
+    case 'y':
+        put_sync(line, event);
+        break;
+    case 'm':
+        put_mark(line, event);
+        break;
+    default:
+        put_text(line, event->mode == '-' ? " -" : " +");
+        break;
+    }
+}
+
+static void put_optional(struct line *line, const weir_trace_event *event, char letter)
+{
+    if (letter == 'S' && event->stream != WEIR_TRACE_NONE) {
+        put_field(line, event->stream);
+    } else if (letter == 'A' && event->address != 0) {
+        put_address(line, " ", event->address);
+    } else if (letter == 'R' && event->address != 0) {
+        put_address(line, " addr=", event->address);
+    } else if (letter == 'L' && event->extra != 0) {
+        put_option(line, " al=", event->extra);
+    } else if (letter == 'P' && event->pool != WEIR_TRACE_NONE) {
+        put_option(line, " pool=", event->pool);
+    } else if (letter == 'D' && event->device != 0) {
+        put_option(line, " d=", event->device);
+    } else if (letter == 'G' && event->tag != WEIR_TRACE_NONE) {
+        put_option(line, " @", event->tag);
+    } else if (letter == 'V') {
+        put_advice(line, event->mode);
+    } else if (letter == 'U' && (event->mode == 'r' || event->mode == 'w')) {
+        put_text(line, event->mode == 'r' ? " r" : " w");
+    }
 }
 
 static void put_rest(struct line *line, const weir_trace_event *event)
 {
-    switch (event->kind) {
-    case WEIR_TRACE_PRIOR:
-        put_prior(line, event);
-        break;
-    case WEIR_TRACE_ALLOC:
-        put_alloc(line, event);
-        break;
-    case WEIR_TRACE_FREE:
-        put_field(line, event->id);
-        put_stream(line, event->stream);
-        put_field(line, event->thread);
-        break;
-    case WEIR_TRACE_REALLOC:
-        put_field(line, event->old_id);
-        put_field(line, event->id);
-        put_field(line, event->size);
-        put_field(line, event->thread);
-        break;
-    case WEIR_TRACE_USE:
-        put_field(line, event->id);
-        put_stream(line, event->stream);
-        if (event->mode == 'r' || event->mode == 'w') {
-            put(line, ' ');
-            put(line, event->mode);
+    const char *letters = (unsigned)event->kind < 128 ? members[event->kind] : NULL;
+    for (; letters != NULL && *letters != '\0'; letters++) {
+        if (*letters >= 'A' && *letters <= 'Z') {
+            put_optional(line, event, *letters);
+        } else {
+            put_required(line, event, *letters);
         }
-        break;
-    case WEIR_TRACE_WORK:
-        put_stream(line, event->stream);
-        put_field(line, event->size);
-        put_tag(line, event->tag);
-        break;
-    case WEIR_TRACE_RECORD:
-    case WEIR_TRACE_WAIT:
-        put_field(line, event->id);
-        put_stream(line, event->stream);
-        break;
-    case WEIR_TRACE_SYNC:
-        put_sync(line, event);
-        break;
-    case WEIR_TRACE_TRIM:
-        put_optional_stream(line, event->stream);
-        break;
-    case WEIR_TRACE_CAPACITY:
-        put_field(line, event->size);
-        break;
-    case WEIR_TRACE_MARK:
-        put_mark(line, event);
-        break;
-    case WEIR_TRACE_POOL:
-        put_sign(line, event->mode);
-        put_field(line, event->pool);
-        break;
-    case WEIR_TRACE_SEGMENT:
-    case WEIR_TRACE_MAPPING:
-        put_range(line, event);
-        break;
-    case WEIR_TRACE_OOM:
-        put_field(line, event->size);
-        put_field(line, event->extra);
-        put_device(line, event->device);
-        break;
-    case WEIR_TRACE_COUNTERS:
-        put_field(line, event->size);
-        put_field(line, event->extra);
-        break;
     }
 }
 

@@ -3,8 +3,9 @@
  *     weir::heap_resource resource(heap);
  *     std::pmr::vector<float> activations(&resource);
  *
- * The heap is borrowed and outlives the resource, which outlives what it serves. Several resources may be over one heap: they
- * are equal (where the program is compiled with RTTI), and what one has allocated the other may free. A failure is std::bad_alloc; weir_heap_explain says why.
+ * The heap is borrowed and outlives the resource, which outlives its containers. Several resources may use one heap:
+ * they compare equal (where the program is compiled with RTTI), and one may free the blocks of another. A failure
+ * throws std::bad_alloc; weir_heap_explain gives the reason.
  */
 #ifndef WEIR_PMR_HPP
 #define WEIR_PMR_HPP
@@ -21,17 +22,17 @@ namespace weir
 class heap_resource final : public std::pmr::memory_resource
 {
   public:
-    /* Over a heap, which is borrowed. */
+    /* The resource borrows the heap. */
     explicit heap_resource(weir_heap *heap) noexcept : heap_(heap) {}
 
-    /* The heap that it is over. */
+    /* Returns the heap that the resource allocates from. */
     weir_heap *heap() const noexcept
     {
         return heap_;
     }
 
   private:
-    /* Of size 0 too, each its own: so the standard wants it. */
+    /* A request of size 0 gets a block of its own, as the standard requires. */
     void *do_allocate(std::size_t bytes, std::size_t alignment) override
     {
         void *block = weir_heap_alloc_aligned(heap_, bytes != 0 ? bytes : 1, alignment);

@@ -1,10 +1,10 @@
-/* weir/topology.h: the machine as far as host memory goes: NUMA nodes, how far they are from each other, which of them
- * this process may use, and which lies next to a device.
+/* weir/topology.h: the machine's host memory: NUMA nodes, their distances, the nodes that this process may use, and the
+ * node nearest to a device.
  *
- * A node is named by the number that the operating system gives it (os index); numbers may have gaps. A device is named by
- * its PCI bus id and never by an index: an index changes its meaning with ASCEND_RT_VISIBLE_DEVICES.
+ * A node is named by the number that the operating system gives it (os index); numbers may have gaps. A device is named
+ * by its PCI bus id and never by an index: an index changes its meaning with ASCEND_RT_VISIBLE_DEVICES.
  *
- * Thread safety: a topology does not change once it is there; every function may be called from any thread.
+ * Thread safety: a topology never changes after its creation; every function may be called from any thread.
  */
 #ifndef WEIR_TOPOLOGY_H
 #define WEIR_TOPOLOGY_H
@@ -17,48 +17,52 @@ extern "C" {
 
 typedef struct weir_topology weir_topology;
 
-#define WEIR_NODE_NONE (-1) /* no affinity, or not known */
+#define WEIR_NODE_NONE (-1) /* no affinity, or unknown */
 
 typedef struct weir_topology_config {
     size_t struct_size;
     const char *xml;       /* path of a file that lstopo wrote; NULL: the machine itself */
-    const char *synthetic; /* of hwloc, such as "pack:2 [numa] core:4 pu:1"; NULL likewise */
+    const char *synthetic; /* hwloc's synthetic description, such as "pack:2 [numa] core:4 pu:1"; NULL: the machine
+                              itself */
 } weir_topology_config;
 
 #define WEIR_TOPOLOGY_CONFIG_INIT WEIR_STRUCT_INIT(weir_topology_config)
 
-/* Looks at the machine, in 3 to 60 ms; no device's runtime is started. NULL for the config: the machine itself, whatever
- * HWLOC_... says in the environment. WEIR_ERR_INVALID: both members set, or what they describe cannot be read.
- * WEIR_ERR_UNSUPPORTED: another machine, and weir was built without hwloc or the process runs with another user's rights
- * (set-uid, file capabilities); or the system tells nothing of its memory. WEIR_ERR_NO_MEMORY. */
+/* Reads the machine's topology, in 3 to 60 ms; starts no device's runtime. NULL for the config: the machine itself,
+ * even if HWLOC_... environment variables are set. WEIR_ERR_INVALID: both members are set, or the description cannot
+ * be read. WEIR_ERR_UNSUPPORTED: a description is given, and weir was built without hwloc or the process runs with
+ * another user's rights (set-uid, file capabilities); or the system reports nothing about its memory.
+ * WEIR_ERR_NO_MEMORY: no host memory. */
 WEIR_API weir_status weir_topology_create(const weir_topology_config *config, weir_topology **topology);
-/* NULL is allowed. Host pools that were given the topology keep it until they end; the caller uses it no more. */
+/* NULL is allowed. Host pools that were given the topology keep it until they end; the caller must not use it any
+ * more. */
 WEIR_API void weir_topology_destroy(weir_topology *topology);
 
-/* Whether it describes this machine. Memory is never bound by one that does not: such bindings seem to work and do
- * nothing. */
+/* True if the topology describes this machine. Memory is never bound by a topology that does not: such bindings seem to
+ * work and do nothing. */
 WEIR_API bool weir_topology_is_this_machine(const weir_topology *topology);
 
 typedef struct weir_node_info {
     size_t struct_size;
     int32_t node;
-    bool is_allowed;       /* cpusets let this process take memory there */
-    bool is_host_memory;   /* ordinary memory: not a device's, not high-bandwidth or far memory that is a node of its own
-                              (which shows in that such a node has no processors), and not none at all */
-    uint32_t cpus;         /* that lie here and that this process may run on; 0 also where it may on none of them */
-    uint64_t memory_bytes; /* in all */
+    bool is_allowed;       /* cpusets let this process take memory on the node */
+    bool is_host_memory;   /* ordinary memory, and not empty. False for memory of a device, and for high-bandwidth or
+                              far memory in a node of its own, which is recognized by having no processors */
+    uint32_t cpus;         /* processors of the node that this process may run on; 0 also if it may run on none */
+    uint64_t memory_bytes; /* total */
     uint64_t free_bytes;       /* at the moment of the call; 0 where it cannot be read */
-    uint64_t huge_pages;       /* of 2 MiB, in all and free; 0 where it cannot be read */
+    uint64_t huge_pages;       /* of 2 MiB, total and free; 0 where it cannot be read */
     uint64_t free_huge_pages;
 } weir_node_info;
 
 #define WEIR_NODE_INFO_INIT WEIR_STRUCT_INIT(weir_node_info)
 
-/* Nodes that this machine has, whoever may use them. */
+/* Returns the number of nodes of the machine, including nodes that this process may not use. */
 WEIR_API size_t weir_topology_node_count(const weir_topology *topology);
-/* The i-th in the order of their numbers. WEIR_ERR_INVALID: past the end. */
+/* Describes the node with the given index, in the order of node numbers. WEIR_ERR_INVALID: index past the end. */
 WEIR_API weir_status weir_topology_node(const weir_topology *topology, size_t index, weir_node_info *info);
-/* Relative cost as the firmware tells it (10 = the same node); 0 when it is not known, or one of them is no node. */
+/* Returns the relative cost that the firmware reports (10 = the same node); 0 if unknown, or if one of the two is no
+ * node. */
 WEIR_API uint32_t weir_topology_distance(const weir_topology *topology, int32_t from, int32_t to);
 
 typedef struct weir_topology_device {
@@ -67,28 +71,30 @@ typedef struct weir_topology_device {
     uint32_t vendor;   /* 0x19e5: Huawei */
     uint32_t device;
     uint32_t pci_class; /* 0x1200: processing accelerator */
-    int32_t node;       /* nearest; WEIR_NODE_NONE: as near to all */
+    int32_t node;       /* nearest node; WEIR_NODE_NONE: all are equally near */
 } weir_topology_device;
 
 #define WEIR_TOPOLOGY_DEVICE_INIT WEIR_STRUCT_INIT(weir_topology_device)
 
-/* Accelerators: PCI devices of class 0x12 and display controllers (0x03) that are no mere console. */
+/* Accelerators: PCI devices of class 0x12, and display controllers (0x03) other than plain consoles. */
 WEIR_API size_t weir_topology_device_count(const weir_topology *topology);
 WEIR_API weir_status weir_topology_device_at(const weir_topology *topology, size_t index, weir_topology_device *device);
 
-/* The node of host memory nearest to the device with a PCI bus id ("0000:c1:00.0", or without the domain): any PCI device,
- * accelerator or not. Several equally near: the one with the least distance from `from` (WEIR_NODE_NONE: from the calling
- * thread), then the lowest. Where this process may use none of them, the allowed one that is the least far from them. *node
- * is WEIR_NODE_NONE when the machine tells of no affinity and there is more than one node to choose from; then
- * weir_topology_slice gives each device a node of its own. WEIR_ERR_INVALID: no such device, or no bus id. */
+/* Finds the node of host memory nearest to the device with a PCI bus id ("0000:c1:00.0", or without the domain): any
+ * PCI device, accelerator or not. If several nodes are equally near, the one with the least distance from `from`
+ * (WEIR_NODE_NONE: from the calling thread) wins, then the lowest number. If this process may use none of them, the
+ * nearest allowed node is chosen. *node is WEIR_NODE_NONE when the machine reports no affinity and there is more than
+ * one node to choose from; weir_topology_slice then gives each device a node of its own. WEIR_ERR_INVALID: no such
+ * device, or not a bus id. */
 WEIR_API weir_status weir_topology_nearest(const weir_topology *topology, const char *bus_id, int32_t from, int32_t *node);
-/* For devices that are as near to all nodes: spreads `of` devices over the allowed nodes in order, so that neighbours share
- * a node. `index` is the device's place among them by bus id. WEIR_NODE_NONE: `index` is not below `of`, or no node is
- * allowed. */
+/* For devices that are equally near to all nodes: spreads `of` devices over the allowed nodes in order, so that
+ * neighbouring devices share a node. `index` is the device's position among them by bus id. Returns WEIR_NODE_NONE if
+ * `index` is not below `of`, or if no node is allowed. */
 WEIR_API int32_t weir_topology_slice(const weir_topology *topology, uint32_t index, uint32_t of);
 
-/* The node that the calling thread runs on now or, where that has no host memory for this process, the one that has with
- * the least distance; WEIR_NODE_NONE when it cannot be told. A look at the processor's number and into a table. */
+/* Returns the node that the calling thread runs on now. If this process has no host memory there, returns the nearest
+ * node with host memory; WEIR_NODE_NONE if it is unknown. Costs a query of the processor's number and a table
+ * lookup. */
 WEIR_API int32_t weir_topology_thread_node(const weir_topology *topology);
 
 #ifdef __cplusplus

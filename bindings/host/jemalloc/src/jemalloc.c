@@ -1,12 +1,14 @@
-/* jemalloc.c: jemalloc behind the table of engine.h.
+/* jemalloc.c: jemalloc as an engine of small blocks (engine.h).
  *
- * Idea: an arena for each node; its extent hooks take page runs from the node and give them back at once (no decay, nothing
- * retained, nothing split or merged), so that a page run is one slab of one size class, or one block of 16 KiB and more. A
- * description of each, outside pinned memory like all of jemalloc's own data, says which blocks the pool has: that is
- * what finds a block that is freed twice, and the block that an address lies in. Each thread has an explicit cache for each
- * node, made and destroyed by the pool's cache of that thread, in front of which the pool's own bins stand.
+ * Idea: one arena for each node. Its extent hooks take page runs from the node and give them back at once (no decay, no
+ * retained, split or merged extents), so that a page run is one slab of one size class, or one block of 16 KiB and
+ * more. Each run has a description, outside pinned memory like all of jemalloc's own data, with a bit for each block
+ * that the pool has. The bits detect double frees, and the description locates the block around an address. Each thread
+ * has an explicit jemalloc cache for each node, created and destroyed with the pool's cache of that thread; the pool's
+ * own bins stand in front of it.
  *
- * Cost: the pool asks for batches; a block of a batch takes jemalloc's thread cache and two atomic operations.
+ * Cost: the pool requests batches; each block of a batch costs a hit in jemalloc's thread cache and two atomic
+ * operations.
  */
 #include "engine.h"
 
@@ -18,32 +20,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* jemalloc's first options. The process shares them, so only options that this engine needs are set. */
-extern WEIR_API const char *malloc_conf; /* exported: a shared libjemalloc finds it by this name or not at all */
+/* jemalloc's initial options. The whole process uses them, so only options that this engine needs are set. */
+extern WEIR_API const char *malloc_conf; /* exported: a shared libjemalloc finds it by this name only */
 const char *malloc_conf = "retain:false";
 
-/* A page run of the arena; unused ones are kept until the end. */
+/* The description of a page run of the arena. Unused descriptions are kept until the engine ends. */
 typedef struct extent {
     weir__host_slab shown;
     struct extent *next;
     struct extent *next_of_all;
-    uint64_t start; /* 0: unused; under the lock */
+    uint64_t start; /* 0: unused; protected by the lock */
 } extent;
 
 struct weir__host_engine {
-    extent_hooks_t hooks; /* the first member: hooks are given nothing else of ours */
+    extent_hooks_t hooks; /* must be the first member: hooks get only its address */
     weir__host_slabs from;
-    pthread_mutex_t lock; /* of the lists */
+    pthread_mutex_t lock; /* protects the lists */
     extent *all;
     extent *unused;
     unsigned arena;
-    size_t page;       /* jemalloc's; blocks of four and more of them are large ones to it */
-    bool is_oblivious; /* large blocks would start anywhere in their first page */
+    size_t page;       /* jemalloc's page; jemalloc treats blocks of four pages and more as large */
+    bool is_oblivious; /* jemalloc starts large blocks at random offsets in their first page */
     uint32_t bins;
     uint64_t bytes[WEIR__HOST_BINS];
 };
 
-/* The bin that the calling thread asks jemalloc for: a slab that this takes will be of that. */
+/* The bin of the calling thread's request to jemalloc: a slab made during the call gets this bin. */
 static _Thread_local uint32_t asked_bin;
 
 /* --- extent hooks --- */
@@ -103,7 +105,7 @@ static void *extent_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size
     return memory;
 }
 
-/* False: it is ours again. */
+/* Returns false (success) if the memory has gone back to the node. */
 static bool extent_dalloc(extent_hooks_t *hooks, void *memory, size_t size, bool committed, unsigned arena)
 {
     (void)size;
@@ -127,7 +129,7 @@ static void extent_destroy(extent_hooks_t *hooks, void *memory, size_t size, boo
 
 /* --- life --- */
 
-/* Of jemalloc 5.3, in no header of its own. */
+/* jemalloc 5.3 has this struct, but no header declares it. */
 typedef struct arena_config {
     extent_hooks_t *extent_hooks;
     bool metadata_use_hooks;
@@ -140,7 +142,7 @@ static bool is_on(const char *name, bool otherwise)
     return mallctl(name, &value, &size, NULL, 0) == 0 ? value : otherwise;
 }
 
-/* 0: it does not say. */
+/* Returns 0 if jemalloc does not report its page size. */
 static size_t page_of_jemalloc(void)
 {
     size_t page = 0;
@@ -211,7 +213,7 @@ static void destroy(weir__host_engine *engine)
     char name[32];
     (void)snprintf(name, sizeof name, "arena.%u.destroy", engine->arena);
     const int failed = mallctl(name, NULL, NULL, NULL, 0);
-    (void)failed; /* its memory is the node's, which ends too */
+    (void)failed; /* its memory belongs to the node, which ends too */
     while (engine->all != NULL) {
         extent *next = engine->all->next_of_all;
         free(engine->all);
@@ -226,7 +228,7 @@ static uint64_t bin_bytes(const weir__host_engine *engine, uint32_t bin)
     return bin < engine->bins ? engine->bytes[bin] : 0;
 }
 
-/* --- caches of threads: jemalloc numbers them, 0 is one too --- */
+/* --- thread caches: jemalloc's number plus one, because 0 is a valid number --- */
 
 static void *thread_open(weir__host_engine *engine)
 {
@@ -259,7 +261,7 @@ static int flags_for(const weir__host_engine *engine, const void *thread)
 
 /* --- blocks --- */
 
-/* Notes that a block is the pool's from now on. False: it does not lie as blocks must. */
+/* Marks a block as the pool's. Returns false if the block is not at a multiple of its size in its slab. */
 static bool hand_out(weir__host_engine *engine, const void *block, uint32_t bin)
 {
     uint64_t start = 0;
@@ -269,7 +271,7 @@ static bool hand_out(weir__host_engine *engine, const void *block, uint32_t bin)
     if (slab == NULL || offset % engine->bytes[bin] != 0 || place >= WEIR__HOST_SLAB_BLOCKS) {
         return false;
     }
-    /* A page run may have served another class and never have come back in between. */
+    /* jemalloc may reuse a page run for another class without returning it to the node. */
     if (atomic_load_explicit(&slab->bin, memory_order_acquire) != bin) {
         engine->from.slab_changed(engine->from.ctx, block, bin);
         atomic_store_explicit(&slab->bin, bin, memory_order_release);
@@ -283,7 +285,7 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t bin, void 
     const uint64_t bytes = engine->bytes[bin];
     int flags = flags_for(engine, thread);
     if (engine->is_oblivious && bytes >= 4 * engine->page) {
-        flags |= MALLOCX_ALIGN(engine->page); /* past the thread's cache, but at the start of its page */
+        flags |= MALLOCX_ALIGN(engine->page); /* bypasses jemalloc's thread cache, but starts at the page */
     }
     size_t got = 0;
     asked_bin = bin;

@@ -11,22 +11,22 @@
  *     ... ReleaseEnv ...
  *     weir_onnxruntime_destroy(binding);
  *
- * Tensors of such sessions come from weir_heap_alloc, weights (what the engine calls Reserve) from
- * weir_heap_alloc_long_lived. What stays on the engine's own heap: the graph, and weights that it packs anew for its kernels,
- * unless WEIR_ONNXRUNTIME_NO_PREPACKING.
+ * Tensors of such sessions come from weir_heap_alloc, weights (the engine's Reserve calls) from
+ * weir_heap_alloc_long_lived. Some memory stays on the engine's own heap: the graph, and weights that it repacks for
+ * its kernels, unless WEIR_ONNXRUNTIME_NO_PREPACKING.
  *
- * Running out. ONNX Runtime does not look whether a registered allocator returned NULL: a kernel writes to it. So when the heap
- * has nothing (it has given back what was idle and asked its `reclaim` by then) the binding throws std::bad_alloc, with the
- * heap's explanation, through the frames of the engine, which makes a clean OrtStatus of it. The sentence "never NULL" holds for
- * whoever calls the allocator: a program that calls OrtAllocator.Alloc itself, rather than through the API (AllocatorAlloc,
- * CreateTensorAsOrtValue), must catch.
+ * Out of memory. ONNX Runtime does not check whether a registered allocator returned NULL: a kernel would write to it.
+ * So when the heap cannot serve a request (idle memory has gone back and `reclaim` has returned false by then) the
+ * binding throws std::bad_alloc, with the heap's explanation, through the frames of the engine, which returns a clean
+ * OrtStatus. The allocator never returns NULL to any caller: a program that calls OrtAllocator.Alloc itself, rather
+ * than through the API (AllocatorAlloc, CreateTensorAsOrtValue), must catch the exception.
  *
- * The header needs none of ONNX Runtime's and goes together with it, before or after: it names its structs and defines none.
- * Nothing of ONNX Runtime is linked: the binding calls through OrtApiBase.
+ * This header needs no header of ONNX Runtime and may be included before or after it: it names the engine's structs and
+ * defines none. Nothing of ONNX Runtime is linked: the binding calls through OrtApiBase.
  *
- * ONNX Runtime has one environment in a process, however often CreateEnv is called, and one allocator for a kind of memory in
- * it. More bindings than one serve more copies of the runtime, other kinds of memory (`memory_info`), or tensors
- * that the program makes itself (weir_onnxruntime_allocator, no attach).
+ * ONNX Runtime has one environment in a process, however often CreateEnv is called, and in it one allocator for each
+ * kind of memory. More than one binding is useful for further copies of the runtime, for other kinds of memory
+ * (`memory_info`), or for tensors that the program makes itself (weir_onnxruntime_allocator, no attach).
  *
  * Thread safety: every function may be called from any thread, except weir_onnxruntime_destroy.
  */
@@ -51,56 +51,60 @@ typedef struct weir_onnxruntime weir_onnxruntime;
 typedef struct weir_onnxruntime_config {
     size_t struct_size;
     weir_heap *heap;                  /* required, borrowed, must outlive the binding */
-    const struct OrtApiBase *runtime; /* required: what OrtGetApiBase() returned */
-    /* What the heap's memory is, borrowed likewise; NULL = that of the CPU. */
+    const struct OrtApiBase *runtime; /* required: the result of OrtGetApiBase() */
+    /* Describes the heap's memory; borrowed, must outlive the binding. NULL = the CPU's memory. */
     const struct OrtMemoryInfo *memory_info;
 } weir_onnxruntime_config;
 
 #define WEIR_ONNXRUNTIME_CONFIG_INIT WEIR_STRUCT_INIT(weir_onnxruntime_config)
 
-/* Makes an allocator of the heap. Nothing uses it yet.
+/* Makes an allocator that uses the heap. No session uses it yet.
  *
- * WEIR_ERR_INVALID: NULL for the config, its heap or its runtime. WEIR_ERR_UNSUPPORTED: a runtime before 1.12, or one whose
- * version cannot be read. WEIR_ERR_NO_MEMORY. WEIR_ERR_DEVICE: the runtime does not describe the CPU's memory. */
+ * WEIR_ERR_INVALID: NULL for the config, its heap or its runtime. WEIR_ERR_UNSUPPORTED: a runtime before 1.12, or an
+ * unreadable version. WEIR_ERR_NO_MEMORY: no host memory. WEIR_ERR_DEVICE: the runtime does not describe the
+ * CPU's memory. */
 WEIR_API weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config,
                                              weir_onnxruntime **binding);
 
-/* Ends the binding, not the heap. NULL is allowed. No session or environment may go on using it: release sessions and values,
- * then detach, then destroy. WEIR_ERR_BUSY, and nothing has changed: it is attached, or blocks that it gave out are live. (A
- * session between two Runs may hold none; the binding cannot see it.) */
+/* Destroys the binding, not the heap. NULL is allowed. No session or environment may use the binding any more: release
+ * sessions and values, then detach, then destroy. WEIR_ERR_BUSY: it is attached, or blocks that it gave out are live;
+ * nothing has changed. (A session between two Runs may hold no block; the binding cannot detect such a session.) */
 WEIR_API weir_status weir_onnxruntime_destroy(weir_onnxruntime *binding);
 
 /* Registers the allocator with an environment: sessions with weir_onnxruntime_session_options use it from then on.
  *
- * WEIR_ERR_INVALID: NULL. WEIR_ERR_BUSY: it is attached already, or another binding is, to this environment and for the same
- * memory. (The runtime itself would forget the other without a word, and does so with allocators that are no bindings.)
- * WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_error says what it said. */
+ * WEIR_ERR_INVALID: NULL. WEIR_ERR_BUSY: this binding is attached already, or another binding is attached to this
+ * environment for the same memory. (The runtime itself would silently replace the other allocator, and does so with
+ * allocators that are no bindings.) WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_error has its message. */
 WEIR_API weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct OrtEnv *env);
 
-/* Takes the registration back. Sessions that exist go on with the allocator, so release them first. `env` is the one of the
- * attach, or NULL when it has been released meanwhile and must not be called.
+/* Unregisters the allocator. Existing sessions keep using it, so release them first. `env` is the environment of the
+ * attach, or NULL if that has been released meanwhile and must not be called.
  *
- * WEIR_ERR_INVALID: not attached, or to another environment. WEIR_ERR_DEVICE: the runtime refused; still attached. */
+ * WEIR_ERR_INVALID: not attached, or attached to another environment. WEIR_ERR_DEVICE: the runtime refused; still
+ * attached. */
 WEIR_API weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *env);
 
 enum {
-    /* Kernels use weights as the model has them: all of them come from the heap, and none is held twice. Slower where a kernel
-     * would have packed them. */
+    /* Kernels use weights in the model's layout: all weights come from the heap, and none is held twice. Slower where a
+     * kernel would have packed them. */
     WEIR_ONNXRUNTIME_NO_PREPACKING = 1u << 0,
 };
 
-/* Makes sessions of these options use the environment's allocators, for weights too.
+/* Makes sessions with these options use the environment's allocators, for weights too.
  *
- * WEIR_ERR_INVALID: NULL, an unknown flag. WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_error. */
+ * WEIR_ERR_INVALID: NULL, or an unknown flag. WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_error has its
+ * message. */
 WEIR_API weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding,
                                                       struct OrtSessionOptions *options,
                                                       uint32_t flags);
 
-/* The allocator itself, for CreateTensorAsOrtValue and its like; valid until weir_onnxruntime_destroy. NULL for NULL. */
+/* Returns the allocator itself, for CreateTensorAsOrtValue and similar functions; valid until weir_onnxruntime_destroy.
+ * NULL for NULL. */
 WEIR_API struct OrtAllocator *weir_onnxruntime_allocator(weir_onnxruntime *binding);
 
-/* Writes, as snprintf does, what the runtime said when a call of this binding last returned WEIR_ERR_DEVICE. Empty when none
- * has. */
+/* Writes, like snprintf, the runtime's message of the last WEIR_ERR_DEVICE of this binding. Writes an empty string if
+ * there was none. */
 WEIR_API size_t weir_onnxruntime_error(weir_onnxruntime *binding, char *text, size_t size);
 
 #ifdef __cplusplus

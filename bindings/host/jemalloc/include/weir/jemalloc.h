@@ -1,8 +1,8 @@
 /* weir/jemalloc.h: jemalloc as the engine of small blocks of a host pool; link weir::jemalloc.
  *
- * A pool with this engine has a jemalloc arena for each node, whose slabs are page runs of that node. jemalloc's own data
- * lies elsewhere, and its caches of threads end with the thread. A second free of a block is refused as with weir's own
- * classes: the pool itself marks the blocks that callers have. Bindings/host/README.md says how to build it.
+ * A pool with this engine has a jemalloc arena for each node. The arena's slabs are page runs of that node. jemalloc's
+ * own data lies elsewhere, and its thread caches end with their thread. A double free of a block is refused as with
+ * weir's own classes, because the pool itself marks live blocks. bindings/host/README.md says how to build it.
  */
 #ifndef WEIR_JEMALLOC_H
 #define WEIR_JEMALLOC_H
@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* For the member `engine` of weir_host_pool_config. Creating the pool gives WEIR_ERR_UNSUPPORTED where the jemalloc of the
- * process cannot be used: it is older than 5.3, or keeps what it should return (its option retain is on). */
+/* For the member `engine` of weir_host_pool_config. weir_host_pool_create returns WEIR_ERR_UNSUPPORTED if the process's
+ * jemalloc is older than 5.3, or does not return memory (its option retain is on). */
 WEIR_API const weir_host_engine_ops *weir_host_jemalloc_engine(void);
 
 #ifdef __cplusplus

@@ -1,0 +1,75 @@
+/* core/src/order/take.h: taking a range from a lane, and a miss: taking one from the stream's own. Inline, for a miss
+ * is made of little else. Which lanes a stream may take from is decided in reuse.c.
+ */
+#ifndef WEIR_CORE_ORDER_TAKE_H
+#define WEIR_CORE_ORDER_TAKE_H
+
+#include "order/order.h"
+#include "pool/front_cache.h"
+
+typedef enum take_result {
+    TAKE_SERVED,
+    TAKE_NONE,   /* the strategy has no such range in the lane */
+    TAKE_SPARED, /* it chose a part of an idle region that is much larger, and has it back */
+    TAKE_PARTED, /* with virtual memory: it chose a part of a handle, and has it back */
+    TAKE_BROKEN, /* no host memory */
+} take_result;
+
+static inline bool private_lanes(const weir_pool *pool)
+{
+    return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
+}
+
+/* Pool lock held. `spare`: idle regions that are much larger than the request stay whole, as far as the pool's memory likes. */
+static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_tick limit, uint64_t size,
+                                         uint64_t align, bool spare, weir_block **out)
+{
+    weir_range range;
+    range.idle_bytes = 0;
+    const weir_status status = pool->strategy->alloc(pool->state, lane, limit, size, align, &range);
+    if (UNLIKELY(status != WEIR_OK)) {
+        return status == WEIR_ERR_NO_MEMORY ? TAKE_NONE : TAKE_BROKEN;
+    }
+    if (UNLIKELY(weir__mark_spares(range.idle_bytes, size)) && spare && pool->memory->spares != NULL &&
+        pool->memory->spares(pool, size)) {
+        weir__order_untake_locked(pool, lane, &range, NULL);
+        return TAKE_SPARED;
+    }
+    if (UNLIKELY(pool->memory->fits != NULL) && !pool->memory->fits(pool, range.address, range.size)) {
+        weir__order_untake_locked(pool, lane, &range, NULL);
+        return TAKE_PARTED;
+    }
+    weir_block *block = block_new(pool, &range);
+    /* With private lanes a free on another stream than the block's own waits, and must not need host memory then. */
+    if (UNLIKELY(block == NULL || (private_lanes(pool) && weir__block_add_uses(block) == NULL))) {
+        weir__order_untake_locked(pool, lane, &range, block);
+        return TAKE_BROKEN;
+    }
+    *out = block;
+    return TAKE_SERVED;
+}
+
+/* A miss: memory of the stream's own lane, or NULL. The stream's lock is held, the pool's is not. */
+static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size, uint64_t align)
+{
+    weir_pool *pool = stream->owner;
+    const bool large = front_granules(pool, size) >= front_small(pool);
+    if (UNLIKELY(pool->memory->mixes_sizes) && large) {
+        /* Where all sizes lie side by side, the request would be placed around the cached blocks, and the hole that
+         * fits it would be left to smaller ones. */
+        (void)weir__order_flush_locked(pool, stream);
+    }
+    pool_work(pool);
+    if (large && stream->front.large_count > 0) {
+        /* The large blocks in the front cache may hold the request once they have joined. */
+        weir__order_flush_large_locked(stream);
+    }
+    weir_block *block = NULL;
+    if (LIKELY(take_from_lane(pool, stream->lane, WEIR_TICK_MAX, size, align, true, &block) == TAKE_SERVED)) {
+        pool->counts.served[WEIR_RUNG_LANE]++;
+    }
+    pool_unlock(pool);
+    return block;
+}
+
+#endif
