@@ -25,7 +25,7 @@ static weir_topology *machine(void)
     return weir_topology_create(NULL, &t) == WEIR_OK ? t : NULL;
 }
 
-/* Places pages on a node. *found is what the kernel then reports, compared between both ways to ask it. */
+/* Places pages on a node, and asks the kernel in both ways where they lie. The answer is in *found. */
 static weir_status place_on(const weir_topology *t, int32_t node, weir__place_pages pages,
                             uint64_t size, bool is_strict, weir__placed *placed,
                             weir__place_found *found, weir__place_error *error)
