@@ -37,6 +37,8 @@ void fake_cuda_start(uint64_t capacity, unsigned lacks);
 /* Everything that the devices still hold counts as a leak; how many findings the auditors have. Prints them. */
 unsigned fake_cuda_findings(bool with_leaks);
 uint64_t fake_cuda_held_bytes(int device);
+/* Whether work of the device may touch the range. */
+bool fake_cuda_reaches(int device, CUdeviceptr address, uint64_t size);
 /* Primary contexts that are retained, contexts on the calling thread's stack, and its capture mode. */
 unsigned fake_cuda_retained(void);
 unsigned fake_cuda_depth(void);

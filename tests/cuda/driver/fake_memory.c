@@ -100,6 +100,11 @@ bool fake_reachable(int device, CUdeviceptr address, uint64_t size)
     return is;
 }
 
+FAKE_EXPORT bool fake_cuda_reaches(int device, CUdeviceptr address, uint64_t size)
+{
+    return fake_reachable(device, address, size);
+}
+
 /* --- regions --- */
 
 #define FAKE_UNSAFE_IN(name)                                                                       \
