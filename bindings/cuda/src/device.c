@@ -245,7 +245,7 @@ static weir_status stream_sync(void *ctx, void *native_stream)
     weir_status status = weir__cuda_enter(ctx, &bound);
     if (status == WEIR_OK) {
         status = refuse_captured("weir_device_stream_sync", native_stream);
-        if (status == WEIR_OK) {
+        if (status != WEIR_ERR_UNSUPPORTED) { /* where the driver cannot say: to wait is safe, and not to wait is not */
             status = CUDA(cuStreamSynchronize, native_stream);
         }
         weir__cuda_leave(&bound);

@@ -77,13 +77,7 @@ weir_status weir_cuda_stream_wait_event(weir_pool *pool, void *stream, void *eve
     if (status == WEIR_OK) {
         status = stream_of(function, pool, stream, &found);
     }
-    if (status == WEIR_OK) {
-        status = wait_for(event, stream);
-    }
-    if (status == WEIR_OK && !is_captured(stream)) { /* a wait for an event of a captured stream begins to capture this one */
-        weir__hint_told(weir_stream_waited(pool, found, event));
-    }
-    return status;
+    return status == WEIR_OK ? weir__hint_wait(pool, found, wait_for, event, stream) : status;
 }
 
 weir_status weir_cuda_query_event(weir_pool *pool, void *event, bool *complete)
