@@ -1,8 +1,8 @@
-/* core/shared/native_hint.h: a call of a vendor's runtime, and what a pool is told of it.
+/* core/shared/native_hint.h: a call of a vendor's runtime, and its announcement to a pool.
  *
  * Guarantee: the pool never believes more than the runtime has been told. So a record is announced before it is made,
  * which covers less than the record will, and taken back if the record fails; a wait is announced after it has been
- * queued; a synchronisation covers what had been freed when it began. A hint for which there is no host memory is
+ * queued; a synchronisation covers the blocks that had been freed when it began. A hint for which there is no host memory is
  * dropped, which is safe: the pool then knows less.
  *
  * Each function takes the runtime's call as a function of the event and the native stream.

@@ -1,4 +1,4 @@
-/* device_test.c: what the CUDA device does beyond the contract of devices: which driver and which kind of handles it takes,
+/* device_test.c: the CUDA device beyond the contract of devices: the driver and the kind of handles it takes,
  * contexts and capture modes of threads, peers, captures, hints, host memory, refusals. */
 #include "cuda_test.h"
 
@@ -333,7 +333,7 @@ static void test_hints(void **state)
     assert_true(complete);
     ok(weir_cuda_sync_event(w.pool, event));
 
-    /* In a capture the calls are made, and what they order is not believed. */
+    /* In a capture the calls are made; the pool does not believe the order that they make. */
     void *graph = NULL;
     weir_block *block = alloc(w.pool, w.stream[0], 8 * MIB);
     const CUdeviceptr address = address_of(block);

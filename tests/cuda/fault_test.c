@@ -121,7 +121,7 @@ static void use_host_pool(weir_device *device, weir_host_kind kind)
         if (memory != NULL) {
             TRY(weir_host_free_after(pool, memory, NULL));
         }
-        given_up |= weir_host_pool_destroy(pool) != WEIR_OK; /* gone, whatever it says */
+        given_up |= weir_host_pool_destroy(pool) != WEIR_OK; /* the pool is gone after a failure too */
     }
 }
 
@@ -156,7 +156,8 @@ static bool play(const char *function, unsigned nth, bool lasting, bool *struck)
     wrongs = 0;
     scenario();
     (void)fake_cuda_calls(struck);
-    const bool clean = given_up || lasting || (fake_cuda_held_bytes(0) == 0 && fake_cuda_retained() == 0 && fake_cuda_depth() == 0 &&
+    const bool clean = given_up || lasting ||
+                       (fake_cuda_held_bytes(0) == 0 && fake_cuda_retained() == 0 && fake_cuda_depth() == 0 &&
                                     fake_cuda_capture_mode() == CU_CAPTURE_MODE_GLOBAL && fake_cuda_findings(true) == 0);
     const bool sound = fake_cuda_findings(false) == 0;
     if (!clean || (!given_up && !sound) || wrongs != 0) {

@@ -1,4 +1,4 @@
-/* bindings/cuda/src/cuda_internal.h: what the files of the CUDA binding share.
+/* bindings/cuda/src/cuda_internal.h: shared declarations of the CUDA binding.
  *
  *     driver.c   libcuda.so.1 and its table of functions
  *     error.c    CUresult to weir_status, the calling thread's last failure
@@ -36,7 +36,7 @@ bool weir__cuda_is_loaded(void);
 
 /* --- error.c --- */
 
-/* What a call of the driver returned, as a status; a failure is kept for weir_cuda_error. */
+/* The result of a call of the driver as a status; a failure is kept for weir_cuda_error. */
 weir_status weir__cuda_result(const char *call, CUresult code);
 /* The last call of this thread that failed: 0 and "" if none has. */
 void weir__cuda_last(int *cuda_error, const char **text);
@@ -63,7 +63,7 @@ typedef struct cuda_device {
 /* The inside of a device of weir_cuda_device_create; NULL: it is none. */
 cuda_device *weir__cuda_device_of(const weir_device *device);
 
-/* What a thread had before the device's context was made current. */
+/* The thread's state before the device's context was made current. */
 typedef struct weir__cuda_bound {
     bool pushed;
     int capture_mode;

@@ -1,10 +1,10 @@
 /* bindings/cuda/src/device.c: weir_device_ops over the CUDA driver.
  *
- * Idea: each slot is one call of the driver. What has to be added is the current context, which the driver keeps for each
+ * Idea: each slot is one call of the driver. The slot adds the current context, which the driver keeps for each
  * thread as a stack, and the capture mode: in a thread whose mode is not relaxed, calls such as cuMemAlloc and cuEventQuery
  * fail while a stream is being captured, and break the capture.
  *
- * Guarantee: a slot acts on its own device whatever is current in the calling thread, and leaves the thread's stack of
+ * Guarantee: a slot acts on its own device in any current context of the calling thread, and leaves the thread's stack of
  * contexts and its capture mode as they were. A stream that is being captured is not touched: an event recorded on it would
  * become a part of the graph, and a wait for it would break the capture.
  *
@@ -16,8 +16,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define GRANULARITY_BYTES (UINT64_C(2) << 20) /* what the driver maps at once for a cuMemAlloc of that size and more */
-#define REGION_ALIGNMENT_BYTES 512u           /* what strategies want; the driver promises 256; checked on each region */
+#define GRANULARITY_BYTES (UINT64_C(2) << 20) /* the driver maps so much at once for a cuMemAlloc of that size or more */
+#define REGION_ALIGNMENT_BYTES 512u           /* strategies want it; the driver promises 256; checked on each region */
 
 static const char creating[] = "weir_cuda_device_create";
 
@@ -77,7 +77,7 @@ weir_status weir__cuda_enter(const cuda_device *self, weir__cuda_bound *bound)
     return status;
 }
 
-/* The caller hears nothing of a failure to go back: what it asked for has been done, and must not be done again. A failure
+/* The caller hears nothing of a failure to go back: the requested call has been made, and must not be done again. A failure
  * that passes is tried once more. */
 void weir__cuda_leave(weir__cuda_bound *bound)
 {

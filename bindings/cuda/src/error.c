@@ -1,4 +1,4 @@
-/* bindings/cuda/src/error.c: what the driver's codes mean, and the last one that the calling thread saw.
+/* bindings/cuda/src/error.c: the meaning of the driver's codes, and the calling thread's last failure.
  *
  * Names and texts are the driver's own (cuGetErrorName, cuGetErrorString). Cost: nothing for a call that succeeds.
  */

@@ -1,6 +1,6 @@
-/* bindings/cuda/src/hints.c: calls of the driver that also tell a pool what they order.
+/* bindings/cuda/src/hints.c: calls of the driver that also tell a pool of the order they make.
  *
- * Guarantee: that of shared/native_hint.h. What is ordered on a stream that is being captured holds within the graph alone,
+ * Guarantee: that of shared/native_hint.h. Order made on a stream that is being captured holds within the graph alone,
  * not for the work that was queued on the streams before: of that a pool is told nothing.
  *
  * Cost: the call, one question whether the stream is being captured, and two short locks of the pool.

@@ -1,9 +1,9 @@
-/* tests/cuda/driver/fake_cuda.h: a double of the CUDA driver over weir's simulator, and what a test may ask of it.
+/* tests/cuda/driver/fake_cuda.h: a double of the CUDA driver over weir's simulator, and the requests of a test to it.
  *
  * The library is named libcuda.so.1, so that weir opens it by that name. Its devices are simulators in backed mode: memory
- * has real bytes, time is virtual, and the auditor judges what fills and copies touch. Beside the functions that weir
- * calls (bindings/cuda/src/driver.h) it has those with which a program makes streams, contexts, work and captures. It does
- * what the reference says, and is strict where the reference is: a call needs a current context, an event belongs to a
+ * has real bytes, time is virtual, and the auditor judges the memory that fills and copies touch. Beside the functions that weir
+ * calls (bindings/cuda/src/driver.h) it has those with which a program makes streams, contexts, work and captures. It follows
+ * the reference, and is strict where the reference is: a call needs a current context, an event belongs to a
  * context, mapped memory is out of reach until cuMemSetAccess names the device, and a call that is unsafe during a capture
  * breaks the capture. Kernels do not run: fake_cuda_work stands for one.
  *
@@ -19,7 +19,7 @@
 
 enum { FAKE_CUDA_DEVICES = 2 };
 
-/* What a device, or the driver, does not have: bits, each also a word of FAKE_CUDA_LACKS. */
+/* Features that a device, or the driver, lacks: bits, each also a word of FAKE_CUDA_LACKS. */
 enum {
     FAKE_CUDA_NO_FABRIC = 1u << 0,         /* "fabric": no attribute */
     FAKE_CUDA_FABRIC_REFUSED = 1u << 1,    /* "permission": the attribute is there, memory is refused: no IMEX channel */
@@ -32,7 +32,7 @@ enum {
     FAKE_CUDA_ODD_HOST = 1u << 8,          /* "page": cuMemHostAlloc gives memory that begins no page */
 };
 
-/* A machine of FAKE_CUDA_DEVICES devices with so much memory each (0: 1 GiB). Whatever was there ends, without a word. */
+/* A machine of FAKE_CUDA_DEVICES devices with so much memory each (0: 1 GiB). The earlier machine ends without a report. */
 void fake_cuda_start(uint64_t capacity, unsigned lacks);
 /* Everything that the devices still hold counts as a leak; how many findings the auditors have. Prints them. */
 unsigned fake_cuda_findings(bool with_leaks);

@@ -1,4 +1,4 @@
-/* tests/cuda/driver/fake_internal.h: what the files of the double share.
+/* tests/cuda/driver/fake_internal.h: shared declarations of the double.
  *
  *     fake_process.c  the machine: devices, contexts, faults, findings
  *     fake_memory.c   regions, virtual memory, pinned host memory, copies
@@ -73,7 +73,7 @@ CUresult fake_code(weir_status status);
 
 /* --- fake_memory.c --- */
 
-/* Whether the device may touch the range: what is mapped must have been given access to. */
+/* True if the device may touch the range: every mapping in it names the device. */
 bool fake_reachable(int device, CUdeviceptr address, uint64_t size);
 /* Entries that are left; they end. */
 unsigned fake_end_memory(void);

@@ -1,4 +1,4 @@
-/* fake_process.c: the double's machine: devices, contexts of threads, faults, what the auditors found. */
+/* fake_process.c: the double's machine: devices, contexts of threads, faults, findings of the auditors. */
 #include "fake_internal.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 fake_device fake_devices[FAKE_CUDA_DEVICES];
 unsigned fake_lacks;
 
-static bool started; /* under the lock, as what follows */
+static bool started; /* under the lock, like the following */
 static bool initialized;
 static bool report_at_end;
 static struct {

@@ -13,9 +13,9 @@
  * the length of the call and leaves the calling thread's stack of contexts as it was.
  *
  * Capture. While a thread captures a stream into a graph, the device makes its calls in the relaxed capture mode, so they
- * neither fail nor invalidate the capture. What cannot be done to a stream that is being captured is refused with
+ * neither fail nor invalidate the capture. Three calls on a stream that is being captured are refused with
  * WEIR_ERR_UNSUPPORTED before the driver is asked: to record an event on it, to make it wait for an event, to wait for it.
- * A pool then serves that stream from what the stream itself has freed and from new memory.
+ * A pool then serves that stream from memory that the stream itself has freed and from new memory.
  *
  * Results: WEIR_ERR_DEVICE means that a call of the driver failed. For this and for every refusal (WEIR_ERR_INVALID,
  * WEIR_ERR_BUSY, WEIR_ERR_UNSUPPORTED) weir_cuda_error has a sentence that says which call or argument, and why.
@@ -34,7 +34,7 @@ extern "C" {
 /* --- the device --- */
 
 enum {
-    /* Leave the virtual-memory group out, whatever the device can do. */
+    /* Leave the virtual-memory group out, also on a device that has it. */
     WEIR_CUDA_NO_VIRTUAL_MEMORY = 1u << 0,
     /* Work in the context that is current in the thread that creates the device, in place of the primary one. The context
      * must be of the device `ordinal` and outlive the weir device. */
@@ -54,7 +54,7 @@ typedef struct weir_cuda_device_config {
     int32_t ordinal; /* as cuDeviceGet takes it */
     uint32_t flags;  /* WEIR_CUDA_... */
     weir_cuda_handle_type handle_type;
-    /* Ordinals of devices that also get access to what is mapped; read during the call. NULL: none. Regions are memory of
+    /* Ordinals of devices that also get access to mapped memory; read during the call. NULL: none. Regions are memory of
      * cuMemAlloc, to which cuCtxEnablePeerAccess gives access. */
     const int32_t *peers;
     size_t peer_count;
@@ -88,13 +88,13 @@ typedef struct weir_cuda_device_info {
 
 #define WEIR_CUDA_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_cuda_device_info)
 
-/* What weir_cuda_device_create found. (cuMemRetainAllocationHandle makes a handle, to be exported, of an address of a block
+/* The findings of weir_cuda_device_create. (cuMemRetainAllocationHandle makes a handle, to be exported, of an address of a block
  * in virtual memory.) WEIR_ERR_INVALID: NULL, or not a device of weir_cuda_device_create. */
 WEIR_API weir_status weir_cuda_device_get_info(const weir_device *device, weir_cuda_device_info *info);
 
 /* --- pinned host memory --- */
 
-/* What weir_host_pool_config.runtime takes, over a CUDA device: memory of cuMemHostAlloc, or memory that the host pool maps on
+/* Fills a runtime for weir_host_pool_config.runtime, over a CUDA device: memory of cuMemHostAlloc, or memory that the host pool maps on
  * the node it wants and registers with cuMemHostRegister; both are mapped into all contexts. cuMemHostAlloc takes no node: a
  * pool that shall place memory by node leaves WEIR_HOST_RUNTIME out of its kinds. weir_host_free_after takes the device's
  * streams; a stream is retired with weir_host_stream_retire before it is destroyed. The device outlives the pool.
@@ -103,7 +103,7 @@ WEIR_API weir_status weir_cuda_host_runtime(weir_device *device, weir_host_runti
 
 /* --- streams and hints --- */
 
-/* Calls of the driver that also tell the pool what they order (weir_stream_recorded and so on in weir/pool.h), so that memory
+/* Calls of the driver that also tell the pool of the order they make (weir_stream_recorded and so on in weir/pool.h), so that memory
  * is reused across streams without waits of weir's own. They are made in the calling thread's context, as the driver's own
  * are. The result is the call's; a hint that finds no host memory is dropped, which is safe. On a stream that is being captured
  * the call is made and the pool is told nothing: a graph orders its own launches alone. `stream` NULL is the legacy default
@@ -117,8 +117,8 @@ WEIR_API weir_status weir_cuda_sync_event(weir_pool *pool, void *event);        
 WEIR_API weir_status weir_cuda_sync_stream(weir_pool *pool, void *stream);                    /* cuStreamSynchronize */
 WEIR_API weir_status weir_cuda_destroy_event(weir_pool *pool, void *event);                   /* cuEventDestroy */
 
-/* Waits for the stream, retires it in the pool (weir_stream_retire) and destroys it (cuStreamDestroy). The driver tells nobody
- * that a stream ends, and a later stream may get its handle, which the pool would take for the same stream. Where several
+/* Waits for the stream, retires it in the pool (weir_stream_retire) and destroys it (cuStreamDestroy). The driver does not
+ * announce the end of a stream, and a later stream may get its handle, which the pool would take for the same stream. Where several
  * pools know the stream, retire it in the others first. WEIR_ERR_INVALID: NULL. */
 WEIR_API weir_status weir_cuda_destroy_stream(weir_pool *pool, void *stream);
 
@@ -129,7 +129,7 @@ WEIR_API weir_status weir_cuda_destroy_stream(weir_pool *pool, void *stream);
  * 2 CUDA_ERROR_OUT_OF_MEMORY, out of memory"); "" if there was neither. *cuda_error is the CUresult that the sentence tells
  * of, 0 if it tells of none. Either pointer may be NULL. Always WEIR_OK. */
 WEIR_API weir_status weir_cuda_error(int *cuda_error, const char **text);
-/* What weir makes of a CUresult: 2 WEIR_ERR_NO_MEMORY, 801 WEIR_ERR_UNSUPPORTED, 0 WEIR_OK, everything else WEIR_ERR_DEVICE. */
+/* The status for a CUresult: 2 WEIR_ERR_NO_MEMORY, 801 WEIR_ERR_UNSUPPORTED, 0 WEIR_OK, everything else WEIR_ERR_DEVICE. */
 WEIR_API weir_status weir_cuda_status(int cuda_error);
 
 #ifdef __cplusplus
