@@ -309,7 +309,7 @@ static void test_hints(void **state)
 {
     (void)state;
     fake_cuda_start(0, 0);
-    struct world w = { NULL };
+    struct world w = { .device = NULL };
     weir_cuda_device_info info = WEIR_CUDA_DEVICE_INFO_INIT;
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     CUevent event = NULL;

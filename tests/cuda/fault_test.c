@@ -158,7 +158,7 @@ static bool play(const char *function, unsigned nth, bool lasting, bool *struck)
     (void)fake_cuda_calls(struck);
     const bool clean = given_up || lasting ||
                        (fake_cuda_held_bytes(0) == 0 && fake_cuda_retained() == 0 && fake_cuda_depth() == 0 &&
-                                    fake_cuda_capture_mode() == CU_CAPTURE_MODE_GLOBAL && fake_cuda_findings(true) == 0);
+                        fake_cuda_capture_mode() == CU_CAPTURE_MODE_GLOBAL && fake_cuda_findings(true) == 0);
     const bool sound = fake_cuda_findings(false) == 0;
     if (!clean || (!given_up && !sound) || wrongs != 0) {
         (void)fprintf(stderr, "call %u of \"%s\": held %llu, retained %u, depth %u, wrong %u\n", nth, function,

@@ -94,8 +94,8 @@ WEIR_API weir_status weir_cuda_device_get_info(const weir_device *device, weir_c
 
 /* --- pinned host memory --- */
 
-/* Fills a runtime for weir_host_pool_config.runtime, over a CUDA device: memory of cuMemHostAlloc, or memory that the host pool maps on
- * the node it wants and registers with cuMemHostRegister; both are mapped into all contexts. cuMemHostAlloc takes no node: a
+/* Fills a runtime for weir_host_pool_config.runtime: memory of cuMemHostAlloc, or memory that the host pool maps on the
+ * node it wants and registers with cuMemHostRegister; both are mapped into all contexts. cuMemHostAlloc takes no node: a
  * pool that shall place memory by node leaves WEIR_HOST_RUNTIME out of its kinds. weir_host_free_after takes the device's
  * streams; a stream is retired with weir_host_stream_retire before it is destroyed. The device outlives the pool.
  * WEIR_ERR_INVALID: NULL, or no such device. */
@@ -103,7 +103,7 @@ WEIR_API weir_status weir_cuda_host_runtime(weir_device *device, weir_host_runti
 
 /* --- streams and hints --- */
 
-/* Calls of the driver that also tell the pool of the order they make (weir_stream_recorded and so on in weir/pool.h), so that memory
+/* Calls of the driver that also tell the pool of the order they make (weir_stream_recorded and so on), so that memory
  * is reused across streams without waits of weir's own. They are made in the calling thread's context, as the driver's own
  * are. The result is the call's; a hint that finds no host memory is dropped, which is safe. On a stream that is being captured
  * the call is made and the pool is told nothing: a graph orders its own launches alone. `stream` NULL is the legacy default
