@@ -41,6 +41,7 @@ struct CUctx_st {
 };
 
 struct CUevent_st {
+    struct CUevent_st *next;
     CUcontext context;
     weir_event *event;
     CUstream captured; /* the origin of the capture in which it was recorded last; NULL: in none */

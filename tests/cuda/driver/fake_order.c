@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 static CUstream streams; /* all but legacy ones, under the lock */
+static CUevent events;    /* under the lock: an event that is never destroyed ends with the machine */
 
 _Thread_local int fake_mode = CU_CAPTURE_MODE_GLOBAL;
 
@@ -223,6 +224,11 @@ void fake_end_streams(void)
         streams = gone->next;
         free(gone);
     }
+    while (events != NULL) {
+        CUevent gone = events;
+        events = gone->next;
+        free(gone);
+    }
 }
 
 FAKE_EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
@@ -252,6 +258,10 @@ FAKE_EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
         return CU_ERROR_INVALID_VALUE;
     }
     made->context = current;
+    (void)pthread_mutex_lock(&fake_lock);
+    made->next = events;
+    events = made;
+    (void)pthread_mutex_unlock(&fake_lock);
     *event = made;
     return CU_SUCCESS;
 }
@@ -260,6 +270,13 @@ FAKE_EXPORT CUresult cuEventDestroy(CUevent event)
 {
     FAKE_ENTRY();
     const CUresult code = fake_code(weir_device_event_destroy(device_of(event->context), event->event));
+    (void)pthread_mutex_lock(&fake_lock);
+    CUevent *link = &events;
+    while (*link != event) {
+        link = &(*link)->next;
+    }
+    *link = event->next;
+    (void)pthread_mutex_unlock(&fake_lock);
     free(event);
     return code;
 }

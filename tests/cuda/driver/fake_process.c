@@ -36,6 +36,7 @@ static void end_locked(void)
         if (weir_sim_destroy(fake_devices[i].sim) != WEIR_OK) {
             abort();
         }
+        free(fake_devices[i].primary);
         fake_devices[i] = (fake_device){ 0 };
     }
     started = false;
