@@ -35,7 +35,7 @@ fi
 echo "what they say: ${debs[*]}"
 names=()
 for deb in "${debs[@]}"; do names+=("$(dpkg-deb -f "$deb" Package)"); done
-for name in "libweir$soname" "libweir-acl$soname" "libweir-jemalloc$soname" "libweir-onnxruntime$soname" \
+for name in "libweir$soname" "libweir-acl$soname" "libweir-cuda$soname" "libweir-jemalloc$soname" "libweir-onnxruntime$soname" \
     "libweir-torch$soname" libweir-dev weir-tools; do
     [ -e "${name}_$version-1_$architecture.deb" ] || fail "there is no ${name}_$version-1_$architecture.deb"
 done
