@@ -103,7 +103,7 @@ struct vm_counts {
 
 /* A move of memory. memory[0 .. in_hand) are the handles that are mapped nowhere. */
 struct vm_move {
-    struct vm_step *hole; /* to be mapped */
+    struct vm_step *hole; /* places to be mapped */
     size_t holes;
     struct vm_step *victim; /* places to be unmapped for them */
     size_t victims;

@@ -1,17 +1,18 @@
 /* core/src/memory/vm_place.c: see vm_place.h for the idea and the guarantee.
  *
- * Why a window costs no more granules than it must. A stretch is a run of usable memory and holes between two things that
- * are neither. The fewest new granules are needed where a window begins with a piece of the stretch or ends with one:
- * moving it from there to either side trades memory that is there for memory that is not, one for one at best. Where an
- * alignment forbids the very place, its next multiples on both sides stand for it. Each such place is then moved down to
- * the start of its first granule as far as the stretch goes, which never adds a granule. So a window either begins at a
- * granule, and touches ceil(size / granule) of them, or its first granule is in use in part, and then it touches at most
- * one more, which is not to be had anyway. (An alignment above a granule is a multiple of it; one below divides it.) The
- * fewest that could be moved are touched at the ends of a stretch, which are among these places.
+ * Why a window costs no more granules than it must. A stretch is a maximal run of usable memory and holes. The fewest
+ * new granules are needed where a window begins with a piece of the stretch or ends with one: moving the window from
+ * there to either side exchanges memory that is there for memory that is not, one for one at best. If the alignment
+ * forbids that place, the next multiples on both sides are tried instead. Each such place is then moved down to the
+ * start of its first granule as far as the stretch goes, which never adds a granule. So a window either begins at a
+ * granule, and touches ceil(size / granule) of them, or its first granule is partly in use. In the second case the
+ * window touches at most one granule more, the partly used one, which could not be moved anyway. (An alignment above a
+ * granule is a multiple of it; one below divides it.) The windows that touch the fewest granules that could be moved
+ * lie at the ends of a stretch, which are among these places.
  *
- * Cost: a window is linear in the holes and the free ranges around them, or in the free ranges as large as the request, and per
- * piece of a stretch in the pieces of a window; idle granules are linear in the free ranges of a granule and more. A strategy
- * without walk_holes and walk_free is walked.
+ * Cost: a window is linear in the holes and the free ranges around them, or in the free ranges as large as the request;
+ * and for each piece of a stretch linear in the pieces of a window. Idle granules are linear in the free ranges of at
+ * least a granule. A strategy without walk_holes and walk_free is walked as a whole.
  */
 #include "vm_place.h"
 
