@@ -33,7 +33,8 @@ static bool reserve_event(weir_pool *pool)
     return true;
 }
 
-/* One that the device would not destroy, or else a new one. A stream's lock is held. *failed counts failures of the device. */
+/* Obtains an event: a kept one that the device would not destroy, or a new one. *failed counts failures of the device.
+ * A stream's lock is held. */
 static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *failed)
 {
     pool_lock(pool);
@@ -56,7 +57,7 @@ static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *f
     return status;
 }
 
-/* Pool lock held: there is room, since each event counts in events_made until it is destroyed. */
+/* Keeps an event. There is room, since each event counts in kept.made until it is destroyed. Pool lock held. */
 static void keep_event(weir_pool *pool, weir_event *event)
 {
     pool->kept.events[pool->kept.count++] = event;
