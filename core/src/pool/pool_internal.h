@@ -180,7 +180,7 @@ struct pool_region {
 
 /* The stream's tick and clock at the moment when the caller recorded an event. */
 struct known_event {
-    uint64_t event; /* first: the table's key, the caller's pointer as a number */
+    uint64_t event; /* first: the table's key, the caller's event pointer as a number */
     weir_lane lane;
     weir_tick tick;
     weir_tick *clock;
