@@ -33,7 +33,7 @@ static inline unsigned front_shift(uint64_t granules)
     return (63u ^ (unsigned)__builtin_clzll(granules | 32u)) - 5u;
 }
 
-/* Returns the largest bin whose size is at most `granules`. */
+/* Returns the largest bin with a size of at most `granules`. */
 static inline unsigned front_bin(uint64_t granules)
 {
     const unsigned shift = front_shift(granules);
@@ -150,13 +150,13 @@ static inline void front_set_last(struct front_cache *front, uint64_t key)
     __atomic_store_n(&front->last_key, key, __ATOMIC_RELAXED);
 }
 
-/* Returns the block in `last`, whose free is in no counter yet, or NULL if there is none. */
+/* Returns the block in `last`, which no counter counts as freed yet, or NULL if there is none. */
 static inline const weir_block *front_freed(const struct front_cache *front)
 {
     return front->last_key != FRONT_EMPTY ? front->last : NULL;
 }
 
-/* True if the cache holds large blocks, whose frees have no tick yet. Needs no lock. */
+/* True if the cache holds large blocks. Their frees have no tick yet. Needs no lock. */
 static inline bool front_defers(const weir_pool *pool, const struct front_cache *front)
 {
     const uint64_t key = __atomic_load_n(&front->last_key, __ATOMIC_RELAXED);
@@ -169,8 +169,8 @@ static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, 
     return key > front_small(pool) ? front_pop_large(&stream->front, key) : front_pop_small(&stream->front, key);
 }
 
-/* Caches a freed block that no other stream uses and whose request is at most front_block_bytes. Returns false if there
- * is no room. */
+/* Caches a freed block that no other stream uses. Its request is at most front_block_bytes. Returns false if there is
+ * no room. */
 static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
     const uint64_t capacity = front_capacity(pool, block);

@@ -1,4 +1,4 @@
-/* core/src/pool/pool_internal.h: the parts of a pool. core/README.md says which file does what.
+/* core/src/pool/pool_internal.h: the parts of a pool. core/README.md describes each file.
  *
  * order/order.h tells how a request gets memory, memory/memory.h where memory comes from.
  *
@@ -60,7 +60,7 @@ struct front_slot {
 struct front_cache {
     weir_block *last;
     uint64_t last_key;  /* request of `last` in granules minus one; FRONT_EMPTY: `last` is empty */
-    uint64_t last_most; /* bytes of the largest request whose block may wait in `last` now */
+    uint64_t last_most; /* bytes of the largest request that may put its block into `last` now */
     uint64_t last_full; /* value of last_most while the stream is in the set `waiting`; 0 while the stream has a tag or
                          * takes the slow path */
     uint64_t bytes;       /* in slots */
@@ -157,7 +157,7 @@ struct weir_stream {
 struct lane_group {
     _Atomic uint64_t waiting; /* without a lock */
     /* Under the pool's lock. weir__lane_note_locked maintains all but `early`: */
-    uint64_t unfinished; /* streams with freed memory whose work the host has not seen complete */
+    uint64_t unfinished; /* streams with freed memory that the host does not know to be idle yet */
     uint64_t completed;  /* streams with completed ticks that the strategy has not been told of */
     uint64_t early;      /* memory may have entered the lane at a tick that was already complete: it waits for no
                           * promotion */
@@ -369,7 +369,7 @@ static inline weir_pool *block_pool(const weir_block *block)
     return block_stream(block)->owner;
 }
 
-/* --- what several files need (inline) --- */
+/* --- used by several files (inline) --- */
 
 static inline uint64_t wall_ns(void)
 {
@@ -684,7 +684,7 @@ struct survey_piece {
     uint64_t size;
     uint64_t region;
     uint64_t region_size;
-    uint32_t stuck; /* not taken: the stream whose unfinished work keeps the asking stream from using it;
+    uint32_t stuck; /* not taken: the stream with the unfinished work that keeps the asking stream from using it;
                      * SURVEY_SEVERAL: more than one stream, or unknown; 0: none */
     survey_state state;
 };

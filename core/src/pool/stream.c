@@ -182,9 +182,9 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
     return WEIR_OK;
 }
 
-/* Retires a stream whose work is complete: its memory moves to the open lane. No more work is queued on a stream that
- * is being retired, so frees that other threads stamped during the wait are complete as well. Left in the lane, their
- * memory would be unusable until another stream reuses the lane. Stream lock and pool lock held. */
+/* Retires a stream after its work is complete: its memory moves to the open lane. No more work is queued on a stream
+ * that is being retired, so frees that other threads stamped during the wait are complete as well. Left in the lane,
+ * their memory would be unusable until another stream reuses the lane. Stream lock and pool lock held. */
 static void retire_locked(weir_pool *pool, weir_stream *stream)
 {
     weir__order_done_locked(stream, atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed));
@@ -203,7 +203,7 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
     }
 }
 
-/* Retires a stream whose work is complete, and drops its event. */
+/* Retires a stream after its work is complete, and drops its event. */
 static void retire(weir_pool *pool, weir_stream *stream)
 {
     stream_visit(stream);

@@ -24,12 +24,12 @@
  *      A thread T that set its `busy` and then reads `open` does this before or after the barrier. Before: the wait
  *      sees `busy`. After: T reads a value at least as new as the store.
  *   3. So when the wait is over, no thread is inside as the owner, and no thread enters as the owner until `open`
- *      names a seat again: T enters only if it reads its own seat in `open` after it set `busy`, whatever T had read
- *      before. Each thread whose seat was opened earlier has been closed out in this way, by this closing or by an
+ *      names a seat again: T enters only if it reads its own seat in `open` after it set `busy`. Earlier reads of T do
+ *      not matter. Every seat that was opened earlier has been closed in this way, by this closing or by an
  *      earlier one.
  *   4. `open` names a seat again when the closing thread leaves, as its last step before it releases `held`. Whether
- *      `open` names the old seat or another one makes no difference to 1 to 3. A late T whose seat is open again is
- *      the owner.
+ *      `open` names the old seat or another one makes no difference to 1 to 3. If the seat of a late T is open
+ *      again, T is the owner.
  * A closing thread leaves with a release store of `open` or of `held`; the owner leaves with a release store of `busy`.
  * The next thread inside acquires that word, so it sees all writes made inside before it.
  *
@@ -63,8 +63,8 @@ struct lock_seat {
 
 struct stream_lock {
     /* Other threads read these without taking the lock, and the owner writes `first` constantly: two cache lines. */
-    _Atomic(struct lock_seat *) open;  /* the seat whose thread may lock without a call; &none while the lock is closed
-                                        * or shared */
+    _Atomic(struct lock_seat *) open;  /* this seat's thread may lock without a call; &none while the lock is closed or
+                                        * shared */
     _Atomic(struct lock_seat *) owner; /* the seat that opens again when a closing thread leaves; &none: shared */
     struct lock_seat none;             /* belongs to no thread */
     bool off;                          /* single-threaded pools do not lock */
