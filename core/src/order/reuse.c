@@ -238,7 +238,7 @@ static bool ordered_before(const struct block_uses *uses, const weir_stream *str
     return true;
 }
 
-/* Gives a freed block, whose pairs are in its list, to the lane that may have it now. Returns false if there is none
+/* Gives a freed block, with all its pairs in its list, to the lane that may have it now. Returns false if there is none
  * yet. Pool lock held. */
 static bool settle(weir_block *block, weir_stream *taker)
 {
