@@ -53,7 +53,7 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
     if (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) {
         *least = *liked; /* a model of another allocator grows by exactly its own sizes */
     }
-    /* A strategy whose preferred size overflows 64 bits has no preference. */
+    /* If the preferred size overflows 64 bits, the strategy has no preference. */
     *liked = *liked < *least ? *least : *liked;
 }
 
@@ -508,8 +508,8 @@ static uint64_t over_mark(struct request *request)
     return weir__mark_excess(&pool->held.mark, pool->held.bytes + wish.liked);
 }
 
-/* Takes the regions whose return is worth its device calls out of the strategy: all idle regions, or as many as keep
- * the mark where it is, or none. Pool lock held. */
+/* Takes regions out of the strategy if their return is worth its device calls: all idle regions, or as many as keep the
+ * mark where it is, or none. Pool lock held. */
 static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
 {
     const uint64_t regions = pool->counts.region_allocs - pool->counts.region_frees;

@@ -18,7 +18,7 @@
  *
  * All or nothing: a move of memory is planned and claimed from the strategy under the pool's lock, made without any
  * lock, and settled under the lock again. If a device call fails on the way, the steps done so far are reversed. If a
- * reversal fails too, each granule is settled as what it has become: memory or a hole. A handle that is mapped nowhere
+ * reversal fails too, each granule is settled in its new state, memory or a hole. A handle that is mapped nowhere
  * and cannot be destroyed is a *spare*: it counts as reserved, is used first by the next growth, and is destroyed by
  * trim or destroy. Memory is unmapped only after the host has seen it idle.
  *
@@ -87,7 +87,7 @@ struct vm_step {
     weir_vm_handle handle;
     weir_lane lane; /* lane of the memory if it is mapped when the move is settled */
     bool create; /* a hole for which memory is created */
-    bool wanted; /* a victim whose memory goes to a hole */
+    bool wanted; /* a victim that gives its memory to a hole */
 };
 
 struct vm_counts {
@@ -561,7 +561,8 @@ static weir_status drop_surplus(weir_pool *pool, struct vm_move *move, size_t sp
     return status;
 }
 
-/* Reverses the steps done so far. A step whose reversal fails stays as it is. Destroyed memory is not created again. */
+/* Reverses the steps done so far. A step that cannot be reversed stays as it is. Destroyed memory is not created
+ * again. */
 static void undo(weir_pool *pool, struct vm_move *move)
 {
     weir_status ignored = WEIR_OK;
@@ -758,7 +759,7 @@ static void choose_sizes(const weir_pool *pool, struct vm_move *move)
     move->largest = vm->likes;
 }
 
-/* Claims the holes of a window for the lane, and decides what fills each. */
+/* Claims the holes of a window for the lane, and decides with which handles to fill each hole. */
 static weir_status claim_holes(weir_pool *pool, const struct vm_window *window, weir_lane lane)
 {
     struct pool_vm *vm = pool->vm;
