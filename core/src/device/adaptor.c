@@ -109,7 +109,7 @@ static void destroy(void *ctx)
     adaptor->kind->destroy(adaptor);
 }
 
-/* Defines a slot whose call returns only a status: its parameters after ctx, and the members of the call that they
+/* Defines a slot for a call that returns only a status: its parameters after ctx, and the members of the call that they
  * set. */
 #define SLOT(slot, name, parameters, ...)                                                          \
     static weir_status slot parameters                                                             \
@@ -131,7 +131,7 @@ SLOT(stream_wait_event, STREAM_WAIT_EVENT, (void *ctx, void *stream, weir_event 
      .native_stream = stream)
 SLOT(stream_sync, STREAM_SYNC, (void *ctx, void *stream), .native_stream = stream)
 
-/* Defines a slot whose call also returns `member`, which is valid after success only. */
+/* Defines a slot for a call that also returns `member`, which is valid after success only. */
 #define GIVING_SLOT(slot, name, parameters, result, member, ...)                                   \
     static weir_status slot parameters                                                             \
     {                                                                                              \

@@ -4,8 +4,8 @@
  * optional slots, and copies the fixed facts. Each weir_device_* function checks its arguments and that the device has
  * the group of the slot, then makes one indirect call, during which the thread cannot be cancelled.
  *
- * Guarantee: an out-parameter is untouched if a call fails, whatever the backend wrote. A backend never sees a NULL
- * out-parameter, a size of zero or a size off its granularity.
+ * Guarantee: an out-parameter is untouched if a call fails, even if the backend wrote to it. A backend never sees a
+ * NULL out-parameter, a size of zero or a size off its granularity.
  *
  * A table may come from an older header (struct_size is smaller: the slots it lacks are missing slots) or from a newer
  * one (slots that this library does not know must be NULL).
