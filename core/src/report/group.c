@@ -10,7 +10,7 @@
  *     the room left is less than least(i)          the rest of the room has become regions, each of which is used up
  *                                                  likewise: it has served one request or more for each `share` bytes
  *
- * So if these counts add up to the number of requests, no request fails, in whatever order the requests come. A wholly
+ * So if these counts add up to the number of requests, no request fails, in any order of the requests. A wholly
  * free region may be returned to the device on the way and become other regions, so it counts as the lesser of the two.
  * (While the pool is above its limit such a region does not count at all.) No request fails either if there is room for
  * a region of its own for each request.
@@ -152,7 +152,7 @@ static int by_size(const void *left, const void *right)
 }
 
 /* Returns the most that one request among several takes off a free range: the front cache rounds small requests up. (A
- * block in the front cache is a piece of its own, whatever request it serves.) A request that would fail because of the
+ * block in the front cache is a piece of its own for any request.) A request that would fail because of the
  * rounding takes its exact size, so a single request is not rounded. */
 static uint64_t most_taken(const struct question *q, uint64_t size, size_t n)
 {

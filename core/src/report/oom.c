@@ -4,8 +4,8 @@
  *
  *     RAISE_LIMIT   the limit forbade a region, and the device has room for the least one that serves
  *     DEVICE_ROOM   the device refused a region that the limit allows
- *     FREE_BLOCKS   the run of neighbours in one region that holds the request and has the fewest live bytes in it; or a
- *                   region whose return makes room for another one, if that costs fewer live bytes
+ *     FREE_BLOCKS   the run of neighbours in one region that holds the request and has the fewest live bytes in it; or
+ *                   one region to return, which makes room for another one, if that costs fewer live bytes
  *     WAIT          a run that would serve, except for the unfinished work of a stream for which the wait failed
  *     ASK_LESS      the largest free run there is, or the most that may still be taken
  *

@@ -21,8 +21,8 @@ static bool count_range(void *ctx, const weir_range_info *range)
     return true;
 }
 
-/* Returns the stream whose work keeps the asking stream from using a pending block, or SURVEY_SEVERAL. Pool lock
- * held. */
+/* Returns the stream that keeps the asking stream from using a pending block with unfinished work, or SURVEY_SEVERAL,
+ * or 0. Pool lock held. */
 static uint32_t stuck_on(const struct taking *taking, const weir_block *block)
 {
     uint32_t stuck = 0;
