@@ -1,4 +1,4 @@
-/* core/src/services/record_file.c: a recorder whose sink is a file.
+/* core/src/services/record_file.c: a recorder that writes to a file.
  *
  * Idea: a thread drains the rings into the file every few milliseconds, and a thread that finds its ring full drains
  * before it continues. So no event is lost while the file accepts writes, at any rate of events. A process that is

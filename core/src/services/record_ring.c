@@ -100,7 +100,7 @@ static weir__ring *ring_for_new_thread(weir__rings *rings)
     return ring;
 }
 
-/* Finds this thread's ring and moves it to the front. Releases rings whose recorder has ended. */
+/* Finds this thread's ring and moves it to the front. Releases the rings of ended recorders. */
 static weir__ring *ring_search(weir__rings *rings)
 {
     weir__ring **link = &rings_of_thread;

@@ -9,8 +9,8 @@
  *     thread 3:           [4]        writes `tail`    /
  *
  * Guarantees:
- *   - Events stay in order. An event takes its number before it becomes visible. The merge stops at the first number that
- *     it cannot see yet; the thread that took the number is about to publish it.
+ *   - Events stay in order. An event takes its number before it becomes visible. The merge stops at the first number
+ *     that it cannot see yet; the thread that took the number is about to publish it.
  *   - A full ring refuses the new event before the event takes a number. The caller decides if the event is lost.
  *   - Every number taken is published. Only the end of a recording has to tolerate a gap, from a thread that was killed
  *     between the two steps.
@@ -19,7 +19,7 @@
  * event for a recorder allocates its ring. The merge looks at every ring when the next event comes from another thread.
  *
  * Lifetime: a ring is held by its recorder and by its thread; the last of the two to release it frees it. The thread
- * releases a ring when the thread ends, or when it searches for a ring and finds one whose recorder has ended. Rings
+ * releases a ring when the thread ends, or when it searches for a ring and finds one of an ended recorder. Rings
  * are found by the recorder's serial number, which is never used twice, so a new recorder at an old recorder's address
  * is not mistaken for it.
  */

@@ -137,7 +137,7 @@ typedef enum verdict {
     DROP   /* the event is not valid here, and is lost */
 } verdict;
 
-/* Ends a block whose address (or other name) is given to a new block, so it must have been freed. */
+/* Ends a block: a new block has got its address (or other name), so it must have been freed. */
 static void end_life(weir__record_text *text, uint64_t number, const weir_trace_event *line)
 {
     const weir_trace_event end = {.kind = WEIR_TRACE_FREE,
@@ -148,7 +148,7 @@ static void end_life(weir__record_text *text, uint64_t number, const weir_trace_
                                   .time_ns = line->time_ns,
                                   .id = number};
     add_event(text, &end);
-    text->events_in_text--; /* nobody told it */
+    text->events_in_text--; /* not an event that was recorded */
 }
 
 /* Begins a block under the recorded name `id`. line->id becomes the block's number in the trace. */
