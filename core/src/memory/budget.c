@@ -5,7 +5,7 @@
  * request tries the ladder again; then once more with the hard limit (ladder.c).
  *
  *     reserved   0 ---------- 15/16 soft ---- soft ------------------ hard
- *                 grows freely      |  waits, returns, calls  | takes no more
+ *                 grows freely      |  waits, returns, calls     | takes no more
  *                                   callback armed again below
  *
  * Guarantee: reserved memory exceeds the hard limit only by memory that was reserved before the limit was lowered, and

@@ -28,7 +28,7 @@ typedef enum reason {
 struct attempt {
     struct request *request;
     reason reason;
-    int climbs;     /* attempts for the reason OTHERS_FREED only, or the first */
+    int climbs;     /* counts attempts because other threads freed memory; reset by the callback */
     uint64_t round; /* wait round; 0: not begun */
 
     /* Copies of the pool's values, from when this thread last held the pool's lock: */

@@ -140,7 +140,7 @@ struct question {
     uint64_t reserved;
     uint64_t soft_limit; /* 0: no soft limit */
     uint64_t room;       /* bytes that may still be taken */
-    uint64_t over; /* or the bytes by which the pool is above its limit */
+    uint64_t over; /* bytes by which the pool is above its limit; `room` is then 0 */
     uint64_t largest_region; /* the largest region that room may exist for, if the strategy prefers large ones */
 };
 

@@ -137,7 +137,8 @@ typedef enum verdict {
     DROP   /* the event is not valid here, and is lost */
 } verdict;
 
-/* Ends a block: a new block has got its address (or other name), so it must have been freed. */
+/* Writes the free of a block that ended without a free event: a new block has got its address (or other name), or the
+ * block was reallocated and the result could not be noted. */
 static void end_life(weir__record_text *text, uint64_t number, const weir_trace_event *line)
 {
     const weir_trace_event end = {.kind = WEIR_TRACE_FREE,
