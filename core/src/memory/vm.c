@@ -1042,8 +1042,7 @@ struct vm_plan {
     uint64_t creates;
     uint64_t victims; /* idle granules to move */
     bool has_runs;    /* scratch->runs holds the idle granules for this window */
-    bool cramped;     /* large handles in the way make every window cost more granules than one that begins at a
-                       * granule */
+    bool cramped;     /* large handles make every window cost more granules than one that begins at a granule */
 };
 
 /* Granules that may be created: under the limit, by the device, and before idle granules are moved. */
@@ -1208,7 +1207,7 @@ static bool vm_join(struct request *request)
 static bool serve(struct request *request, weir_rung rung)
 {
     weir_pool *pool = request->pool;
-    const bool looks_again = !request->parted || request->last_resort; /* otherwise the ladder has just looked at every
+    const bool looks_again = !request->parted || request->last_resort; /* if false, the ladder has just looked at every
                                                                         * range */
     const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX) ||
                         (request->broken == WEIR_OK && looks_again && vm_join(request));

@@ -31,8 +31,7 @@ struct request {
     bool spares;               /* breaks no idle region that is much larger: region.c takes a region of its own */
     bool spared;               /* there was such an idle region */
     bool last_resort;          /* the device has refused: memory set apart for other kinds of requests may be used */
-    uint64_t ceiling;          /* virtual memory: the most that may be reserved, from the device's refusal; 0:
-                                * unknown */
+    uint64_t ceiling;          /* virtual memory: the most that the device gives, learnt from a refusal; 0: unknown */
     weir_status broken;        /* not WEIR_OK: the request cannot continue (no host memory) */
 };
 

@@ -84,8 +84,7 @@ static bool grow_entries(weir_pool *pool)
 {
     size_t count = pool->blocks.chunks == NULL ? first_chunk_entries : pool->blocks.chunks->count * 2;
     count = count > largest_chunk_entries ? largest_chunk_entries : count;
-    struct entry_chunk *chunk = calloc(count + 1, sizeof(chunk->entries[0])); /* the head takes the place of one
-                                                                               * entry */
+    struct entry_chunk *chunk = calloc(count + 1, sizeof(chunk->entries[0])); /* one for the head */
     if (chunk == NULL) {
         return false;
     }

@@ -322,8 +322,7 @@ static void return_now(weir_pool *pool, weir_stream *stream, uint64_t address)
         (void)weir__order_sync(pool, stream);
     }
     weir_status status = weir__region_return_at(pool, address);
-    (void)status; /* the failure is counted; the region stays with the pool until a later free, a trim or the destroy
-                   * returns it */
+    (void)status; /* the failure is counted; a later free, a trim or the destroy returns the region */
 }
 
 /* Reports the free of a live block to observers. Called under the stream's lock under which the block is then freed.
@@ -451,8 +450,7 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
         return refuse_block("weir_pool_free_idle", pool, block);
     }
     const uint64_t address = block_address(block);
-    weir_stream *owner = block_stream(block); /* the stream on which the block was allocated; its counters stay right
-                                               * after it has been retired */
+    weir_stream *owner = block_stream(block); /* the stream of the alloc; may be retired, its counters stay right */
     stream_visit(owner);
     const bool live = state_of(block) == BLOCK_LIVE;
     if (live) {

@@ -61,8 +61,7 @@ struct front_cache {
     weir_block *last;
     uint64_t last_key;  /* request of `last` in granules minus one; FRONT_EMPTY: `last` is empty */
     uint64_t last_most; /* bytes of the largest request that may put its block into `last` now */
-    uint64_t last_full; /* value of last_most while the stream is in the set `waiting`; 0 while the stream has a tag or
-                         * takes the slow path */
+    uint64_t last_full; /* last_most inside the set `waiting`; 0 with a tag or on the slow path */
     uint64_t bytes;       /* in slots */
     uint64_t large_bytes; /* in `large` */
     uint64_t held[FRONT_WORDS];
@@ -82,9 +81,8 @@ struct front_cache {
 struct stream_counters {
     uint64_t frees;
     uint64_t misses; /* allocs that no front cache served; the number of all allocs is the sum of `sizes` */
-    int64_t requested; /* each sum lies beside its own peak: with the two sums side by side, compilers tend to move them
-                        * as one */
-    int64_t peak_requested; /* vector, which stalls on the single values stored just before */
+    int64_t requested; /* each sum lies beside its own peak: compilers would move two adjacent sums */
+    int64_t peak_requested; /* as one vector, which stalls on the single values stored just before */
     int64_t live;
     int64_t peak_live;
     uint64_t sizes[WEIR_SIZE_BUCKETS];
@@ -130,8 +128,7 @@ struct weir_stream {
     struct stream_counters counters;
     struct tag_counters *tags; /* by tag; NULL until the pool has one */
     struct probe probe;
-    _Atomic(weir_block *) returned; /* taken out of the inbox and not yet examined; other threads read whether it is
-                                     * NULL */
+    _Atomic(weir_block *) returned; /* taken out of the inbox, not yet examined; other threads only test for NULL */
     struct front_cache front;
 
     /* Under the pool's lock: */
@@ -159,8 +156,7 @@ struct lane_group {
     /* Under the pool's lock. weir__lane_note_locked maintains all but `early`: */
     uint64_t unfinished; /* streams with freed memory that the host does not know to be idle yet */
     uint64_t completed;  /* streams with completed ticks that the strategy has not been told of */
-    uint64_t early;      /* memory may have entered the lane at a tick that was already complete: it waits for no
-                          * promotion */
+    uint64_t early;      /* memory may have entered the lane at a completed tick: it waits for no promotion */
     uint64_t retired;
     uint64_t unused[3];
 };
@@ -204,8 +200,7 @@ struct pool_front {
     _Atomic uint64_t slot;  /* how much one slot may hold */
     _Atomic uint64_t limit; /* bytes that the slots of one stream may hold */
     _Atomic uint32_t epoch; /* how often the shares have changed */
-    uint64_t largest;       /* bytes of the largest request that a front cache serves; 0: the pool has no front
-                             * caches */
+    uint64_t largest;       /* bytes of the largest request that a front cache serves; 0: no front caches */
 };
 
 /* One thread at a time takes memory from the device or returns it: see region.c. */
@@ -237,12 +232,10 @@ struct pool_blocks {
 /* The reserved bytes, and the limits on them: see budget.c and mark.h. */
 struct pool_held {
     uint64_t bytes;      /* no limit, or bytes <= max(limit_bytes, over_limit) */
-    uint64_t over_limit; /* if the limit was set below the reserved bytes: the bytes reserved then and not yet returned;
-                          * else 0 */
+    uint64_t over_limit; /* of the bytes reserved when the limit was set below them, those not yet returned; else 0 */
     uint64_t peak;
     struct high_mark mark;
-    bool pressed;  /* since the soft limit was last crossed, the pressure callback has returned that it has nothing more
-                    * to free */
+    bool pressed;  /* the callback had nothing more to free since the soft limit was last crossed */
     bool pressing; /* the pressure callback is running */
 };
 
@@ -307,8 +300,7 @@ struct weir_pool {
 
     struct pool_counts counts;
     uint64_t wait_rounds; /* how many wait rounds have begun: see weir__order_sync_next */
-    uint64_t slow_frees; /* frees by callers that went to the strategy; tells a failing request that another thread has
-                          * freed memory */
+    uint64_t slow_frees; /* frees by callers to the strategy; shows a failing request that memory was freed */
     weir_oom_record oom; /* describes the last request that failed */
     void (*explain)(const struct request *request); /* fills `oom`; set by life.c, so that order/ does not call
                                                      * report/ */

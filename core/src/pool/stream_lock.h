@@ -63,7 +63,7 @@ struct lock_seat {
 
 struct stream_lock {
     /* Other threads read these without taking the lock, and the owner writes `first` constantly: two cache lines. */
-    _Atomic(struct lock_seat *) open;  /* this seat's thread may lock without a call; &none while the lock is closed or
+    _Atomic(struct lock_seat *) open;  /* its thread may lock without a call; &none while the lock is closed or
                                         * shared */
     _Atomic(struct lock_seat *) owner; /* the seat that opens again when a closing thread leaves; &none: shared */
     struct lock_seat none;             /* belongs to no thread */
@@ -77,8 +77,7 @@ struct stream_lock {
 
     /* Under `held`: */
     bool fresh;                /* no thread has owned the lock yet */
-    unsigned intrusions;       /* entries by other threads in a row with little progress by the owner between two of
-                                * them */
+    unsigned intrusions;       /* entries by other threads in a row with little progress by the owner */
     unsigned alone;            /* while shared: how often in a row `last` came with no other thread in between */
     const void *last;          /* while shared: the thread that came last */
     uint64_t progress_at_last; /* the owner's progress when another thread last came */
@@ -147,8 +146,7 @@ static inline void stream_lock_release_tried(struct lock_seat *seat)
 static inline void stream_lock_release(struct stream_lock *lock)
 {
     struct lock_seat *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
-    if (__builtin_expect(!lock->by_hand, 1)) { /* entered by the seat: this thread is the owner, and stays the owner
-                                                * while inside */
+    if (__builtin_expect(!lock->by_hand, 1)) { /* this thread is the owner, and stays the owner while inside */
         atomic_store_explicit(&owner->busy, 0, memory_order_release);
         return;
     }

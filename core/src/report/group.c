@@ -80,8 +80,7 @@ weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, const uin
     if (tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
         return weir__refuse_tag(function, pool, tag);
     }
-    weir_block **got = malloc((n + 1) * sizeof(weir_block *)); /* the caller's array stays unchanged until all blocks
-                                                                * are allocated */
+    weir_block **got = malloc((n + 1) * sizeof(weir_block *)); /* the caller's array stays unchanged on failure */
     if (got == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }

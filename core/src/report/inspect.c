@@ -45,8 +45,7 @@ static bool show_range(void *ctx, const weir_range_info *range)
     };
     weir_block *block = range->taken && state_of(range->token) != BLOCK_UNUSED ? range->token : NULL;
     if (block != NULL) {
-        const weir_block_state state = state_of(block); /* read once: another thread may free the block into an inbox at
-                                                         * any moment */
+        const weir_block_state state = state_of(block); /* once: another thread may free the block at any moment */
         entry.state = walk_state(state);
         entry.stream = block_stream(block) != NULL ? block_stream(block)->lane : 0;
         bool held = state == BLOCK_LIVE;

@@ -224,8 +224,7 @@ struct tag_tally {
 static void take_off(void *ctx, weir_block *block)
 {
     struct tag_tally *tally = ctx;
-    const weir_block_state state = state_of(block); /* read once: another thread may free the block into an inbox at any
-                                                     * moment */
+    const weir_block_state state = state_of(block); /* once: another thread may free the block at any moment */
     if (state != BLOCK_LIVE && state != BLOCK_RETURNED) {
         tally->stray |= tag_of(block) != 0;
         return;

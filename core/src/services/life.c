@@ -71,8 +71,7 @@ static weir_status check_config(const weir_pool_config *config)
     }
     const uint64_t alignment = weir__device_info(config->device)->region_alignment_bytes;
     const bool regions = (config->flags & WEIR_POOL_VIRTUAL_MEMORY) == 0;
-    if (regions && alignment < config->strategy->granule_bytes) { /* otherwise a region could begin in the middle of a
-                                                                   * granule */
+    if (regions && alignment < config->strategy->granule_bytes) { /* a region could begin inside a granule */
         return weir_refuse(WEIR_ERR_UNSUPPORTED,
                            "weir_pool_create: the device aligns regions to %" PRIu64 " bytes, strategy %s needs %" PRIu64, alignment,
                            config->strategy->name, (uint64_t)config->strategy->granule_bytes);

@@ -57,8 +57,7 @@ static bool fail(struct weir__record_file *file, int why)
  * thread. */
 struct held_signals {
     sigset_t before; /* the thread's mask */
-    sigset_t ours;   /* the blocked signals that were not pending before; if one is pending afterwards, the write raised
-                      * it */
+    sigset_t ours;   /* signals that were not pending before; if one is pending afterwards, the write raised it */
 };
 
 static struct held_signals hold_signals(void)
