@@ -340,8 +340,8 @@ weir_status weir_device_vm_create(weir_device *device, uint64_t size, weir_vm_ha
 
 weir_status weir_device_vm_destroy(weir_device *device, weir_vm_handle handle)
 {
-    const uint64_t none = device != NULL && device->info.page_bytes != 0 ? device->info.page_bytes : 1; /* passes the
-                                                                                                         * check */
+    const uint64_t none = device != NULL && device->info.page_bytes != 0 ? device->info.page_bytes : 1; /* a valid
+                                                                                                         * size */
     const weir_status status = check_vm("weir_device_vm_destroy", device, handle == 0 ? "handle is 0" : NULL, none);
     return status == WEIR_OK ? UNCANCELLED(device->ops.vm_destroy(device->ctx, handle)) : status;
 }
