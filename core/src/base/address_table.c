@@ -53,7 +53,8 @@ void weir__table_put(struct address_table *table, void *entry)
     put(table, entry);
 }
 
-/* Removes without tombstones: what follows in the same run moves up when that brings it nearer to its home. */
+/* Removes the entry without a tombstone: a later entry of the same run moves into the hole if that brings it nearer to
+ * its home. */
 void weir__table_remove(struct address_table *table, const void *entry)
 {
     size_t mask = table->mask;

@@ -1,10 +1,9 @@
 /* core/src/base/config.c: size-first structs across versions.
  *
- * A caller's struct says in its first member how large the caller's header made it. Coming in, the
- * library takes what both sides know and treats the rest of its own struct as zero; a caller that
- * is newer may have bytes that the library does not know, and they must be zero, or a wish would be
- * ignored in silence. Going out, the caller gets as much as its struct holds. So there is no
- * version number, and no branch on one.
+ * The first member of a caller's struct is the size of the struct in the caller's header. On input, the library copies
+ * the members that both sides know and zeroes the rest of its own struct. A newer caller may pass bytes that the
+ * library does not know; they must be zero, because otherwise a setting would be ignored silently. On output, the
+ * caller gets as much as its struct holds. So there is no version number, and no branch on one.
  */
 #include <weir/base.h>
 
@@ -15,7 +14,8 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The size that the struct itself claims; 0 when there is no struct or no room for even that. */
+/* Returns the size in the struct's first member; 0 if there is no struct, or the size is too small to hold even
+ * itself. */
 static size_t claimed_size(const void *object)
 {
     size_t size = 0;
@@ -57,8 +57,8 @@ weir_status weir_struct_adopt(void *own, size_t own_size, const void *given, con
     return WEIR_OK;
 }
 
-/* The caller's own size stays, so that the same struct can be filled again and again. A longer struct is zeroed beyond
- * the library's: the caller asked for a figure that this library does not have. */
+/* Keeps the caller's own size, so that the same struct can be filled again. A longer struct is zeroed beyond the
+ * library's part: the caller asked for a value that this library does not have. */
 weir_status weir_struct_report(void *wanted, const void *own, size_t own_size, const char *name)
 {
     const size_t wanted_size = claimed_size(wanted);

@@ -1,7 +1,7 @@
-/* core/src/base/error.c: the sentence behind a refusal.
+/* core/src/base/error.c: the error message of the calling thread's last refused call.
  *
- * Cost: nothing for a call that succeeds. A refusal formats one line into a buffer of its thread; no memory is allocated
- * and no lock is taken, so a refusal can be explained under any lock and when memory has run out.
+ * Cost: nothing for a call that succeeds. A refusal formats one line into a buffer of its thread. It allocates no
+ * memory and takes no lock, so a refusal can be explained under any lock and after memory has run out.
  */
 #include <weir/base.h>
 

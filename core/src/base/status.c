@@ -1,8 +1,7 @@
 /* core/src/base/status.c: names and texts of results, and the library's version.
  *
- * Everything comes from WEIR_STATUS_LIST, so a code cannot have a name without a text. The strings
- * are constant: every function here is thread-safe and never returns NULL, also for values that are
- * no status.
+ * All names and texts come from WEIR_STATUS_LIST, so a code cannot have a name without a text. The strings are
+ * constant: every function here is thread-safe and never returns NULL, also for values that are not a status.
  */
 #include <weir/base.h>
 

@@ -1,13 +1,13 @@
-/* core/src/device/adaptor.c: the part that every adaptor shares: passing calls on.
+/* core/src/device/adaptor.c: the common part of all adaptors: passes calls on.
  *
- * Idea: each slot describes its call, asks the adaptor (`before`), passes the call on to the
- * wrapped device, and shows the result to the adaptor (`after`).
+ * Idea: each slot describes its call, asks the adaptor (`before`), passes the call on to the wrapped device, and shows
+ * the result to the adaptor (`after`).
  *
- * Guarantee: a group that the wrapped device lacks is lacking in the adaptor too, because there is
- * one table for each combination of groups. Calls that only ask (get_info, native_error,
- * stream_check) go through unseen.
+ * Guarantee: a group that the wrapped device lacks is missing in the adaptor too, because there is one table for each
+ * combination of groups. The queries get_info, native_error and stream_check are passed on without `before` and
+ * `after`.
  *
- * Cost: two indirect calls more than the wrapped device.
+ * Cost: two more indirect calls than the wrapped device.
  */
 #include "adaptor_base.h"
 
@@ -25,7 +25,7 @@ const char *weir_device_call_name(weir_device_call call)
     return index < sizeof names / sizeof names[0] ? names[index] : "unknown";
 }
 
-/* The call itself, on the wrapped device. */
+/* Makes the call on the wrapped device. */
 static weir_status pass_on(weir_device *inner, weir__adaptor_call *call)
 {
     switch (call->kind) {
@@ -109,7 +109,8 @@ static void destroy(void *ctx)
     adaptor->kind->destroy(adaptor);
 }
 
-/* A slot whose call gives nothing but a status: its parameters after ctx, and what they are in the call. */
+/* Defines a slot for a call that returns only a status: its parameters after ctx, and the members of the call that they
+ * set. */
 #define SLOT(slot, name, parameters, ...)                                                          \
     static weir_status slot parameters                                                             \
     {                                                                                              \
@@ -130,7 +131,7 @@ SLOT(stream_wait_event, STREAM_WAIT_EVENT, (void *ctx, void *stream, weir_event 
      .native_stream = stream)
 SLOT(stream_sync, STREAM_SYNC, (void *ctx, void *stream), .native_stream = stream)
 
-/* The same for a call that gives `member`, whose value means something after success only. */
+/* Defines a slot for a call that also returns `member`, which is valid after success only. */
 #define GIVING_SLOT(slot, name, parameters, result, member, ...)                                   \
     static weir_status slot parameters                                                             \
     {                                                                                              \

@@ -1,16 +1,15 @@
-/* core/src/device/adaptor_base.h: what the adaptors share. Nothing here is exported.
+/* core/src/device/adaptor_base.h: the base of all adaptors. Nothing here is exported.
  *
- * An adaptor is a device that wraps one. What differs between limit, fault, count and log is only
- * what happens before a call is passed on and after it came back, so that is all they write; the
- * functions that pass on are in adaptor.c, once.
+ * An adaptor is a device that wraps one. Limit, fault, count and log differ only in the work before a call is passed on
+ * and after it returned, so each implements only that. The functions that pass calls on are in adaptor.c.
  */
 #ifndef WEIR_CORE_ADAPTOR_BASE_H
 #define WEIR_CORE_ADAPTOR_BASE_H
 
 #include <weir/adaptor.h>
 
-/* One call on its way through an adaptor. Members that a kind of call does not have are zero;
- * what the device gave (a new address, handle or event) is there after a success only. */
+/* One call on its way through an adaptor. Members that a kind of call does not use are zero. Members that the device
+ * sets (a new address, handle or event) are valid after success only. */
 typedef struct weir__adaptor_call {
     weir_device_call kind;
     uint64_t address;
@@ -18,34 +17,34 @@ typedef struct weir__adaptor_call {
     weir_vm_handle handle;
     weir_event *event;
     void *native_stream;
-    bool complete; /* EVENT_QUERY: what the device answered */
+    bool complete; /* EVENT_QUERY: the device's answer */
 } weir__adaptor_call;
 
 typedef struct weir__adaptor weir__adaptor;
 
 typedef struct weir__adaptor_kind {
-    /* Anything but WEIR_OK is the result of the call, which then reaches neither the wrapped device
-     * nor `after`. It may leave a note for `after` in a member that the call does not have. */
+    /* Called before the call. Any status but WEIR_OK becomes the result of the call, which then reaches neither the
+     * wrapped device nor `after`. May store a note for `after` in a member that the kind of call does not use. */
     weir_status (*before)(weir__adaptor *adaptor, weir__adaptor_call *call);
-    /* Sees the result. It cannot change it: what the device did is done. */
+    /* Called after the call with its result, which it cannot change. */
     void (*after)(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_status status);
-    /* Adjusts the facts once, at creation. */
+    /* Adjusts the device's facts once, at creation. */
     void (*facts)(const weir__adaptor *adaptor, weir_device_info *info);
-    /* Ends the adaptor and frees it. */
+    /* Destroys the adaptor and frees it. */
     void (*destroy)(weir__adaptor *adaptor);
 } weir__adaptor_kind;
 
-/* The first member of every adaptor. Only `destroy` of the kind must be set. */
+/* The first member of every adaptor. A kind must set only `destroy`. */
 struct weir__adaptor {
     const weir__adaptor_kind *kind;
     weir_device *inner;
 };
 
-/* Fills the base of an adaptor around `inner` and makes a device of it. On failure the adaptor is destroyed. */
+/* Initialises the base of an adaptor around `inner` and creates its device. On failure the adaptor is destroyed. */
 weir_status weir__adaptor_device(weir__adaptor *adaptor, const weir__adaptor_kind *kind, weir_device *inner,
                                  weir_device **device);
 
-/* The adaptor behind a device, NULL when the device is not an adaptor of this kind. */
+/* Returns the adaptor of a device, or NULL if the device is not an adaptor of this kind. */
 weir__adaptor *weir__adaptor_of(const weir_device *device, const weir__adaptor_kind *kind);
 
 #endif

@@ -1,9 +1,9 @@
 /* core/src/device/adaptor_count.c: counts the calls to a device.
  *
- * Idea: one counter a kind of call, and one for those that failed.
- * Guarantee: every call that passes the argument checks is counted exactly once, from any thread;
- * a reader that is concurrent with calls sees each counter at some moment.
- * Cost: one or two relaxed atomic additions a call.
+ * Idea: one counter for each kind of call, and one for its failures.
+ * Guarantee: every call that passes the argument checks is counted exactly once, from any thread. A reader that runs
+ * concurrently with calls sees each counter as of some moment.
+ * Cost: one or two relaxed atomic additions per call.
  */
 #include "adaptor_base.h"
 

@@ -1,10 +1,10 @@
 /* core/src/device/adaptor_fault.c: makes the n-th call to a device fail.
  *
- * Idea: count the calls of the armed kind; the one that makes the count n is refused before it
- * reaches the wrapped device, so it has changed nothing, as the device contract asks of a failure.
- * Guarantee: exactly one call fails however many threads call. A loop over n = 1, 2, 3 ... until
- * weir_fault_state says that nothing struck has tried every failure of a scenario.
- * Cost: one short lock a call.
+ * Idea: the adaptor counts the calls of the armed kind. It refuses the n-th one before the call reaches the wrapped
+ * device, so the device is unchanged, as the device contract requires of a failure.
+ * Guarantee: exactly one call fails, however many threads call. A loop over n = 1, 2, 3 ... until weir_fault_state
+ * reports that no call was refused has tried every failure of a scenario.
+ * Cost: one short lock per call.
  */
 #include "adaptor_base.h"
 
@@ -13,9 +13,9 @@
 
 typedef struct faulty_device {
     weir__adaptor base;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the members below */
     weir_device_call armed;
-    uint64_t strike_at; /* 0 = disarmed */
+    uint64_t strike_at; /* 0: disarmed */
     weir_status status;
     uint64_t calls;
     bool struck;

@@ -1,15 +1,14 @@
-/* core/src/device/adaptor_limit.c: lets no more than so many bytes be taken from a device.
+/* core/src/device/adaptor_limit.c: limits the bytes that may be taken from a device.
  *
- * Idea: a request is admitted before it is passed on, and settled after it came back. Between the
- * two its bytes are `asked`, not `held`, because the device may still refuse.
+ * Idea: a request is admitted before it is passed on, and settled after it returned. In between its bytes count as
+ * `asked`, not as `held`, because the device may still refuse.
  *
- * Guarantee, under the lock: held + asked <= limit, always. A request fails with WEIR_ERR_LIMIT
- * only when what is really held forbids it: one that would fit but for bytes that are merely asked
- * waits until those requests are settled. So neither a request over the limit nor one that the
- * device refuses makes a concurrent, smaller one fail.
+ * Guarantee, under the lock: held + asked <= limit, always. A request fails with WEIR_ERR_LIMIT only if the held bytes
+ * forbid it. A request that would fit without the asked bytes waits until those requests are settled. So a concurrent,
+ * smaller request never fails because of a request that is over the limit or that the device refuses.
  *
- * Cost: two short locks for a call that takes or gives memory, none for others. Physical memory of
- * the virtual-memory group is given back by handle alone, so a hash table keeps the size of each.
+ * Cost: two short locks for a call that takes or returns memory, none for other calls. vm_destroy names a handle
+ * without a size, so a hash table keeps the size of each handle.
  */
 #include "adaptor_base.h"
 #include "shared/number_map.h"
@@ -21,12 +20,12 @@
 typedef struct limiter {
     weir__adaptor base;
     uint64_t limit_bytes;
-    pthread_mutex_t lock;   /* guards what follows */
-    pthread_cond_t settled; /* a request came back */
+    pthread_mutex_t lock;   /* guards the members below */
+    pthread_cond_t settled; /* signalled when a request has returned */
     uint64_t held_bytes;
     uint64_t asked_bytes;
-    weir__number_map sizes; /* by handle */
-    size_t promised;        /* entries of `sizes`, and calls under way that may add one */
+    weir__number_map sizes; /* sizes by handle */
+    size_t promised;        /* entries of `sizes`, plus calls in progress that may add one */
 } limiter;
 
 /* --- admitting and settling --- */
@@ -36,13 +35,13 @@ static bool takes_memory(weir_device_call kind)
     return kind == WEIR_CALL_REGION_ALLOC || kind == WEIR_CALL_VM_CREATE;
 }
 
-/* All other calls pass without touching the lock. */
+/* True if the call takes or returns memory. All other calls pass without the lock. */
 static bool moves_memory(weir_device_call kind)
 {
     return takes_memory(kind) || kind == WEIR_CALL_REGION_FREE || kind == WEIR_CALL_VM_DESTROY;
 }
 
-/* Makes room for one more handle before the device is asked, so that noting it cannot fail. */
+/* Reserves room for one more handle before the device is asked, so that note_handle cannot fail. */
 static bool promise_entry(limiter *self)
 {
     if (!weir__number_map_reserve(&self->sizes, self->promised + 1)) {
@@ -59,7 +58,7 @@ static void note_handle(limiter *self, const weir__adaptor_call *call)
     (void)noted;
 }
 
-/* Waits while the answer depends on requests that are still with the device. */
+/* Admits a request or refuses it. Waits while the answer depends on requests that the device has not answered. */
 static weir_status admit_locked(limiter *self, const weir__adaptor_call *call)
 {
     for (;;) {
@@ -95,7 +94,7 @@ static void settle_locked(limiter *self, const weir__adaptor_call *call, weir_st
     pthread_cond_broadcast(&self->settled);
 }
 
-/* A free of more than is held can only be of memory that did not come through here. */
+/* A free of more than the held bytes can only be of memory that was not taken through this adaptor. */
 static void give_locked(limiter *self, uint64_t size)
 {
     self->held_bytes -= size < self->held_bytes ? size : self->held_bytes;
@@ -115,9 +114,9 @@ static void destroyed_locked(limiter *self, const weir__adaptor_call *call, weir
     }
 }
 
-/* The handle of a vm_destroy leaves the table before the call: as soon as the device has it back,
- * another thread may be given the same handle for memory of another size. Its entry stays promised,
- * since the device may refuse and then the handle is noted again. */
+/* Runs before the call. The handle of a vm_destroy leaves the table here: as soon as the device has it back, another
+ * thread may get the same handle for memory of another size. The entry stays promised, because the device may refuse,
+ * and then settle() notes the handle again. */
 static weir_status admit(weir__adaptor *adaptor, weir__adaptor_call *call)
 {
     limiter *const self = (limiter *)adaptor;
@@ -154,7 +153,7 @@ static void settle(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_
 
 /* --- the adaptor --- */
 
-/* What may be taken is what a pool must plan with. A limit of 0 cannot be said this way, since a
+/* Lowers the capacity to the limit, because a pool plans with the capacity. A limit of 0 cannot be expressed, since a
  * capacity of 0 means "unknown". */
 static void lower_capacity(const weir__adaptor *adaptor, weir_device_info *info)
 {

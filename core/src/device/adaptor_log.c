@@ -1,10 +1,10 @@
 /* core/src/device/adaptor_log.c: one line of text for each call to a device.
  *
- * Idea: a line names the call, what went in, the result and what came out, as in
+ * Idea: a line names the call, its inputs, its result and its outputs:
  *     region_alloc size=2097152 -> WEIR_OK address=0x100000000000
- * Guarantee: the sink is called by one thread at a time, after the call it tells of; lines of
- * concurrent calls come in no particular order. The sink must not call the device.
- * Cost: formatting about a hundred bytes, and a lock held during the sink.
+ * Guarantee: the sink is called by one thread at a time, after the call that the line describes. Lines of concurrent
+ * calls come in no particular order. The sink must not call the device.
+ * Cost: formatting about a hundred bytes, and a lock held while the sink runs.
  */
 #include "adaptor_base.h"
 
@@ -16,7 +16,7 @@
 
 typedef struct logger {
     weir__adaptor base;
-    pthread_mutex_t lock; /* one line at a time */
+    pthread_mutex_t lock; /* held while the sink gets one line */
     weir_log_sink sink;
     void *sink_ctx;
 } logger;
@@ -39,7 +39,7 @@ __attribute__((format(printf, 2, 3))) static void append(text_line *line, const 
     }
 }
 
-/* Members of a call by letter: address, size, handle, event, the native stream, whether it is complete. */
+/* Appends members of a call by letter: address, size, handle, event, the native stream, c: complete. */
 static void append_members(text_line *line, const weir__adaptor_call *call, const char *letters)
 {
     for (; letters != NULL && *letters != '\0'; letters++) {

@@ -1,14 +1,14 @@
 /* core/src/device/device.c: a device is a table of functions and a context.
  *
- * Idea: everything that can be decided once is decided at creation: groups of slots are checked to be whole, optional
- * slots are filled, and the fixed facts are copied. Each weir_device_* function checks its arguments and that the
- * device has its group, then makes one indirect call, during which the thread cannot be cancelled.
+ * Idea: creation decides everything that can be decided once: it checks that groups of slots are complete, fills
+ * optional slots, and copies the fixed facts. Each weir_device_* function checks its arguments and that the device has
+ * the group of the slot, then makes one indirect call, during which the thread cannot be cancelled.
  *
- * Guarantee: an out-parameter is untouched when a call fails, whatever the backend did to it, and a
- * backend never sees a NULL out-parameter, a size of zero or a size off its granularity.
+ * Guarantee: an out-parameter is untouched if a call fails, even if the backend wrote to it. A backend never sees a
+ * NULL out-parameter, a size of zero or a size off its granularity.
  *
- * A table may come from an older header (its struct_size is smaller: the slots it lacks are missing
- * slots) or from a newer one (slots that this library does not know must be NULL).
+ * A table may come from an older header (struct_size is smaller: the slots it lacks are missing slots) or from a newer
+ * one (slots that this library does not know must be NULL).
  */
 #include "device_internal.h"
 #include "shared/cancel.h"
@@ -23,14 +23,14 @@
 
 struct weir_device {
     weir_device_ops ops;             /* a group may be missing as a whole; no other slot is NULL */
-    const weir_device_ops *made_of;  /* as the backend gave it; identifies the kind of device */
+    const weir_device_ops *made_of;  /* the backend's own table; identifies the kind of device */
     void *ctx;
     weir_device_info info;
-    atomic_uint holds; /* pools and adaptors that stand on it, and explicit holds */
+    atomic_uint holds; /* pools and adaptors that use the device, and explicit holds */
     pid_t process;
 };
 
-/* --- what an optional slot that is missing does --- */
+/* --- defaults for missing optional slots --- */
 
 static weir_status no_native_error(void *ctx, int64_t *code, const char **text)
 {
@@ -53,7 +53,7 @@ static weir_status no_stream_check(void *ctx, void *native_stream)
 
 /* --- creation --- */
 
-/* Whether a group of `slots` slots has `set` of them: all or none is fine. */
+/* True if all slots of a group are set, or none. */
 static bool is_whole(int set, int slots)
 {
     return set == 0 || set == slots;
@@ -106,9 +106,8 @@ static bool is_power_of_two(uint64_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-/* The abilities must say exactly which groups are set. Being lenient would be dangerous in both
- * directions: a device taken for synchronous by mistake has its memory reused while work is
- * running. */
+/* Checks the facts. The abilities must match exactly the groups that are set. Tolerance would be dangerous: the memory
+ * of a device that is wrongly taken for synchronous is reused while work is running. */
 static weir_status check_facts(const weir_device_info *info, uint32_t abilities)
 {
     if (!is_power_of_two(info->region_granularity_bytes) || !is_power_of_two(info->region_alignment_bytes)) {
@@ -131,8 +130,7 @@ static weir_status check_facts(const weir_device_info *info, uint32_t abilities)
     return WEIR_OK;
 }
 
-/* Asks for the facts with the backend's own function and keeps them in `info`, made safe to
- * print. */
+/* Gets the facts from the backend and stores them in `info`, with the name terminated. */
 static weir_status copy_facts(const weir_device_ops *ops, void *ctx, weir_device_info *info)
 {
     weir_device_info facts = WEIR_DEVICE_INFO_INIT;
@@ -260,7 +258,8 @@ weir_status weir_device_error(weir_device *device, int64_t *code, const char **t
 
 /* --- regions --- */
 
-/* The sentence for a call with a size. `wrong`, when not NULL, names the bad argument beside device and size. */
+/* Returns the error for a call with a size. `wrong`, if not NULL, describes a bad argument other than device and
+ * size. */
 static weir_status refuse_size(const char *function, const weir_device *device, const char *wrong, uint64_t size)
 {
     if (device == NULL || wrong != NULL) {
@@ -300,7 +299,8 @@ weir_status weir_device_region_free(weir_device *device, uint64_t address, uint6
 
 /* --- virtual memory --- */
 
-/* `wrong`, when not NULL, names a bad argument beside device and size. */
+/* Checks a call of the virtual-memory group. `wrong`, if not NULL, describes a bad argument other than device and
+ * size. */
 static weir_status check_vm(const char *function, const weir_device *device, const char *wrong, uint64_t size)
 {
     if (device == NULL || wrong != NULL || size == 0) {
@@ -340,7 +340,8 @@ weir_status weir_device_vm_create(weir_device *device, uint64_t size, weir_vm_ha
 
 weir_status weir_device_vm_destroy(weir_device *device, weir_vm_handle handle)
 {
-    const uint64_t none = device != NULL && device->info.page_bytes != 0 ? device->info.page_bytes : 1; /* no size */
+    const uint64_t none = device != NULL && device->info.page_bytes != 0 ? device->info.page_bytes : 1; /* a valid
+                                                                                                         * size */
     const weir_status status = check_vm("weir_device_vm_destroy", device, handle == 0 ? "handle is 0" : NULL, none);
     return status == WEIR_OK ? UNCANCELLED(device->ops.vm_destroy(device->ctx, handle)) : status;
 }

@@ -1,12 +1,14 @@
-/* core/src/device/device_internal.h: a device as core sees it beyond weir/device.h. Nothing here is exported. */
+/* core/src/device/device_internal.h: functions of a device for core only, beyond weir/device.h. Nothing here is
+ * exported. */
 #ifndef WEIR_CORE_DEVICE_INTERNAL_H
 #define WEIR_CORE_DEVICE_INTERNAL_H
 
 #include <weir/device.h>
 
-/* The context behind a device made with exactly these ops, NULL for any other: how adaptors know their own. */
+/* Returns the context of a device created with exactly these ops, NULL for any other device. Adaptors recognise their
+ * own devices by it. */
 void *weir__device_context(const weir_device *device, const weir_device_ops *ops);
-/* The facts as copied at creation, without a call. */
+/* Returns the facts as copied at creation, without a device call. */
 const weir_device_info *weir__device_info(const weir_device *device);
 
 #endif

@@ -1,16 +1,17 @@
-/* core/src/memory/budget.c: how much a pool may take: the hard limit, the soft one, and the pressure callback.
+/* core/src/memory/budget.c: how much memory a pool may take: hard limit, soft limit, pressure callback.
  *
- * Idea: a request climbs the whole ladder with the soft limit in the place of the hard one. Only when that fails for want
- * of room under it, the callback is asked; as long as it says that it did something, the ladder is climbed again, and then
- * once more with the hard limit (ladder.c).
+ * Idea: a request first tries the whole ladder with the soft limit instead of the hard limit. If that fails for lack of
+ * room under the soft limit, the callback is called. While the callback returns that it has freed something, the
+ * request tries the ladder again; then once more with the hard limit (ladder.c).
  *
  *     reserved   0 ---------- 15/16 soft ---- soft ------------------ hard
- *                 grows freely      |  waits, gives back, calls  | takes no more
+ *                 grows freely      |  waits, returns, calls     | takes no more
  *                                   callback armed again below
  *
- * Guarantee: reserved memory exceeds the hard limit only by what was reserved before that was lowered, which only
- * shrinks; it exceeds the soft limit only by what could not be served below. The callback is never called with a lock
- * held, by two threads at once, or again for a crossing at which it had nothing to give.
+ * Guarantee: reserved memory exceeds the hard limit only by memory that was reserved before the limit was lowered, and
+ * that excess only shrinks. Reserved memory exceeds the soft limit only for requests that could not be served below it.
+ * The callback is never called with a lock held, never by two threads at once, and never again for a crossing of the
+ * soft limit at which it had nothing to free.
  *
  * Counters that show it: soft_limit_growths and pressure_calls of weir_stats.
  */

@@ -1,11 +1,11 @@
 /* core/src/memory/mark.c: see mark.h. */
 #include "mark.h"
 
-/* Returned regions that all live bytes are worth; and times the number of regions, so that in a pool of many small regions a
- * region for a region is worth it. */
+/* Device calls that a rise of the mark by all live bytes is worth: calls_for_all, or calls_per_region for each region
+ * if that is more, so that exchanging one region for another pays in a pool of many small regions. */
 enum { calls_for_all = 20000, calls_per_region = 8, live_slack = 128 };
 
-/* Regions that may be taken and returned so that idle ones are not broken. */
+/* The most regions that may be taken or returned so that idle regions are not broken. */
 enum { spared_calls = 4, spared_calls_near_limit = 1000 };
 
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved)
@@ -15,7 +15,7 @@ uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved)
     return reserved > free_of_charge ? reserved - free_of_charge : 0;
 }
 
-/* Calls that `gain` bytes are worth. */
+/* Returns the number of device calls that `gain` bytes are worth. */
 static uint64_t worth(const struct high_mark *mark, uint64_t gain, uint64_t regions)
 {
     const uint64_t by_regions = regions * calls_per_region;

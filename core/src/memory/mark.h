@@ -1,18 +1,20 @@
-/* core/src/memory/mark.h: when idle regions go back before the pool grows, and whether that is worth its device calls.
+/* core/src/memory/mark.h: decides when idle regions are returned before the pool grows, and whether the device calls
+ * pay.
  *
- * Idea: a program pays for the most that it ever reserved. So below that high-water mark regions are taken as requests come,
- * and at the mark all idle regions go back before another one is taken: the pool rebuilds itself in the sizes of now. Each
- * region that goes back is a debt of one device call. When the debt, and the calls that are due, exceed the worth of the
- * memory saved, the mark rises instead and pays the debt off.
+ * Idea: a program pays for the most memory that it ever reserved. So below that high-water mark regions are taken as
+ * requests come. At the mark all idle regions are returned before another region is taken: the pool rebuilds itself in
+ * the sizes of the current requests. Each returned region is a debt of one device call. If the debt plus the calls that
+ * are due exceed the worth of the memory saved, the mark rises instead and pays the debt off.
  *
  * Guarantee: with no more than n regions, exchanges return at most
  *
  *     max(calls_for_all, 8 n) * (rise of the mark / most live bytes) + one exchange
  *
- * regions, for requests of any sizes in any order: an exchange is refused when debt + count > worth(gain), and then
- * the mark rises by at least the gain and cancels at most worth(gain). So a pool settles when its mark no longer rises.
+ * regions, for requests of any sizes in any order: an exchange is refused if debt + count > worth(gain), and then the
+ * mark rises by at least the gain and cancels at most worth(gain) of debt. So once the mark no longer rises, the pool
+ * soon returns no more regions.
  *
- * Cost: constant, a few divisions. Pure: no lock, no device.
+ * Cost: constant, a few divisions. Pure arithmetic: no lock, no device.
  */
 #ifndef WEIR_CORE_MARK_H
 #define WEIR_CORE_MARK_H
@@ -22,26 +24,29 @@
 
 #define WEIR__SPARED_RATIO 4u
 
-/* As of the last trim: */
+/* All counted since the last trim: */
 struct high_mark {
-    uint64_t reserved; /* the most that was reserved */
-    uint64_t live;     /* the most that was live, or asked for, when the pool grew */
-    uint64_t spared;   /* regions that were taken or returned so that a request would break no idle region */
-    uint64_t debt;     /* regions that were returned for the mark's sake and not paid for by a rise */
+    uint64_t reserved; /* the most bytes reserved */
+    uint64_t live;     /* the most bytes live, with the request, when the pool grew */
+    uint64_t spared;   /* regions taken or returned so that a request would break no idle region */
+    uint64_t debt;     /* regions returned to keep the mark, not yet paid for by a rise of the mark */
 };
 
-/* Bytes by which `reserved` would exceed the mark, or 1/128 above the live bytes if that is more. */
+/* Returns the bytes by which `reserved` would exceed the mark, or 129/128 of the live bytes if that is more. */
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved);
-/* Whether returning `count` of `regions` regions is worth it to keep the mark `gain` bytes lower; then the debt grows. */
+/* True if returning `count` of `regions` regions is worth keeping the mark `gain` bytes lower. Then adds `count` to the
+ * debt. */
 bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, uint64_t regions);
-/* Whether a request of `size` bytes should leave an idle region of so many bytes whole: it is at least four times as large. */
+/* True if a request of `size` bytes should leave an idle region of `idle_bytes` whole: the region is at least four
+ * times as large. */
 static inline bool weir__mark_spares(uint64_t idle_bytes, uint64_t size)
 {
     return idle_bytes / WEIR__SPARED_RATIO >= size;
 }
-/* Whether regions may still be spared. `near_limit`: the pool is so near its limit that memory counts for more than calls. */
+/* True if regions may still be spared. `near_limit`: the pool is so near its limit that memory matters more than device
+ * calls. */
 bool weir__mark_may_spare(const struct high_mark *mark, bool near_limit);
-/* The mark is going to rise by `gain` bytes that could have been saved: the debt falls. */
+/* Reduces the debt, because the mark is going to rise by `gain` bytes that an exchange could have saved. */
 void weir__mark_buy(struct high_mark *mark, uint64_t gain, uint64_t regions);
 
 #endif

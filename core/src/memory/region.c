@@ -1,19 +1,19 @@
-/* core/src/memory/region.c: taking regions from the device and giving them back.
+/* core/src/memory/region.c: takes regions from the device and returns them.
  *
- * Guarantee: the limit is checked before anything is taken and holds while a call is under way; a device call that
- * fails leaves the books as they were, so that nothing is lost and nothing counted twice. One thread at a time
- * takes memory or gives it back: another that wants to grow waits and searches again, since what the first one took may
- * serve it.
+ * Guarantee: the limit is checked before anything is taken, and it holds while a device call is in progress. A device
+ * call that fails leaves the books as they were, so nothing is lost and nothing is counted twice. One thread at a time
+ * takes or returns memory. A second thread that wants to grow the pool waits and then searches again, because the
+ * memory that the first thread took may serve its request.
  *
- * Cost: a device call, made without any lock, and a step per region when idle ones are looked for in a strategy that does
- * not list them.
+ * Cost: a device call, made without any lock; and a step per region to find idle regions, unless the strategy lists
+ * them.
  */
 #include "order/order.h"
 #include "shared/cancel.h"
 
 #include <stdlib.h>
 
-/* The shares of the reserved memory that front caches may hold. */
+/* Shares of the reserved bytes that bound the front caches. */
 enum {
     front_cache_share = 32,
     front_small_share = 1024,
@@ -24,17 +24,18 @@ enum {
 /* Requests above large_bytes are large: strategies keep them apart from small ones. */
 enum { large_bytes = 1 << 20, many_regions = 12 };
 
-/* The sizes to ask the device for, in order: what the strategy would like, and the least that serves the request. */
+/* The sizes to ask the device for, in order: the size that the strategy prefers, and the least that serves the
+ * request. */
 struct wish {
     uint64_t liked;
     uint64_t least;
-    bool tight; /* the limits leave no room for more */
+    bool tight; /* the limits leave no room for more than `least` */
 };
 
 uint64_t weir__region_granularity(const weir_pool *pool)
 {
     const uint64_t granularity = weir__device_info(pool->device)->region_granularity_bytes;
-    /* Ranges tile their region in whole granules, so the region is made of them too. */
+    /* Ranges tile their region in whole granules, so the region's size is a multiple of the granule too. */
     return granularity > pool->strategy->granule_bytes ? granularity : pool->strategy->granule_bytes;
 }
 
@@ -43,16 +44,16 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
 {
     const uint64_t granule = pool->strategy->granule_bytes;
     const uint64_t granularity = weir__region_granularity(pool);
-    /* A region starts at a multiple of the device's alignment: only what a larger one asks for has to be added. */
+    /* A region starts at a multiple of the device's alignment, so only the excess of a larger alignment is added. */
     uint64_t aligned = weir__device_info(pool->device)->region_alignment_bytes;
     aligned = aligned > granule ? aligned : granule;
     const uint64_t over_align = align > aligned ? align - aligned : 0;
     *liked = pool->strategy->region_size(pool->state, size, align, reserved, granularity);
     *least = round_up(round_up(size, granule) + over_align, granularity);
     if (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) {
-        *least = *liked; /* a model grows as its original does, or not at all */
+        *least = *liked; /* a model of another allocator grows by exactly its own sizes */
     }
-    /* A strategy whose wish does not fit into 64 bits has none. */
+    /* If the preferred size overflows 64 bits, the strategy has no preference. */
     *liked = *liked < *least ? *least : *liked;
 }
 
@@ -66,7 +67,8 @@ static bool spares(const weir_pool *pool, uint64_t size)
     return weir__mark_may_spare(&pool->held.mark, pool->held.bytes > limit / 2);
 }
 
-/* Above the soft limit no more is taken than is needed. */
+/* Computes the sizes to ask for. Above the soft limit only the least is taken. Returns false if the limit forbids the
+ * least. */
 static bool make_wish(struct request *request, struct wish *wish)
 {
     weir_pool *pool = request->pool;
@@ -90,7 +92,7 @@ static void count_failure(weir_pool *pool)
     pool_unlock(pool);
 }
 
-/* Asks the device, without a lock. */
+/* Asks the device for a region. No lock held. */
 static weir_status ask_device(struct request *request, const struct wish *wish, uint64_t *address, uint64_t *size)
 {
     *size = wish->liked;
@@ -129,8 +131,8 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     (void)atomic_fetch_add_explicit(&pool->front.epoch, 1, memory_order_relaxed);
 }
 
-/* Pool lock held: the entry of a region that is about to be asked for, so that a region that the device has given is never
- * without one. NULL without host memory. */
+/* Allocates the entry of a region before the device is asked, so that every region from the device has an entry.
+ * Returns NULL without host memory. Pool lock held. */
 static struct pool_region *prepare_region(struct request *request)
 {
     struct pool_region *region =
@@ -141,8 +143,8 @@ static struct pool_region *prepare_region(struct request *request)
     return region;
 }
 
-/* Pool lock held: the new region becomes the stream's. False: the strategy has no host memory for it, and the region is set
- * aside. */
+/* Enters the new region, in the lane of the request's stream. Returns false if the strategy has no host memory for it;
+ * the region is then set aside. Pool lock held. */
 static bool enter_region(struct request *request, struct pool_region *region, uint64_t address, uint64_t size)
 {
     weir_pool *pool = request->pool;
@@ -171,7 +173,7 @@ static bool enter_region(struct request *request, struct pool_region *region, ui
     return handle != NULL;
 }
 
-/* Pool lock held. */
+/* Removes a region that the device has taken back. Pool lock held. */
 static void forget_region(weir_pool *pool, struct pool_region *region)
 {
     if (region->prev != NULL) {
@@ -201,8 +203,8 @@ bool weir__region_await_locked(weir_pool *pool)
     return waits;
 }
 
-/* Whoever saw `growing` under the pool's lock holds grown_mutex by the time it lets that go, so that this cannot be
- * missed. */
+/* Ends growth.taken and wakes the waiting threads. No wakeup is lost: a thread that saw growth.taken under the pool's
+ * lock takes growth.mutex before it releases the pool's lock. Pool lock held. */
 void weir__region_end_growing_locked(weir_pool *pool)
 {
     pool->growth.taken = false;
@@ -211,10 +213,10 @@ void weir__region_end_growing_locked(weir_pool *pool)
     (void)pthread_mutex_unlock(&pool->growth.mutex);
 }
 
-/* --- giving back --- */
+/* --- returning regions --- */
 
-/* Pool lock held: takes an idle region out of the strategy. Its entry stays, without a handle, so that the bytes stay
- * counted until the device has really taken them. */
+/* Takes a region out of the strategy if it is idle. Its entry stays, without a handle, so that its bytes stay counted
+ * until the device has taken them. Pool lock held. */
 static bool remove_if_idle(weir_pool *pool, struct pool_region *region)
 {
     const weir_tick *limits = weir__order_limits_locked(pool, NULL);
@@ -226,12 +228,12 @@ static bool remove_if_idle(weir_pool *pool, struct pool_region *region)
     return true;
 }
 
-/* Regions out of the strategy, on their way to the device or back. */
+/* A list of regions that have been taken out of the strategy, to be returned or put back. */
 struct idle {
     struct pool_region *first;
     uint64_t bytes;
     uint64_t count;
-    uint64_t large_bytes; /* of those that were taken for large requests */
+    uint64_t large_bytes; /* bytes of regions that were taken for large requests */
     uint64_t large_count;
 };
 
@@ -246,7 +248,8 @@ static void add_idle(struct idle *idle, struct pool_region *region)
     idle->large_count += large;
 }
 
-/* Pool lock held, and no memory is on its way: takes a region that was set aside, NULL when there is none. */
+/* Takes one region that was set aside. Returns NULL if there is none. Pool lock held; no memory is on its way to or
+ * from the device. */
 static struct pool_region *take_aside(weir_pool *pool)
 {
     struct pool_region *region = pool->regions_aside != 0 ? pool->regions : NULL;
@@ -257,7 +260,7 @@ static struct pool_region *take_aside(weir_pool *pool)
     return region;
 }
 
-/* Pool lock held: takes an idle region out of the strategy, NULL when there is none. */
+/* Takes one idle region out of the strategy. Returns NULL if there is none. Pool lock held. */
 static struct pool_region *take_one_idle(weir_pool *pool)
 {
     struct pool_region *region = pool->regions;
@@ -274,7 +277,8 @@ static struct pool_region *take_one_idle(weir_pool *pool)
     return region;
 }
 
-/* Pool lock held, and no memory is on its way: takes idle regions out of the strategy until `bytes` of them are taken. */
+/* Takes idle regions out of the strategy until they add up to `bytes`. Pool lock held; no memory is on its way to or
+ * from the device. */
 static struct idle take_idle(weir_pool *pool, uint64_t bytes)
 {
     struct idle idle = { .first = NULL };
@@ -285,8 +289,8 @@ static struct idle take_idle(weir_pool *pool, uint64_t bytes)
     return idle;
 }
 
-/* Pool lock held: the region stays the pool's, as memory that no work touches. If there is no host memory to enter it again,
- * it is set aside: without a handle, and given back with the next idle one. */
+/* Enters the region into the strategy again, as idle memory. Without host memory the region is set aside: it has no
+ * handle and is returned with the next idle one. Pool lock held. */
 static void put_back(weir_pool *pool, struct pool_region *region)
 {
     void *handle = NULL;
@@ -308,7 +312,8 @@ static void put_all_back(weir_pool *pool, struct pool_region *first)
     }
 }
 
-/* No lock is held, and this thread is the one that grows: to the device, until it refuses. Returns the first that it kept. */
+/* Returns regions to the device, until it refuses one. Returns the first region that the device did not take. No lock
+ * held; called by the thread that grows. */
 static struct pool_region *hand_back(weir_pool *pool, struct pool_region *region, weir_status *status)
 {
     while (region != NULL) {
@@ -323,9 +328,10 @@ static struct pool_region *hand_back(weir_pool *pool, struct pool_region *region
     return region;
 }
 
-/* Pool lock held on entry and exit, and no memory is on its way; let go for the device. Meanwhile the regions are neither in the
- * pool nor in the device: a thread that wants to grow waits, or it would be refused for want of this very memory. Returns the
- * bytes that the device took. */
+/* Returns the regions to the device and puts back those that it refuses. Meanwhile the regions are neither in the pool
+ * nor in the device, so a thread that wants to grow must wait: it would be refused for lack of this very memory.
+ * Returns the bytes that the device took. Pool lock held on entry and exit, released for the device calls; no memory is
+ * on its way to or from the device. */
 static uint64_t return_idle(weir_pool *pool, struct pool_region *first, weir_status *failed)
 {
     weir_status status = WEIR_OK;
@@ -355,7 +361,7 @@ static uint64_t return_idle(weir_pool *pool, struct pool_region *first, weir_sta
     return returned;
 }
 
-/* The same for the regions that were set aside. */
+/* Returns all regions that were set aside; see return_idle. */
 static uint64_t return_aside(weir_pool *pool, weir_status *failed)
 {
     struct idle aside = { .first = NULL };
@@ -366,7 +372,7 @@ static uint64_t return_aside(weir_pool *pool, weir_status *failed)
     return return_idle(pool, aside.first, failed);
 }
 
-/* The same for all that is idle, until `keep` reserved bytes remain. */
+/* Returns regions that were set aside, then idle ones, until `keep` reserved bytes remain; see return_idle. */
 static uint64_t return_all_idle(weir_pool *pool, uint64_t keep, weir_status *failed)
 {
     uint64_t returned = pool->held.bytes > keep ? return_aside(pool, failed) : 0;
@@ -402,8 +408,8 @@ static uint64_t give_back(weir_pool *pool, uint64_t keep, weir_status *failed)
 
 /* --- growing --- */
 
-/* Pool lock held on entry and exit, let go for the device, and no memory is on its way: takes a region for the request and
- * serves it. `least`: the size to ask for if the strategy likes less and there is room. */
+/* Takes a region for the request and serves it. `least` replaces a smaller preferred size if there is room. Pool lock
+ * held on entry and exit, released for the device call; no memory is on its way to or from the device. */
 static bool take_region(struct request *request, uint64_t least)
 {
     weir_pool *pool = request->pool;
@@ -445,7 +451,8 @@ static bool take_region(struct request *request, uint64_t least)
     return served;
 }
 
-/* Pool lock held, let go while waiting: memory that another thread takes may serve this request as well. */
+/* Waits while another thread takes or returns memory, and searches after each wait, because the other thread's memory
+ * may serve this request. Pool lock held on entry and exit, released while waiting. */
 static bool await_and_look(struct request *request, weir_rung rung)
 {
     weir_pool *pool = request->pool;
@@ -458,8 +465,9 @@ static bool await_and_look(struct request *request, weir_rung rung)
     return served;
 }
 
-/* Pool lock held. A region that holds the request may go back without making room for one that does: a new one would have to
- * be larger for its alignment, or the pool is above its limit. Then memory that is there serves first. */
+/* Searches all free memory if returning regions might be a loss: if a new region must be larger than the request
+ * because of its alignment, or if the pool is above its limit, then a returned region may leave no room for a new one.
+ * Returns true if free memory served. Pool lock held. */
 static bool look_before_loss(struct request *request)
 {
     const weir_pool *pool = request->pool;
@@ -472,7 +480,8 @@ static bool look_before_loss(struct request *request)
     return weir__order_look_locked(request, LOOK_ALL, &found);
 }
 
-/* Pool lock held on entry and exit, let go meanwhile: asks which work has completed. True when free memory served. */
+/* Polls for completed work, then calls look_before_loss. Returns true if free memory served. Pool lock held on entry
+ * and exit, released meanwhile. */
 static bool poll_and_look(struct request *request)
 {
     weir_pool *pool = request->pool;
@@ -485,7 +494,8 @@ static bool poll_and_look(struct request *request)
     return served;
 }
 
-/* Pool lock held: bytes by which the mark would rise if the request got the region that the strategy likes. */
+/* Returns the bytes by which the mark would rise if the request got the region that the strategy prefers. Pool lock
+ * held. */
 static uint64_t over_mark(struct request *request)
 {
     const weir_pool *pool = request->pool;
@@ -498,8 +508,8 @@ static uint64_t over_mark(struct request *request)
     return weir__mark_excess(&pool->held.mark, pool->held.bytes + wish.liked);
 }
 
-/* Pool lock held: takes the regions that are worth their return out of the strategy: all that are idle, or as many as keep the
- * mark where it is, or none. */
+/* Takes regions out of the strategy if their return is worth its device calls: all idle regions, or as many as keep the
+ * mark where it is, or none. Pool lock held. */
 static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
 {
     const uint64_t regions = pool->counts.region_allocs - pool->counts.region_frees;
@@ -523,8 +533,8 @@ static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
     return (struct idle){ .first = NULL };
 }
 
-/* Pool lock held: where many regions of large requests went back, one takes their place, so that a pool of many pieces becomes
- * one of few. Returns its size; 0: the strategy's choice. */
+/* Where many regions of large requests were returned, one region takes their place, so that a pool of many small
+ * regions becomes a pool of few. Returns its size; 0: the strategy chooses. Pool lock held. */
 static uint64_t size_in_place_of(const struct request *request, const struct idle *returned)
 {
     const weir_pool *pool = request->pool;
@@ -535,8 +545,8 @@ static uint64_t size_in_place_of(const struct request *request, const struct idl
     return many ? size & ~(weir__region_granularity(pool) - 1) : 0;
 }
 
-/* Pool lock held on entry and exit, let go meanwhile. Where growing would set a new mark, idle regions go back first. True when
- * free memory served. *least: the least size to ask the device for. */
+/* Returns idle regions before growing would raise the mark. Returns true if free memory served. *least receives the
+ * least size to ask the device for. Pool lock held on entry and exit, released meanwhile. */
 static bool return_at_mark(struct request *request, weir_rung *rung, uint64_t *least)
 {
     weir_pool *pool = request->pool;
@@ -556,7 +566,8 @@ static bool return_at_mark(struct request *request, weir_rung *rung, uint64_t *l
     return false;
 }
 
-/* Pool lock held: bytes by which the mark or the limit would be exceeded if the request got a region of its own. */
+/* Returns the bytes by which the mark or the limit would be exceeded if the request got a region of its own. Pool lock
+ * held. */
 static uint64_t over_all(struct request *request)
 {
     const weir_pool *pool = request->pool;
@@ -569,9 +580,10 @@ static uint64_t over_all(struct request *request)
     return over_mark > over_limit ? over_mark : over_limit;
 }
 
-/* Pool lock held on entry and exit, let go meanwhile. The request has spared an idle region that is much larger: broken, that could
- * neither serve a large request nor go back. So the request gets a region of its own, and idle ones make room for it; where they
- * are too few, it breaks one after all. True when free memory served. */
+/* The request has spared a much larger idle region: once broken, that region could neither serve a large request nor be
+ * returned. So the request gets a region of its own, and idle regions are returned to make room for it. If they are too
+ * few, the request breaks the spared region after all. Returns true if free memory served. Pool lock held on entry and
+ * exit, released meanwhile. */
 static bool make_room_beside(struct request *request, weir_rung *rung)
 {
     weir_pool *pool = request->pool;

@@ -1,9 +1,9 @@
-/* core/src/memory/trim.c: giving memory back because a caller asks for it, or lowers a limit.
+/* core/src/memory/trim.c: returns memory to the device because a caller asks for it, or lowers a limit.
  *
- * Guarantee: memory that is given back is idle: free, and no queued work touches it as far as the host has seen. With
- * WEIR_TRIM_WAIT one stream after the other is waited for until no more than the memory to keep is reserved.
+ * Guarantee: only idle memory is returned: free memory that no queued work touches, as far as the host has seen. With
+ * WEIR_TRIM_WAIT the trim waits for one stream after the other until no more than the memory to keep is reserved.
  *
- * Cost: flushes and polls every stream; a device call for each piece that goes back.
+ * Cost: flushes and polls every stream; a device call for each region or handle that is returned.
  */
 #include "order/order.h"
 
@@ -54,7 +54,7 @@ weir_status weir_pool_set_limits(weir_pool *pool, uint64_t soft_limit_bytes, uin
                            limit_bytes);
     }
     pool_lock(pool);
-    /* Memory on its way from the device was admitted under the old limit and must be counted. */
+    /* Memory on its way from the device was admitted under the old limit and must be counted first. */
     (void)weir__region_await_locked(pool);
     pool->config.soft_limit_bytes = soft_limit_bytes;
     pool->config.limit_bytes = limit_bytes;

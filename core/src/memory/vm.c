@@ -1,27 +1,29 @@
-/* core/src/memory/vm.c: memory that is mapped where it is needed: growth of a pool with virtual memory.
+/* core/src/memory/vm.c: virtual memory: maps memory where it is needed, to grow a pool.
  *
- * Idea: the pool reserves a range of addresses several times as large as what it may hold, a *span*, and puts memory into
- * it in granules, one handle of the device each. To the strategy a span is one region, and what has no memory yet is its
- * unmapped lane. A request that no free range holds gets the window where the fewest granules are missing (vm_place.c).
- * These are created while the pool holds little more than was ever live at once; beyond that, idle granules are taken away
- * elsewhere and mapped there. The handles are all alike, so it does not matter which goes where.
+ * Idea: the pool reserves a range of addresses several times as large as the memory that it may hold, a *span*, and
+ * maps memory into it in granules. One handle of the device has memory for one granule or several adjacent ones. To the
+ * strategy a span is one region, and the addresses without memory are its unmapped lane. A request that no free range
+ * holds gets the window that lacks the fewest granules (vm_place.c). Those granules are created while the pool holds
+ * little more than was ever live at once. Beyond that, idle granules are unmapped elsewhere and mapped in the window.
+ * All handles of one size are alike, so any of them will do.
  *
- * Guarantee: when all that is free is also idle, a request fails only if the granules that taken memory lies in, and the
- * request rounded up to granules, exceed the limit or what the device gives. (vm_place.h: the frugal window has no more
- * granules of its own than that; all others may be moved into it; create is the rest.) Needs addresses: when no span has
- * a window left, one more is reserved.
+ * Guarantee: if all free memory is also idle, a request fails only if the granules that hold taken memory, plus the
+ * request rounded up to granules, exceed the limit or the memory that the device gives. (vm_place.h: the frugal window
+ * has no more granules of its own than that; all other granules may be moved into it; the rest is created.) The
+ * guarantee needs addresses: if no span has a window left, another span is reserved.
  *
- * A block has all of a large handle or nothing of it, so such a handle that lies idle could be in the way of the memory that
- * is left: before a request fails, what is idle goes back to the device, which has it for windows of any bounds.
+ * A block has all of a large handle or nothing of it, so an idle large handle could block the use of the memory that is
+ * left. Therefore, before a request fails, all idle memory is returned to the device, which can give it to windows of
+ * any bounds.
  *
- * All or nothing: a move of memory is planned and claimed from the strategy under the pool's lock, made without any lock,
- * and settled under it again. A device call that fails on the way is followed by the reverse of what was done. Whatever
- * the device then says, each granule is settled as what it has become: memory or a hole; a handle that is mapped nowhere and
- * cannot be destroyed is a *spare*, which counts as reserved, is used first by the next growth and tried again by trim and
- * destroy. Nothing is unmapped that the host has not seen idle.
+ * All or nothing: a move of memory is planned and claimed from the strategy under the pool's lock, made without any
+ * lock, and settled under the lock again. If a device call fails on the way, the steps done so far are reversed. If a
+ * reversal fails too, each granule is settled in its new state, memory or a hole. A handle that is mapped nowhere
+ * and cannot be destroyed is a *spare*: it counts as reserved, is used first by the next growth, and is destroyed by
+ * trim or destroy. Memory is unmapped only after the host has seen it idle.
  *
- * Cost: a walk around the strategy's holes, one or two over all its ranges when memory moves, and two device calls per
- * granule. One thread at a time.
+ * Cost: a walk around the strategy's holes, one or two walks over all its ranges if memory moves, and two device calls
+ * per handle. One thread at a time.
  */
 #include "order/order.h"
 #include "vm_place.h"
@@ -30,26 +32,27 @@
 
 #include <stdlib.h>
 
-/* What may be reserved before idle memory is moved, unless the config says otherwise: 1/24 more than was ever live at once, and
- * 6 MiB (but three granules). The promise is 1/20 and 8 MiB. */
+/* Bytes that may be reserved before idle memory is moved, unless the config says otherwise: 1/24 more than was ever
+ * live at once, plus 6 MiB (or three granules, if that is more). The documented bound is 1/20 and 8 MiB. */
 enum { spare_share = 24, spare_granules = 3 };
 #define SPARE_BYTES (UINT64_C(6) << 20)
 
-/* The largest handle, unless the config says otherwise; and the fewest granules for which one handle is worth it: in a small pool
- * memory that others cannot share costs more than calls. */
+/* The largest handle, unless the config says otherwise; and the fewest granules for which one handle is made. In a
+ * small pool, memory that other requests cannot share costs more than device calls do. */
 #define HANDLE_BYTES (UINT64_C(512) << 20)
 #define SMALL_POOL_BYTES (UINT64_C(256) << 20)
 enum { least_granules = 2, least_granules_small = 8, churn_share = 4 };
 
-/* A span is so many times what may be reserved, and has at most so many granules unless a single request needs more. */
+/* A span is span_factor times the memory that may be reserved, and has at most span_most_granules unless a single
+ * request needs more. */
 enum { span_factor = 4, span_most_granules = 1 << 19, span_unknown_granules = 1 << 17 };
 
-/* How often a request has memory mapped that other threads take before it. */
+/* How often a request maps memory that other threads take before it. */
 enum { most_tries = 16 };
 
-/* handle 0: a hole, which the strategy has in its unmapped lane. Else the granule is number `at` of the `of` granules that the
- * handle has memory for. While `token` is set, the granule is claimed by the thread that grows, and the rest is that thread's
- * to know. */
+/* One granule of a span. handle 0: a hole, which the strategy has in its unmapped lane. Otherwise the granule is number
+ * `at` of the `of` granules that the handle has memory for. While `token` is set, the granule is claimed by the thread
+ * that grows, and only that thread may read the other fields. */
 struct vm_granule {
     weir_vm_handle handle;
     void *token;
@@ -57,34 +60,34 @@ struct vm_granule {
     uint32_t of;
 };
 
-/* [address, address + size) is the strategy's region; the device gave what is reserved, which may be larger so that granules
- * larger than a page are aligned. */
+/* [address, address + size) is the strategy's region. The reserved addresses may be larger, so that granules larger
+ * than a page can be aligned. */
 struct vm_span {
     struct vm_span *next;
     uint64_t address;
     uint64_t size;
     uint64_t reserved_address;
     uint64_t reserved_size;
-    uint64_t used;                 /* no granule from this one on has ever had memory */
-    struct vm_granule granules[]; /* from `used` on nothing is written, so that what is not used is not resident either */
+    uint64_t used;                 /* no granule from this index on has ever had memory */
+    struct vm_granule granules[]; /* not written from `used` on, so that the unused part does not become resident */
 };
 
-/* A handle and the granules that it has memory for. */
+/* A handle and how many granules it has memory for. */
 struct vm_memory {
     weir_vm_handle handle;
     uint64_t granules;
-    bool wanted; /* for a hole */
+    bool wanted; /* true: it will be mapped in a hole */
 };
 
-/* One handle's place in a move. `handle` is what is mapped there, as far as the move has come. */
+/* The place of one handle in a move. `handle` is the handle mapped there now, while the move proceeds. */
 struct vm_step {
     struct vm_granule *granule; /* the first of `granules` */
     uint64_t address;
     uint64_t granules;
     weir_vm_handle handle;
-    weir_lane lane; /* where it goes when it has memory in the end */
+    weir_lane lane; /* lane of the memory if it is mapped when the move is settled */
     bool create; /* a hole for which memory is created */
-    bool wanted; /* a victim whose memory goes to a hole */
+    bool wanted; /* a victim that gives its memory to a hole */
 };
 
 struct vm_counts {
@@ -93,50 +96,50 @@ struct vm_counts {
     uint64_t maps;
     uint64_t unmaps;
     uint64_t failures;
-    uint64_t created; /* granules, as are the next ones */
+    uint64_t created; /* counted in granules, as are the next two */
     uint64_t destroyed;
     uint64_t moved;
 };
 
-/* memory[0 .. in_hand): what is mapped nowhere. */
+/* A move of memory. memory[0 .. in_hand) are the handles that are mapped nowhere. */
 struct vm_move {
-    struct vm_step *hole; /* to be mapped */
+    struct vm_step *hole; /* places to be mapped */
     size_t holes;
-    struct vm_step *victim; /* what is taken away for them */
+    struct vm_step *victim; /* places to be unmapped for them */
     size_t victims;
     struct vm_memory *memory;
     size_t in_hand;
-    uint64_t least;    /* granules of a new handle, if it has more than one */
+    uint64_t least;    /* the fewest granules of a new handle that has more than one */
     uint64_t largest;
-    uint64_t creates;  /* granules that steps are to create */
-    uint64_t destroys; /* granules to be destroyed before that, so that no more is reserved than planned */
+    uint64_t creates;  /* granules to be created */
+    uint64_t destroys; /* granules to be destroyed before creating, so that no more is reserved than planned */
     uint64_t made_room; /* granules destroyed before any was created */
     struct vm_counts counts;
 };
 
-/* A reservation for which the strategy has no host memory, until the device takes it back. */
+/* A reservation for which the strategy had no host memory. Kept until the device takes it back. */
 struct vm_refused {
     struct vm_refused *next;
     uint64_t address;
     uint64_t size;
 };
 
-/* reserved_bytes of the pool / granule = granules with a handle and without a token + moving + spare_granules. What belongs to
- * the growing thread alone is read by no other: scratch, move, and handles of claimed granules. */
+/* Invariant: reserved bytes of the pool / granule = granules with a handle and without a token + moving +
+ * spare_granules. Only the thread that grows may read scratch, move, and the handles of claimed granules. */
 struct pool_vm {
     uint64_t granule; /* bytes */
     uint64_t largest; /* granules of the largest handle */
-    uint64_t likes;   /* the same of a new one */
-    uint64_t churn;   /* granules that have moved since that was changed */
+    uint64_t likes;   /* granules of the largest new handle now */
+    uint64_t churn;   /* granules that have moved since `likes` last changed */
     unsigned granule_shift;
-    bool walks_holes;      /* the strategy does */
-    bool walks_free;       /* likewise */
-    struct vm_span *spans; /* in the order in which they were reserved */
+    bool walks_holes;      /* the strategy has walk_holes */
+    bool walks_free;       /* the strategy has walk_free */
+    struct vm_span *spans; /* in the order of their reservation */
     struct vm_refused *refused;
-    size_t spares;         /* the first of move.memory, while no thread moves */
-    uint64_t spare_granules; /* of these */
+    size_t spares;         /* the first handles of move.memory, while no thread moves memory */
+    uint64_t spare_granules; /* granules of the spare handles */
     uint64_t moving;       /* claimed granules that had memory */
-    void **tokens;         /* of one claim */
+    void **tokens;         /* scratch for one claim */
     size_t hole_capacity;
     size_t victim_capacity;
     size_t token_capacity;
@@ -222,7 +225,7 @@ static struct vm_span *span_of(const struct pool_vm *vm, uint64_t address)
     return span;
 }
 
-/* NULL: one that has never had memory. */
+/* Returns NULL for a granule that has never had memory. */
 static struct vm_granule *granule_at(const struct pool_vm *vm, struct vm_span *span, uint64_t address)
 {
     const uint64_t number = (address - span->address) >> vm->granule_shift;
@@ -245,7 +248,7 @@ bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range)
     return granule != NULL && range->size == pool->vm->granule && range->token != NULL && granule->token == range->token;
 }
 
-/* The handle's granules around a granule with memory: [*start, *end). */
+/* Returns the granules [*start, *end) of the handle that has memory for the granule at `address`. */
 static void handle_bounds(const struct pool_vm *vm, const struct vm_granule *granule, uint64_t address, uint64_t *start,
                           uint64_t *end)
 {
@@ -254,7 +257,7 @@ static void handle_bounds(const struct pool_vm *vm, const struct vm_granule *gra
     *end = *start + ((uint64_t)granule->of << vm->granule_shift);
 }
 
-/* For vm_place.c. False: no handle of several granules has memory there. */
+/* See struct vm_view. Returns false if no handle of several granules has memory at `address`. */
 static bool find_handle(const void *ctx, uint64_t address, uint64_t *start, uint64_t *end)
 {
     const struct pool_vm *vm = ctx;
@@ -271,7 +274,7 @@ static bool vm_fits(const weir_pool *pool, uint64_t address, uint64_t size)
 {
     const struct pool_vm *vm = pool->vm;
     const uint64_t end = address + size;
-    const uint64_t into = address & (vm->granule - 1); /* bytes of the first granule that lie below */
+    const uint64_t into = address & (vm->granule - 1); /* bytes of the first granule that lie below `address` */
     struct vm_span *span = span_of(vm, address);
     const struct vm_granule *first = granule_at(vm, span, address);
     const struct vm_granule *last = granule_at(vm, span, end - 1);
@@ -299,7 +302,7 @@ void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx,
     }
 }
 
-/* Whether the granules of each handle follow one another. */
+/* True if the granules of each handle are adjacent and in order. */
 static bool handles_are_whole(const struct vm_span *span)
 {
     for (uint64_t i = 0; i < span->used; i++) {
@@ -384,7 +387,7 @@ void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats)
     stats->vm_moved_bytes = counts->moved << pool->vm->granule_shift;
 }
 
-/* The fewest granules for which one handle is made. */
+/* Returns the fewest granules for which one handle is made. */
 static uint64_t least_of_handle(const weir_pool *pool)
 {
     return pool->held.bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small : least_granules;
@@ -406,7 +409,7 @@ static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
     };
 }
 
-/* --- device calls of a move: no lock is held --- */
+/* --- device calls of a move: no lock held --- */
 
 static weir_status count(struct vm_move *move, weir_status status, uint64_t *counter)
 {
@@ -444,7 +447,7 @@ static weir_status destroy_one(weir_pool *pool, struct vm_move *move, size_t num
     return status;
 }
 
-/* The number of one of the handles in hand that has memory for so many granules, the last first; in_hand: there is none. */
+/* Returns the index of the last handle in hand that has memory for `granules` granules, or in_hand if there is none. */
 static size_t in_hand_of(const struct vm_move *move, uint64_t granules)
 {
     for (size_t i = move->in_hand; i-- > 0;) {
@@ -455,7 +458,7 @@ static size_t in_hand_of(const struct vm_move *move, uint64_t granules)
     return move->in_hand;
 }
 
-/* There is a handle of the step's size in hand. */
+/* Maps a handle in hand of the step's size, which must exist. */
 static weir_status map_one(weir_pool *pool, struct vm_move *move, struct vm_step *step)
 {
     const size_t number = in_hand_of(move, step->granules);
@@ -486,7 +489,7 @@ static weir_status unmap_one(weir_pool *pool, struct vm_move *move, struct vm_st
     return status;
 }
 
-/* Makes two holes of one. The arrays have room for one of each granule. */
+/* Splits a hole in two. The array has room for a hole per granule. */
 static void halve(const struct pool_vm *vm, struct vm_move *move, size_t number)
 {
     struct vm_step *low = &move->hole[number];
@@ -499,7 +502,8 @@ static void halve(const struct pool_vm *vm, struct vm_move *move, size_t number)
     low->granules = granules;
 }
 
-/* A device that has no memory for a handle may have it for a half. So it is known to a granule how much it has. */
+/* Creates the memory for all holes that need it. A device without memory for a handle may have it for half a handle. So
+ * the amount of memory that the device has is found out to a granule. */
 static weir_status create_all(weir_pool *pool, struct vm_move *move)
 {
     weir_status status = WEIR_OK;
@@ -532,7 +536,8 @@ static weir_status map_all(weir_pool *pool, struct vm_move *move)
     return status;
 }
 
-/* Destroys what is for no hole, until there is room for what is to be created; stops where the device refuses. */
+/* Destroys handles that no hole wants, until there is room for the memory to be created. Stops if the device
+ * refuses. */
 static weir_status make_room(weir_pool *pool, struct vm_move *move)
 {
     weir_status status = WEIR_OK;
@@ -546,7 +551,7 @@ static weir_status make_room(weir_pool *pool, struct vm_move *move)
     return status;
 }
 
-/* Destroys what is in hand until `spares` handles are left; stops where the device refuses. */
+/* Destroys handles in hand until `spares` are left. Stops if the device refuses. */
 static weir_status drop_surplus(weir_pool *pool, struct vm_move *move, size_t spares)
 {
     weir_status status = WEIR_OK;
@@ -556,7 +561,8 @@ static weir_status drop_surplus(weir_pool *pool, struct vm_move *move, size_t sp
     return status;
 }
 
-/* The reverse of what has been done. What fails here stays as it is, and what was destroyed is gone. */
+/* Reverses the steps done so far. A step that cannot be reversed stays as it is. Destroyed memory is not created
+ * again. */
 static void undo(weir_pool *pool, struct vm_move *move)
 {
     weir_status ignored = WEIR_OK;
@@ -574,11 +580,11 @@ static void undo(weir_pool *pool, struct vm_move *move)
     (void)ignored;
 }
 
-/* Creates what is to be created, takes the victims' memory away and maps all of it into the holes; or nothing, but for what
- * had to be destroyed first. */
+/* Creates the new memory, unmaps the victims and maps all of it into the holes. On failure nothing has changed, except
+ * memory that had to be destroyed first. */
 static weir_status move_memory(weir_pool *pool, struct vm_move *move)
 {
-    const bool first = move->destroys == 0; /* so that a device which refuses is found out before anything moves */
+    const bool first = move->destroys == 0; /* create first: a device that refuses then does so before anything moves */
     weir_status status = first ? create_all(pool, move) : WEIR_OK;
     status = status == WEIR_OK ? unmap_all(pool, move) : status;
     status = status == WEIR_OK && !first ? make_room(pool, move) : status;
@@ -592,7 +598,7 @@ static weir_status move_memory(weir_pool *pool, struct vm_move *move)
     return status;
 }
 
-/* Takes the victims' memory away for good, and destroys what is in hand; stops where the device refuses. */
+/* Unmaps the victims for good and destroys handles in hand. Stops if the device refuses. */
 static weir_status give_back(weir_pool *pool, struct vm_move *move)
 {
     const weir_status status = unmap_all(pool, move);
@@ -600,7 +606,7 @@ static weir_status give_back(weir_pool *pool, struct vm_move *move)
     return status != WEIR_OK ? status : destroyed;
 }
 
-/* --- claiming and settling: the pool's lock is held --- */
+/* --- claiming and settling: pool lock held --- */
 
 static bool reserve_array(void **array, size_t wanted, size_t *capacity, size_t element)
 {
@@ -627,7 +633,7 @@ static void settle_step(weir_pool *pool, const struct vm_step *step)
     }
 }
 
-/* Every claimed granule goes back to the strategy as what it is now. No work is pending on any of them: tick 0. */
+/* Returns every claimed granule to the strategy as memory or as a hole. No work is pending on any granule: tick 0. */
 static void settle_move(weir_pool *pool, struct vm_move *move)
 {
     struct pool_vm *vm = pool->vm;
@@ -651,14 +657,14 @@ static void settle_move(weir_pool *pool, struct vm_move *move)
     vm->counts.unmaps += move->counts.unmaps;
     vm->counts.moved += move->counts.moved;
     pool->counts.device_failures += move->counts.failures;
-    /* At once: above a limit that was lowered, memory that replaces other memory is no growth. */
+    /* One call for both: above a limit that was lowered, memory that replaces other memory is no growth. */
     weir__region_count_locked(pool, move->counts.created << vm->granule_shift,
                               move->counts.destroyed << vm->granule_shift);
     move->counts = (struct vm_counts){ 0 };
     move->made_room = 0;
 }
 
-/* Takes neighbouring granules from the strategy. `limits` NULL: holes. */
+/* Takes adjacent granules from the strategy. `limits` NULL: holes. */
 static weir_status claim(weir_pool *pool, uint64_t address, uint64_t granules, const weir_tick *limits)
 {
     struct pool_vm *vm = pool->vm;
@@ -680,7 +686,7 @@ static bool is_hole(const struct pool_vm *vm, struct vm_span *span, uint64_t add
     return granule == NULL || granule->handle == 0;
 }
 
-/* A hole that is claimed gets a step: memory that was taken elsewhere, or that is created. */
+/* Adds a step for a claimed hole: memory that is taken elsewhere, or created. */
 static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_lane lane, bool create)
 {
     struct vm_move *move = &vm->move;
@@ -694,14 +700,14 @@ static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_l
     move->creates += create ? granules : 0;
 }
 
-/* Whether memory of so many granules goes to a hole of `left`, while large or single granules are looked for. A handle
- * larger than a new one would be is broken: it is destroyed, and the hole gets new handles. */
+/* True if memory of `granules` granules may fill a hole of `left`, on the pass for single or for large handles. A
+ * handle larger than a new one may be is not mapped again: it is destroyed, and the hole gets new handles. */
 static bool suits(const struct vm_move *move, uint64_t granules, uint64_t left, bool single)
 {
     return granules <= left && granules <= move->largest && (granules == 1) == single;
 }
 
-/* Fills a run of claimed holes: with handles that are in hand or were taken, the large ones first, and then with new ones.
+/* Fills a run of claimed holes: first with handles in hand or taken, the large ones first, then with new handles.
  * `singly`: with handles of one granule only. */
 static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_lane lane, bool singly)
 {
@@ -733,9 +739,9 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
     }
 }
 
-/* How large new handles may be. Where sizes keep changing a large handle fits few requests, and memory moves for ever: each time
- * that as much has moved as a share of what is reserved, new handles are half as large, and larger ones do not move, until all
- * are granules. */
+/* Chooses the sizes of new handles. If request sizes keep changing, a large handle fits few requests, and memory would
+ * move for ever. So each time that a share of the reserved memory has moved, the largest new handle is halved, down to
+ * single granules. Larger handles are no longer moved. */
 static void choose_sizes(const weir_pool *pool, struct vm_move *move)
 {
     struct pool_vm *vm = pool->vm;
@@ -753,12 +759,12 @@ static void choose_sizes(const weir_pool *pool, struct vm_move *move)
     move->largest = vm->likes;
 }
 
-/* Claims the holes of a window for the lane, and decides what fills them. */
+/* Claims the holes of a window for the lane, and decides with which handles to fill each hole. */
 static weir_status claim_holes(weir_pool *pool, const struct vm_window *window, weir_lane lane)
 {
     struct pool_vm *vm = pool->vm;
     struct vm_span *span = span_of(vm, window->first);
-    /* The granules that the request has as a whole. */
+    /* The granules that lie wholly in the request. */
     const uint64_t from = round_up(window->address, vm->granule);
     const uint64_t to = (window->address + window->size) & ~(vm->granule - 1);
     choose_sizes(pool, &vm->move);
@@ -780,7 +786,8 @@ static weir_status claim_holes(weir_pool *pool, const struct vm_window *window, 
     return status;
 }
 
-/* The whole handles at one end of an idle run that have memory for `granules`, or for as few more as may be. */
+/* Returns the whole handles at one end of an idle run that have memory for `granules`, or for as few more as
+ * possible. */
 static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint64_t granules, uint64_t *from, uint64_t *to)
 {
     uint64_t start = 0;
@@ -796,9 +803,10 @@ static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint6
     }
 }
 
-/* Claims so many of the idle granules that were found last, from the smallest runs, in whole handles. A range that a claim cuts
- * may join a neighbour that is not idle. Where that was in the next run it is no longer idle either: then, WEIR_ERR_BUSY, there
- * are too few, and a new search finds others. */
+/* Claims `granules` of the idle granules that were found last, from the cheapest runs, in whole handles. A range that a
+ * claim cuts may join a neighbour that is not idle. If that neighbour lay in the next run, the next run is no longer
+ * idle either. Returns WEIR_ERR_BUSY if too few granules are left for this reason; a new search finds other
+ * granules. */
 static weir_status claim_idle(weir_pool *pool, uint64_t granules)
 {
     struct pool_vm *vm = pool->vm;
@@ -829,7 +837,8 @@ static weir_status claim_idle(weir_pool *pool, uint64_t granules)
     return status == WEIR_OK && busy && granules > 0 ? WEIR_ERR_BUSY : status;
 }
 
-/* Room in the arrays of a move of that many granules, and spare handles in case it fails. */
+/* Makes room in the arrays of a move of that many granules, including the handles that become spare if the move fails.
+ * Returns false without host memory. */
 static bool prepare_move(struct pool_vm *vm, uint64_t holes, uint64_t victims)
 {
     struct vm_move *move = &vm->move;
@@ -850,9 +859,10 @@ static bool prepare_move(struct pool_vm *vm, uint64_t holes, uint64_t victims)
            reserve_array((void **)&move->memory, vm->spares + holes + victims, &vm->memory_capacity, sizeof(*move->memory));
 }
 
-/* --- giving back --- */
+/* --- returning memory --- */
 
-/* Pool lock held: claims the idle granules that go back, when the spare handles are too few. WEIR_ERR_BUSY: not all of them. */
+/* Claims the idle granules to return, if the spare handles are too few. Returns WEIR_ERR_BUSY if not all could be
+ * claimed. Pool lock held. */
 static weir_status plan_return(weir_pool *pool, uint64_t keep)
 {
     struct pool_vm *vm = pool->vm;
@@ -873,8 +883,8 @@ static weir_status plan_return(weir_pool *pool, uint64_t keep)
     return status;
 }
 
-/* Pool lock held on entry and exit, let go for the device, by the thread that grows. Gives back what is idle until `keep` bytes
- * are reserved; returns the bytes that went. */
+/* Returns idle memory to the device until `keep` bytes are reserved. Returns the number of bytes. Pool lock held on
+ * entry and exit, released for the device calls; called by the thread that grows. */
 static uint64_t return_idle(weir_pool *pool, uint64_t keep, weir_status *status)
 {
     struct vm_move *move = &pool->vm->move;
@@ -901,8 +911,8 @@ static uint64_t return_idle(weir_pool *pool, uint64_t keep, weir_status *status)
 
 /* --- growing --- */
 
-/* Pool lock held on entry and exit, let go for the calls, by the thread that grows. Releases the refused reservations until
- * the device refuses one. */
+/* Releases the refused reservations until the device refuses one. Pool lock held on entry and exit, released for the
+ * device calls; called by the thread that grows. */
 static void release_refused(weir_pool *pool)
 {
     struct pool_vm *vm = pool->vm;
@@ -921,7 +931,8 @@ static void release_refused(weir_pool *pool)
     }
 }
 
-/* Pool lock held on entry and exit, let go for the calls. A span of addresses with a window for the request. */
+/* Reserves a span of addresses with a window for the request. Pool lock held on entry and exit, released for the device
+ * calls. */
 static bool add_span(struct request *request)
 {
     weir_pool *pool = request->pool;
@@ -935,12 +946,12 @@ static bool add_span(struct request *request)
                     : most > most_bytes / span_factor ? most_bytes
                                                       : round_up(most * span_factor, vm->granule);
     size = size < least ? least : size;
-    /* A granule larger than a page begins where it likes in what the device reserves. */
+    /* The device aligns its reservation to a page only, so a larger granule needs extra addresses. */
     const uint64_t extra = vm->granule - info->page_bytes;
     uint64_t address = 0;
     uint64_t failures = 0;
     struct vm_span *span = NULL;
-    /* Made before the reservation, so that the reservation cannot be lost. */
+    /* Allocated before the reservation, so that the reservation cannot be lost. */
     struct vm_refused *refused = malloc(sizeof(*refused));
     if (refused == NULL) {
         request->broken = WEIR_ERR_NO_MEMORY;
@@ -1002,7 +1013,7 @@ static weir_status find_window(struct request *request, enum window_kind kind, s
     return found;
 }
 
-/* Granules that may be added before `bytes` are reserved; 0 bytes: any number. */
+/* Returns the number of granules that may be added before `bytes` are reserved. 0 bytes: no bound. */
 static uint64_t room_below(const weir_pool *pool, uint64_t bytes)
 {
     return bytes == 0                       ? UINT64_MAX
@@ -1010,7 +1021,7 @@ static uint64_t room_below(const weir_pool *pool, uint64_t bytes)
                                             : 0;
 }
 
-/* What may be reserved before idle memory is moved. */
+/* Returns the bytes that may be reserved before idle memory is moved. */
 static uint64_t budget(const struct request *request, uint64_t live)
 {
     const weir_pool *pool = request->pool;
@@ -1025,16 +1036,16 @@ static uint64_t budget(const struct request *request, uint64_t live)
     return most + most / share + (spare > bytes ? spare : bytes);
 }
 
-/* How the granules of a window would be had. */
+/* How a window gets its granules. */
 struct vm_plan {
     struct vm_window window;
     uint64_t creates;
-    uint64_t victims; /* idle granules that move */
-    bool has_runs;    /* the scratch has the idle granules for this window */
-    bool cramped;     /* no window is as frugal as one at a granule, because of large handles around it */
+    uint64_t victims; /* idle granules to move */
+    bool has_runs;    /* scratch->runs holds the idle granules for this window */
+    bool cramped;     /* large handles make every window cost more granules than one that begins at a granule */
 };
 
-/* Granules that may be created: at all, by the limit and by the device; and before idle ones move. */
+/* Granules that may be created: under the limit, by the device, and before idle granules are moved. */
 struct vm_room {
     uint64_t by_limit;
     uint64_t by_device;
@@ -1054,7 +1065,8 @@ static struct vm_room room_for(const struct request *request, uint64_t live)
     return room;
 }
 
-/* Pool lock held: spares first, then what is cheap, then idle granules, then more; false without host memory. */
+/* Decides how the window gets its granules: spares first, then cheap creation, then idle granules, then further
+ * creation. Returns false without host memory. Pool lock held. */
 static bool weigh(struct request *request, const struct vm_room *room, struct vm_plan *plan)
 {
     weir_pool *pool = request->pool;
@@ -1076,8 +1088,8 @@ static bool weigh(struct request *request, const struct vm_room *room, struct vm
     return true;
 }
 
-/* Pool lock held: the best window; where idle granules are too few for it, the frugal one if that saves any. False:
- * refused. */
+/* Plans the best window; if idle granules are too few for it, the frugal window if that creates less. Returns false if
+ * the limit or the device forbids the plan. Pool lock held. */
 static bool make_plan(struct request *request, uint64_t live, struct vm_plan *plan)
 {
     const struct vm_room room = room_for(request, live);
@@ -1098,7 +1110,8 @@ static bool make_plan(struct request *request, uint64_t live, struct vm_plan *pl
     return plan->creates <= room.by_limit && plan->creates <= room.by_device;
 }
 
-/* Pool lock held: takes all granules of the plan from the strategy. False: no host memory. */
+/* Claims all granules of the plan from the strategy. Returns false on failure, with the claims reversed. Pool lock
+ * held. */
 static bool claim_plan(struct request *request, const struct vm_plan *plan)
 {
     weir_pool *pool = request->pool;
@@ -1120,7 +1133,8 @@ static bool claim_plan(struct request *request, const struct vm_plan *plan)
     return true;
 }
 
-/* Pool lock held on entry and exit, let go for the device. True when the memory is there. */
+/* Carries out the claimed plan. Returns true if the memory is mapped. Pool lock held on entry and exit, released for
+ * the device calls. */
 static bool carry_out(struct request *request)
 {
     weir_pool *pool = request->pool;
@@ -1134,7 +1148,7 @@ static bool carry_out(struct request *request)
     if (status != WEIR_OK) {
         const bool refused = move->counts.created < move->creates && move->made_room >= move->destroys;
         const uint64_t reached = pool->held.bytes + ((move->counts.created - move->made_room) << pool->vm->granule_shift);
-        request->ceiling = refused ? reached : request->ceiling; /* else it was no create that failed */
+        request->ceiling = refused ? reached : request->ceiling; /* otherwise the call that failed was not a create */
         move->counts.moved = 0;
     }
     settle_move(pool, move);
@@ -1142,7 +1156,7 @@ static bool carry_out(struct request *request)
     return status == WEIR_OK;
 }
 
-/* Pool lock held: a block at the window, all of which has memory that the stream may have. */
+/* Takes a block at the window, all of which has memory that the stream may use. Pool lock held. */
 static bool take_window(struct request *request, const struct vm_window *window)
 {
     weir_pool *pool = request->pool;
@@ -1163,7 +1177,7 @@ static bool take_window(struct request *request, const struct vm_window *window)
     return request->block != NULL;
 }
 
-/* Pool lock held: whether memory lies in a lane of which the stream may have some, beside its own. */
+/* True if another lane than the stream's own holds ranges that the stream may be allowed to use. Pool lock held. */
 static bool others_hold_any(const struct request *request)
 {
     const weir_pool *pool = request->pool;
@@ -1181,7 +1195,7 @@ static bool vm_join(struct request *request)
 {
     struct vm_window window;
     if (!request->last_resort && !request->parted && !request->pool->vm->walks_free && !others_hold_any(request)) {
-        return false; /* alloc has looked at all there is, which walk_free finds out at no cost */
+        return false; /* alloc has searched all ranges already; walk_free would find that out at no cost */
     }
     if (find_window(request, WINDOW_MAPPED, &window) != WEIR_OK) {
         return false;
@@ -1189,18 +1203,19 @@ static bool vm_join(struct request *request)
     return weir__order_gather_locked(request) || take_window(request, &window);
 }
 
-/* Pool lock held: from what is free now. */
+/* Serves the request from memory that is free now. Pool lock held. */
 static bool serve(struct request *request, weir_rung rung)
 {
     weir_pool *pool = request->pool;
-    const bool looks_again = !request->parted || request->last_resort; /* else the ladder has just looked at every range */
+    const bool looks_again = !request->parted || request->last_resort; /* if false, the ladder has just looked at every
+                                                                        * range */
     const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX) ||
                         (request->broken == WEIR_OK && looks_again && vm_join(request));
     pool->counts.served[rung] += served;
     return served;
 }
 
-/* What no moving about can serve is refused without a call. */
+/* True if no move of memory can serve the request; it is then refused without a device call. */
 static bool is_hopeless(struct request *request)
 {
     const weir_pool *pool = request->pool;
@@ -1216,9 +1231,9 @@ static bool is_hopeless(struct request *request)
     return request->limited || too_large;
 }
 
-/* Pool lock held on entry and exit, let go for the device. A block may not have a part of a large handle, so an idle one can be
- * in the way of the very memory that is left. As the last resort all that is idle goes back to the device, which has it for
- * windows of any bounds. True when there was such a handle. */
+/* Last resort: returns all idle memory to the device, which can give it to windows of any bounds. A block may not have
+ * a part of a large handle, so an idle large handle can be in the way of the memory that is left. Returns true if there
+ * was such a handle and memory was returned. Pool lock held on entry and exit, released for the device calls. */
 static bool break_handles(const struct request *request)
 {
     weir_pool *pool = request->pool;
@@ -1236,8 +1251,8 @@ static bool break_handles(const struct request *request)
     return any && return_idle(pool, 0, &status) > 0;
 }
 
-/* Pool lock held on entry and exit; this thread is the one that grows. A device that refuses to create has said how much
- * it gives: the second plan moves idle memory instead. */
+/* Maps memory for the request and serves it. A device that refuses to create has shown how much it gives; the next plan
+ * then moves idle memory instead. Pool lock held on entry and exit; called by the thread that grows. */
 static bool map_and_serve(struct request *request, uint64_t live)
 {
     weir_pool *pool = request->pool;
@@ -1351,7 +1366,7 @@ static void vm_return_all(weir_pool *pool, weir_status *first)
     }
 }
 
-/* Growing moves idle memory by itself. */
+/* The same as grow after a poll: growing moves idle memory by itself. */
 static bool vm_exchange(struct request *request)
 {
     (void)weir__order_poll(request->pool);

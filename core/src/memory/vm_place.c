@@ -1,29 +1,30 @@
 /* core/src/memory/vm_place.c: see vm_place.h for the idea and the guarantee.
  *
- * Why a window costs no more granules than it must. A stretch is a run of usable memory and holes between two things that
- * are neither. The fewest new granules are needed where a window begins with a piece of the stretch or ends with one:
- * moving it from there to either side trades memory that is there for memory that is not, one for one at best. Where an
- * alignment forbids the very place, its next multiples on both sides stand for it. Each such place is then moved down to
- * the start of its first granule as far as the stretch goes, which never adds a granule. So a window either begins at a
- * granule, and touches ceil(size / granule) of them, or its first granule is in use in part, and then it touches at most
- * one more, which is not to be had anyway. (An alignment above a granule is a multiple of it; one below divides it.) The
- * fewest that could be moved are touched at the ends of a stretch, which are among these places.
+ * Why a window costs no more granules than it must. A stretch is a maximal run of usable memory and holes. The fewest
+ * new granules are needed where a window begins with a piece of the stretch or ends with one: moving the window from
+ * there to either side exchanges memory that is there for memory that is not, one for one at best. If the alignment
+ * forbids that place, the next multiples on both sides are tried instead. Each such place is then moved down to the
+ * start of its first granule as far as the stretch goes, which never adds a granule. So a window either begins at a
+ * granule, and touches ceil(size / granule) of them, or its first granule is partly in use. In the second case the
+ * window touches at most one granule more, the partly used one, which could not be moved anyway. (An alignment above a
+ * granule is a multiple of it; one below divides it.) The windows that touch the fewest granules that could be moved
+ * lie at the ends of a stretch, which are among these places.
  *
- * Cost: a window is linear in the holes and the free ranges around them, or in the free ranges as large as the request, and per
- * piece of a stretch in the pieces of a window; idle granules are linear in the free ranges of a granule and more. A strategy
- * without walk_holes and walk_free is walked.
+ * Cost: a window is linear in the holes and the free ranges around them, or in the free ranges as large as the request;
+ * and for each piece of a stretch linear in the pieces of a window. Idle granules are linear in the free ranges of at
+ * least a granule. A strategy without walk_holes and walk_free is walked as a whole.
  */
 #include "vm_place.h"
 
 #include <stdlib.h>
 
-/* A maximal part of a stretch of one sort: holes, memory in single granules, or memory of one handle of several granules,
- * which are [low, high). */
+/* A maximal part of a stretch of one kind: holes, memory in single granules, or memory of one handle of several
+ * granules, the handle being [low, high). */
 struct vm_piece {
     uint64_t address;
     uint64_t size;
     uint64_t low;
-    uint64_t high; /* 0: no such handle */
+    uint64_t high; /* 0: no handle of several granules */
     bool hole;
 };
 
@@ -45,7 +46,7 @@ static uint64_t up(uint64_t address, uint64_t unit)
     return down(address + unit - 1, unit);
 }
 
-/* Room for one more; false without host memory. */
+/* Makes room for one more element. Returns false without host memory. */
 static bool reserve(void **array, size_t count, size_t *capacity, size_t element)
 {
     if (count < *capacity) {
@@ -75,11 +76,12 @@ struct window_search {
     bool any_will_do;
     size_t ranges;
     size_t pieces;
-    uint64_t region; /* where the region of the pieces begins */
-    struct vm_window best; /* end 0: none yet */
+    uint64_t region; /* start of the region that holds the pieces */
+    struct vm_window best; /* best.end 0: no window found yet */
 };
 
-/* Handles that a hole [from, to) takes, granules that the request [begin, end) has as a whole in as few as may be. */
+/* Returns the number of handles for the hole [from, to). Granules that lie wholly in the request [begin, end) share one
+ * handle if they are at least view->least. */
 static uint64_t handles_of(const struct vm_view *view, uint64_t from, uint64_t to, uint64_t begin, uint64_t end)
 {
     const uint64_t low = up(begin, view->granule) > from ? up(begin, view->granule) : from;
@@ -88,7 +90,7 @@ static uint64_t handles_of(const struct vm_view *view, uint64_t from, uint64_t t
     return (to - from) / view->granule - (large ? (high - low) / view->granule - 1 : 0);
 }
 
-/* Counts the granules of the window without memory, and the handles that they take. The request begins in piece `at` or
+/* Counts the granules of the window without memory, and the handles for them. The request begins in piece `at` or
  * above. */
 static void count_missing(const struct window_search *search, size_t at, struct vm_window *window)
 {
@@ -105,7 +107,7 @@ static void count_missing(const struct window_search *search, size_t at, struct 
     }
 }
 
-/* Granules of [from, to) that lie in the stretch as a whole. */
+/* Returns the number of granules of [from, to) that lie wholly in the stretch. */
 static uint64_t untouched(const struct window_search *search, uint64_t from, uint64_t to)
 {
     const uint64_t granule = search->view->granule;
@@ -118,7 +120,7 @@ static uint64_t untouched(const struct window_search *search, uint64_t from, uin
     return from < to ? (to - from) / granule : 0;
 }
 
-/* Whether a request in the window, which is in the pieces from `at` on, has all of each large handle that it touches. */
+/* True if a request in the window has all of each large handle that it touches. `at` is the first piece to look at. */
 static bool has_whole_handles(const struct window_search *search, size_t at, const struct vm_window *window)
 {
     const struct vm_piece *pieces = search->scratch->pieces;
@@ -150,8 +152,8 @@ static bool is_better(const struct window_search *search, const struct vm_window
     return window->offset < best->offset;
 }
 
-/* A request at `address`, which lies in the stretch, would begin in piece `at` or before. False: it would have a part of a large
- * handle. */
+/* Considers a request at `address`, which lies in the stretch and begins in piece `at` or before. Returns false if the
+ * request would have a part of a large handle. */
 static bool consider_at(struct window_search *search, size_t at, uint64_t address, uint64_t run)
 {
     const uint64_t granule = search->view->granule;
@@ -179,7 +181,8 @@ static bool consider_at(struct window_search *search, size_t at, uint64_t addres
     return true;
 }
 
-/* At the start of the place's first granule, as far as the stretch goes; or there. */
+/* Considers the place moved down to the start of its first granule, as far as the stretch goes. If that is not
+ * possible, considers the place itself. */
 static void consider(struct window_search *search, size_t at, uint64_t address, uint64_t run)
 {
     const uint64_t first = down(address, search->view->granule);
@@ -190,7 +193,7 @@ static void consider(struct window_search *search, size_t at, uint64_t address, 
     }
 }
 
-/* The multiples of the alignment on both sides of `place`, as far as the stretch [start, end) has room there. */
+/* Considers the multiples of the alignment on both sides of `place`, where the stretch [start, end) has room. */
 static void consider_around(struct window_search *search, size_t at, uint64_t place, uint64_t run, uint64_t start,
                             uint64_t end)
 {
@@ -204,7 +207,7 @@ static void consider_around(struct window_search *search, size_t at, uint64_t pl
     }
 }
 
-/* Adds what lies at `address`, or some of it; returns where the rest begins. `end` is that of the range. */
+/* Adds the piece that begins at `address` in a range that ends at `end`. Returns the end of the piece. */
 static uint64_t add_piece(struct window_search *search, uint64_t address, uint64_t end, bool hole)
 {
     struct vm_scratch *scratch = search->scratch;
@@ -239,7 +242,7 @@ static void cut_into_pieces(struct window_search *search)
     }
 }
 
-/* All windows of a stretch, if it is large enough for one. */
+/* Considers all windows of the stretch, if it is large enough for one. */
 static void end_stretch(struct window_search *search)
 {
     const struct vm_piece *ranges = search->scratch->ranges;
@@ -319,13 +322,13 @@ struct idle_search {
     struct vm_scratch *scratch;
     const struct vm_view *view;
     const struct vm_window *window;
-    uint64_t start; /* the run so far: [start, end) of usable memory; empty when they are equal */
+    uint64_t start; /* the present run of usable memory: [start, end); empty if they are equal */
     uint64_t end;
-    uint64_t next;     /* where the last range ends */
+    uint64_t next;     /* end of the last range */
     uint64_t granules; /* found so far */
     weir_lane lane;
-    bool hole_below; /* of the run */
-    bool after_hole; /* the range before was one */
+    bool hole_below; /* of the present run */
+    bool after_hole; /* the last range was a hole */
     bool failed;
 };
 
@@ -352,7 +355,7 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
     search->granules += scratch->runs[scratch->run_count++].granules;
 }
 
-/* A large handle is a run of its own. */
+/* Notes the runs in [from, to). Each large handle is a run of its own. */
 static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below)
 {
     const struct vm_view *view = search->view;
@@ -371,7 +374,8 @@ static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bo
     note_run(search, from, to, hole_below, false);
 }
 
-/* What the window needs stays where it is, and so does a handle that is idle in part. */
+/* Ends the present run and notes its idle granules. Granules of the window are left out, because they stay where they
+ * are; handles that are only partly idle are left out too. */
 static void end_idle(struct idle_search *search)
 {
     const struct vm_view *view = search->view;
@@ -420,7 +424,7 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
     return !search->failed;
 }
 
-/* Large handles that a hole of the window can take as they are, the largest first; then the smallest runs. */
+/* Order: large handles that a hole of the window can take as they are, the largest first; then the smallest runs. */
 static int cheapest_first(const void *left, const void *right)
 {
     const struct vm_run *a = left;

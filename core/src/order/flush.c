@@ -1,15 +1,15 @@
-/* core/src/order/flush.c: emptying front caches and inboxes. Blocks that lie there cannot merge with their neighbours.
+/* core/src/order/flush.c: empties front caches and inboxes. Blocks in them cannot coalesce with their neighbours.
  *
- * Cost: linear in the blocks that lie there; flushing all visits every stream.
+ * Cost: linear in the blocks moved; a flush of all streams visits every stream.
  */
 #include "order/order.h"
 #include "pool/front_cache.h"
 
 /* Before the pool grows, blocks below 1/2^19 of the reserved bytes stay in their slots. All of them together are less
- * than a thousandth of the pool: joined they would hold few requests, in the slots they serve many. */
+ * than a thousandth of the pool. Coalesced they would hold few requests; in the slots they serve many. */
 enum { kept_small_shift = 19 };
 
-/* NULL: no stream has that number. */
+/* Returns NULL if no stream has that lane. */
 static weir_stream *stream_at(weir_pool *pool, size_t lane)
 {
     pool_lock(pool);
@@ -18,7 +18,7 @@ static weir_stream *stream_at(weir_pool *pool, size_t lane)
     return stream;
 }
 
-/* Both locks held: the slots from bin `least` on. */
+/* Moves the blocks in slots from bin `least` on to the strategy. Stream lock and pool lock held. */
 static bool flush_slots(weir_stream *stream, unsigned least)
 {
     struct front_cache *front = &stream->front;
@@ -71,7 +71,7 @@ bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
     return true;
 }
 
-/* Pool lock held: the first bin of blocks that a flush before growth gives back. */
+/* Returns the first bin of blocks that a flush before growth gives to the strategy. Pool lock held. */
 static unsigned least_to_join(const weir_pool *pool)
 {
     const uint64_t granules = pool->held.bytes >> pool->granule_shift >> kept_small_shift;

@@ -1,15 +1,15 @@
 /* core/src/order/ladder.c: how a request gets memory that neither the front cache nor its stream's own lane has.
  *
- * Idea: a table of rungs, cheapest first. Each rung has a condition and an action that changes something, and names how the
- * request may be served after it. Nothing found before a lock was let go is used after it: each rung searches anew. One
- * loop goes through the table. When the end is reached, the loop begins another attempt if there is a reason to expect
- * more of it: the pressure callback has helped, the hard limit counts from now on, other threads have freed memory
- * meanwhile, or the out-of-memory callback has helped.
+ * Idea: a table of rungs, cheapest first. Each rung has a condition and an action that changes something, and tells how
+ * the request may be served after the action. A result found before a lock was released is not used after it: each rung
+ * searches again. One loop goes through the table. At the end of the table the loop begins another attempt if there is
+ * a reason to expect more: the pressure callback has helped, the hard limit replaces the soft one, other threads have
+ * freed memory meanwhile, or the out-of-memory callback has helped.
  *
- * Guarantee: before a request fails, every stream that holds unfinished memory has been waited for, and free memory has
- * been searched again.
+ * Guarantee: before a request fails, the host has waited for every stream that holds unfinished memory, and free memory
+ * has been searched again.
  *
- * Cost: a search for each rung; the actions are described where they stand. served[] counts which rung served.
+ * Cost: a search for each rung; each action states its own cost. served[] counts which rung served.
  */
 #include "shared/cancel.h"
 #include "order/order.h"
@@ -20,35 +20,35 @@ typedef enum reason {
     FIRST,
     PRESSED,      /* the pressure callback has helped */
     RAISED,       /* the soft limit no longer counts */
-    OTHERS_FREED, /* between two looks of this thread, the memory may have passed from hand to hand elsewhere */
+    OTHERS_FREED, /* between two searches of this thread, memory may have moved from one holder to another unseen */
     CALLED_BACK,  /* the out-of-memory callback has helped */
 } reason;
 
-/* One way through the table. */
+/* One pass through the table. */
 struct attempt {
     struct request *request;
     reason reason;
-    int climbs;     /* attempts without news but that other threads freed */
-    uint64_t round; /* of waiting; 0: not begun */
+    int climbs;     /* counts attempts because other threads freed memory; reset by the callback */
+    uint64_t round; /* wait round; 0: not begun */
 
-    /* As of the last time that this thread held the pool's lock: */
+    /* Copies of the pool's values, from when this thread last held the pool's lock: */
     uint64_t reserved;
     uint64_t most;         /* 0: unknown */
     uint64_t region_frees;
-    uint64_t slow_frees;   /* as of the beginning */
+    uint64_t slow_frees;   /* copied at the beginning of the attempt */
 };
 
 struct rung {
-    weir_rung name; /* the counter; WEIR_RUNG_LANE: the counter of the place where the memory was found */
+    weir_rung name; /* the counter; WEIR_RUNG_LANE: the counter of the place that held the memory */
     bool (*when)(const struct attempt *attempt);
-    bool (*act)(struct attempt *attempt); /* false: nothing has changed, so the next rung */
-    unsigned then;                        /* LOOK_..., and: */
+    bool (*act)(struct attempt *attempt); /* false: nothing has changed; continue with the next rung */
+    unsigned then;                        /* LOOK_... flags and the flags below */
 };
 
 enum {
     GROW = 8u,
     EXCHANGE = 16u,
-    REPEAT = 32u, /* the rung, until its action changes nothing */
+    REPEAT = 32u, /* repeat the rung until its action changes nothing */
 };
 
 /* --- conditions --- */
@@ -64,7 +64,7 @@ static bool was_called_back(const struct attempt *attempt)
     return attempt->reason == CALLED_BACK;
 }
 
-/* Memory that exists should be waited for before more is taken. */
+/* True if the pool should wait for memory that exists before it takes more. */
 static bool prefers_waiting(const struct attempt *attempt)
 {
     switch (attempt->request->pool->config.growth) {
@@ -78,13 +78,13 @@ static bool prefers_waiting(const struct attempt *attempt)
     }
 }
 
-/* Another thread has given regions back since the device last refused this one. */
+/* True if another thread has returned regions since the device last refused this request. */
 static bool others_gave_back(const struct attempt *attempt)
 {
     return attempt->region_frees != attempt->request->region_frees;
 }
 
-/* --- actions: no lock is held --- */
+/* --- actions: no lock held --- */
 
 static bool as_it_is(struct attempt *attempt)
 {
@@ -97,7 +97,7 @@ static bool poll(struct attempt *attempt)
     return weir__order_poll(attempt->request->pool);
 }
 
-/* Blocks in the stream's front cache cannot merge. */
+/* Blocks in the stream's front cache cannot coalesce; this gives them to the strategy. */
 static bool flush_own(struct attempt *attempt)
 {
     return weir__order_flush_to_join(attempt->request->stream);
@@ -113,14 +113,14 @@ static bool wait_on_device(struct attempt *attempt)
     return weir__order_wait_on_device(attempt->request);
 }
 
-/* The device has no more: memory that is set apart for other kinds of requests will do. */
+/* The device has no more memory: from now on memory set apart for other kinds of requests may be used. */
 static bool as_last_resort(struct attempt *attempt)
 {
     attempt->request->last_resort = true;
     return true;
 }
 
-/* A stream that cannot be waited for is passed over. */
+/* Waits for the next stream of the round. Skips streams for which the wait fails. */
 static bool sync_next(struct attempt *attempt)
 {
     weir_status status = WEIR_ERR_DEVICE;
@@ -132,8 +132,8 @@ static bool sync_next(struct attempt *attempt)
     return true;
 }
 
-/* The last poll, or another thread, may have seen work complete after the last search, and the device may have more than when
- * it refused: neither must be missed. */
+/* The last poll, or another thread, may have seen work complete after the last search, and the device may have more
+ * memory than when it refused. So search and ask again. */
 static bool ask_anew(struct attempt *attempt)
 {
     attempt->request->ceiling = 0;
@@ -163,7 +163,7 @@ enum { rungs = sizeof(ladder) / sizeof(ladder[0]) };
 
 /* --- the loop --- */
 
-/* Pool lock held. */
+/* Copies the pool's values. Pool lock held. */
 static void see(struct attempt *attempt)
 {
     const weir_pool *pool = attempt->request->pool;
@@ -186,7 +186,7 @@ static bool look(struct attempt *attempt, const struct rung *rung)
     return served;
 }
 
-/* grow and exchange count the rung themselves. */
+/* Serves the request as the rung says. grow and exchange count the rung themselves. */
 static bool serve(struct attempt *attempt, const struct rung *rung)
 {
     struct request *request = attempt->request;
@@ -257,7 +257,7 @@ static bool call_back(const struct request *request)
     const bool helped = weir_pool_oom(pool, &record) == WEIR_OK &&
                         UNCANCELLED(pool->config.oom_callback(pool->config.oom_ctx, pool, &record));
     if (helped) {
-        /* It is not known yet that the request fails: only the last record of a request counts. */
+        /* The request may still succeed, and only the last record of a request counts: undo the failure count. */
         pool_lock(pool);
         pool->oom.failure--;
         pool_unlock(pool);
@@ -266,7 +266,8 @@ static bool call_back(const struct request *request)
     return helped;
 }
 
-/* Whether there is a reason to try again, and which. A request that fails for good has its record written. */
+/* Decides if there is a reason for another attempt, and which. Writes the out-of-memory record before the callback and
+ * before a final failure. */
 static bool try_again(struct attempt *attempt)
 {
     const struct request *request = attempt->request;

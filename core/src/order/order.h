@@ -1,12 +1,13 @@
-/* core/src/order/order.h: how a request gets memory, and which freed memory a stream may have.
+/* core/src/order/order.h: how a request gets memory, and which freed memory a stream may use.
  *
- *     take.h     taking a range from a lane; a miss
+ *     take.h     takes a range from a lane; the slow path's first step
  *     ladder.c   every way to serve a request, cheapest first: a table and the loop over it
- *     reuse.c    which freed memory a stream may have
- *     flush.c    emptying front caches and inboxes
- *     wait.c     which work has completed: polling, waiting, marks, the pool's own events
+ *     reuse.c    decides which freed memory a stream may use
+ *     flush.c    empties front caches and inboxes
+ *     wait.c     learns which work has completed: polling, waiting, marks, the pool's own events
  *
- * ladder.c calls the memory of the pool (memory/memory.h), which calls the other three; reuse.c calls none of them.
+ * ladder.c calls the memory of the pool (memory/memory.h), which calls reuse.c, flush.c and wait.c. reuse.c calls none
+ * of these files.
  */
 #ifndef WEIR_CORE_ORDER_H
 #define WEIR_CORE_ORDER_H
@@ -19,22 +20,22 @@ struct request {
     weir_stream *stream;
     uint64_t size;
     uint64_t align;
-    weir_block *block;         /* out */
-    weir_status device_status; /* the device's last answer to a wish for memory */
+    weir_block *block;         /* result */
+    weir_status device_status; /* the device's last answer to a request for memory */
     weir_tag tag;
     uint64_t region_asked;     /* the smallest region asked for */
-    uint64_t region_frees;     /* the pool's when it last tried to take a region */
-    bool soft;                 /* the soft limit counts as the limit for the time being */
+    uint64_t region_frees;     /* the pool's count of region_frees when this request last tried to take a region */
+    bool soft;                 /* the soft limit serves as the limit for now */
     bool limited;              /* the pool's own limit forbade growing */
-    bool parted;               /* with virtual memory: the strategy chose a part of a handle */
-    bool spares;               /* it breaks no idle region that is much larger: region.c gives it one of its own */
-    bool spared;               /* there was such a region */
-    bool last_resort;          /* the device has refused: memory set apart for other kinds of requests will do */
-    uint64_t ceiling;          /* with virtual memory: the most that may be reserved, by the device's answer; 0 = unknown */
-    weir_status broken;        /* not WEIR_OK: the request cannot go on (no host memory) */
+    bool parted;               /* virtual memory: the strategy chose a part of a handle */
+    bool spares;               /* breaks no idle region that is much larger: region.c takes a region of its own */
+    bool spared;               /* there was such an idle region */
+    bool last_resort;          /* the device has refused: memory set apart for other kinds of requests may be used */
+    uint64_t ceiling;          /* virtual memory: the most that the device gives, learnt from a refusal; 0: unknown */
+    weir_status broken;        /* not WEIR_OK: the request cannot continue (no host memory) */
 };
 
-/* Fills the pool's record of a failed request. No lock is held. */
+/* Fills the pool's record of a failed request. No lock held. */
 static inline void weir__oom_explain(const struct request *request)
 {
     request->pool->explain(request);
@@ -42,7 +43,7 @@ static inline void weir__oom_explain(const struct request *request)
 
 /* --- ladder.c --- */
 
-/* Serves a request that the front cache and the stream's own lane did not. No lock is held. */
+/* Serves a request after the front cache and the stream's own lane have missed. No lock held. */
 weir_status weir__order_alloc(struct request *request);
 
 /* --- reuse.c --- */
@@ -51,70 +52,77 @@ weir_status weir__order_alloc(struct request *request);
 enum {
     LOOK_OWN = 1u,      /* the stream's own lane */
     LOOK_OTHERS = 2u,   /* the open lane, and lanes that the stream is ordered after */
-    LOOK_GATHERED = 4u, /* neighbours in different lanes, all of which the stream may have, joined */
+    LOOK_GATHERED = 4u, /* adjacent ranges in different lanes, all of which the stream may use, gathered into one */
     LOOK_FREE = LOOK_OWN | LOOK_OTHERS,
     LOOK_ALL = LOOK_FREE | LOOK_GATHERED,
 };
 
-/* Pool lock held: serves the request from memory that is free now. *found: the place where it was. */
+/* Serves the request from memory that is free now. *found receives the rung that names the place. Pool lock held. */
 bool weir__order_look_locked(struct request *request, unsigned where, weir_rung *found);
-/* Pool lock held: takes a range for the request from a lane and makes a block of it. */
+/* Takes a range for the request from a lane and makes it a block. Pool lock held. */
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
-/* Pool lock held: a range that the strategy has just handed out from the lane goes back as it was. `block`: made of
- * it, or NULL. */
+/* Gives a range back that the strategy has just taken from the lane. `block`: the block made of it, or NULL. Pool lock
+ * held. */
 void weir__order_untake_locked(weir_pool *pool, weir_lane lane, const weir_range *range, weir_block *block);
-/* Pool lock held: the same from neighbours that the stream may have, joined. */
+/* Serves the request from adjacent ranges that the stream may use, joined by the pool's memory or by gather. Pool lock
+ * held. */
 bool weir__order_join_locked(struct request *request);
-/* Pool lock held: the strategy joins neighbours that the stream may have, and serves the request. */
+/* Serves the request from adjacent ranges in different lanes, which the strategy gathers. Pool lock held. */
 bool weir__order_gather_locked(struct request *request);
-/* Pool lock held: fills pool->limits with the ticks that `stream` may take, by lane; NULL: those that every stream may take. */
+/* Fills pool->limits with the highest tick of each lane that `stream` may use; NULL: that every stream may use. Pool
+ * lock held. */
 const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream);
-/* A free that does not end in the front cache. The stream's lock is held, the pool's is not. */
+/* Frees a block to the strategy, or makes it pending. Stream lock held, pool lock not held. */
 void weir__order_free(weir_block *block, weir_stream *stream);
-/* Pool lock held: memory of the strategy again, in the stream's lane as of `tick`; the block ends. */
+/* Ends the block and gives its memory to the strategy, in the stream's lane as of `tick`. Pool lock held. */
 void weir__order_give_locked(weir_block *block, weir_stream *stream, weir_tick tick);
-/* Memory that no queued work touches. No lock is held. */
+/* Frees a block that no queued work touches. Pool lock not held. */
 void weir__order_free_idle(weir_block *block);
-/* Pool lock held: the stream's ticks up to `tick` are complete. */
+/* Records that the stream's ticks up to `tick` are complete. Pool lock held. */
 void weir__order_done_locked(weir_stream *stream, weir_tick tick);
-/* Pool lock held: tells the strategy of the stream's completed ticks; its lane may have no private memory. */
+/* Tells the strategy of the stream's completed ticks, which opens the memory freed up to them. Not for private lanes.
+ * Pool lock held. */
 void weir__order_promote_locked(weir_stream *stream);
-/* Pool lock held: that tick of the stream is on memory that goes to the strategy or is pending. */
+/* Records that memory with that tick of the stream goes to the strategy or is pending. Pool lock held. */
 void weir__order_freed_locked(weir_stream *stream, weir_tick tick);
-/* Pool lock held: moves pending blocks to lanes as far as clocks and completed ticks allow. `taker` may be NULL. */
+/* Moves pending blocks to lanes as far as clocks and completed ticks allow. Returns true if a block moved. `taker` may
+ * be NULL. Pool lock held. */
 bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
 
 /* --- flush.c --- */
 
-/* Stream lock held: counts the frees of other threads and the latest of the stream's own, and stamps those of large blocks with
- * the stream's tick, before an event that covers them. True when there were any. */
+/* Takes in the frees of other threads and the block in `last`, and gives the large blocks to the strategy, stamped with
+ * the stream's tick. Called before an event is recorded that covers them. Returns true if there was a block. Stream
+ * lock held. */
 bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream);
-/* Stream lock held: moves the stream's front cache and inbox to the strategy. True when there was something. */
+/* Moves the stream's front cache and inbox to the strategy. Returns true if there was a block. Stream lock held. */
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
-/* Both locks held: moves the large blocks of the stream's front cache to the strategy. */
+/* Moves the large blocks of the stream's front cache to the strategy. Stream lock and pool lock held. */
 void weir__order_flush_large_locked(weir_stream *stream);
-/* Without a lock held: before the pool grows, all but blocks that are tiny beside it. True when there were any. */
+/* Flushes the stream before the pool grows, except blocks that are tiny relative to the pool. Returns true if there was
+ * a block. No lock held. */
 bool weir__order_flush_to_join(weir_stream *stream);
-/* Without a lock held: the whole of one stream, and of all. */
+/* Flush one stream, and all streams, completely. Return true if there was a block. No lock held. */
 bool weir__order_flush(weir_stream *stream);
 bool weir__order_flush_all(weir_pool *pool);
 
-/* --- wait.c: no lock is held --- */
+/* --- wait.c: no lock held --- */
 
-/* Looks, without waiting, which work has completed. True when memory may have become free. */
+/* Checks, without waiting, which work has completed. Returns true if memory may have become free. */
 bool weir__order_poll(weir_pool *pool);
-/* Waits until the host has seen everything queued on the stream so far complete. */
+/* Waits until the host has seen all work queued on the stream so far complete. */
 weir_status weir__order_sync(weir_pool *pool, weir_stream *stream);
-/* One turn of a round of waiting: weir__order_sync for the stream that holds the most unfinished memory and has had no turn
- * in this round. *round 0 begins one. False: no stream is left, or no more than `keep` bytes are reserved. Each stream has one
- * turn, whether the wait succeeds or not: other threads may free faster than a thread can wait, and the round has to end. */
+/* One step of a wait round: calls weir__order_sync for the stream that holds the most unfinished memory and has had no
+ * turn in this round. *round 0 begins a round. Returns false if no stream is left, or no more than `keep` bytes are
+ * reserved. Each stream has one turn, whether its wait succeeds or not: other threads may free faster than a thread can
+ * wait, and the round has to end. */
 bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir_status *status);
-/* Makes the request's stream wait, on the device, for the stream with the largest range that would serve. The host does not
- * wait. True when the request may have memory that it could not have before. */
+/* Makes the request's stream wait, on the device, for the stream with the largest range that would serve. The host does
+ * not wait. Returns true if the request may now use memory that it could not use before. */
 bool weir__order_wait_on_device(struct request *request);
-/* Destroys an event of weir's, or keeps it if the device refuses. */
+/* Destroys an event of the pool's own, or keeps it if the device refuses. */
 void weir__order_drop_event(weir_pool *pool, weir_event *event);
-/* Destroys the events that were kept, until the device refuses. */
+/* Destroys the kept events, until the device refuses. */
 void weir__order_drop_events(weir_pool *pool);
 
 #endif

@@ -1,14 +1,14 @@
-/* core/src/order/reuse.c: which freed memory a stream may have. The only place that decides it.
+/* core/src/order/reuse.c: which freed memory a stream may use. This file alone decides it.
  *
- * Rule: memory freed on stream s may go to stream x when everything that could touch it happens before x's next
- * operation. A free leaves (stream, tick) pairs; the memory is x's when each pair (t, k) is x's own, or
+ * Rule: memory freed on stream s may go to stream x if everything that could touch it happens before x's next
+ * operation. A free leaves (stream, tick) pairs; x may use the memory if for each pair (t, k): t is x itself, or
  * clock[x][t] >= k, or done[t] >= k.
  *
- * A free stamps its stream's tick under the stream's lock; wait.c says how events keep ticks honest. A block with several
+ * A free stamps its stream's tick under the stream's lock; wait.c explains how events cover ticks. A block with several
  * pairs is pending until one stream is ordered after all of them.
  *
- * Cost: a take is the strategy's search, in the open lane and in the lanes that may hold memory for the stream; limits are a
- * copy of 8 bytes a stream; gather is linear in ranges. No device call is made here.
+ * Cost: a take is the strategy's search, in the open lane and in the lanes that may hold memory for the stream;
+ * computing limits copies 8 bytes per stream; gather is linear in ranges. No device call is made here.
  */
 #include "order.h"
 
@@ -53,8 +53,8 @@ const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *s
     return limits;
 }
 
-/* Lanes of the group that may hold memory which the stream may take. Completed ticks have been promoted, so memory at or below
- * them has entered its lane later. Without order every lane may hold some. */
+/* Returns the lanes of the group that may hold memory which the stream may take. Completed ticks have been promoted, so
+ * memory at or below them has entered its lane later. On a device without streams every lane may hold some. */
 static uint64_t open_to(const weir_stream *stream, size_t group)
 {
     const weir_pool *pool = stream->owner;
@@ -65,7 +65,7 @@ static uint64_t open_to(const weir_stream *stream, size_t group)
     return lanes;
 }
 
-/* Lanes of streams that this one is already ordered after. */
+/* Takes from lanes of streams that the request's stream is already ordered after. Pool lock held. */
 static bool take_ordered_locked(struct request *request)
 {
     const weir_stream *stream = request->stream;
@@ -86,8 +86,9 @@ static bool take_ordered_locked(struct request *request)
     return false;
 }
 
-/* Pool lock held: opens memory that the completed work of other streams has left. The asking stream's own lane stays
- * together: it can take from it anyway, and memory in the open lane does not merge with the stream's next frees. */
+/* Opens memory that the completed work of other streams has left. The asking stream's own lane stays together: the
+ * stream can take from it anyway, and memory in the open lane does not coalesce with the stream's next frees. Pool lock
+ * held. */
 static void promote_others_locked(weir_pool *pool, const weir_stream *taker)
 {
     size_t lane = 0;
@@ -98,7 +99,7 @@ static void promote_others_locked(weir_pool *pool, const weir_stream *taker)
     }
 }
 
-/* Pool lock held: from the open lane, and from lanes of streams that the asking stream is ordered after. */
+/* Takes from the open lane, and from lanes of streams that the asking stream is ordered after. Pool lock held. */
 static bool take_from_others(struct request *request, weir_rung *found)
 {
     weir_pool *pool = request->pool;
@@ -144,7 +145,7 @@ bool weir__order_look_locked(struct request *request, unsigned where, weir_rung 
         return true;
     }
     if ((where & LOOK_OTHERS) != 0 && request->parted && weir__order_join_locked(request)) {
-        *found = WEIR_RUNG_GATHERED; /* without a call of the device */
+        *found = WEIR_RUNG_GATHERED; /* without a device call */
         return true;
     }
     if ((where & LOOK_GATHERED) == 0 || pool->strategy->gather == NULL) {
@@ -185,7 +186,8 @@ void weir__order_freed_locked(weir_stream *stream, weir_tick tick)
     }
 }
 
-/* Pool lock held: memory of the strategy again, in the stream's lane as of `tick`. A lane's ticks do not go down. */
+/* Ends the block and gives its memory to the stream's lane as of `tick`. A lane's ticks do not go down. Pool lock
+ * held. */
 static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
 {
     weir_pool *pool = stream->owner;
@@ -211,7 +213,7 @@ void weir__order_give_locked(weir_block *block, weir_stream *stream, weir_tick t
     }
 }
 
-/* Pool lock held: drops the pairs that are known to be complete. */
+/* Removes the pairs that are known to be complete. Pool lock held. */
 static void drop_done(weir_pool *pool, struct block_uses *uses)
 {
     struct weir_use **link = &uses->first;
@@ -224,7 +226,7 @@ static void drop_done(weir_pool *pool, struct block_uses *uses)
     }
 }
 
-/* Pool lock held: whether everything on the list happens before the stream's next operation. */
+/* True if every use on the list happens before the stream's next operation. Pool lock held. */
 static bool ordered_before(const struct block_uses *uses, const weir_stream *stream)
 {
     for (const struct weir_use *use = uses->first; use != NULL; use = use->next) {
@@ -236,7 +238,8 @@ static bool ordered_before(const struct block_uses *uses, const weir_stream *str
     return true;
 }
 
-/* Pool lock held: gives a freed block, whose pairs are in its list, to the lane that it can go to now. */
+/* Gives a freed block, with all its pairs in its list, to the lane that may have it now. Returns false if there is none
+ * yet. Pool lock held. */
 static bool settle(weir_block *block, weir_stream *taker)
 {
     weir_pool *pool = block_pool(block);
@@ -258,7 +261,7 @@ static bool settle(weir_block *block, weir_stream *taker)
         give_to_lane(block, first->stream, first->tick);
         return true;
     }
-    /* A stream that is ordered after all the others stands for them, as of now. */
+    /* A stream that is ordered after all other streams of the list represents them, as of now. */
     for (const struct weir_use *use = first; use != NULL; use = use->next) {
         if (ordered_before(uses, use->stream)) {
             give_to_lane(block, use->stream, atomic_load_explicit(&use->stream->tick, memory_order_relaxed));
@@ -292,7 +295,7 @@ bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker)
     return moved;
 }
 
-/* Both locks held: the freeing stream's pair joins the block's list. */
+/* Adds the freeing stream's pair to the block's list. Stream lock and pool lock held. */
 static void note_free(struct block_uses *uses, weir_stream *stream, weir_tick tick)
 {
     struct weir_use **link = &uses->first;

@@ -1,6 +1,5 @@
-/* core/src/order/take.h: taking a range from a lane, and a miss: taking one from the stream's own. Inline, for a miss
- * is made of little else. Which lanes a stream may take from is decided in reuse.c.
- */
+/* core/src/order/take.h: takes a range from a lane, and on a front-cache miss from the stream's own lane. Inline,
+ * because a miss consists of little else. reuse.c decides which lanes a stream may take from. */
 #ifndef WEIR_CORE_ORDER_TAKE_H
 #define WEIR_CORE_ORDER_TAKE_H
 
@@ -10,8 +9,8 @@
 typedef enum take_result {
     TAKE_SERVED,
     TAKE_NONE,   /* the strategy has no such range in the lane */
-    TAKE_SPARED, /* it chose a part of an idle region that is much larger, and has it back */
-    TAKE_PARTED, /* with virtual memory: it chose a part of a handle, and has it back */
+    TAKE_SPARED, /* the strategy chose a part of a much larger idle region; the range was given back */
+    TAKE_PARTED, /* virtual memory: the strategy chose a part of a handle; the range was given back */
     TAKE_BROKEN, /* no host memory */
 } take_result;
 
@@ -20,7 +19,8 @@ static inline bool private_lanes(const weir_pool *pool)
     return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
 }
 
-/* Pool lock held. `spare`: idle regions that are much larger than the request stay whole, as far as the pool's memory likes. */
+/* Takes a range from the lane. `spare`: idle regions that are much larger than the request stay whole, if the pool's
+ * memory agrees. Pool lock held. */
 static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_tick limit, uint64_t size,
                                          uint64_t align, bool spare, weir_block **out)
 {
@@ -40,7 +40,7 @@ static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_t
         return TAKE_PARTED;
     }
     weir_block *block = block_new(pool, &range);
-    /* With private lanes a free on another stream than the block's own waits, and must not need host memory then. */
+    /* With private lanes a free on a stream other than the block's own waits, and must not need host memory then. */
     if (UNLIKELY(block == NULL || (private_lanes(pool) && weir__block_add_uses(block) == NULL))) {
         weir__order_untake_locked(pool, lane, &range, block);
         return TAKE_BROKEN;
@@ -49,19 +49,20 @@ static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_t
     return TAKE_SERVED;
 }
 
-/* A miss: memory of the stream's own lane, or NULL. The stream's lock is held, the pool's is not. */
+/* Takes memory of the stream's own lane after a front-cache miss. Returns NULL if there is none. Stream lock held, pool
+ * lock not held. */
 static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size, uint64_t align)
 {
     weir_pool *pool = stream->owner;
     const bool large = front_granules(pool, size) >= front_small(pool);
     if (UNLIKELY(pool->memory->mixes_sizes) && large) {
-        /* Where all sizes lie side by side, the request would be placed around the cached blocks, and the hole that
-         * fits it would be left to smaller ones. */
+        /* With requests of all sizes side by side, the request would be placed around the cached blocks, and smaller
+         * requests would fill the hole that fits it. So the cache is flushed first. */
         (void)weir__order_flush_locked(pool, stream);
     }
     pool_work(pool);
     if (large && stream->front.large_count > 0) {
-        /* The large blocks in the front cache may hold the request once they have joined. */
+        /* The large blocks in the front cache may hold the request once they have coalesced. */
         weir__order_flush_large_locked(stream);
     }
     weir_block *block = NULL;

@@ -1,14 +1,14 @@
-/* core/src/order/wait.c: which work has completed: asking, waiting on the host, waiting on the device, marks, and the
- * pool's own events.
+/* core/src/order/wait.c: learns which work has completed: polling, waiting on the host, waiting on the device, marks,
+ * and the pool's own events.
  *
- * How ticks stay honest. The thread that records an event on a stream raises the stream's tick first, under the lock under
- * which frees are stamped too: an event that covers tick k is recorded after every free stamped k or lower, and
- * after the work that its caller had queued before that free. No event is recorded per free; one covers all ticks before
- * it.
+ * How events cover ticks. The thread that records an event on a stream raises the stream's tick first, under the same
+ * lock under which frees are stamped. So an event that covers tick k is recorded after every free stamped k or lower,
+ * and after the work that the caller had queued before that free. No event is recorded per free; one event covers all
+ * ticks before it.
  *
- * Cost: polling looks at the streams that may have frees without a tick or unfinished memory, and makes two cheap device calls
- * for each with unfinished memory, without a wait; each wait is a device call
- * without a lock.
+ * Cost: a poll visits the streams that may have unfinished memory or frees without a tick. For each stream with
+ * unfinished memory it makes two cheap device calls that do not wait. Each wait is one device call, made without a
+ * lock.
  */
 #include "order/order.h"
 #include "pool/front_cache.h"
@@ -17,7 +17,7 @@
 
 /* --- the pool's events --- */
 
-/* Pool lock held: room to keep one event more than there are. False without host memory. */
+/* Makes room to keep one more event than exist. Returns false without host memory. Pool lock held. */
 static bool reserve_event(weir_pool *pool)
 {
     if (pool->kept.made == pool->kept.room) {
@@ -33,7 +33,8 @@ static bool reserve_event(weir_pool *pool)
     return true;
 }
 
-/* One that the device would not destroy, or else a new one. A stream's lock is held. *failed counts failures of the device. */
+/* Obtains an event: a kept one that the device would not destroy, or a new one. *failed counts failures of the device.
+ * A stream's lock is held. */
 static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *failed)
 {
     pool_lock(pool);
@@ -56,7 +57,7 @@ static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *f
     return status;
 }
 
-/* Pool lock held: there is room, since each event counts in events_made until it is destroyed. */
+/* Keeps an event. There is room, since each event counts in kept.made until it is destroyed. Pool lock held. */
 static void keep_event(weir_pool *pool, weir_event *event)
 {
     pool->kept.events[pool->kept.count++] = event;
@@ -89,10 +90,10 @@ void weir__order_drop_event(weir_pool *pool, weir_event *event)
     weir__order_drop_events(pool);
 }
 
-/* --- asking --- */
+/* --- polling --- */
 
-/* Stream lock held, and the stream not retired: records an event that covers every free so far. *covered: up to which
- * tick. *failed counts failures of the device. */
+/* Records an event that covers every free so far. *covered receives the highest tick covered; *failed counts failures
+ * of the device. Stream lock held, and the stream is not retired. */
 static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_t *failed)
 {
     weir_device *device = stream->owner->device;
@@ -115,14 +116,14 @@ static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_
     return status;
 }
 
-/* Stream lock held: the highest tick known to be complete, 0 when nothing is. A finished or missing probe is followed by
- * a new one if `last_free` is later. */
+/* Returns the highest tick known to be complete, or 0. If the probe has finished or is missing, and `last_free` is
+ * later, records a new probe. Stream lock held. */
 static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t *recorded, uint64_t *failed)
 {
     weir_tick finished = 0;
     weir_status status = WEIR_OK;
     if (stream->pool == NULL) {
-        return 0; /* another thread has retired it meanwhile, and waited for it */
+        return 0; /* another thread has retired the stream meanwhile, and waited for it */
     }
     for (int round = 0; round < 2 && status == WEIR_OK; round++) {
         bool complete = false;
@@ -147,14 +148,14 @@ static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t 
     return finished;
 }
 
-/* Pool lock held: the latest tick on the stream's memory if the host has not seen it complete, else 0. */
+/* Returns the latest tick on the stream's memory if the host has not seen it complete, else 0. Pool lock held. */
 static weir_tick unfinished_tick(const weir_stream *stream)
 {
     return stream->owner->ordered && stream->last_free > done_on(stream) && !stream->retired ? stream->last_free : 0;
 }
 
-/* Stream lock held: takes in frees that have not been stamped yet, which may be unfinished as well. True when there were
- * any. */
+/* Takes in frees that have no tick yet, which may be unfinished as well. Returns true if there were any. Stream lock
+ * held. */
 static bool take_in(weir_pool *pool, weir_stream *stream, weir_tick *unfinished)
 {
     const bool any = weir__order_take_in_locked(pool, stream);
@@ -166,7 +167,7 @@ static bool take_in(weir_pool *pool, weir_stream *stream, weir_tick *unfinished)
     return any;
 }
 
-/* Asks about one stream; `unfinished`: its latest unfinished tick. True when something has changed. */
+/* Polls one stream; `unfinished` is its latest unfinished tick. Returns true if something has changed. */
 static bool poll_stream(weir_pool *pool, weir_stream *stream, weir_tick unfinished)
 {
     uint64_t recorded = 0;
@@ -185,7 +186,8 @@ static bool poll_stream(weir_pool *pool, weir_stream *stream, weir_tick unfinish
     return moved;
 }
 
-/* The next stream after *lane with something to ask or to take in; NULL: none. *unfinished: its latest unfinished tick. */
+/* Returns the next stream after *lane with a probe to query or frees to take in, or NULL. *unfinished receives its
+ * latest unfinished tick. */
 static weir_stream *next_to_poll(weir_pool *pool, size_t *lane, weir_tick *unfinished)
 {
     weir_stream *found = NULL;
@@ -217,7 +219,8 @@ bool weir__order_poll(weir_pool *pool)
 
 /* --- waiting on the host --- */
 
-/* An event that was waited for without a lock is the stream's probe again, unless that has a new one or is gone. */
+/* Makes an event that a thread has waited for the stream's probe again. Drops the event if the stream has a new probe
+ * or is retired. */
 static void put_probe_back(weir_stream *stream, weir_event *event)
 {
     weir_pool *pool = stream->owner;
@@ -239,12 +242,13 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
     uint64_t failed = 0;
     stream_visit(stream);
     weir_status status = WEIR_OK;
-    if (stream->pool != NULL) { /* else another thread has retired it meanwhile, and waited for it */
+    if (stream->pool != NULL) { /* otherwise another thread has retired the stream meanwhile, and waited for it */
         status = record_probe(stream, &covered, &failed);
     }
     bool recorded = covered != 0;
     if (recorded) {
-        /* While this thread waits the event is its own: no other thread may record it anew or destroy it. */
+        /* While this thread waits, the event belongs to it: no other thread may record the event again or destroy
+         * it. */
         event = stream->probe.event;
         stream->probe = (struct probe){ 0 };
     }
@@ -266,7 +270,7 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
     return status;
 }
 
-/* Pool lock held: bytes that waiting for the stream could make usable. */
+/* Returns the bytes that a wait for the stream could make usable. Pool lock held. */
 static uint64_t unfinished_bytes(weir_pool *pool, const weir_stream *stream, uint64_t *largest)
 {
     weir_lane_stats stats = WEIR_LANE_STATS_INIT;
@@ -275,8 +279,8 @@ static uint64_t unfinished_bytes(weir_pool *pool, const weir_stream *stream, uin
     return stats.bytes;
 }
 
-/* Pool lock held: a stream that may hold unfinished memory and that has not had its turn in the round, the one with the most
- * bytes first; NULL: none. */
+/* Returns the stream with the most bytes of those that may hold unfinished memory and have had no turn in the round, or
+ * NULL. Pool lock held. */
 static weir_stream *next_unfinished(weir_pool *pool, uint64_t round)
 {
     weir_stream *best = NULL;
@@ -307,7 +311,7 @@ bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir
     }
     *status = weir__order_sync(pool, stream);
     pool_lock(pool);
-    /* A later round's turn, which another thread has had meanwhile, is one of this round as well. */
+    /* Another thread may have given the stream a turn of a later round meanwhile. It counts for this round as well. */
     stream->waited = *round > stream->waited ? *round : stream->waited;
     pool_unlock(pool);
     return true;
@@ -315,8 +319,8 @@ bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir
 
 /* --- waiting on the device --- */
 
-/* Pool lock held: the stream, other than the asking one, that holds the largest range which would serve the request after a
- * wait; NULL: none. */
+/* Returns the stream with the largest range that would serve the request after a wait, other than the asking stream, or
+ * NULL. Pool lock held. */
 static weir_stream *worth_waiting_for(const struct request *request)
 {
     weir_pool *pool = request->pool;
@@ -338,7 +342,8 @@ static weir_stream *worth_waiting_for(const struct request *request)
     return best;
 }
 
-/* The donor's lock is held, and it is not retired: the asking stream waits for an event that covers the tick `wanted`. */
+/* Makes the asking stream wait for an event that covers the tick `wanted`. The donor's lock is held, and the donor is
+ * not retired. */
 static weir_status wait_for_donor(const struct request *request, weir_stream *donor, weir_tick wanted, weir_tick *covered,
                                   bool *recorded, uint64_t *failed)
 {
@@ -373,7 +378,7 @@ bool weir__order_wait_on_device(struct request *request)
     bool recorded = false;
     uint64_t failed = 0;
     stream_visit(donor);
-    const bool retired = donor->pool == NULL; /* meanwhile: its memory is in the open lane */
+    const bool retired = donor->pool == NULL; /* retired meanwhile: its memory is in the open lane */
     const weir_status status =
         retired ? WEIR_OK : wait_for_donor(request, donor, wanted, &covered, &recorded, &failed);
     stream_unlock(donor);
@@ -402,7 +407,7 @@ weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *ma
     const bool ours = stream->pool == pool;
     if (ours) {
         *mark = atomic_load_explicit(&stream->tick, memory_order_relaxed);
-        /* As if something had been freed: a poll records an event that covers it. */
+        /* As if memory had been freed: a poll then records an event that covers the mark. */
         pool_lock(pool);
         weir__order_freed_locked(stream, *mark);
         pool_unlock(pool);
@@ -411,7 +416,7 @@ weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *ma
     return ours ? WEIR_OK : weir__refuse_stream("weir_stream_mark", pool, stream);
 }
 
-/* *unfinished: as of unfinished_tick. */
+/* *unfinished receives unfinished_tick. */
 static bool has_reached(weir_pool *pool, const weir_stream *stream, weir_tick mark, weir_tick *unfinished)
 {
     pool_lock(pool);

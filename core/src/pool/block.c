@@ -1,9 +1,10 @@
-/* core/src/pool/block.c: what a block has beside its record: the streams that use it, and an index from address to block.
+/* core/src/pool/block.c: data of a block outside its record: the streams that use it, and an index from address to
+ * block.
  *
- * Guarantee: a record's memory lives as long as its strategy, so a handle that was freed is still recognised, and a thread that
- * looks for an address without a lock never follows a pointer into nothing: it reads entries of the index alone, whose memory
- * lives as long as the pool. Cost: constant per call; one entry of 24 bytes per block, as many chains as blocks, once a block
- * has been asked for by its address.
+ * Guarantee: a record's memory lives as long as its strategy, so a handle that was freed is still recognised. A lookup
+ * by address without a lock never follows a dangling pointer: it reads only entries of the index, and their memory
+ * lives as long as the pool. Cost: constant per call. Once a block has been looked up by address, one entry of 24 bytes
+ * per block, and as many hash chains as blocks.
  */
 #include "pool/pool_internal.h"
 
@@ -13,16 +14,16 @@ enum {
     first_chains = 256,
     first_chunk_entries = 64,
     largest_chunk_entries = 8192,
-    tries_before_lock = 64, /* of a search for an address that others' changes keep spoiling */
+    tries_before_lock = 64, /* lock-free tries of a lookup before it takes the pool's lock */
 };
 
 /* --- the index by address --- */
 
-/* One block of the index. Entries are reused for other blocks, never freed. */
+/* One block of the index. An entry is reused for other blocks and never freed before the pool's end. */
 struct index_entry {
     _Atomic uint64_t address;
     _Atomic(weir_block *) block;
-    _Atomic(struct index_entry *) next; /* in its chain, or of the unused ones */
+    _Atomic(struct index_entry *) next; /* in its chain, or in the list of unused entries */
 };
 
 struct entry_chunk {
@@ -33,10 +34,10 @@ struct entry_chunk {
 
 _Static_assert(sizeof(struct entry_chunk) <= sizeof(struct index_entry), "a chunk's head takes the place of an entry");
 
-/* It is made when it is first asked for, so that callers who keep their handles pay nothing for it. Writers hold the pool's
- * lock; readers hold none: see weir__block_find. */
+/* The index is made by the first lookup, so callers that keep their handles pay nothing for it. Writers hold the pool's
+ * lock. Readers hold no lock: see weir__block_find. */
 struct block_index {
-    struct block_index *smaller; /* the one before; readers may still look at it */
+    struct block_index *smaller; /* the index that this one replaced; readers may still use it */
     size_t mask;
     _Atomic(struct index_entry *) heads[];
 };
@@ -56,7 +57,7 @@ static _Atomic(struct index_entry *) *chain_of(struct block_index *index, uint64
     return &index->heads[(size_t)(address * UINT64_C(0x9E3779B97F4A7C15) >> 32) & index->mask];
 }
 
-/* A reader finds the entry or not; either is right while it is being entered. */
+/* Links the entry into its chain. A concurrent reader may find the entry or miss it; both are correct. */
 static void link_entry(struct block_index *index, struct index_entry *entry)
 {
     _Atomic(struct index_entry *) *head = chain_of(index, entry_address(entry));
@@ -64,8 +65,9 @@ static void link_entry(struct block_index *index, struct index_entry *entry)
     atomic_store_explicit(head, entry, memory_order_release);
 }
 
-/* A reader that stands on an entry which changes goes on with the chain that it is in next: the version tells it to begin
- * anew. Entries are written with release and read with acquire, so that the version is seen to change first. */
+/* If an entry changes under a reader, the reader may continue in a different chain. The version then tells the reader
+ * to start again. Entries are written with release and read with acquire, so that a reader of a changed entry also sees
+ * the changed version. */
 static void begin_change(weir_pool *pool)
 {
     const unsigned version = atomic_load_explicit(&pool->blocks.version, memory_order_relaxed);
@@ -82,7 +84,7 @@ static bool grow_entries(weir_pool *pool)
 {
     size_t count = pool->blocks.chunks == NULL ? first_chunk_entries : pool->blocks.chunks->count * 2;
     count = count > largest_chunk_entries ? largest_chunk_entries : count;
-    struct entry_chunk *chunk = calloc(count + 1, sizeof(chunk->entries[0])); /* the head takes the place of one */
+    struct entry_chunk *chunk = calloc(count + 1, sizeof(chunk->entries[0])); /* one for the head */
     if (chunk == NULL) {
         return false;
     }
@@ -127,7 +129,7 @@ static void leave(weir_pool *pool, struct block_index *index, const weir_block *
     end_change(pool);
 }
 
-/* An index that no reader has seen goes, and its entries are unused again. */
+/* Frees an index that no reader has seen. Its entries become unused. */
 static void give_up_index(weir_pool *pool, struct block_index *index)
 {
     for (size_t chain = 0; chain <= index->mask; chain++) {
@@ -151,8 +153,8 @@ static struct block_index *new_index(size_t chains, struct block_index *smaller)
     return index;
 }
 
-/* Moves every entry into a larger index; readers may still be in the old one, which stays until the pool goes. Without host
- * memory chains get longer. */
+/* Moves every entry into a larger index. The old index stays until the pool's end, because readers may still use it.
+ * Without host memory the chains get longer instead. */
 static void widen(weir_pool *pool, struct block_index *old)
 {
     struct block_index *index = new_index(2 * (old->mask + 1), old);
@@ -202,8 +204,8 @@ static bool make_index(weir_pool *pool)
     return true;
 }
 
-/* Looks at no more than `most` entries: a chain that changes under a reader may lead in a circle. *ended: there were no
- * more. */
+/* Looks at no more than `most` entries, because a chain that changes under a reader may become a cycle. Sets *ended if
+ * the chain ended first. */
 static weir_block *search_chain(struct block_index *index, uint64_t address, size_t most, bool *ended)
 {
     struct index_entry *entry = follow(chain_of(index, address));
@@ -234,7 +236,7 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
             return WEIR_OK;
         }
         if (quiet) {
-            break; /* no circle: there was no host memory for a larger index, and chains have become long */
+            break; /* not a cycle: a larger index found no host memory, so chains are long */
         }
     }
     bool ended = false;
@@ -249,7 +251,7 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
 
 /* --- blocks come and go --- */
 
-/* Of checked builds: whether a pointer is a handle of the pool's is asked of a set, without following it. */
+/* Checked builds keep a set of all handles, so that a pointer is validated without following it. */
 static bool remember_handle(weir_pool *pool, const weir_block *block)
 {
     return WEIR_CHECKS < 1 || weir__number_map_put(&pool->blocks.handles, (uint64_t)(uintptr_t)block, 1);

@@ -1,11 +1,13 @@
-/* core/src/pool/block.h: a block. It is the strategy's record of its range (weir/strategy.h), of which the pool has the words of
- * `as.pool` and the state while the range is taken. So a block costs one cache line, and nothing is looked up between the two.
+/* core/src/pool/block.h: a block. A block is the strategy's record of its range (weir/strategy.h). While the range is
+ * taken, the pool owns the words of `as.pool` and the state. So a block costs one cache line, and finding the record of
+ * a block needs no lookup.
  *
- *     requested   bytes, as the caller asked
- *     stream      allocated on
- *     link        struct block_uses of a block that other streams use (BLOCK_USED); else the next one in an inbox
+ *     requested   bytes that the caller asked for
+ *     stream      the stream that the block was allocated on
+ *     link        struct block_uses if other streams use the block (BLOCK_USED); otherwise the next block in an inbox
  *
- * While the range is free all three are the strategy's; then only the state may be read, which is BLOCK_UNUSED. */
+ * While the range is free, the strategy owns all three words. Then only the state may be read, and it is BLOCK_UNUSED.
+ */
 #ifndef WEIR_CORE_BLOCK_H
 #define WEIR_CORE_BLOCK_H
 
@@ -13,11 +15,11 @@
 #include <weir/strategy.h>
 
 typedef enum weir_block_state {
-    BLOCK_UNUSED,   /* no block: the range is free, or memory that the pool moves */
-    BLOCK_TAKEN,    /* on its way to the caller: the strategy's books have it, the stream's counters do not */
-    BLOCK_LIVE,     /* the caller's */
+    BLOCK_UNUSED,   /* not a block: the range is free, or is memory that the pool moves */
+    BLOCK_TAKEN,    /* between strategy and caller: taken in the strategy's books, not yet counted by the stream */
+    BLOCK_LIVE,     /* held by the caller */
     BLOCK_CACHED,   /* in a front cache */
-    BLOCK_RETURNED, /* freed by a thread that does not feed the stream, in the stream's inbox: counted as live */
+    BLOCK_RETURNED, /* in the stream's inbox, freed by a thread that does not feed the stream; counted as live */
     BLOCK_PENDING,  /* freed, waiting for several streams */
 } weir_block_state;
 
@@ -25,26 +27,27 @@ struct weir_block {
     weir_record record;
 };
 
-/* The state word: WEIR_RECORD_TAKEN, the state, whether other streams use the block, and the tag of a live one. A live block of
- * which nothing else is to be known has one value, so that one look tells a free that there is nothing to it. */
+/* The state word: WEIR_RECORD_TAKEN, the state, BLOCK_USED if other streams use the block, and the tag of a live block.
+ * A live block without a tag and without other streams has exactly one value, so a free tests for the common case with
+ * one comparison. */
 #define BLOCK_STATE_SHIFT 24u
 #define BLOCK_USED (UINT32_C(1) << 16)
 #define BLOCK_TAG_MASK UINT32_C(0xffff)
 #define BLOCK_WORD(state) (WEIR_RECORD_TAKEN | (uint32_t)(state) << BLOCK_STATE_SHIFT)
 
-/* One more stream that touches a block. `tick` 0: until the block is freed. */
+/* Another stream that uses a block. `tick` is 0 while the use lasts until the free. */
 struct weir_use {
     struct weir_use *next;
     weir_stream *stream;
-    uint64_t serial; /* the stream's, so that a later stream in the same place is not taken for it */
+    uint64_t serial; /* the stream's serial: tells it from a later stream with the same lane */
     weir_tick tick;
 };
 
-/* Made by the first use, so that no free needs host memory. */
+/* Allocated by the first use, so that a free needs no host memory. */
 struct block_uses {
     struct weir_use *first;
     struct weir_use freed; /* the freeing stream's own pair; in the list once the block is freed */
-    weir_block *next;      /* in the list of pending blocks */
+    weir_block *next;      /* next block in the list of pending blocks */
 };
 
 static inline uint64_t block_address(const weir_block *block)
@@ -52,7 +55,7 @@ static inline uint64_t block_address(const weir_block *block)
     return block->record.address;
 }
 
-/* Bytes, as handed out. */
+/* Returns the usable size in bytes. */
 static inline uint64_t block_capacity(const weir_block *block)
 {
     return block->record.size;
@@ -104,20 +107,20 @@ static inline weir_block_state state_of(const weir_block *block)
     return state_in(state_word(block));
 }
 
-/* 0 unless the block is live. */
+/* Returns 0 unless the block is live. */
 static inline weir_tag tag_of(const weir_block *block)
 {
     const uint32_t word = state_word(block);
     return state_in(word) != BLOCK_UNUSED ? word & BLOCK_TAG_MASK : 0;
 }
 
-/* NULL: no other stream uses the block, which is not free. */
+/* Returns NULL if no other stream uses the block. The block is not free. */
 static inline struct block_uses *block_uses(const weir_block *block)
 {
     return (state_word(block) & BLOCK_USED) != 0 ? (struct block_uses *)block->record.as.pool.link : NULL;
 }
 
-/* In an inbox. */
+/* Returns the next block in the inbox. The block is in an inbox. */
 static inline weir_block *block_next(const weir_block *block)
 {
     return (weir_block *)block->record.as.pool.link;
@@ -128,11 +131,12 @@ static inline void block_set_next(weir_block *block, weir_block *next)
     block->record.as.pool.link = next;
 }
 
-/* Pool lock held: the block gets a list of uses, empty so far, unless it has one. NULL without host memory. */
+/* Gives the block an empty list of uses, unless it has a list already. Returns NULL without host memory. Pool lock
+ * held. */
 struct block_uses *weir__block_add_uses(weir_block *block);
-/* Likewise: it has none any more. */
+/* Frees the block's list of uses. Pool lock held. */
 void weir__block_drop_uses(weir_block *block);
-/* Removes a pair that is in the block's list at *link. */
+/* Removes the pair at *link from the block's list. */
 void weir__use_remove(struct block_uses *uses, struct weir_use **link);
 
 #endif

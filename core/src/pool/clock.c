@@ -1,8 +1,8 @@
-/* core/src/pool/clock.c: a stream's vector clock, the sets of streams that a request has to ask, and the sentences for foreign
- * streams and tags.
+/* core/src/pool/clock.c: a stream's vector clock, the sets of streams that a request has to ask, and the error messages
+ * for foreign streams and tags.
  *
- * Guarantee: a clock only rises. Without host memory it forgets: then memory is reused later, never too early. A stream is in
- * each set for as long as there is a reason; it may stay longer, which costs a look.
+ * Guarantee: a clock only rises. Without host memory a clock loses knowledge; then memory is reused later, never too
+ * early. A stream is in a set for as long as it has a reason to be. It may stay longer, which costs one unneeded check.
  */
 #include "pool_internal.h"
 
@@ -43,8 +43,9 @@ static void put_in_set(uint64_t *set, weir_lane lane, bool in)
     *set = in ? *set | bit : *set & ~bit;
 }
 
-/* A thread that puts a block into the inbox stores the block and then reads the set; here the set is written and then the inbox
- * is read. All four are sequentially consistent, so one of the two threads sees what the other has written. */
+/* A thread that puts a block into the inbox stores the block and then reads the set. This function writes the set and
+ * then reads the inbox. All four accesses are sequentially consistent, so at least one of the two threads sees the
+ * other's write. */
 void weir__lane_rest(weir_stream *stream)
 {
     if (!is_waiting(stream)) {

@@ -1,7 +1,7 @@
-/* core/src/pool/counters.c: what is live and its peaks, by stream and by tag.
+/* core/src/pool/counters.c: live bytes and their peaks, by stream and by tag.
  *
- * Idea: counters lie with the stream, under its lock; sums are taken here, one stream's lock after the other. What lies
- * in an inbox counts as live.
+ * Idea: each stream has its own counters, under the stream's lock. The functions here add them up, locking one stream
+ * after the other. A block in an inbox counts as live.
  */
 #include "pool/front_cache.h"
 
@@ -139,7 +139,7 @@ uint64_t weir__inspect_sample(weir_pool *pool)
         }
     }
     pool_lock(pool);
-    /* An only stream has exact peaks of its own; they must outlive the arrival of a second one. */
+    /* A pool with one stream has exact peaks in that stream. Keep them: with two streams peaks are only sampled. */
     weir__peaks_raise_locked(pool, lanes == 2 ? &peaks : &sums);
     pool_unlock(pool);
     sample_tags(pool);

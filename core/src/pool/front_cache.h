@@ -1,22 +1,23 @@
 /* core/src/pool/front_cache.h: a stream's cache of freed blocks, last in first out; see pool.c for the idea.
  *
- * The block freed last waits in a register, `last`, for a request of as many granules of 512 bytes. All others wait by capacity:
+ * The block freed last waits in a register, `last`, for a request of as many granules of 512 bytes. All other blocks
+ * wait by capacity:
  *
- *     small      up to 1/1024 of what is reserved (64 KiB at least). Requests are rounded up to bins, exact up to 63 granules and
- *                32 for each doubling above, and a block lies in the slot of the largest bin that it can serve. A request takes a
- *                block of its own bin or of the next one above that holds any, up to 1/16 larger. A slot keeps up to 1/2048 of
- *                what is reserved.
- *     large      above, in a short list: a request takes a block of exactly its size. When there is none, all of them go back and
- *                join before the request looks for memory.
+ *     small      up to 1/1024 of the reserved bytes (64 KiB at least). Requests are rounded up to bins: exact up to
+ *                63 granules, 32 bins for each doubling above. A block lies in the slot of the largest bin that it
+ *                can serve. A request takes a block of its own bin or of the next higher bin that holds one, up to
+ *                1/16 larger. A slot keeps up to 1/2048 of the reserved bytes.
+ *     large      above that, in a short list: a request takes a block of exactly its size. If the list has none, all
+ *                large blocks go back to the strategy and coalesce before the request looks for memory.
  *
- * Inline, because a hit is made of nothing else. All of it happens under the stream's lock.
+ * All functions are inline, because a hit consists of nothing else. The caller holds the stream's lock.
  */
 #ifndef WEIR_CORE_FRONT_CACHE_H
 #define WEIR_CORE_FRONT_CACHE_H
 
 #include "pool/pool_internal.h"
 
-/* A request in granules, less one; size 0 gives a number that no block has. */
+/* Returns the request in granules minus one. Size 0 gives a number that no block has. */
 static inline uint64_t front_granules(const weir_pool *pool, uint64_t size)
 {
     return (size - 1) >> pool->granule_shift;
@@ -32,14 +33,14 @@ static inline unsigned front_shift(uint64_t granules)
     return (63u ^ (unsigned)__builtin_clzll(granules | 32u)) - 5u;
 }
 
-/* The largest bin whose size is at most that. */
+/* Returns the largest bin with a size of at most `granules`. */
 static inline unsigned front_bin(uint64_t granules)
 {
     const unsigned shift = front_shift(granules);
     return 32u * shift + (unsigned)(granules >> shift);
 }
 
-/* What the cache is asked for: the request in granules, rounded up to the size of a bin when it is small. */
+/* Returns the front-cache key: the request in granules, rounded up to the size of a bin if it is small. */
 static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
 {
     const uint64_t granules = front_granules(pool, size) + 1;
@@ -54,7 +55,7 @@ static inline uint64_t front_capacity(const weir_pool *pool, const weir_block *b
 
 /* --- small --- */
 
-/* Slot `bin` holds a block. */
+/* Pops a block from slot `bin`, which is not empty. */
 static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
 {
     struct front_slot *slot = &front->slots[bin];
@@ -66,8 +67,9 @@ static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
     return block;
 }
 
-/* A block for a small request, NULL when there is none in the same word of slots. A 16th of a request is two bins in
- * the lower half of a doubling and three in the upper one; where a bin is one granule, fewer. */
+/* Pops a block for a small request. Returns NULL if no bin in reach and in the same word of `held` has a block. One
+ * 16th of a request is two bins in the lower half of a doubling and three bins in the upper half; fewer where a bin is
+ * one granule. */
 static inline weir_block *front_pop_small(struct front_cache *front, uint64_t key)
 {
     const unsigned own = front_bin(key);
@@ -76,7 +78,7 @@ static inline weir_block *front_pop_small(struct front_cache *front, uint64_t ke
     return held != 0 ? front_pop_at(front, own + (unsigned)__builtin_ctzll(held)) : NULL;
 }
 
-/* What is reserved has changed since the slot learned how many blocks it may keep. */
+/* Recomputes how many blocks the slot may keep, after the reserved bytes have changed. */
 static inline void front_learn(const weir_pool *pool, struct front_slot *slot, uint64_t capacity, uint32_t epoch)
 {
     const uint64_t room = atomic_load_explicit(&pool->front.slot, memory_order_relaxed) / capacity;
@@ -104,7 +106,7 @@ static inline bool front_push_small(const weir_pool *pool, struct front_cache *f
 
 /* --- large --- */
 
-/* Takes the large block number `i`. */
+/* Removes the large block at index `i` and returns it. */
 static inline weir_block *front_take_large(struct front_cache *front, uint32_t i)
 {
     weir_block *block = front->large[i];
@@ -148,26 +150,27 @@ static inline void front_set_last(struct front_cache *front, uint64_t key)
     __atomic_store_n(&front->last_key, key, __ATOMIC_RELAXED);
 }
 
-/* The block in `last`, whose free no counter has yet; NULL when there is none. */
+/* Returns the block in `last`, which no counter counts as freed yet, or NULL if there is none. */
 static inline const weir_block *front_freed(const struct front_cache *front)
 {
     return front->last_key != FRONT_EMPTY ? front->last : NULL;
 }
 
-/* Without a lock: whether the cache holds large blocks, whose frees have not been stamped with a tick yet. */
+/* True if the cache holds large blocks. Their frees have no tick yet. Needs no lock. */
 static inline bool front_defers(const weir_pool *pool, const struct front_cache *front)
 {
     const uint64_t key = __atomic_load_n(&front->last_key, __ATOMIC_RELAXED);
     return (key != FRONT_EMPTY && key >= front_small(pool)) || __atomic_load_n(&front->large_count, __ATOMIC_RELAXED) != 0;
 }
 
-/* Takes a block for a request, NULL when there is none. */
+/* Pops a block for a request. Returns NULL if there is none. */
 static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, uint64_t key)
 {
     return key > front_small(pool) ? front_pop_large(&stream->front, key) : front_pop_small(&stream->front, key);
 }
 
-/* A freed block that no other stream uses and whose request is at most front_block_bytes. False: there is no room for it. */
+/* Caches a freed block that no other stream uses. Its request is at most front_block_bytes. Returns false if there is
+ * no room. */
 static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
     const uint64_t capacity = front_capacity(pool, block);

@@ -1,19 +1,19 @@
-/* core/src/pool/inbox.c: what threads free on a stream that another thread feeds.
+/* core/src/pool/inbox.c: remote frees: blocks that threads free on a stream that another thread feeds.
  *
- * Idea: one thread allocates on a stream, another frees there what the first has passed on. The second one does not need
- * the stream's lock: it leaves the block in the stream's inbox, a stack that anyone may push to without a lock, and the
- * thread that feeds the stream takes the whole stack when its front cache has nothing for it. So the lock stays where it
- * is cheap, and a block goes round without touching the strategy.
+ * Idea: one thread allocates on a stream, and another thread frees there the blocks that it was given. The second
+ * thread does not need the stream's lock: it pushes the block onto the stream's inbox, a lock-free stack. The thread
+ * that feeds the stream takes the whole stack when its front cache misses. So the lock stays cheap for its owner, and a
+ * block is recycled without touching the strategy.
  *
- * Guarantee: a block is stamped when it is taken out, under the stream's lock, with a tick at or above the one it had when
- * it was freed: an event that covers it was recorded after the free. Counters, whoever watches and the front cache hear of
- * the free in that moment; until then the block counts as live. Nothing is lost by it: whoever records an event on the
- * stream or hears of one takes in first what lies there. No memory is kept from anybody: whoever flushes, polls, reads
- * statistics or is about to grow empties the inboxes first, and a thread that finds more in one than a front cache is
- * configured to hold empties it itself.
+ * Guarantee: a block is stamped when it is taken out of the inbox, under the stream's lock, with a tick at or above the
+ * tick of its free: an event that covers the stamp was recorded after the free. The free reaches the counters, the
+ * observers and the front cache at that moment; until then the block counts as live. No free is missed: a thread that
+ * records an event on the stream, or is told of one, first empties the inbox. No memory stays hidden: a flush, a poll,
+ * statistics and growth empty the inboxes first, and a thread that pushes past the bound empties the inbox itself.
  *
- * Cost: two compare-and-exchanges for the one that frees, an exchange per stack for the one that takes. One call takes no
- * more than what the last one left over and one stack: others may free faster than anyone can sort.
+ * Cost: two compare-and-exchanges for the thread that frees, one exchange per stack for the thread that takes. One call
+ * takes no more than the blocks left over from the last call and one stack, because other threads may free faster than
+ * one thread can sort.
  */
 #include "front_cache.h"
 #include "order/order.h"
@@ -23,7 +23,7 @@ static const uint64_t most_bytes = UINT64_C(32) << 20;
 
 bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    uint32_t word = state_word(block); /* with the tag, which is dropped when the block is taken out */
+    uint32_t word = state_word(block); /* includes the tag, which is dropped when the block is taken out */
     const uint32_t returned = BLOCK_WORD(BLOCK_RETURNED) | (word & BLOCK_TAG_MASK);
     const uint64_t capacity = block_capacity(block);
     if (block_requested(block) > front_block_bytes(stream) || stream_lock_owned(&stream->lock) ||
@@ -37,7 +37,7 @@ bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
     } while (!atomic_compare_exchange_weak_explicit(&stream->inbox, &top, block, memory_order_seq_cst,
                                                     memory_order_relaxed));
     mark_waiting(stream);
-    /* A bound: a thread that takes the stack out at this moment may miss the last block's bytes. */
+    /* A soft bound: if a thread takes the stack out at this moment, the last block's bytes may be missed. */
     const uint64_t pile = atomic_fetch_add_explicit(&stream->inbox_bytes, capacity, memory_order_relaxed) + capacity;
     if (UNLIKELY(pile > most_bytes)) {
         stream_visit(stream);
@@ -47,7 +47,8 @@ bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
     return true;
 }
 
-/* Stream lock held: what was left over, or else what has come in, which a caller may ask for once. */
+/* Returns the first block left over from earlier. If there is none, takes the inbox's stack out, once per caller
+ * (*fetched). Returns NULL if both are empty. Stream lock held. */
 static weir_block *top_of(weir_stream *stream, bool *fetched)
 {
     weir_block *block = atomic_load_explicit(&stream->returned, memory_order_relaxed);
@@ -59,7 +60,7 @@ static weir_block *top_of(weir_stream *stream, bool *fetched)
     return block;
 }
 
-/* Stream lock held: one block, whose free is thereby made known; NULL when there is none. */
+/* Pops one block and accounts its free (counters, tag, observers). Returns NULL if empty. Stream lock held. */
 static weir_block *take_one(weir_pool *pool, weir_stream *stream, bool *fetched)
 {
     weir_block *block = top_of(stream, fetched);
@@ -79,7 +80,7 @@ static weir_block *take_one(weir_pool *pool, weir_stream *stream, bool *fetched)
 static void give_back(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
     if (stream->pool == NULL) {
-        weir__order_free_idle(block); /* retired: all work that was queued on it is complete */
+        weir__order_free_idle(block); /* retired: all work that was queued on the stream is complete */
     } else if (block_requested(block) > front_block_bytes(stream) || !front_push(pool, stream, block)) {
         weir__order_free(block, stream);
     }
@@ -90,7 +91,7 @@ weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key)
     bool fetched = false;
     weir_block *block;
     while ((block = take_one(pool, stream, &fetched)) != NULL && front_capacity(pool, block) - key > key / 16) {
-        give_back(pool, stream, block); /* too small, or larger by more than 1/16 */
+        give_back(pool, stream, block); /* too small, or more than 1/16 larger than the request */
     }
     if (atomic_load_explicit(&stream->returned, memory_order_relaxed) != NULL) {
         mark_waiting(stream);

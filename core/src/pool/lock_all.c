@@ -1,9 +1,9 @@
-/* core/src/pool/lock_all.c: every lock of a pool at once, for a look at one moment: walk, check, tags, observations. */
+/* core/src/pool/lock_all.c: takes every lock of a pool, for one consistent view: walk, check, tags, observers. */
 #include "pool_internal.h"
 
 void weir__pool_lock_all(weir_pool *pool)
 {
-    /* A stream that appears while its elders are being locked is waited for as well. */
+    /* A stream that appears while the earlier streams are being locked is locked as well. */
     size_t locked = 1;
     pool_lock(pool);
     while (locked < pool->lanes) {

@@ -1,23 +1,24 @@
-/* core/src/pool/observers.c: telling a pool's observers.
+/* core/src/pool/observers.c: calls a pool's observers.
  *
- * Idea: while there are observers, front_block_bytes is 0 on every stream, so every alloc and free takes the long way,
- * and there a single flag (pool->watch.any) leads here. Without an observer nothing in this file runs.
+ * Idea: while a pool has observers, front_block_bytes is 0 on every stream, so every alloc and free takes the slow
+ * path. There a single flag (pool->watch.any) leads here. Without an observer nothing in this file runs.
  *
- * Guarantee: the list changes under every lock of the pool and `growing` (services/observe.c), so a call that holds a
- * stream's lock, or is the one that grows, finds each observer either attached or not, and tells each thing once. An
- * alloc is told without a lock, to the observers that were there under it; a use, an event and a trim hold no lock at
- * all. `telling` counts the threads that do either, on one of two sides; the end of an observation takes its observer
- * out of the list, turns to the other side and waits until the first one is empty, and the same once more
- * (await_telling). A thread is counted before it looks at the list, so it has not seen the observer or is waited for,
- * and threads that begin to tell meanwhile do not delay the end.
+ * Guarantee: the list of observers changes under every lock of the pool and `growing` (services/observe.c). So a call
+ * that holds a stream's lock, or that grows the pool, finds each observer either attached or not, and reports each
+ * event once. An alloc is reported without a lock, to the observers that were attached under the lock. A use, an event
+ * and a trim are reported without any lock. `telling` counts the threads that report without a lock, on one of two
+ * sides. The end of an observation removes its observer from the list, switches new threads to the other side, waits
+ * until the first side is empty, and does the same once more (await_telling). A thread is counted before it reads the
+ * list, so it either has not seen the observer or is waited for. Threads that begin to report meanwhile do not delay
+ * the end.
  */
 #include "shared/cancel.h"
 #include "pool_internal.h"
 
 #include <stdlib.h>
 
-/* An observer that is taken out of the list keeps its own `next`, for the threads that still stand on it. Sequentially
- * consistent, as `telling` is. */
+/* Returns the observer that follows. An observer that is removed from the list keeps its own `next`, for threads that
+ * still iterate over it. Sequentially consistent, as `telling` is. */
 static const struct pool_observer *after(const _Atomic(struct pool_observer *) *link)
 {
     return atomic_load(link);
@@ -26,7 +27,7 @@ static const struct pool_observer *after(const _Atomic(struct pool_observer *) *
 #define EACH_OBSERVER(observer, first) \
     (const struct pool_observer *observer = (first); observer != NULL; observer = after(&observer->next))
 
-/* Counts the calling thread, and returns where. */
+/* Counts the calling thread, and returns the counter that end_telling decrements. */
 static _Atomic uint32_t *begin_telling(weir_pool *pool)
 {
     _Atomic uint32_t *telling = &pool->watch.telling[atomic_load(&pool->watch.side) % 2];
@@ -61,7 +62,7 @@ static void tell_of_block(const struct pool_observer *observer,
     }
 }
 
-/* `stream` NULL: idle. */
+/* `stream` is NULL for a free without a stream (weir_pool_free_idle). */
 static weir_observed_block observed(const weir_block *block, const weir_stream *stream)
 {
     return (weir_observed_block){
@@ -75,7 +76,7 @@ static weir_observed_block observed(const weir_block *block, const weir_stream *
     };
 }
 
-/* A block that has come into an inbox since its stream was locked is told too: its free is still to be told. */
+/* True if the block is live for observers. A block in the inbox counts as live: its free has not been reported yet. */
 static bool is_told(const weir_block *block)
 {
     const weir_block_state state = state_of(block);
@@ -91,7 +92,7 @@ void weir__observer_list_block(const struct pool_observer *observer, const weir_
     }
 }
 
-/* --- under a lock --- */
+/* --- stream lock held --- */
 
 void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t align)
 {
@@ -129,7 +130,7 @@ void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size)
     }
 }
 
-/* --- under none: a call made in the moment in which an observation begins may be told of or not --- */
+/* --- no lock held: a call that overlaps the start of an observation may be reported or not --- */
 
 void weir__watch_use(const weir_block *block, const weir_stream *stream)
 {
@@ -180,7 +181,7 @@ void weir__watch_trim(weir_pool *pool)
     }
 }
 
-/* --- the pool's end: no other thread uses it --- */
+/* --- the pool's end: no other thread uses the pool --- */
 
 static void tell_free(void *ctx, weir_block *block)
 {

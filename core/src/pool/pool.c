@@ -1,12 +1,12 @@
-/* core/src/pool/pool.c: the front door: the path of alloc and free through a stream's front cache.
+/* core/src/pool/pool.c: the pool's public functions: alloc and free through a stream's front cache.
  *
- * Idea: memory that was freed on a stream may be handed out on the same stream at once, because the stream itself orders the
- * old use before the new one. So each stream keeps the blocks freed on it (front_cache.h), last in first out, and a hit is: take
- * the stream's own lock, pop, count, release. No device call, no event, no counter that other streams write. Only a miss goes on
- * to ladder.c.
+ * Idea: memory that was freed on a stream may be handed out on the same stream at once, because the stream itself
+ * orders the old use before the new one. So each stream keeps the blocks freed on it (front_cache.h), last in first
+ * out. A hit takes the stream's own lock, pops a block, counts and releases the lock. It makes no device call, records
+ * no event and writes no counter that other streams write. Only a miss goes on to ladder.c.
  *
- * Guarantee: a block in a front cache is handed out on that stream only, and only for a request that its capacity holds. What a
- * cache may hold is bounded in bytes, count and block size, and all but tiny blocks leave it before the pool grows.
+ * Guarantee: a block in a front cache is handed out on that stream only, and only for a request that fits its capacity.
+ * A cache is bounded in bytes, count and block size. All but tiny blocks leave it before the pool grows.
  */
 #include "front_cache.h"
 #include "order/order.h"
@@ -51,20 +51,20 @@ weir_status weir_pool_release(weir_pool *pool)
 
 /* --- checked builds --- */
 
-/* Whether a handle may be followed at all. Ordinary builds trust a pointer that is not NULL. */
+/* True if the handle may be followed. Ordinary builds trust every pointer that is not NULL. */
 static inline bool is_handle(weir_pool *pool, const weir_block *block)
 {
     return block != NULL && (WEIR_CHECKS < 1 || (pool != NULL && weir__block_is_ours(pool, block)));
 }
 
-/* Whether a handle is that of a block of the pool which is not free. A free one's stream may not be read. */
+/* True if the handle is that of a block of the pool that is not free. The stream of a free block may not be read. */
 static inline bool is_block(weir_pool *pool, const weir_block *block)
 {
     return is_handle(pool, block) && state_of(block) != BLOCK_UNUSED && block_stream(block) != NULL &&
            block_pool(block) == pool;
 }
 
-/* The sentence for a block that is none of the pool's, or no longer live. */
+/* Returns the error for a block that is not the pool's, or is no longer live. */
 static OUT_OF_LINE weir_status refuse_block(const char *function, weir_pool *pool, const weir_block *block)
 {
     if (pool == NULL || block == NULL) {
@@ -76,7 +76,7 @@ static OUT_OF_LINE weir_status refuse_block(const char *function, weir_pool *poo
     return weir_refuse(WEIR_ERR_INVALID, "%s: block %p is not live: it has been freed already", function, (const void *)block);
 }
 
-/* No lock is held. */
+/* Checked builds: aborts if an invariant is broken. No lock held. */
 static inline void prove(weir_pool *pool)
 {
     const char *why = NULL;
@@ -95,9 +95,9 @@ static inline void prove(weir_pool *pool)
     }
 }
 
-/* --- the hot path --- */
+/* --- the fast path --- */
 
-/* Stream lock held: the block becomes the caller's. */
+/* Makes the block live and counts the alloc. Stream lock held. */
 static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t size)
 {
     block_set_requested(block, size);
@@ -106,17 +106,17 @@ static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t siz
     count_alloc(stream, size, block_capacity(block));
 }
 
-/* What a request is counted under: a tag of the pool, or whatever is the stream's when its lock is held. */
+/* Instead of a tag: the stream's tag, read under the stream's lock. */
 #define TAG_OF_STREAM ((weir_tag)WEIR_TAGS)
 
-/* Stream lock held. */
+/* Returns the tag for the request. Stream lock held. */
 static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
 {
     return wanted == TAG_OF_STREAM ? stream->tag : wanted;
 }
 
-/* Stream lock held: a freed block for the request, which the front cache does not have, out of the inbox; NULL when there is
- * none. */
+/* Slow path: takes a freed block for the request out of the inbox, after the front cache has missed. Returns NULL if
+ * there is none. Stream lock held. */
 static OUT_OF_LINE weir_block *take_from_inbox(weir_stream *stream, uint64_t key)
 {
     weir_pool *pool = stream->owner;
@@ -124,9 +124,9 @@ static OUT_OF_LINE weir_block *take_from_inbox(weir_stream *stream, uint64_t key
     return block != NULL || front_block_bytes(stream) == 0 ? block : front_pop(pool, stream, key);
 }
 
-/* Stream lock held, released on return: the block becomes the caller's, and whatever counts or observes it hears of that.
- * Observers attach under all stream locks, so one that is seen here has either listed this block at attach or is told of this
- * alloc, never both. */
+/* Makes the block live, counts it under its tag and reports the alloc to observers. Stream lock held on entry, released
+ * on return. Observers attach under all stream locks, so one seen here has either listed this block at attach or is
+ * told of this alloc, never both. */
 static inline weir_status finish_alloc(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
                                        weir_block **out, weir_tag wanted)
 {
@@ -150,7 +150,8 @@ static inline weir_status finish_alloc(weir_stream *stream, uint64_t size, uint6
     return WEIR_OK;
 }
 
-/* Stream lock held, and again on return, but for a failure: a block from the ladder. */
+/* Gets a block from the ladder. Stream lock held on entry and released meanwhile. On success it is held on return; on
+ * failure it is not held. */
 static OUT_OF_LINE weir_status climb_ladder(weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
                                             weir_block **out)
 {
@@ -165,8 +166,8 @@ static OUT_OF_LINE weir_status climb_ladder(weir_stream *stream, uint64_t size, 
     return status;
 }
 
-/* Slow path. Stream lock held, released on return; the arguments are good and the front cache has nothing. The stream's
- * own lane is asked for the request as the front cache rounds it, the ladder for the caller's size. */
+/* Slow path, after a miss of the front cache; the arguments are valid. The stream's own lane is asked for the size as
+ * the front cache rounds it, the ladder for the caller's size. Stream lock held on entry, released on return. */
 static INLINED weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, uint64_t rounded,
                                        weir_block **out, weir_tag wanted)
 {
@@ -182,7 +183,7 @@ static INLINED weir_status alloc_missed(weir_stream *stream, uint64_t size, uint
     return finish_alloc(stream, size, align, block, out, wanted);
 }
 
-/* WEIR_OK when the arguments of a request are good. */
+/* Returns WEIR_OK if the arguments of a request are valid. */
 static weir_status check_request(const weir_pool *pool, const weir_stream *stream, uint64_t size, uint64_t align,
                                  weir_block **out, weir_tag wanted)
 {
@@ -204,7 +205,7 @@ static weir_status check_request(const weir_pool *pool, const weir_stream *strea
     return WEIR_OK;
 }
 
-/* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
+/* Slow path for arguments that have not been checked, or if the stream's lock could not be taken at once. */
 static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                                           weir_block **out, weir_tag wanted)
 {
@@ -227,12 +228,12 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     return alloc_missed(stream, size, align, rounded, out, wanted);
 }
 
-/* Stream lock held, released on return: the block freed last is none for this request, whose size has not been looked at. While
- * the pool is watched, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
+/* Slow path when the block in `last` does not fit; the size has not been checked. Stream lock held on entry, released
+ * on return. While the pool is observed, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
 static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t size, weir_block **out)
 {
     weir_pool *pool = stream->owner;
-    if (UNLIKELY(size - 1 >= front_block_bytes(stream) || stream->tag != 0)) { /* size 0 as well */
+    if (UNLIKELY(size - 1 >= front_block_bytes(stream) || stream->tag != 0)) { /* also true for size 0 */
         stream_unlock(stream);
         return alloc_slow(pool, stream, size, 0, out, TAG_OF_STREAM);
     }
@@ -248,7 +249,7 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t siz
     return WEIR_OK;
 }
 
-/* The block freed last was made for a request of as many granules. Stream lock held. */
+/* Adjusts the counters if the block in `last` had another size in the same number of granules. Stream lock held. */
 static OUT_OF_LINE void resize_last(weir_stream *stream, weir_block *block, uint64_t size)
 {
     struct stream_counters *counters = &stream->counters;
@@ -260,7 +261,7 @@ static OUT_OF_LINE void resize_last(weir_stream *stream, weir_block *block, uint
 
 weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
 {
-    /* What fails here is looked at again, in full, by alloc_slow. */
+    /* If a condition fails here, alloc_slow checks all arguments again. */
     struct lock_seat *seat = NULL;
     if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
                stream_lock_try(&stream->lock, &seat))) {
@@ -292,8 +293,8 @@ weir_status weir_pool_alloc_tagged(weir_pool *pool, weir_stream *stream, uint64_
     return alloc_slow(pool, stream, size, align, out, tag);
 }
 
-/* A use lasts until the free: now is the moment to say up to which tick. The tick is read under that stream's lock,
- * after the caller queued the work, so that only an event recorded after that work can cover it. */
+/* Closes the open uses of a block that is being freed: each use gets its stream's present tick. The tick is read under
+ * that stream's lock, after the caller queued the work, so that only an event recorded after that work can cover it. */
 static void close_uses(struct block_uses *uses)
 {
     struct weir_use **link = &uses->first;
@@ -313,19 +314,21 @@ static void close_uses(struct block_uses *uses)
     }
 }
 
-/* For strategies that keep no free region: what has become free goes back, once nothing uses it. */
+/* Returns the region of a freed block to the device, for strategies that keep no free region. Waits for the stream
+ * first. */
 static void return_now(weir_pool *pool, weir_stream *stream, uint64_t address)
 {
     if (pool->ordered && stream != NULL) {
         (void)weir__order_sync(pool, stream);
     }
     weir_status status = weir__region_return_at(pool, address);
-    (void)status; /* counted; the region stays with the pool and goes with a later free, a trim or the destroy */
+    (void)status; /* the failure is counted; a later free, a trim or the destroy returns the region */
 }
 
-/* A stream's lock held, under which the live block is then freed: whoever begins to watch holds every stream's lock, so
- * a block that it lists as live is one whose free is still to be told. Looked at without the lock, who begins meanwhile
- * would miss the free and see the next block at the same address. */
+/* Reports the free of a live block to observers. Called under the stream's lock under which the block is then freed.
+ * Observers attach under all stream locks, so an observer that listed the block as live is also told of its free.
+ * Without the lock, an observer that attaches meanwhile would miss the free and see the next block at the same
+ * address. */
 static inline void tell_free(weir_pool *pool, const weir_block *block, const weir_stream *stream)
 {
     if (UNLIKELY(is_watched(pool))) {
@@ -333,13 +336,13 @@ static inline void tell_free(weir_pool *pool, const weir_block *block, const wei
     }
 }
 
-/* Stream lock held: whether a live block that no other stream uses may go into the front cache. */
+/* True if a live block may go into the front cache. Stream lock held. */
 static inline bool is_cacheable(const weir_stream *stream, const weir_block *block)
 {
     return (state_word(block) & BLOCK_USED) == 0 && block_requested(block) <= front_block_bytes(stream);
 }
 
-/* Stream lock held, released on return; the block is live. */
+/* Frees a live block to the strategy. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status free_to_strategy(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     const uint64_t address = block_address(block);
@@ -355,7 +358,7 @@ static OUT_OF_LINE weir_status free_to_strategy(weir_pool *pool, weir_block *blo
     return WEIR_OK;
 }
 
-/* Stream lock held, released on return: any block that may not wait in `last`. */
+/* Frees a block that may not wait in `last`. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     if (UNLIKELY(state_of(block) != BLOCK_LIVE)) {
@@ -374,7 +377,7 @@ static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, 
     return WEIR_OK;
 }
 
-/* Stream lock held: the live block, which the stream has handed out, waits in `last`. */
+/* Puts a live block, which the stream has handed out, into `last`. Stream lock held. */
 static inline void free_to_last(weir_pool *pool, weir_block *block, struct front_cache *front)
 {
     front->last = block;
@@ -382,7 +385,8 @@ static inline void free_to_last(weir_pool *pool, weir_block *block, struct front
     block_set_state(block, BLOCK_CACHED);
 }
 
-/* Stream lock held, released on return: the same for a large block, the first since a poll found none. Or to a slot. */
+/* Frees a block that is too large for `last` outside of the set `waiting`: adds the stream to the set, then uses
+ * `last`. Frees any other block to a slot. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     struct front_cache *front = &stream->front;
@@ -396,7 +400,7 @@ static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block
     return WEIR_OK;
 }
 
-/* For callers whose arguments have not been looked at, or who may not have the stream's lock at once. */
+/* Slow path for arguments that have not been checked, or if the stream's lock could not be taken at once. */
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     if (!is_block(pool, block)) {
@@ -420,7 +424,8 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
 
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    /* A block in use by other streams needs their locks first; what else fails here is looked at again by free_slow. */
+    /* A block that other streams use needs their locks first. If a condition fails here, free_slow checks all arguments
+     * again. */
     struct lock_seat *seat = NULL;
     if (LIKELY(is_handle(pool, block) && stream != NULL && stream->pool == pool &&
                stream_lock_try(&stream->lock, &seat))) {
@@ -445,7 +450,7 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
         return refuse_block("weir_pool_free_idle", pool, block);
     }
     const uint64_t address = block_address(block);
-    weir_stream *owner = block_stream(block); /* its counters stay right when it has been retired */
+    weir_stream *owner = block_stream(block); /* the stream of the alloc; may be retired, its counters stay right */
     stream_visit(owner);
     const bool live = state_of(block) == BLOCK_LIVE;
     if (live) {
@@ -463,7 +468,7 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
 
 /* --- uses --- */
 
-/* WEIR_OK when the block is live and the stream is the pool's. */
+/* Returns WEIR_OK if the block is live and the stream is the pool's. */
 static weir_status check_use(const char *function, weir_pool *pool, const weir_block *block, const weir_stream *stream)
 {
     if (!is_block(pool, block) || state_of(block) != BLOCK_LIVE) {
@@ -482,7 +487,7 @@ static struct weir_use *find_use(const weir_block *block, const weir_stream *str
     return use;
 }
 
-/* Pool lock held. NULL without host memory. */
+/* Adds a use. Returns NULL without host memory. Pool lock held. */
 static struct weir_use *add_use(weir_block *block, weir_stream *stream)
 {
     struct block_uses *uses = weir__block_add_uses(block);

@@ -1,10 +1,10 @@
-/* core/src/pool/stream.c: streams as a pool knows them, their vector clocks, and what callers tell about events.
+/* core/src/pool/stream.c: the pool's streams, their vector clocks, and the events that callers report.
  *
- * Guarantee: clock[x][y] >= k only if x's tail really is ordered after everything that was freed on y up to tick k.
- * Ticks of one place in the table never start over, so a stream that takes the place of a retired one inherits no
- * permission. Knowledge may be lost (no host memory, an unknown event); then memory is reused later, never too early.
+ * Guarantee: clock[x][y] >= k only if the end of x's queue is ordered after everything that was freed on y up to tick
+ * k. The ticks of a lane never start over, so a stream that reuses the lane of a retired stream inherits no permission.
+ * Knowledge may be lost (no host memory, an unknown event); then memory is reused later, never too early.
  *
- * Cost: a hint is linear in the number of streams; nothing here is on the path of alloc and free.
+ * Cost: a hint is linear in the number of streams. Nothing here is on the path of alloc and free.
  */
 #include "order/order.h"
 #include "pool/front_cache.h"
@@ -20,13 +20,14 @@ static weir_stream *find_native(const weir_pool *pool, const void *native)
     return pool->streams[weir__number_map_get(&pool->natives, (uint64_t)(uintptr_t)native)];
 }
 
-/* A place that a retired stream has left; its ticks go on. */
+/* Returns the lane of a retired stream, or NULL. The lane's ticks continue. */
 static weir_stream *reuse_place(weir_pool *pool)
 {
     return pool->streams[next_lane(pool, 1, lanes_retired)];
 }
 
-/* The array with room for `count` elements of `size` bytes, all from `old` on zero; NULL without host memory. */
+/* Reallocates the array to `count` elements of `size` bytes; elements from `old` on are zero. Returns NULL without host
+ * memory. */
 static void *extended(void *array, size_t size, size_t old, size_t count)
 {
     char *larger = realloc(array, count * size);
@@ -36,7 +37,8 @@ static void *extended(void *array, size_t size, size_t old, size_t count)
     return larger;
 }
 
-/* Twice the room in the arrays by lane. False without host memory: each array has what the pool needs now. */
+/* Doubles the room in the arrays by lane. Returns false without host memory; each array still has the room needed
+ * now. */
 static bool extend_lanes(weir_pool *pool)
 {
     const size_t old = pool->lane_room;
@@ -56,7 +58,7 @@ static bool extend_lanes(weir_pool *pool)
     return true;
 }
 
-/* The group of the next lane; NULL without host memory. */
+/* Returns the group of the next lane, or NULL without host memory. */
 static struct lane_group *next_group(weir_pool *pool)
 {
     const size_t lane = pool->lanes;
@@ -78,7 +80,8 @@ static weir_stream *new_place(weir_pool *pool)
         (pool->strategy->lane_add != NULL && pool->strategy->lane_add(pool->state, lane) != WEIR_OK)) {
         return NULL;
     }
-    /* A front slot is one cache line; keep it one. Processors fetch lines in pairs: streams share none. */
+    /* A front slot is one cache line, so the stream is aligned. Processors fetch lines in pairs: aligned to 128, no two
+     * streams share a pair. */
     weir_stream *stream = aligned_alloc(128, (sizeof(*stream) + 127) & ~(size_t)127);
     if (stream == NULL) {
         return NULL;
@@ -98,7 +101,7 @@ static weir_stream *new_place(weir_pool *pool)
     return stream;
 }
 
-/* Pool lock held. Each place has brought room for one handle. */
+/* Gives the lane to a native stream. Each lane has reserved room for one handle in `natives`. Pool lock held. */
 static void settle_in(weir_stream *place, void *native)
 {
     place->native = native;
@@ -112,8 +115,8 @@ static void settle_in(weir_stream *place, void *native)
     weir__lane_note_locked(place);
 }
 
-/* A place that another thread may still look at, thinking of the retired stream, changes hands under its lock. False:
- * somebody else has taken it meanwhile. */
+/* Gives the lane of a retired stream to a new one. Another thread may still use the old handle, so this happens under
+ * the stream's lock. Returns false if another thread took the lane, or entered the native stream, meanwhile. */
 static bool move_in(weir_pool *pool, weir_stream *place, void *native)
 {
     stream_visit(place);
@@ -127,7 +130,8 @@ static bool move_in(weir_pool *pool, weir_stream *place, void *native)
     return ours;
 }
 
-/* A handle that was not known a moment ago; another thread may be first. NULL: no host memory. */
+/* Enters a native stream that was unknown a moment ago; another thread may enter it first. Returns NULL without host
+ * memory. */
 static weir_stream *meet(weir_pool *pool, void *native)
 {
     weir_stream *found = NULL;
@@ -143,10 +147,10 @@ static weir_stream *meet(weir_pool *pool, void *native)
     found = found != NULL ? found : place;
     if (found == NULL) {
         if (alone) {
-            (void)weir__inspect_sample(pool); /* from the second stream on, peaks are sampled: keep what was exact */
+            (void)weir__inspect_sample(pool); /* peaks are sampled from the second stream on: save the exact ones */
         }
         pool_lock(pool);
-        found = find_native(pool, native); /* another thread may have been first */
+        found = find_native(pool, native); /* another thread may have entered it meanwhile */
         if (found == NULL && (found = new_place(pool)) != NULL) {
             settle_in(found, native);
         }
@@ -164,10 +168,10 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
     weir_stream *found = find_native(pool, native_stream);
     pool_unlock(pool);
     if (found == NULL) {
-        /* Other failures are ignored: a device that cannot tell must not keep memory from being freed on the stream. */
+        /* Other failures are ignored: a device that cannot check a stream must not prevent frees on it. */
         const weir_status known = weir_device_stream_check(pool->device, native_stream);
         if (known == WEIR_ERR_INVALID) {
-            return known; /* with the device's sentence */
+            return known; /* with the device's error message */
         }
         found = meet(pool, native_stream);
     }
@@ -178,9 +182,9 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
     return WEIR_OK;
 }
 
-/* Both locks held, and the stream's work is complete: its memory becomes open, and its event goes. Nothing is queued on a
- * stream that is being retired, so what other threads stamped while it was waited for is complete as well; left behind,
- * it would be nobody's until another stream takes the place. */
+/* Retires a stream after its work is complete: its memory moves to the open lane. No more work is queued on a stream
+ * that is being retired, so frees that other threads stamped during the wait are complete as well. Left in the lane,
+ * their memory would be unusable until another stream reuses the lane. Stream lock and pool lock held. */
 static void retire_locked(weir_pool *pool, weir_stream *stream)
 {
     weir__order_done_locked(stream, atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed));
@@ -199,11 +203,11 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
     }
 }
 
-/* The stream's work is complete: its event goes too. */
+/* Retires a stream after its work is complete, and drops its event. */
 static void retire(weir_pool *pool, weir_stream *stream)
 {
     stream_visit(stream);
-    (void)weir__order_flush_locked(pool, stream); /* what other threads have freed meanwhile */
+    (void)weir__order_flush_locked(pool, stream); /* frees by other threads meanwhile */
     weir_event *event = stream->probe.event;
     stream->probe = (struct probe){ 0 };
     pool_lock(pool);
@@ -240,7 +244,7 @@ weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream)
     return WEIR_OK;
 }
 
-/* --- events that callers told of --- */
+/* --- events reported by callers --- */
 
 static struct known_event *event_find(const weir_pool *pool, const void *event)
 {
@@ -276,7 +280,8 @@ void weir__stream_fini_events(weir_pool *pool)
     free(pool->events.slots);
 }
 
-/* Without memory for the clock only the stream's own tick is known, which is less, not wrong. */
+/* Stores the stream's tick and clock in the event. Without host memory for the clock only the stream's own tick is
+ * known: less knowledge, but not wrong. */
 static void event_capture(struct known_event *known, const weir_stream *stream, weir_tick tick)
 {
     known->lane = stream->lane;
@@ -293,7 +298,7 @@ static void event_capture(struct known_event *known, const weir_stream *stream, 
     }
 }
 
-/* The tick of every free on the stream up to now, by whatever thread; later ones get a higher one. */
+/* Returns the tick of every free on the stream up to now, by any thread. Later frees get a higher tick. */
 static weir_tick close_tick(weir_pool *pool, weir_stream *stream)
 {
     stream_visit(stream);
@@ -347,7 +352,7 @@ weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void 
     return learned ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
-/* Pool lock held: what happened before a point that the host has seen is complete. */
+/* Marks everything before a point that the host has seen as complete. Pool lock held. */
 static void clock_done(weir_pool *pool, const weir_tick *clock, size_t lanes)
 {
     for (size_t lane = 1; lane < lanes && lane < pool->lanes; lane++) {

@@ -20,16 +20,17 @@ _Thread_local char weir__lock_self __attribute__((tls_model("initial-exec")));
 
 enum {
     spins_before_yield = 64,
-    little_progress = 256, /* operations of the owner between two intrusions that make the bias worth keeping */
+    little_progress = 256, /* fewer operations of the owner between two entries of other threads do not pay for the
+                            * bias */
     intrusions_tolerated = 8,
-    alone_for_a_while = 1024, /* locks of one thread in a row that make it the owner */
+    alone_for_a_while = 1024, /* entries of one thread in a row that make it the owner */
 };
 
 #endif
 
-/* --- the barrier that the rare thread pays for --- */
+/* --- the barrier, paid for by the thread that comes rarely --- */
 
-/* The kernel's registration belongs to the process, and so does this, the only state of core outside a handle. */
+/* The kernel's registration is per process, and so is this flag: the only state of core outside a handle. */
 static pthread_once_t barrier_once = PTHREAD_ONCE_INIT;
 static atomic_bool barrier_works;
 
@@ -54,9 +55,9 @@ static bool barrier_everywhere(void)
 }
 #endif
 
-/* A barrier that was promised can still be refused: by a sandbox that the process has entered since, or for want of
- * kernel memory. Nobody gets the bias from then on, and whoever has it is given far longer than a store needs to leave
- * its processor, once per lock: afterwards the lock is shared. */
+/* A registered barrier can still be refused: by a sandbox that the process has entered since, or for lack of kernel
+ * memory. From then on no thread becomes an owner. The present owner is given 10 ms, far longer than a store needs to
+ * become visible, once per lock; afterwards the lock is shared. */
 static void barrier_or_patience(void)
 {
     if (!barrier_everywhere()) {
@@ -105,7 +106,8 @@ static void pause_after(unsigned *spins)
     }
 }
 
-/* `held` is this thread's. In a cache line of its own, since its thread writes it all the time. NULL without host memory. */
+/* Returns a new seat in a cache line of its own, because its thread writes it constantly. Returns NULL without host
+ * memory. The calling thread holds `held`. */
 static struct lock_seat *new_seat(struct stream_lock *lock)
 {
     if (lock->fresh) {
@@ -120,7 +122,8 @@ static struct lock_seat *new_seat(struct stream_lock *lock)
     return seat;
 }
 
-/* `held` is this thread's, and the lock is shared. The seat is opened when this thread leaves. */
+/* Makes the calling thread the owner. Its seat opens when the thread leaves. The calling thread holds `held`, and the
+ * lock is shared. */
 static void become_owner(struct stream_lock *lock)
 {
     const void *self = stream_lock_self();
@@ -138,7 +141,7 @@ static void become_owner(struct stream_lock *lock)
     }
 }
 
-/* `held` is this thread's: makes the owner stay out, and waits until it is. */
+/* Closes the lock to the owner and waits until the owner is outside. The calling thread holds `held`. */
 static void keep_owner_out(struct stream_lock *lock, const struct lock_seat *owner)
 {
     unsigned spins = 0;
@@ -149,8 +152,8 @@ static void keep_owner_out(struct stream_lock *lock, const struct lock_seat *own
     }
 }
 
-/* The lock is this thread's and the owner is out. Where others come as often as it does, a spin lock serves all of them
- * better. */
+/* Makes the lock shared if other threads come as often as the owner: a spin lock then serves all threads better. The
+ * calling thread holds the lock, and the owner is outside. */
 static void judge_intrusion(struct stream_lock *lock, uint64_t progress)
 {
     const bool little = progress - lock->progress_at_last < little_progress;
@@ -162,7 +165,9 @@ static void judge_intrusion(struct stream_lock *lock, uint64_t progress)
     }
 }
 
-/* The lock is this thread's, shared. A thread that only looks in ends the turns of another one, and gets none. */
+/* Counts how often one thread takes the shared lock in a row, and makes that thread the owner when it pays. A thread
+ * that only visits (`stays` false) ends the row of another thread and starts none. The calling thread holds the
+ * lock. */
 static void judge_sharing(struct stream_lock *lock, bool stays)
 {
     const void *self = stream_lock_self();

@@ -1,24 +1,25 @@
-/* core/src/report/group.c: several blocks at once: all of them or none, and whether they would fit.
+/* core/src/report/group.c: several blocks at once, all or none; and weir_pool_would_fit.
  *
  * weir_pool_would_fit answers without trying. Known are the free ranges (survey.c), how much more may be taken, and how
  * large a region the strategy asks for. Unknown is which piece each request will get, since work completes meanwhile,
  * and when the pool will grow. So each request counts as one of the largest size, a, and the answer rests on counts
- * that hold whatever the placement. Suppose request i fails although each other one was served before. Then
+ * that hold for every placement. Suppose request i fails although every other request was served before. Then
  *
- *     each free piece has a rest below a(i)        a piece of L bytes has served L / a requests or more (one, where the
+ *     each free piece has a rest below a(i)        a piece of L bytes has served at least L / a requests (one, if the
  *                                                  strategy does not cut ends and a run of neighbours holds a)
- *     the room left is less than least(i)          the other room has become regions, each of which is used up
+ *     the room left is less than least(i)          the rest of the room has become regions, each of which is used up
  *                                                  likewise: it has served one request or more for each `share` bytes
  *
- * So when these are as many as the requests are, none fails, in whatever order they come. A wholly free region may go
- * back to the device on the way and become others, so it counts as the lesser of the two. (While the pool is above its
- * limit such a region does not count at all.) Nor does one fail where there is room for a region of its own for each
- * request.
+ * So if these counts add up to the number of requests, no request fails, in any order of the requests. A wholly
+ * free region may be returned to the device on the way and become other regions, so it counts as the lesser of the two.
+ * (While the pool is above its limit such a region does not count at all.) No request fails either if there is room for
+ * a region of its own for each request.
  *
- * A single request is a plain question: is there a run of neighbours that holds it, or room for a region when all idle
- * ones have gone back? With virtual memory idle granules move, and the granules that a request may touch count.
+ * A single request is a simpler question: is there a run of neighbours that holds it, or room for a region after all
+ * idle regions have been returned? With virtual memory idle granules move, so the granules that a request may touch are
+ * counted.
  *
- * That a request gets this memory is the ladder's promise (ladder.c); tests/stress tries both.
+ * The ladder guarantees that a request gets this memory (ladder.c); tests/stress tests both.
  *
  * Cost: a poll, a copy of the ranges, and n log n for n requests. The strategy is asked twice for each distinct size,
  * and once for each region that equal requests would take. The pool's lock is held for the copy and for a few questions
@@ -33,12 +34,12 @@
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 
-/* Questions to the strategy while the pool's lock is held once. */
+/* Most questions to the strategy during one hold of the pool's lock. */
 enum { asked_at_once = 64 };
 
 /* --- all or none --- */
 
-/* An alloc would refuse a size that is not sound, so a group refuses it before the first alloc. */
+/* Checks the arguments. An alloc would refuse an invalid size, so a group refuses it before the first alloc. */
 static weir_status check_group(const char *function, const weir_pool *pool, const weir_stream *stream,
                                const uint64_t *sizes, size_t n)
 {
@@ -61,7 +62,7 @@ static void give_up(weir_pool *pool, weir_stream *stream, weir_block *const *blo
 {
     while (n > 0) {
         weir_status status = weir_pool_free(pool, blocks[--n], stream);
-        (void)status; /* the arguments have been proved good by the allocs */
+        (void)status; /* cannot fail: the allocs have shown that the arguments are valid */
     }
 }
 
@@ -79,7 +80,7 @@ weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, const uin
     if (tag >= atomic_load_explicit(&pool->tag_count, memory_order_acquire)) {
         return weir__refuse_tag(function, pool, tag);
     }
-    weir_block **got = malloc((n + 1) * sizeof(weir_block *)); /* the caller's stay as they are until all are there */
+    weir_block **got = malloc((n + 1) * sizeof(weir_block *)); /* the caller's array stays unchanged on failure */
     if (got == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -119,7 +120,7 @@ static uint64_t saturating_multiply(uint64_t a, uint64_t b)
 struct kind {
     uint64_t size;
     uint64_t count;
-    uint64_t least; /* region */
+    uint64_t least; /* the least region that serves */
     uint64_t liked; /* the largest region that the strategy would ask for */
 };
 
@@ -128,18 +129,18 @@ struct question {
     struct kind *kinds; /* by size, ascending */
     size_t kind_count;
     uint64_t count;
-    uint64_t size; /* of the largest; each request counts as one of these */
+    uint64_t size; /* the largest size; each request counts as one of this size */
     uint64_t granule;
     uint64_t granularity;
-    /* What there is: */
+    /* The state of the pool: */
     uint64_t largest_run;
-    uint64_t idle_bytes; /* in wholly free regions */
-    uint64_t held;       /* requests that the pieces serve, at the worst */
+    uint64_t idle_bytes; /* bytes of wholly free regions */
+    uint64_t held;       /* requests that the pieces serve in the worst case */
     uint64_t reserved;
-    uint64_t soft_limit; /* 0: none */
-    uint64_t room;       /* that may be taken */
-    uint64_t over; /* or by how much the pool is above its limit */
-    uint64_t largest_region; /* that there may be room for, when the strategy likes large ones */
+    uint64_t soft_limit; /* 0: no soft limit */
+    uint64_t room;       /* bytes that may still be taken */
+    uint64_t over; /* bytes by which the pool is above its limit; `room` is then 0 */
+    uint64_t largest_region; /* the largest region that room may exist for, if the strategy prefers large ones */
 };
 
 static int by_size(const void *left, const void *right)
@@ -149,10 +150,9 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The distinct sizes. */
-/* The most that a request of one among several takes off a free range: the front cache rounds small ones. (A block that the cache
- * holds is a piece for itself, whatever request it serves.) A request that would fail for it takes what it needs, so a single one
- * is not rounded. */
+/* Returns the most that one request among several takes off a free range: the front cache rounds small requests up. (A
+ * block in the front cache is a piece of its own for any request.) A request that would fail because of the
+ * rounding takes its exact size, so a single request is not rounded. */
 static uint64_t most_taken(const struct question *q, uint64_t size, size_t n)
 {
     const uint64_t exact = (size + q->granule - 1) & ~(q->granule - 1);
@@ -184,7 +184,8 @@ static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t 
     return WEIR_OK;
 }
 
-/* Pool lock held. A strategy may ask for more the more is reserved, up to a point. */
+/* Returns the larger of the region sizes that the strategy asks for now and later: it may ask for more as more is
+ * reserved, up to a point. Pool lock held. */
 static uint64_t liked_region_locked(const weir_pool *pool, uint64_t size, uint64_t reserved, uint64_t *least)
 {
     uint64_t now = 0;
@@ -194,8 +195,8 @@ static uint64_t liked_region_locked(const weir_pool *pool, uint64_t size, uint64
     return now > later ? now : later;
 }
 
-/* With virtual memory, idle granules move: only those that live blocks touch count as reserved. Another thread may have
- * given idle granules back since the survey, so the difference is never below 0. */
+/* Reads the limits. With virtual memory idle granules move, so only granules that live blocks touch count as reserved.
+ * Another thread may have returned idle granules since the survey, so the difference is kept from going below 0. */
 static void look_at_limits(struct question *q, const struct survey *survey)
 {
     const uint64_t idle = q->pool->vm != NULL ? weir__survey_free_granules(survey, q->granularity) : 0;
@@ -222,7 +223,7 @@ static void look_at_regions(struct question *q)
     }
 }
 
-/* Larger regions than what is left below the limits are not taken, unless idle ones go back. */
+/* Bounds the regions: the pool takes none larger than the room below the limits, unless idle regions are returned. */
 static void bound_regions(struct question *q)
 {
     const uint64_t soft = q->soft_limit;
@@ -230,7 +231,7 @@ static void bound_regions(struct question *q)
     q->largest_region = saturating_add(smaller(q->room, below_soft), q->idle_bytes);
 }
 
-/* The largest region that may be taken for one of the kind. */
+/* Returns the largest region that may be taken for a request of the kind. */
 static uint64_t most_of(const struct question *q, const struct kind *kind)
 {
     const uint64_t most = smaller(kind->liked, q->largest_region);
@@ -247,9 +248,9 @@ static bool gathers(const struct question *q)
     return q->pool->strategy->gather != NULL;
 }
 
-/* The most bytes of a new region of the kind for each request that it has served when it is used up: a region of G
- * bytes has served G / size, at least one, and the worst G is the largest that serves no more than the least one does.
- * */
+/* Returns the most bytes of a new region per request that it has served when it is used up. A region of G bytes has
+ * served G / size requests, at least one; the worst G is the largest that serves no more requests than the least region
+ * does. */
 static uint64_t share_of(const struct question *q, const struct kind *kind)
 {
     if (!cuts_ends(q)) {
@@ -280,7 +281,7 @@ static uint64_t largest_least(const struct question *q)
     return least;
 }
 
-/* Requests that regions made of so many bytes serve at least. */
+/* Returns how many requests regions made of `bytes` bytes serve at least. */
 static uint64_t held_anew(const struct question *q, uint64_t bytes)
 {
     const uint64_t least = largest_least(q);
@@ -295,7 +296,8 @@ struct region_sums {
     uint64_t held;
 };
 
-/* Above the limit a region that goes back makes no room: several requests cannot count on it. */
+/* Ends a region. Above the limit, returning a region creates no room to grow, so several requests cannot count on those
+ * bytes. */
 static void end_region(struct question *q, const struct region_sums *sums, uint64_t size)
 {
     const bool idle = sums->free_bytes == size;
@@ -307,7 +309,8 @@ static void end_region(struct question *q, const struct region_sums *sums, uint6
     }
 }
 
-/* Neighbours join when all else fails, so a single request may have all of a run; several count on ranges only. */
+/* Looks at all pieces. Neighbours are gathered when all else fails, so a single request may have a whole run; several
+ * requests count on single ranges only. */
 static void look_at_pieces(struct question *q, const struct survey *survey)
 {
     struct region_sums sums = { 0 };
@@ -343,7 +346,7 @@ static weir_status look(struct question *q, const weir_stream *stream)
     return WEIR_OK;
 }
 
-/* --- the sums; each answers with the bytes of room that are missing --- */
+/* --- the sums; each returns the missing bytes of room --- */
 
 static uint64_t missing_of(const struct question *q, uint64_t wanted)
 {
@@ -363,7 +366,8 @@ static uint64_t missing_for_one(const struct question *q)
     return wanted > there ? wanted - there : 0;
 }
 
-/* Pool lock held: the next region that the pool takes for one of the first kind, when `taken` bytes of `room` are. */
+/* Returns the next region that the pool takes for a request of the first kind, after `taken` bytes of `room` have been
+ * taken. Pool lock held. */
 static uint64_t next_region_locked(const struct question *q, uint64_t taken, uint64_t room)
 {
     const uint64_t soft = q->soft_limit != 0 ? q->soft_limit : UINT64_MAX;
@@ -375,8 +379,8 @@ static uint64_t next_region_locked(const struct question *q, uint64_t taken, uin
     return has_room ? liked : least;
 }
 
-/* Bytes of the regions that the pool takes one after the other for so many of the first kind, when there is room for that
- * much. */
+/* Returns the bytes of the regions that the pool takes one after the other for `count` requests of the first kind, if
+ * `room` bytes may be taken. */
 static uint64_t regions_for(const struct question *q, uint64_t count, uint64_t room)
 {
     uint64_t taken = 0;
@@ -392,8 +396,8 @@ static uint64_t regions_for(const struct question *q, uint64_t count, uint64_t r
     return taken;
 }
 
-/* Each counts as one of the largest. New regions count as the worst possible ones where idle regions may become new
- * ones, and where sizes or cuts differ. */
+/* Each request counts as one of the largest size. New regions count as the worst possible ones if idle regions may
+ * become new ones, or if sizes or cuts differ. */
 static uint64_t missing_for_several(const struct question *q)
 {
     const uint64_t held = gathers(q) ? q->held : 0;
@@ -407,7 +411,7 @@ static uint64_t missing_for_several(const struct question *q)
     return missing_of(q, saturating_add(largest_least(q) - q->granularity, saturating_multiply(left, worst_share(q))));
 }
 
-/* Where each request gets a new region. */
+/* Each request gets a new region. */
 static uint64_t missing_for_regions(const struct question *q)
 {
     uint64_t wanted = 0;
@@ -417,8 +421,8 @@ static uint64_t missing_for_regions(const struct question *q)
     return missing_of(q, wanted);
 }
 
-/* With virtual memory: a request fails only for the granules that it and the live blocks touch; one that begins anywhere
- * touches one more than it is long. The last one is given the best place there is. */
+/* Virtual memory: a request fails only because of the granules that it and the live blocks touch. A request that begins
+ * anywhere touches one granule more than its length. The last request gets the best place there is. */
 static uint64_t missing_for_granules(const struct question *q)
 {
     uint64_t wanted = 0;

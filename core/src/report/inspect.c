@@ -1,7 +1,7 @@
-/* core/src/report/inspect.c: looking at a pool: walk, check, statistics.
+/* core/src/report/inspect.c: walk, check and statistics of a pool.
  *
- * Guarantee: what walk and check see is one moment: they hold every lock. Statistics take the locks one after the
- * other, so that reading them never stops the hot path for longer than one stream's few instructions.
+ * Guarantee: walk and check hold every lock and so see one consistent state. Statistics take the locks one after the
+ * other, so reading them never delays the fast path by more than one short lock hold.
  */
 #include "memory/memory.h"
 #include "pool/front_cache.h"
@@ -45,7 +45,7 @@ static bool show_range(void *ctx, const weir_range_info *range)
     };
     weir_block *block = range->taken && state_of(range->token) != BLOCK_UNUSED ? range->token : NULL;
     if (block != NULL) {
-        const weir_block_state state = state_of(block); /* once: a block may be freed into an inbox at any moment */
+        const weir_block_state state = state_of(block); /* once: another thread may free the block at any moment */
         entry.state = walk_state(state);
         entry.stream = block_stream(block) != NULL ? block_stream(block)->lane : 0;
         bool held = state == BLOCK_LIVE;
@@ -71,7 +71,7 @@ weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx)
 
 /* --- check --- */
 
-/* What walking the strategy and the descriptors adds up to. */
+/* Sums from walking the strategy and its blocks. */
 struct tally {
     weir_pool *pool;
     const char *broken;
@@ -113,7 +113,7 @@ static void tally_block(void *ctx, weir_block *block)
     tally->blocks++;
     switch (state_of(block)) {
     case BLOCK_LIVE:
-    case BLOCK_RETURNED: /* whoever has just freed it holds no lock */
+    case BLOCK_RETURNED: /* the thread that has just freed the block holds no lock */
         tally->requested += block_requested(block);
         tally->live += block_capacity(block);
         if (block_requested(block) > block_capacity(block) && tally->broken == NULL) {
@@ -276,7 +276,8 @@ static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream 
     stream_unlock(stream);
 }
 
-/* Pool lock held. With one stream its own peaks are exact; with several the sampled ones count, this look included. */
+/* Adds the peaks. With one stream its own peaks are exact; with several streams the sampled peaks count, this sample
+ * included. Pool lock held. */
 static void add_peaks(weir_pool *pool, weir_stats *stats, const struct live_sums *sums)
 {
     if (pool->lanes > 2) {

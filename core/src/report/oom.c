@@ -1,21 +1,21 @@
-/* core/src/report/oom.c: why a request failed, and what would have made it succeed.
+/* core/src/report/oom.c: explains why a request failed, and which change would have made it succeed.
  *
- * Idea: after the last rung the ranges are copied (survey.c), and each piece of advice is an argument about them:
+ * Idea: after the last rung the ranges are copied (survey.c). Each piece of advice follows from them:
  *
  *     RAISE_LIMIT   the limit forbade a region, and the device has room for the least one that serves
  *     DEVICE_ROOM   the device refused a region that the limit allows
- *     FREE_BLOCKS   the run of neighbours in one region that holds the request and has the fewest live bytes in it; or a
- *                   region that goes back and makes room for another, if that costs less
- *     WAIT          a run that would do, but for the unfinished work of a stream that could not be waited for
- *     ASK_LESS      the largest free run there is, or what may still be taken
+ *     FREE_BLOCKS   the run of neighbours in one region that holds the request and has the fewest live bytes in it; or
+ *                   one region to return, which makes room for another one, if that costs fewer live bytes
+ *     WAIT          a run that would serve, except for the unfinished work of a stream for which the wait failed
+ *     ASK_LESS      the largest free run there is, or the most that may still be taken
  *
- * With virtual memory idle granules move, so what counts is the granules that live blocks touch.
+ * With virtual memory idle granules move, so the granules that live blocks touch are counted instead.
  *
- * Guarantee: each is true by itself for a caller who is alone with the pool. What the ladder has done already is no
- * advice: it has flushed, given idle regions back and waited, so trimming never helps. Advice that rests on how ranges
- * join is left out for strategies that do not gather.
+ * Guarantee: each piece of advice is true by itself for a caller that is the only user of the pool. Advice never
+ * repeats the ladder's steps: the ladder has already flushed, returned idle regions and waited, so a trim never helps.
+ * Advice that depends on joining neighbours is left out for strategies that do not gather.
  *
- * Cost: linear in the ranges and linear in ranges times streams when a wait failed. Without host memory for the copy the
+ * Cost: linear in the ranges; linear in ranges times streams if a wait failed. Without host memory for the copy the
  * record has no regions and no advice about blocks.
  */
 #include "order/order.h"
@@ -27,14 +27,15 @@
 
 /* --- runs of neighbours --- */
 
-/* What has to be free, and for whom: pieces stuck on `waived` count as usable, SURVEY_SEVERAL: all of them. */
+/* The free memory that is searched. Pieces stuck on the stream `waived` count as usable; SURVEY_SEVERAL: all pieces
+ * do. */
 struct need {
     uint64_t size;
     uint64_t align;
     uint32_t waived;
 };
 
-/* Neighbours first <= i < end of one region, that could hold the need if `bytes` in `blocks` blocks were freed. */
+/* Neighbours first <= i < end of one region. They would hold the need if the `bytes` in `blocks` blocks were freed. */
 struct window {
     size_t first;
     size_t end;
@@ -69,8 +70,8 @@ static void count_piece(struct window *window, const struct survey_piece *piece,
     }
 }
 
-/* The window with the fewest bytes to be freed. As its first piece moves up, so does its last: both pass every piece
- * once. */
+/* Finds the window with the fewest bytes to be freed. As the first piece of the window moves up, so does the last: both
+ * pass every piece once. */
 static bool cheapest_window(const struct survey *survey, const struct need *need, struct window *best)
 {
     struct window window = { 0 };
@@ -89,7 +90,7 @@ static bool cheapest_window(const struct survey *survey, const struct need *need
             count_piece(&window, &survey->pieces[window.first++], false);
             continue;
         }
-        /* Nothing from here to the end of the run will do. The piece that ended it begins a run, or ends this one. */
+        /* No window from here to the end of the run serves. The piece that ended it begins a run, or ends this one. */
         const bool barrier = window.end < survey->count && !passable(&survey->pieces[window.end], need->waived);
         const size_t next = window.end + (barrier || window.end == window.first ? 1 : 0);
         window = (struct window){ .first = next, .end = next };
@@ -106,13 +107,13 @@ static void advise(weir_oom_record *record, weir_oom_advice advice)
     }
 }
 
-/* What growing would take, as of the record. */
+/* The possible growth of the pool, as of the record. */
 struct growth {
-    uint64_t least; /* the smallest region that serves */
-    uint64_t most;  /* that may be reserved altogether, as far as anybody knows; a device that has refused although its
-                       capacity leaves room has other users, and gives nothing */
-    uint64_t free;  /* that the device has left */
-    bool known;     /* its capacity is known */
+    uint64_t least; /* the least region that serves */
+    uint64_t most;  /* the most that may be reserved, as far as is known; a device that refused although its capacity
+                     * leaves room has other users, and gives nothing more */
+    uint64_t free;  /* bytes that the device has left */
+    bool known;     /* the device's capacity is known */
 };
 
 static void advise_growth(weir_oom_record *record, const struct request *request, const struct growth *growth)
@@ -125,7 +126,7 @@ static void advise_growth(weir_oom_record *record, const struct request *request
     }
 }
 
-/* The region with the fewest live bytes, of those with enough bytes to make up for the missing ones. */
+/* Finds the region with the fewest live bytes, of the regions that are at least `missing` bytes large. */
 static bool cheapest_region(const struct survey *survey, uint64_t missing, struct window *best)
 {
     bool found = false;
@@ -176,7 +177,7 @@ static void advise_freeing(weir_oom_record *record, const struct survey *survey,
     }
 }
 
-/* Only when a wait has failed is anything stuck on a stream here. */
+/* Advises to wait. A piece is stuck on a stream only if a wait has failed. */
 static void advise_waiting(weir_oom_record *record, const struct survey *survey, struct need need)
 {
     struct window window;
@@ -214,13 +215,13 @@ static void advise_less(weir_oom_record *record, const struct request *request, 
 
 /* --- virtual memory --- */
 
-/* Granules that live blocks touch count as pinned; whatever else there is can be moved to where it is needed, unless a
- * wait for the work on it has failed. */
+/* Virtual memory: granules that live blocks touch count as pinned. All other granules can be moved to where they are
+ * needed, unless a wait for the work on them has failed. */
 struct mapping {
     uint64_t granule;
     uint64_t pinned;
     uint64_t wish; /* the request in granules */
-    uint64_t most; /* that may be reserved, as the limit or the device says; 0 = nobody knows */
+    uint64_t most; /* the most that may be reserved, by the limit or the device; 0: unknown */
 };
 
 static bool any_stuck(const struct survey *survey)
@@ -233,7 +234,7 @@ static bool any_stuck(const struct survey *survey)
     return false;
 }
 
-/* Pool lock held. */
+/* Computes the mapping. Pool lock held. */
 static struct mapping mapping_locked(weir_oom_record *record, const struct request *request,
                                      const struct survey *survey)
 {
@@ -250,15 +251,15 @@ static struct mapping mapping_locked(weir_oom_record *record, const struct reque
     };
 }
 
-/* Bytes that are missing. Where it is not known how much the device has, or memory is free but could not be moved, it is all
- * of the request. */
+/* Returns the missing bytes: all of the request if the device's capacity is not known, or if memory is free but could
+ * not be moved. */
 static uint64_t missing_granules(const struct mapping *mapping)
 {
     const uint64_t wanted = mapping->pinned + mapping->wish;
     return mapping->most != 0 && wanted > mapping->most ? wanted - mapping->most : mapping->wish;
 }
 
-/* The smallest block that touches so many bytes of granules alone. */
+/* Returns the smallest block that covers at least `bytes` of whole granules. */
 static const struct survey_piece *smallest_pin(const struct survey *survey, uint64_t bytes, uint64_t granule)
 {
     const struct survey_piece *best = NULL;
@@ -283,7 +284,7 @@ static void advise_mapping(weir_oom_record *record, const struct request *reques
     const struct need need = { .size = (request->size + pool->granule_mask) & ~pool->granule_mask,
                                .align = request->align };
     if (capacity != 0 && mapping->wish > capacity) {
-        /* Nothing makes room for what the whole device does not hold. */
+        /* The request is larger than the whole device: no advice. */
     } else if (!request->limited) {
         const uint64_t idle = record->idle_region_bytes;
         const uint64_t bytes = mapping->wish > idle ? mapping->wish - idle : mapping->wish;
@@ -292,7 +293,7 @@ static void advise_mapping(weir_oom_record *record, const struct request *reques
         advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_RAISE_LIMIT, .bytes = wanted });
     }
     advise_waiting(record, survey, need);
-    const uint64_t most = mapping->most < capacity ? mapping->most : capacity; /* 0 where either is unknown */
+    const uint64_t most = mapping->most < capacity ? mapping->most : capacity; /* 0 if either is unknown */
     const uint64_t room = most > mapping->pinned ? (most - mapping->pinned) & ~(mapping->granule - 1) : 0;
     const uint64_t less = room > record->usable_bytes ? room : record->usable_bytes;
     if (less > 0 && less < request->size) {
@@ -311,7 +312,7 @@ static void advise_mapping(weir_oom_record *record, const struct request *reques
 
 /* --- regions --- */
 
-/* The most free bytes first. */
+/* Keeps the regions with the most free bytes, the most first. */
 static void keep_region(weir_oom_record *record, const weir_oom_region *region)
 {
     uint32_t place = record->region_count;
@@ -327,7 +328,7 @@ static void keep_region(weir_oom_record *record, const weir_oom_region *region)
     record->region_count = kept + 1;
 }
 
-/* Free neighbours that the asking stream may have are the ones it could be served from. */
+/* Sums up the regions. The usable bytes are the largest run of free neighbours that the asking stream may use. */
 static void look_at_regions(weir_oom_record *record, const struct survey *survey)
 {
     weir_oom_region region = { 0 };
@@ -356,7 +357,7 @@ static void look_at_regions(weir_oom_record *record, const struct survey *survey
 
 /* --- lanes --- */
 
-/* Pool lock held. */
+/* Lists the lanes with the most free bytes. Pool lock held. */
 static void look_at_lanes_locked(weir_oom_record *record, const struct request *request)
 {
     weir_pool *pool = request->pool;
@@ -386,8 +387,8 @@ static void look_at_lanes_locked(weir_oom_record *record, const struct request *
 
 struct text {
     char *at;
-    size_t left;   /* at least 1, unless there is no room at all */
-    size_t length; /* that it all takes */
+    size_t left;   /* at least 1, unless the buffer has no room at all */
+    size_t length; /* of the whole text, also where it does not fit */
 };
 
 __attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
@@ -430,7 +431,7 @@ static const weir_oom_advice *find_advice(const weir_oom_record *record, weir_ad
     return NULL;
 }
 
-/* The gist. `more`: bytes that are missing, apart from what might be freed. */
+/* Writes the record's one-line summary. `more`: missing bytes, if no block is freed. */
 static void write_sentence(weir_oom_record *record, const struct request *request, uint64_t more)
 {
     const bool maps = request->pool->vm != NULL;
@@ -455,7 +456,7 @@ static void write_sentence(weir_oom_record *record, const struct request *reques
             plain_size(record->reserved_bytes - record->idle_region_bytes, a),
             plain_size(weir__vm_granule(request->pool), b));
     }
-    /* A region of its own always serves. Loose free memory does not count: it may lie in many pieces. */
+    /* One new region always satisfies the request; scattered free memory may not, so it is not subtracted. */
     if (request->limited) {
         say(&text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a));
     } else {
@@ -479,7 +480,7 @@ static void write_sentence(weir_oom_record *record, const struct request *reques
 
 /* --- the record --- */
 
-/* Under which tag most of the blocks that are to be freed lie, by bytes. */
+/* Bytes of the blocks to be freed, by tag. */
 struct tag_search {
     const weir_oom_advice *advice;
     uint64_t bytes[WEIR_TAGS];
@@ -508,7 +509,7 @@ static void name_tag(weir_pool *pool, weir_oom_record *record)
     }
 }
 
-/* Pool lock held. */
+/* Computes the possible growth. Pool lock held. */
 static struct growth growth_locked(const struct request *request)
 {
     const weir_pool *pool = request->pool;

@@ -1,9 +1,7 @@
-/* core/src/report/survey.c: what lies where at one moment, for whoever has to reason about it: a request that failed, and the
- * question whether requests would fit.
+/* core/src/report/survey.c: a copy of all ranges at one moment, for oom.c and group.c.
  *
- * The strategy's walk is copied under the pool's lock, and what nobody holds although the strategy counts it as taken is
- * marked in it afterwards. Cost: linear, and a sort when there are such blocks or several regions; 40 bytes of host memory
- * per range for the time being.
+ * The strategy's walk is copied under the pool's lock. Freed blocks, which the strategy counts as taken, are marked in
+ * the copy. Cost: linear in the ranges, and a sort. Each range takes 40 bytes of host memory while the survey lives.
  */
 #include "order/order.h"
 #include "pool/front_cache.h"
@@ -23,7 +21,8 @@ static bool count_range(void *ctx, const weir_range_info *range)
     return true;
 }
 
-/* Pool lock held: the one stream whose work keeps the asking stream off a pending block. */
+/* Returns the stream that keeps the asking stream from using a pending block with unfinished work, or SURVEY_SEVERAL,
+ * or 0. Pool lock held. */
 static uint32_t stuck_on(const struct taking *taking, const weir_block *block)
 {
     uint32_t stuck = 0;
@@ -35,9 +34,10 @@ static uint32_t stuck_on(const struct taking *taking, const weir_block *block)
     return stuck;
 }
 
-/* Pool lock held: a range that is taken. Blocks go in and out of front caches meanwhile, under their streams' locks; of those only
- * the state may be read, and a cached one does not tell whose cache it is in. A large one joins its neighbours before any large
- * request looks for memory. */
+/* Sets the state of a taken range. Other threads move blocks in and out of front caches meanwhile, under their streams'
+ * locks; of such a block only the state may be read, and a cached block does not tell which stream's cache holds it. A
+ * large cached block counts as free: it coalesces with its neighbours before any large request looks for memory. Pool
+ * lock held. */
 static void judge_block(const struct taking *taking, const weir_block *block, struct survey_piece *piece)
 {
     const weir_block_state state = state_of(block);
@@ -50,7 +50,7 @@ static void judge_block(const struct taking *taking, const weir_block *block, st
     if (state == BLOCK_PENDING) {
         piece->stuck = stuck_on(taking, block);
     } else if (piece->state == SURVEY_FREE && taking->pool->lanes == 2) {
-        piece->stuck = 0; /* there is one stream only */
+        piece->stuck = 0; /* the pool has one stream only */
     }
 }
 
@@ -104,7 +104,7 @@ bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey
 uint64_t weir__survey_free_granules(const struct survey *survey, uint64_t granule)
 {
     uint64_t bytes = 0;
-    uint64_t start = 0; /* of the free run so far, [start, end) */
+    uint64_t start = 0; /* the present free run is [start, end) */
     uint64_t end = 0;
     for (size_t i = 0; i <= survey->count; i++) {
         const struct survey_piece *piece = i < survey->count ? &survey->pieces[i] : NULL;

@@ -1,15 +1,16 @@
-/* core/src/report/tag.c: who holds what: small integers with names, and counters by tag.
+/* core/src/report/tag.c: tags: small integers with names, and counters of live memory for each tag.
  *
- * Idea: like all counters of the hot path, those of a tag lie with the stream, under its lock; what is live is a sum over
- * streams, since a block may be freed on another stream than it was allocated on. The counters of all tags of a stream are
- * made when the pool gets its first tag, so that no alloc and no free needs host memory for them.
+ * Idea: like all counters of the fast path, those of a tag belong to a stream, under its lock. The live figures are
+ * sums over streams, since a block may be freed on another stream than it was allocated on. All tag counters of a
+ * stream are allocated when the pool gets its first tag, so that no alloc and no free needs host memory for them.
  *
- * Guarantee: for each tag, the blocks and bytes that are live under it are those of the live blocks that carry it, and a
- * block that nobody holds carries none; weir__tag_broken_locked proves it. A peak is exact with one stream; with several
- * it is the highest sum at a slow call, and so is always the peak of what is untagged, which nothing counts.
+ * Guarantee: for each tag, the live blocks and bytes counted under it are those of the live blocks that carry it, and a
+ * freed block carries no tag; weir__tag_broken_locked checks this. A peak is exact with one stream. With several
+ * streams it is the highest sum at a slow call. The peak of untagged memory is always sampled in this way, because no
+ * counter counts untagged memory.
  *
- * Cost: some 40 instructions per tagged call; a test of the stream's tag per alloc without;
- * 8 KiB per stream of a pool with tags.
+ * Cost: some 40 instructions per tagged call; for an alloc without a tag, a test of the stream's tag; 8 KiB per stream
+ * of a pool with tags.
  */
 #include "pool/pool_internal.h"
 
@@ -35,7 +36,7 @@ static bool is_name(const char *name)
     return length > 0;
 }
 
-/* Pool lock held: 0 when there is none of that name. */
+/* Returns the tag with that name, or 0 if there is none. Pool lock held. */
 static weir_tag find_name(const weir_pool *pool, const char *name)
 {
     for (uint32_t tag = 1; tag < tags_of(pool); tag++) {
@@ -46,7 +47,7 @@ static weir_tag find_name(const weir_pool *pool, const char *name)
     return 0;
 }
 
-/* All locks held. What has been made stays when the rest cannot be. */
+/* Adds a tag. On failure, memory that has been allocated already stays for the next try. All locks held. */
 static weir_status add_name(weir_pool *pool, const char *name, weir_tag *tag)
 {
     const uint32_t count = tags_of(pool);
@@ -133,7 +134,7 @@ weir_tag weir_block_tag(const weir_block *block)
 
 /* --- sums --- */
 
-/* Frees that lie in inboxes count from now on. */
+/* Sums up all tags, after it has taken in the frees that lie in inboxes. */
 static void sum_up(weir_pool *pool, struct tag_sums *sums)
 {
     size_t lanes = 2;
@@ -156,7 +157,7 @@ static uint64_t positive(int64_t value)
     return value > 0 ? (uint64_t)value : 0;
 }
 
-/* Sums of a pool in use belong to slightly different moments. */
+/* Returns the number of live blocks, at least 0: the sums of a pool in use belong to slightly different moments. */
 static uint64_t live_blocks(const struct tag_sums *sums, uint32_t tag)
 {
     return positive((int64_t)(sums->allocs[tag] - sums->frees[tag]));
@@ -186,7 +187,7 @@ weir_status weir_pool_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *o
     return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_tag_stats: stats");
 }
 
-/* --- for the record of a failure --- */
+/* --- for the out-of-memory record --- */
 
 void weir__tag_holders(weir_pool *pool, weir_oom_record *record)
 {
@@ -216,14 +217,14 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record)
 /* --- check --- */
 
 struct tag_tally {
-    struct tag_sums sums; /* of the counters, less what the blocks say */
-    bool stray;           /* a block that nobody holds carries a tag */
+    struct tag_sums sums; /* sums of the counters minus those of the blocks */
+    bool stray;           /* a freed block carries a tag */
 };
 
 static void take_off(void *ctx, weir_block *block)
 {
     struct tag_tally *tally = ctx;
-    const weir_block_state state = state_of(block); /* once: a block may be freed into an inbox at any moment */
+    const weir_block_state state = state_of(block); /* once: another thread may free the block at any moment */
     if (state != BLOCK_LIVE && state != BLOCK_RETURNED) {
         tally->stray |= tag_of(block) != 0;
         return;

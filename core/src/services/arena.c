@@ -1,20 +1,21 @@
 /* core/src/services/arena.c: arenas: a bump pointer over blocks of a pool.
  *
- * Idea: chunks in a list. The first ones are in use, up to `current`; those behind it are empty and kept. A release
- * lets the pointer fall back; the chunks above become empty, and those beyond what may be kept return to the pool.
+ * Idea: an arena has a list of chunks. The chunks up to `current` are in use; the chunks after it are empty and kept. A
+ * release moves the pointer back. The chunks above it become empty, and empty chunks beyond keep_chunks return to the
+ * pool.
  *
  *     first -> ... -> current -> kept -> ... -> kept       current NULL: nothing is in use
  *              used  |  top     | empty (top 0)
  *
- * Order: what the arena hands out again was used by its own stream only, which orders the old use before the new one. A
- * chunk that another stream was named for is `shared`: the arena never lowers its top, and gives it back to the pool,
- * which has the uses in its own books. So nothing here knows a tick or a clock.
+ * Order: memory that the arena hands out again was used by its own stream only, which orders the old use before the new
+ * one. A chunk that another stream was named for is `shared`: the arena never lowers its top, and returns it to the
+ * pool, which knows the uses. So an arena needs no tick and no clock.
  *
- * Marks are a stack: marks[d] is what the mark of depth d stands for. Serials are never used twice, so a mark is valid
- * exactly when the stack still holds its serial at its depth; that needs no search.
+ * Marks are a stack: marks[d] is the position of the mark of depth d. Serials are never used twice, so a mark is valid
+ * exactly if the stack still holds its serial at its depth. The check needs no search.
  *
- * Cost: alloc, mark and rewind are constant; release visits the chunks that it empties and those that are kept. Host
- * memory: 48 bytes per chunk, 40 per mark that could still be rewound to. Counters: weir_arena_stats.
+ * Cost: alloc, mark and rewind are constant; release visits the chunks that it empties and the kept ones. Host memory:
+ * 48 bytes per chunk, 40 per mark that could still be rewound to. Counters: weir_arena_stats.
  */
 #include <weir/arena.h>
 
@@ -28,40 +29,40 @@
 #define DEFAULT_KEEP 4u
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 
-/* Something to bump in, or a block for one request. top <= size. */
+/* A chunk, or a block for one request. top <= size. */
 struct chunk {
     struct chunk *next;
     weir_block *block;
     uint64_t address;
     uint64_t size;
     uint64_t top;
-    bool shared; /* other streams may touch what is below top */
+    bool shared; /* other streams may use the memory below top */
 };
 
 /* A stream that weir_arena_use named since the last reset. */
 struct user {
     weir_stream *stream;
     uint64_t serial;
-    bool ended; /* what is allocated from now on is not its */
+    bool ended; /* the stream does not use later allocations */
 };
 
 struct mark {
     uint64_t serial;
-    struct chunk *chunk; /* current then */
+    struct chunk *chunk; /* `current` at the time of the mark */
     uint64_t top;
     uint64_t own_blocks;
     uint64_t used_bytes;
 };
 
-/* used_bytes = sum of top of all chunks and of the own blocks. Of chunks, exactly those up to `current` have top > 0;
- * the others are kept_chunks <= keep_chunks. Every shared chunk is in use. */
+/* used_bytes = sum of top of all chunks and of the own blocks. Exactly the chunks up to `current` have top > 0; the
+ * rest are kept_chunks <= keep_chunks. Every shared chunk is in use. */
 struct weir_arena {
-    weir_pool *pool; /* NULL: gone */
+    weir_pool *pool; /* NULL: the pool has been destroyed */
     weir_stream *stream;
     uint64_t stream_serial;
     struct chunk *current;
     struct chunk *first;
-    struct chunk *own; /* the newest first */
+    struct chunk *own; /* blocks for one request each, newest first */
     uint64_t granule;
     uint64_t chunk_bytes;
     uint64_t keep_chunks;
@@ -76,7 +77,7 @@ struct weir_arena {
     size_t user_room;
 
     weir_arena_usage usage;
-    weir_arena *prev; /* among the pool's, under its lock */
+    weir_arena *prev; /* list of the pool's arenas, under the pool's lock */
     weir_arena *next;
 };
 
@@ -127,14 +128,14 @@ static inline void prove(const weir_arena *arena)
 
 /* --- streams --- */
 
-/* The arena's own stream has not been retired. Whoever uses an arena while its stream is being retired is wrong, so no
- * lock is needed. */
+/* True if the arena's own stream has not been retired. Needs no lock: to use an arena while its stream is being retired
+ * is a caller's error. */
 static inline bool has_stream(const weir_arena *arena)
 {
     return arena->stream->pool == arena->pool && arena->stream->serial == arena->stream_serial;
 }
 
-/* The handle's place may be another stream's by now. */
+/* True if the stream has been retired. Its handle may belong to another stream by now, with another serial. */
 static bool is_gone(weir_pool *pool, const weir_stream *stream, uint64_t serial)
 {
     pool_lock(pool);
@@ -153,8 +154,8 @@ static struct user *find_user(const weir_arena *arena, const weir_stream *stream
     return NULL;
 }
 
-/* Tells the pool of the streams that will touch a block about to be filled. A stream that has been retired was waited
- * for. */
+/* Tells the pool which streams will use a block about to be filled. Streams that have been retired are skipped, because
+ * the pool has waited for them. */
 static weir_status note_users(weir_arena *arena, struct chunk *chunk)
 {
     for (size_t i = 0; i < arena->user_count; i++) {
@@ -173,8 +174,8 @@ static weir_status note_users(weir_arena *arena, struct chunk *chunk)
 
 /* --- blocks --- */
 
-/* In the order of the arena's stream. When that has been retired, which was waited for, in the order of a stream that
- * was named for the block; when all of these have been retired too, nobody's work is left. */
+/* Frees the block on the arena's stream. If that stream has been retired, which includes a wait for it, frees the block
+ * on a stream that was named for it. If all of these have been retired too, no work is left and the block is idle. */
 static void give_back(weir_arena *arena, struct chunk *chunk)
 {
     weir_status status = weir_pool_free(arena->pool, chunk->block, arena->stream);
@@ -184,7 +185,7 @@ static void give_back(weir_arena *arena, struct chunk *chunk)
     if (status != WEIR_OK) {
         status = weir_pool_free_idle(arena->pool, chunk->block);
     }
-    (void)status; /* whoever freed the arena's block behind its back has it already */
+    (void)status; /* fails only if a caller has freed the arena's block itself */
     free(chunk);
 }
 
@@ -229,7 +230,7 @@ static struct chunk **behind_current(weir_arena *arena)
     return arena->current != NULL ? &arena->current->next : &arena->first;
 }
 
-/* Gives back kept chunks, all but the first `most` of them. */
+/* Returns kept chunks to the pool, except the first `most` of them. */
 static void trim_kept(weir_arena *arena, uint64_t most)
 {
     struct chunk **link = behind_current(arena);
@@ -292,7 +293,7 @@ weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_a
     return WEIR_OK;
 }
 
-/* Pool lock held. */
+/* Removes the arena from its pool's list. Pool lock held. */
 static void leave_pool(weir_arena *arena)
 {
     *(arena->prev != NULL ? &arena->prev->next : &arena->pool->arenas) = arena->next;
@@ -310,7 +311,7 @@ static void forget_list(struct chunk **list)
     }
 }
 
-/* Host memory only: the blocks go with the pool. */
+/* Frees host memory only: the blocks end with the pool. */
 static void forget_blocks(weir_arena *arena)
 {
     forget_list(&arena->first);
@@ -388,7 +389,7 @@ static inline bool bump(weir_arena *arena, struct chunk *chunk, uint64_t size, u
     return true;
 }
 
-/* An empty chunk behind the current one: a kept one or a new one. */
+/* Puts an empty chunk after the current one: a kept one or a new one. */
 static weir_status provide_chunk(weir_arena *arena)
 {
     struct chunk **link = behind_current(arena);
@@ -405,7 +406,7 @@ static weir_status provide_chunk(weir_arena *arena)
     }
     const weir_status status = note_users(arena, chunk);
     if (status != WEIR_OK) {
-        /* Some may have been noted already, and cannot be taken back. */
+        /* The pool may have noted some uses already, and they cannot be taken back. */
         *link = chunk->next;
         arena->usage.chunks--;
         arena->usage.kept_chunks--;
@@ -414,7 +415,7 @@ static weir_status provide_chunk(weir_arena *arena)
     return status;
 }
 
-/* Goes on in the next chunk, where the request is sure to fit. */
+/* Continues in the next chunk, which has room for the request. */
 static weir_status next_chunk(weir_arena *arena, uint64_t size, uint64_t align, uint64_t *address)
 {
     const weir_status status = provide_chunk(arena);
@@ -426,7 +427,7 @@ static weir_status next_chunk(weir_arena *arena, uint64_t size, uint64_t align, 
     return bump(arena, arena->current, size, align, address) ? WEIR_OK : WEIR_ERR_INTERNAL;
 }
 
-/* A block for this request alone. What is kept may be what the pool lacks. */
+/* Gets a block for this request alone. If the pool has no memory, returns the kept chunks and tries again. */
 static weir_status own_block(weir_arena *arena, uint64_t size, uint64_t align, uint64_t *address)
 {
     struct chunk *block = NULL;
@@ -478,7 +479,7 @@ weir_status weir_arena_alloc(weir_arena *arena, uint64_t size, uint64_t align, u
     if (arena->current != NULL && bump(arena, arena->current, size, align, address)) {
         return WEIR_OK;
     }
-    /* A block starts at a multiple of the granule: only what a larger alignment may skip has to be added. */
+    /* A block starts at a multiple of the granule, so only the excess of a larger alignment is added. */
     const uint64_t skipped = align > arena->granule ? align - arena->granule : 0;
     weir_status status = WEIR_ERR_NO_MEMORY;
     if (size + skipped <= arena->chunk_bytes) {
@@ -503,7 +504,7 @@ static void release_own(weir_arena *arena, uint64_t left)
     }
 }
 
-/* Empties the chunks from *link to the current one. */
+/* Empties the chunks from *link up to and including the current one. */
 static void release_chunks(weir_arena *arena, struct chunk **link)
 {
     struct chunk *const end = *behind_current(arena);
@@ -521,7 +522,7 @@ static void release_chunks(weir_arena *arena, struct chunk **link)
     }
 }
 
-/* Everything above the place is dead. In a shared chunk the pointer stays, and with it the bytes up to there. */
+/* Releases everything above the place. In a shared chunk the pointer stays, and the bytes below it stay in use. */
 static void release(weir_arena *arena, const struct mark *place)
 {
     struct chunk *const chunk = place->chunk;
@@ -616,7 +617,7 @@ weir_status weir_arena_rewind(weir_arena *arena, weir_mark mark)
 
 /* --- other streams --- */
 
-/* The user's entry, with room made for it; NULL without host memory. */
+/* Returns the place for a new user, or NULL without host memory. */
 static struct user *reserve_user(weir_arena *arena)
 {
     if (arena->user_count == arena->user_room) {
@@ -649,7 +650,7 @@ static weir_status for_each(weir_arena *arena, weir_stream *stream, bool shares,
     return status;
 }
 
-/* WEIR_OK, or the refusal of an arena or stream that `function` cannot use. */
+/* Returns WEIR_OK, or the error for an arena or stream that `function` cannot use. */
 static weir_status refuse_use(const char *function, const weir_arena *arena, const weir_stream *stream)
 {
     if (is_gone_arena(arena)) {
@@ -694,7 +695,7 @@ weir_status weir_arena_use_end(weir_arena *arena, weir_stream *stream)
     return for_each(arena, stream, false, weir_pool_use_end);
 }
 
-/* --- looking --- */
+/* --- statistics --- */
 
 weir_status weir_arena_stats(const weir_arena *arena, weir_arena_usage *usage)
 {

@@ -1,8 +1,7 @@
-/* core/src/services/life.c: a pool begins and ends. The one file that puts all rooms together: nothing in core calls
- * it.
+/* core/src/services/life.c: creates and destroys pools. This file joins all parts of core; nothing in core calls it.
  *
- * Guarantee: a pool that cannot be made leaves nothing behind. Its end waits for the streams that may still use its
- * memory, tries each call of the device twice, and frees every handle even when the device refuses.
+ * Guarantee: a pool that cannot be created leaves nothing behind. Destroying a pool waits for the streams that may
+ * still use its memory, tries each failing device call twice, and frees every handle even if the device refuses.
  */
 #include "order/order.h"
 #include "pool/pool_internal.h"
@@ -14,7 +13,7 @@
 #define ALL_POOL_FLAGS                                                                             \
     (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_VIRTUAL_MEMORY)
 
-/* --- beginning --- */
+/* --- creation --- */
 
 static weir_status start_strategy(weir_pool *pool)
 {
@@ -33,7 +32,7 @@ static weir_status start_strategy(weir_pool *pool)
         free(pool->state);
         return WEIR_ERR_NO_MEMORY;
     }
-    pool->config.strategy_config = NULL; /* the caller's struct may go now */
+    pool->config.strategy_config = NULL; /* the caller may free its struct from here on */
     return WEIR_OK;
 }
 
@@ -72,7 +71,7 @@ static weir_status check_config(const weir_pool_config *config)
     }
     const uint64_t alignment = weir__device_info(config->device)->region_alignment_bytes;
     const bool regions = (config->flags & WEIR_POOL_VIRTUAL_MEMORY) == 0;
-    if (regions && alignment < config->strategy->granule_bytes) { /* a region could begin in the middle of a granule */
+    if (regions && alignment < config->strategy->granule_bytes) { /* a region could begin inside a granule */
         return weir_refuse(WEIR_ERR_UNSUPPORTED,
                            "weir_pool_create: the device aligns regions to %" PRIu64 " bytes, strategy %s needs %" PRIu64, alignment,
                            config->strategy->name, (uint64_t)config->strategy->granule_bytes);
@@ -102,7 +101,8 @@ static void free_lanes(weir_pool *pool)
     weir__number_map_fini(&pool->natives);
 }
 
-/* With virtual memory a large block joins at once: where it lies decides where memory has to be mapped. */
+/* Returns the largest request that front caches serve. With virtual memory a large block coalesces at once, because its
+ * place decides where memory has to be mapped. */
 static uint64_t largest_in_front(const weir_pool *pool)
 {
     const uint64_t granule = weir__device_info(pool->device)->page_bytes;
@@ -155,10 +155,10 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     return WEIR_OK;
 }
 
-/* --- end --- */
+/* --- destruction --- */
 
-/* Waits for the streams that may still use what is about to be returned. A stream whose event cannot be recorded or
- * waited for gets a second chance through a plain wait for the stream. */
+/* Waits for the streams that may still use the memory to be returned. If an event cannot be recorded or waited for,
+ * waits for the stream itself. */
 static void quiesce(weir_pool *pool, weir_status *first)
 {
     for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {

@@ -1,9 +1,9 @@
-/* core/src/services/observe.c: an observation begins and ends.
+/* core/src/services/observe.c: attaches and detaches observers.
  *
- * Guarantee: a thread that begins or ends to observe holds every stream's lock and is the one thread that may take
- * memory from the device (`growing`). So a block that it lists as live is one of which the free is still to be told,
- * memory that it lists is memory of which the hand-back is still to be told, and nothing is told twice.
- * pool/observers.c tells the rest.
+ * Guarantee: a thread that attaches or detaches an observer holds every stream's lock and is the only thread that may
+ * take memory from the device (growth.taken). So for a block that it lists as live the free is still to be reported,
+ * for memory that it lists the return is still to be reported, and nothing is reported twice. pool/observers.c does the
+ * reporting.
  */
 #include "memory/memory.h"
 #include "pool/pool_internal.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No thread takes memory from the device or gives it back, and no block changes hands, until let_go. */
+/* Until let_go, no thread takes memory from the device or returns any, and no block is allocated or freed. */
 static void hold_still(weir_pool *pool)
 {
     pool_lock(pool);
@@ -28,7 +28,7 @@ static void let_go(weir_pool *pool)
     weir__pool_unlock_all(pool);
 }
 
-/* All locks held: the list of observers has changed. */
+/* Updates the pool after the list of observers has changed. All locks held. */
 static void set_watched(weir_pool *pool)
 {
     atomic_store_explicit(&pool->watch.any, atomic_load(&pool->watch.observers) != NULL, memory_order_release);
@@ -37,7 +37,7 @@ static void set_watched(weir_pool *pool)
     }
 }
 
-/* --- beginning --- */
+/* --- attaching --- */
 
 static void list_memory(void *ctx, uint64_t address, uint64_t size)
 {
@@ -60,7 +60,8 @@ static void list_all_locked(const weir_pool *pool, struct pool_observer *observe
     weir__block_each_locked(pool, list_block, observer);
 }
 
-/* All locks held: the same tool, or one that could not be told apart when it ends. */
+/* True if the pool has an observer with the same ctx, or the same functions: the same tool, or one that could not be
+ * told apart at detach. All locks held. */
 static bool has_its_like(const weir_pool *pool, const struct pool_observer *observer)
 {
     const struct pool_observer *other = atomic_load(&pool->watch.observers);
@@ -104,9 +105,9 @@ weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, voi
     return status;
 }
 
-/* --- ending --- */
+/* --- detaching --- */
 
-/* All locks held: NULL when `ctx` is no observer's. */
+/* Removes the observer with context `ctx` from the list. Returns NULL if there is none. All locks held. */
 static struct pool_observer *take_out(weir_pool *pool, const void *ctx)
 {
     _Atomic(struct pool_observer *) *link = &pool->watch.observers;
@@ -121,8 +122,8 @@ static struct pool_observer *take_out(weir_pool *pool, const void *ctx)
     return observer;
 }
 
-/* No lock held: until no thread is left that may tell an observer that has been taken out. One thread at a time. Twice,
- * since a thread may be late to count itself on the side that it has read. */
+/* Waits until no thread is left that may call a removed observer. One thread at a time. Waits for both sides, since a
+ * thread may be late to count itself on the side that it has read. No lock held. */
 static void await_telling(weir_pool *pool)
 {
     while (atomic_exchange(&pool->watch.awaiting, true)) {

@@ -1,10 +1,10 @@
-/* core/src/services/record.c: records what a pool is asked, or what a caller notes, as a `.wtr` trace.
+/* core/src/services/record.c: records the calls to a pool, or events that a caller notes, as a `.wtr` trace.
  *
- * Idea: whoever has something to tell puts it into a ring of its thread (record_ring.h); a drain merges the rings and writes
- * what they held as text (record_text.h), which goes to the caller's sink or to a file (record_file.c).
+ * Idea: a thread that has an event puts it into its own ring (record_ring.h). A drain merges the rings and writes their
+ * events as text (record_text.h), to the caller's sink or to a file (record_file.c).
  *
- * Guarantee: nothing is out of order and nothing is lost in silence. A full ring drops the new event and counts it, or, where
- * the recorder writes to a file, makes whoever fills it drain first.
+ * Guarantee: events stay in order, and no event is lost uncounted. A full ring drops the new event and counts it. If
+ * the recorder writes to a file, the thread with the full ring drains first instead.
  *
  * A pool is recorded by an observer of it (weir/observer.h), which names a block by its address. The text gives each
  * life of a block a number of its own.
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { most_devices = 4096 }; /* of a trace */
+enum { most_devices = 4096 }; /* in one trace */
 
 static void count_lost(weir_recorder *recorder, uint64_t events)
 {
@@ -38,7 +38,8 @@ static int by_address(const void *left, const void *right)
     return (a->address > b->address) - (a->address < b->address);
 }
 
-/* Written by the first drain, since nothing else may call the sink. */
+/* Writes the header and the blocks that were live at the start. Called by the first drain, since only a drain may call
+ * the sink. */
 static void write_beginning(weir_recorder *recorder)
 {
     if (recorder->begun) {
@@ -103,8 +104,8 @@ weir_status weir_recorder_drain(weir_recorder *recorder, uint64_t *lost)
 
 /* --- feeding --- */
 
-/* The ring of the calling thread is full. A drain that ends at a number that another thread has taken and not published has
- * to be repeated: that thread is about to. */
+/* Drains, because the calling thread's ring is full. The drain may end early, at a number that another thread has taken
+ * and not yet published. The caller then repeats it; the other thread is about to publish. */
 static void make_room(weir_recorder *recorder)
 {
     pthread_mutex_lock(&recorder->lock);
@@ -113,7 +114,7 @@ static void make_room(weir_recorder *recorder)
     (void)sched_yield();
 }
 
-/* False: no memory. */
+/* Returns false without memory. */
 static bool add_prior(weir_recorder *recorder, const weir__prior *prior)
 {
     if (recorder->prior_count == recorder->prior_room) {
@@ -129,8 +130,8 @@ static bool add_prior(weir_recorder *recorder, const weir__prior *prior)
     return true;
 }
 
-/* Nobody can drain between the blocks that are told of at once when a recording begins, however many they are: those that the
- * ring does not hold go to the beginning of the trace, if that is not written yet. */
+/* Keeps a block that was live when the recording began for the header of the trace, if its ring is full and the header
+ * is not written yet. All such blocks are reported at once, in any number, and no drain can run between them. */
 static bool keep_for_beginning(weir_recorder *recorder, const weir__record_entry *event)
 {
     const weir__prior prior = {.id = event->id,
@@ -138,7 +139,7 @@ static bool keep_for_beginning(weir_recorder *recorder, const weir__record_entry
                                .address = event->address,
                                .stream = event->stream,
                                .device = event->device};
-    /* The caller may hold a lock that a sink wants, so a drain is not waited for: what it writes is the beginning. */
+    /* Does not wait for a drain, which writes the header anyway: the caller may hold a lock that a sink wants. */
     if (event->kind != WEIR_TRACE_PRIOR || pthread_mutex_trylock(&recorder->lock) != 0) {
         return false;
     }
@@ -160,7 +161,7 @@ static void record(weir_recorder *recorder, weir__record_entry event)
     }
 }
 
-/* Whether a hand may feed it, and with a stream where its line has one. */
+/* True if a caller may note the event: its kind is allowed, and it has a stream if its line needs one. */
 static bool can_be_noted(const weir_trace_event *event)
 {
     if (event->device >= most_devices) {
@@ -208,8 +209,8 @@ static uint32_t stream_number(uint32_t number)
     return number != 0 ? number : WEIR_TRACE_NONE;
 }
 
-/* A listed block comes while the pool is locked, so it is only noted. One that cannot be noted is a lost event, and its
- * free will be one too. The list is complete before anything else is told. */
+/* Records an alloc. A listed block arrives while the pool is locked, so it is only remembered. A block that cannot be
+ * remembered is a lost event, and its free will be lost too. The list is complete before any other event arrives. */
 static void block_alloc(void *ctx, const weir_observed_block *block)
 {
     if (block->listed) {
@@ -258,7 +259,7 @@ static void trim(void *ctx)
     record(ctx, (weir__record_entry){.kind = WEIR_TRACE_TRIM, .stream = WEIR_TRACE_NONE});
 }
 
-/* The names of tags go with the pool, so a file gets its lines first. */
+/* The pool ends. The names of tags end with it, so a file gets the lines that use them first. */
 static void pool_gone(void *ctx)
 {
     weir_recorder *const recorder = ctx;
@@ -281,9 +282,9 @@ static const weir_observer_ops recording = {
     .pool_gone = pool_gone,
 };
 
-/* --- beginning --- */
+/* --- creation --- */
 
-/* A header line must stay one line, and a name must not end its quotes. */
+/* Replaces control characters and quotes, so that a header line stays one line and a name does not end its quotes. */
 static void make_one_line(char *text)
 {
     for (char *c = text; *c != '\0'; c++) {
@@ -351,7 +352,7 @@ weir_status weir__recorder_begin(weir_recorder *recorder, const char *function)
     return status == WEIR_ERR_BUSY ? weir_refuse(status, "%s: the pool is being recorded already", function) : status;
 }
 
-/* The caller's config as this library knows it. `config_name`: "FUNCTION: config". */
+/* Copies the caller's config. `config_name`: "FUNCTION: config", for error messages. */
 static weir_status adopt(weir_recorder_config *known, const weir_recorder_config *config, const char *config_name)
 {
     const weir_status status = weir_struct_adopt(known, sizeof *known, config, config_name);
@@ -420,7 +421,8 @@ void weir__recorder_release(weir_recorder *recorder)
     (void)weir__release_hold(&recorder->holds);
 }
 
-/* A child of fork leaves the recorder as it is, but for the file, which another process may wait to see closed. */
+/* Stops in a child of fork: leaves the recorder as it is, but closes the file, because another process may wait for it
+ * to be closed. */
 static weir_status stop_in_child(const weir_recorder *recorder, uint64_t *lost)
 {
     if (recorder->file != NULL) {

@@ -1,13 +1,13 @@
-/* core/src/services/record_file.c: a recorder whose sink is a file.
+/* core/src/services/record_file.c: a recorder that writes to a file.
  *
- * Idea: a thread drains the rings into the file every few milliseconds, and whoever finds its ring full drains before it
- * goes on. So nothing is lost while the file takes it, at any rate of events, and a process that is killed loses what came
- * after the last round.
+ * Idea: a thread drains the rings into the file every few milliseconds, and a thread that finds its ring full drains
+ * before it continues. So no event is lost while the file accepts writes, at any rate of events. A process that is
+ * killed loses the events since the last drain.
  *
- * Guarantee: the file is a whole number of lines at any time between two writes, also when the disk is full: what was
- * written of the last piece is cut off again. A child of a fork leaves the file alone. A file that cannot grow
- * (RLIMIT_FSIZE) or a pipe without a reader ends the recording and not the program: it never sees the SIGXFSZ or SIGPIPE
- * of these writes.
+ * Guarantee: between two writes the file always ends with a whole line, also if the disk is full: a piece that was
+ * written in part is cut off again. A child of fork leaves the file alone. A file that cannot grow (RLIMIT_FSIZE) or a
+ * pipe without a reader ends the recording and not the program: the program never sees the SIGXFSZ or SIGPIPE of these
+ * writes.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* secure_getenv */
@@ -31,32 +31,33 @@ enum { drain_interval_ms = 20, most_numbered_files = 9999 };
 
 struct weir__record_file {
     int fd;
-    int failure; /* the errno that ended the writing; the drain's, under the recorder's lock */
+    int failure; /* the errno that ended the writing; used by the drain, under the recorder's lock */
     off_t written;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool begun; /* what the thread waits for, under `lock` */
+    bool begun; /* the thread drains after this is set; under `lock` */
     bool ending;
-    bool halted; /* it has ended */
+    bool halted; /* the thread has ended */
 };
 
 /* --- writing --- */
 
-/* What was written of a piece that could not be written as a whole is half a line somewhere. */
+/* Notes the failure and cuts off the part of the last piece that was written: it may end in half a line. */
 static bool fail(struct weir__record_file *file, int why)
 {
     file->failure = why;
     if (ftruncate(file->fd, file->written) != 0) {
-        return false; /* a pipe or a terminal: it has been seen already */
+        return false; /* not truncated: a pipe or terminal has already passed the text on */
     }
     return false;
 }
 
-/* The signals of a write that fails, held back from the calling thread. Either is sent to the thread that writes. */
+/* The signals that a failing write raises, blocked in the calling thread. The kernel sends them to the writing
+ * thread. */
 struct held_signals {
     sigset_t before; /* the thread's mask */
-    sigset_t ours;   /* signals that were not pending before: pending afterwards, they are the write's */
+    sigset_t ours;   /* signals that were not pending before; if one is pending afterwards, the write raised it */
 };
 
 static struct held_signals hold_signals(void)
@@ -76,7 +77,7 @@ static struct held_signals hold_signals(void)
     return held;
 }
 
-/* The signal that the write raised (0: none) is taken off the thread before the mask is the program's again. */
+/* Removes the signal that the write raised (0: none) from the thread, then restores the program's signal mask. */
 static void release_signals(const struct held_signals *held, int raised)
 {
     const struct timespec at_once = { 0 };
@@ -139,7 +140,7 @@ static void *drain_until_the_end(void *ctx)
         (void)pthread_cond_timedwait(&file->wake, &file->lock, &at);
         if (file->begun && !file->ending) {
             pthread_mutex_unlock(&file->lock);
-            (void)weir_recorder_drain(recorder, NULL); /* what fails is told at the end */
+            (void)weir_recorder_drain(recorder, NULL); /* a failure is reported at the end */
             pthread_mutex_lock(&file->lock);
         }
     }
@@ -147,7 +148,7 @@ static void *drain_until_the_end(void *ctx)
     return NULL;
 }
 
-/* The process's signals are for its own threads. */
+/* Starts the draining thread with all signals blocked: the process's signals are for its own threads. */
 static int start_thread(weir_recorder *recorder)
 {
     sigset_t all;
@@ -245,7 +246,8 @@ static weir_status recorder_with_file(weir_pool *pool, int fd, const char *sourc
     return WEIR_OK;
 }
 
-/* Takes `fd`, also when it fails. What an old file holds is gone only when nothing can fail any more. */
+/* Starts a recorder on `fd`, and owns `fd` also on failure. The old contents of the file are deleted only after the
+ * last step that can fail. */
 static weir_status start(weir_pool *pool, int fd, const char *source, weir_recorder **recorder)
 {
     weir_recorder *self = NULL;
@@ -261,7 +263,7 @@ static weir_status start(weir_pool *pool, int fd, const char *source, weir_recor
         weir__recorder_free(self);
         return status;
     }
-    if (ftruncate(fd, 0) != 0 && errno != EINVAL) { /* EINVAL: no regular file, so there is nothing old in it */
+    if (ftruncate(fd, 0) != 0 && errno != EINVAL) { /* EINVAL: not a regular file, so it has no old contents */
         self->file->failure = errno;
     }
     atomic_store_explicit(&self->drains_itself, true, memory_order_relaxed);
@@ -298,9 +300,9 @@ weir_status weir_recorder_start_file(weir_pool *pool, const char *path, const ch
     return fd >= 0 ? start(pool, fd, source, recorder) : WEIR_ERR_DEVICE;
 }
 
-/* --- asked for from outside --- */
+/* --- recorders that the environment asks for --- */
 
-/* The first file of these names that nobody has made yet: FILE, FILE.2, FILE.3, ... */
+/* Creates the first of these files that does not exist yet: FILE, FILE.2, FILE.3, ... */
 static int open_numbered(const char *path)
 {
     char name[PATH_MAX];
@@ -319,9 +321,10 @@ static int open_numbered(const char *path)
     return -1;
 }
 
-/* A heap that is never destroyed ends with the process, or with the library where that is unloaded before: so the thread that
- * writes ends here, and what is in the rings then is written. Who fills a ring afterwards writes it. The list is per process
- * by nature, as the variable is. */
+/* The recorders that the environment asked for. A heap that is never destroyed ends with the process, or with the
+ * library if the library is unloaded earlier. So at that point the draining threads end and the rings are written. A
+ * thread that fills its ring later drains it itself. The list belongs to the process, as the environment variable
+ * does. */
 static pthread_mutex_t asked_lock = PTHREAD_MUTEX_INITIALIZER;
 static weir_recorder *asked;
 static pthread_once_t watched = PTHREAD_ONCE_INIT;
@@ -336,7 +339,8 @@ static void unlock_asked(void)
     pthread_mutex_unlock(&asked_lock);
 }
 
-/* A child ends its heaps and leaves by exit like any process, so it must find the list in order. */
+/* Locks the list during fork: a child may destroy its heaps and exit like any process, so its list must be
+ * consistent. */
 static void watch_forks(void)
 {
     (void)pthread_atfork(lock_asked, unlock_asked, unlock_asked);
@@ -369,7 +373,7 @@ void weir__record_file_forget(const weir_recorder *recorder)
 
 weir_recorder *weir__recorder_from_environment(const char *source)
 {
-    const char *const path = secure_getenv("WEIR_RECORD"); /* not with another user's rights */
+    const char *const path = secure_getenv("WEIR_RECORD"); /* ignored in a set-user-ID program */
     weir_recorder *recorder = NULL;
     if (path == NULL || path[0] == '\0') {
         return NULL;

@@ -18,43 +18,44 @@ typedef struct weir__prior {
 } weir__prior;
 
 struct weir_recorder {
-    /* What feeders touch. */
+    /* Members that the recording threads use: */
     weir__rings rings;
-    _Atomic uint64_t lost;     /* before they came to the text */
-    atomic_bool drains_itself; /* who finds a full ring makes room; else the event is lost */
+    _Atomic uint64_t lost;     /* lost before they reached the text */
+    atomic_bool drains_itself; /* true: a thread with a full ring drains; false: it drops the event */
 
-    /* What the drain touches, under its lock. */
+    /* Members that the drain uses, under its lock: */
     pthread_mutex_t lock;
-    weir_pool *pool;                /* NULL: fed by hand, or the pool is gone */
-    struct weir__record_file *file; /* NULL: the caller's sink */
-    weir_recorder *next_asked;      /* of those that the environment asked for */
+    weir_pool *pool;                /* NULL: events are noted by a caller, or the pool is gone */
+    struct weir__record_file *file; /* NULL: the caller's sink is used */
+    weir_recorder *next_asked;      /* next recorder that the environment asked for */
     char *source;
-    weir_device_info device; /* of the pool; fed by hand: no struct_size */
+    weir_device_info device; /* of the pool; without a pool: struct_size is 0 */
     weir__prior *priors;
     size_t prior_count;
     size_t prior_room;
-    bool begun; /* the header is written */
-    atomic_uint holds; /* heaps that note in it */
+    bool begun; /* the header has been written */
+    atomic_uint holds; /* heaps that note events in the recorder */
     weir__record_text text;
 };
 
 /* --- record.c --- */
 
-/* A recorder of `pool` (NULL: fed by hand) that the pool does not know yet. NULL: no memory. */
+/* Creates a recorder of `pool` (NULL: events are noted by a caller). The pool does not know it yet. Returns NULL
+ * without memory. */
 weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *config);
-/* Observes the pool, which lists its live blocks meanwhile. `function`: of the sentence of a refusal. */
+/* Attaches the recorder to its pool, which lists its live blocks meanwhile. `function` is named in error messages. */
 weir_status weir__recorder_begin(weir_recorder *recorder, const char *function);
 void weir__recorder_free(weir_recorder *recorder);
 
 /* --- record_file.c --- */
 
-/* The recorder ends: it is not drained at exit. */
+/* Removes the recorder from the list of those that are drained at exit. */
 void weir__record_file_forget(const weir_recorder *recorder);
-/* Ends the thread that drains; before the last drain. */
+/* Ends the draining thread. Called before the last drain. */
 void weir__record_file_halt(struct weir__record_file *file);
-/* Closes the file and frees `file`. Returns 0, or the errno of what could not be written. */
+/* Closes the file and frees `file`. Returns 0, or the errno of a write that failed. */
 int weir__record_file_close(struct weir__record_file *file);
-/* Closes the file in a child of fork, and does nothing else. */
+/* In a child of fork: closes the file and does nothing else. */
 void weir__record_file_leave(const struct weir__record_file *file);
 
 #endif

@@ -14,13 +14,13 @@
 
 /* --- rings and threads --- */
 
-/* The rings of the calling thread, the one used last in front. Thread-local data, the key that tells of a thread's end and
- * the number of forks are per process by nature; they carry no state of any recorder. */
+/* The rings of the calling thread, the last used one first. The thread-local list, the key for the end of a thread and
+ * the count of forks belong to the process; they hold no state of any recorder. */
 static _Thread_local weir__ring *rings_of_thread;
 static pthread_key_t thread_end_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_bool thread_end_known;
-static _Atomic uint64_t forks; /* between the first process and this one */
+static _Atomic uint64_t forks; /* forks between the first process and this one */
 static _Atomic uint64_t last_serial;
 
 static void ring_release(weir__ring *ring)
@@ -31,7 +31,7 @@ static void ring_release(weir__ring *ring)
     }
 }
 
-/* The thread ends. What its rings hold stays until it is drained. */
+/* Runs at the end of a thread. The events in its rings stay until they are drained. */
 static void release_rings_of_thread(void *unused)
 {
     (void)unused;
@@ -54,10 +54,10 @@ static void watch_process(void)
                        pthread_key_create(&thread_end_key, release_rings_of_thread) == 0;
 }
 
-/* The library may be unloaded while threads live on: their ends must not call into it. */
+/* The library may be unloaded while threads continue; the end of such a thread must not call into the library. */
 __attribute__((destructor)) static void forget_threads(void)
 {
-    if (atomic_exchange(&thread_end_known, false)) { /* the key may soon be somebody else's */
+    if (atomic_exchange(&thread_end_known, false)) { /* another library may soon get the same key */
         (void)pthread_key_delete(thread_end_key);
     }
 }
@@ -79,7 +79,8 @@ static weir__ring *ring_new(const weir__rings *rings)
     return ring;
 }
 
-/* Without notice of the thread's end the ring could never be let go, so there is none then. */
+/* Creates a ring for the calling thread. Returns NULL without memory, or if the thread's end would go unnoticed: the
+ * ring could then never be released. */
 static weir__ring *ring_for_new_thread(weir__rings *rings)
 {
     if (!thread_end_known || pthread_setspecific(thread_end_key, rings) != 0) {
@@ -99,7 +100,7 @@ static weir__ring *ring_for_new_thread(weir__rings *rings)
     return ring;
 }
 
-/* Finds this thread's ring, moves it to the front, and lets go of those that lead nowhere. */
+/* Finds this thread's ring and moves it to the front. Releases the rings of ended recorders. */
 static weir__ring *ring_search(weir__rings *rings)
 {
     weir__ring **link = &rings_of_thread;
@@ -141,8 +142,9 @@ static uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* The time is read before the number is taken: a thread that is held up in between gets a time that is too early, which the
- * text raises to its predecessor's, and not one that is too late, which would push everything after it. */
+/* The time is read before the number is taken. So a thread that is delayed in between gets a time that is too early,
+ * which the text raises to the time of the event before. A time that is too late would delay the times of all later
+ * events. */
 weir__ring_result weir__rings_put(weir__rings *rings, weir__record_entry event)
 {
     if (weir__rings_in_child(rings)) {
@@ -157,7 +159,7 @@ weir__ring_result weir__rings_put(weir__rings *rings, weir__record_entry event)
         return WEIR__RING_FULL;
     }
     event.time_ns = clock_ns() - rings->start_ns;
-    /* Relaxed is enough: additions to one atomic agree with happens-before. */
+    /* Relaxed is enough: the order of additions to one atomic agrees with happens-before. */
     event.sequence = atomic_fetch_add_explicit(&rings->sequence, 1, memory_order_relaxed);
     ring->entries[tail & ring->mask] = event;
     atomic_store_explicit(&ring->tail, tail + 1, memory_order_release);
@@ -166,7 +168,7 @@ weir__ring_result weir__rings_put(weir__rings *rings, weir__record_entry event)
 
 /* --- merging --- */
 
-/* The oldest event of a ring, NULL when it is empty. */
+/* Returns the oldest event of a ring, or NULL if the ring is empty. */
 static const weir__record_entry *ring_peek(const weir__ring *ring)
 {
     const uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -205,8 +207,8 @@ static bool is_next(const weir__rings *rings, const weir__ring *ring)
     return event != NULL && event->sequence == rings->next;
 }
 
-/* Rings of ended threads are let go once they are empty. The first of the list stays until another is put before it: only
- * the rest of the list is the merge's alone. */
+/* Releases the empty rings of ended threads. The first ring of the list stays until another one is put before it,
+ * because only the rest of the list is private to the merge. */
 static void drop_finished_rings(weir__rings *rings)
 {
     weir__ring *before = first_ring(rings);
@@ -268,7 +270,7 @@ void weir__rings_init(weir__rings *rings, uint32_t ring_events)
     rings->start_ns = clock_ns();
 }
 
-/* The threads' rings outlive the recorder by their small part: the entries go at once. */
+/* Frees the entries at once. The small head of a ring that a thread still holds stays until the thread releases it. */
 void weir__rings_fini(weir__rings *rings)
 {
     weir__ring *ring = first_ring(rings);

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINE_BYTES 512u /* more than the longest line that is written here */
+#define LINE_BYTES 512u /* above the length of every line written here */
 
 /* --- lines --- */
 
-/* When the sink refuses, the events among the lines are lost and so is everything later. */
+/* Passes the text to the sink. If the sink refuses, the events in the text are lost, and so are all later ones. */
 bool weir__record_text_flush(weir__record_text *text)
 {
     if (text->length != 0 && !text->sink_failed) {
@@ -26,7 +26,7 @@ bool weir__record_text_flush(weir__record_text *text)
     return !text->sink_failed;
 }
 
-/* Where the next line may be written: at least LINE_BYTES. */
+/* Returns the place for the next line: at least LINE_BYTES. */
 static char *room(weir__record_text *text)
 {
     if (WEIR__TEXT_BYTES - text->length < LINE_BYTES) {
@@ -47,7 +47,8 @@ __attribute__((format(printf, 2, 3))) static void add(weir__record_text *text, c
     }
 }
 
-/* A realloc holds both blocks for a moment. What is not known of, for want of memory, is not counted. */
+/* Counts live bytes and their peak. During a realloc both blocks count. A block that could not be entered for lack of
+ * memory is not counted. */
 static void count_bytes(weir__record_text *text, const weir_trace_event *event)
 {
     const bool moves = event->kind == WEIR_TRACE_REALLOC;
@@ -72,9 +73,9 @@ static void add_event(weir__record_text *text, const weir_trace_event *event)
     text->events_in_text += event->kind != WEIR_TRACE_PRIOR;
 }
 
-/* --- from the feeder's numbers to the trace's --- */
+/* --- numbers of the recording threads become numbers of the trace --- */
 
-/* Numbers in the order of first appearance, from 0. False when there is no memory. */
+/* Numbers keys in the order of first appearance, from 0. Returns false without memory. */
 static bool renumber(weir__number_map *numbers, uint64_t key, uint64_t *number)
 {
     uint64_t found = weir__number_map_get(numbers, key);
@@ -98,7 +99,7 @@ static bool renumber_stream(weir__record_text *text, uint32_t stream, uint32_t *
     return true;
 }
 
-/* A tag gets its line before the first event that has it. */
+/* Numbers a tag. The tag's own line comes before the first event that has the tag. */
 static bool renumber_tag(weir__record_text *text, uint32_t tag, uint32_t *number)
 {
     const size_t known = text->tags.count;
@@ -113,7 +114,7 @@ static bool renumber_tag(weir__record_text *text, uint32_t tag, uint32_t *number
     return true;
 }
 
-/* A device gets its line before the first event that names it. */
+/* Numbers a device. The device's own line comes before the first event that names the device. */
 static bool renumber_device(weir__record_text *text, uint16_t device, uint32_t *number)
 {
     const size_t known = text->devices.count;
@@ -128,15 +129,16 @@ static bool renumber_device(weir__record_text *text, uint16_t device, uint32_t *
     return true;
 }
 
-/* --- what is live --- */
+/* --- live blocks --- */
 
 typedef enum verdict {
-    WRITE, /* it is the next line */
-    KNOWN, /* the trace says so already, or will */
-    DROP   /* it makes no sense here; lost */
+    WRITE, /* the event is the next line */
+    KNOWN, /* the trace says so already, or will say so */
+    DROP   /* the event is not valid here, and is lost */
 } verdict;
 
-/* Its name begins another life, so the block has ended. */
+/* Writes the free of a block that ended without a free event: a new block has got its address (or other name), or the
+ * block was reallocated and the result could not be noted. */
 static void end_life(weir__record_text *text, uint64_t number, const weir_trace_event *line)
 {
     const weir_trace_event end = {.kind = WEIR_TRACE_FREE,
@@ -147,10 +149,10 @@ static void end_life(weir__record_text *text, uint64_t number, const weir_trace_
                                   .time_ns = line->time_ns,
                                   .id = number};
     add_event(text, &end);
-    text->events_in_text--; /* nobody told it */
+    text->events_in_text--; /* not an event that was recorded */
 }
 
-/* `id`, the feeder's name, is a block from now on; line->id becomes its number. */
+/* Begins a block under the recorded name `id`. line->id becomes the block's number in the trace. */
 static verdict begin_life(weir__record_text *text, uint64_t id, weir_trace_event *line)
 {
     const uint64_t known = weir__number_map_get(&text->live, id);
@@ -168,10 +170,10 @@ static verdict begin_life(weir__record_text *text, uint64_t id, weir_trace_event
     return WRITE;
 }
 
-/* A block that the trace has not seen cannot be reallocated; what it becomes is a block all the same. */
+/* Records a realloc. If the trace does not know the old block, the result is written as an alloc. */
 static verdict move(weir__record_text *text, uint64_t moved, const weir__record_entry *event, weir_trace_event *line)
 {
-    if (event->size < text->least_bytes) { /* it shrinks below what is told */
+    if (event->size < text->least_bytes) { /* shrinks below the least size that is recorded */
         *line = (weir_trace_event){.kind = WEIR_TRACE_FREE,
                                    .stream = line->stream,
                                    .tag = WEIR_TRACE_NONE,
@@ -202,9 +204,10 @@ static verdict account_realloc(weir__record_text *text, const weir__record_entry
     switch (event->mode) {
     case 'B':
         moved = weir__number_map_take(&text->live, event->extra);
-        /* Without memory for the note the block stays where it was, and the second half finds it there. */
+        /* Without memory to note the move, the block stays in `live`, and the second half of the realloc finds it
+         * there. */
         if (moved != 0 && !weir__number_map_put(&text->moving, line->thread, moved)) {
-            (void)weir__number_map_put(&text->live, event->extra, moved); /* its place is still there */
+            (void)weir__number_map_put(&text->live, event->extra, moved); /* cannot fail: its slot is still there */
         }
         return KNOWN;
     case 'E':
@@ -212,7 +215,7 @@ static verdict account_realloc(weir__record_text *text, const weir__record_entry
         if (moved == 0 && event->id != 0) {
             moved = weir__number_map_take(&text->live, event->extra);
         }
-        if (event->id == 0) { /* it failed */
+        if (event->id == 0) { /* the realloc failed */
             return moved == 0 || weir__number_map_put(&text->live, event->extra, moved) ? KNOWN : DROP;
         }
         return move(text, moved, event, line);
@@ -221,7 +224,7 @@ static verdict account_realloc(weir__record_text *text, const weir__record_entry
     }
 }
 
-/* Keeps `live` in step with the lines. */
+/* Keeps `live` consistent with the lines. */
 static verdict account(weir__record_text *text, const weir__record_entry *event, weir_trace_event *line)
 {
     uint64_t number = 0;
@@ -261,7 +264,7 @@ static char sync_mode(const weir__record_entry *event)
     return event->stream != WEIR_TRACE_NONE ? 's' : '*';
 }
 
-/* The entry as the trace tells it. */
+/* Converts the entry to the numbers of the trace. */
 static verdict translate(weir__record_text *text, const weir__record_entry *event, weir_trace_event *line)
 {
     if (!renumber_stream(text, event->stream, &line->stream) || !renumber_tag(text, event->tag, &line->tag)) {

@@ -1,14 +1,14 @@
-/* trace_format.c: one event as one line of `.wtr`, version 1.
+/* core/src/services/trace_format.c: formats one event as one line of `.wtr`, version 1.
  *
- * Promise: the line is what the reader of benchmarks/trace accepts and reads back as the same event, as long as the
- * event's numbers are in range and its tag is defined. A name cannot break the line: control characters in it become
- * '?'. No allocation, no locale, no stdio; nothing is written beyond `size`.
+ * Guarantee: the reader of benchmarks/trace accepts the line and reads it back as the same event, if the event's
+ * numbers are in range and its tag is defined. A name cannot break the line: control characters in it become '?'. Uses
+ * no allocation, no locale and no stdio, and writes nothing beyond `size`.
  */
 #include <weir/trace.h>
 
 #include <string.h>
 
-/* `length` counts what the whole line takes, also where it no longer fits. */
+/* `length` is the length of the whole line, also if it does not fit. */
 struct line {
     char *text;
     size_t size;
@@ -116,7 +116,7 @@ static void put_mark(struct line *line, const weir_trace_event *event)
     }
 }
 
-/* What stands behind the time of each kind of event: its members by letter. Upper case: left out when there is none. */
+/* The fields after the time, by kind of event and by letter. An upper-case field is omitted if it has no value. */
 static const char *const members[128] = {
     [WEIR_TRACE_PRIOR] = "izsAD",
     [WEIR_TRACE_ALLOC] = "izshLPVDRG",
