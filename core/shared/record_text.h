@@ -6,8 +6,8 @@
  *
  * The trace is always consistent, even if events were lost before they came here: a free or a use of a block that the
  * trace has not seen is dropped and counted. An alloc with the name of a live block means that a free was lost: the
- * trace then frees the old block just before, in host order. A
- * PRIOR event of a block that is live in the trace is not written: its alloc was under way when the recording began.
+ * trace then frees the old block just before, in host order. A PRIOR event of a block that is live in the trace is not
+ * written: its alloc was under way when the recording began.
  *
  * A realloc that moves a block releases the old memory before it returns, so another block may get it meanwhile. A
  * feeder notes such a realloc in two halves (mode 'B' before, 'E' after, by the same thread): the name of the old block
