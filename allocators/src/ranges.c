@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/mman.h>
+
 enum {
     first_chunk_ranges = 63,
-    largest_chunk_ranges = 8191,
+    largest_chunk_ranges = 32767, /* 2 MiB */
+    chunk_growth = 8,
     looks = 4,          /* ranges of one bin that a search compares */
     regions_of_step = 12, /* a pool grows by this fraction of the reserved bytes */
 };
@@ -17,6 +20,7 @@ enum {
 struct range_chunk {
     _Alignas(64) struct range_chunk *next;
     size_t count;
+    size_t begun; /* so many have been used */
     _Alignas(64) struct range ranges[];
 };
 
@@ -26,29 +30,41 @@ _Static_assert(offsetof(struct range_region, border) == 0, "a border is its regi
 
 static bool grow_records(struct ranges *ranges)
 {
-    size_t count = ranges->chunks == NULL ? first_chunk_ranges : 2 * ranges->chunks->count + 1;
+    size_t count = ranges->chunks == NULL ? first_chunk_ranges : chunk_growth * (ranges->chunks->count + 1) - 1;
     count = count < largest_chunk_ranges ? count : largest_chunk_ranges;
     const size_t bytes = sizeof(struct range_chunk) + count * sizeof(struct range);
-    struct range_chunk *chunk = aligned_alloc(_Alignof(struct range_chunk), bytes);
+    struct range_chunk *chunk = aligned_alloc(count == largest_chunk_ranges ? bytes : _Alignof(struct range_chunk), bytes);
     if (chunk == NULL) {
         return false;
     }
-    memset(chunk, 0, bytes);
+    if (count == largest_chunk_ranges) {
+        /* Frees come in any order: with 100,000 blocks, records in pages of 4 KiB cost a TLB miss for each free. Linux may refuse. */
+        (void)madvise(chunk, bytes, MADV_HUGEPAGE);
+    }
     chunk->count = count;
+    chunk->begun = 0;
     chunk->next = ranges->chunks;
     ranges->chunks = chunk;
-    for (size_t i = count; i-- > 0;) {
-        weir__range_delete(ranges, &chunk->ranges[i]);
-    }
     return true;
+}
+
+/* The next record that was never used, so that a chunk takes memory as it is used. */
+static __attribute__((noinline)) struct range *begin_record(struct ranges *ranges)
+{
+    if ((ranges->chunks == NULL || ranges->chunks->begun == ranges->chunks->count) && !grow_records(ranges)) {
+        return NULL;
+    }
+    struct range *range = &ranges->chunks->ranges[ranges->chunks->begun++];
+    memset(range, 0, sizeof(*range));
+    return range;
 }
 
 static inline struct range *new_record(struct ranges *ranges)
 {
-    if (__builtin_expect(ranges->unused == NULL, 0) && !grow_records(ranges)) {
-        return NULL;
-    }
     struct range *range = ranges->unused;
+    if (__builtin_expect(range == NULL, 0)) {
+        return begin_record(ranges);
+    }
     ranges->unused = range->next;
     return range;
 }

@@ -2,9 +2,9 @@
  *
  * One line for each function (its type), each value (its type too), each struct and union with its fields (size,
  * alignment, offset, type) and each type name. Compiled against weir's headers and against the vendor's it prints the
- * same, and that is acl_abi.txt. The lists follow our headers; tests/tidy/ascendcl_lists.sh misses what is not here.
+ * same text, which is acl_abi.txt. The lists follow weir's headers; tests/tidy/ascendcl_lists.sh finds missing entries.
  *
- * Nothing is called and nothing is linked: types and constants are all it takes.
+ * The program calls no function of ACL and links no ACL library: it needs only types and constants.
  */
 #include "acl/acl.h"
 #include "acl/acl_base.h"
@@ -28,11 +28,11 @@
 #include <type_traits>
 #include <typeinfo>
 
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations" // old names are part of the ABI
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" // deprecated names are part of the ABI
 
 template <typename T> struct in; // typeid(T) alone drops const
 
-/* The type's name after all typedefs, as the C++ ABI spells it. */
+/* Returns the type's name after all typedefs, as the C++ ABI spells it. */
 template <typename T> static std::string name_of()
 {
     int status = 0;
@@ -40,10 +40,10 @@ template <typename T> static std::string name_of()
     if (status != 0) abort();
     std::string name(text);
     free(text);
-    return name.substr(3, name.size() - 5); // "in<" and ">*"
+    return name.substr(3, name.size() - 5); // strips "in<" and ">*"
 }
 
-/* The next name of a list "A, B, C", which becomes shorter. */
+/* Removes and returns the first name of a list "A, B, C". */
 static std::string next_name(std::string &names)
 {
     const std::size_t end = names.find(',');

@@ -15,7 +15,7 @@ for dir in "$@"; do
     cp -r "$dir/acl" "$scratch/include/"
 done
 
-# The vendor's headers are not ours to warn about.
+# The vendor's headers may cause warnings.
 "$cxx" -std=c++17 -Wall -Wextra -Werror -isystem "$scratch/include" -I"$source_dir/bindings/sim/ascendcl/src" \
     "$source_dir/tests/abi/acl_abi.cc" -o "$scratch/acl_abi"
 "$scratch/acl_abi" >"$scratch/acl_abi.txt"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What changed in the ABI of the shared libraries between two installed prefixes: abidiff of each library, over the types that
-# the public headers show.    compare.sh OLD_PREFIX NEW_PREFIX
-#   Both are better built with -g (CMAKE_BUILD_TYPE=RelWithDebInfo). Exit status 0: nothing, or only additions. Not part of
-#   ctest: before 1.0 a minor version may change anything, and this is for whoever decides whether it does.
+# Prints the ABI changes of the shared libraries between two installed prefixes: abidiff of each library, over the types of
+# the public headers.    compare.sh OLD_PREFIX NEW_PREFIX
+#   Build both with -g (CMAKE_BUILD_TYPE=RelWithDebInfo) for better results. Exit status 0: no change, or only additions.
+#   Not part of ctest: before 1.0 a minor version may change anything, so a maintainer runs this before a release.
 set -euo pipefail
 [ $# = 2 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 command -v abidiff >/dev/null || { echo "compare.sh: needs abidiff (Debian: abigail-tools)" >&2; exit 2; }
@@ -13,7 +13,7 @@ while read -r old; do
     [ -n "$new" ] || { echo "$name is gone"; failures=$((failures + 1)); continue; }
     status=0
     abidiff --headers-dir1 "$1/include/weir" --headers-dir2 "$2/include/weir" --drop-private-types "$old" "$new" || status=$?
-    # Bits of abidiff's status: 1 and 2 errors, 4 a change, 8 one that breaks.
+    # Bits of abidiff's status: 1 and 2 errors, 4 a change, 8 an incompatible change.
     [ $((status & 11)) = 0 ] || failures=$((failures + 1))
     compared=$((compared + 1))
 done < <(find "$1" -name 'libweir*.so' -not -path '*/lib/weir/*')

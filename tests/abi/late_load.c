@@ -1,10 +1,10 @@
-/* late_load.c: a program that links nothing of weir's loads a library while it runs, as a plugin's host does.
+/* late_load.c: a program that does not link weir loads a library while it runs, as the host of a plugin does.
  *
- *     late_load LIBRARY FUNCTION     FUNCTION: of no arguments and returning a text, or - for none
+ *   late_load LIBRARY FUNCTION     FUNCTION: takes no arguments and returns a text; or - for none
  *
- * A library that wants its thread-local data in the static block gets what is left of a small reserve there, which all
- * late libraries of a process share (glibc: 1664 bytes): beyond STATIC_BYTES it is a failure here, whether there is room
- * at the moment or not. Exit code 0: loaded, called from two threads, unloaded.
+ * A library whose thread-local data must lie in the static block takes it from a small reserve, which all libraries
+ * loaded later share (glibc: 1664 bytes). A library that needs more than STATIC_BYTES fails this test, even if there is
+ * room at the moment. Exit code 0: loaded, called from two threads, unloaded.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,7 +31,7 @@ static void *call(void *unused)
     return text == NULL ? (void *)"a text is NULL" : NULL;
 }
 
-/* Called with each loaded library; 1: it is the one. */
+/* A dl_iterate_phdr callback, called with each loaded library; returns 1 for the wanted one. */
 static int find(struct dl_phdr_info *info, size_t size, void *out)
 {
     struct {
@@ -48,7 +48,7 @@ static int find(struct dl_phdr_info *info, size_t size, void *out)
     return 1;
 }
 
-/* How much of the static block it takes: all of its thread-local data, or none. */
+/* Returns how much of the static block the library takes: all of its thread-local data, or none. */
 static size_t static_bytes(const struct link_map *map)
 {
     struct {

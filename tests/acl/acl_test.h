@@ -1,7 +1,7 @@
-/* acl_test.h: what the programs of this folder share. Include it first; call acl_test_begin first in main.
+/* acl_test.h: shared by the programs of this folder. Include it first; call acl_test_begin first in main.
  *
  * A process has one simulated runtime, whose auditor looks at every copy and fill for memory that two streams touch
- * without an order. What it finds makes the process end with FOUND, whatever the tests say.
+ * without an order. A finding makes the process end with FOUND, even if all tests pass.
  */
 #ifndef WEIR_ACL_TEST_H
 #define WEIR_ACL_TEST_H
@@ -69,7 +69,7 @@ static inline size_t free_bytes(void)
     return left;
 }
 
-/* What is still attached is a failure, and so is memory that did not come back. */
+/* Fails if a stream is still attached, or if memory did not come back. */
 static inline void end_world(struct world *w)
 {
     for (int i = 0; i < 2; i++) {

@@ -42,7 +42,7 @@ static void test_callbacks_serve_from_the_pool(void **state)
     assert_int_equal(live_of(attachment), 0);
 
     void *again = r.advise(r.object, 100000, NULL);
-    assert_ptr_equal(again, block); /* in the order of the stream, at once */
+    assert_ptr_equal(again, block); /* the order of the stream allows it at once */
     r.free(r.object, again);
     ok(weir_acl_detach(attachment));
     end_world(&w);
@@ -77,7 +77,7 @@ static void test_bad_calls_of_the_callbacks_are_counted(void **state)
     end_world(&w);
 }
 
-/* Attachments are used again after a while, and count from 0 then. */
+/* Attachments are reused after a while, and then count from 0. */
 static void test_attachments_that_are_used_again_are_new(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void test_streams_share_a_pool(void **state)
             void *block = r[i].alloc(r[i].object, size);
             assert_non_null(block);
             acl_ok(aclrtMemsetAsync(r[i].address(block), size, round, size, w.stream[i]));
-            r[i].free(r[i].object, block); /* the fill is still queued; the auditor watches */
+            r[i].free(r[i].object, block); /* the fill is still queued; the auditor checks the reuse */
         }
     }
     ok(weir_acl_detach(attachment[1]));
@@ -191,7 +191,7 @@ static void test_detach_while_live_is_busy(void **state)
     void *block = r.alloc(r.object, 1000);
     fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
     assert_ptr_equal(registration_of(w.stream[0]).object, attachment);
-    void *more = r.alloc(r.object, 1000); /* nothing has changed */
+    void *more = r.alloc(r.object, 1000); /* the refused call changed nothing */
     assert_non_null(more);
     r.free(r.object, block);
     fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
@@ -214,7 +214,7 @@ static void test_detach_twice_is_refused(void **state)
     ok(weir_acl_attach(w.pool, w.stream[0], &second));
     fails(weir_acl_detach(first), WEIR_ERR_INVALID);
     ok(weir_acl_detach(second));
-    for (int i = 0; i < 200; i++) { /* the handles come again, and are good again */
+    for (int i = 0; i < 200; i++) { /* the runtime reuses the handles, and they work again */
         ok(weir_acl_attach(w.pool, w.stream[i % 2], &second));
         const struct registration r = registration_of(w.stream[i % 2]);
         r.free(r.object, r.alloc(r.object, 5000));
@@ -236,7 +236,7 @@ static void test_an_executor_that_kept_the_object_gets_nothing(void **state)
     assert_null(r.advise(r.object, 1000, NULL));
     r.free(r.object, NULL);
     end_world(&w);
-    assert_null(r.alloc(r.object, 1000)); /* the pool is gone as well */
+    assert_null(r.alloc(r.object, 1000)); /* the pool is gone too */
 }
 
 static void test_destroying_an_attached_pool_is_busy(void **state)
@@ -284,7 +284,7 @@ static void test_stream_destroyed_first(void **state)
     fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
     fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
 
-    /* What the dead stream freed is anybody's without a wait. */
+    /* Memory that the dead stream freed serves every stream without a wait. */
     weir_stats before = WEIR_STATS_INIT;
     weir_stats after = WEIR_STATS_INIT;
     weir_stream *other = NULL;
@@ -299,7 +299,7 @@ static void test_stream_destroyed_first(void **state)
     assert_int_equal(after.syncs, before.syncs);
     assert_int_equal(after.region_allocs, before.region_allocs);
 
-    r.free(r.object, held); /* still the attachment's */
+    r.free(r.object, held); /* still of the attachment */
     assert_int_equal(live_of(attachment), 0);
     r.free(r.object, held);
     assert_int_equal(info_of(attachment).refused_frees, 1);
@@ -322,7 +322,7 @@ static void test_orphan_blocks_keep_their_uses(void **state)
     acl_ok(aclrtMemsetAsync(r.address(block), 8 * MIB, 1, 8 * MIB, w.stream[1]));
     acl_ok(aclrtDestroyStream(w.stream[0]));
     acl_ok(aclrtCreateStream(&w.stream[0]));
-    r.free(r.object, block); /* stream 1 is still at it */
+    r.free(r.object, block); /* work of stream 1 still uses it */
     weir_stream *third = NULL;
     weir_block *next = NULL;
     ok(weir_acl_stream(w.pool, w.stream[0], &third));
@@ -374,7 +374,7 @@ static void test_a_handle_that_comes_again_is_a_new_stream(void **state)
             ok(weir_acl_detach(old[i]));
         }
     }
-    assert_true(came_again); /* else this test shows nothing */
+    assert_true(came_again); /* otherwise this test proves nothing */
     weir_acl_attachment *last = NULL;
     ok(weir_acl_attach(w.pool, w.stream[0], &last));
     for (int i = 1; i < 64; i += 2) {
@@ -428,17 +428,17 @@ static void test_a_foreign_registration_is_left_alone(void **state)
     assert_ptr_equal(registration_of(w.stream[0]).object, &object);
     acl_ok(aclrtAllocatorUnregister(w.stream[0]));
 
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment)); /* now somebody registers over weir */
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment)); /* another allocator is registered over weir's */
     register_foreign(w.stream[0], &object);
     ok(weir_acl_detach(attachment));
     assert_ptr_equal(registration_of(w.stream[0]).object, &object);
     acl_ok(aclrtAllocatorUnregister(w.stream[0]));
 
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment)); /* and now somebody takes weir's away */
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment)); /* weir's registration is removed */
     acl_ok(aclrtAllocatorUnregister(w.stream[0]));
     ok(weir_acl_detach(attachment));
 
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment)); /* and the stream goes with another's registration */
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment)); /* the stream is destroyed with another registration */
     register_foreign(w.stream[0], &object);
     const aclrtStream gone = w.stream[0];
     acl_ok(aclrtDestroyStream(gone));
@@ -484,7 +484,7 @@ static void test_context_destroyed_first(void **state)
     end_world(&w);
 }
 
-/* The runtime takes everything away; weir finds out, and says so, and touches nothing that is gone. */
+/* The runtime takes all memory away. weir notices it, reports it, and touches no memory that is gone. */
 static void test_device_reset_by_force_first(void **state)
 {
     (void)state;
@@ -509,10 +509,10 @@ static void test_device_reset_by_force_first(void **state)
     }
     ok(weir_pool_destroy(w.pool));
     assert_int_equal(weir_device_destroy(w.device), WEIR_OK);
-    assert_int_not_equal(aclrtResetDevice(0), ACL_SUCCESS); /* nobody has the device */
+    assert_int_not_equal(aclrtResetDevice(0), ACL_SUCCESS); /* the device is set nowhere */
 }
 
-/* What the runtime took is not given back once more: it is somebody else's by then, and so is the device. */
+/* weir does not free memory that the runtime took: by then it has another owner, and so has the device. */
 static void test_device_reset_and_set_again(void **state)
 {
     (void)state;
@@ -533,7 +533,7 @@ static void test_device_reset_and_set_again(void **state)
     assert_false(weir_acl_device_lost(again));
     const size_t all = free_bytes();
     void *memory = NULL;
-    acl_ok(aclrtMallocAlign32(&memory, 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST)); /* wherever the pool had its own */
+    acl_ok(aclrtMallocAlign32(&memory, 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST)); /* where the pool had its memory */
     uint64_t none = 0;
     fails(weir_device_region_alloc(w.device, 2 * MIB, &none), WEIR_ERR_DEVICE);
     ok(weir_pool_free(w.pool, block, stream));
@@ -618,7 +618,7 @@ static void test_two_devices(void **state)
     end_world(&w);
 }
 
-/* It could be registered, but never be waited for: the pool would be held for good. */
+/* Such a stream could be registered, but never be waited for: the pool could never be destroyed. */
 static void test_a_stream_that_is_gone_is_refused(void **state)
 {
     (void)state;
@@ -632,7 +632,7 @@ static void test_a_stream_that_is_gone_is_refused(void **state)
     assert_null(attachment);
     struct registration r = {0};
     assert_false(read_registration(gone, &r));
-    end_world(&w); /* nobody holds the pool */
+    end_world(&w); /* the pool can be destroyed */
 }
 
 int main(void)

@@ -30,7 +30,7 @@ static void test_facts(void **state)
     assert_non_null(strstr(info.name, "device 0"));
     int32_t current = -1;
     acl_ok(aclrtGetDevice(&current));
-    assert_int_equal(current, 1); /* as it was */
+    assert_int_equal(current, 1); /* unchanged */
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
     acl_ok(aclrtGetDevice(&current));
     assert_int_equal(current, 1);
@@ -77,7 +77,7 @@ static void test_bad_configs(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-/* A region of n MiB costs n MiB: no page more for padding. */
+/* A region of n MiB costs n MiB: no extra page for padding. */
 static void test_regions_take_what_they_say(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void test_events(void **state)
     ok(weir_device_event_query(device, event, &complete));
     assert_false(complete);
     ok(weir_device_stream_wait_event(device, stream[1], event));
-    acl_ok(aclrtMemsetAsync(memory, 64 * MIB, 2, 64 * MIB, stream[1])); /* the auditor would see the wait missing */
+    acl_ok(aclrtMemsetAsync(memory, 64 * MIB, 2, 64 * MIB, stream[1])); /* the auditor would find a missing wait */
     ok(weir_device_event_sync(device, event));
     ok(weir_device_event_query(device, event, &complete));
     assert_true(complete);
@@ -163,7 +163,7 @@ static void test_events(void **state)
 struct job {
     weir_device *device;
     void *stream;
-    int32_t current;     /* the device that is current when it begins; -1: none */
+    int32_t current;     /* the device that is current at the start; -1: none */
     weir_status status;
     int32_t device_after;
     bool same_context;
@@ -238,7 +238,8 @@ static void test_any_thread_may_call(void **state)
     acl_ok(aclrtResetDevice(0));
 }
 
-/* Streams of two contexts of one device in one pool: weir knows the context of those that it was told of in it. */
+/* Streams of two contexts of one device in one pool: weir knows the context of each stream that was first used in this
+ * context. */
 static void test_streams_of_another_context(void **state)
 {
     (void)state;
@@ -269,7 +270,7 @@ static void test_streams_of_another_context(void **state)
     aclrtContext now = NULL;
     acl_ok(aclrtGetCurrentContext(&now));
     assert_ptr_equal(now, home);
-    ok(weir_device_event_record(device, event, NULL)); /* and the other way round */
+    ok(weir_device_event_record(device, event, NULL)); /* a default stream, then from the other context */
     acl_ok(aclrtSetCurrentContext(own));
     ok(weir_device_event_record(device, event, NULL));
     acl_ok(aclrtGetCurrentContext(&now));
@@ -303,7 +304,7 @@ static void test_the_programs_reset_leaves_weirs_device(void **state)
 static aclrtMemMallocPolicy asked_policy;
 static aclrtPhysicalMemProp asked_prop;
 
-/* These stand before the runtime's and call them, in builds with shared libraries too. */
+/* These functions precede the runtime's and call them, in builds with shared libraries too. */
 __attribute__((visibility("default"))) aclError aclrtMallocAlign32(void **address, size_t size, aclrtMemMallocPolicy policy)
 {
     aclError (*call)(void **, size_t, aclrtMemMallocPolicy) = NULL;
@@ -392,7 +393,7 @@ static void test_virtual_memory(void **state)
             ok(weir_pool_free(pool, blocks[(i * 3) % 20], stream));
         }
     }
-    /* All of the device in one piece: what lies scattered has to be moved together. */
+    /* A request for all of the device in one piece: scattered memory must be moved together. */
     ok(weir_pool_alloc(pool, stream, 250 * MIB, 0, &blocks[0]));
     acl_ok(aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(blocks[0]), 250 * MIB, 1, 250 * MIB, native));
     ok(weir_pool_free(pool, blocks[0], stream));
@@ -418,7 +419,7 @@ static void test_error_table(void **state)
     assert_string_equal(weir_acl_error_name(-3), "ACL_ERROR_UNKNOWN");
     assert_string_equal(weir_acl_error_name(999999), "ACL_ERROR_UNKNOWN");
     int known = 0;
-    for (int code = 100000; code < 600000; code++) { /* found by halves, so the list must be in order */
+    for (int code = 100000; code < 600000; code++) { /* a binary search finds them, so the list must be in order */
         known += strcmp(weir_acl_error_name(code), "ACL_ERROR_UNKNOWN") != 0;
         assert_true(strlen(weir_acl_error_text(code)) > 0);
     }

@@ -10,7 +10,7 @@
 
 #define COUNT (1 << 14)
 
-/* One tensor of COUNT numbers, doubled again and again. */
+/* A tensor of COUNT numbers, doubled again and again. */
 struct tensor {
     void *memory;
     aclTensorDesc *desc;
@@ -152,7 +152,7 @@ static void test_threads_run_operators_over_one_pool(void **state)
 
 /* --- a model of dynamic shape --- */
 
-/* Takes pictures of any size. The border around the picture, what the convolution gives and what is pooled need memory. */
+/* Accepts pictures of any size. The padded picture, the output of the convolution and the pooled values need memory. */
 static const char network[] = "7767517\n"
                               "5 5\n"
                               "Input in 0 1 a 0=32 1=32 2=3\n"
@@ -225,7 +225,7 @@ static void test_a_model_allocates_from_the_pool(void **state)
     weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
     ok(weir_acl_attachment_get_info(attachment, &info));
     if (info.live_blocks > 0) {
-        fails(weir_acl_detach(attachment), WEIR_ERR_BUSY); /* spans that the model keeps */
+        fails(weir_acl_detach(attachment), WEIR_ERR_BUSY); /* the model keeps blocks */
     }
     acl_ok(aclmdlUnload(model));
     ok(weir_acl_detach(attachment));
@@ -244,7 +244,7 @@ static void test_a_stream_is_destroyed_under_a_model(void **state)
         ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
         acl_ok(aclmdlExecuteAsync(model, p.in, p.out, w.stream[0]));
         acl_ok(aclrtDestroyStream(w.stream[0]));
-        ok(weir_acl_detach(attachment)); /* the executor has given back what it kept */
+        ok(weir_acl_detach(attachment)); /* the executor has given back the blocks that it kept */
         acl_ok(aclrtCreateStream(&w.stream[0]));
     }
     drop_picture(&p);

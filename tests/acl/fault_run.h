@@ -1,7 +1,7 @@
-/* fault_run.h: a program that runs itself as a scenario, once for each ACL call that the scenario makes, which then fails, and
- * once for each function, which then fails for good. Include it after acl_test.h; one file includes it once. Given an
- * argument the program is the scenario; else it calls fault_run_begin, and its tests call fail_each_call and fail_for_good.
- */
+/* fault_run.h: a program that runs itself as a scenario, once for each ACL call of the scenario, which then fails, and
+ * once for each function, which then fails for good. Include it after acl_test.h; one file includes it once. With an
+ * argument the program is the scenario; without one it calls fault_run_begin, and its tests call fail_each_call and
+ * fail_for_good. */
 #ifndef WEIR_ACL_FAULT_RUN_H
 #define WEIR_ACL_FAULT_RUN_H
 
@@ -20,7 +20,7 @@ extern char **environ;
 
 #define TRIES 3
 
-static bool given_up; /* something failed as often as it was tried */
+static bool given_up; /* a call failed each time that it was tried */
 
 static bool may_fail_with(weir_status status)
 {
@@ -60,7 +60,7 @@ static void wrong(const char *what, int result)
 static const char *self;
 static char report[64];
 
-/* The exit code; -1 when it did not end by itself. */
+/* Returns the exit code, or -1 if a signal ended the scenario. */
 static int run(const char *faults)
 {
     char *arguments[] = { (char *)(uintptr_t)self, (char *)(uintptr_t)"scenario", NULL };
@@ -69,7 +69,7 @@ static int run(const char *faults)
     (void)setenv("WEIR_ASCENDCL_FAULTS", faults, 1);
     (void)setenv("WEIR_ASCENDCL_REPORT", report, 1);
     assert_int_equal(posix_spawn(&child, self, NULL, NULL, arguments, environ), 0);
-    (void)unsetenv("WEIR_ASCENDCL_FAULTS"); /* this program's own calls are not meant */
+    (void)unsetenv("WEIR_ASCENDCL_FAULTS"); /* this program's own calls must not fail */
     (void)unsetenv("WEIR_ASCENDCL_REPORT");
     while (waitpid(child, &status, 0) < 0) {
         assert_int_equal(errno, EINTR);
@@ -77,13 +77,13 @@ static int run(const char *faults)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* The runtime's own words about the last run. */
+/* Reads the runtime's report of the last run. */
 static void read_report(char *text, size_t size)
 {
     FILE *file = fopen(report, "r");
     text[0] = '\0';
     if (file == NULL) {
-        return; /* it crashed */
+        return; /* the scenario crashed */
     }
     const size_t length = fread(text, 1, size - 1, file);
     text[length] = '\0';
@@ -123,7 +123,7 @@ static void fail_each_call(void)
     assert_int_equal(failures, 0);
 }
 
-/* What ACL never takes back, its own objects among it, is no leak of weir's. */
+/* Turns the leak check off: memory that ACL never takes back, its own objects included, is not a leak of weir. */
 static void look_away_from_leaks(void)
 {
     char options[512];
@@ -132,7 +132,7 @@ static void look_away_from_leaks(void)
     (void)setenv("ASAN_OPTIONS", options, 1);
 }
 
-/* Memory may be left where the device does not take it back; but nothing crashes, hangs or is used too early. */
+/* Memory may be left if the device does not take it back; but no run may crash, hang or use memory too early. */
 static void fail_for_good(const char *const *functions, size_t count)
 {
     int failures = 0;
@@ -145,7 +145,7 @@ static void fail_for_good(const char *const *functions, size_t count)
             const int code = run(faults);
             read_report(text, sizeof(text));
             bool good = code == DONE || code == REFUSED;
-            if (code == FOUND) { /* what the device does not take back is found, and nothing else may be */
+            if (code == FOUND) { /* memory that the device does not take back is found; other findings are errors */
                 good = strstr(text, "unordered") == NULL && strstr(text, "while earlier work") == NULL &&
                        strstr(text, "while work on it") == NULL;
             }

@@ -1,8 +1,9 @@
 /* fault_test.c: every ACL call fails once, in turn, and then each function for good.
  *
- * The program runs itself. Given a number it is a scenario that goes through all of weir::acl with as many calls, under
- * whatever WEIR_ASCENDCL_FAULTS says; it tries a call again that failed, insists on results that weir may give, and at
- * the end on all memory being back. Without arguments it runs the scenario for each call that the scenario makes.
+ * The program runs itself. Given a number it is a scenario that uses all of weir::acl with as many calls, under the
+ * faults of WEIR_ASCENDCL_FAULTS. The scenario repeats a call that failed, accepts only results that weir may return,
+ * and at the end requires all memory to be back. Without arguments the program runs the scenario for each ACL call of
+ * the scenario.
  */
 #include "acl_test.h"
 
@@ -10,7 +11,7 @@
 
 /* --- the scenario --- */
 
-#define TOUCHED 4096u /* of each block: the pages are real, and this runs some hundred times */
+#define TOUCHED 4096u /* of each block: the pages are real, and the scenario runs some hundred times */
 
 static void *alloc_by(const struct registration *r, size_t size)
 {
@@ -22,7 +23,7 @@ static void *alloc_by(const struct registration *r, size_t size)
     return block;
 }
 
-/* As the vendor's executor does: allocate, queue work, free. */
+/* Does what the vendor's executor does: allocate, queue work, free. */
 static void execute(aclrtStream stream, int rounds)
 {
     struct registration r = { 0 };
@@ -93,7 +94,7 @@ static void use_pool(weir_pool *pool, aclrtStream stream[3])
     TRY(weir_pool_trim(pool, 0, WEIR_TRIM_WAIT, &released));
     execute(stream[0], 3);
 
-    /* One stream goes while it is attached, with a block still held; the others are detached first. */
+    /* One stream is destroyed while it is attached, with a block still held; all other streams are detached first. */
     struct registration r = { 0 };
     void *held = attachment[0] != NULL && read_registration(stream[0], &r) ? alloc_by(&r, 100000) : NULL;
     const aclrtStream gone = stream[0];
@@ -132,7 +133,7 @@ static void use_device(weir_device *device, uint32_t flags)
     if (stream[0] != NULL && stream[1] != NULL && stream[2] != NULL) {
         use_pool(pool, stream);
     }
-    const weir_status status = weir_pool_destroy(pool); /* gone, whatever it says, unless it is still attached */
+    const weir_status status = weir_pool_destroy(pool); /* the pool is gone, unless a stream is still attached */
     if (status != WEIR_OK && !may_fail_with(status)) {
         wrong("weir_pool_destroy", status);
     }
@@ -154,7 +155,7 @@ static int scenario(void)
         if (with_pages == 0 || (info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0) {
             use_device(device, with_pages != 0 ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0);
         }
-        (void)!weir_device_destroy(device); /* refused where the pool on it could not be ended */
+        (void)!weir_device_destroy(device); /* refused if the pool on it could not be destroyed */
     }
     TRY_ACL(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
     if (!given_up && left != total) {

@@ -1,5 +1,5 @@
-/* hints_test.c: what a pool learns from the caller's own events, and that it believes no more than is true. The auditor
- * looks at every fill. */
+/* hints_test.c: the knowledge that a pool takes from the caller's own events, which is never more than is true. The
+ * auditor checks every fill. */
 #include "acl_test.h"
 
 #include <pthread.h>
@@ -33,7 +33,7 @@ static void end_two(struct two *t)
     end_world(&t->w);
 }
 
-/* Takes a block on a stream, fills it there and frees it at once. */
+/* Allocates a block on a stream, fills it there and frees it at once. */
 static uint64_t pass(struct two *t, int on)
 {
     weir_block *block = NULL;
@@ -51,7 +51,7 @@ static weir_stats stats_of(struct two *t)
     return stats;
 }
 
-/* Whether memory that stream 0 freed serves stream 1 without a wait or a new region. */
+/* True if memory that stream 0 freed serves stream 1 without a wait or a new region. */
 static bool serves_at_once(struct two *t, uint64_t address)
 {
     const weir_stats before = stats_of(t);
@@ -134,12 +134,12 @@ static void test_a_destroyed_event_is_forgotten(void **state)
     const aclrtEvent gone = t.event;
     ok(weir_acl_destroy_event(t.w.pool, t.event));
     t.event = NULL;
-    ok(weir_stream_waited(t.w.pool, t.stream[1], gone)); /* as if its handle had come again */
+    ok(weir_stream_waited(t.w.pool, t.stream[1], gone)); /* as if the runtime had reused its handle */
     assert_false(serves_at_once(&t, address));
     end_two(&t);
 }
 
-/* A record that ACL refuses must not make a wait look like more than it is. */
+/* A record that ACL refuses must not make a later wait cover more than it does. */
 static void test_a_failed_record_teaches_nothing(void **state)
 {
     (void)state;
@@ -185,8 +185,8 @@ struct default_job {
     weir_status status;
 };
 
-/* Each thread has a context of its own, and so a default stream of its own. One frees behind a long fill, the other
- * allocates. */
+/* Each thread has a context of its own, and so a default stream of its own. One thread frees after a long fill, the
+ * other thread allocates. */
 static weir_status use_default(struct default_job *job)
 {
     weir_block *block = NULL;

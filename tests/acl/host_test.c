@@ -1,6 +1,5 @@
-/* host_test.c: pinned host memory of the ACL runtime under a host pool: both ways of pinning, limits of one call, threads
- * without a context, copies that still read what is freed after them, and every ACL call failing.
- */
+/* host_test.c: pinned host memory of the ACL runtime under a host pool: both ways of pinning, limits of one call,
+ * threads without a context, copies that still read memory that is freed after them, and every ACL call failing. */
 #include "acl_test.h"
 
 #include <weir/host.h>
@@ -19,7 +18,7 @@ static weir_device *make_device(int32_t id)
     return device;
 }
 
-/* `most_bytes`: 0 as weir_acl_host_runtime has it. */
+/* `most_bytes`: 0 means the value of weir_acl_host_runtime. */
 static weir_host_pool *make_host_pool(weir_device *device, uint32_t kinds, uint64_t most_bytes)
 {
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
@@ -86,13 +85,13 @@ static void test_bad_devices(void **state)
     fails(weir_acl_host_runtime(device, &runtime), WEIR_ERR_INVALID);
 }
 
-/* WEIR_ASCENDCL_PIN_LIMIT says 8 MiB, of which the pool learns only by asking. */
+/* WEIR_ASCENDCL_PIN_LIMIT sets 8 MiB, which the pool learns only from failing calls. */
 static void test_limit_of_one_call(void **state)
 {
     (void)state;
     weir_device *device = make_device(0);
     weir_host_pool *pool = make_host_pool(device, GIVEN | REGISTERED, 0);
-    char *large = host_block(pool, 21 * MIB); /* aclrtMallocHost refuses; chunks side by side are registered */
+    char *large = host_block(pool, 21 * MIB); /* aclrtMallocHost refuses; adjacent chunks are registered */
     assert_int_equal(info_of(pool, large).kind, WEIR_HOST_REGISTERED);
     memset(large, 1, 21 * MIB);
     char text[1024];
@@ -116,7 +115,7 @@ struct errand {
     weir_status status;
 };
 
-/* A thread that has never heard of ACL. */
+/* A thread without an ACL context. */
 static void *without_context(void *ctx)
 {
     struct errand *e = ctx;
@@ -160,7 +159,7 @@ static void test_threads_without_context(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-/* Copies from a block that is freed after them: each reads what was written for it. */
+/* Copies from a block that is freed after them: each reads the bytes written for it. */
 static void test_copies_read_what_was_written(void **state)
 {
     (void)state;
@@ -241,7 +240,7 @@ static int pool_under_faults(weir_host_pool *pool, aclrtStream stream)
     TRY(weir_host_check(pool, &why) == WEIR_OK);
     TRY(weir_host_get_stats(pool, WEIR_HOST_ANY_NODE, &stats) == WEIR_OK);
     TRY(live == 0 && stats.live_bytes == 0);
-    for (int i = 0; i < 5; i++) { /* a call that fails once has done so by then */
+    for (int i = 0; i < 5; i++) { /* a call that fails once has failed by then */
         (void)!weir_host_stream_retire(pool, stream);
         (void)!weir_host_trim(pool, 0, NULL);
     }
@@ -269,7 +268,8 @@ static int errand_main(const char *kind)
     return failed;
 }
 
-/* Its exit status; FOUND: something was never given back, which is what happens when giving back always fails. */
+/* Returns its exit status. FOUND: some memory was never given back, as happens if each call that gives memory back
+ * fails. */
 static int run_errand(const char *faults, const char *kind)
 {
     char command[512];

@@ -1,6 +1,5 @@
-/* models_test.c: weir pools under models with dynamic shapes: two streams in two threads over one pool, limits that are too
- * small, and an engine that keeps what it got.
- */
+/* models_test.c: weir pools under models with dynamic shapes: two streams in two threads over one pool, limits that are
+ * too small, and an engine that keeps its blocks. */
 #include "../ascendcl/acl_check.h"
 #include "../ascendcl/scenario.h"
 
@@ -110,7 +109,7 @@ static void one_pool_serves_two_models(void **state)
     report_is_clean();
 }
 
-/* The device, a pool of this size on a stream, and one image. */
+/* A device, a pool of this size on a stream, and one image. */
 typedef struct single {
     weir_device *device;
     weir_pool *pool;
@@ -145,7 +144,7 @@ static void limit_body(void)
     weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
     GIVES(ACL_ERROR_RT_MEMORY_ALLOCATION, aclmdlExecuteAsync(s.id, s.m.in, s.m.out, s.stream));
     OK(weir_acl_attachment_get_info(s.attachment, &info));
-    CHECK(info.failures == 2 && info.live_blocks == 0); /* it was asked a second time */
+    CHECK(info.failures == 2 && info.live_blocks == 0); /* the runtime asked a second time */
     image tiny = image_create(32, 32);
     OK(aclmdlExecuteAsync(s.id, tiny.in, tiny.out, s.stream));
     OK(aclrtSynchronizeStream(s.stream));
@@ -166,7 +165,7 @@ static void kept_body(void)
     single s = single_create(0);
     OK(aclmdlExecuteAsync(s.id, s.m.in, s.m.out, s.stream));
     OK(aclrtSynchronizeStream(s.stream));
-    GIVES(WEIR_ERR_BUSY, weir_acl_detach(s.attachment)); /* the engine keeps what it got */
+    GIVES(WEIR_ERR_BUSY, weir_acl_detach(s.attachment)); /* the engine keeps its blocks */
     OK(aclmdlUnload(s.id));
     single_drop(&s);
 }

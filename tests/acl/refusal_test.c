@@ -1,5 +1,5 @@
-/* refusal_test.c: the refusals of weir::acl, each with its sentence: bad arguments, states, and streams that are
- * another device's or of a context in which weir could not order work on them. */
+/* refusal_test.c: the refusals of weir::acl, each with its sentence: bad arguments, states, and streams that belong to
+ * another device or to a context in which weir could not order work on them. */
 #include "acl_test.h"
 
 #include <pthread.h>
@@ -8,7 +8,8 @@
 #include <weir/adaptor.h>
 #include <weir/host.h>
 
-/* The last refusal is this one, and weir_acl_error tells the same; all parts are in the sentence, the first at its start. */
+/* Checks that the last refusal's sentence contains all parts, the first at its start, and that weir_acl_error returns
+ * the same sentence. */
 static void expect_sentence(const char *const *parts)
 {
     const char *sentence = weir_last_error();
@@ -127,7 +128,7 @@ static void test_busy(void **state)
     end_world(&w);
 }
 
-/* A call of ACL's that failed is told until weir refuses something, and the other way round. */
+/* weir_acl_error reports a failed ACL call until weir refuses a call, and the other way round. */
 static void test_the_later_reason_is_told(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void test_the_later_reason_is_told(void **state)
         ok(weir_acl_error(&code, &text));
         assert_int_equal(code, 0);
         int64_t device_code = 0;
-        ok(weir_device_error(w.device, &device_code, &text)); /* of the device's calls only */
+        ok(weir_device_error(w.device, &device_code, &text)); /* only of the device's calls */
         assert_int_equal(device_code, ACL_ERROR_RT_INVALID_HANDLE);
     }
     acl_ok(aclrtDestroyEvent(event));
@@ -202,7 +203,8 @@ static void test_stream_of_another_device(void **state)
     expect_another_device(wrapped, stream); /* an adaptor asks the device that it wraps */
     assert_ptr_equal(current(), other);
 
-    /* The pool of its own device takes it, which makes it known: then no context has to be tried. */
+    /* The pool of the stream's own device accepts the stream. After that weir knows the stream and need not try any
+     * context. */
     weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
     weir_acl_attachment *attachment = NULL;
     weir_acl_attachment *none = NULL;
@@ -245,7 +247,8 @@ static void test_stream_of_a_foreign_context(void **state)
     refuses(BAD, weir_acl_follow(w.pool, stream, &attachment), "weir_acl_follow", "current context", "ACL device 0");
     refuses(BAD, weir_acl_stream(w.pool, stream, &found), "weir_acl_stream", "current context", "ACL device 0");
 
-    /* In its own context it is taken, and so is one of the primary context from there; both are known from then on. */
+    /* A stream is accepted in its own context, and so is a stream of the primary context from there; after that weir
+     * knows both. */
     acl_ok(aclrtSetCurrentContext(own));
     ok(weir_acl_attach(w.pool, stream, &attachment));
     weir_acl_attachment *first = NULL;

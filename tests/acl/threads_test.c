@@ -1,7 +1,7 @@
 /* threads_test.c: threads that execute on streams of one pool, attach, detach, create and destroy at the same time.
  *
- * Each thread owns its streams, as ACL wants it; the pool and the registry are everybody's. The auditor judges what the
- * fills touch, the thread sanitizer the rest. WEIR_ROUNDS makes it longer.
+ * Each thread owns its streams, as ACL requires; all threads share the pool and the registry. The auditor checks the
+ * memory that the fills touch, and the thread sanitizer all other memory. WEIR_ROUNDS makes the test longer.
  */
 #include "acl_test.h"
 
@@ -22,7 +22,7 @@ struct worker {
     unsigned seed;
 };
 
-/* cmocka's assertions are for its own thread. */
+/* cmocka's assertions work only on cmocka's own thread. */
 #define EXPECT(condition)                                                                          \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -37,7 +37,8 @@ static unsigned roll(struct worker *worker, unsigned sides)
     return (worker->seed >> 16) % sides;
 }
 
-/* A few blocks at a time, of sizes that the front cache knows and of others, each filled, the oldest freed first. */
+/* Holds a few blocks at a time, of sizes that the front cache holds and of other sizes. Fills each block and frees the
+ * oldest first. */
 static void execute(struct worker *worker, aclrtStream stream, int count)
 {
     struct registration r = { 0 };
@@ -176,7 +177,7 @@ static void test_frees_from_another_thread(void **state)
             acl_ok(aclrtMemsetAsync(mail.r.address(block), size, 1, size, shared.w.stream[0]));
         }
         while (block != NULL) {
-            block = atomic_exchange(&mail.slots[i % 8], block); /* what was there still goes to the other thread */
+            block = atomic_exchange(&mail.slots[i % 8], block); /* the old block goes to the other thread */
             i += block != NULL;
         }
     }
@@ -212,7 +213,7 @@ static void *keep_executing(void *argument)
     return NULL;
 }
 
-/* Not allowed, but it must end in BUSY or in NULLs, never in memory of a pool that is gone. */
+/* Not allowed, but it must end with BUSY or with NULL, never with memory of a pool that is gone. */
 static void test_detach_under_an_executor(void **state)
 {
     (void)state;

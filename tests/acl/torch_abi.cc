@@ -1,5 +1,6 @@
-// torch_abi.cc: the caller in C++, which calls functions of C by the types that torch has for them. What must arrive arrives;
-// and what weir/torch.h and the shim say is passed by a hidden pointer really is.
+// torch_abi.cc: the caller in C++, which calls functions of C by the types that torch uses for them. All arguments must
+// arrive unchanged, and the types that weir/torch.h and the shim declare as passed by a hidden pointer must be passed
+// so.
 #include "torch_abi.h"
 
 #include <cstdint>
@@ -21,7 +22,7 @@ void abi_record();
 
 namespace {
 
-// As a number that the compiler does not know, as it is where it came from dlsym.
+// Converts a number that the compiler does not know, like an address from dlsym.
 template <typename T> std::function<T> by_address(void (*function)())
 {
     const volatile std::uint64_t address = reinterpret_cast<std::uint64_t>(function);

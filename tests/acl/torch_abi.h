@@ -1,10 +1,10 @@
-/* torch_abi.h: what torch_abi.c defines for torch_abi.cc: functions in C with the shapes that weir/torch.h gives to a C++ host. */
+/* torch_abi.h: the C functions of torch_abi.c that torch_abi.cc calls, with the types of weir/torch.h for C++ hosts. */
 #ifndef TORCH_ABI_H
 #define TORCH_ABI_H
 
 #include <weir/torch.h>
 
-/* What a function has received. */
+/* The arguments that a function has received. */
 struct received {
     int device;
     weir_torch_pool_id id;

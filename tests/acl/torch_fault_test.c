@@ -1,7 +1,8 @@
-/* torch_fault_test.c: libweir_torch where ACL calls and requests for host memory fail: each once in turn, each function for good.
+/* torch_fault_test.c: libweir_torch while ACL calls and requests for host memory fail: each once in turn, each function
+ * for good.
  *
- * Built of the library's sources, so that its host memory can be refused. A scenario goes through what a framework does; at the
- * end all memory is back.
+ * Built of the library's sources, so that its requests for host memory can fail. A scenario does what a framework does;
+ * at the end all memory is back.
  */
 #include "acl_test.h"
 
@@ -22,7 +23,7 @@ static void *alloc(size_t size, aclrtStream stream)
     return block;
 }
 
-/* Ordered by the host itself, so that the auditor's word is about weir. */
+/* The host itself waits, so that the auditor checks only weir's order. */
 static void use_on(void *block, aclrtStream owner, aclrtStream user)
 {
     weir_torch_record_stream(block, user);
@@ -95,7 +96,7 @@ static int scenario(void)
     TRY(weir_torch_configure("report:0"));
     life();
     for (int i = 0; i < TRIES && weir_torch_shutdown() != WEIR_OK; i++) {
-        ended_badly = true; /* pools go, whatever the device does not take back */
+        ended_badly = true; /* pools are destroyed even if the device does not take all memory back */
     }
     TRY_ACL(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
     if (!given_up && !ended_badly && left != total) {
@@ -124,7 +125,7 @@ static void test_each_function_fails_for_good(void **state)
     fail_for_good(functions, sizeof(functions) / sizeof(functions[0]));
 }
 
-/* In this process; the runtime's own host memory is not weir's. */
+/* Runs in this process; requests of the runtime itself do not fail. */
 static void test_each_request_for_host_memory_fails_once(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 // torch_host.cc: libweir_torch.so and its shim in a host that does around them what torch_npu's and torch's pluggable
-// allocators do: functions looked up by name and cast to C++ types, a map from addresses to size, device and stream under a
-// mutex, optional functions given by address, MemPool's use of raw_alloc for segments, and a task queue in front of ACL.
+// allocators do: functions looked up by name and cast to C++ types, a map from addresses to size, device and stream
+// under a mutex, optional functions given by address, MemPool's use of raw_alloc for segments, and a task queue in
+// front of ACL.
 #include <acl/acl.h>
 #include <torch_npu/csrc/core/npu/NPUCachingAllocator.h>
 #include <torch_npu/csrc/core/npu/NPUStream.h>
@@ -38,7 +39,7 @@ constexpr std::size_t MIB = std::size_t{1} << 20;
 
 // --- streams, and the queue in front of them ---
 
-// Work goes to ACL on a thread of its own, in the order in which it was queued.
+// Passes work to ACL on a thread of its own, in the order in which it was queued.
 class TaskQueue {
 public:
     TaskQueue() : worker_([this] { run(); }) {}
@@ -64,7 +65,7 @@ public:
         changed_.notify_all();
         changed_.wait(lock, [this] { return tasks_.empty() && !running_; });
     }
-    // The thread is busy elsewhere, until somebody wants the queue empty.
+    // Delays the thread until a caller wants the queue empty.
     void hold_back()
     {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -110,7 +111,7 @@ thread_local int current_stream = 0;
 
 } // namespace
 
-// What the stub declares.
+// Definitions of the stub's declarations.
 namespace c10_npu {
 
 aclrtStream NPUStream::stream(const bool) const
@@ -154,7 +155,7 @@ public:
     {
     }
 
-    // As set_..._fn of the Python object, whose argument is a number.
+    // Like set_..._fn of the Python object, whose argument is a number.
     void set_init(std::uint64_t f) { init_ = by_address<void(int)>(f); }
     void set_reset(std::uint64_t f) { reset_ = by_address<void(bool)>(f); }
     void set_fraction(std::uint64_t f) { fraction_ = by_address<void(double, int)>(f); }
@@ -167,7 +168,7 @@ public:
     void set_end(std::uint64_t f) { end_ = by_address<void(int, c10_npu::MempoolId_t)>(f); }
     void set_release(std::uint64_t f) { release_ = by_address<void(int, c10_npu::MempoolId_t)>(f); }
 
-    // A block that cannot be had is noted like any other: nobody looks at the address.
+    // Notes a block whose allocation failed like any other: the host does not check the address.
     void *raw_alloc(std::size_t size)
     {
         const aclrtStream stream = streams.at(static_cast<std::size_t>(current_stream));
@@ -230,7 +231,7 @@ private:
     std::unordered_map<void *, Known> known_;
 };
 
-// As ctypes does: one library is named, and what it was linked with is found through it.
+// Does what ctypes does: the library is named, and the libraries that it links are found through it.
 void *library;
 
 std::uint64_t address_of(const char *name)
@@ -309,7 +310,7 @@ void test_alloc_and_free_alone(Pluggable &host)
     void *block = host.raw_alloc(MIB);
     CHECK(block != nullptr);
     fill(block, MIB, 1, 0);
-    host.record_stream(block, npu_stream(1)); // not set: nothing happens
+    host.record_stream(block, npu_stream(1)); // no function is set: no effect
     host.empty_cache();
     CHECK(host.base_of(block, nullptr) == block);
     host.raw_delete(block);
@@ -323,7 +324,7 @@ void test_alloc_and_free_alone(Pluggable &host)
     CHECK(host.raw_alloc(0) == nullptr);
 }
 
-// The host does not look whether there is a block; weir must not mind what follows.
+// The host does not check for a NULL block; weir must accept the calls that follow.
 void test_running_out(Pluggable &host)
 {
     configure("limit:8MiB,report:0");
@@ -355,14 +356,14 @@ void test_functions_given_by_address(Pluggable &host)
 #endif
     CHECK(stats.max_split_size == 0 && stats.inactive_split[2].freed == 0);
 
-    // Used by stream 1 when it is freed on stream 0: the auditor looks.
+    // Stream 1 uses the block when it is freed on stream 0: the auditor checks the order.
     host.record_stream(block, npu_stream(1));
     fill(block, 16 * MIB, 1, 1);
     host.raw_delete(block);
     void *next = host.raw_alloc(16 * MIB - 32);
     fill(next, 16 * MIB, 2, 0);
 
-    // The same, but the host makes stream 0 wait itself and says that the use is over.
+    // As above, but the host itself makes stream 0 wait and reports that the use is over.
     aclrtEvent event = nullptr;
     ACL_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
     host.record_stream(next, npu_stream(2));
@@ -415,7 +416,7 @@ struct CountedFilter {
     ~CountedFilter() { filters--; }
     bool operator()(aclrtStream s) const { return s == stream; }
     aclrtStream stream;
-    char ballast[64] = {0}; // too large for std::function to keep inside
+    char ballast[64] = {0}; // too large for std::function to store inline
 };
 
 void test_pools_of_graphs(Pluggable &host)
@@ -426,7 +427,7 @@ void test_pools_of_graphs(Pluggable &host)
     host.begin_pool(id, CountedFilter(streams[1]));
     host.begin_pool(other, CountedFilter(streams[2]));
     CHECK(filters == 2);
-    host.begin_pool(id, CountedFilter(streams[2])); // begun already
+    host.begin_pool(id, CountedFilter(streams[2])); // this pool has begun already
     CHECK(filters == 2);
     void *blocks[3];
     for (int i = 0; i < 3; i++) {
@@ -442,7 +443,7 @@ void test_pools_of_graphs(Pluggable &host)
     host.empty_cache();
     const Pluggable::Stats stats = host.stats();
     CHECK(stats.allocated_bytes[0].current == 0);
-    CHECK(stats.reserved_bytes[0].current == static_cast<std::int64_t>(2 * 6 * MIB)); // 4 MiB and a little, in pages of 2
+    CHECK(stats.reserved_bytes[0].current == static_cast<std::int64_t>(2 * 6 * MIB)); // in pages of 2 MiB
     current_stream = 1;
     void *outside = host.raw_alloc(4 * MIB);
     CHECK(outside != blocks[1] && outside != blocks[2]);
@@ -457,7 +458,7 @@ void test_pools_of_graphs(Pluggable &host)
     host.release_pool(other);
     host.empty_cache();
     CHECK(host.stats().reserved_bytes[0].current == 0);
-    host.begin_pool(id, [](aclrtStream) -> bool { throw std::runtime_error("no"); }); // claims nothing
+    host.begin_pool(id, [](aclrtStream) -> bool { throw std::runtime_error("no"); }); // this filter claims no stream
     inside = host.raw_alloc(MIB);
     CHECK(inside != nullptr);
     host.raw_delete(inside);
@@ -467,7 +468,7 @@ void test_pools_of_graphs(Pluggable &host)
 
 void test_wrong_order(Pluggable &host)
 {
-    host.init(0); // before anything is set
+    host.init(0); // before any function is set
     void *early = host.raw_alloc(MIB);
     set_all(host);
     host.init(1);
@@ -559,8 +560,8 @@ void test_threads(Pluggable &host)
     CHECK(host.stats().allocation[0].current == 0);
 }
 
-// Work lies in the host's queue while its memory is freed, handed on to other streams and given back: an event recorded, or a
-// wait made, past the queue would not cover it. The auditor sees what reaches ACL.
+// Memory is freed, passed on to other streams and given back while its work is still in the host's queue. An event or a
+// wait that bypasses the queue would not cover this work. The auditor sees the calls that reach ACL.
 void test_task_queue(Pluggable &host)
 {
     configure("limit:64MiB,report:0");
@@ -602,7 +603,7 @@ void test_task_queue(Pluggable &host)
     queue.reset();
 }
 
-// What goes when the program's own objects are gone.
+// Runs after the program's own objects are destroyed.
 struct Last {
     std::unique_ptr<Pluggable> host;
     void *block = nullptr;
@@ -619,7 +620,7 @@ Last last;
 
 namespace {
 
-// What it leaves behind the runtime would call a leak.
+// The runtime would report the rest as a leak.
 int free_after_main()
 {
     ACL_OK(aclrtSetDevice(0));

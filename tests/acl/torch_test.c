@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-/* The host: what it has looked up. */
+/* The host: the functions that it has looked up. */
 static struct {
     void *(*alloc)(size_t size, int device, void *stream);
     void (*free)(void *ptr, size_t size, int device, void *stream);
@@ -128,7 +128,7 @@ static void test_alloc_and_free(void **state)
 {
     (void)state;
     weir_stats none = WEIR_STATS_INIT;
-    fails(host.stats(0, &none), WEIR_ERR_INVALID); /* nothing exists before it is asked for */
+    fails(host.stats(0, &none), WEIR_ERR_INVALID); /* no pool exists before the first request */
     assert_null(host.alloc(0, 0, streams[0]));
     assert_null(host.alloc(100, -1, streams[0]));
     assert_null(host.alloc(100, 1000, streams[0]));
@@ -141,12 +141,12 @@ static void test_alloc_and_free(void **state)
     void *block = host.alloc(1000000, 0, streams[0]);
     assert_non_null(block);
     assert_int_equal((uintptr_t)block % 512, 0);
-    fill(block, 1000032, 1, streams[0]); /* a kernel may go so far */
+    fill(block, 1000032, 1, streams[0]); /* a kernel may access so many bytes */
     host.free(block, 1000000, 0, streams[0]);
     void *again = host.alloc(1000000, 0, streams[0]);
     assert_ptr_equal(again, block);
     host.free(again, 1000000, 0, streams[0]);
-    host.free(again, 1000000, 0, streams[0]); /* twice: said once on stderr, and nothing else */
+    host.free(again, 1000000, 0, streams[0]); /* a second free: reported once on stderr, no other effect */
     host.free(&block, 8, 0, streams[0]);
     host.free(again, 1, 9, streams[0]);
     assert_int_equal(stats_of(0).allocs, 2);
@@ -159,7 +159,7 @@ static void test_another_stream_waits(void **state)
     (void)state;
     void *block = host.alloc(16 * MIB, 0, streams[0]);
     fill(block, 16 * MIB, 1, streams[0]);
-    host.free(block, 16 * MIB, 0, streams[1]); /* where it was not allocated: stream 0 is still at it */
+    host.free(block, 16 * MIB, 0, streams[1]); /* another stream: stream 0 still uses the block */
     for (int i = 0; i < 2; i++) {
         void *next = host.alloc(16 * MIB, 0, streams[i]);
         assert_non_null(next);
@@ -278,7 +278,7 @@ static void test_sentences_of_refusals(void **state)
     assert_int_equal(unlink(device_file), 0);
     assert_int_equal(unlink(record), 0);
 
-    /* A block for a stream of another device: its work would not be ordered with this device's. */
+    /* A block for a stream of another device: the pool could not order its work with this device's. */
     aclrtStream elsewhere = NULL;
     acl_ok(aclrtSetDevice(1));
     acl_ok(aclrtCreateStream(&elsewhere));
@@ -356,7 +356,7 @@ static void test_settings(void **state)
                                         "strategy:arena,limit:100000000,report:1" };
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         ok(host.configure(good[i]));
-        ok(host.configure(good[i])); /* nothing exists yet */
+        ok(host.configure(good[i])); /* no pool exists yet */
         for (int round = 0; round < 20; round++) {
             void *block = host.alloc((size_t)(round + 1) * 100000, 0, streams[round % 2]);
             assert_non_null(block);
@@ -376,7 +376,7 @@ static void test_bad_environment(void **state)
     char text[512];
     (void)host.report(0, text, sizeof(text));
     assert_non_null(strstr(text, "strategie"));
-    ok(host.configure("strategy:caching")); /* overrules it */
+    ok(host.configure("strategy:caching")); /* overrides the environment */
     void *block = host.alloc(1000, 0, streams[0]);
     assert_non_null(block);
     host.free(block, 1000, 0, streams[0]);
@@ -386,7 +386,7 @@ static void test_bad_environment(void **state)
     assert_int_equal(unsetenv("WEIR_TORCH"), 0);
 }
 
-/* Blocks outlive their stream; its handle comes again for another. */
+/* Blocks outlive their stream; another stream gets its handle. */
 static void test_streams_that_end(void **state)
 {
     (void)state;
@@ -399,7 +399,7 @@ static void test_streams_that_end(void **state)
         host.free(freed, 4 * MIB, 0, streams[0]);
         if (held != NULL) {
             fill(held, 2 * MIB, i, streams[0]);
-            host.free(held, 2 * MIB, 0, streams[0]); /* in the order of a stream that may have its owner's handle */
+            host.free(held, 2 * MIB, 0, streams[0]); /* the stream may have its owner's handle */
         }
         held = host.alloc(2 * MIB, 0, streams[0]);
         fill(held, 2 * MIB, i, streams[0]);
@@ -455,7 +455,7 @@ static void test_two_devices(void **state)
 
 /* --- a device that is reset --- */
 
-/* Whatever the pool had free, and whatever it handed out, is nobody's or somebody else's. */
+/* After a device reset, all memory of the pool is gone or has other owners. */
 static void test_device_reset(void **state)
 {
     (void)state;
@@ -466,7 +466,7 @@ static void test_device_reset(void **state)
         assert_non_null(freed);
         assert_non_null(held);
         assert_non_null(on_default);
-        host.free(freed, 20 * MIB, 0, streams[0]); /* cached: what would be handed out next */
+        host.free(freed, 20 * MIB, 0, streams[0]); /* cached: it would be handed out next */
         acl_ok(aclrtResetDeviceForce(0));
         acl_ok(aclrtSetDevice(0));
         acl_ok(aclrtCreateStream(&streams[0]));
@@ -484,7 +484,7 @@ static void test_device_reset(void **state)
         ok(host.device_stats(0, &counters));
         assert_int_equal(counters.allocation.current, 1);
         host.record_stream(held, streams[1]);
-        host.free(held, 30 * MIB, 0, streams[1]); /* late, as static objects do */
+        host.free(held, 30 * MIB, 0, streams[1]); /* late, as static objects free */
         host.free(on_default, 2 * MIB, 0, NULL);
         ok(host.device_stats(0, &counters));
         assert_int_equal(counters.allocation.current, 1);
@@ -517,7 +517,7 @@ static void test_counters(void **state)
 {
     (void)state;
     ok(host.configure("limit:64MiB,report:0"));
-    const weir_torch_counters before = counters_of(0); /* of the tests before, all freed */
+    const weir_torch_counters before = counters_of(0); /* of earlier tests, which have freed everything */
     assert_int_equal(before.allocation.current, 0);
     assert_int_equal(before.allocated_bytes.current, 0);
     assert_int_equal(before.reserved_bytes.current, 0);
@@ -570,7 +570,7 @@ static void test_counters(void **state)
     assert_counter(counters_of(63).allocation, 0, 0, 0);
 }
 
-/* A program that was built when there were fewer figures, or more. */
+/* A caller that was compiled with fewer counters, or with more. */
 static void test_counters_of_another_size(void **state)
 {
     (void)state;
@@ -629,12 +629,12 @@ static void test_init_reads_the_settings(void **state)
     assert_int_equal(setenv("WEIR_TORCH", "limit:8MiB,report:0", 1), 0);
     host.init(0);
     assert_int_equal(unsetenv("WEIR_TORCH"), 0);
-    host.init(1); /* they have been read */
+    host.init(1); /* the options have been read */
     assert_null(host.alloc(9 * MIB, 0, streams[0]));
     host.set_memory_fraction(1.0, 0);
     void *block = host.alloc(9 * MIB, 0, streams[0]);
     assert_non_null(block);
-    host.set_memory_fraction(2.0, 0); /* said on stderr */
+    host.set_memory_fraction(2.0, 0); /* reported on stderr */
     assert_true(host.report(1, text, sizeof(text)) > 0);
     assert_non_null(strstr(text, "fraction"));
     host.free(block, 9 * MIB, 0, streams[0]);
@@ -688,7 +688,8 @@ static void drop_filter(void *ctx)
 
 #define GRAPH_BYTES (16 * MIB - 32) /* with what kernels may read behind, 16 MiB */
 
-/* A graph is captured: what it used and freed is its own, also while others run short; until it is released. */
+/* A graph is captured: it keeps the memory that it used and freed, even if other requests fail, until
+ * it is released. */
 static void test_pool_of_a_graph(void **state)
 {
     (void)state;
@@ -709,12 +710,12 @@ static void test_pool_of_a_graph(void **state)
     assert_int_equal(dropped, 1);
 
     host.empty_cache();
-    assert_int_equal(counters_of(0).reserved_bytes.current, 32 * MIB); /* the graph's stays */
+    assert_int_equal(counters_of(0).reserved_bytes.current, 32 * MIB); /* the graph's memory stays */
     for (int i = 0; i < 2; i++) {
-        char *next = host.alloc(GRAPH_BYTES, 0, streams[i]); /* captured is over: from the device's own pool */
+        char *next = host.alloc(GRAPH_BYTES, 0, streams[i]); /* the capture is over: memory of the device's own pool */
         assert_non_null(next);
         assert_true(next + GRAPH_BYTES <= captured || captured + GRAPH_BYTES <= next);
-        assert_null(host.alloc(40 * MIB, 0, streams[i])); /* not even for want of memory */
+        assert_null(host.alloc(40 * MIB, 0, streams[i])); /* not even if memory runs out */
         host.free(next, 0, 0, streams[i]);
     }
     ok(host.pool_begin(0, id, is_stream, &streams[1], drop_filter)); /* a second graph in the same pool */
@@ -724,15 +725,15 @@ static void test_pool_of_a_graph(void **state)
     host.pool_release(0, id);
     host.empty_cache();
     host.free(reused, 0, 0, streams[1]);
-    assert_null(host.alloc(46 * MIB, 0, streams[0])); /* one graph is still there */
+    assert_null(host.alloc(46 * MIB, 0, streams[0])); /* one graph still exists */
     host.pool_release(0, id);
     host.free(other, 0, 0, streams[0]);
-    char *all = host.alloc(60 * MIB, 0, streams[0]); /* needs what the graph had */
+    char *all = host.alloc(60 * MIB, 0, streams[0]); /* needs the graph's memory */
     assert_non_null(all);
     host.free(all, 0, 0, streams[0]);
     assert_int_equal(dropped, 2);
 
-    for (uint64_t i = 0; i < 20; i++) { /* pools that come and go */
+    for (uint64_t i = 0; i < 20; i++) { /* pools are created and destroyed */
         const weir_torch_pool_id one = {0, i};
         ok(host.pool_begin(0, one, NULL, NULL, NULL));
         void *block = host.alloc(8 * MIB, 0, streams[0]);
@@ -750,16 +751,16 @@ static void test_pools_in_the_wrong_order(void **state)
     (void)state;
     const weir_torch_pool_id a = {1, 2};
     const weir_torch_pool_id b = {2, 1};
-    host.pool_end(0, a); /* said on stderr, once */
+    host.pool_end(0, a); /* reported once on stderr */
     host.pool_release(0, a);
     host.pool_end(99, a);
     host.pool_release(-1, a);
     fails(host.pool_begin(99, a, NULL, NULL, NULL), WEIR_ERR_INVALID);
     dropped = 0;
     ok(host.pool_begin(0, a, NULL, NULL, drop_filter));
-    ok(host.pool_begin(0, b, NULL, NULL, drop_filter)); /* both claim every stream: a has it */
+    ok(host.pool_begin(0, b, NULL, NULL, drop_filter)); /* both claim every stream: pool a serves it */
     void *of_a = host.alloc(4 * MIB, 0, streams[0]);
-    host.pool_release(0, a); /* before its end */
+    host.pool_release(0, a); /* released before its end */
     void *again = host.alloc(4 * MIB, 0, streams[0]);
     host.pool_end(0, a);
     void *of_b = host.alloc(4 * MIB, 0, streams[0]);
@@ -785,7 +786,7 @@ static void test_pools_in_the_wrong_order(void **state)
     host.free(next, 0, 0, streams[0]);
     host.pool_end(0, b);
     host.pool_release(0, b);
-    ok(host.pool_begin(0, b, NULL, NULL, drop_filter)); /* left to shutdown */
+    ok(host.pool_begin(0, b, NULL, NULL, drop_filter)); /* left to the shutdown */
     assert_non_null(host.alloc(4 * MIB, 0, streams[0]));
 }
 
@@ -808,7 +809,7 @@ static void test_recording(void **state)
 {
     (void)state;
     static const char name[] = "weir_torch_test.device0.wtr";
-    ok(host.record(NULL)); /* there is none */
+    ok(host.record(NULL)); /* no recording runs */
     fails(host.record(""), WEIR_ERR_INVALID);
     void *early = host.alloc(MIB, 0, streams[0]);
     fails(host.record("/nowhere/at/all.wtr"), WEIR_ERR_DEVICE);
@@ -826,12 +827,12 @@ static void test_recording(void **state)
     host.pool_end(0, id);
     void *held = host.alloc(MIB, 0, streams[0]);
     host.pool_release(0, id);
-    acl_ok(aclrtResetDeviceForce(0)); /* frees it, and what was there before */
+    acl_ok(aclrtResetDeviceForce(0)); /* frees this memory and all memory before it */
     acl_ok(aclrtSetDevice(0));
     acl_ok(aclrtCreateStream(&streams[0]));
     acl_ok(aclrtCreateStream(&streams[1]));
     void *next = host.alloc(MIB, 0, streams[0]);
-    host.free(held, MIB, 0, streams[0]); /* is told no more */
+    host.free(held, MIB, 0, streams[0]); /* not recorded any more */
     host.free(early, MIB, 0, streams[0]);
     host.free(next, MIB, 0, streams[0]);
     ok(host.record(NULL));
@@ -912,7 +913,7 @@ static void free_late(void)
     }
 }
 
-/* After the program's own handlers, as a static object of the framework would be. */
+/* Runs after the program's own handlers, like a static object of the framework. */
 __attribute__((destructor)) static void free_last(void)
 {
     free_late();
@@ -926,7 +927,7 @@ static void test_frees_at_exit(void **state)
     char *arguments[] = { (char *)(uintptr_t)self, (char *)(uintptr_t)"late", NULL };
     pid_t child = 0;
     int status = 0;
-    assert_int_equal(setenv("WEIR_ASCENDCL_EXIT_CODE", "0", 1), 0); /* what nobody gives back is found, of course */
+    assert_int_equal(setenv("WEIR_ASCENDCL_EXIT_CODE", "0", 1), 0); /* leaked memory is found, of course */
     assert_int_equal(posix_spawn(&child, self, NULL, NULL, arguments, environ), 0);
     while (waitpid(child, &status, 0) < 0) {
         assert_int_equal(errno, EINTR);

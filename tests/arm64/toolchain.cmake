@@ -1,5 +1,5 @@
-# ARM64 from another machine: Debian's cross compiler and libc, libraries that sysroot.sh has fetched, programs run by QEMU.
-# Preset `arm64`; script/test arm64.
+# Builds for ARM64 on another machine: Debian's cross compiler and libc, libraries that sysroot.sh has fetched, programs
+# run by QEMU. Preset `arm64`; script/test arm64.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

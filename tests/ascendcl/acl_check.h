@@ -1,4 +1,4 @@
-/* acl_check.h: what the programs of this folder share. Include it first. */
+/* acl_check.h: shared by the programs of this folder. Include it first. */
 #ifndef WEIR_ACL_CHECK_H
 #define WEIR_ACL_CHECK_H
 
@@ -14,11 +14,11 @@
 #include <acl/acl_rt_allocator.h>
 #include <acl/acl_rt_memory_soma.h>
 
-/* A call that has to give this code. */
+/* Checks that a call returns this code. */
 #define acl_expect(code, call) assert_int_equal((call), (code))
 #define acl_ok(call) acl_expect(ACL_SUCCESS, call)
 
-/* To be called first in main: the environment is read at the runtime's first call. */
+/* Sets an option of the runtime. Call it first in main: the runtime reads the environment at its first call. */
 static inline void acl_environment(const char *name, const char *value)
 {
     char full[64] = "WEIR_ASCENDCL_";

@@ -1,8 +1,10 @@
-/* callback_fault_test.c: host memory runs out in the n-th request of the runtime's, for every n.
+/* callback_fault_test.c: host memory runs out in the n-th request of the runtime, for every n.
  *
- * A script of calls is run with each request failing in turn, until none is left to fail. A call that fails says out of
- * memory, has changed nothing, and succeeds when it is made again; at the end everything has happened once. What fails
- * later, when its stream comes to it, is the stream's error, and the script does not wait for it. */
+ * A script of calls runs with each request failing in turn, until none is left to fail. A call that fails reports out
+ * of memory, has changed nothing, and succeeds when it is repeated; at the end every call of the script has succeeded
+ * once. A failure that occurs later, when its stream reaches the task, is the stream's error, and the script does not
+ * wait for it.
+ */
 #include "acl_check.h"
 
 #include "../fault/failing_host.h"
@@ -38,7 +40,7 @@ static bool is_out_of_memory(aclError error)
     return error == ACL_ERROR_RT_MEMORY_ALLOCATION || error == ACL_ERROR_BAD_ALLOC;
 }
 
-/* Whether the call has to be made again. */
+/* True if the call must be repeated. */
 static bool has_failed(aclError error, int line)
 {
     counting = false;
@@ -53,13 +55,13 @@ static bool has_failed(aclError error, int line)
     return true;
 }
 
-/* Makes a call, and again if it fails. */
+/* Makes a call, and repeats it if it fails. */
 #define TRY(call)                                                                                                      \
     do {                                                                                                               \
         counting = true;                                                                                               \
     } while (has_failed(call, __LINE__))
 
-/* A wait, which reports what failed later. */
+/* Waits for the stream. The wait reports tasks that failed later. */
 static void wait_for(aclrtStream stream)
 {
     counting = true;
@@ -112,7 +114,7 @@ static void script(void)
     const bool is_whole = !host_struck || struck || before;
     TRY(aclmdlRICaptureEnd(a, &instance));
     wait_for(a);
-    if (is_whole) { /* else a copy of a task is missing, and the instance says so */
+    if (is_whole) { /* otherwise the copy of a task is missing, and the instance reports it */
         TRY(aclmdlRIExecuteAsync(instance, a));
     } else {
         const aclError error = aclmdlRIExecuteAsync(instance, a);
@@ -165,7 +167,7 @@ int main(void)
         return 77;
     }
     acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
+    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
     acl_ok(aclrtSetDevice(0));
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_request_fails_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,11 @@
 /* callback_random_test.c: random programs of kernels, callbacks and host functions, with threads that run them.
  *
  * Each stream has a position: the number of the last kernel that has run on it. A blocking callback that was launched
- * between two kernels must run at the one's position, before the other; one that does not block, at that position or
- * later. Callbacks of one family and stream start in order, none runs twice, and unless its stream was aborted, ended
- * or left by its thread before, each has run once the stream was synchronised and its thread had the time. */
+ * between two kernels must run at the position of the first, before the second; a callback that does not block, at that
+ * position or later. Callbacks of one family and stream start in order, and none runs twice. After its stream was
+ * synchronised and its thread had time to run, each callback has run once, unless its stream was aborted, destroyed or
+ * left by its thread before.
+ */
 #include "acl_check.h"
 
 #include <weir/ascendcl.h>
@@ -19,10 +21,10 @@ enum { STREAMS = 4, WORKERS = 3, SEEDS = 40, STEPS = 400, MOST = SEEDS * STEPS, 
 
 typedef struct callback {
     struct stream *stream;
-    uint64_t life; /* of the stream */
+    uint64_t life; /* generation of the stream */
     int number;
     int family;
-    int position; /* of its stream, where it was launched */
+    int position; /* the stream's position at the launch */
     bool blocks;
     bool may_be_lost;
     atomic_int runs;
@@ -30,10 +32,10 @@ typedef struct callback {
 
 typedef struct stream {
     aclrtStream handle;
-    uint64_t life; /* grows when what was before may be lost */
-    int worker;    /* who is subscribed; -1: nobody */
+    uint64_t life; /* grows when earlier callbacks may be lost */
+    int worker;    /* the subscribed thread; -1: none */
     int host_worker;
-    bool is_runtimes; /* host functions of it have run on the runtime's thread */
+    bool is_runtimes; /* the runtime's thread has run host functions of it */
     int kernels;
     pthread_mutex_t lock;
     int position;
@@ -129,7 +131,7 @@ static void *work(void *argument)
 
 /* --- steps of the program --- */
 
-/* What was launched so far need not run any more. Not while a callback looks. */
+/* Callbacks launched so far may be dropped. Requires that no callback is checking the stream. */
 static void disturb(stream *s)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -142,7 +144,7 @@ static void disturb(stream *s)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* No kernel of before runs any more. */
+/* No earlier kernel runs from now on. */
 static void forget_kernels(stream *s)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -228,7 +230,7 @@ static void change_host_worker(stream *s)
     if (s->host_worker < 0) {
         check(aclrtSubscribeHostFunc(thread, s->handle) == ACL_SUCCESS);
         s->host_worker = WORKERS - 1;
-    } else { /* what is left goes to the runtime's thread: nothing is lost */
+    } else { /* the runtime's thread runs the rest: nothing is lost */
         check(aclrtUnSubscribeHostFunc(thread, s->handle) == ACL_SUCCESS);
         s->host_worker = -1;
     }
@@ -249,7 +251,7 @@ static void synchronise(stream *s)
 {
     const aclError error = aclrtSynchronizeStream(s->handle);
     check(error == ACL_SUCCESS || error == ACL_ERROR_RT_STREAM_NO_CB_REG || error == ACL_ERROR_RT_STREAM_ABORT);
-    for (int ms = 0; !is_all_run(s); ms++) { /* those that do not block */
+    for (int ms = 0; !is_all_run(s); ms++) { /* callbacks that do not block */
         check(ms < 10000);
         pause_ms(1);
     }
@@ -265,7 +267,7 @@ static void stream_begin(stream *s)
 
 static void stream_end(stream *s)
 {
-    disturb(s); /* the end takes even those that a thread could run */
+    disturb(s); /* the destruction drops even callbacks that a thread could run */
     const aclError error = below(2) == 0 ? aclrtDestroyStream(s->handle) : aclrtDestroyStreamForce(s->handle);
     forget_kernels(s);
     check(error == ACL_SUCCESS || error == ACL_ERROR_RT_STREAM_NO_CB_REG || error == ACL_ERROR_RT_STREAM_ABORT);
@@ -357,7 +359,7 @@ static void random_programs(void **unused)
     for (size_t i = 0; i < callback_count; i++) {
         run += (size_t)atomic_load(&callbacks[i].runs);
     }
-    assert_true(run > callback_count / 2); /* the test does what it says */
+    assert_true(run > callback_count / 2); /* most callbacks have run */
     assert_true(callback_count > (size_t)SEEDS * STEPS / 8);
     assert_int_equal(weir_ascendcl_finding_count(NULL), 0);
 }
@@ -365,7 +367,7 @@ static void random_programs(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
+    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
     acl_ok(aclrtSetDevice(0));
     for (int i = 0; i < STREAMS; i++) {
         (void)pthread_mutex_init(&streams[i].lock, NULL);

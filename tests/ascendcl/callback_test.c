@@ -1,4 +1,5 @@
-/* callback_test.c: functions that a stream calls: who runs them, what they stall, the codes, and bad moments. */
+/* callback_test.c: functions that a stream calls: the thread that runs them, the work that they hold up, the codes, and
+ * calls at wrong moments. */
 #include "acl_check.h"
 
 #include <weir/ascendcl.h>
@@ -13,7 +14,7 @@ enum { MOST = 256, SIZE = 1 << 20, KERNEL_NS = 100000 };
 static aclrtStream a, b;
 static char *memory;
 
-/* What happened, in order. */
+/* The events, in order. */
 static struct {
     pthread_mutex_t lock;
     int events[MOST];
@@ -46,9 +47,9 @@ static void expect_seen(int count, const int *events)
     }
 }
 
-static _Atomic uint64_t called_at; /* the device's time of the latest callback */
+static _Atomic uint64_t called_at; /* device time of the latest callback */
 
-/* Callbacks and kernels are named by a number. */
+/* A number identifies each callback and kernel. */
 static void callback(void *number)
 {
     called_at = weir_ascendcl_now();
@@ -86,7 +87,7 @@ static void sleep_ms(int ms)
     (void)nanosleep(&time, NULL);
 }
 
-/* A thread that runs callbacks in a loop, as clients have one. */
+/* A thread that runs callbacks in a loop, as clients have. */
 typedef struct worker {
     pthread_t thread;
     atomic_bool ends;
@@ -155,7 +156,7 @@ static void *subscribes_without_a_context(void *stream)
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtSubscribeReport(me(), stream));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtLaunchCallback(callback, NULL, ACL_CALLBACK_BLOCK, stream));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtLaunchHostFunc(stream, callback, NULL));
-    acl_expect(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(1)); /* which needs none */
+    acl_expect(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(1)); /* this thread is not subscribed */
     acl_ok(aclrtSetDevice(1));
     acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtSubscribeReport(me(), stream));
     acl_ok(aclrtResetDevice(1));
@@ -211,7 +212,7 @@ static void the_two_families_do_not_mix_on_a_stream(void **unused)
     acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtUnSubscribeReport(me(), a));
     acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtLaunchCallback(callback, NULL, ACL_CALLBACK_BLOCK, a));
     acl_ok(aclrtSynchronizeStream(a));
-    acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(me(), a)); /* for the stream's life */
+    acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(me(), a)); /* for the whole life of the stream */
     acl_ok(aclrtSubscribeReport(me(), b));
     acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtLaunchHostFunc(b, callback, NULL));
     acl_ok(aclrtUnSubscribeReport(me(), b));
@@ -231,7 +232,7 @@ static void host_func_subscriptions_have_their_codes(void **unused)
     acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeHostFunc(me(), a));
     acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtUnSubscribeHostFunc(me() + 1, a));
     acl_expect(ACL_ERROR_RT_REPORT_TIMEOUT, aclrtProcessHostFunc(1));
-    acl_expect(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(1)); /* the families are apart */
+    acl_expect(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(1)); /* each family has its own subscriptions */
     acl_ok(aclrtUnSubscribeHostFunc(me(), a));
 }
 
@@ -258,7 +259,7 @@ static void a_blocking_one_stalls_its_stream_until_it_has_returned(void **unused
     acl_ok(aclrtLaunchCallback(callback, named(2), ACL_CALLBACK_BLOCK, a));
     launch_kernel(a, 3);
     launch_kernel(b, 4);
-    acl_ok(aclrtSynchronizeStream(b)); /* other streams go on */
+    acl_ok(aclrtSynchronizeStream(b)); /* other streams continue */
     weir_ascendcl_advance(1000000000);
     expect_seen(2, (int[]){1, 4});
     acl_ok(aclrtStreamQuery(a, &status));
@@ -282,7 +283,7 @@ static void a_non_blocking_one_stalls_nothing(void **unused)
     expect_seen(2, (int[]){1, 3});
     acl_ok(aclrtProcessReport(-1));
     expect_seen(3, (int[]){1, 3, 2});
-    acl_expect(ACL_ERROR_RT_REPORT_TIMEOUT, aclrtProcessReport(1)); /* once */
+    acl_expect(ACL_ERROR_RT_REPORT_TIMEOUT, aclrtProcessReport(1)); /* reported once */
     acl_ok(aclrtUnSubscribeReport(me(), a));
 }
 
@@ -348,7 +349,7 @@ static void a_loop_may_start_before_it_is_subscribed_and_runs_all_in_order(void 
         acl_ok(aclrtLaunchCallback(callback, named(i), i % 2 == 0 ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK, a));
     }
     acl_ok(aclrtSynchronizeStream(a));
-    while (seen_count() < COUNT) { /* the last one does not block */
+    while (seen_count() < COUNT) { /* the last callback does not block */
         sleep_ms(1);
     }
     for (int i = 0; i < COUNT; i++) {
@@ -374,7 +375,7 @@ static void a_host_function_runs_elsewhere_and_blocks(void **unused)
     assert_int_equal(seen_count(), 5);
     int last = 0;
     for (int i = 0; i < 5; i++) {
-        if (seen.events[i] != 5) { /* another stream's */
+        if (seen.events[i] != 5) { /* the other stream's callback */
             assert_true(seen.events[i] > last);
             last = seen.events[i];
         }
@@ -397,7 +398,7 @@ static void a_host_function_comes_to_who_only_looks(void **unused)
     kernel.duration_ns = KERNEL_NS;
     acl_ok(weir_ascendcl_launch(a, &kernel));
     acl_ok(aclrtLaunchHostFunc(a, set_flag, NULL));
-    while (!atomic_load(&flag)) { /* no call: time passes by itself */
+    while (!atomic_load(&flag)) { /* no ACL call: time passes by itself */
     }
     acl_ok(aclrtSynchronizeStream(a));
 }
@@ -408,7 +409,7 @@ static void a_subscribed_thread_takes_a_streams_host_functions(void **unused)
     worker w;
     start(&w, aclrtProcessHostFunc);
     acl_ok(aclrtSubscribeHostFunc((uint64_t)w.thread, a));
-    acl_ok(aclrtSubscribeReport(me(), a)); /* both on one stream, as the vendor's sample has them */
+    acl_ok(aclrtSubscribeReport(me(), a)); /* both kinds on one stream, as in the vendor's sample */
     launch_kernel(a, 1);
     acl_ok(aclrtLaunchHostFunc(a, callback, named(2)));
     launch_kernel(a, 3);
@@ -469,7 +470,7 @@ static void unsubscribing_wakes_a_thread_that_waits_for_ever(void **unused)
     }
     acl_ok(aclrtUnSubscribeReport((uint64_t)thread, a));
     sleep_ms(5);
-    assert_true(atomic_load(&inside)); /* there is a stream left */
+    assert_true(atomic_load(&inside)); /* one stream is left */
     acl_ok(aclrtUnSubscribeReport((uint64_t)thread, b));
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_false(atomic_load(&inside));
@@ -479,7 +480,7 @@ static void what_is_left_at_unsubscribing_is_an_error_or_still_runs(void **unuse
 {
     (void)unused;
     acl_ok(aclrtSubscribeReport(me(), a));
-    acl_ok(aclrtLaunchCallback(callback, named(1), ACL_CALLBACK_NO_BLOCK, a)); /* is reached at once */
+    acl_ok(aclrtLaunchCallback(callback, named(1), ACL_CALLBACK_NO_BLOCK, a)); /* the stream reaches it at once */
     acl_ok(aclrtSynchronizeStream(a));
     acl_ok(aclrtLaunchCallback(callback, named(2), ACL_CALLBACK_BLOCK, a));
     launch_kernel(a, 3);
@@ -558,7 +559,7 @@ static void slow(void *unused)
     note(1);
 }
 
-/* A running function is not interrupted: the stream goes on, or is gone, without it. */
+/* A running function is not interrupted: its stream continues, or is destroyed, while the function runs. */
 static void aborting_and_destroying_under_a_running_function(void **unused)
 {
     (void)unused;
@@ -643,7 +644,7 @@ static void resetting_a_device_under_a_running_function(void **unused)
     }
     acl_ok(aclrtResetDeviceForce(1));
     atomic_store(&may_go, true);
-    while (atomic_load(&w.not_subscribed) < 2) { /* before it was, and now */
+    while (atomic_load(&w.not_subscribed) < 2) { /* before it was subscribed, and now */
         sleep_ms(1);
     }
     stop(&w);
@@ -667,7 +668,7 @@ static void a_callback_comes_after_its_streams_work(void **unused)
     for (int blocks = 0; blocks < 2; blocks++) {
         acl_ok(aclrtMemsetAsync(memory, SIZE, 1, SIZE, a));
         acl_ok(aclrtLaunchCallback(free_memory, NULL, blocks == 1 ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK, a));
-        launch_kernel(a, 1); /* which leaves the memory alone */
+        launch_kernel(a, 1); /* the kernel does not touch the memory */
         acl_ok(aclrtProcessReport(-1));
         assert_null(memory);
         assert_int_equal(weir_ascendcl_finding_count(NULL), 0);
@@ -703,7 +704,7 @@ static void later_work_comes_after_what_a_blocking_one_did(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
+    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(every_mistake_has_its_code),

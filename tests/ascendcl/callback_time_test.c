@@ -1,7 +1,7 @@
-/* callback_time_test.c: callbacks of a stream whose work before them is not over yet.
+/* callback_time_test.c: callbacks of a stream whose earlier work is not over yet.
  *
- * With IDLE_TIME=0: the runtime's own thread, which callbacks need, would let that work end while this thread waits for a
- * processor.
+ * With IDLE_TIME=0: otherwise the runtime's own thread, which callbacks need, would end that work while this thread
+ * waits for a processor.
  */
 #include "acl_check.h"
 

@@ -1,4 +1,4 @@
-/* capture_test.c: what was queued between begin and end runs as always, and again when the instance is executed. */
+/* capture_test.c: tasks queued between begin and end run as always, and again when the instance is executed. */
 #include "acl_check.h"
 
 #include <weir/ascendcl.h>
@@ -117,7 +117,7 @@ static void what_was_captured_runs_again_in_order(void **unused)
     acl_ok(aclrtMemcpyAsync(memory + SIZE / 2, SIZE / 2, memory, SIZE / 2, ACL_MEMCPY_DEVICE_TO_DEVICE, a));
     acl_ok(aclrtLaunchHostFunc(a, host_add, (void *)(intptr_t)10));
     acl_ok(aclrtRecordEvent(event, a));
-    acl_ok(aclrtMalloc(&more, SIZE, ACL_MEM_MALLOC_HUGE_FIRST)); /* calls between are as ever */
+    acl_ok(aclrtMalloc(&more, SIZE, ACL_MEM_MALLOC_HUGE_FIRST)); /* other calls work during a capture */
     acl_ok(aclrtFree(more));
     launch_add(b, 100);
     acl_ok(aclrtSynchronizeStream(b));
@@ -136,7 +136,7 @@ static void what_was_captured_runs_again_in_order(void **unused)
         assert_int_equal(memory[SIZE - 1], 5);
     }
     acl_ok(aclmdlRIExecuteAsync(instance, NULL));
-    acl_ok(aclmdlRIDestroy(instance)); /* under way: what is queued is not the instance's any more */
+    acl_ok(aclmdlRIDestroy(instance)); /* the queued tasks no longer belong to the instance */
     acl_ok(aclrtSynchronizeStream(NULL));
     assert_int_equal(sum, 155);
     acl_ok(aclrtDestroyEvent(event));
@@ -186,7 +186,7 @@ static void a_capture_ends_with_its_stream(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
+    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(every_mistake_has_its_code),

@@ -1,5 +1,5 @@
-/* codes_memory_test.c: what the functions of host memory, virtual memory, pools and callbacks answer to arguments that
- * they cannot take, as codes_test.c has it for the others. */
+/* codes_memory_test.c: the codes that functions of host memory, virtual memory, pools and callbacks return for invalid
+ * arguments. codes_test.c covers all other functions. */
 #include "acl_check.h"
 
 #include <pthread.h>
@@ -108,7 +108,7 @@ static void of_physical_memory(void **unused)
     acl_expect(NULL_OR_ZERO, aclrtMallocPhysical(&handle, PAGE, NULL, 0));
     acl_expect(NULL_OR_ZERO, aclrtMallocPhysical(&handle, 0, &prop, 0));
     acl_expect(NULL_OR_ZERO, aclrtMallocPhysical(&handle, PAGE, &prop, 1));
-    prop.memAttr = ACL_HBM_MEM; /* the plain ones, and those of the host for a device */
+    prop.memAttr = ACL_HBM_MEM; /* kinds without a page size, and host kinds for a device */
     acl_expect(NULL_OR_ZERO, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
     prop.memAttr = ACL_DDR_MEM_HUGE;
     acl_expect(NULL_OR_ZERO, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
@@ -159,7 +159,7 @@ static void of_mappings(void **unused)
     acl_expect(NULL_OR_ZERO, aclrtMemGetAddressRange(NULL, &p, &size));
     acl_expect(BAD, aclrtMemGetAddressRange(p, NULL, NULL));
     acl_ok(aclrtMemGetAddressRange((char *)p + 5, NULL, &size));
-    acl_expect(BAD, aclrtReleaseMemAddress(p)); /* mapped */
+    acl_expect(BAD, aclrtReleaseMemAddress(p)); /* still mapped */
     acl_ok(aclrtUnmapMem(p));
     acl_ok(aclrtFreePhysical(handle));
     acl_ok(aclrtReleaseMemAddress(p));
@@ -203,7 +203,7 @@ static void of_pools(void **unused)
     acl_expect(NULL_OR_ZERO, aclrtMemPoolMallocAsync(NULL, 1, pool, stream));
     acl_expect(NULL_OR_ZERO, aclrtMemPoolMallocAsync(&p, 1, NULL, stream));
     acl_expect(NULL_OR_ZERO, aclrtMemPoolMallocAsync(&p, 1, pool, NULL));
-    acl_ok(aclrtMemPoolMallocAsync(&p, 0, host, host)); /* nothing is looked at */
+    acl_ok(aclrtMemPoolMallocAsync(&p, 0, host, host)); /* the function checks no argument */
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtMemPoolMallocAsync(&p, 1, pool, host));
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolMallocAsync(&p, 1, host, stream));
     acl_expect(BAD, aclrtMemPoolMallocAsync(&p, SIZE_MAX, pool, stream));
@@ -249,7 +249,7 @@ static void of_callbacks(void **unused)
     acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(self, stream));
 }
 
-/* A thread that has set no device. */
+/* A thread without a current device. */
 static void *without_context(void *unused)
 {
     void *p = NULL;

@@ -1,11 +1,11 @@
-/* codes_test.c: what each function answers to arguments that it cannot take: no pointer, nothing to do, a value beyond
- * the range, a handle of nothing, the wrong order, no context. Where several are wrong, the first check decides, and the
- * tables have such rows too. */
+/* codes_test.c: the code that each function returns for invalid arguments: a NULL pointer, a size of 0, a value out of
+ * range, an invalid handle, the wrong order, no context. If several arguments are wrong, the first check decides, and
+ * the tables have such rows too. */
 #include "acl_check.h"
 
 #include <pthread.h>
 
-/* aclrtQueryEvent is deprecated and still there. */
+/* aclrtQueryEvent is deprecated but still part of the runtime. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 static aclrtStream stream;
@@ -44,7 +44,7 @@ static void of_start_and_end(void **unused)
     uint64_t left = 9;
     acl_expect(ACL_ERROR_REPEAT_FINALIZE, aclFinalizeReference(&left));
     assert_int_equal(left, 0);
-    acl_ok(aclFinalize()); /* once without any start */
+    acl_ok(aclFinalize()); /* the first call needs no aclInit */
     acl_expect(ACL_ERROR_REPEAT_FINALIZE, aclFinalize());
     acl_expect(ACL_ERROR_INVALID_FILE, aclInit("/no/such/file"));
     acl_ok(aclInit(NULL));
@@ -68,7 +68,7 @@ static void of_devices_and_contexts(void **unused)
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtSetDevice(2));
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtResetDevice(2));
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtResetDeviceForce(-1));
-    acl_expect(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, aclrtResetDevice(1)); /* never set */
+    acl_expect(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, aclrtResetDevice(1)); /* device 1 was never set */
     acl_expect(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, aclrtResetDeviceForce(1));
     acl_expect(NULL_OR_ZERO, aclrtGetDevice(NULL));
     acl_expect(NULL_OR_ZERO, aclrtGetDeviceCount(NULL));
@@ -81,11 +81,11 @@ static void of_devices_and_contexts(void **unused)
     acl_expect(NULL_OR_ZERO, aclrtGetCurrentContext(NULL));
     acl_expect(NULL_OR_ZERO, aclrtCtxGetCurrentDefaultStream(NULL));
     acl_ok(aclrtGetCurrentContext(&primary));
-    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtDestroyContext(primary)); /* the device's own */
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtDestroyContext(primary)); /* the device's primary context */
     acl_ok(aclrtCreateContext(&own, 1));
     acl_ok(aclrtGetDevice(&device));
     assert_int_equal(device, 1);
-    acl_ok(aclrtDestroyContext(own)); /* and the thread has none */
+    acl_ok(aclrtDestroyContext(own)); /* the thread has no context then */
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtDestroyContext(own));
     acl_expect(BAD, aclrtSetCurrentContext(own));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetDevice(&device));
@@ -103,7 +103,7 @@ static void of_streams(void **unused)
     uint32_t value = 0;
     acl_expect(NULL_OR_ZERO, aclrtCreateStream(NULL));
     acl_expect(NULL_OR_ZERO, aclrtCreateStreamWithConfig(NULL, 0, 0));
-    acl_ok(aclrtCreateStreamWithConfig(&other, 99, 0x4000 | ACL_STREAM_FAST_SYNC)); /* into the range; ignored */
+    acl_ok(aclrtCreateStreamWithConfig(&other, 99, 0x4000 | ACL_STREAM_FAST_SYNC)); /* clamped; flag ignored */
     acl_ok(aclrtStreamGetPriority(other, &value));
     assert_int_equal(value, 7);
     acl_ok(aclrtStreamGetFlags(other, &value));
@@ -175,7 +175,7 @@ static void of_events(void **unused)
     acl_expect(NULL_OR_ZERO, aclrtQueryEventStatus(event, NULL));
     acl_expect(NULL_OR_ZERO, aclrtQueryEventWaitStatus(NULL, &waited));
     acl_expect(NULL_OR_ZERO, aclrtQueryEventWaitStatus(event, NULL));
-    acl_ok(aclrtQueryEventWaitStatus(event, &waited)); /* nobody waits */
+    acl_ok(aclrtQueryEventWaitStatus(event, &waited)); /* no stream waits */
     assert_int_equal(waited, ACL_EVENT_WAIT_STATUS_COMPLETE);
     acl_expect(NULL_OR_ZERO, aclrtSynchronizeEvent(NULL));
     acl_expect(BAD, aclrtSynchronizeEventWithTimeout(event, 0));
@@ -188,7 +188,7 @@ static void of_events(void **unused)
     acl_expect(NULL_OR_ZERO, aclrtEventGetTimestamp(event, NULL));
 }
 
-/* Flags say what an event is not for. */
+/* The flags of an event exclude some uses. */
 static void of_special_events(void **unused)
 {
     (void)unused;
@@ -239,7 +239,7 @@ static void of_device_memory(void **unused)
     acl_expect(NULL_OR_ZERO, aclrtGetMemInfo((aclrtMemAttr)99, NULL, &total));
     acl_expect(NULL_OR_ZERO, aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, NULL));
     acl_expect(ACL_ERROR_RT_INVALID_MEMORY_TYPE, aclrtGetMemInfo((aclrtMemAttr)99, &free_bytes, &total));
-    /* What is no policy is the default one. */
+    /* An unknown policy means the default policy. */
     static const int policies[] = {9, 0xff, 0x1000, 0x1002, 0x10000000};
     for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
         acl_ok(aclrtMalloc(&p, 1, (aclrtMemMallocPolicy)policies[i]));
@@ -263,11 +263,11 @@ static void of_configured_memory(void **unused)
     acl_expect(BAD, aclrtMallocWithCfg(&p, 1, ACL_MEM_MALLOC_HUGE_FIRST, &none));
     acl_ok(aclrtMallocWithCfg(&p, 1, ACL_MEM_MALLOC_HUGE_FIRST, &config));
     acl_ok(aclrtFree(p));
-    attribute.value.deviceId = 1; /* there, but not the current one */
+    attribute.value.deviceId = 1; /* a valid device, but not the current one */
     acl_expect(BAD, aclrtMallocWithCfg(&p, 1, ACL_MEM_MALLOC_HUGE_FIRST, &config));
     attribute.value.deviceId = 77;
     acl_expect(BAD, aclrtMallocWithCfg(&p, 1, ACL_MEM_MALLOC_HUGE_FIRST, &config));
-    attribute.attr = ACL_RT_MEM_ATTR_VA_FLAG; /* of host memory */
+    attribute.attr = ACL_RT_MEM_ATTR_VA_FLAG; /* an attribute of host memory */
     acl_expect(BAD, aclrtMallocWithCfg(&p, 1, ACL_MEM_MALLOC_HUGE_FIRST, &config));
     attribute.attr = (aclrtMallocAttrType)99;
     acl_expect(BAD, aclrtMallocWithCfg(&p, 1, ACL_MEM_MALLOC_HUGE_FIRST, &config));
@@ -298,7 +298,7 @@ static void of_copies_and_sets(void **unused)
     acl_expect(NULL_OR_ZERO, aclrtMemsetAsync(NULL, 4, 0, 8, stream));
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtMemcpyAsync(memory, 8, host, 8, there, host));
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtMemsetAsync(memory, 8, 0, 8, host));
-    /* Pageable memory on one side: the kind is believed. */
+    /* If one side is pageable memory, the runtime trusts the kind. */
     acl_expect(BAD, aclrtMemcpyAsync(memory, 8, host, 8, ACL_MEMCPY_HOST_TO_HOST, stream));
     acl_expect(BAD, aclrtMemcpyAsync(memory, 8, host, 8, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     acl_expect(BAD, aclrtMemcpyAsync(host, 8, memory, 8, ACL_MEMCPY_HOST_TO_DEVICE, stream));
@@ -307,7 +307,7 @@ static void of_copies_and_sets(void **unused)
     acl_ok(aclrtMemcpyAsync(memory, 8, host, 8, ACL_MEMCPY_DEFAULT, stream));
 }
 
-/* The bytes of this kind are taken at once. */
+/* A copy of this kind reads its source at once. */
 static void a_buffered_copy_takes_its_source_at_once(void **unused)
 {
     (void)unused;
@@ -316,7 +316,7 @@ static void a_buffered_copy_takes_its_source_at_once(void **unused)
     aclrtEvent flag;
     acl_ok(aclrtMalloc(&gate, 64, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
-    acl_ok(aclrtStreamWaitEvent(stream, flag)); /* the stream stands still */
+    acl_ok(aclrtStreamWaitEvent(stream, flag)); /* the stream waits */
     host[0] = 1;
     acl_ok(aclrtMemcpyAsync(memory, 64, host, 64, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, stream));
     host[0] = 2;
@@ -327,12 +327,12 @@ static void a_buffered_copy_takes_its_source_at_once(void **unused)
     acl_ok(aclrtMemcpyAsync(memory, 64, host, 64, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, stream));
     acl_ok(aclrtStreamWaitEvent(stream, flag));
     acl_ok(aclrtDestroyEvent(flag));
-    acl_ok(aclrtStreamAbort(stream)); /* what was kept is dropped with it */
+    acl_ok(aclrtStreamAbort(stream)); /* the abort drops the kept bytes too */
     acl_expect(ACL_ERROR_RT_STREAM_ABORT, aclrtSynchronizeStream(stream));
     acl_ok(aclrtFree(gate));
 }
 
-/* A thread that has set no device. */
+/* A thread without a current device. */
 static void *without_context(void *unused)
 {
     void *p = NULL;
@@ -357,8 +357,8 @@ static void *without_context(void *unused)
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtStreamQuery(NULL, &status));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtStreamGetPriority(stream, &priority));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtStreamGetId(NULL, &id));
-    acl_ok(aclrtStreamGetId(stream, &id)); /* needs none */
-    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(host)); /* the handle is looked at first */
+    acl_ok(aclrtStreamGetId(stream, &id)); /* needs no context */
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(host)); /* the runtime checks the handle first */
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtCreateEvent(&e));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtRecordEvent(event, stream));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtStreamWaitEvent(stream, event));
@@ -378,7 +378,7 @@ static void of_a_thread_without_a_context(void **unused)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* A stream of another context: who waits or asks may, who queues or ends something may not. */
+/* A stream of another context: waits and queries are allowed; queueing and destroying are not. */
 static void of_another_context(void **unused)
 {
     (void)unused;

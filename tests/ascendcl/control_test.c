@@ -1,4 +1,4 @@
-/* control_test.c: what weir/ascendcl.h offers beyond ACL: kernels, virtual time, findings, figures. */
+/* control_test.c: the functions of weir/ascendcl.h beyond ACL: kernels, virtual time, findings, figures. */
 #include "acl_check.h"
 
 #include <weir/ascendcl.h>
@@ -101,7 +101,7 @@ static void a_kernel_that_does_not_run_is_ended_all_the_same(void **unused)
     kernel.range_count = 1;
     acl_expect(ACL_ERROR_INVALID_PARAM, weir_ascendcl_launch(a, &kernel));
     assert_int_equal(ended, 4);
-    acl_ok(aclrtValueWait(memory, 0, ACL_STREAM_WAIT_VALUE_EQ, b)); /* fresh memory is not 0: it is held */
+    acl_ok(aclrtValueWait(memory, 0, ACL_STREAM_WAIT_VALUE_EQ, b)); /* fresh memory is not 0, so the stream waits */
     kernel.range_count = 0;
     acl_ok(weir_ascendcl_launch(b, &kernel));
     acl_ok(aclrtDestroyStreamForce(b));
@@ -120,10 +120,10 @@ static void newer_and_older_kernels(void **unused)
     memset(&kernel, 0, sizeof kernel);
     kernel.known = kernel_of(NULL, 0);
     kernel.known.struct_size = sizeof kernel;
-    acl_ok(weir_ascendcl_launch(a, &kernel.known)); /* nothing in what is newer */
+    acl_ok(weir_ascendcl_launch(a, &kernel.known)); /* the unknown newer members are zero */
     kernel.newer = 1;
     acl_expect(ACL_ERROR_INVALID_PARAM, weir_ascendcl_launch(a, &kernel.known));
-    kernel.known.struct_size = offsetof(weir_ascendcl_kernel, compute); /* of an older header */
+    kernel.known.struct_size = offsetof(weir_ascendcl_kernel, compute); /* a caller with an older header */
     acl_ok(weir_ascendcl_launch(a, &kernel.known));
     acl_expect(ACL_ERROR_INVALID_PARAM, weir_ascendcl_launch(a, NULL));
     acl_ok(aclrtSynchronizeStream(a));
@@ -149,7 +149,7 @@ static void time_goes_from_end_to_end(void **unused)
     acl_ok(aclrtRecordEvent(first, a));
     acl_ok(weir_ascendcl_launch(a, &kernel));
     acl_ok(aclrtRecordNotify(notify, a));
-    weir_ascendcl_advance((uint64_t)100 * KERNEL_NS); /* b begins when a is done, not at the end of this */
+    weir_ascendcl_advance((uint64_t)100 * KERNEL_NS); /* b begins when a is done, not at the end of this time */
     acl_ok(aclrtSynchronizeStream(b));
     acl_ok(aclrtEventElapsedTime(&ms, first, last));
     assert_true(ms > 1.99f && ms < 2.1f);
@@ -188,7 +188,7 @@ static void findings_are_counted_and_told(void **unused)
     assert_true(weir_ascendcl_finding((size_t)before, NULL, 0));
 }
 
-/* Always found, because time stands until somebody waits; never found when somebody did. */
+/* The auditor always finds the free, because time stands still until the host waits; after a wait it finds nothing. */
 static void memory_freed_before_its_kernel_has_finished_is_found(void **unused)
 {
     (void)unused;
@@ -218,7 +218,7 @@ static void blocks_of_the_programs_own_are_judged(void **unused)
     acl_ok(weir_ascendcl_block_alloc(memory, 1000, a, "mine"));
     acl_ok(weir_ascendcl_launch(a, &kernel));
     acl_ok(weir_ascendcl_block_free(memory, a, NULL));
-    acl_ok(weir_ascendcl_block_alloc(memory, 500, a, "again")); /* in the same order: fine */
+    acl_ok(weir_ascendcl_block_alloc(memory, 500, a, "again")); /* correct: in the order of the stream */
     acl_ok(weir_ascendcl_block_free(memory, a, NULL));
     assert_true(weir_ascendcl_finding_count(NULL) == before);
     acl_ok(weir_ascendcl_block_alloc(memory, 500, b, "too early"));
@@ -245,7 +245,7 @@ static void calls_and_bytes_are_counted(void **unused)
     const uint64_t peak = weir_ascendcl_peak_bytes(0);
     assert_true(held >= SIZE && peak >= held);
     acl_ok(aclrtMalloc(&more, 32 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
-    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMalloc(&more, 0, ACL_MEM_MALLOC_HUGE_FIRST)); /* failures count */
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMalloc(&more, 0, ACL_MEM_MALLOC_HUGE_FIRST)); /* failed calls count too */
     assert_true(weir_ascendcl_calls("aclrtMalloc") == mallocs + 2);
     assert_true(weir_ascendcl_calls(NULL) == all + 2);
     assert_int_equal(weir_ascendcl_calls("aclrtNoSuch"), 0);
@@ -273,7 +273,7 @@ static void calls_and_bytes_are_counted(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
+    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(kernels_take_their_time_and_overlap_on_two_streams),

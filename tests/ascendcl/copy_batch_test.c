@@ -1,4 +1,5 @@
-/* copy_batch_test.c: copies of rectangles and batches, sets of words: what arrives, and what is refused. */
+/* copy_batch_test.c: copies of rectangles and batches, and memsets of words: the bytes that arrive, and the refused
+ * calls. */
 #include "acl_check.h"
 
 #include <weir/ascendcl.h>
@@ -39,7 +40,7 @@ static int tear_down(void **unused)
     return 0;
 }
 
-/* Rows of `width` bytes of `from` arrived in `to`, and nothing between them. */
+/* Checks that the rows of `width` bytes of `from` are in `to`, and that the bytes between them are unchanged. */
 static void expect_rows(const unsigned char *to, size_t to_pitch, const unsigned char *from, size_t from_pitch,
                         size_t width, size_t height, int between)
 {
@@ -72,19 +73,19 @@ static void an_asynchronous_rectangle_comes_in_its_streams_order(void **unused)
     acl_ok(weir_ascendcl_launch(stream, &kernel));
     acl_ok(aclrtMemcpy2dAsync(device, PITCH, pinned, WIDTH, WIDTH, HEIGHT, ACL_MEMCPY_HOST_TO_DEVICE, stream));
     acl_ok(aclrtMemcpy2dAsync(other, WIDTH, device, PITCH, WIDTH, HEIGHT, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
-    assert_int_equal(device[PITCH * (HEIGHT - 1)], 0xee); /* not yet */
+    assert_int_equal(device[PITCH * (HEIGHT - 1)], 0xee); /* not yet run */
     acl_ok(aclrtSynchronizeStream(stream));
     expect_rows(device, PITCH, pinned, WIDTH, WIDTH, HEIGHT, 0xee);
     expect_rows(other, WIDTH, pinned, WIDTH, WIDTH, HEIGHT, -1);
     acl_ok(aclrtMemcpy2dAsync(device, PITCH, pageable, WIDTH, WIDTH, HEIGHT, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-    expect_rows(device, PITCH, pageable, WIDTH, WIDTH, HEIGHT, 0xee); /* pageable: at once */
+    expect_rows(device, PITCH, pageable, WIDTH, WIDTH, HEIGHT, 0xee); /* a pageable copy is complete at once */
 }
 
 static void rectangles_that_are_none(void **unused)
 {
     (void)unused;
     const aclrtMemcpyKind kind = ACL_MEMCPY_HOST_TO_DEVICE;
-    acl_ok(aclrtMemcpy2d(NULL, 0, NULL, 0, 0, 5, (aclrtMemcpyKind)99)); /* nothing: before any other check */
+    acl_ok(aclrtMemcpy2d(NULL, 0, NULL, 0, 0, 5, (aclrtMemcpyKind)99)); /* an empty copy: before any other check */
     acl_ok(aclrtMemcpy2dAsync(NULL, 0, NULL, 0, 5, 0, (aclrtMemcpyKind)99, stream));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2d(NULL, PITCH, pageable, PITCH, 4, 4, kind));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemcpy2d(device, PITCH, NULL, PITCH, 4, 4, kind));
@@ -97,7 +98,7 @@ static void rectangles_that_are_none(void **unused)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(pinned, PITCH, pageable, PITCH, 4, 4, ACL_MEMCPY_DEFAULT));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(device, PITCH, pageable, PITCH, 4, (5 << 20) + 1, kind));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(device, SIZE_MAX / 2, pageable, SIZE_MAX / 2, 4, 4, kind));
-    /* A last row that is not there: nothing was copied. */
+    /* The last row lies outside the memory: no byte is copied. */
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(device, 4 << 20, pageable, 0x40, 4, 4, kind));
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtMemcpy2dAsync(device, 4, pinned, 4, 4, 4, kind, &device));
     acl_ok(aclrtSynchronizeStream(stream));
@@ -161,7 +162,7 @@ static void batches_that_are_refused_copy_nothing(void **unused)
     acl_expect(ACL_ERROR_INVALID_PARAM, BATCH(to, rooms, from, sizes, 2, attributes, first, 2, NULL));
     acl_expect(ACL_ERROR_INVALID_PARAM, BATCH(to, rooms, from, NULL, 2, attributes, first, 2, &failed));
     acl_expect(ACL_ERROR_INVALID_PARAM, BATCH(to, rooms, from, sizes, 0, attributes, first, 2, &failed));
-    acl_ok(BATCH(NULL, NULL, NULL, none, 2, NULL, NULL, 0, &failed)); /* nothing to copy: nothing else is looked at */
+    acl_ok(BATCH(NULL, NULL, NULL, none, 2, NULL, NULL, 0, &failed)); /* an empty batch: no other argument is checked */
     assert_true(failed == SIZE_MAX);
     acl_expect(ACL_ERROR_INVALID_PARAM, BATCH(NULL, rooms, from, sizes, 2, attributes, first, 2, &failed));
     acl_expect(ACL_ERROR_INVALID_PARAM, BATCH(to, NULL, from, sizes, 2, attributes, first, 2, &failed));
@@ -187,11 +188,11 @@ static void batches_that_are_refused_copy_nothing(void **unused)
     acl_expect(BAD, BATCH(to, rooms, from, sizes, 2, attributes, first, 2, &failed));
     assert_int_equal(failed, 1);
     attributes[1] = TO_DEVICE;
-    attributes[1].dstLoc.id = 1; /* another device's */
+    attributes[1].dstLoc.id = 1; /* another device */
     acl_expect(BAD, BATCH(to, rooms, from, sizes, 2, attributes, first, 2, &failed));
     assert_int_equal(failed, 1);
     attributes[1].dstLoc.id = 0;
-    from[1] = other; /* from device to device, whatever the attribute says */
+    from[1] = other; /* from device to device, whichever location the attribute names */
     attributes[1].srcLoc.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     acl_expect(BAD, aclrtMemcpyBatchAsync(to, rooms, from, sizes, 2, attributes, first, 2, &failed, stream));
     assert_int_equal(failed, 1);
@@ -221,7 +222,7 @@ static void a_synchronous_batch_has_at_most_4096_pieces(void **unused)
     assert_int_equal(device[0], 0xee);
     acl_ok(aclrtMemcpyBatch(to, sizes, from, sizes, MOST, &attribute, &first, 1, &failed));
     assert_memory_equal(device, pageable, 36);
-    assert_int_equal(device[36], 0xee); /* the piece of no bytes */
+    assert_int_equal(device[36], 0xee); /* the empty piece */
     assert_memory_equal(device + 40, pageable + 40, (MOST - 10) * 4);
 }
 
@@ -234,7 +235,7 @@ static void words_are_set(void **unused)
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemsetD32(NULL, 8, 1, 2));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemsetD32(device + 2, 8, 1, 2));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemsetD32(device, 7, 1, 2));
-    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemsetD32(device, 8, 1, SIZE_MAX / 4 + 3)); /* times 4 it is 8 */
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemsetD32(device, 8, 1, SIZE_MAX / 4 + 3)); /* times 4 this wraps to 8 */
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemsetD32(pageable, 8, 1, 2));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemsetD32(device, SIZE_MAX, 1, (size_t)1 << 40));
     assert_int_equal(device[0], 0xee);
@@ -244,7 +245,7 @@ static void words_are_set(void **unused)
     acl_ok(aclrtMemsetD32(pinned, SIZE, 0x04030201, 2));
     assert_memory_equal(pinned, expected + 4, 8);
 
-    uint32_t *many = NULL; /* more than a chunk, and no multiple of one */
+    uint32_t *many = NULL; /* more than a chunk, and no multiple of a chunk */
     enum { WORDS = 50001 };
     acl_ok(aclrtMalloc((void **)&many, (WORDS + 1) * sizeof *many, ACL_MEM_MALLOC_HUGE_FIRST));
     many[WORDS] = 5;
@@ -259,7 +260,7 @@ static void words_are_set(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
+    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(a_rectangle_goes_there_and_back),

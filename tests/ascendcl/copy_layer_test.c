@@ -1,9 +1,10 @@
 /* copy_layer_test.c: a copy layer as real clients have one, in several threads at once.
  *
- * Each client has a stream and a thread that runs its callbacks in a loop, started before it is subscribed. Buffers go
- * from pinned memory to the device and back, and the client sleeps until a callback that does not block wakes it: it
- * makes no call of the runtime's meanwhile. The end is in the wrong order on purpose, as it is in the field: the thread
- * is unsubscribed while it waits, then stopped, then the stream goes. */
+ * Each client has a stream and a thread that runs its callbacks in a loop; the thread starts before it is subscribed.
+ * Buffers go from pinned memory to the device and back, and the client sleeps until a callback that does not block
+ * wakes it. Meanwhile the client makes no call of the runtime. The end is in the wrong order on purpose, as in real
+ * clients: the thread is unsubscribed while it waits, then stopped, then the stream is destroyed.
+ */
 #include "acl_check.h"
 
 #include <weir/ascendcl.h>
@@ -62,7 +63,7 @@ static void round_trip(client *c, int round, unsigned char *host[], unsigned cha
         acl_ok(aclrtMemcpyAsync(device[i], BUFFER, host[i], BUFFER, ACL_MEMCPY_HOST_TO_DEVICE, c->stream));
     }
     acl_ok(aclrtLaunchCallback(wake, c, ACL_CALLBACK_NO_BLOCK, c->stream));
-    wait_for(c, 2 * round + 1); /* from here on the host's memory is the client's again */
+    wait_for(c, 2 * round + 1); /* from now on the client owns the host memory again */
     for (int i = 0; i < BUFFERS; i++) {
         memset(host[i], 0, BUFFER);
         acl_ok(aclrtMemcpyAsync(host[i], BUFFER, device[i], BUFFER, ACL_MEMCPY_DEVICE_TO_HOST, c->stream));
@@ -123,7 +124,7 @@ static void clients_copy_at_the_same_time(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
+    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
     const struct CMUnitTest tests[] = {cmocka_unit_test(clients_copy_at_the_same_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* crash_test.c: a program whose thread was thrown out of a call, by a handler of its own for a bad pointer, still ends. */
+/* crash_test.c: a program whose own signal handler jumped out of an ACL call after a bad pointer still
+ * ends normally. */
 #include "acl_check.h"
 
 #include <signal.h>
@@ -13,7 +14,7 @@ static void jump(int signal)
     siglongjmp(back, signal);
 }
 
-/* The copy has the runtime's lock when it meets the pointer. */
+/* The copy holds the runtime's lock when it reads the bad pointer. */
 static void child(void)
 {
     char byte = 0;

@@ -1,4 +1,4 @@
-/* error_test.c: the last error and its sentences, tasks that fail, the exception callback. */
+/* error_test.c: the last error and its sentences, failing tasks, the exception callback. */
 #include "acl_check.h"
 
 #include <weir/ascendcl.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The callback's registration is deprecated by the vendor, and the only one that older runtimes have. */
+/* The vendor has deprecated the callback's registration, but older runtimes have no other. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 enum { MOST = 64 };
@@ -81,7 +81,7 @@ static void the_last_error_is_the_threads(void **unused)
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtFree(NULL));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtSynchronizeStreamWithTimeout(a, -2));
-    acl_ok(aclrtSynchronizeStream(a)); /* a success leaves it */
+    acl_ok(aclrtSynchronizeStream(a)); /* a success does not clear it */
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtPeekAtLastError((aclrtLastErrLevel)1));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtGetLastError((aclrtLastErrLevel)1));
@@ -107,7 +107,7 @@ static void messages_are_the_newest_first_and_taken_once(void **unused)
     assert_non_null(oldest);
     assert_true(newest < oldest);
     assert_null(aclGetRecentErrMsg());
-    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtGetLastError(ACL_RT_THREAD_LEVEL)); /* the codes are apart */
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtGetLastError(ACL_RT_THREAD_LEVEL)); /* separate from messages */
 }
 
 static void too_many_messages_lose_the_oldest(void **unused)
@@ -129,7 +129,7 @@ static void a_failed_task_is_reported_by_the_next_synchronisation(void **unused)
 {
     (void)unused;
     launch(a, fail_kernel);
-    launch(a, succeed); /* goes on: ACL_CONTINUE_ON_FAILURE */
+    launch(a, succeed); /* the stream continues: ACL_CONTINUE_ON_FAILURE */
     acl_ok(aclrtSynchronizeStream(b));
     acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(a));
     acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtGetLastError(ACL_RT_THREAD_LEVEL));
@@ -155,7 +155,7 @@ static void a_stream_that_stops_drops_the_rest_of_its_context(void **unused)
     assert_int_equal(atomic_load(&ran), 0);
     acl_ok(aclrtDestroyStreamForce(a));
     acl_ok(aclrtDestroyStreamForce(b));
-    acl_ok(aclrtResetDeviceForce(0)); /* the default stream has stopped as well */
+    acl_ok(aclrtResetDeviceForce(0)); /* the default stream has stopped too */
     (void)set_up(NULL);
 }
 
@@ -206,7 +206,7 @@ static void the_exception_callback_is_told_before_the_synchronisation_returns(vo
         acl_ok(aclrtGetThreadLastTaskId(&second));
         assert_int_not_equal(first, second);
         acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(a));
-        /* Whichever thread ran the callback, what failed in there has not become this thread's error. */
+        /* Whichever thread ran the callback, its failed calls are not this thread's error. */
         acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtGetLastError(ACL_RT_THREAD_LEVEL));
         const char *text = aclGetRecentErrMsg();
         assert_non_null(text);
@@ -241,7 +241,7 @@ static void synchronise(aclrtExceptionInfo *info)
 {
     atomic_fetch_add(&told_count, 1);
     assert_int_equal(aclrtGetErrorCodeFromExceptionInfo(info), ACL_ERROR_RT_AICORE_EXCEPTION);
-    (void)aclrtSynchronizeStream(b); /* against the vendor's advice; it must not hang */
+    (void)aclrtSynchronizeStream(b); /* the vendor advises against this call; it must not hang */
 }
 
 static void the_callback_may_be_replaced_and_may_call(void **unused)
@@ -295,7 +295,7 @@ static void a_synchronisation_waits_for_a_callback_that_runs_elsewhere(void **un
     acl_ok(aclrtSetExceptionInfoCallback(wait_inside));
     launch(a, fail_kernel);
     weir_ascendcl_advance(10000000);
-    while (!atomic_load(&inside)) { /* on the runtime's thread */
+    while (!atomic_load(&inside)) { /* runs on the runtime's thread */
         (void)nanosleep(&time, NULL);
     }
     assert_int_equal(pthread_create(&thread, NULL, fails_and_waits, context), 0);
@@ -330,7 +330,7 @@ static aclError break_memory(void *unused)
 static void a_device_tells_of_its_memory_faults(void **unused)
 {
     (void)unused;
-    static aclrtErrorInfo info; /* of some kilobytes */
+    static aclrtErrorInfo info; /* static: it has some kilobytes */
     memset(&info, 0x55, sizeof info);
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtGetErrorVerbose(0, NULL));
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtGetErrorVerbose(2, &info));
@@ -355,7 +355,7 @@ static void count_exception(aclrtExceptionInfo *info)
     atomic_fetch_add(&exceptions, 1);
 }
 
-/* Queuing takes time, in which the failure comes: it drops the task that is being queued, too. */
+/* Queueing takes time. If the failure comes during that time, the task that is being queued is dropped too. */
 static void a_failure_while_held_tasks_are_queued_drops_them(void **unused)
 {
     (void)unused;
@@ -372,7 +372,7 @@ static void a_failure_while_held_tasks_are_queued_drops_them(void **unused)
         launch(b, succeed);
     }
     weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
-    kernel.duration_ns = 20000; /* less than the queuing of b's tasks takes */
+    kernel.duration_ns = 20000; /* less than queueing b's tasks takes */
     kernel.compute = fail_kernel;
     acl_ok(weir_ascendcl_launch(a, &kernel));
     aclrtStream recorder;
@@ -381,7 +381,7 @@ static void a_failure_while_held_tasks_are_queued_drops_them(void **unused)
     acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(b));
     acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(a));
     assert_int_equal(atomic_load(&ran), 0);
-    assert_int_equal(atomic_load(&exceptions), 1); /* the one that failed, and none that was dropped */
+    assert_int_equal(atomic_load(&exceptions), 1); /* only the task that failed, not the dropped ones */
     acl_ok(aclrtSetExceptionInfoCallback(NULL));
     acl_ok(aclrtDestroyStreamForce(recorder));
     acl_ok(aclrtDestroyEvent(flag));
@@ -390,9 +390,9 @@ static void a_failure_while_held_tasks_are_queued_drops_them(void **unused)
 
 int main(void)
 {
-    acl_environment("IDLE_TIME", "0"); /* nothing may depend on how soon a thread gets a processor */
+    acl_environment("IDLE_TIME", "0"); /* the test must not depend on when a thread gets a processor */
     acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
+    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
     acl_environment("DEVICES", "2");
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {

@@ -1,9 +1,9 @@
-/* event_test.c: events: what differs while nothing is recorded, what a wait binds to, the codes and the times. */
+/* event_test.c: events: states before a record, the record that a wait binds to, the codes and the times. */
 #include "acl_check.h"
 
 #include <time.h>
 
-/* aclrtQueryEvent is one of the things tested. */
+/* aclrtQueryEvent is under test. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 static aclrtStream a, b;
@@ -11,7 +11,7 @@ static char *memory;
 
 enum { SIZE = 8 << 20, FLAGS = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE };
 
-/* Work of some virtual microseconds. */
+/* Queues work of some virtual microseconds. */
 static void queue_work(aclrtStream stream)
 {
     acl_ok(aclrtMemsetAsync(memory + (stream == a ? 0 : SIZE / 2), SIZE / 2, 1, SIZE / 2, stream));
@@ -70,7 +70,7 @@ static void an_event_never_recorded_is_complete_pending_or_an_error_by_its_kind(
     acl_ok(aclrtStreamWaitEvent(a, ex));
     assert_int_equal(status_of(a), ACL_STREAM_STATUS_COMPLETE);
 
-    acl_ok(aclrtStreamWaitEvent(a, flag)); /* stops the stream */
+    acl_ok(aclrtStreamWaitEvent(a, flag)); /* the stream waits */
     queue_work(a);
     acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(a, 20));
     assert_int_equal(status_of(a), ACL_STREAM_STATUS_NOT_READY);
@@ -113,7 +113,7 @@ static void a_wait_binds_to_the_recording_that_is_the_latest(void **unused)
     acl_ok(aclrtStreamWaitEvent(b, ex));
     acl_ok(aclrtStreamWaitEvent(a, flag));
     queue_work(a);
-    acl_ok(aclrtRecordEvent(ex, a)); /* does not move what b waits for */
+    acl_ok(aclrtRecordEvent(ex, a)); /* does not change the record that b waits for */
     acl_ok(aclrtRecordEvent(end, b));
     acl_ok(aclrtSynchronizeStream(b));
     assert_int_equal(status_of(a), ACL_STREAM_STATUS_NOT_READY);
@@ -140,7 +140,7 @@ static void an_event_may_go_before_it_is_complete(void **unused)
     assert_int_equal(status_of(a), ACL_STREAM_STATUS_COMPLETE);
 
     acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
-    acl_ok(aclrtStreamWaitEvent(b, flag)); /* held; nobody can record it any more */
+    acl_ok(aclrtStreamWaitEvent(b, flag)); /* b waits; no stream can record it any more */
     acl_ok(aclrtDestroyEvent(flag));
     acl_ok(aclrtSynchronizeStream(b));
 }
@@ -188,7 +188,7 @@ static void the_codes_are_those_of_the_table(void **unused)
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtRecordEvent(NULL, a));
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtRecordEvent(&ms, a));
     acl_ok(aclrtRecordEvent(ex, a));
-    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtStreamWaitEvent(b, ex)); /* made without ACL_EVENT_SYNC */
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtStreamWaitEvent(b, ex)); /* created without ACL_EVENT_SYNC */
     acl_ok(aclrtSynchronizeEventWithTimeout(ex, 1000));
     acl_ok(aclrtEventGetTimestamp(ex, &us));
     acl_ok(aclrtRecordEvent(plain, a));
@@ -217,7 +217,7 @@ static void events_run_out(void **unused)
     }
 }
 
-/* A program that sleeps between its questions has few of them to ask, however long the work takes. */
+/* A program that sleeps between its queries needs few of them, however long the work takes. */
 static void patience_is_enough(void **unused)
 {
     (void)unused;
@@ -244,7 +244,7 @@ static void patience_is_enough(void **unused)
     acl_ok(aclrtEventGetTimestamp(after, &over));
     assert_true(over - begun > 100000);
 
-    /* Who queues something in between is not made to wait: its questions take 1 us each. */
+    /* If the program queues work in between, a query does not wait: it takes 1 us. */
     queue_work(a);
     acl_ok(aclrtSynchronizeStream(a));
     for (int i = 0; i < 8; i++) {
@@ -253,7 +253,7 @@ static void patience_is_enough(void **unused)
     acl_ok(aclrtRecordEvent(after, a));
     for (int i = 0; i < 200; i++) {
         if (i == 100) {
-            (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL); /* real time is not the device's */
+            (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL); /* real time does not advance device time */
         }
         acl_ok(aclrtQueryEventStatus(after, &status));
         assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
@@ -267,7 +267,7 @@ static void patience_is_enough(void **unused)
 
 int main(void)
 {
-    acl_environment("IDLE_TIME", "0"); /* nothing may depend on how soon a thread gets a processor */
+    acl_environment("IDLE_TIME", "0"); /* the test must not depend on when a thread gets a processor */
     acl_environment("EVENTS", "64");
     acl_environment("EXIT_CODE", "3"); /* a finding of the auditor fails the test */
     const struct CMUnitTest tests[] = {

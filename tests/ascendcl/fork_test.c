@@ -1,5 +1,5 @@
-/* fork_test.c: a child of fork has a runtime that works, whatever the parent's threads were doing, and is silent at its end
- * if it did not use it. */
+/* fork_test.c: a child of fork has a working runtime, whatever the parent's threads were doing. If the child does not
+ * use the runtime, its end prints nothing. */
 #include "acl_check.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The thread sanitizer cannot follow a child of a process with threads that starts one. */
+/* The thread sanitizer cannot follow a forked child that starts threads if the parent has threads. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define NO_THREAD_IN_CHILD 1
@@ -23,7 +23,7 @@ enum { HAS_THREAD = 0 };
 enum { HAS_THREAD = 1 };
 #endif
 
-enum { CHILDREN = HAS_THREAD ? 20 : 5 }; /* each takes a second to end with that sanitizer */
+enum { CHILDREN = HAS_THREAD ? 20 : 5 }; /* under that sanitizer each takes a second to end */
 
 static char report[] = "/tmp/weir-fork-XXXXXX";
 static atomic_bool stop;
@@ -34,7 +34,7 @@ static void nothing(void *unused)
     (void)unused;
 }
 
-/* Has the runtime's lock most of the time. */
+/* Holds the runtime's lock most of the time. */
 static void *allocates(void *unused)
 {
     (void)unused;
@@ -55,13 +55,13 @@ static bool works(void)
            aclrtFree(memory) == ACL_SUCCESS;
 }
 
-/* The child's exit status. */
+/* Runs in the child. Returns its exit status. */
 static int child(bool uses)
 {
     const pid_t process = fork();
     int status = 0;
     if (process == 0) {
-        (void)alarm(20); /* it would hang */
+        (void)alarm(20); /* ends the child if it hangs */
         exit(!uses || works() ? 0 : 1);
     }
     assert_true(process > 0);
@@ -104,7 +104,7 @@ static int set_up(void **unused)
     (void)unused;
     acl_ok(aclrtSetDevice(0));
     acl_ok(aclrtCreateStream(&stream));
-    acl_ok(aclrtLaunchHostFunc(stream, nothing, NULL)); /* the runtime has a thread of its own */
+    acl_ok(aclrtLaunchHostFunc(stream, nothing, NULL)); /* starts the runtime's own thread */
     acl_ok(aclrtSynchronizeStream(stream));
     return 0;
 }
@@ -123,7 +123,7 @@ int main(void)
         return 1;
     }
     acl_environment("REPORT", report);
-    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
+    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_that_does_not_call_is_silent),
         cmocka_unit_test(a_child_may_call),

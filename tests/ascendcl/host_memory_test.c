@@ -1,6 +1,5 @@
-/* host_memory_test.c: host memory runs out at every single request of the executors in turn. Each time the call fails
- * with a code that says so, or succeeds; nothing is lost, and the next call works.
- */
+/* host_memory_test.c: host memory runs out at every request of the executors in turn. The call fails with a code that
+ * reports it, or succeeds; nothing is lost, and the next call works. */
 #include "acl_check.h"
 #include "scenario.h"
 
@@ -93,7 +92,7 @@ static void models_body(void)
         OK(aclrtSynchronizeStream(s.stream));
         image_read(&s.m, got);
         CHECK(memcmp(wanted, got, sizeof got) == 0);
-        /* The wrapper and the entry are made anew each time. */
+        /* The wrapper and the entry are created anew each time. */
         OK(aclrtDestroyStream(s.stream));
         OK(aclrtCreateStream(&s.stream));
         OK(aclrtAllocatorRegister(s.stream, r->desc));
@@ -192,6 +191,6 @@ int main(void)
         (void)puts("skipped: this sanitizer's malloc cannot be replaced");
         return 77;
     }
-    acl_environment("AUDIT", "0"); /* the auditor gives up when it has no memory */
+    acl_environment("AUDIT", "0"); /* without memory the auditor gives up */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

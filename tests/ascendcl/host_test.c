@@ -1,4 +1,4 @@
-/* host_test.c: page-locked and registered host memory, and what a pointer is. */
+/* host_test.c: page-locked and registered host memory, and the attributes of pointers. */
 #include "acl_check.h"
 
 #include <string.h>
@@ -154,7 +154,7 @@ static void registering_checks_its_arguments(void **unused)
     assert_int_equal(munmap(p, MIB), 0);
 }
 
-/* The vendor's own example: pinned memory, registered for the device's address of it. */
+/* The vendor's own example: pinned memory, registered to get the device's address of it. */
 static void pinned_memory_can_be_registered(void **unused)
 {
     (void)unused;
@@ -180,7 +180,7 @@ static void registered_memory_copies_asynchronously(void **unused)
     acl_ok(aclrtHostRegisterV2(p, MIB, ACL_HOST_REG_MAPPED));
     memset(p, 1, MIB);
     acl_ok(aclrtMemcpyAsync(device, MIB, p, MIB, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-    memset(p, 2, MIB); /* a mistake that shows: a pinned source is read when its time has come */
+    memset(p, 2, MIB); /* an error on purpose: the device reads a pinned source only when the copy runs */
     acl_ok(aclrtSynchronizeStream(stream));
     char got = 0;
     acl_ok(aclrtMemcpy(&got, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
@@ -188,7 +188,7 @@ static void registered_memory_copies_asynchronously(void **unused)
     acl_ok(aclrtHostUnregister(p));
     memset(p, 3, MIB);
     acl_ok(aclrtMemcpyAsync(device, MIB, p, MIB, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-    memset(p, 4, MIB); /* pageable: it was copied before the call returned */
+    memset(p, 4, MIB); /* a pageable source was copied before the call returned */
     acl_ok(aclrtSynchronizeStream(stream));
     acl_ok(aclrtMemcpy(&got, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
     assert_int_equal(got, 3);
@@ -197,7 +197,7 @@ static void registered_memory_copies_asynchronously(void **unused)
     assert_int_equal(munmap(p, MIB), 0);
 }
 
-/* Freed while a copy may still read it: the copy reads something else, and the process lives. */
+/* Memory is freed while a copy may still read it: the copy reads other bytes, and the process survives. */
 static void a_free_that_comes_too_early_shows(void **unused)
 {
     (void)unused;
@@ -228,7 +228,7 @@ static void a_free_that_comes_too_early_shows(void **unused)
     char *p = pinned(MIB);
     memset(p, 1, MIB);
     acl_ok(aclrtMemcpyAsync(device, MIB, p, MIB, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-    acl_ok(aclrtFreeHostWithDevSync(p)); /* this one waits */
+    acl_ok(aclrtFreeHostWithDevSync(p)); /* this function waits for the device */
     acl_ok(aclrtMemcpy(got, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
     assert_int_equal(got[0], 1);
     acl_ok(aclrtFree(device));
@@ -301,7 +301,7 @@ static void placement_is_asked_for_and_left_alone(void **unused)
         assert_int_equal(mode, 2);
         assert_int_equal(nodes, 1);
         assert_int_equal(mincore(p, MIB, resident), 0);
-        assert_int_equal(resident[1] & 1, 0); /* nobody touched it */
+        assert_int_equal(resident[1] & 1, 0); /* no page was touched */
         acl_ok(aclrtHostUnregister(p));
     }
     assert_int_equal(munmap(p, MIB), 0);

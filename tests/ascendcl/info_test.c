@@ -1,4 +1,5 @@
-/* info_test.c: facts about devices, streams by a configuration, and functions that say they are not simulated. */
+/* info_test.c: facts about devices, streams with a configuration, and functions that report that they are not
+ * simulated. */
 #include "acl_check.h"
 
 #include <weir/ascendcl.h>
@@ -58,7 +59,7 @@ static void a_device_has_facts(void **unused)
     assert_int_equal(mode, ACL_HOST);
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtGetRunMode(NULL));
     assert_string_equal(aclrtGetSocName(), "Ascend910B3");
-    assert_string_equal(aclrtGetSocName(), "Ascend910B3"); /* a fault strikes this one: never NULL */
+    assert_string_equal(aclrtGetSocName(), "Ascend910B3"); /* an injected fault strikes this call: never NULL */
 
     aclrtDeviceStatus status = ACL_RT_DEVICE_STATUS_END;
     acl_ok(aclrtQueryDeviceStatus(1, &status));

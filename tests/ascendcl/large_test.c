@@ -1,4 +1,4 @@
-/* large_test.c: 4 GiB and more in one piece, in each kind of memory. Only what is touched becomes real. */
+/* large_test.c: single blocks of 4 GiB and more, in each kind of memory. Only touched pages use real memory. */
 #include "acl_check.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #define GIB ((size_t)1 << 30)
 #define SIZE (5 * GIB)
 
-/* Bytes at both ends and beyond 4 GiB, written from the host and read back by way of another block. */
+/* Writes bytes at both ends and beyond 4 GiB from the host, and reads them back through another block. */
 static void check(char *p, char *other)
 {
     static const size_t at[] = {0, 4 * GIB - 4, 4 * GIB, SIZE - 8};

@@ -1,5 +1,5 @@
-/* memory_strict_test.c: strict mode: what the vendor tolerates, or documents and does not check, is an error. And a host
- * with pages of 64 KiB and a ceiling on what may be pinned by one call. */
+/* memory_strict_test.c: strict mode: calls that the vendor tolerates, or forbids but does not check, are errors. And a
+ * host with pages of 64 KiB and a limit on the bytes that one call may pin. */
 #include "acl_check.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ static void a_page_is_64_kib(void **unused)
 {
     (void)unused;
     void *p = NULL, *device = NULL;
-    acl_ok(aclrtMallocHost(&p, MIB)); /* its own memory is always aligned */
+    acl_ok(aclrtMallocHost(&p, MIB)); /* memory of the runtime is always aligned */
     assert_int_equal((uintptr_t)p % 65536, 0);
     acl_expect(ACL_ERROR_RT_PARAM_INVALID,
                aclrtHostRegister((char *)p + 4096, 65536, ACL_HOST_REGISTER_MAPPED, &device));
@@ -50,14 +50,14 @@ static void one_call_pins_so_much_and_no_more(void **unused)
     void *p = NULL, *q = NULL;
     acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocHost(&p, 8 * MIB + 1));
     acl_ok(aclrtMallocHost(&p, 8 * MIB));
-    acl_ok(aclrtMallocHost(&q, 8 * MIB)); /* the ceiling is one call's */
+    acl_ok(aclrtMallocHost(&q, 8 * MIB)); /* the limit holds for one call */
     acl_ok(aclrtFreeHost(p));
     acl_ok(aclrtFreeHost(q));
     char *large = mmap(NULL, 32 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(large != MAP_FAILED);
     char *start = large + (65536 - (uintptr_t)large % 65536) % 65536;
     acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtHostRegisterV2(start, 24 * MIB, ACL_HOST_REG_MAPPED));
-    for (size_t i = 0; i < 3; i++) { /* in pieces it can be done */
+    for (size_t i = 0; i < 3; i++) { /* in pieces it works */
         acl_ok(aclrtHostRegisterV2(start + i * 8 * MIB, 8 * MIB, ACL_HOST_REG_MAPPED));
     }
     for (size_t i = 0; i < 3; i++) {
@@ -66,7 +66,7 @@ static void one_call_pins_so_much_and_no_more(void **unused)
     assert_int_equal(munmap(large, 32 * MIB), 0);
 }
 
-/* 20 MiB in all: see main. */
+/* The host has 20 MiB in all: see main. */
 static void the_host_has_so_much_and_no_more(void **unused)
 {
     (void)unused;
@@ -121,7 +121,7 @@ static void pools_are_strict_too(void **unused)
     acl_ok(aclrtDestroyStream(stream));
 }
 
-/* POOL_REUSE=0: what was freed stays unused until it is trimmed. */
+/* POOL_REUSE=0: freed memory stays unused until it is trimmed. */
 static void without_reuse_memory_waits_to_be_trimmed(void **unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* memory_test.c: device memory and copies: sizes, pages, padding, what is left, what is refused. */
+/* memory_test.c: device memory and copies: sizes, pages, padding, remaining bytes, refused calls. */
 #include "acl_check.h"
 
 #include <string.h>
@@ -61,7 +61,7 @@ static void only_what_was_given_can_be_freed(void **unused)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtFree(memory));
 }
 
-/* aclrtMalloc adds 32 bytes, which show where a page would just have been full. */
+/* aclrtMalloc adds 32 bytes. They cost a page if the request would just fill its pages. */
 static void padding_costs_a_page(void **unused)
 {
     (void)unused;
@@ -88,12 +88,12 @@ static void pages_are_huge_or_normal_by_policy_and_size(void **unused)
         bool huge;
     } rows[] = {
         {ACL_MEM_MALLOC_HUGE_FIRST, MIB - 64, false},
-        {ACL_MEM_MALLOC_HUGE_FIRST, MIB, true}, /* with its padding above the threshold */
+        {ACL_MEM_MALLOC_HUGE_FIRST, MIB, true}, /* above the threshold with its padding */
         {ACL_MEM_MALLOC_HUGE_ONLY, 1, true},
         {ACL_MEM_MALLOC_HUGE_ONLY_P2P, 3 * MIB, true},
         {ACL_MEM_MALLOC_NORMAL_ONLY, 5 * MIB, false},
         {ACL_MEM_MALLOC_NORMAL_ONLY_P2P, 1, false},
-        {(aclrtMemMallocPolicy)0x1000, 2 * MIB, true}, /* which memory, and no policy */
+        {(aclrtMemMallocPolicy)0x1000, 2 * MIB, true}, /* a memory kind without a policy */
         {(aclrtMemMallocPolicy)0x1000, 36 << 10, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -119,12 +119,12 @@ static void a_device_runs_out_and_recovers(void **unused)
     assert_int_equal(made, 16); /* of 256 MiB */
     acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&pieces[made], 1, ACL_MEM_MALLOC_HUGE_FIRST));
     assert_int_equal(left(ACL_HBM_MEM), 0);
-    acl_ok(aclrtSetDevice(1)); /* has its own */
+    acl_ok(aclrtSetDevice(1)); /* device 1 has its own count */
     acl_ok(aclrtMalloc(&pieces[made], 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtFree(pieces[made]));
     acl_ok(aclrtResetDevice(1));
     acl_ok(aclrtSetDevice(0));
-    acl_ok(aclrtResetDevice(0)); /* counted: this thread's context is device 0's again */
+    acl_ok(aclrtResetDevice(0)); /* reset is counted: this thread's current context is device 0's again */
     acl_ok(aclrtFree(pieces[--made]));
     acl_ok(aclrtMalloc(&pieces[made], 15 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
     made++;
@@ -141,7 +141,7 @@ static void attributes_name_the_current_device(void **unused)
     aclrtMallocConfig config = {.attrs = &attribute, .numAttrs = 1};
     const size_t before = left(ACL_HBM_MEM);
     acl_ok(aclrtMallocWithCfg(&memory, 4 * MIB, ACL_MEM_MALLOC_HUGE_FIRST, NULL));
-    assert_int_equal(before - left(ACL_HBM_MEM), 4 * MIB); /* not padded */
+    assert_int_equal(before - left(ACL_HBM_MEM), 4 * MIB); /* no padding */
     acl_ok(aclrtFree(memory));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMallocWithCfg(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST, &config));
     acl_ok(aclrtSetDevice(1));
@@ -163,7 +163,7 @@ static void copies_go_every_way(void **unused)
     acl_ok(aclrtMalloc((void **)&a, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtMalloc((void **)&b, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtMemcpy(a + 100, 256, from, 256, ACL_MEMCPY_HOST_TO_DEVICE)); /* into the middle */
-    acl_ok(aclrtMemcpy(b + 7, 256, a + 100, 256, ACL_MEMCPY_HOST_TO_HOST));   /* the kind is not looked at */
+    acl_ok(aclrtMemcpy(b + 7, 256, a + 100, 256, ACL_MEMCPY_HOST_TO_HOST));   /* the runtime does not check the kind */
     acl_ok(aclrtMemcpy(to, 256, b + 7, 256, ACL_MEMCPY_DEFAULT));
     assert_memory_equal(from, to, sizeof to);
     acl_ok(aclrtMemset(b, 4096, 0x1ff, 10));
@@ -197,7 +197,7 @@ static void pageable_memory_makes_a_copy_wait(void **unused)
     acl_ok(aclrtMalloc((void **)&memory, 4 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtMemsetAsync(memory, 4 * MIB, 3, 4 * MIB, stream));
     acl_ok(aclrtMemcpyAsync(host, sizeof host, memory, sizeof host, ACL_MEMCPY_DEVICE_TO_HOST, stream));
-    assert_int_equal(host[63], 3); /* it is there when the call returns */
+    assert_int_equal(host[63], 3); /* complete when the call returns */
     acl_ok(aclrtStreamQuery(stream, &status));
     assert_int_equal(status, ACL_STREAM_STATUS_COMPLETE);
     acl_ok(aclrtFree(memory));

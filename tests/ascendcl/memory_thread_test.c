@@ -1,5 +1,5 @@
-/* memory_thread_test.c: two threads with pools, mappings and host memory, each on a stream of its own, and blocks that go
- * from one to the other. Run by the thread sanitizer, too. */
+/* memory_thread_test.c: two threads with pools, mappings and host memory, each on a stream of its own, and blocks that
+ * pass from one thread to the other. Also runs under the thread sanitizer. */
 #include "acl_check.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ enum { ROUNDS = 300, SLOTS = 8 };
 static aclrtMemPool pool;
 static aclrtContext context;
 
-/* Blocks on their way; a free slot is NULL. The event says when the last owner is done. */
+/* Blocks on their way; an empty slot is NULL. The event completes when the last owner's work is done. */
 static struct {
     pthread_mutex_t lock;
     void *block[SLOTS];
@@ -29,7 +29,7 @@ static bool failed;
         }                                                                                                              \
     } while (0)
 
-/* Leaves a block with an event behind its last use, or takes one over and frees it here. */
+/* Leaves a block with an event after its last use, or takes a block over and frees it here. */
 static void exchange(aclrtStream stream, int slot)
 {
     (void)pthread_mutex_lock(&shelf.lock);

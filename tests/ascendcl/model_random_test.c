@@ -1,8 +1,8 @@
-/* model_random_test.c: random programs of executions, registrations, refusals and streams that come and go. Whatever
- * happens, each output is what the same input gave before anything was registered, every block comes back once, and
- * the auditor finds nothing.
+/* model_random_test.c: random programs of executions, registrations, refusals and streams that are created and
+ * destroyed. Each output equals the output that the same input gave before any registration, every block is freed
+ * exactly once, and the auditor finds nothing.
  *
- *     model_random_test [SEED]     one program; else thirty
+ *   model_random_test [SEED]     one program; without SEED thirty
  */
 #include "acl_check.h"
 #include "scenario.h"
@@ -18,7 +18,7 @@ static const struct {
     int64_t width, height;
 } SIZES[IMAGES] = {{64, 64}, {128, 96}, {96, 224}, {32, 320}};
 
-/* What belongs to one stream: recorders reuse memory in its order. */
+/* The state of one stream: recorders reuse memory in its order. */
 typedef struct lane {
     aclrtStream stream;
     recorder *recorders[RECORDERS];
@@ -38,7 +38,7 @@ static uint32_t below(uint32_t limit)
     return (uint32_t)(seed >> 33) % limit;
 }
 
-/* Which model ran last on an image. */
+/* The model that ran last on an image. */
 static int last_model[STREAMS][IMAGES];
 
 static void synchronise(lane *lanes, int s)
@@ -59,7 +59,7 @@ static void execute(lane *lanes, int s)
 {
     lane *l = &lanes[s];
     const int model = (int)below(2), i = (int)below(IMAGES);
-    if (l->registered >= 0 && below(4) == 0) { /* once, some requests from now */
+    if (l->registered >= 0 && below(4) == 0) { /* refuse one request, some requests from now */
         recorder *r = l->recorders[l->registered];
         r->refuse_at = r->allocs + 1 + below(60);
     }

@@ -1,4 +1,4 @@
-/* model_test.c: models with dynamic shapes, and what they do with the allocator that is registered for their stream. */
+/* model_test.c: models with dynamic shapes, and their use of the allocator that is registered for their stream. */
 #include "acl_check.h"
 #include "scenario.h"
 
@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-/* Two convolutions with borders, a branch, an operator in place, an output that is a second name of another. */
+/* Two convolutions with borders, a branch, an operator in place, an output that is a second name of another output. */
 static const char SMALL[] = "7767517\n"
                             "9 11\n"
                             "Input in 0 1 a 0=32 1=32 2=3\n"
@@ -73,13 +73,13 @@ static void contract_body(void)
     recorder *r = recorder_create(true);
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
-    OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream)); /* nothing is registered */
+    OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream)); /* no allocator is registered */
     OK(aclrtSynchronizeStream(stream));
     small_read(&m, own);
     CHECK(memcmp(own, zero, sizeof own) != 0);
     OK(aclrtAllocatorRegister(stream, r->desc));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
-    /* All is queued and all is given back, before anything has run. */
+    /* The execution is queued and has freed all its blocks before any of it has run. */
     CHECK(r->frees == r->allocs && r->live_bytes == 0 && r->advises == 0);
     CHECK(r->allocs == SMALL_PIECES);
     for (size_t i = 0; i < r->size_count; i++) {
@@ -113,7 +113,7 @@ static void page_body(void)
     OK(aclrtAllocatorRegister(stream, r->desc));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     CHECK(r->sizes[0] ==
-          4096 * 4); /* 34 x 34 x 3 floats, 16 bytes for each channel's end, 4 behind */
+          4096 * 4); /* 34 x 34 x 3 floats, 16 bytes after each channel, 4 at the end */
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtDestroyStream(stream));
     recorder_destroy(r);
@@ -142,11 +142,11 @@ static void registrations_body(void)
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     CHECK(a->allocs == SMALL_PIECES && b->allocs == 0);
     OK(aclrtSynchronizeStream(stream));
-    OK(aclrtAllocatorRegister(stream, b->desc)); /* the last wins, from the next execution on */
+    OK(aclrtAllocatorRegister(stream, b->desc)); /* the last registration counts, from the next execution on */
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     CHECK(a->allocs == SMALL_PIECES && b->allocs == SMALL_PIECES);
     OK(aclrtSynchronizeStream(stream));
-    OK(aclmdlExecuteAsync(m.id, m.in, m.out, other)); /* nothing is registered there */
+    OK(aclmdlExecuteAsync(m.id, m.in, m.out, other)); /* that stream has no registration */
     CHECK(a->allocs == SMALL_PIECES && b->allocs == SMALL_PIECES);
     OK(aclrtSynchronizeStream(other));
     OK(aclrtAllocatorUnregister(stream));
@@ -156,7 +156,7 @@ static void registrations_body(void)
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     CHECK(a->allocs == 2 * SMALL_PIECES);
     OK(aclrtSynchronizeStream(stream));
-    OK(aclmdlExecute(m.id, m.in, m.out)); /* the form that waits asks nobody */
+    OK(aclmdlExecute(m.id, m.in, m.out)); /* the blocking form calls no allocator */
     CHECK(a->allocs == 2 * SMALL_PIECES);
     OK(aclrtDestroyStream(stream));
     OK(aclrtDestroyStream(other));
@@ -181,8 +181,8 @@ static void early_unregister_body(void)
     OK(aclrtCreateStream(&stream));
     OK(aclrtAllocatorRegister(stream, r->desc));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
-    OK(aclrtAllocatorRegister(stream, r->desc)); /* the same again: nothing ends */
-    OK(aclrtAllocatorUnregister(stream));        /* before the stream was synchronised */
+    OK(aclrtAllocatorRegister(stream, r->desc)); /* the same registration again: it does not end */
+    OK(aclrtAllocatorUnregister(stream));        /* before the stream is synchronised */
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtDestroyStream(stream));
     recorder_destroy(r);
@@ -209,17 +209,17 @@ static void refused_body(void)
     for (uint64_t n = 1; n <= SMALL_PIECES; n++) {
         recorder *r = recorder_create(true);
         OK(aclrtAllocatorRegister(stream, r->desc));
-        r->refuse_at = n; /* once: the stream is synchronised, the allocator asked again */
+        r->refuse_at = n; /* one refusal: the runtime synchronises the stream and asks again */
         OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
         CHECK(r->refusals == 1 && r->allocs == SMALL_PIECES + 1 && r->frees == SMALL_PIECES);
         CHECK(r->refused_after_syncs == 1);
         OK(aclrtSynchronizeStream(stream));
         small_read(&m, first);
         r->refuse_at = 0;
-        r->refuse_from = r->allocs + n; /* for good */
+        r->refuse_from = r->allocs + n; /* all later requests */
         GIVES(ACL_ERROR_RT_MEMORY_ALLOCATION, aclmdlExecuteAsync(m.id, m.in, m.out, stream));
         CHECK(r->refusals == 3 && r->live_bytes == 0 && r->expected == NULL);
-        OK(aclrtSynchronizeStream(stream)); /* what was queued is harmless */
+        OK(aclrtSynchronizeStream(stream)); /* the queued work does no harm */
         r->refuse_from = 0;
         OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
         OK(aclrtSynchronizeStream(stream));
@@ -243,7 +243,7 @@ static void refusals_are_survived(void **state)
     report_is_clean();
 }
 
-/* The runtime's own memory runs out as well; a small machine. */
+/* The runtime's own memory runs out too, on a small machine. */
 static void exhausted_body(void)
 {
     const uint32_t id = load("mobilenet_v2");
@@ -304,33 +304,34 @@ static void spans_body(void)
     OK(aclrtSynchronizeStream(stream));
     small_read(&m, kept);
     CHECK(memcmp(own, kept, sizeof own) == 0);
-    /* A larger input: nothing that is kept serves. The allocator refuses, is given everything back, and asked again. */
+    /* A larger input does not fit the kept memory. The allocator refuses, gets all its blocks back,
+     * and is asked again. */
     set_shape(m.in, 3, 256, 256);
     r->refuse_at = r->allocs + 2;
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     CHECK(r->refusals == 1 && r->frees >= first);
     r->refuse_at = 0;
     r->refuse_from = r->allocs + 1;
-    set_shape(m.in, 3, 224, 256); /* half the size and more of what is kept: nobody is asked */
+    set_shape(m.in, 3, 224, 256); /* at least half of the kept size: no request */
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     r->refuse_from = 0;
-    /* Operators keep nothing. */
+    /* Operators keep no memory. */
     CHECK(r->live_bytes > 0);
     OK(aclrtSynchronizeStream(stream));
-    OK(aclrtAllocatorUnregister(stream)); /* gives all back, before it returns */
+    OK(aclrtAllocatorUnregister(stream)); /* frees all kept memory before it returns */
     CHECK(r->live_bytes == 0 && r->frees == r->allocs - r->refusals);
     OK(aclrtAllocatorRegister(stream, r->desc));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     CHECK(r->live_bytes > 0);
     OK(aclrtSynchronizeStream(stream));
-    OK(aclrtDestroyStream(stream)); /* and so does the stream's end */
+    OK(aclrtDestroyStream(stream)); /* the stream's destruction frees it too */
     CHECK(r->live_bytes == 0);
     OK(aclrtCreateStream(&stream));
     OK(aclrtAllocatorRegister(stream, r->desc));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     OK(aclrtSynchronizeStream(stream));
     CHECK(r->live_bytes > 0);
-    small_drop(&m); /* and a model's */
+    small_drop(&m); /* so does the unloading of a model */
     CHECK(r->live_bytes == 0);
     CHECK(weir_ascendcl_tensor_peak_bytes() <= 2 * r->peak_bytes);
     OK(aclrtDestroyStream(stream));
@@ -350,10 +351,10 @@ static void spans_are_kept_and_given_back(void **state)
 
 /* --- a callback that does not return --- */
 
-/* As a C++ callback that throws: everything between it and the caller is unwound. */
+/* Leaves the callback like a C++ exception: every frame between the callback and the caller is unwound. */
 typedef struct leaver {
     recorder *r;
-    uint64_t leave_at; /* this request */
+    uint64_t leave_at; /* number of the request */
 } leaver;
 
 static void *leaving_alloc(aclrtAllocator allocator, size_t size)
@@ -403,10 +404,10 @@ static void leaving_body(void)
         OK(aclrtAllocatorRegister(running.stream, l.r->desc));
         CHECK(pthread_create(&thread, NULL, run_once, &running) == 0);
         CHECK(pthread_join(thread, &result) == 0);
-        CHECK((result == NULL) == (n <= SMALL_PIECES)); /* it left in the midst */
+        CHECK((result == NULL) == (n <= SMALL_PIECES)); /* the callback left in the middle of the call */
         CHECK(l.r->live_bytes == 0);
         l.leave_at = 0;
-        OK(aclmdlExecuteAsync(m.id, m.in, m.out, running.stream)); /* nothing stayed locked */
+        OK(aclmdlExecuteAsync(m.id, m.in, m.out, running.stream)); /* no lock is left held */
         OK(aclrtSynchronizeStream(running.stream));
         OK(aclrtAllocatorUnregister(running.stream));
         recorder_destroy(l.r);
@@ -487,7 +488,7 @@ static void advice_body(void)
     small_read(&m, out[0]);
     OK(aclrtAllocatorRegister(stream, r->desc));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
-    /* The weights of the execution come first, with the address of those that were loaded. */
+    /* The request for the execution's weights comes first, with the address of the loaded weights. */
     CHECK(r->advises == (advise_is_set ? 1 : 0) && r->allocs + r->advises == SMALL_PIECES + 1);
     CHECK(!advise_is_set || r->hint != NULL);
     CHECK(r->live_bytes == 0);
@@ -506,7 +507,7 @@ static void advice_is_given_for_weights(void **state)
     advise_is_set = true;
     scenario(advice_body);
     report_is_clean();
-    advise_is_set = false; /* no deadlock: alloc is asked instead */
+    advise_is_set = false; /* no deadlock: the runtime calls alloc instead */
     scenario(advice_body);
     report_is_clean();
     (void)unsetenv("WEIR_ASCENDCL_REFRESH_WEIGHTS");
@@ -588,7 +589,8 @@ static void two_streams_run_at_a_time(void **state)
     report_is_clean();
 }
 
-/* One allocator object, reusing by size alone, for both: the vendor forbids it, and this is why. */
+/* Two streams share one allocator object that reuses blocks by size alone. The vendor forbids this; the auditor finds
+ * it. */
 static void one_object_for_two_streams_is_found(void **state)
 {
     (void)state;
@@ -611,7 +613,7 @@ static void gives_back_body(void)
     OK(aclrtAllocatorRegister(stream, r->desc));
     r->gives_back = true;
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
-    /* The kernels find nothing where their values were: an exception of the core, not a crash of the process. */
+    /* The kernels do not find their values: the core raises an exception, and the process does not crash. */
     GIVES(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(stream));
     OK(aclrtDestroyStream(stream));
     recorder_destroy(r);
@@ -623,7 +625,7 @@ static void memory_given_back_early_is_found(void **state)
     (void)state;
     acl_environment(
         "COSTS",
-        "region_free=0,region_free_per_mib=0"); /* nothing is over by the time it is freed */
+        "region_free=0,region_free_per_mib=0"); /* no work is over when its memory is freed */
     scenario(gives_back_body);
     (void)unsetenv("WEIR_ASCENDCL_COSTS");
     report_has("region returned while work on it is pending");
@@ -653,13 +655,13 @@ static void refusals_body(void)
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlExecuteAsync(m.id, NULL, m.out, stream));
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlExecuteAsync(m.id, m.in, NULL, stream));
     GIVES(ACL_ERROR_INVALID_PARAM,
-          aclmdlExecuteAsync(m.id, m.out, m.in, stream)); /* one output too few */
+          aclmdlExecuteAsync(m.id, m.out, m.in, stream)); /* one output is missing */
     CHECK(aclmdlExecuteAsync(m.id, m.in, m.out, (aclrtStream)host) != ACL_SUCCESS);
     set_shape(m.in, 4, 32, 32); /* channels are fixed */
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     set_shape(m.in, 3, 32, 0);
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlExecuteAsync(m.id, m.in, m.out, stream));
-    set_shape(m.in, 3, 256, 257); /* more than the buffer has */
+    set_shape(m.in, 3, 256, 257); /* larger than the buffer */
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     set_shape(m.in, 3, INT64_MAX, INT64_MAX);
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlExecuteAsync(m.id, m.in, m.out, stream));
@@ -694,13 +696,13 @@ static void describes_body(void)
     OK(aclrtGetMemInfo(ACL_HBM_MEM, &before, &total));
     const uint32_t id = load("resnet50");
     OK(aclrtGetMemInfo(ACL_HBM_MEM, &after, &total));
-    CHECK(before - after >= 25530472u * 4); /* the weights */
+    CHECK(before - after >= 25530472u * 4); /* the memory of the weights */
     aclmdlDesc *desc = aclmdlCreateDesc();
     aclmdlIODims dims;
     CHECK(desc != NULL && aclmdlGetNumInputs(desc) == 0);
     GIVES(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, aclmdlGetDesc(desc, id + 1));
     OK(aclmdlGetDesc(desc, id));
-    OK(aclmdlGetDesc(desc, id)); /* anew */
+    OK(aclmdlGetDesc(desc, id)); /* reads the description anew */
     CHECK(aclmdlGetNumInputs(desc) == 1 && aclmdlGetNumOutputs(desc) == 1);
     OK(aclmdlGetInputDims(desc, 0, &dims));
     CHECK(dims.dimCount == 4 && dims.dims[0] == 1 && dims.dims[1] == 3 && dims.dims[2] == -1 &&

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An image on the device, and room for 1,000 numbers that come out. */
+/* An image on the device, and memory for 1,000 output numbers. */
 typedef struct image {
     aclmdlDataset *in, *out;
     void *in_memory, *out_memory;
@@ -33,7 +33,7 @@ static inline void set_shape(aclmdlDataset *set, int64_t channels, int64_t heigh
 
 enum { IMAGE_OUT = 1000 };
 
-/* Its contents follow from its size. */
+/* Creates an image whose contents depend only on its size. */
 static inline image image_create(int64_t width, int64_t height)
 {
     image m = {aclmdlCreateDataset(), aclmdlCreateDataset(), NULL, NULL, width, height};
@@ -65,7 +65,7 @@ static inline void image_drop(image *m)
     OK(aclrtFree(m->out_memory));
 }
 
-/* What came out; its stream must be synchronised. */
+/* Copies the output; its stream must be synchronised. */
 static inline void image_read(const image *m, float out[IMAGE_OUT])
 {
     OK(aclrtMemcpy(out, IMAGE_OUT * sizeof(float), m->out_memory, IMAGE_OUT * sizeof(float),

@@ -1,4 +1,4 @@
-/* notify_test.c: order without events: values that are written and waited for, notifies. */
+/* notify_test.c: order without events: value writes and waits, notifies. */
 #include "acl_check.h"
 
 #include <weir/ascendcl.h>
@@ -19,7 +19,7 @@ static aclError fill(void *value)
     return ACL_SUCCESS;
 }
 
-/* A kernel that fills the data, and says so. */
+/* Launches a kernel that fills the data and then sets the word. */
 static void launch_fill(aclrtStream stream, int value)
 {
     const weir_ascendcl_range range = {.address = memory + DATA, .size = DATA, .write = true};
@@ -99,7 +99,7 @@ static void a_value_is_written_in_the_order_of_its_stream(void **unused)
     acl_ok(aclrtSynchronizeStream(a));
     assert_true(*word == 0x123456789abcdef0u);
     assert_true(word[1] == 0);
-    acl_ok(aclrtValueWrite(word, 1, 0, NULL)); /* the host has seen the other one's end */
+    acl_ok(aclrtValueWrite(word, 1, 0, NULL)); /* the host has waited for the other stream */
     acl_ok(aclrtSynchronizeStream(NULL));
     assert_true(*word == 1);
 }
@@ -149,7 +149,7 @@ static void a_wait_orders_two_streams(void **unused)
     }
 }
 
-/* What the word was before the stream came to its wait does not matter. */
+/* The value of the word before the stream reaches its wait does not matter. */
 static void a_wait_looks_when_its_stream_has_come_to_it(void **unused)
 {
     (void)unused;
@@ -286,7 +286,7 @@ static void a_notify_is_one_bit(void **unused)
     (void)unused;
     aclrtNotify notify;
     acl_ok(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT));
-    acl_ok(aclrtRecordNotify(notify, a)); /* twice before anybody waits: once */
+    acl_ok(aclrtRecordNotify(notify, a)); /* two records before any wait count once */
     acl_ok(aclrtRecordNotify(notify, a));
     acl_ok(aclrtSynchronizeStream(a));
     acl_ok(aclrtWaitAndResetNotify(notify, b, 0));
@@ -311,7 +311,7 @@ static void a_wait_for_a_notify_may_time_out(void **unused)
     acl_expect(ACL_ERROR_RT_TASK_TIMEOUT, aclrtSynchronizeStream(a));
     acl_ok(aclrtSynchronizeStream(a));
 
-    acl_ok(aclrtWaitAndResetNotify(notify, a, 1)); /* in real time, since the device has nothing to do */
+    acl_ok(aclrtWaitAndResetNotify(notify, a, 1)); /* in real time, since the device is idle */
     (void)clock_gettime(CLOCK_MONOTONIC, &before);
     acl_expect(ACL_ERROR_RT_TASK_TIMEOUT, aclrtSynchronizeStream(a));
     (void)clock_gettime(CLOCK_MONOTONIC, &after);
@@ -332,7 +332,7 @@ static void destroying_a_notify_that_is_waited_for_is_an_error_of_the_stream(voi
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(a));
     acl_ok(aclrtSynchronizeStream(a));
 
-    acl_ok(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT)); /* recorded in time, it may go */
+    acl_ok(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT)); /* recorded in time: it may be destroyed */
     launch_fill(b, 1);
     acl_ok(aclrtRecordNotify(notify, b));
     acl_ok(aclrtSynchronizeStream(b));
@@ -402,7 +402,7 @@ static void a_word_of_a_pool_may_lose_its_memory(void **unused)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtValueWait(beyond, 1, ACL_STREAM_WAIT_VALUE_EQ, a));
     acl_ok(aclrtValueWait(block, 1, ACL_STREAM_WAIT_VALUE_EQ, b));
     acl_ok(aclrtMemPoolFreeAsync(block, a));
-    acl_ok(aclrtSynchronizeStream(a)); /* gives the memory back */
+    acl_ok(aclrtSynchronizeStream(a)); /* frees the memory */
     acl_expect(ACL_ERROR_RT_DEVICE_MEM_ERROR, aclrtSynchronizeStream(b));
     acl_ok(aclrtMemPoolDestroy(pool));
 }
@@ -410,7 +410,7 @@ static void a_word_of_a_pool_may_lose_its_memory(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* the thread sanitizer leaves few addresses */
+    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(values_have_their_codes),

@@ -1,4 +1,5 @@
-/* op_test.c: aclopExecuteV2: what the operators compute, what they refuse, and how they ask a registered allocator. */
+/* op_test.c: aclopExecuteV2: the results of the operators, the arguments that they refuse, and their requests to a
+ * registered allocator. */
 #include "acl_check.h"
 #include "scenario.h"
 
@@ -148,7 +149,7 @@ static void elementwise_body(void)
             OK(execute(names[n], &x, &y, &z, NULL, stream));
             OK(aclrtSynchronizeStream(stream));
             same(&z, c, tolerance_of(types[ty]));
-            OK(execute(names[n], &x, &y, &x, NULL, stream)); /* over its input */
+            OK(execute(names[n], &x, &y, &x, NULL, stream)); /* the output replaces its input */
             OK(aclrtSynchronizeStream(stream));
             same(&x, c, tolerance_of(types[ty]));
             drop(&x);
@@ -177,7 +178,7 @@ static void broadcast_body(void)
     OK(execute("Add", &x, &y, &z, NULL, NULL)); /* on the default stream */
     OK(aclrtSynchronizeStream(NULL));
     same(&z, c, 0);
-    /* The description has become that of the result. */
+    /* The output's description now describes the result. */
     CHECK(aclGetTensorDescNumDims(z.desc) == 2);
     int64_t dim = 0;
     OK(aclGetTensorDescDimV2(z.desc, 1, &dim));
@@ -231,7 +232,7 @@ static void matrix_body(void)
             drop(&z);
         }
     }
-    /* A product over one of its inputs: the result must not be made from itself. */
+    /* The output of a product is one of its inputs: the result must not be computed from itself. */
     double square[9], product[9] = {0};
     fill(square, 9, 5);
     for (size_t i = 0; i < 27; i++) {
@@ -318,7 +319,7 @@ static void cast_body(void)
     OK(aclopSetAttrDataType(attr, "dst_type", ACL_FLOAT16));
     OK(execute("Cast", &x, NULL, &h, attr, NULL));
     GIVES(ACL_ERROR_GE_SHAPE_INVALID,
-          execute("Cast", &x, NULL, &i, attr, NULL)); /* dst_type says otherwise */
+          execute("Cast", &x, NULL, &i, attr, NULL)); /* dst_type names another type */
     OK(execute("Cast", &x, NULL, &i, NULL, NULL));
     OK(execute("Cast", &x, NULL, &b, NULL, NULL));
     OK(execute("Cast", &h, NULL, &back, NULL, NULL));
@@ -366,14 +367,14 @@ static void refusals_body(void)
     GIVES(ACL_ERROR_GE_SHAPE_INVALID, execute("Add", &x, &x, &h, NULL, stream));
     GIVES(ACL_ERROR_GE_SHAPE_INVALID, execute("MatMul", &x, &x, &z, NULL, stream));
     CHECK(execute("MatMul", &y, &x, &z, NULL, (aclrtStream)0x10) != ACL_SUCCESS);
-    OK(aclUpdateDataBuffer(z.buffer, z.memory, 47)); /* one byte too few */
+    OK(aclUpdateDataBuffer(z.buffer, z.memory, 47)); /* one byte too small */
     GIVES(ACL_ERROR_INVALID_PARAM, execute("Add", &x, &x, &z, NULL, stream));
     OK(aclUpdateDataBuffer(z.buffer, v, sizeof v)); /* host memory */
     GIVES(ACL_ERROR_INVALID_PARAM, execute("Add", &x, &x, &z, NULL, stream));
     OK(aclUpdateDataBuffer(z.buffer, NULL, 48));
     GIVES(ACL_ERROR_INVALID_PARAM, execute("Add", &x, &x, &z, NULL, stream));
     OK(aclUpdateDataBuffer(z.buffer, z.memory, 48));
-    CHECK(r->allocs == 0 && r->frees == 0); /* whoever is refused has asked nobody for memory */
+    CHECK(r->allocs == 0 && r->frees == 0); /* a refused operator requests no memory */
     OK(execute("Add", &x, &x, &z, NULL, stream));
     CHECK(r->allocs == 1);
     OK(aclrtDestroyStream(stream));
@@ -410,7 +411,7 @@ static void exact_body(void)
     OK(aclopCompileAndExecuteV2("Softmax", 1, &x.desc, &x.buffer, 1, &z.desc, &z.buffer, NULL,
                                 ACL_ENGINE_SYS, ACL_COMPILE_SYS, NULL, stream));
     CHECK(r->allocs == 4 && r->frees == 4 && r->sizes[2] == workspace + 64 && r->sizes[3] == 120);
-    /* Unregistered: the runtime's own memory. */
+    /* Without a registration the runtime uses its own memory. */
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtAllocatorUnregister(stream));
     OK(execute("Add", &x, &x, &z, NULL, stream));
@@ -428,7 +429,8 @@ static void sizes_are_exact(void **state)
     report_is_clean();
 }
 
-/* An operator before any registration fixes the stream's allocator for good, unless the switch says otherwise. */
+/* An operator that runs before any registration fixes the stream's allocator for good, unless the switch allows a
+ * change. */
 static void pinned_body(void)
 {
     double v[4] = {1};
@@ -451,7 +453,7 @@ static void pinned_body(void)
     OK(aclrtDestroyStream(early));
     OK(aclrtAllocatorUnregister(late));
     OK(aclrtAllocatorUnregister(early));
-    /* A new stream is not pinned by what happened on an old one of the same handle. */
+    /* A new stream with the handle of an old stream is not bound to the old stream's allocator. */
     OK(aclrtCreateStream(&early));
     OK(aclrtAllocatorRegister(early, r->desc));
     const uint64_t before = r->allocs;
@@ -489,7 +491,7 @@ static void out_of_memory_body(void)
     for (uint64_t n = 1; n <= 2; n++) {
         recorder *r = recorder_create(true);
         OK(aclrtAllocatorRegister(stream, r->desc));
-        r->refuse_at = n; /* once: asked again, and then it works */
+        r->refuse_at = n; /* refused once: asked again, and then it works */
         OK(execute("Add", &x, &x, &z, NULL, stream));
         CHECK(r->refusals == 1 && r->allocs == 3 && r->frees == 2);
         OK(aclrtSynchronizeStream(stream));

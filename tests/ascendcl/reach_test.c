@@ -32,7 +32,7 @@ static int tear_down(void **unused)
     return 0;
 }
 
-/* Memory of a device, which stays current. */
+/* Allocates memory of a device, which stays current. */
 static void *memory_of(int device)
 {
     void *memory = NULL;
@@ -54,7 +54,7 @@ static void touch(int device, void *memory)
 
 static uint64_t found;
 
-/* So many findings since the last question, all of them of this kind. */
+/* Checks for `count` findings since the last check, all of them of this kind. */
 static void expect_found(uint64_t count)
 {
     const uint64_t before = found;
@@ -117,7 +117,7 @@ static void copies_need_peer_access_in_one_direction(void **unused)
             peer_access(way - 1, way == 1 ? 1 : 0, false);
         }
     }
-    /* What the host waits for is found by its address, whatever is current. */
+    /* A blocking copy finds memory by its address, whichever device is current. */
     acl_ok(aclrtSetCurrentContext(contexts[1]));
     acl_ok(aclrtMemcpy(from, SIZE, host, sizeof host, ACL_MEMCPY_HOST_TO_DEVICE));
     acl_ok(aclrtMemcpy(host, sizeof host, from, sizeof host, ACL_MEMCPY_DEVICE_TO_HOST));
@@ -158,7 +158,7 @@ static void a_mapping_is_open_to_whom_it_was_opened(void **unused)
     acl_ok(aclrtFreePhysical(handle));
     acl_ok(aclrtMallocPhysical(&host_handle, SIZE, &on_host, 0));
     acl_ok(aclrtMapMem(memory, SIZE, 0, host_handle, 0));
-    touch(0, memory); /* no device's */
+    touch(0, memory); /* memory of no device */
     touch(1, memory);
     expect_found(0);
     acl_ok(aclrtUnmapMem(memory));

@@ -1,8 +1,8 @@
-/* recorder.h: an allocator that checks how it is called. Include acl_check.h and scenario.h first.
+/* recorder.h: an allocator that checks its callers. Include acl_check.h and scenario.h first.
  *
  * A block is a struct of its own, never the address. Memory comes from aclrtMalloc and goes back when the recorder is
- * destroyed; freed blocks are handed out again by their exact size, the latest first. That is right for one stream,
- * whose order makes it so, and wrong for two that share a recorder.
+ * destroyed; freed blocks are reused by their exact size, the latest first. This is correct for one stream, which
+ * orders the reuse, and wrong for two streams that share a recorder.
  */
 #ifndef WEIR_ACL_RECORDER_H
 #define WEIR_ACL_RECORDER_H
@@ -20,7 +20,7 @@ typedef struct recorded {
     void *memory;
     size_t size;
     bool live;
-    bool addressed; /* since it was handed out */
+    bool addressed; /* address asked for since the block was handed out */
 } recorded;
 
 typedef struct recorder {
@@ -35,13 +35,13 @@ typedef struct recorder {
     size_t sizes[RECORDER_BLOCKS]; /* of the requests, in order */
     size_t size_count;
     void *hint;
-    uint64_t refuse_at;           /* this request is refused: 1 is the first; 0: none */
-    uint64_t refuse_from;         /* and these, and all that follow */
-    uint64_t refused_after_syncs; /* requests that come right behind a refusal */
+    uint64_t refuse_at;           /* number of the request to refuse; 1 is the first; 0: none */
+    uint64_t refuse_from;         /* refuse this request and all later ones */
+    uint64_t refused_after_syncs; /* requests that directly follow a refusal */
     bool last_refused;
-    bool gives_back; /* a freed block goes to the runtime at once, as no allocator may do */
+    bool gives_back; /* a freed block goes to the runtime at once, which no allocator may do */
     bool no_address;
-    bool waits;  /* each request takes real time, so that another thread comes in between */
+    bool waits;  /* each request takes real time, so that another thread calls in between */
     bool shared; /* several threads call: the order of alloc and address is not checked */
     int inside, most_inside;
     aclrtAllocatorDesc desc;
@@ -90,7 +90,7 @@ static inline void recorder_leave(recorder *r)
 static inline void *recorder_take(recorder *r, size_t size)
 {
     const uint64_t request = r->allocs + r->advises;
-    CHECK(r->expected == NULL || r->shared); /* the address of the one before was asked for */
+    CHECK(r->expected == NULL || r->shared); /* the address of the block before was asked for */
     CHECK(size > 0);
     const bool refused =
         request == r->refuse_at || (r->refuse_from > 0 && request >= r->refuse_from);
@@ -186,7 +186,7 @@ static inline recorder *recorder_create(bool with_advise)
     return r;
 }
 
-/* Everything that was handed out must be back, and every stream synchronised. */
+/* Destroys the recorder. Every block must be freed, and every stream synchronised. */
 static inline void recorder_destroy(recorder *r)
 {
     CHECK(r->live_bytes == 0);

@@ -1,4 +1,5 @@
-/* reentry_test.c: an allocator's callbacks call ACL: they end their own registration, their stream or their device. */
+/* reentry_test.c: an allocator's callbacks call ACL: they end their own registration, destroy their stream or reset
+ * their device. */
 #include "acl_check.h"
 
 #include <stdbool.h>
@@ -91,7 +92,7 @@ static void execute(deed chosen)
     acl_ok(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     aclTensorDesc *x = aclCreateTensorDesc(ACL_FLOAT, 1, shape, ACL_FORMAT_ND);
     aclDataBuffer *data = aclCreateDataBuffer(memory, 4096);
-    (void)alarm(60); /* it would hang */
+    (void)alarm(60); /* ends the program if it hangs */
     for (int i = 0; i < 3; i++) {
         const aclError error = aclopExecuteV2("Add", 2, (aclTensorDesc *[]){x, x}, (aclDataBuffer *[]){data, data}, 1, &x,
                                               &data, NULL, stream);

@@ -1,5 +1,5 @@
-/* registry_test.c: the allocator registry against a table of what each call has to return, over random sequences of
- * calls: a model of the registry that knows nothing of its code predicts every code and every output. */
+/* registry_test.c: the allocator registry against a table of expected results, over random sequences of calls: a model
+ * of the registry that does not use its code predicts every code and every output. */
 #include "acl_check.h"
 
 #include <stdio.h>
@@ -7,11 +7,11 @@
 
 enum { CALLS = 200000, DESCS = 12, STREAMS = 9 };
 
-/* The five words a description begins with, in order. */
+/* The first five words of a description, in order. */
 enum { OBJECT, ALLOC, FREE, ADVISE, ADDRESS, WORDS };
 
 typedef struct model_desc {
-    aclrtAllocatorDesc handle; /* NULL: destroyed, or not made yet */
+    aclrtAllocatorDesc handle; /* NULL: destroyed, or not created yet */
     void *words[WORDS];
 } model_desc;
 
@@ -39,7 +39,7 @@ static aclrtStream stream_handle(uint32_t i)
     return (aclrtStream)(uintptr_t)(i == 0 ? 0 : i == 1 ? 1 : i * 0x1000);
 }
 
-/* NULL now and then; any other value is as good as a function. */
+/* Returns NULL from time to time; the registry never calls the other values. */
 static void *any_word(void)
 {
     return any(6) == 0 ? NULL : (void *)(uintptr_t)(16 + any(1000));
@@ -67,7 +67,7 @@ static void make(model_desc *d)
         d->handle = aclrtAllocatorCreateDesc();
         assert_non_null(d->handle);
         memset(d->words, 0, sizeof d->words);
-        assert_memory_equal(d->handle, d->words, sizeof d->words); /* nothing is left to chance */
+        assert_memory_equal(d->handle, d->words, sizeof d->words); /* every word is defined */
     }
 }
 
@@ -105,7 +105,7 @@ static void set(model_desc *d)
     }
 }
 
-/* As a program that knows the layout does. */
+/* Writes the description directly, as a program that knows the layout does. */
 static void write_directly(model_desc *d)
 {
     if (d->handle != NULL) {
@@ -143,7 +143,7 @@ static void query(uint32_t s)
     aclrtAllocatorFreeFunc release = NULL;
     aclrtAllocatorAllocAdviseFunc advise = NULL;
     aclrtAllocatorGetAddrFromBlockFunc address = NULL;
-    const uint32_t wanted = any(64); /* which outputs are given */
+    const uint32_t wanted = any(64); /* the outputs to ask for */
     const bool good = (wanted & 1) != 0 && streams[s].there;
     acl_expect(good ? ACL_SUCCESS : ACL_ERROR_INVALID_PARAM,
                aclrtAllocatorGetByStream(stream_handle(s), (wanted & 1) != 0 ? &desc : NULL,
@@ -197,7 +197,7 @@ static void random_calls_return_what_the_table_says(void **unused)
         destroy(&descs[i]);
     }
     for (uint32_t s = 1; s < STREAMS; s++) {
-        query(s); /* a description is not needed any more */
+        query(s); /* the registration no longer needs the description */
         unregister(s);
     }
 }

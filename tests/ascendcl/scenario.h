@@ -1,5 +1,5 @@
-/* scenario.h: bodies that each run in a process of their own, with a machine of their own, and what the runtime said at
- * its end. Include acl_check.h first. */
+/* scenario.h: runs bodies, each in a process of its own with a simulated machine of its own, and keeps the runtime's
+ * report of the end. Include acl_check.h first. */
 #ifndef WEIR_ACL_SCENARIO_H
 #define WEIR_ACL_SCENARIO_H
 
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* For use in a body: cmocka's own checks would go on with the next test there. */
+/* For use in a body: there cmocka's own checks would continue with the next test. */
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -31,7 +31,7 @@
 
 static char scenario_report[65536];
 
-/* Runs a body and keeps the report. */
+/* Runs a body in a child process and keeps the report. */
 static inline void scenario(void (*body)(void))
 {
     char path[] = "/tmp/weir_scenario_XXXXXX";
@@ -44,7 +44,7 @@ static inline void scenario(void (*body)(void))
         acl_environment("REPORT", path);
         OK(aclrtSetDevice(0));
         body();
-        exit(0); /* the report is written by the library's end */
+        exit(0); /* the runtime's library writes the report at exit */
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -71,7 +71,7 @@ static inline void report_has_not(const char *text)
     }
 }
 
-/* The auditor had nothing to say, and there was no warning. */
+/* Checks that the report has no finding and no warning. */
 static inline void report_is_clean(void)
 {
     report_has("the auditor found nothing");

@@ -1,4 +1,4 @@
-/* share_test.c: peers, exported handles and keys: one process, so the rules alone. */
+/* share_test.c: peers, exported handles and keys. There is only one process, so the test checks the rules alone. */
 #include "acl_check.h"
 
 #include <string.h>
@@ -106,8 +106,8 @@ static void a_key_opens_memory_of_this_process(void **unused)
     acl_ok(aclrtMemcpy(p, 1, &sent, 1, ACL_MEMCPY_HOST_TO_DEVICE));
     acl_ok(aclrtMemcpy(&got, 1, q, 1, ACL_MEMCPY_DEVICE_TO_HOST));
     assert_int_equal(got, 42);
-    acl_ok(aclrtIpcMemClose(key)); /* the importer's */
-    acl_ok(aclrtIpcMemClose(key)); /* the exporter's */
+    acl_ok(aclrtIpcMemClose(key)); /* the importer's reference */
+    acl_ok(aclrtIpcMemClose(key)); /* the exporter's reference */
     acl_expect(refused, aclrtIpcMemClose(key));
     acl_expect(invalid, aclrtIpcMemClose(NULL));
     acl_ok(aclrtIpcMemGetExportKey(p, MIB, key, 65, ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));

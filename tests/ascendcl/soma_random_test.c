@@ -1,8 +1,9 @@
 /* soma_random_test.c: random calls of memory pools on several streams.
  *
- * Two judges: the auditor, who knows every access and every wait and nothing of pools, and a count of what is in use,
- * which each attribute is compared with after each call. Of one stream alone, the promise is exact: never more reserved
- * than was in use at once. */
+ * Two checks: the auditor, which sees every access and every wait and no pool, and a count of the bytes in use, which
+ * the test compares with each attribute after each call. With one stream the promise is exact: the pool never reserves
+ * more than the peak of bytes in use.
+ */
 #include "acl_check.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ typedef struct block {
     char *address; /* NULL: none */
     size_t size;
     int pool;
-    int stream; /* that its last use is on */
+    int stream; /* the stream of its last use */
 } block;
 
 typedef struct world {
@@ -96,7 +97,7 @@ static void release(block *b)
     b->address = NULL;
 }
 
-/* Another stream takes the block over, in order. */
+/* Another stream uses the block next, in order. */
 static void hand_over(block *b)
 {
     const int to = (int)draw(STREAMS);
@@ -237,7 +238,8 @@ static void several_streams_never_meet(void **unused)
     }
 }
 
-/* Any pattern of one stream, never synchronised: what is reserved is what was in use at once, whatever the pieces. */
+/* Any pattern of calls on one stream, never synchronised: the reserved bytes equal the peak of bytes in use, whatever
+ * the sizes. */
 static void one_stream_reserves_what_it_used(void **unused)
 {
     (void)unused;
@@ -260,7 +262,7 @@ static void one_stream_reserves_what_it_used(void **unused)
     }
 }
 
-/* One round after another, with other sizes each time it is drawn, but the same each round. */
+/* Equal rounds one after another do not grow the pool. Each program draws other sizes. */
 static void rounds_repeat_without_growth(void **unused)
 {
     (void)unused;

@@ -1,5 +1,5 @@
-/* soma_test.c: aclrtMemPool: the four kinds of reuse, what is reserved and released, what is refused. The auditor watches
- * every access: the process fails when memory went to a stream too early. */
+/* soma_test.c: aclrtMemPool: the four kinds of reuse, reserved and released memory, refused calls. The auditor watches
+ * every access: the process fails if a stream got memory too early. */
 #include "acl_check.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #define PAGE (2 * MIB)
 
 static aclrtStream a, b, c;
-static char *scratch; /* something for streams to be busy with */
+static char *scratch; /* memory for work that keeps streams busy */
 
 static aclrtMemPool pool_of(size_t most)
 {
@@ -64,7 +64,7 @@ static void give(void *pointer, aclrtStream stream)
     acl_ok(aclrtMemPoolFreeAsync(pointer, stream));
 }
 
-/* The stream is busy for 16 ms of the device's time: main sets the price of a set. */
+/* Keeps the stream busy for 16 ms of device time: main sets the price of a memset. */
 static void keep_busy(aclrtStream stream)
 {
     acl_ok(aclrtMemsetAsync(scratch + (stream == a ? 0 : stream == b ? 16 * MIB : 32 * MIB), 16 * MIB, 0, 16 * MIB,
@@ -238,7 +238,7 @@ static void exhaustion_says_so(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* Of the device's memory, what others hold is not the pool's. */
+/* The pool does not use device memory that is allocated elsewhere. */
 static void the_device_may_have_less_than_the_pool(void **unused)
 {
     (void)unused;
@@ -308,7 +308,7 @@ static void the_closest_size_is_taken(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* Without a switch another stream gets other memory; after the host has waited it gets the same. */
+/* Without a reuse switch another stream gets other memory; after the host has waited it gets the same memory. */
 static void another_stream_waits_for_the_host(void **unused)
 {
     (void)unused;
@@ -323,7 +323,7 @@ static void another_stream_waits_for_the_host(void **unused)
     acl_ok(aclrtSynchronizeStream(b));
     assert_true(is_busy(a));
     acl_ok(aclrtSynchronizeStream(a));
-    char *r = take(pool, 4 * MIB, c); /* both, which are neighbours and everybody's now */
+    char *r = take(pool, 4 * MIB, c); /* both blocks, which are adjacent and open to every stream now */
     assert_int_equal(reserved(pool), 4 * MIB);
     give(r, c);
     finish();
@@ -343,7 +343,7 @@ static void events_order_through_any_number_of_streams(void **unused)
     char *p = take(pool, 2 * MIB, a), *between = take(pool, 2 * MIB, a), *late = take(pool, 6 * MIB, a);
     give(p, a);
     acl_ok(aclrtRecordEvent(first, a));
-    give(late, a); /* after the recording: not covered */
+    give(late, a); /* after the record: the event does not cover it */
     char *q = take(pool, 2 * MIB, c);
     assert_ptr_not_equal(q, p);
     acl_ok(aclrtStreamWaitEvent(b, first));
@@ -388,7 +388,7 @@ static void events_are_followed_only_when_asked(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* Opportunistic: what is complete by now, whoever knows. */
+/* Opportunistic reuse takes memory whose work is complete by now, even if the host has not waited. */
 static void completed_work_is_an_opportunity(void **unused)
 {
     (void)unused;
@@ -410,7 +410,7 @@ static void completed_work_is_an_opportunity(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* Internal: the pool makes the stream wait. */
+/* Internal dependencies: the pool makes the stream wait. */
 static void a_wait_is_put_in(void **unused)
 {
     (void)unused;
@@ -424,12 +424,12 @@ static void a_wait_is_put_in(void **unused)
     assert_ptr_equal(q, p);
     acl_ok(aclrtMemPoolFreeAsync(q, b));
     acl_ok(aclrtSynchronizeStream(b));
-    assert_true(is_busy(a)); /* the wait was for what came before the free alone */
+    assert_true(is_busy(a)); /* the wait covers only the work before the free */
     finish();
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* Freed on another stream than allocated on: the order of the free counts. */
+/* A block is freed on another stream than the one that allocated it: the stream of the free decides. */
 static void the_freeing_stream_decides(void **unused)
 {
     (void)unused;
@@ -453,8 +453,8 @@ static void the_freeing_stream_decides(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* Allocated on one stream and freed, unused, on another that knows nothing of it: what the first did there before may not
- * be over when the second is. */
+/* A block is allocated on one stream and freed, unused, on a second stream without an order between them. Work of the
+ * first stream may still run when the work of the second is over, so the pool waits for both. */
 static void an_unordered_free_waits_for_both(void **unused)
 {
     (void)unused;
@@ -468,7 +468,7 @@ static void an_unordered_free_waits_for_both(void **unused)
     acl_ok(aclrtMemPoolFreeAsync(q, b));
     char *r = take(pool, 2 * MIB, b);
     assert_ptr_not_equal(r, q);
-    char *s = take(pool, 2 * MIB, a); /* nor is it the first's again: the second was last */
+    char *s = take(pool, 2 * MIB, a); /* nor does the first stream get it back: the second used it last */
     assert_ptr_not_equal(s, q);
     give(r, b);
     give(s, a);
@@ -495,7 +495,7 @@ static void the_threshold_decides_at_a_synchronisation(void **unused)
     q = take(pool, 4 * MIB, a);
     give(p, a);
     acl_ok(aclrtSynchronizeStream(a));
-    assert_int_equal(reserved(pool), 8 * MIB); /* in use and 4 MiB of idle memory */
+    assert_int_equal(reserved(pool), 8 * MIB); /* bytes in use and 4 MiB of idle memory */
     give(q, a);
     acl_ok(aclrtSynchronizeStream(a));
     assert_int_equal(reserved(pool), 4 * MIB);
@@ -510,7 +510,7 @@ static void the_threshold_decides_at_a_synchronisation(void **unused)
     assert_int_equal(left(), before);
 }
 
-/* What another stream's work may still touch stays. */
+/* Memory that another stream's work may still touch is not released. */
 static void a_synchronisation_releases_only_what_is_complete(void **unused)
 {
     (void)unused;
@@ -545,14 +545,14 @@ static void trimming_outranks_the_threshold(void **unused)
     assert_int_equal(reserved(pool), 4 * MIB);
     acl_ok(aclrtMemsetAsync(q, 4 * MIB, 3, 4 * MIB, a));
     give(q, a);
-    acl_ok(aclrtMemPoolTrimTo(pool, 3 * MIB)); /* whole pages: what is kept is at least that */
+    acl_ok(aclrtMemPoolTrimTo(pool, 3 * MIB)); /* the pool keeps at least this, in whole pages */
     assert_int_equal(reserved(pool), 4 * MIB);
     acl_ok(aclrtMemPoolTrimTo(pool, 0));
     assert_int_equal(reserved(pool), 0);
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* The pieces of one round do not fit the next: idle memory moves, nothing more is taken. */
+/* The sizes of one round do not fit those of the next: idle memory moves, and the pool does not grow. */
 static void fragments_move_together(void **unused)
 {
     (void)unused;
@@ -589,7 +589,7 @@ static void memory_that_is_no_pools_is_freed_in_order(void **unused)
     assert_int_equal(before - left(), 4 * MIB);
     acl_ok(aclrtSynchronizeStream(a));
     assert_int_equal(left(), before);
-    /* The default stream, and an address that is nobody's: only the stream sees the error. */
+    /* The default stream, and an unknown address: only the stream gets the error. */
     acl_ok(aclrtMalloc(&p, 100, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtMemPoolFreeAsync(p, NULL));
     int local = 0;
@@ -650,7 +650,7 @@ static void copies_work_like_on_any_memory(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* A stream that the host holds up: its memory is nobody else's, and the pool does not wait for it. */
+/* The host holds up a stream: no other stream gets its memory, and the pool does not wait for it. */
 static void a_held_stream_holds_its_memory(void **unused)
 {
     (void)unused;
@@ -658,7 +658,7 @@ static void a_held_stream_holds_its_memory(void **unused)
     aclrtEvent gate = NULL;
     acl_ok(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
     set_switch(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC, 1);
-    acl_ok(aclrtStreamWaitEvent(a, gate)); /* a bare flag: held until somebody records it */
+    acl_ok(aclrtStreamWaitEvent(a, gate)); /* a flag event: the stream waits until a record */
     char *p = take(pool, 4 * MIB, a);
     give(p, a);
     char *q = take(pool, 4 * MIB, b);
@@ -666,7 +666,7 @@ static void a_held_stream_holds_its_memory(void **unused)
     char *r = take(pool, 4 * MIB, a);
     assert_ptr_equal(r, p);
     give(r, a);
-    char *large = take(pool, 8 * MIB, a); /* nothing can be moved: it grows */
+    char *large = take(pool, 8 * MIB, a); /* the memory cannot move, so the pool grows */
     give(large, a);
     give(q, b);
     acl_ok(aclrtMemPoolTrimTo(pool, 0));
@@ -679,7 +679,7 @@ static void a_held_stream_holds_its_memory(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* The stream is gone, and with it what its work could touch. */
+/* After a stream is destroyed, no work of it can touch memory. */
 static void a_destroyed_stream_holds_nothing(void **unused)
 {
     (void)unused;

@@ -1,4 +1,5 @@
-/* stream_test.c: contexts and streams: whose they are, what they refuse, how they end, what they run out of. */
+/* stream_test.c: contexts and streams: their owners, the calls that they refuse, their end, and the limits of their
+ * number. */
 #include "acl_check.h"
 
 #include <pthread.h>
@@ -32,7 +33,7 @@ static void *without_a_context(void *unused)
     size_t free_bytes, total;
     int32_t device;
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetCurrentContext(&context));
-    assert_null(context); /* clients look at the variable */
+    assert_null(context); /* clients check the variable */
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtCreateStream(&stream));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtMalloc(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
@@ -66,7 +67,7 @@ static void a_free_needs_no_context(void **unused)
     acl_ok(aclrtMalloc(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST));
     assert_int_equal(pthread_create(&thread, NULL, frees, memory), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    acl_ok(aclrtSynchronizeDevice()); /* counted: this thread's device is still set */
+    acl_ok(aclrtSynchronizeDevice()); /* reset is counted: this thread's device is still set */
 }
 
 static void a_stream_belongs_to_its_context(void **unused)
@@ -92,12 +93,12 @@ static void a_stream_belongs_to_its_context(void **unused)
     acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtRecordEvent(event, stream));
     acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtStreamWaitEvent(stream, event));
     acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtDestroyStream(stream));
-    acl_ok(aclrtSynchronizeStream(stream)); /* who waits or asks may be of any context */
+    acl_ok(aclrtSynchronizeStream(stream)); /* waits and queries may come from any context */
     acl_ok(aclrtStreamQuery(stream, &status));
     acl_ok(aclrtSetCurrentContext(before));
     acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtRecordEvent(event, elsewhere));
     acl_ok(aclrtSynchronizeStream(elsewhere));
-    acl_ok(aclrtDestroyContext(other)); /* takes its streams along */
+    acl_ok(aclrtDestroyContext(other)); /* destroys its streams too */
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtDestroyContext(other));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtSetCurrentContext(other));
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(elsewhere));
@@ -209,7 +210,8 @@ static void an_aborted_stream_says_so_once_and_goes_on(void **unused)
     acl_ok(aclrtDestroyStream(stream));
 }
 
-/* A copy layer that gives up on a transfer, aborts, and goes on: neither its next transfer nor the end is at fault. */
+/* A copy layer gives up a transfer, aborts its stream, and continues: its next transfer and its end
+ * cause no finding. */
 static void what_comes_after_an_abort_is_not_told(void **unused)
 {
     (void)unused;
@@ -236,7 +238,7 @@ static void streams_run_out(void **unused)
     while (made < 33 && aclrtCreateStream(&streams[made]) == ACL_SUCCESS) {
         made++;
     }
-    assert_in_range(made, 28, 32); /* default streams count as well */
+    assert_in_range(made, 28, 32); /* default streams count too */
     acl_expect(ACL_ERROR_RT_NO_STREAM_RESOURCE, aclrtCreateStream(&streams[made]));
     while (made > 0) {
         acl_ok(aclrtDestroyStream(streams[--made]));
@@ -254,7 +256,7 @@ static void note(aclrtStream stream, aclrtStreamState state, void *args)
     (void)snprintf(seen + length, sizeof seen - length, "%s%s ", (const char *)args,
                    state == ACL_RT_STREAM_STATE_CREATE_POST ? "+" : "-");
     if (state == ACL_RT_STREAM_STATE_DESTROY_PRE) {
-        acl_ok(aclrtSynchronizeStream(stream)); /* it is still there */
+        acl_ok(aclrtSynchronizeStream(stream)); /* the stream still exists */
     }
 }
 

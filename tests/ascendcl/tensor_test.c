@@ -12,7 +12,7 @@
 static void halves_are_exact(void **state)
 {
     (void)state;
-    /* Every half becomes a float and that half again; what is no number stays none. */
+    /* Every half converts to a float and back to the same half; a NaN stays a NaN. */
     for (uint32_t bits = 0; bits < 65536; bits++) {
         const float value = aclFloat16ToFloat((aclFloat16)bits);
         const aclFloat16 back = aclFloatToFloat16(value);
@@ -157,7 +157,7 @@ static void sets_keep_buffers_in_order(void **state)
     acl_ok(aclmdlSetDatasetTensorDesc(set, desc, 3)); /* replaced */
     acl_expect(ACL_ERROR_INVALID_PARAM, aclmdlSetDatasetTensorDesc(set, desc, 9));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclmdlSetDatasetTensorDesc(NULL, desc, 0));
-    /* A copy of its own. */
+    /* The data set keeps a copy. */
     aclTensorDesc *kept = aclmdlGetDatasetTensorDesc(set, 3);
     assert_ptr_not_equal(kept, desc);
     aclDestroyTensorDesc(desc);

@@ -1,5 +1,5 @@
-/* virtual_test.c: reserved addresses, physical memory and mappings: what is refused, what it costs, what may be done
- * again. A random run compares every answer with a model of the rules. */
+/* virtual_test.c: reserved addresses, physical memory and mappings: refused calls, costs, and calls that may be
+ * repeated. A random run compares every answer with a model of the rules. */
 #include "acl_check.h"
 
 #include <string.h>
@@ -175,7 +175,7 @@ static void a_mapping_is_whole_and_alone(void **unused)
     acl_ok(aclrtReleaseMemAddress(p));
 }
 
-/* One handle at two addresses shows the same bytes, and stays until both are undone. */
+/* One handle at two addresses shows the same bytes, and lives until both mappings are removed. */
 static void one_handle_may_be_mapped_twice(void **unused)
 {
     (void)unused;
@@ -185,7 +185,7 @@ static void one_handle_may_be_mapped_twice(void **unused)
     const aclrtDrvMemHandle one = physical(PAGE);
     acl_ok(aclrtMapMem(p + PAGE, PAGE, 0, one, 0));
     acl_ok(aclrtMemset(p + PAGE, PAGE, 7, PAGE));
-    acl_ok(aclrtMapMem(q, PAGE, 0, one, 0)); /* and loses nothing by it */
+    acl_ok(aclrtMapMem(q, PAGE, 0, one, 0)); /* a second mapping costs no memory */
     assert_int_equal(before - left(), PAGE);
     acl_ok(aclrtMemcpy(got, 4, q + PAGE - 4, 4, ACL_MEMCPY_DEVICE_TO_HOST));
     assert_memory_equal(got, "\7\7\7\7", 4);
@@ -202,7 +202,7 @@ static void one_handle_may_be_mapped_twice(void **unused)
     acl_ok(aclrtReleaseMemAddress(q));
 }
 
-/* Bytes written through one mapping, and copied into and out of the middle of two neighbouring ones. */
+/* Bytes are written through one mapping, and copied into and out of the middle of two adjacent mappings. */
 static void mapped_memory_is_device_memory(void **unused)
 {
     (void)unused;
@@ -262,7 +262,7 @@ static void the_same_address_again_and_again(void **unused)
     acl_ok(aclrtReleaseMemAddress(p));
 }
 
-/* Physical memory keeps its bytes while it is mapped nowhere. */
+/* Physical memory keeps its bytes while it is not mapped. */
 static void contents_move_with_the_handle(void **unused)
 {
     (void)unused;
@@ -360,7 +360,7 @@ static void access_is_checked(void **unused)
     acl_ok(aclrtReleaseMemAddress(p));
 }
 
-/* 64 MiB a device: see main. */
+/* Each device has 64 MiB: see main. */
 static void capacity_is_the_devices_alone(void **unused)
 {
     (void)unused;
@@ -376,7 +376,7 @@ static void capacity_is_the_devices_alone(void **unused)
     prop.location.id = 1;
     acl_ok(aclrtMallocPhysical(&more, 64 * MIB, &prop, 0));
     acl_ok(aclrtFreePhysical(more));
-    /* The host's side is neither device's, and may be larger than all of them. */
+    /* Host memory counts for no device, and may exceed all of them. */
     prop.location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};
     prop.memAttr = ACL_MEM_HUGE;
     acl_ok(aclrtMallocPhysical(&more, 192 * MIB, &prop, 0));
@@ -420,7 +420,7 @@ typedef struct model {
     int references[HANDLES];
     int mappings[HANDLES];
     int owner[SLOTS];       /* handle that a page shows; -1: none */
-    int first[SLOTS];       /* page with which its mapping begins */
+    int first[SLOTS];       /* first page of its mapping */
 } model;
 
 static uint64_t random_state;

@@ -10,7 +10,7 @@ trap 'rm -rf "$scratch"' EXIT
 fail() { echo "$*" >&2; cat "$scratch/out" "$scratch/log" >&2; exit 1; }
 bench() { "$source_dir/script/bench" --quick --programs "$programs" "$@" >"$scratch/out" 2>"$scratch/log" || fail "bench $*: failed"; }
 
-# Each line of the named measure has as many figures as there are rows that take part.
+# figures NAME: prints the number of figures in the line of this measure: one for each row that takes part.
 figures() { awk -F'|' -v name="$1" 'index($2, name) == 2 { for (i = 3; i < NF; i++) n += $i ~ /^ [0-9]/ } END { print n + 0 }' "$scratch/out"; }
 expect() { [ "$(figures "$1")" -ge "$2" ] || fail "$1: $(figures "$1") figures, not $2"; }
 

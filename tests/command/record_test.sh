@@ -20,7 +20,7 @@ record() {
     [ $status = "$expected" ] || complain "record $*: exit status $status, not $expected: $(cat err)"
 }
 
-# The lines of events without their times, and blocks and tags as they are.
+# events FILE: prints the lines of events without their times; block numbers and tags are unchanged.
 events() { grep -v '^#' "$1" | sed -E 's/^([a-z]) [0-9]+/\1/'; }
 
 # is WHAT EXPECTED: the events of t.wtr
@@ -72,7 +72,7 @@ grep -q '^#dev 0 name="host memory"$' t.wtr || complain 'the device is not named
 record 0 -q -- "$program" traffic
 [ ! -s err ] || complain "-q is not quiet: $(cat err)"
 
-# Small blocks too, between two that mark the place.
+# Small blocks are recorded too; two blocks of known sizes mark their place in the trace.
 record 0 --min 0 -- "$program" small
 is small "$(events t.wtr)"
 middle=$(events t.wtr | awk '$3 == 77777 { on = 1 } on { print } $3 == 77778 { exit }' |
@@ -101,12 +101,12 @@ awk '/^#/ { next }
 "$weir" info t.wtr.50 >/dev/null || complain 'many processes: the last trace is none'
 rm -f t.wtr.*
 
-# A signal that is ignored before is ignored by the program, as with nohup.
+# The program ignores a signal that is ignored before it starts, as with nohup.
 record_ignoring() { trap '' HUP; record 0 -q -- sh -c 'kill -HUP $$; echo still here'; trap - HUP; }
 record_ignoring
 [ "$(cat out)" = 'still here' ] || complain 'a hangup that is ignored reached the program'
 
-# A thread is not ended where it waits for the reader.
+# A thread is not cancelled while it waits for the reader.
 record 0 -q -- "$program" cancel
 
 # --- however it ends, whatever it does ---
@@ -126,7 +126,7 @@ record 0 -- sh -c "exec '$program' traffic"
 is 'exec by a shell' "$traffic"
 record 0 -- env A=1 "$program" traffic
 is 'env' "$traffic"
-# With --children each process has a trace; those that ask for nothing leave no gap in the names.
+# With --children each process has a trace; processes without requests leave no gap in the names.
 echo '#wtr 1' >t.wtr.2
 : >t.wtr.7
 record 0 --children -- "$program" fork
@@ -135,7 +135,7 @@ is 'fork, the parent' "$begin"$'\na 1 5000 0 0\nf 1 0 0\nf 0 0 0\na 2 4102 0 0\n
 grep -qE '^#src .* fork \(process [0-9]+\)$' t.wtr.2 || complain "fork, the child: $(head -2 t.wtr.2)"
 said 'fork, both' '-> t.wtr.2'
 [ ! -e t.wtr.7 ] || complain 'a trace of an earlier run was left'
-# Who began first may tell something last: none takes the file of another.
+# The process that began first may write last: no process takes the file of another.
 rm -f t.wtr*
 record 0 -c -- bash -c '{ sleep 0.2; read -r l < <(seq 2000 | tr "\n" " "); } & "$0" fork; "$0" fork; wait' "$program"
 [ "$(sed -n 's/.*-> //p' err | sort)" = "$(ls t.wtr* | sort)" ] || complain "traces were lost: $(ls t.wtr*) $(cat err)"
@@ -152,7 +152,7 @@ for each in t.wtr t.wtr.2 t.wtr.3 t.wtr.4; do
         ! grep -q '^#note lost' $each || complain "four at a time: $each"
     "$weir" replay -q -s direct $each >/dev/null || complain "four at a time: weir replay does not play $each"
 done
-# A signal to the command is the program's, and what it does about it is recorded.
+# A signal to the command goes to the program, and what the program then does is recorded.
 record 0 -- "$program" signal
 is signal "$begin"$'\na 1 9000 0 0\nf 1 0 0\nf 0 0 0\na 2 4102 0 0\nf 2 0 0'
 printf '#!%s traffic\n' "$program" >script
@@ -170,7 +170,8 @@ for packed in t.wtr.xz t.wtr.gz; do
         complain "$packed: is not the trace"
     [ ! -e $packed.plain ] || complain "$packed: the plain trace was left"
 done
-# Nothing else is opened, cut or removed, through a link neither: the trace lies under a name of its own until it is whole.
+# No other file is opened, truncated or removed, also not through a link: the trace has a name of its own until it is
+# complete.
 for name in t.wtr.xz.plain t.wtr.device t.wtr.xz.device t.wtr.part t.wtr.2.part; do echo precious >$name; done
 echo precious >far
 ln -s far t.wtr.gz.plain
@@ -181,16 +182,16 @@ for name in t.wtr.xz.plain t.wtr.device t.wtr.xz.device t.wtr.part t.wtr.2.part 
 done
 [ -L t.wtr.gz.plain ] || complain 'a link of somebody was removed'
 rm -f t.wtr* far
-# What was there stays until the new trace is whole.
+# The old file stays until the new trace is complete.
 echo old >t.wtr.xz
 "$weir" record -q -o t.wtr.xz -- sh -c 'cat t.wtr.xz >seen'
 [ "$(cat seen)" = old ] || complain 'the old trace was gone before the new one was there'
-# Where the packed trace cannot be put in its place, the plain one is kept and named.
+# If the packed trace cannot be put in its place, the plain trace is kept and named.
 "$weir" record -o t.wtr.gz -- sh -c 'mkdir t.wtr.gz; exec "$0" traffic' "$program" 2>err && complain 'a trace that is nowhere'
 kept=$(sed -n 's/.*; the trace is in //p' err)
 [ -n "$kept" ] && [ "$(events "$kept")" = "$traffic" ] || complain "the plain trace is lost: $(cat err)"
 rm -rf t.wtr* seen
-# The program has its own SIGXFSZ, although the command does without.
+# The program has the default SIGXFSZ, although the command ignores it.
 record 153 -- sh -c 'kill -XFSZ $$'
 
 rm -f ./*.wtr
@@ -263,7 +264,7 @@ bad '--children is for other memory' --children --what weir -- true
 
 # --- where the library is ---
 
-# The way from the command to it is the same wherever the two lie.
+# The relative path from the command to the library is the same in every place.
 way=$(realpath --relative-to="$(dirname "$weir")" "$(dirname "$library")")
 mkdir -p place/bin alone/bin && (cd place/bin && mkdir -p "$way")
 cp "$weir" place/bin/weir && cp "$weir" alone/bin/weir && cp "$library" "place/bin/$way/libweir_record.so"

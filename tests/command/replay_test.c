@@ -1,4 +1,4 @@
-/* replay_test.c: a replay does what the trace says, on traces small enough to work out by hand. */
+/* replay_test.c: a replay does what the trace says, on traces small enough to be checked by hand. */
 #include "replay/replay.h"
 
 #include <setjmp.h>
@@ -53,7 +53,7 @@ static void test_counts_and_peaks(void **state)
     assert_int_equal(result.prior_blocks, 1);
     assert_int_equal(result.allocs, 3);
     assert_int_equal(result.frees, 3);
-    /* A reallocation holds the old and the new block for a moment. */
+    /* A reallocation briefly holds the old and the new block. */
     assert_int_equal(result.peak_live_bytes, 8 * MIB);
     assert_int_equal(result.peak_reserved_bytes, 10 * MIB); /* 2 + 4 + 4: regions are multiples of 2 MiB */
     assert_false(result.oom.happened);
@@ -85,7 +85,7 @@ static void test_out_of_memory_is_a_result(void **state)
     replay_result_free(&result);
 }
 
-/* Who holds what is said in the words of the trace, whatever the strategy. */
+/* The record names the holders by the trace's tags, for every strategy. */
 static void test_out_of_memory_names_the_holders(void **state)
 {
     (void)state;
@@ -116,7 +116,7 @@ static void test_out_of_memory_names_the_holders(void **state)
     }
 }
 
-/* A trace may have more tags than a pool: those that hold the least share one. */
+/* A trace may have more tags than a pool: the tags with the fewest bytes share one. */
 static void test_too_many_tags_share_one(void **state)
 {
     (void)state;
@@ -182,7 +182,8 @@ static void test_ignored_uses_are_found(void **state)
 static void test_events_carry_order(void **state)
 {
     (void)state;
-    /* Stream 1 waits for an event behind the free on stream 0, so it may take the memory without any wait of weir. */
+    /* Stream 1 waits for an event recorded after the free on stream 0, so it may take the memory without a wait by
+     * weir. */
     static const char text[] = "#wtr 1\n"
                                "a 0 0 4194304 0 0\n"
                                "w 1 0 5000000\n"
@@ -208,7 +209,7 @@ static void test_several_devices(void **state)
                                "f 2 0 0 0\n"
                                "f 3 1 1 0\n";
     struct replay_result result = replay(text, "caching", (struct replay_options){ 0 });
-    assert_false(result.oom.happened); /* each has a device of its own */
+    assert_false(result.oom.happened); /* each strategy has a device of its own */
     assert_int_equal(result.peak_reserved_bytes, 8 * MIB);
     replay_result_free(&result);
 }

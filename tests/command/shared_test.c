@@ -1,8 +1,9 @@
 /* shared_test.c: the promises that a replay keeps on every recorded trace: caching has no hazard, its books are right
- * after every event, and it reserves no more than the model of PyTorch's allocator, on none of them. With virtual memory
- * caching and size_class have no hazard either and, where one stream does it all, never reserve more than 1.05 of what
- * was live at most and 8 MiB; all traces taken together, caching spends at most five times as much of the device's time with
- * virtual memory as without, and makes at most ten device calls for a thousand allocations once the peak has been reached. Runs over the bundled recordings and, where the folder is there, over those that are not part of
+ * after every event, and it never reserves more than the model of PyTorch's allocator. With virtual memory caching and
+ * size_class have no hazard either and, if one stream does all the work, never reserve more than 1.05 times the peak of
+ * live bytes plus 8 MiB. Over all traces together, caching with virtual memory spends at most five times as much device
+ * time as without, and makes at most ten device calls for a thousand allocations once the peak has been reached. Runs
+ * over the bundled recordings and, if the folder exists, over recordings that are not part of
  * weir. */
 #include "replay/replay.h"
 
@@ -19,7 +20,7 @@ struct sums {
     double log_ratio;
     unsigned traces;
     unsigned failures;
-    uint64_t caching_ns; /* device time, of traces of one stream */
+    uint64_t caching_ns; /* device time, of traces with one stream */
     uint64_t mapped_ns;  /* the same with virtual memory */
     uint64_t warm_calls; /* with virtual memory, of traces of one stream */
     uint64_t warm_allocs;
@@ -65,7 +66,7 @@ static bool keeps_to_live(const struct trace *trace, const struct replay_result 
     return trace->stream_count > 1 || result->peak_reserved_bytes <= most;
 }
 
-/* With virtual memory. `check`: after every event. */
+/* Replays with virtual memory. `check`: checks the pool after every event. */
 static bool try_mapped(struct sums *sums, const struct trace *trace, const char *name, bool check)
 {
     struct replay_result result = { 0 };

@@ -1,4 +1,5 @@
-/* sweep_test.c: a sweep gives the limits it promises, and under each what a replay under that limit gives. */
+/* sweep_test.c: a sweep uses the limits that it promises, and its result under each limit is that of a replay under
+ * that limit. */
 #include "replay/sweep.h"
 
 #include <weir/caching.h>
@@ -33,7 +34,7 @@ static const struct replay_strategy *named(const char *name)
     return replay_strategy_find(name, strlen(name));
 }
 
-/* Of one strategy. */
+/* Runs a sweep with one strategy. */
 static struct sweep sweep_of(const struct trace *trace, const struct replay_strategy *strategy,
                              struct sweep_range range, struct replay_options options)
 {
@@ -52,9 +53,9 @@ static void test_peaks_of_each_device(void **state)
     static const char text[] = "#wtr 1\n"
                                "p 0 4096 0 0x1000\n"
                                "a 0 1 1000 0 0\n"
-                               "a 1 2 0 0 0\n" /* asked for as one byte */
+                               "a 1 2 0 0 0\n" /* a request of 0 bytes counts as one byte */
                                "a 2 3 5000 1 0 d=1\n"
-                               "r 3 1 4 3000 0\n" /* old and new at once */
+                               "r 3 1 4 3000 0\n" /* the old and the new block live at once */
                                "f 4 4 0 0\n"
                                "f 5 3 1 0\n"
                                "a 6 5 700 1 0 d=1\n";
@@ -69,7 +70,7 @@ static void test_peaks_of_each_device(void **state)
     trace_free(trace);
 }
 
-/* What the replay counts is what the sweep scales. */
+/* The sweep scales the peak that the replay counts. */
 static void test_peak_is_that_of_the_replay(void **state)
 {
     (void)state;
@@ -91,7 +92,7 @@ static void test_peak_is_that_of_the_replay(void **state)
     trace_free(trace);
 }
 
-/* Five MiB: factors up to 1.20 are three pieces of 2 MiB, those above are four. */
+/* Five MiB: factors up to 1.20 give three pieces of 2 MiB, larger factors four. */
 static void test_limits_are_rounded_up(void **state)
 {
     (void)state;
@@ -121,7 +122,7 @@ static void test_limits_are_rounded_up(void **state)
     trace_free(trace);
 }
 
-/* A trace that pulls the strategies apart: sizes of every kind, holes, streams. */
+/* A trace on which the strategies differ: sizes of every kind, holes, streams. */
 static char *mixed_trace(void)
 {
     char *text = NULL;
@@ -215,7 +216,7 @@ static bool never_gather(void *strategy, weir_lane lane, weir_tick tick, const w
 static const weir_strategy_ops *greedy_strategy(void)
 {
     static weir_strategy_ops ops;
-    if (ops.name == NULL) { /* before any thread */
+    if (ops.name == NULL) { /* before any thread starts */
         ops = *weir_caching_strategy();
         ops.region_size = greedy_region_size;
         ops.gather = never_gather;
@@ -224,8 +225,8 @@ static const weir_strategy_ops *greedy_strategy(void)
     return &ops;
 }
 
-/* 4.5 MiB live: in 6 MiB the large request gets 4 and the small one 2; in 8 MiB the large one takes all 8; in 10 both
- * have what they like. */
+/* 4.5 MiB live: in 6 MiB the large request gets 4 MiB and the small one 2; in 8 MiB the large one takes all 8; in 10
+ * MiB both get as much as they want. */
 static void test_more_memory_may_serve_less(void **state)
 {
     (void)state;
@@ -338,7 +339,7 @@ struct heard {
     bool fell;
 };
 
-/* Called by either thread, so nothing is asserted here. */
+/* Runs on either thread, so it asserts nothing. */
 static void hear(void *ctx, double share)
 {
     struct heard *heard = ctx;

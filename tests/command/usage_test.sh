@@ -98,8 +98,8 @@ good '#wtr 1' import good.wtr.gz
 good 'event' replay "$small" --capacity 40MiB --strategy caching,pytorch,direct
 grep -q 'ran out of memory' out || complain 'an out-of-memory event is not explained'
 
-# The recordings that came with the command are found by name, from any folder; a file of the user's comes first. Elsewhere
-# the command says where it looked.
+# The recordings that came with the command are found by name, from any folder; a file of the user has precedence. In
+# other installations the command prints the folders it searched.
 good 'peak live' info llama_ctx_dyn
 grep -q "/share/weir/traces/llama_ctx_dyn.wtr.xz$" out || complain 'a recording by name is not the one that came with weir'
 good 'direct' replay llama_ctx_dyn.wtr.xz --strategy direct
@@ -129,8 +129,8 @@ if ! ldd "$weir" | grep -q libweir; then # else it does not start elsewhere
     weir=$here
 fi
 
-# Whoever runs out is told who holds the memory, by the trace's tags, and what would do, in all three forms. A tag that is
-# no UTF-8 spoils none of them.
+# A request that runs out of memory is reported with the holders of the memory, by the trace's tags, and with advice, in
+# all three output forms. A tag that is not UTF-8 breaks none of the forms.
 printf '#wtr 1\n@0 weights \377\n@1 pages\na 0 0 4194304 0 0 @0\na 1 1 4194304 0 0 @1\na 2 2 4194304 0 0 @1\n' >full.wtr
 good 'ran out of memory at event 2: 4.00 MiB asked on stream 1 for pages' replay full.wtr -s caching -c 8MiB
 grep -q 'held by   4.00 MiB in 1 block: ' out || complain 'the holders are not named'
@@ -142,14 +142,15 @@ grep -q '"kind": "RAISE_LIMIT"' <("$weir" replay full.wtr -s caching -l 8MiB --j
 good 'report: ' replay full.wtr -s caching -c 8MiB --report full.html
 grep -q 'would do  have 4.00 MiB' full.html || complain 'the page has no report of running out'
 
-# More than any device has is out of memory, not a broken input; a device that cannot be simulated is one.
+# A request larger than any device is out of memory, not broken input; a device that cannot be simulated is broken
+# input.
 printf '#wtr 1\na 0 0 18446744073709551615 0 0\n' >absurd.wtr
 good 'more than any device has' replay absurd.wtr --strategy caching,pytorch,direct
 printf '#wtr 1\n#dev 0 cap=1\na 0 0 8 0 0\n' >tiny.wtr
 bad '#dev 0 cap=1' replay tiny.wtr
 
-# A sweep: the two ends of a bar, where memory runs out and from where on it does not; figures for scripts, the same from
-# run to run; the report has them too.
+# A sweep prints the two ends of a bar, where memory runs out and where it begins to suffice; figures for scripts, equal
+# in every run; and the report contains both.
 good 'limits of 1.00 to 1.30 times peak live' replay "$small" --sweep --strategy caching,direct
 grep -qE '^  caching +1\.[0-9]{2} +[0-9.]+ MiB +event [0-9]+  [0-9]+#+$' out || complain 'a sweep shows no bar'
 good ' 0.005 ' replay good.wtr --sweep=0.005:0.9:0.095 --strategy direct
@@ -161,7 +162,7 @@ grep -q '"sweep"' out && complain 'a sweep that nobody asked for'
 sweep() { "$weir" replay "$small" --json --seed 3 --sweep --strategy caching,pytorch | sed -n '/"sweep"/,$p'; }
 [ "$(sweep)" = "$(sweep)" ] || complain 'the same sweep gave different figures'
 
-# Standard output that is full or closed is an error for every subcommand, and one line says so.
+# If standard output is full or closed, every subcommand fails with one line that says so.
 if [ -w /dev/full ]; then
     for arguments in --help --version 'replay good.wtr -q' 'replay good.wtr -q --json' 'info good.wtr' 'info --json good.wtr' \
         'info --list' 'import -q good.wtr' topo 'topo --json' 'record --help' 'replay --help'; do
@@ -182,7 +183,7 @@ grep -q '^a 0 0 1024' closed.wtr || complain 'what goes to a file went elsewhere
 "$weir" replay -q good.wtr --report closed.html >&- 2>/dev/null && complain 'a closed standard output is no error'
 [ ! -e closed.html ] || ! grep -q '^  strategy' closed.html || complain 'the table went into the report'
 
-# A report is opened before anything is replayed; what was there stays until the new one is whole, and nothing else is
+# A report is opened before the replay begins. The old file stays until the new report is complete, and no other file is
 # touched: no device, no link, no file of a similar name.
 echo old >page
 bad 'field.wtr:2' replay good.wtr field.wtr -q -s caching --json --report page
@@ -221,7 +222,8 @@ kill -TERM $!
 wait $! 2>/dev/null
 [ -z "$(ls ended* 2>/dev/null)" ] || complain "a replay that was ended leaves something: $(ls ended*)"
 
-# A name in another encoding is one tag among others, in JSON, on the page and in the table: none is lost or shifted.
+# A name in another encoding is a tag like every other, in JSON, on the page and in the table: no name is lost or
+# shifted.
 printf '#wtr 1\n#src \266\324 \355\240\200 \300\257 \001 \302\233\n@0 \266\324.py:f\n@1 good.py:g\n' >gbk.wtr
 printf 'a 0 0 4194304 0 0 @0\na 1 1 4194304 0 0 @1\nm 2 I \264\355\na 3 2 4194304 0 0 @0\n' >>gbk.wtr
 name=$(printf 'gbk\266\324.wtr')
@@ -239,7 +241,7 @@ grep -qF 'in 1 block: \xb6\xd4.py:f' out || complain 'the table does not name th
 [ "$(tr -d '\n\t -~' <out | wc -c)" = 0 ] || complain 'something else than ASCII in the table'
 bad 'missing\xb6\x1b.wtr' replay "$(printf 'missing\266\033.wtr')"
 
-# What was played under a limit has a peak of its own; the trace's stays the trace's.
+# A replay under a limit has a peak of its own; the trace's peak does not change.
 good '3 events, 1 stream, peak live 12.0 MiB' replay full.wtr -q -s caching -l 8MiB
 good 'caching: figures are of the events before, whose peak live is 8.00 MiB' replay full.wtr -q -s caching -l 8MiB
 good '"peak_live_bytes": 12582912' replay full.wtr -q -s caching -l 8MiB --json
@@ -258,7 +260,7 @@ cmp -s one.wtr.text two.wtr.xz.text && cmp -s one.wtr.text three.wtr.gz.text || 
 figures() { "$weir" replay "$small" --json --seed "$1" | grep -vE 'p50|p99|p999|seconds'; }
 [ "$(figures 7)" = "$(figures 7)" ] || complain 'the same seed gave different figures'
 
-# The page is whole, carries its data and asks nothing of the network.
+# The page is complete, contains its data and loads nothing from the network.
 "$weir" replay "$small" --sweep --report page.html >/dev/null || complain 'no report'
 tail -n 2 page.html | grep -q '</html>' || complain 'the report is not whole'
 grep -q '"strategy":"caching"' page.html || complain 'the report carries no data'
@@ -266,7 +268,7 @@ grep -q '"sweep":{"peak_live_bytes"' page.html || complain 'the report does not 
 grep -q '@WEIR_DATA@' page.html && complain 'the report still has its placeholder'
 grep -qE '(src|href)="?https?:' page.html && complain 'the report asks the network'
 
-# A hazard is exit status 1: a use on another stream that the pool is not told of.
+# A hazard gives exit status 1: a use on another stream that the pool is not told of.
 cat >race.wtr <<'TRACE'
 #wtr 1
 a 0 0 1048576 0 0
@@ -282,7 +284,7 @@ status=0
 grep -q 'hazard: ' out || complain 'the hazard is not named'
 good '0' replay race.wtr --strategy caching,pytorch,direct
 
-# The machine as it is, in words and for scripts; other machines where weir was built with hwloc.
+# weir topo describes this machine, in words and for scripts, and other machines if weir was built with hwloc.
 good 'pinning, tried with 2 MiB' topo
 grep -qE '^  node [0-9]+ .* free' out || complain 'weir topo shows no node'
 grep -qE '^  small pages +(yes|no: )' out || complain 'weir topo does not say whether small pages can be pinned'
@@ -293,7 +295,7 @@ if "$weir" topo --synthetic 'numa:2 pu:1' >/dev/null 2>&1; then # built with hwl
     grep -q '3 processors' out || complain 'weir topo miscounts processors'
     grep -q 'pinning' out && complain 'weir topo tries to pin on a machine that is not there'
     good '"this_machine": false' topo --json --synthetic 'numa:2 pu:1'
-    # With nothing but a small limit for locked memory, nobody is told so.
+    # A user without privileges and with a small limit for locked memory is told of the limit.
     nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --no-new-privs)
     if [ "$(id -u)" = 0 ] && "${nobody[@]}" "$weir" --version >/dev/null 2>&1; then
         (ulimit -l 1024 && "${nobody[@]}" "$weir" topo >out) || complain 'weir topo as nobody'

@@ -1,10 +1,10 @@
-/* tests/conformance/interpose.c: stands in front of every public ACL function, as a tool does, and counts.
+/* tests/conformance/interpose.c: a library in front of every public ACL function, as a tool has, that counts the calls.
  *
- * For LD_PRELOAD. Each function of functions.h is defined here as a few instructions that count the call and go on to
- * the next library's function, which dlsym(RTLD_NEXT, ...) finds; arguments and results pass untouched. At the end of
- * the process the counts must be those of the runtime's own (it counts on entry: what it called by another way than the
- * public name was not seen here), and no call may have come from inside the runtime. Else the process ends with exit
- * code 3.
+ * For LD_PRELOAD. For each function of functions.h this file defines a few instructions that count the call and jump to
+ * the next library's function, which dlsym(RTLD_NEXT, ...) finds; arguments and results pass unchanged. At the end of
+ * the process the counts must equal the runtime's own counts (the runtime counts on entry, so a call that did not use
+ * the public name is missing here), and no call may have come from inside the runtime. Otherwise the process ends with
+ * exit code 3.
  */
 #define _GNU_SOURCE
 #include "../../bindings/sim/ascendcl/src/functions.h"
@@ -26,12 +26,12 @@
     __attribute__((visibility("hidden"))) void *next_##name;
 ACL_FUNCTION_LIST(COUNTER)
 
-/* Where the runtime's code lies, and the calls whose return address is in there. */
+/* The address range of the runtime's code, and the number of calls whose return address lies in it. */
 __attribute__((visibility("hidden"))) uintptr_t runtime_start;
 __attribute__((visibility("hidden"))) uintptr_t runtime_size;
 __attribute__((visibility("hidden"))) uint64_t calls_from_inside;
 
-/* r11 belongs to nobody between a call and the function it calls. */
+/* r11 is free between a call and the function that it calls. */
 #define TRAMPOLINE(name, priority)                                                                 \
     __asm__(".text\n"                                                                              \
             ".globl " #name "\n"                                                                   \
@@ -93,7 +93,8 @@ static void compare(void)
     fprintf(stderr, "interpose: %" PRIu64 " calls, all seen\n", all);
 }
 
-/* The loaded library that contains `functions[0]`'s next: from its first to its last byte. */
+/* A dl_iterate_phdr callback: finds the loaded library that contains the next function of `functions[0]`, and stores
+ * its address range. */
 static int measure(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size, (void)unused;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The runtime reads its environment once, at its first call. */
+/* Makes the ACL device. The runtime reads its environment once, at its first call. */
 static inline weir_status make_acl(uint64_t capacity_bytes, weir_device **device)
 {
     char bytes[32];
@@ -39,7 +39,7 @@ static inline weir_status end_acl_stream(weir_device *device, void *native_strea
     return aclrtDestroyStream(native_stream) == ACL_SUCCESS ? WEIR_OK : WEIR_ERR_DEVICE;
 }
 
-/* The function that a kernel's end has to call. */
+/* The function to call at the end of a kernel. */
 struct acl_work {
     void (*ended)(void *ctx);
     void *ctx;

@@ -1,5 +1,5 @@
-# contract.cmake: the contract suites as targets. A program that links one of them compiles the suite's source with its own and
-# calls it; what it says of its device or strategy stands in the header.
+# contract.cmake: the contract suites as targets. A program that links a suite compiles the suite's source with its own
+# source and calls it. The suite's header explains how the program describes its device or strategy.
 #
 #   weir::device_contract     device_contract.h
 #   weir::strategy_contract   strategy_contract.h

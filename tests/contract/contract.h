@@ -1,7 +1,7 @@
-/* contract.h: how a contract suite runs its cases and reports failures. Part of the suites; needs the C library alone.
+/* contract.h: how a contract suite runs its cases and reports failures. Part of the suites; needs only the C library.
  *
- * A case is a function. Its first claim that does not hold prints file, line and claim, and ends the case; the next one
- * runs. A signal (a crash, an abort, `timeout 60 PROGRAM`) ends the program, after a line that names the case.
+ * A case is a function. The first claim that does not hold prints file, line and claim, and ends the case; the next
+ * case runs. A signal (a crash, an abort, `timeout 60 PROGRAM`) ends the program, after a line that names the case.
  */
 #ifndef WEIR_CONTRACT_H
 #define WEIR_CONTRACT_H
@@ -29,7 +29,7 @@ enum contract_verdict { CONTRACT_PASSED, CONTRACT_SKIPPED, CONTRACT_FAILED };
 
 static struct {
     jmp_buf leave;
-    enum contract_verdict verdict; /* on the running case, so far */
+    enum contract_verdict verdict; /* of the running case, so far */
 } contract;
 
 /* --- claims --- */
@@ -40,7 +40,7 @@ static inline _Noreturn void contract_leave(enum contract_verdict verdict)
     longjmp(contract.leave, 1);
 }
 
-/* Prints why and fails the case. */
+/* Prints the reason and fails the case. */
 static inline _Noreturn __attribute__((format(printf, 3, 4))) void contract_fail(const char *file, int line,
                                                                                  const char *format, ...)
 {
@@ -53,7 +53,7 @@ static inline _Noreturn __attribute__((format(printf, 3, 4))) void contract_fail
     contract_leave(CONTRACT_FAILED);
 }
 
-/* The case does not apply. */
+/* Skips the case because it does not apply. */
 static inline _Noreturn void contract_skip(const char *why)
 {
     (void)printf("skipped: %s", why);
@@ -85,7 +85,7 @@ static inline void contract_signal(int number)
     (void)raise(number);
 }
 
-/* A handler that a sanitizer has set stays. */
+/* Installs the signal handler, unless a sanitizer has already installed its own. */
 static inline void contract_catch(int number)
 {
     void (*before)(int) = signal(number, contract_signal);

@@ -1,8 +1,8 @@
 /* device_contract.c: tests that a device keeps the rules of weir/device.h. device_contract.h says how to run it.
  *
- * Each case makes a device of its own. A device that says that it has a capacity is filled up to it. The cases of
- * stream order queue work that takes units of time, let the device under test order it, and look at the order in which
- * it ended.
+ * Each case makes its own device. If a device reports a capacity, the suite fills it up to this capacity. The cases of
+ * stream order queue work that takes units of time, let the device under test order it, and check the order in which
+ * the work ended.
  */
 #include "device_contract.h"
 
@@ -22,7 +22,7 @@ enum { most_pieces = 64, most_blocks = 40, steps = 600 };
 
 static const weir_tested_device *tested;
 
-/* A device and what it says of itself. */
+/* A device and the facts that it reports. */
 struct rig {
     weir_device *device;
     weir_device_info info;
@@ -41,7 +41,7 @@ static void stop(struct rig *rig)
     assert_int_equal(destroy(rig->device), WEIR_OK);
 }
 
-/* Ends the case. */
+/* Destroys the device and skips the case. */
 static _Noreturn void stop_and_skip(struct rig *rig, const char *why)
 {
     stop(rig);
@@ -68,7 +68,7 @@ void *weir_tested_bytes_in_place(weir_device *device, uint64_t address, uint64_t
     if (pipe(ends) != 0) {
         return NULL;
     }
-    /* write() fails, without a fault, when it cannot read its source. */
+    /* write() fails without a fault if it cannot read its source. */
     const bool there = write(ends[1], bytes, 1) == 1 && write(ends[1], bytes + size - 1, 1) == 1;
     (void)close(ends[0]);
     (void)close(ends[1]);
@@ -122,7 +122,7 @@ static void facts_are_sizes_and_do_not_change(void)
     stop(&rig);
 }
 
-/* The device is full, or as full as its limit allows. */
+/* True if the device is full, or as full as its limit allows. */
 static bool is_no_room(weir_status status)
 {
     return status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT;
@@ -185,14 +185,14 @@ static void regions_are_aligned_and_apart(void)
     stop(&rig);
 }
 
-/* A region that goes back leaves the bytes of the others. */
+/* Freeing a region leaves the bytes of other regions unchanged. */
 static void a_free_leaves_other_regions_alone(void)
 {
     struct rig rig;
     struct piece pieces[8];
     start(&rig);
     for (unsigned round = 0; round < 3; round++) {
-        for (size_t i = round == 0 ? 0 : 1; i < 8; i += round == 0 ? 1 : 2) { /* odd ones come and go */
+        for (size_t i = round == 0 ? 0 : 1; i < 8; i += round == 0 ? 1 : 2) { /* later: the odd ones only */
             pieces[i].size = (1 + i % 3) * rig.info.region_granularity_bytes;
             assert_int_equal(weir_device_region_alloc(rig.device, pieces[i].size, &pieces[i].address), WEIR_OK);
             write_bytes(&rig, pieces[i].address, pieces[i].size, (unsigned char)(10 * round + i));
@@ -212,7 +212,7 @@ static void a_free_leaves_other_regions_alone(void)
     stop(&rig);
 }
 
-/* Takes regions of `size` bytes until the device is full; how many there were. All go back. */
+/* Takes regions of `size` bytes until the device is full, frees them all, and returns their number. */
 static size_t fill_up(const struct rig *rig, uint64_t size)
 {
     struct piece pieces[most_pieces];
@@ -235,14 +235,14 @@ static size_t fill_up(const struct rig *rig, uint64_t size)
     return count;
 }
 
-/* A size of which fill_up takes fewer than most_pieces. */
+/* Returns a size of which fill_up takes fewer than most_pieces. */
 static uint64_t filling_size(const struct rig *rig)
 {
     const uint64_t step = rig->info.region_granularity_bytes;
     return (rig->info.capacity_bytes / (most_pieces - 1) + step - 1) / step * step;
 }
 
-/* As much fits each time, also after refused requests. */
+/* The same number of regions fits each time, also after refused requests. */
 static void a_full_device_says_so_and_loses_nothing(void)
 {
     struct rig rig;
@@ -307,7 +307,7 @@ static void memory_keeps_its_bytes_wherever_it_is_mapped(void)
     stop(&rig);
 }
 
-/* Reservations and regions, of many sizes. */
+/* Reservations and regions of many sizes do not overlap. */
 static void addresses_are_apart(void)
 {
     struct rig rig;
@@ -344,19 +344,19 @@ static void physical_memory_has_an_end(void)
     start_with_counted_pages(&rig);
     const uint64_t page = rig.info.page_bytes;
     weir_vm_handle handle = 77;
-    for (int round = 0; round < 40; round++) { /* a refusal takes nothing */
+    for (int round = 0; round < 40; round++) { /* a refused call takes nothing */
         assert_true(
             is_no_room(weir_device_vm_create(rig.device, (rig.info.capacity_bytes / page + 1) * page, &handle)));
         assert_int_equal(handle, 77);
     }
-    for (int round = 0; round < 3; round++) { /* all of it comes back */
+    for (int round = 0; round < 3; round++) { /* all memory comes back */
         assert_int_equal(weir_device_vm_create(rig.device, rig.info.capacity_bytes / page * page, &handle), WEIR_OK);
         assert_int_equal(weir_device_vm_destroy(rig.device, handle), WEIR_OK);
     }
     stop(&rig);
 }
 
-/* Memory that is mapped is missing for regions, and is there again once its handle is gone. */
+/* Mapped memory is not available to regions until its handle is destroyed. */
 static void regions_and_pages_share_the_memory(void)
 {
     struct rig rig;
@@ -379,13 +379,13 @@ static void regions_and_pages_share_the_memory(void)
 
 enum { streams = 3, long_units = 40 };
 
-/* Streams to queue work on, and the default one. The first two run at the same time. */
+/* Streams to queue work on. The last one is the default stream. The first two run at the same time. */
 struct order {
     struct rig rig;
     void *stream[streams]; /* the last is NULL */
 };
 
-/* A piece of work. Its place among all that have ended: 1 = the first, 0 = it has not ended. */
+/* A piece of work, with its position among all ended pieces of work: 1 is the first, 0 means that it has not ended. */
 struct work {
     atomic_uint place;
 };
@@ -465,7 +465,7 @@ static void make_wait(struct order *order, void *stream, weir_event *event)
 
 static bool is_complete(struct order *order, weir_event *event, bool otherwise)
 {
-    bool complete = otherwise; /* stays when the query writes nothing */
+    bool complete = otherwise; /* stays if the query writes nothing */
     assert_int_equal(weir_device_event_query(order->rig.device, event, &complete), WEIR_OK);
     return complete;
 }
@@ -481,7 +481,7 @@ static void sync_stream(struct order *order, void *stream)
     assert_int_equal(weir_device_stream_sync(order->rig.device, stream), WEIR_OK);
 }
 
-/* Runs `play` with each pair of different streams. The work of either may be held up by the default stream's. */
+/* Runs `play` with each pair of different streams. Work of the default stream may delay the work of both. */
 static void with_each_pair(void (*play)(struct order *order, void *one, void *other))
 {
     struct order order;
@@ -522,7 +522,7 @@ static void an_idle_event_is_complete(void)
     stop(&rig);
 }
 
-/* Recording and asking do not block; the event completes with the last piece of work before it. */
+/* Recording and querying do not block; the event completes with the last piece of work before it. */
 static void play_event(struct order *order, void *one, void *other)
 {
     struct work first;
@@ -533,7 +533,7 @@ static void play_event(struct order *order, void *one, void *other)
     queue(order, one, 4, &last);
     record(order, event, one);
     assert_false(is_complete(order, event, true));
-    make_wait(order, one, event); /* for itself, which changes nothing */
+    make_wait(order, one, event); /* a stream's wait for its own event changes nothing */
     assert_false(has_ended(&last));
     sync_event(order, event);
     assert_true(has_ended(&first) && has_ended(&last));
@@ -570,7 +570,7 @@ static void play_record_anew(struct order *order, void *one, void *other)
     record(order, event, one);
     sync_event(order, event);
     queue(order, one, 4, &later);
-    assert_true(is_complete(order, event, false)); /* not recorded since */
+    assert_true(is_complete(order, event, false)); /* not recorded since then */
     record(order, event, one);
     assert_false(is_complete(order, event, true));
     sync_event(order, event);
@@ -588,7 +588,7 @@ static void a_later_record_captures_anew(void)
     with_each_pair(play_record_anew);
 }
 
-/* The event forgets its earlier record, although that is not complete. */
+/* A second record replaces the first one, even if the first is not complete. */
 static void a_later_record_replaces_the_earlier_one(void)
 {
     struct order order;
@@ -634,7 +634,7 @@ static void play_wait(struct order *order, void *one, void *other)
     record(order, event, one);
     make_wait(order, other, event);
     queue(order, other, 1, &second);
-    assert_false(has_ended(&first)); /* nothing has blocked */
+    assert_false(has_ended(&first)); /* no call has blocked */
     sync_stream(order, other);
     assert_true(has_ended(&first) && has_ended(&second));
     assert_true(atomic_load(&first.place) < atomic_load(&second.place));
@@ -667,7 +667,7 @@ static void a_wait_keeps_what_the_event_had_captured(void)
     with_each_pair(play_wait_and_record);
 }
 
-/* An event that is recorded again after the wait. The work that it captures then is not waited for. */
+/* An event is recorded again after the wait was queued. The stream does not wait for the work of the second record. */
 static void a_wait_does_not_wait_for_a_later_record(void)
 {
     struct order order;
@@ -687,7 +687,7 @@ static void a_wait_does_not_wait_for_a_later_record(void)
     stop_order(&order);
 }
 
-/* A wait holds up neither the work before it nor that of other streams. */
+/* A wait delays neither earlier work of its stream nor work of other streams. */
 static void a_wait_holds_up_only_what_follows_it(void)
 {
     struct order order;
@@ -716,7 +716,7 @@ static void a_wait_holds_up_only_what_follows_it(void)
     stop_order(&order);
 }
 
-/* Order is passed on by streams on which nothing runs: the third stream comes after the first. */
+/* Order passes through streams without work of their own: the third stream runs after the first. */
 static void play_chain(struct order *order, void *one, void *other)
 {
     struct work first;
@@ -751,7 +751,7 @@ static void play_sync(struct order *order, void *one, void *other)
 {
     struct work works[3];
     (void)other;
-    sync_stream(order, one); /* idle */
+    sync_stream(order, one); /* the stream is idle */
     for (unsigned i = 0; i < 3; i++) {
         queue(order, one, 1 + i, &works[i]);
     }
@@ -788,7 +788,8 @@ static void other_streams_are_not_waited_for(void)
 
 /* --- a pool over it --- */
 
-/* Random traffic; false when a call that must not fail has. `may_fail`: some device call is made to. */
+/* Runs random traffic on a pool over the device. `may_fail` is true if some device calls are made to fail. The case
+ * fails if a call fails that must not. */
 static void serve(const struct rig *rig, weir_device *device, bool virtual_memory, uint32_t seed, bool may_fail)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
@@ -862,8 +863,8 @@ static void serves_a_pool(void)
     stop(&rig);
 }
 
-/* The n-th call of a pool fails before it reaches the device: what the pool then does must be right for the device too.
- * */
+/* The n-th device call of a pool fails before it reaches the device. The calls that the pool makes afterwards must keep
+ * the device's rules too. */
 static void serves_a_pool_whose_calls_fail(void)
 {
     struct rig rig;
@@ -887,7 +888,7 @@ static void serves_a_pool_whose_calls_fail(void)
 
 /* --- threads --- */
 
-/* Objects that one thread makes and another one uses and ends. */
+/* Objects that one thread creates and another thread uses and destroys. */
 struct shared {
     struct rig *rig;
     void *stream;
@@ -966,7 +967,7 @@ static void *make_and_end(void *ctx)
     return NULL;
 }
 
-/* Runs the function in a thread for each of `count` and waits for all. */
+/* Runs the function in `count` threads, one for each element of `shared`, and joins them. */
 static void run_threads(void *(*run)(void *ctx), struct shared *shared, size_t count)
 {
     pthread_t threads[at_once];
@@ -994,7 +995,7 @@ static void any_thread_may_call(void)
     stop(&rig);
 }
 
-/* Nothing is lost between threads that call at the same time. A thread sanitizer sees more than this case. */
+/* Concurrent calls lose nothing. A thread sanitizer finds more than this case alone. */
 static void threads_may_call_at_the_same_time(void)
 {
     struct rig rig;

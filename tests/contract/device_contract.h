@@ -39,30 +39,31 @@ typedef struct weir_tested_device {
     /* Makes a device with `capacity_bytes` of memory, or more: it must hold 32 regions of its granularity, and as many
      * pages. One is alive at a time. */
     weir_status (*create)(uint64_t capacity_bytes, weir_device **device);
-    /* Ends it. NULL: weir_device_destroy. */
+    /* Destroys the device. NULL: the suite calls weir_device_destroy. */
     weir_status (*destroy)(weir_device *device);
 
-    /* Where the host reads and writes the device memory [address, address + size); NULL when not all of it is there.
-     * The pointer is used before the next call. weir_tested_bytes_in_place for device memory that the host may touch by
-     * its address. Without this slot the contents of memory are not tested. */
+    /* Returns where the host reads and writes the device memory [address, address + size), or NULL if not all of it is
+     * there. The suite uses the pointer only before its next call. If the host may touch device memory by its address,
+     * use weir_tested_bytes_in_place. Without this slot the suite does not test the contents of memory. */
     void *(*bytes)(weir_device *device, uint64_t address, uint64_t size);
 
     /* --- work: three slots, all or none; a device with WEIR_DEVICE_ORDERED should have them --- */
-    /* A native stream beside the default one (NULL). Work on two such streams runs at the same time. */
+    /* Creates a native stream beside the default one (NULL). Work on two such streams runs at the same time. */
     weir_status (*stream_create)(weir_device *device, void **native_stream);
     weir_status (*stream_destroy)(weir_device *device, void *native_stream);
-    /* Queues work that takes `units` units of time, and calls ended(ctx), from any thread, when it is over. One unit is
-     * the same for all streams and long against the time in which the host makes a few calls: an hour where time is
-     * virtual, some 20 ms where it is real. The work ends by itself; a host that waits for it need not call anything.
-     * The suite calls this with at most 40 units. */
+    /* Queues work that takes `units` units of time. When it is over, it calls ended(ctx), from any thread. One unit is
+     * the same for all streams and long compared with a few host calls: an hour if time is virtual, about 20 ms if it
+     * is real. The work ends by itself; a host that waits for it need not call anything. The suite passes at most 40
+     * units. */
     weir_status (*queue)(weir_device *device, void *native_stream, unsigned units, void (*ended)(void *ctx), void *ctx);
 } weir_tested_device;
 
-/* For `bytes`: the address itself, when the host can read the first and the last byte there. */
+/* A function for `bytes`: returns the address itself, or NULL if the host cannot read the first and the last byte
+ * there. */
 void *weir_tested_bytes_in_place(weir_device *device, uint64_t address, uint64_t size);
 
-/* Runs every case, or those with argv[1] in their names. Prints a line for each; returns the program's exit status: not
- * 0 when a case failed or none passed. */
+/* Runs every case, or those with argv[1] in their names. Prints a line for each. Returns the program's exit status: not
+ * 0 if a case failed or none passed. */
 int weir_device_contract(const weir_tested_device *tested, int argc, char **argv);
 
 #ifdef __cplusplus

@@ -101,13 +101,13 @@ static bool is(int mistake)
 enum { most_streams = 8, most_noted = 64 };
 
 static weir_device *inner;
-static void *known_streams[most_streams]; /* the default one is the first */
+static void *known_streams[most_streams]; /* the first is the default stream */
 static int stream_count;
 static pthread_t maker;
 static struct noted {
     uint64_t address;
     uint64_t size;
-} noted[most_noted]; /* regions, the oldest first */
+} noted[most_noted]; /* regions, oldest first */
 static int noted_count;
 static struct noted mapped; /* the last mapping */
 static uint64_t last_reservation;
@@ -115,7 +115,7 @@ static weir_vm_handle last_handle;
 
 struct event {
     weir_event *real;
-    weir_event *earlier; /* holds an earlier record */
+    weir_event *earlier; /* holds the earlier record */
     bool recorded;
     bool was_complete;
     void *stream;
@@ -123,7 +123,7 @@ struct event {
 };
 
 static weir_event *shared_event;
-static struct event *held_back[most_streams];      /* waits that are made when work is queued on the stream */
+static struct event *held_back[most_streams];      /* waits, made when work is queued on the stream */
 static weir_event *before_last_work[most_streams]; /* recorded before the last piece of work was queued */
 static atomic_uint_fast64_t counted_bytes;         /* of regions */
 
@@ -165,7 +165,7 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
 
 /* --- regions --- */
 
-/* Takes memory for good. */
+/* Takes memory and never gives it back. */
 static void lose_memory(bool lose)
 {
     uint64_t address;
@@ -174,7 +174,8 @@ static void lose_memory(bool lose)
     }
 }
 
-/* Read and written in two steps. The time between them is there so that two threads meet in it. */
+/* Changes the count in two steps, a read and a write, with a pause between them in which another
+ * thread can interfere. */
 static void count_bytes(uint64_t change)
 {
     if (is(LOST_COUNT)) {

@@ -1,4 +1,4 @@
-/* What every heap promises, whatever it is over: compiled once for each source (heap_source.h). */
+/* The rules that every heap keeps over every source of memory. Compiled once for each source (heap_source.h). */
 #include "heap_source.h"
 
 #include <pthread.h>
@@ -109,7 +109,7 @@ static void test_blocks(void **state)
     end(&f);
 }
 
-/* Also where another block's bytes were. */
+/* Zeroed blocks hold zeros, also where a freed block left other bytes. */
 static void test_zeroed(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void test_zeroed(void **state)
     assert_null(weir_heap_alloc_zeroed(f.heap, 0, 100));
     assert_null(weir_heap_alloc_zeroed(f.heap, 100, 0));
     assert_null(weir_heap_alloc_zeroed(NULL, 1, 1));
-    assert_null(weir_heap_alloc_zeroed(f.heap, SIZE_MAX / 2 + 2, 2)); /* 2 bytes, were it not for the overflow */
+    assert_null(weir_heap_alloc_zeroed(f.heap, SIZE_MAX / 2 + 2, 2)); /* the product wraps to 2 bytes */
     assert_int_equal(stats_of(f.heap).live_blocks, 0);
     char why[300];
     assert_true(weir_heap_explain(f.heap, why, sizeof why) > 0);
@@ -161,7 +161,7 @@ static void test_alignment(void **state)
     void *usual = weir_heap_alloc_aligned(f.heap, 100, 0);
     assert_int_equal((uintptr_t)usual % 256, 0);
     assert_int_equal(weir_heap_free(f.heap, usual), WEIR_OK);
-    /* A simulated device has SOURCE_MOST_BYTES, and a region for a block has to hold its alignment too. */
+    /* A simulated device has SOURCE_MOST_BYTES, and the region of a block must hold its alignment too. */
     const bool is_limited = f.under.pool != NULL;
     for (size_t align = 4 * MIB; align <= (is_limited ? 16 * MIB : 1024 * MIB); align *= 2) {
         char *two[] = {weir_heap_alloc_aligned(f.heap, 1, align), weir_heap_alloc_long_lived(f.heap, 70000, align)};
@@ -204,14 +204,15 @@ static void test_slack(void **state)
         assert_non_null(block);
         const size_t usable = weir_heap_usable_size(f.heap, block);
         assert_true(usable >= size);
-        fill(block, usable + 100, 7); /* under a sanitizer this is the proof */
+        fill(block, usable + 100, 7); /* a sanitizer checks this write */
         assert_int_equal(stats_of(f.heap).largest_bytes, size);
         assert_int_equal(weir_heap_free(f.heap, block), WEIR_OK);
     }
     end(&f);
 }
 
-/* The slack behind a block is its own: a write to all of its usable bytes and to the slack behind them changes no other block. */
+/* Each block has slack of its own: a write to all of its usable bytes and to the slack behind them changes no other
+ * block. */
 static void test_slack_is_not_shared(void **state)
 {
     (void)state;
@@ -281,23 +282,23 @@ static void test_bad_config(void **state)
         config.source.stream = NULL;
         assert_int_equal(weir_heap_create(&config, &heap), WEIR_ERR_INVALID);
         config = f.under.config;
-        config.source.pool = NULL; /* a stream of nothing */
+        config.source.pool = NULL; /* a stream without a pool */
         assert_int_equal(weir_heap_create(&config, &heap), WEIR_ERR_INVALID);
         weir_host_pool_config host_config = WEIR_HOST_POOL_CONFIG_INIT;
         weir_host_pool *host_pool = NULL;
         host_config.flags = WEIR_HOST_PAGEABLE;
         assert_int_equal(weir_host_pool_create(&host_config, &host_pool), WEIR_OK);
         config = f.under.config;
-        config.source.host_pool = host_pool; /* two sources in one */
+        config.source.host_pool = host_pool; /* two sources in one config */
         assert_int_equal(weir_heap_create(&config, &heap), WEIR_ERR_INVALID);
         config = f.under.config;
-        config.long_lived.host_pool = host_pool; /* one for each is fine */
+        config.long_lived.host_pool = host_pool; /* one source for each half is allowed */
         assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
         void *block = weir_heap_alloc_long_lived(heap, 500000, 0);
         weir_host_info info = WEIR_HOST_INFO_INIT;
         assert_int_equal(weir_host_query(host_pool, block, &info), WEIR_OK);
         assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
-        assert_int_equal(weir_host_query(host_pool, block, &info), WEIR_ERR_INVALID); /* it was freed there */
+        assert_int_equal(weir_host_query(host_pool, block, &info), WEIR_ERR_INVALID); /* already freed */
         assert_int_equal(weir_host_pool_destroy(host_pool), WEIR_OK);
         heap = NULL;
     }
@@ -330,12 +331,12 @@ static void test_bad_input(void **state)
     assert_int_equal(weir_heap_destroy(NULL), WEIR_OK);
     assert_int_equal(weir_heap_explain(f.heap, text, sizeof text), 0);
     assert_string_equal(text, "");
-    /* Nothing is no failure. */
+    /* An empty block is not a failure. */
     assert_null(weir_heap_alloc(f.heap, 0));
     assert_int_equal(weir_heap_free(f.heap, NULL), WEIR_OK);
     assert_int_equal(weir_heap_usable_size(f.heap, NULL), 0);
     assert_int_equal(stats_of(f.heap).failures, 0);
-    /* More than there can be. */
+    /* Sizes larger than the address space. */
     static const size_t huge[] = {SIZE_MAX, SIZE_MAX - 63, SIZE_MAX / 2, (size_t)1 << 50};
     for (size_t i = 0; i < 4; i++) {
         assert_null(weir_heap_alloc(f.heap, huge[i]));
@@ -348,7 +349,7 @@ static void test_bad_input(void **state)
     end(&f);
 }
 
-/* Blocks of nobody, of the heap's neighbours, their insides, and those that are freed already. */
+/* Addresses that the heap does not own: unknown ones, blocks of other heaps, addresses inside blocks, freed blocks. */
 static void test_foreign(void **state)
 {
     (void)state;
@@ -386,12 +387,12 @@ static void test_foreign(void **state)
     assert_int_equal(stats_of(f.heap).live_bytes, 0);
     assert_int_equal(stats_of(other).live_blocks, 2);
     free(own);
-    assert_int_equal(weir_heap_destroy(other), WEIR_OK); /* with its blocks */
+    assert_int_equal(weir_heap_destroy(other), WEIR_OK); /* frees its blocks too */
     end(&f);
 }
 
-/* Every call refuses a block that was freed, of every size and by each thread; the refusals are counted, and no
- * block is handed out twice afterwards. */
+/* Every call refuses a freed block, of every size and from each thread. The heap counts the refusals and hands out no
+ * block twice afterwards. */
 typedef struct freeing {
     weir_heap *heap;
     void *block;
@@ -465,7 +466,8 @@ static void test_freed_twice(void **state)
     end(&f);
 }
 
-/* What the heap leaves live goes back to a pool that was given; what others have of it stays. */
+/* weir_heap_destroy returns the heap's live blocks to the pool that the config named. Blocks that other users took from
+ * this pool stay live. */
 static void test_end_frees(void **state)
 {
     (void)state;
@@ -501,7 +503,7 @@ static void test_end_frees(void **state)
     assert_int_equal(under_close(&f.under), WEIR_OK);
 }
 
-/* A child has none of what others own, and frees nothing of it. */
+/* weir_heap_destroy in a forked child succeeds and frees none of the parent's memory. */
 static void test_fork(void **state)
 {
     (void)state;
@@ -547,12 +549,12 @@ static void test_long_lived(void **state)
     const weir_heap_stats stats = stats_of(f.heap);
     assert_true(stats.long_lived_bytes >= 32 * 100000 && stats.long_lived_bytes == stats.live_bytes / 2);
     for (size_t i = 0; i < 32 && heap_source == PROCESS; i++) {
-        assert_true((uintptr_t)going[i] < low || (uintptr_t)going[i] > high); /* they lie apart */
+        assert_true((uintptr_t)going[i] < low || (uintptr_t)going[i] > high); /* short-lived blocks lie elsewhere */
     }
     void *grown = weir_heap_realloc(f.heap, staying[0], 150000);
     if (CAN_TOUCH) {
         assert_non_null(grown);
-        assert_true(stats_of(f.heap).long_lived_bytes >= 31 * 100000 + 150000); /* among its kind */
+        assert_true(stats_of(f.heap).long_lived_bytes >= 31 * 100000 + 150000); /* among the long-lived blocks */
         staying[0] = grown;
     }
     for (size_t i = 0; i < 32; i++) {
@@ -573,7 +575,7 @@ static void test_resizing(void **state)
     make(&f);
     unsigned char *block = weir_heap_realloc(f.heap, NULL, 100);
     assert_non_null(block);
-    assert_int_equal(stats_of(f.heap).reallocs, 0); /* an alloc */
+    assert_int_equal(stats_of(f.heap).reallocs, 0); /* counts as an alloc */
     const size_t usable = weir_heap_usable_size(f.heap, block);
     fill(block, usable, 9);
     assert_ptr_equal(weir_heap_realloc(f.heap, block, usable), block);
@@ -600,7 +602,7 @@ static void test_resizing(void **state)
         }
         assert_true(stats_of(f.heap).moves > 10);
     } else {
-        assert_null(weir_heap_realloc(f.heap, block, 10 * usable)); /* never moved; as it was */
+        assert_null(weir_heap_realloc(f.heap, block, 10 * usable)); /* such a block never moves; it stays as it was */
         assert_int_equal(weir_heap_usable_size(f.heap, block), usable);
         char why[1024];
         assert_true(weir_heap_explain(f.heap, why, sizeof why) > 0);
@@ -615,7 +617,7 @@ static void test_resizing(void **state)
     assert_non_null(strstr(text, "no block of this heap"));
     assert_null(weir_heap_realloc(f.heap, block, SIZE_MAX));
     assert_int_equal(stats_of(f.heap).live_blocks, 1);
-    assert_null(weir_heap_realloc(f.heap, block, 0)); /* a free */
+    assert_null(weir_heap_realloc(f.heap, block, 0)); /* size 0 frees the block */
     assert_int_equal(stats_of(f.heap).live_blocks, 0);
     assert_null(weir_heap_realloc(f.heap, NULL, 0));
     end(&f);
@@ -628,7 +630,7 @@ typedef struct cache {
     void *blocks[200];
     size_t count;
     uint32_t calls;
-    uint32_t lies; /* so often it says that trying again is worth it although it did nothing */
+    uint32_t lies; /* number of calls that return true without freeing anything */
     uint32_t last_attempt;
 } cache;
 
@@ -639,7 +641,7 @@ static bool drop_one(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt
     assert_true(size >= 4 * MIB);
     c->calls++;
     c->last_attempt = attempt;
-    /* What it asks for itself fails without another call. */
+    /* An allocation inside the callback fails without a nested call of the callback. */
     assert_null(weir_heap_alloc(heap, SOURCE_MOST_BYTES + 1));
     if (c->lies > 0) {
         c->lies--;
@@ -678,7 +680,7 @@ static void test_reclaim(void **state)
     weir_heap_config config = f.under.config;
     config.reclaim = NULL;
     assert_int_equal(weir_heap_create(&config, &plain), WEIR_OK);
-    /* Without anything to drop the callback is asked once, and the request fails. */
+    /* A callback that has nothing to drop is called once, and the request fails. */
     for (size_t i = 0; i < 3; i++) {
         void *block = weir_heap_alloc(f.heap, 16 * MIB);
         if (block != NULL) {
@@ -700,7 +702,8 @@ static void test_reclaim(void **state)
     if (heap_source == PROCESS) {
         assert_non_null(strstr(text, "limit"));
     }
-    /* With something it is asked as often as it takes; lies cost only time. */
+    /* A callback that frees memory is called until the request fits. Calls that return true without freeing only cost
+     * time. */
     c.count = kept;
     c.lies = 2;
     c.calls = 0;
@@ -710,7 +713,7 @@ static void test_reclaim(void **state)
     assert_true(c.calls >= 3);
     const weir_heap_stats stats = stats_of(f.heap);
     assert_int_equal(stats.reclaims, c.calls + 1);
-    assert_int_equal(stats.failures, 1 + stats.reclaims); /* one request, and those of the callback */
+    assert_int_equal(stats.failures, 1 + stats.reclaims); /* one request, and those inside the callback */
     assert_int_equal(weir_heap_free(f.heap, large), WEIR_OK);
     while (c.count > 0) {
         assert_int_equal(weir_heap_free(f.heap, c.blocks[--c.count]), WEIR_OK);
@@ -719,7 +722,7 @@ static void test_reclaim(void **state)
     end(&f);
 }
 
-/* All that lies idle in either half of the heap is given back before a request fails. */
+/* Before a request fails, the heap gives back all idle memory of both halves. */
 static void test_all_is_tried(void **state)
 {
     (void)state;
@@ -766,7 +769,7 @@ static uint64_t next(uint64_t *seed)
     return *seed;
 }
 
-/* Every block is put down for whoever comes; what is picked up instead is freed. */
+/* Puts each new block into a random place of the mailbox and frees the block that was there. */
 static void *exchange(void *argument)
 {
     mailbox *box = argument;
@@ -813,7 +816,7 @@ static void test_threads(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, exchange, &box), 0);
     }
     const char *why = "";
-    for (size_t i = 0; i < 20; i++) { /* beside them */
+    for (size_t i = 0; i < 20; i++) { /* while the threads run */
         const weir_status status = weir_heap_check(f.heap, &why);
         if (status != WEIR_OK) {
             fail_msg("%s", why);

@@ -1,9 +1,9 @@
 /* tests/contract/heap_source.h: a heap over each kind of source, for the programs that are compiled once for each.
  *
  *   HEAP_SOURCE   PROCESS      memory of the process
- *                 HOST_POOL    a host pool with the carve rule's pads, that somebody else uses too
- *                 POOL         a pool of a simulated device whose memory the host cannot touch, likewise
- *                 POOL_BACKED  one whose memory it can touch
+ *                 HOST_POOL    a host pool with the pads of the carve rule, which other users share
+ *                 POOL         a pool of a simulated device whose memory the host cannot touch, also shared
+ *                 POOL_BACKED  a shared pool of a simulated device whose memory the host can touch
  */
 #ifndef TESTS_CONTRACT_HEAP_SOURCE_H
 #define TESTS_CONTRACT_HEAP_SOURCE_H
@@ -22,10 +22,10 @@ static const enum heap_source heap_source = HEAP_SOURCE;
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
 
-/* The memory under a heap holds so much at most, where anything is said of it. */
+/* The limit of the memory under a heap, for the sources that take one. */
 #define SOURCE_MOST_BYTES (64 * MIB)
 
-/* What lies under a heap, and a config that names it. */
+/* The source of a heap, and a config that names it. */
 struct under {
     weir_heap_config config;
     weir_host_pool *host_pool;

@@ -1,11 +1,11 @@
 /* One suite for the host pool, built once for each engine of small blocks and each step of the ladder:
  *
- *     HOST_WASTE_PART   what part of a block the engine may waste, 8 by default
- *     HOST_ENGINE   an expression: the engine's table (HOST_ENGINE_HEADER, when it is not in weir/host.h)
- *     HOST_KIND     the step, as in WEIR_HOST_KIND_LIST; all chunks come from it
+ *   HOST_WASTE_PART   the engine may waste one part in HOST_WASTE_PART of a block; 8 by default
+ *   HOST_ENGINE       an expression: the engine's table (HOST_ENGINE_HEADER, if it is not in weir/host.h)
+ *   HOST_KIND         the step, as in WEIR_HOST_KIND_LIST; all chunks come from it
  *
- * RUNTIME and REGISTERED are served by a stand-in for a device's runtime that the suite checks: pairs match, sizes are what
- * the contract says, and all is given back at the end.
+ * RUNTIME and REGISTERED chunks come from a stand-in for a device's runtime that the suite checks: calls come in pairs,
+ * sizes keep the contract, and all memory is given back at the end.
  */
 #if !defined(HOST_WASTE_PART)
 #define HOST_WASTE_PART 8
@@ -150,7 +150,7 @@ static void *block(weir_host_pool *pool, uint64_t size)
 
 /* --- sizes --- */
 
-/* The edges of pads, classes, pages and of the two kinds of blocks, up to 64 MiB. */
+/* Sizes at the edges of pads, classes, pages and of the two kinds of blocks, up to 64 MiB. */
 static size_t edges(uint64_t *sizes)
 {
     size_t count = 0;
@@ -173,7 +173,7 @@ static void test_sizes(void **state)
         weir_host_pool *pool = pool_with(flags, 0);
         uint64_t sizes[512];
         const size_t count = edges(sizes);
-        for (int round = 0; round < 2; round++) { /* the second one finds caches filled */
+        for (int round = 0; round < 2; round++) { /* the second round finds filled caches */
             for (size_t i = 0; i < count; i++) {
                 unsigned char *ptr = block(pool, sizes[i]);
                 assert_int_equal((uintptr_t)ptr % 64, 0);
@@ -181,7 +181,8 @@ static void test_sizes(void **state)
                 assert_int_equal(weir_host_query(pool, ptr + sizes[i] - 1, &info), WEIR_OK);
                 assert_ptr_equal(info.block, ptr);
                 assert_true(info.size >= sizes[i]);
-                /* The stated bound of waste: a part (an eighth by weir's classes) above 512 bytes, or a page. */
+                /* The documented limit of waste: above 512 bytes one part of HOST_WASTE_PART (an eighth with weir's
+                 * classes), or a page. */
                 const uint64_t least = sizes[i] + (flags == 0 ? PAD : 0);
                 assert_true(info.size <= sizes[i] + 63 + (least > 512 ? least / HOST_WASTE_PART : 64) || info.size <= sizes[i] + 4 * KIB);
                 ptr[0] = 1;
@@ -195,7 +196,7 @@ static void test_sizes(void **state)
     }
 }
 
-/* Many blocks at once: apart from each other, with the pad between, and what is in them stays. */
+/* Many live blocks do not overlap, have the pad between them, and keep their contents. */
 static void test_contents_stay(void **state)
 {
     (void)state;
@@ -251,7 +252,7 @@ static void test_alignment(void **state)
                 if (align == 2 * MIB || count == 32) {
                     assert_int_equal(weir_host_free_sized(pool, ptr, sizes[i]), WEIR_OK);
                 } else if (i == 3) {
-                    kept[count++ % 32] = ptr; /* so that the next does not find the place of the last */
+                    kept[count++ % 32] = ptr; /* kept live, so that the next block gets another place */
                 } else {
                     assert_int_equal(weir_host_free(pool, ptr), WEIR_OK);
                 }
@@ -265,7 +266,7 @@ static void test_alignment(void **state)
     assert_int_equal(weir_host_alloc_aligned(pool, 1, 3, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
     assert_int_equal(weir_host_alloc_aligned(pool, 1, UINT64_C(1) << 46, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
     assert_null(ptr);
-    /* Above a chunk: where the runtime allocates the chunks, it has to pin as much as the alignment. */
+    /* Alignments above a chunk. A runtime that allocates the chunks must pin as many bytes as the alignment. */
     const uint64_t most = kind == WEIR_HOST_RUNTIME ? 32 * MIB : 1024 * MIB;
     for (uint64_t align = 4 * MIB; align <= most; align *= 4) {
         void *two[2] = {NULL, NULL};
@@ -358,7 +359,7 @@ static void test_bad_input(void **state)
         assert_int_equal(weir_host_free_sized(pool, mine, sizes[i] * 2), WEIR_ERR_INVALID);
         assert_int_equal(weir_host_free_sized(pool, mine, sizes[i] / 2), WEIR_ERR_INVALID);
         assert_int_equal(weir_host_free_sized(pool, mine, UINT64_MAX), WEIR_ERR_INVALID);
-        assert_int_equal(stats_of(pool).allocs - stats_of(pool).frees, 1); /* nothing was lost */
+        assert_int_equal(stats_of(pool).allocs - stats_of(pool).frees, 1); /* the refused calls lost nothing */
         assert_int_equal(weir_host_free_sized(pool, mine, sizes[i]), WEIR_OK);
     }
     end(other);
@@ -368,7 +369,7 @@ static void test_bad_input(void **state)
 static const uint64_t twice_sizes[] = {1, 100, 500, 1000, 4000, 10000, 16384, 40000, 60000, 65536, 100000, 1 << 20};
 enum { TWICE_SIZES = sizeof twice_sizes / sizeof *twice_sizes, MANY = 200 };
 
-/* The block was freed before: every call refuses it and changes nothing. */
+/* Checks that every call refuses the freed block and changes nothing. */
 static void refuses(weir_host_pool *pool, void *freed, uint64_t size)
 {
     const weir_host_stats before = stats_of(pool);
@@ -381,7 +382,7 @@ static void refuses(weir_host_pool *pool, void *freed, uint64_t size)
     assert_int_equal(stats_of(pool).live_bytes, before.live_bytes);
 }
 
-/* The next blocks that are handed out differ from each other. */
+/* Checks that the next blocks are all different. */
 static void all_differ(weir_host_pool *pool, uint64_t size)
 {
     enum { COUNT = 40 };
@@ -426,7 +427,7 @@ static void test_double_free(void **state)
         weir_host_pool *pool = pool_with(flags, 0);
         for (size_t i = 0; i < TWICE_SIZES; i++) {
             const uint64_t size = twice_sizes[i];
-            void *keeper = block(pool, size); /* keeps the slab */
+            void *keeper = block(pool, size); /* keeps the slab alive */
             void *first = block(pool, size);
             void *second = block(pool, size);
             assert_int_equal(weir_host_free(pool, first), WEIR_OK);
@@ -443,7 +444,8 @@ static void test_double_free(void **state)
     }
 }
 
-/* Blocks wait in a thread's cache, in the engine, or their slab is gone: the second free is refused in each case. */
+/* A freed block may lie in a thread's cache or in the engine, or its slab may be gone. A second free is refused in each
+ * case. */
 static void test_double_free_after_others(void **state)
 {
     (void)state;
@@ -525,7 +527,7 @@ static void test_stats_add_up(void **state)
         assert_int_equal(weir_host_query(pool, blocks[i], &info), WEIR_OK);
         taken += info.size + PAD;
     }
-    assert_int_equal(taken, live); /* what each block takes is what they take together */
+    assert_int_equal(taken, live); /* the blocks' sizes add up to the pool's count */
     for (size_t i = 0; i < COUNT; i++) {
         assert_int_equal(weir_host_free(pool, blocks[i]), WEIR_OK);
     }
@@ -566,7 +568,7 @@ static void test_trim_keeps_what_is_asked(void **state)
     assert_true(left <= 24 * MIB && left > 8 * MIB);
     assert_int_equal(weir_host_trim(pool, 0, NULL), WEIR_OK);
     left = stats_of(pool).held_bytes;
-    assert_true(left >= 7 * MIB && left <= 16 * MIB); /* the live block's */
+    assert_true(left >= 7 * MIB && left <= 16 * MIB); /* memory of the live block */
     assert_int_equal(((char *)blocks[3])[7 * MIB - 1], 3);
     assert_int_equal(weir_host_free(pool, blocks[3]), WEIR_OK);
     assert_int_equal(weir_host_trim(pool, 0, NULL), WEIR_OK);
@@ -592,7 +594,7 @@ static void test_limit(void **state)
     assert_true(stats_of(pool).held_bytes <= 24 * MIB);
     assert_true(stats_of(pool).failures >= 1);
     check(pool);
-    /* What is free serves again, small and large, although a thread's cache holds it. */
+    /* Freed memory serves new requests, small and large, although a thread's cache holds it. */
     while (count > 0) {
         assert_int_equal(weir_host_free(pool, blocks[--count]), WEIR_OK);
     }
@@ -603,7 +605,7 @@ static void test_limit(void **state)
     void *too_much = NULL;
     assert_int_equal(weir_host_alloc(pool, 25 * MIB, WEIR_HOST_THREAD_NODE, &too_much), WEIR_ERR_LIMIT);
     end(pool);
-    pool = pool_with(0, 4 * MIB); /* below the chunk that was asked for */
+    pool = pool_with(0, 4 * MIB); /* below the chunk size of the config */
     large = block(pool, 2 * MIB);
     assert_true(stats_of(pool).held_bytes <= 4 * MIB);
     assert_int_equal(weir_host_free(pool, large), WEIR_OK);
@@ -685,8 +687,8 @@ static void *outlive(void *ctx)
 {
     worker *w = ctx;
     void *failure = fill_cache(w);
-    (void)pthread_barrier_wait(w->barrier); /* it has a cache */
-    (void)pthread_barrier_wait(w->barrier); /* the pool is gone, another one is there */
+    (void)pthread_barrier_wait(w->barrier); /* the thread has a cache */
+    (void)pthread_barrier_wait(w->barrier); /* the pool is destroyed and a new one exists */
     failure = failure != NULL ? failure : fill_cache(w);
     return failure;
 }
@@ -718,8 +720,8 @@ static void *idle_with_cache(void *ctx)
 {
     worker *w = ctx;
     void *failure = fill_cache(w);
-    (void)pthread_barrier_wait(w->barrier); /* it keeps much */
-    (void)pthread_barrier_wait(w->barrier); /* it has been trimmed */
+    (void)pthread_barrier_wait(w->barrier); /* the thread's cache is filled */
+    (void)pthread_barrier_wait(w->barrier); /* the main thread has trimmed */
     void *ptr = NULL;
     if (failure == NULL && weir_host_alloc(w->pool, 3 * MIB, WEIR_HOST_THREAD_NODE, &ptr) != WEIR_OK) {
         failure = "alloc failed";
@@ -727,12 +729,12 @@ static void *idle_with_cache(void *ctx)
     if (failure == NULL && weir_host_free(w->pool, ptr) != WEIR_OK) {
         failure = "free failed";
     }
-    (void)pthread_barrier_wait(w->barrier); /* it has called again */
-    (void)pthread_barrier_wait(w->barrier); /* what it keeps has been looked at */
+    (void)pthread_barrier_wait(w->barrier); /* the thread has called again */
+    (void)pthread_barrier_wait(w->barrier); /* the main thread has read the statistics */
     return failure;
 }
 
-/* An engine with caches of its own has them where the pool does not count. */
+/* cached_bytes counts the pool's thread caches only, not those of an engine that has its own. */
 static void test_trim_reaches_other_threads_at_their_next_miss(void **state)
 {
     (void)state;
@@ -749,7 +751,7 @@ static void test_trim_reaches_other_threads_at_their_next_miss(void **state)
     assert_int_equal(stats_of(w.pool).cached_bytes, cached);
     (void)pthread_barrier_wait(&barrier);
     (void)pthread_barrier_wait(&barrier);
-    assert_true(stats_of(w.pool).cached_bytes <= 4 * MIB); /* the one block that it has freed since */
+    assert_true(stats_of(w.pool).cached_bytes <= 4 * MIB); /* the one block that the thread freed since */
     (void)pthread_barrier_wait(&barrier);
     assert_int_equal(pthread_join(thread, &failure), 0);
     assert_null(failure);
@@ -773,7 +775,7 @@ static void test_without_thread_caches(void **state)
     end(pool);
 }
 
-/* What a thread keeps has a bound, or is four blocks. */
+/* A thread's cache holds at most 8 MiB, or four blocks if these are larger. */
 static void test_thread_cache_is_bounded(void **state)
 {
     (void)state;

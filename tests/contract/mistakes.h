@@ -1,8 +1,8 @@
-/* mistakes.h: proves that a contract suite finds mistakes. Each is built into a correct subject, one at a time, and the
- * case that the mistake names has to fail; without a mistake the whole suite has to pass.
+/* mistakes.h: proves that a contract suite finds mistakes. Each mistake is built into a correct subject, one at a time,
+ * and the case that the mistake names has to fail; without a mistake the whole suite has to pass.
  *
- *   PROGRAM                   all of them, a line for each
- *   PROGRAM NUMBER [CASE]     the suite, or a case of it, with that mistake, as it prints; 0: with none
+ *   PROGRAM                   tries all mistakes and prints a line for each
+ *   PROGRAM NUMBER [CASE]     runs the suite, or one case of it, with that mistake and prints its output; 0: no mistake
  */
 #ifndef MISTAKES_H
 #define MISTAKES_H
@@ -16,13 +16,13 @@
 
 struct mistake {
     const char *what;
-    const char *found_by; /* a case that fails */
+    const char *found_by; /* the case that fails */
 };
 
-/* Runs the suite with mistake `number` built in, 0: none, or one case of it. Returns its exit status. */
+/* Runs the suite, or one case of it, with mistake `number` built in (0: none). Returns the suite's exit status. */
 typedef int (*suite_run)(int number, const char *only);
 
-/* Runs it in a child, which may crash or hang (then it is ended). Its output comes back in `text`. */
+/* Runs the suite in a child process, which is killed if it hangs. Copies its output into `text`. */
 static inline int run_in_child(suite_run run, int number, const char *only, char *text, size_t size)
 {
     int ends[2];
@@ -44,7 +44,7 @@ static inline int run_in_child(suite_run run, int number, const char *only, char
         _exit(result);
     }
     (void)close(ends[1]);
-    while ((got = read(ends[0], text + length, size - 1 - length)) > 0) { /* output beyond `size` is dropped */
+    while ((got = read(ends[0], text + length, size - 1 - length)) > 0) { /* drops output beyond `size` */
         length += (size_t)got;
     }
     text[length] = '\0';
@@ -55,7 +55,7 @@ static inline int run_in_child(suite_run run, int number, const char *only, char
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Whether the case was begun and neither passed nor was skipped. A signal or a sanitizer may have ended it. */
+/* True if the case began and neither passed nor was skipped. A signal or a sanitizer may have ended it. */
 static inline bool case_failed(const char *text, const char *name)
 {
     char begin[128];

@@ -7,7 +7,8 @@
 #include <weir/routing.h>
 #include <weir/size_class.h>
 
-/* What no slots blur: every rule is compared exactly. The large half does not know its idle regions. */
+/* caching in both halves sets nothing aside, so the suite compares every rule exactly. The large half does not
+ * implement region_idle. */
 static inline const weir_routing_config *caching_twice(void)
 {
     static weir_routing_config config = WEIR_ROUTING_CONFIG_INIT;
@@ -19,7 +20,8 @@ static inline const weir_routing_config *caching_twice(void)
     return &config;
 }
 
-/* Most programs of the suite ask for a few granules: here half of them go either way. caching is the small half. */
+/* Most programs of the suite ask for a few granules. With this threshold half of these requests go either way. caching
+ * is the small half. */
 static inline const weir_routing_config *low_threshold(void)
 {
     static const weir_size_class_config slots = {.struct_size = sizeof slots, .slab_region_bytes = 128 << 10};
@@ -31,7 +33,7 @@ static inline const weir_routing_config *low_threshold(void)
     return &config;
 }
 
-/* arena as a half: all is exact but that its crumbs wait for the last resort. */
+/* arena as a half: the comparison is exact, except that its small holes wait for the last resort. */
 static inline const weir_routing_config *arena_and_caching(void)
 {
     static weir_routing_config config = WEIR_ROUTING_CONFIG_INIT;

@@ -1,14 +1,16 @@
 /* strategy_contract.c: tests that a strategy keeps the rules of weir/strategy.h, against a naive reference.
  * strategy_contract.h says how to run it.
  *
- * The reference (struct rig) is a sorted list of ranges with lanes and ticks. It does by hand what each call must do,
- * except choosing a place, and after every call compares: the walk range by range, every statistic with what the walk
- * adds up to, and check. So each call below is a test of all of these; the tests differ in what they lead to.
+ * The reference (struct rig) is a sorted list of ranges with lanes and ticks. It performs each call by hand, except for
+ * the choice of a place. After every call the suite compares the walk range by range, compares every statistic with the
+ * sum over the walk, and calls check. Each call below tests all of this; the tests differ in the states that they
+ * reach.
  *
- * The suite does with records what a pool does: from alloc or claim to free it has its own values in `as` and `state` of
- * a taken range's record, different ones for each range, and WEIR_RECORD_ROUTE in `own` of every other one. A strategy that
- * reads them goes wrong, and one that writes them is found by the next comparison. Records of freed ranges are still read
- * until fini: a sanitizer, or the end of the program, tells of memory that went back before.
+ * The suite uses records as a pool does. From alloc or claim until free, `as` and `state` of a taken range's record
+ * hold values of the suite, different for each range, and `own` of every other record holds WEIR_RECORD_ROUTE. A
+ * strategy that reads these fields goes wrong; the next comparison finds a strategy that writes them. The suite still
+ * reads the records of freed ranges until fini, so a sanitizer, or a crash, reports records that were released too
+ * early.
  */
 #include "strategy_contract.h"
 
@@ -18,7 +20,7 @@ static const weir_tested_strategy *tested;
 
 #define LANES 5 /* the open lane and four streams */
 #define HIGH_LANE 300
-#define GUARD_BYTES 64 /* behind the state */
+#define GUARD_BYTES 64 /* bytes behind the state */
 #define GRANULARITY (UINT64_C(2) << 20)
 #define FIRST_ADDRESS (UINT64_C(1) << 46)
 #define DEFAULT_SEEDS 4000
@@ -61,23 +63,23 @@ struct rig {
     void *state;
     size_t state_bytes;
     void *config; /* the copy that init got, or NULL */
-    struct pieces book; /* in the order of walk */
-    struct pieces seen; /* what the last walk showed */
+    struct pieces book; /* the expected ranges, in the order of walk */
+    struct pieces seen; /* the ranges that the last walk showed */
     struct place *regions;
-    size_t region_count; /* dead ones included: an index is never used again */
+    size_t region_count; /* includes removed regions: no index is used again */
     enum layout layout;
-    uint64_t low; /* the next region goes above or below what is used */
+    uint64_t low; /* the address range in use: a new region lies above or below it */
     uint64_t high;
     weir_tick now[HIGH_LANE + 1]; /* the latest tick of each lane's stream */
     weir_lane high_lanes;         /* 0, or lanes up to HIGH_LANE are in use */
-    bool one_kind;        /* all regions are for requests of every size */
-    const weir_record *gone[MOST_GONE]; /* a ring */
+    bool one_kind;        /* all regions serve requests of every size */
+    const weir_record *gone[MOST_GONE]; /* a ring buffer */
     size_t gone_count;
     uint64_t seed;        /* of the random program, for messages */
     unsigned step;
 };
 
-/* The strategy serves pools with virtual memory: it has an unmapped lane. */
+/* True if the strategy serves pools with virtual memory and has an unmapped lane. */
 static bool claims(const struct rig *rig)
 {
     return rig->ops->claim != NULL;
@@ -93,7 +95,7 @@ static bool private_lanes(const struct rig *rig)
     return (rig->ops->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
 }
 
-/* The ranges that there are and those that should be. */
+/* Prints the ranges of the last walk and the expected ranges. */
 static void explain(const struct rig *rig)
 {
     (void)printf("\n");
@@ -165,7 +167,7 @@ static bool join_neighbours(struct pieces *book, size_t index)
     return true;
 }
 
-/* Free neighbours of one region and lane are one range, which keeps the later tick. */
+/* Joins a free piece with its free neighbour of the same region and lane. The joined range keeps the later tick. */
 static bool join_with_next(struct pieces *book, size_t index)
 {
     return !tested->loose_ranges && join_neighbours(book, index);
@@ -190,7 +192,7 @@ static size_t piece_at(const struct rig *rig, uint64_t address)
     return 0;
 }
 
-/* Makes `address` the start of a piece, unless it is the end of a region, and returns that piece. */
+/* Splits the piece that holds `address`, so that a piece starts there. Returns the index of this piece. */
 static size_t split_at(struct rig *rig, uint64_t address)
 {
     size_t index = piece_at(rig, address);
@@ -260,8 +262,9 @@ static bool note_range(void *ctx, const weir_range_info *info)
     return true;
 }
 
-/* Puts regions that come in groups into the order in which they were added. Ranges stay in the order of the walk, so
- * those of a region that it shows in two parts only fit together when nothing is missing between them. */
+/* Sorts the regions, which the walk shows in groups, into the order in which they were added. Ranges stay in the order
+ * of the walk: the ranges of a region that the walk shows in two parts fit together only if none is missing between
+ * them. */
 static void sort_regions(struct rig *rig)
 {
     for (size_t i = 1; i < rig->seen.count; i++) {
@@ -284,7 +287,7 @@ static void look(struct rig *rig)
     }
 }
 
-/* Rule 1 by itself, so that a wrong walk is named before ranges are compared. */
+/* Checks rule 1 by itself, so that a wrong walk is reported before ranges are compared. */
 static void require_tiling(const struct rig *rig)
 {
     size_t next = 0;
@@ -307,7 +310,7 @@ static void require_tiling(const struct rig *rig)
     REQUIRE(rig, next == rig->seen.count, "regions are not in the order in which they were added");
 }
 
-/* A free range of the open lane is reusable whatever its tick says. */
+/* True if both ticks agree. A free range of the open lane is reusable whatever its tick is. */
 static bool same_tick(const struct piece *expected, const struct piece *seen)
 {
     return expected->lane == WEIR_LANE_OPEN || expected->tick == seen->tick;
@@ -332,7 +335,8 @@ static void require_same_ranges(const struct rig *rig)
     }
 }
 
-/* Rule 2: free neighbours of one lane are one range, unless one of them is set apart for requests of one size. */
+/* Checks rule 2: free neighbours of one lane are one range, unless one of them is set apart for
+ * requests of one size. */
 static void require_set_apart(const struct rig *rig)
 {
     for (size_t i = 0; i < rig->seen.count; i++) {
@@ -346,7 +350,7 @@ static void require_set_apart(const struct rig *rig)
     }
 }
 
-/* Byte by byte: the same state and lane, and no tick lost. */
+/* Compares byte by byte: each byte has the expected state and lane, and no tick is lost. */
 static void require_no_less(struct rig *rig)
 {
     size_t i = 0;
@@ -518,7 +522,7 @@ static bool note_run(void *ctx, const weir_range_info *info)
     return true;
 }
 
-/* Every run that is asked for, once and as walk shows it; walk_holes no other. */
+/* Checks that the walk shows each run asked for once and as walk shows it, and that walk_holes shows no other run. */
 static void require_runs(const struct rig *rig, run_walk walk, bool holes, uint64_t least)
 {
     struct shown_runs runs = {.rig = rig, .holes = holes, .least = least};
@@ -534,7 +538,7 @@ static void require_runs(const struct rig *rig, run_walk walk, bool holes, uint6
 
 /* --- the pool's side of records --- */
 
-/* A number of its own for each address. */
+/* Returns a different number for each address. */
 static uint64_t mark_of(uint64_t address)
 {
     const uint64_t mixed = (address ^ (address >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -551,7 +555,7 @@ static uint32_t route_of(const struct rig *rig, uint64_t address)
     return (rig->ops->flags & WEIR_STRATEGY_ROUTES) == 0 && mark_of(address) % 2 != 0 ? WEIR_RECORD_ROUTE : 0;
 }
 
-/* The strategy has handed the range out. */
+/* Fills in the record of a range that the strategy has just handed out. */
 static void take_record(const struct rig *rig, uint64_t address, uint64_t size, void *token)
 {
     REQUIRE(rig, (uintptr_t)token % 8 == 0, "a token is no address of a record");
@@ -598,14 +602,14 @@ static void require_records(const struct rig *rig)
     }
 }
 
-/* The range goes back to the strategy next. */
+/* Clears the suite's part of a record before the range goes back to the strategy. */
 static void leave_record(struct rig *rig, weir_record *record)
 {
     record->own &= ~route_of(rig, record->address);
     rig->gone[rig->gone_count++ % MOST_GONE] = record;
 }
 
-/* After every call. */
+/* Compares strategy and reference. Called after every call of the strategy. */
 static void compare(struct rig *rig)
 {
     look(rig);
@@ -634,7 +638,8 @@ static void compare(struct rig *rig)
 
 /* --- the calls --- */
 
-/* The config is the caller's again once init has returned: the copy is overwritten then. */
+/* Calls init with a copy of the config and then overwrites the copy: after init the config belongs to
+ * the caller again. */
 static void init_with_copy(struct rig *rig)
 {
     if (tested->config_bytes != 0) {
@@ -687,7 +692,7 @@ static uint64_t round_up(uint64_t size, uint64_t unit)
     return (size + unit - 1) & ~(unit - 1);
 }
 
-/* `gap` bytes stay unused between this region and the one before; with 0 they touch. */
+/* Adds a region. `gap` bytes stay unused between this region and the one before; with 0 they are adjacent. */
 static size_t add_region_at(struct rig *rig, uint64_t size, uint64_t hint, weir_lane lane, weir_tick tick,
                             uint64_t align, uint64_t gap)
 {
@@ -734,7 +739,7 @@ static bool removable(const struct rig *rig, size_t region, const weir_tick *lim
     return true;
 }
 
-/* Whether a region may go, and which: some region that may, whichever. */
+/* Checks region_idle: it reports a region that may go if there is one. It may report any such region. */
 static void require_idle_found(const struct rig *rig, const weir_tick *limits, size_t lanes)
 {
     bool expected = false;
@@ -782,7 +787,7 @@ static bool is_small(uint64_t size)
     return tested->small_bytes == 0 || size <= tested->small_bytes;
 }
 
-/* Whether `size` bytes at `align` are sure to fit into `bytes` bytes of a region, wherever they start. */
+/* True if `size` bytes at `align` fit into `bytes` bytes of a region at every start address. */
 static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, uint64_t size,
                         uint64_t align)
 {
@@ -821,7 +826,7 @@ static void require_fit(const struct rig *rig, const struct piece *piece, const 
             "alloc took a range whose tick is above the limit");
 }
 
-/* The token, NULL for a refusal. */
+/* Returns the token, or NULL if the strategy refuses. */
 static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
                    weir_range *out)
 {
@@ -901,7 +906,7 @@ static uint64_t promote(struct rig *rig, weir_lane lane, weir_tick limit)
     return moved;
 }
 
-/* Whether eligible neighbours, or a single range, are sure to hold the request. */
+/* True if eligible neighbours, or a single range, certainly hold the request. */
 static bool some_run_fits(const struct rig *rig, const weir_tick *limits, size_t lanes,
                           uint64_t size, uint64_t align)
 {
@@ -930,7 +935,8 @@ static bool differs(const struct piece *expected, const struct piece *seen)
     return !seen->taken && (seen->lane != expected->lane || !same_tick(expected, seen));
 }
 
-/* The one range that gather made: the first of the walk that differs from the reference; NULL when none does. */
+/* Returns the range that gather made: the first range of the walk that differs from the reference. NULL if none
+ * differs. */
 static const struct piece *gathered_range(const struct rig *rig, weir_lane lane)
 {
     for (size_t i = 0; i < rig->seen.count && i < rig->book.count; i++) {
@@ -944,8 +950,8 @@ static const struct piece *gathered_range(const struct rig *rig, weir_lane lane)
     return NULL;
 }
 
-/* Books a successful gather: all of `whole` was free and eligible or the lane's own, and is one range of the lane now,
- * at the latest of `tick` and the ticks of the lane's own ranges in it. */
+/* Books a successful gather. All of `whole` was free, and either eligible or in the lane itself. It is now one range of
+ * the lane, at the latest of `tick` and the ticks of the lane's own ranges in it. */
 static void book_gathered(struct rig *rig, const struct piece *whole, weir_tick tick, const weir_tick *limits,
                           size_t lanes)
 {
@@ -997,7 +1003,7 @@ static bool gather_only(struct rig *rig, weir_lane lane, weir_tick tick, const w
     return true;
 }
 
-/* And the alloc that it was for. */
+/* Calls gather, and then alloc for the same request. */
 static bool gather_at(struct rig *rig, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                       uint64_t size, uint64_t align, bool last_resort)
 {
@@ -1021,13 +1027,13 @@ static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, siz
     return gather_as(rig, lane, limits, lanes, size, align, tested->sets_aside);
 }
 
-/* Whether the piece is free as a claim asks. `limits` NULL: unmapped. */
+/* True if the piece is free as a claim asks. `limits` NULL: the piece is unmapped. */
 static bool as_asked(const struct piece *piece, const weir_tick *limits, size_t lanes)
 {
     return limits != NULL ? eligible(piece, limits, lanes) : !piece->taken && piece->lane == WEIR_LANE_UNMAPPED;
 }
 
-/* The same for all of [address, end). */
+/* True if all of [address, end) is free as a claim asks. */
 static bool claimable(const struct rig *rig, uint64_t address, uint64_t end, const weir_tick *limits, size_t lanes)
 {
     size_t region = rig->book.at[piece_at(rig, address)].region;
@@ -1044,8 +1050,9 @@ static bool claimable(const struct rig *rig, uint64_t address, uint64_t end, con
     return true;
 }
 
-/* Around a claimed run lie ranges that are free as asked, and then, on either side, the first one that is not. A piece that
- * the claim cuts off may join this one. All ranges beyond it must be as they were in `before`. */
+/* Checks that a claim changed only ranges around [address, end): the ranges that are free as asked, and the first other
+ * range on either side, since a piece that the claim cuts off may join it. All ranges beyond are the same as in
+ * `before`. */
 static void require_only_around(const struct rig *rig, const struct pieces *before, uint64_t address, uint64_t end,
                                 const weir_tick *limits, size_t lanes)
 {
@@ -1063,7 +1070,7 @@ static void require_only_around(const struct rig *rig, const struct pieces *befo
         high++;
     }
     for (size_t i = 0; i < before->count; i++) {
-        /* The ranges below keep their numbers, and those above keep theirs counted from the last one. */
+        /* Below the claim indices count from the first range, above it from the last range. */
         const size_t same = i < low ? i : rig->seen.count - (before->count - i);
         const struct piece *piece = &before->at[i];
         const struct piece *seen = &rig->seen.at[same];
@@ -1074,7 +1081,7 @@ static void require_only_around(const struct rig *rig, const struct pieces *befo
     }
 }
 
-/* Claims `count` ranges of `size` bytes side by side, at most 8. False: the memory is not free as asked. */
+/* Claims `count` ranges of `size` bytes side by side, at most 8. Returns false if the memory is not free as asked. */
 static bool claim_several(struct rig *rig, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
                           size_t lanes, void **tokens)
 {
@@ -1125,14 +1132,15 @@ static bool claim_several(struct rig *rig, uint64_t address, uint64_t size, size
     return true;
 }
 
-/* The token, NULL when the memory is not free as asked. */
+/* Returns the token, or NULL if the memory is not free as asked. */
 static void *claim(struct rig *rig, uint64_t address, uint64_t size, const weir_tick *limits, size_t lanes)
 {
     void *token = NULL;
     return claim_several(rig, address, size, 1, limits, lanes, &token) ? token : NULL;
 }
 
-/* A region as the pool would ask for it; the request that it was asked for must fit then. */
+/* Adds a region of the size that the strategy asks for, and allocates the request that the region is
+ * for. It must fit. */
 static void *grow(struct rig *rig, weir_lane lane, uint64_t size, uint64_t align, uint64_t gap)
 {
     uint64_t reserved = add_up(rig).region_bytes;
@@ -1189,7 +1197,7 @@ static void fini_takes_live_ranges(void)
     for (uint64_t i = 1; i <= 3; i++) {
         grow(&rig, 1, i * 1000, 1, 0);
     }
-    assert_int_equal(rig.ops->check(rig.state, NULL), WEIR_OK); /* the reason is not asked for */
+    assert_int_equal(rig.ops->check(rig.state, NULL), WEIR_OK); /* a NULL reason is allowed */
     stop(&rig);
 }
 
@@ -1202,7 +1210,7 @@ static void region_size_is_enough(void)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (uint64_t align = 1; align <= 8 << 20; align *= 8) {
             grow(&rig, 1 + (weir_lane)(i % 4), sizes[i], align, 512);
-            for (unsigned shift = 12; shift <= 30; shift += 3) { /* of other devices, empty and full */
+            for (unsigned shift = 12; shift <= 30; shift += 3) { /* granularities of other devices */
                 const uint64_t granularity = UINT64_C(1) << shift;
                 const uint64_t reserved = UINT64_C(7) << (33 + i);
                 const uint64_t bytes = rig.ops->region_size(rig.state, sizes[i], align, reserved, granularity);
@@ -1214,7 +1222,7 @@ static void region_size_is_enough(void)
     stop(&rig);
 }
 
-/* 32-bit arithmetic in sizes, indices or shifts. */
+/* Finds 32-bit arithmetic in sizes, indices and shifts. */
 static void sizes_around_powers_of_two(void)
 {
     for (unsigned k = 9; k <= 44; k++) {
@@ -1234,7 +1242,7 @@ static void sizes_around_powers_of_two(void)
             REQUIRE(&rig, token != NULL, "a region is refused to a request of its own size");
             assert_null(alloc(&rig, 1, WEIR_TICK_MAX, size, 1, NULL));
             free_token(&rig, token, 1);
-            token = alloc(&rig, 1, WEIR_TICK_MAX, (size + 1) / 2, 1, NULL); /* judged when it is refused, too */
+            token = alloc(&rig, 1, WEIR_TICK_MAX, (size + 1) / 2, 1, NULL); /* the suite checks a refusal, too */
             if (token != NULL) {
                 free_token(&rig, token, 1);
             }
@@ -1244,8 +1252,8 @@ static void sizes_around_powers_of_two(void)
     }
 }
 
-/* An index by size classes holds many sizes in one class. The only range that fits is the first of a crowd of ranges
- * that nearly fit, with sizes that classes round to both sides. */
+/* An index by size classes holds many sizes in one class. The only range that fits is the first among many ranges that
+ * nearly fit, with sizes that classes round to both sides. */
 static void one_fit_in_a_crowd(void)
 {
     struct rig rig;
@@ -1274,7 +1282,7 @@ static void one_fit_in_a_crowd(void)
     stop(&rig);
 }
 
-/* Capacities off by one, index 0 taken for none. */
+/* Finds capacities that are off by one, and an index 0 that is mistaken for "none". */
 static void tiny_regions_fill_and_refill(void)
 {
     for (uint64_t granules = 1; granules <= 9; granules++) {
@@ -1307,8 +1315,8 @@ static void tiny_regions_fill_and_refill(void)
     }
 }
 
-/* WEIR_STRATEGY_CUTS_ENDS: a region serves as many requests of the size it was added for as it is times as large, and what
- * is left of it stays in one piece, also among other sizes. */
+/* WEIR_STRATEGY_CUTS_ENDS: a region of n times the size that it was added for serves n such requests. Its free rest
+ * stays in one piece, also after requests of other sizes. */
 static void ends_are_cut_if_promised(void)
 {
     struct rig rig;
@@ -1346,7 +1354,7 @@ static void ends_are_cut_if_promised(void)
     stop(&rig);
 }
 
-/* Adjacent regions are two: nothing is handed out across the border, and both can go. */
+/* Adjacent regions stay two regions: no range crosses the border, and both can be removed. */
 static void regions_never_merge(void)
 {
     struct rig rig;
@@ -1399,7 +1407,7 @@ static void free_merges_in_every_order(void)
     }
 }
 
-/* Two neighbours, freed at ticks 1 and 5 in both orders of address: what they became is pending until tick 5. */
+/* Two neighbours are freed at ticks 1 and 5, in both orders of address. The joined range is pending until tick 5. */
 static void merging_keeps_the_later_tick(void)
 {
     for (unsigned later = 0; later < 2; later++) {
@@ -1431,7 +1439,7 @@ static void merging_keeps_the_later_tick(void)
     }
 }
 
-/* A freed range that is taken in part leaves a rest with the lane and the tick of the range. */
+/* If an alloc takes a part of a freed range, the rest keeps the lane and the tick of the range. */
 static void rest_keeps_lane_and_tick(void)
 {
     struct rig rig;
@@ -1464,7 +1472,7 @@ static void rest_keeps_lane_and_tick(void)
     stop(&rig);
 }
 
-/* One free lane each for four streams; then all of it is opened, lane by lane. */
+/* Four streams have one free lane each; then promote opens the lanes one by one. */
 static void promote_opens_one_lane(void)
 {
     struct rig rig;
@@ -1521,7 +1529,7 @@ static void region_remove_refuses_what_is_in_use(void)
     stop(&rig);
 }
 
-/* A region whose free ranges are in several lanes goes when each of them may. */
+/* A region with free ranges in several lanes can be removed if each of these lanes allows it. */
 static void region_remove_asks_every_lane(void)
 {
     struct rig rig;
@@ -1564,7 +1572,7 @@ static bool cannot_gather(const struct rig *rig)
     return rig->ops->gather == NULL || tested->refuses_early;
 }
 
-/* Neighbours in lanes 1, 2, 3 and open; stream 4 may use some of them. */
+/* Neighbours lie in lanes 1, 2, 3 and open; stream 4 may use some of them. */
 static void gather_joins_only_what_it_may(void)
 {
     struct rig rig;
@@ -1596,7 +1604,7 @@ static void gather_joins_only_what_it_may(void)
     stop(&rig);
 }
 
-/* alloc with a limit may give up early; gather may not, also when all that is free is in one lane. */
+/* alloc with a limit may give up early; gather must not, also if all free memory is in one lane. */
 static void gather_finds_a_single_range(void)
 {
     struct rig rig;
@@ -1624,7 +1632,7 @@ static void gather_finds_a_single_range(void)
     stop(&rig);
 }
 
-/* gather for a lane whose own neighbour was freed later than anything else: the run must not hide that tick. */
+/* gather for a lane whose own neighbour was freed later than all other ranges: the joined range must keep that tick. */
 static void gather_loses_no_tick_of_its_own_lane(void)
 {
     struct rig rig;
@@ -1652,7 +1660,7 @@ static void gather_loses_no_tick_of_its_own_lane(void)
     stop(&rig);
 }
 
-/* A last resort finds what alloc would, although alloc was not asked, in the lane itself and between neighbours. */
+/* A last resort without an earlier alloc finds what alloc would find, in the lane itself and between neighbours. */
 static void last_resort_needs_no_refusal(void)
 {
     struct rig rig;
@@ -1676,8 +1684,8 @@ static void last_resort_needs_no_refusal(void)
     stop(&rig);
 }
 
-/* The lane's own range was freed later than the tick that the pool names: the whole keeps the range's tick, on
- * whichever side of the other lane's range it lies. */
+/* The lane's own range was freed later than the tick that the pool passes: the joined range keeps the later tick,
+ * whether the own range lies below or above the other lane's range. */
 static void gather_keeps_a_later_tick_of_its_own_lane(void)
 {
     for (size_t own = 0; own < 2; own++) {
@@ -1710,7 +1718,7 @@ static void gather_keeps_a_later_tick_of_its_own_lane(void)
     }
 }
 
-/* gather that finds nothing has moved nothing, whichever lane asks. */
+/* A gather that finds nothing moves nothing, for every lane. */
 static void gather_without_success_changes_nothing(void)
 {
     for (weir_lane lane = 0; lane < LANES; lane++) {
@@ -1732,7 +1740,7 @@ static void gather_without_success_changes_nothing(void)
         }
         weir_tick limits[LANES];
         set_limits(limits, WEIR_TICK_MAX);
-        for (uint64_t granules = 6; granules <= 9; granules++) { /* five are free */
+        for (uint64_t granules = 6; granules <= 9; granules++) { /* five granules are free */
             assert_false(gather_as(&rig, lane, limits, LANES, granules * granule, 1, false));
             assert_false(gather_as(&rig, lane, limits, LANES, granules * granule, 1, true));
         }
@@ -1741,7 +1749,7 @@ static void gather_without_success_changes_nothing(void)
     }
 }
 
-/* A range freed with an earlier tick than those before it is found, and hides none that lies behind it. */
+/* A range that is freed with an earlier tick than the ranges before it is found, and hides no range behind it. */
 static void ticks_may_go_down(void)
 {
     struct rig rig;
@@ -1759,7 +1767,7 @@ static void ticks_may_go_down(void)
         tokens[i] = alloc(&rig, 1, WEIR_TICK_MAX, granule, 1, NULL);
     }
     rig.now[1] = 50;
-    for (size_t i = 0; i < count && tokens[2 * i] != NULL; i++) { /* every other one: they do not join */
+    for (size_t i = 0; i < count && tokens[2 * i] != NULL; i++) { /* every other one, so that they do not join */
         free_token_at(&rig, tokens[2 * i], 1, ticks[i]);
     }
     for (weir_tick limit = 5; limit <= 55; limit += 10) {
@@ -1768,7 +1776,7 @@ static void ticks_may_go_down(void)
     stop(&rig);
 }
 
-/* Streams are numbered as they come. */
+/* Lane numbers may be high. */
 static void lanes_have_high_numbers(void)
 {
     struct rig rig;
@@ -1781,7 +1789,7 @@ static void lanes_have_high_numbers(void)
         assert_int_equal(rig.ops->lane_add(rig.state, lane), WEIR_OK);
     }
     rig.high_lanes = HIGH_LANE;
-    /* 44 is HIGH_LANE in eight bits. */
+    /* 44 equals HIGH_LANE modulo 256. */
     static const weir_lane lanes[] = {31, 32, 33, 44, 63, 64, 65, 255, 256, HIGH_LANE};
     enum { count = sizeof lanes / sizeof lanes[0] };
     uint64_t granule = rig.ops->granule_bytes;
@@ -1862,7 +1870,7 @@ static void walks_end_when_they_are_told(void)
             free_token(&rig, token, 1);
         }
     }
-    for (int region = 0; claims(&rig) && region < 3; region++) { /* several runs, of several ranges each */
+    for (int region = 0; claims(&rig) && region < 3; region++) { /* several runs of several ranges each */
         const size_t index = add_region(&rig, 8 * granule, 0, WEIR_LANE_UNMAPPED, granule, granule);
         for (uint64_t i = 0; i < 8; i += 3) {
             void *token = claim(&rig, rig.regions[index].address + i * granule, granule, NULL, 0);
@@ -1886,7 +1894,7 @@ static bool cannot_claim(struct rig *rig)
     return false;
 }
 
-/* A hole is cut where the pool says, and given to a lane it serves that lane's stream. */
+/* A claim cuts a hole exactly where the pool asks. Memory claimed for a lane serves the stream of this lane. */
 static void claim_takes_exactly_what_it_is_asked_for(void)
 {
     struct rig rig;
@@ -1896,20 +1904,20 @@ static void claim_takes_exactly_what_it_is_asked_for(void)
     }
     const uint64_t granule = rig.ops->granule_bytes;
     const size_t region = add_region(&rig, 16 * granule, 0, WEIR_LANE_UNMAPPED, granule, 0);
-    add_region(&rig, 16 * granule, 0, WEIR_LANE_UNMAPPED, granule, 0); /* touches the first one */
+    add_region(&rig, 16 * granule, 0, WEIR_LANE_UNMAPPED, granule, 0); /* adjacent to the first region */
     const uint64_t at = rig.regions[region].address;
     void *middle = claim(&rig, at + 4 * granule, 4 * granule, NULL, 0);
     assert_non_null(middle);
     assert_null(claim(&rig, at + 4 * granule, 4 * granule, NULL, 0)); /* taken */
-    assert_null(claim(&rig, at + 2 * granule, 3 * granule, NULL, 0)); /* its end is */
-    assert_null(claim(&rig, at + 7 * granule, 2 * granule, NULL, 0)); /* its start is */
-    assert_null(claim(&rig, at + 12 * granule, 8 * granule, NULL, 0)); /* in two regions */
+    assert_null(claim(&rig, at + 2 * granule, 3 * granule, NULL, 0)); /* its end is taken */
+    assert_null(claim(&rig, at + 7 * granule, 2 * granule, NULL, 0)); /* its start is taken */
+    assert_null(claim(&rig, at + 12 * granule, 8 * granule, NULL, 0)); /* it lies in two regions */
     void *next = claim(&rig, at + 8 * granule, granule, NULL, 0);
     void *last = claim(&rig, at + 15 * granule, granule, NULL, 0);
     void *first = claim(&rig, at, granule, NULL, 0);
     assert_true(next != NULL && last != NULL && first != NULL);
     free_token(&rig, middle, 1);
-    assert_null(claim(&rig, at + 4 * granule, granule, NULL, 0)); /* no hole any more */
+    assert_null(claim(&rig, at + 4 * granule, granule, NULL, 0)); /* no longer a hole */
     free_token(&rig, next, 2);
     free_token(&rig, last, WEIR_LANE_UNMAPPED);
     free_token(&rig, first, WEIR_LANE_UNMAPPED);
@@ -1920,7 +1928,7 @@ static void claim_takes_exactly_what_it_is_asked_for(void)
     stop(&rig);
 }
 
-/* No call but claim makes anything of addresses without memory. */
+/* Only claim takes addresses without memory. */
 static void unmapped_memory_is_nobodys(void)
 {
     struct rig rig;
@@ -1939,7 +1947,7 @@ static void unmapped_memory_is_nobodys(void)
     assert_int_equal(promote(&rig, WEIR_LANE_UNMAPPED, WEIR_TICK_MAX), 0);
     assert_false(remove_region(&rig, region, limits, LANES));
     assert_null(claim(&rig, rig.regions[region].address, granule, limits, LANES));
-    /* Two free halves around a hole are two. */
+    /* Two free halves around a hole do not join. */
     void *low = claim(&rig, rig.regions[region].address, 2 * granule, NULL, 0);
     void *high = claim(&rig, rig.regions[region].address + 6 * granule, 2 * granule, NULL, 0);
     free_token(&rig, low, 1);
@@ -1949,7 +1957,7 @@ static void unmapped_memory_is_nobodys(void)
     stop(&rig);
 }
 
-/* What is taken away again in any order is one hole in the end. */
+/* Memory that is unmapped piece by piece, in any order, becomes one hole. */
 static void holes_grow_together(void)
 {
     struct rig rig;
@@ -1979,7 +1987,7 @@ static void holes_grow_together(void)
     stop(&rig);
 }
 
-/* A claim across lanes asks each of them, and what it cuts off at both ends keeps lane and tick. */
+/* A claim across lanes respects the limit of each lane. The rests that it cuts off at both ends keep lane and tick. */
 static void claim_asks_every_lane(void)
 {
     struct rig rig;
@@ -2002,9 +2010,9 @@ static void claim_asks_every_lane(void)
         free_token(&rig, tokens[i], lanes[i]);
     }
     weir_tick limits[LANES] = {WEIR_TICK_MAX, 10, 19, 0, 0};
-    assert_null(claim(&rig, at + 2 * granule, 8 * granule, limits, LANES)); /* lane 2 still works */
+    assert_null(claim(&rig, at + 2 * granule, 8 * granule, limits, LANES)); /* lane 2 has unfinished work */
     limits[2] = 20;
-    assert_null(claim(&rig, at + 2 * granule, 8 * granule, limits, 2)); /* and is not asked about */
+    assert_null(claim(&rig, at + 2 * granule, 8 * granule, limits, 2)); /* lane 2 has no limit in this call */
     limits[1] = 9;
     assert_null(claim(&rig, at + 2 * granule, 8 * granule, limits, LANES));
     limits[1] = 10;
@@ -2012,13 +2020,13 @@ static void claim_asks_every_lane(void)
     assert_non_null(token);
     free_token(&rig, token, WEIR_LANE_UNMAPPED);
     limits[1] = 9;
-    assert_null(claim(&rig, at, granule, limits, LANES)); /* the rest below has not lost its tick */
+    assert_null(claim(&rig, at, granule, limits, LANES)); /* the rest below has kept its tick */
     limits[1] = 10;
     assert_non_null(claim(&rig, at, 2 * granule, limits, LANES));
     stop(&rig);
 }
 
-/* Memory set apart for one size is claimed like any other, whoever's size it is. */
+/* A claim takes memory that is set apart for one size like any other memory, for every requested size. */
 static void claim_takes_memory_set_apart(void)
 {
     struct rig rig;
@@ -2050,9 +2058,9 @@ static void claim_takes_memory_set_apart(void)
 }
 
 /* A block of eight granules is freed early and its large neighbour of the same lane late. Some strategies set the block
- * apart for requests of its size; the rest merge both. Four granules inside each eight are claimed as four ranges, or
- * refused as a whole where the merged range has the later tick. The rest of the block joins the neighbour after the claim,
- * not during it. */
+ * apart for requests of its size; all others merge both. The test claims four granules inside each eight as four
+ * ranges. A strategy that merged the ranges refuses as a whole, because of the later tick. The rest of the block joins
+ * the neighbour after the claim, not during it. */
 static void claim_takes_neighbours_in_one_call(void)
 {
     struct rig rig;
@@ -2091,7 +2099,7 @@ static void claim_takes_neighbours_in_one_call(void)
 
 /* --- random programs --- */
 
-/* xorshift64*: the same numbers everywhere. */
+/* xorshift64*: the same numbers on every machine. */
 struct random {
     uint64_t state;
 };
@@ -2114,13 +2122,13 @@ static bool chance(struct random *random, unsigned percent)
     return below(random, 100) < percent;
 }
 
-/* What a program does, fixed by its seed. */
+/* The choices of a program, fixed by its seed. */
 struct program {
     struct random random;
     weir_lane lanes;  /* streams in use, 1 to 4 */
     unsigned large;   /* percent of requests above the small size */
     unsigned aligned; /* percent of requests with an alignment */
-    uint64_t most;    /* granules of a small request */
+    uint64_t most;    /* largest small request, in granules */
     uint64_t *log;    /* region index and offset of each alloc */
     size_t log_count;
 };
@@ -2138,7 +2146,7 @@ static weir_lane draw_lane(struct program *program)
                                         : (weir_lane)(1 + below(&program->random, program->lanes));
 }
 
-/* Mostly the lane's latest tick; rule 5: it may be an earlier one. */
+/* Returns a tick for a free: usually the lane's latest tick, sometimes an earlier one, as rule 5 allows. */
 static weir_tick draw_tick(struct program *program, const struct rig *rig, weir_lane lane)
 {
     const weir_tick now = tick_now(rig, lane);
@@ -2165,7 +2173,7 @@ static uint64_t draw_align(struct program *program, const struct rig *rig)
                : UINT64_C(1) << below(&program->random, 10);
 }
 
-/* Tiny regions on purpose: every edge is near. */
+/* Draws a region, often tiny, so that all its edges are near. */
 static void draw_region(struct program *program, struct rig *rig)
 {
     uint64_t granule = rig->ops->granule_bytes;
@@ -2219,7 +2227,7 @@ static void step_alloc(struct program *program, struct rig *rig)
     keep_in_log(program, range.address - rig->regions[region].address);
 }
 
-/* The lane that a taken piece may be freed into: any, or the one that its region's memory belongs to. */
+/* Returns the lane that a taken piece is freed into: any lane, or the one that its region's memory belongs to. */
 static weir_lane lane_to_free_into(struct program *program, const struct rig *rig,
                                    const struct piece *piece)
 {
@@ -2271,7 +2279,7 @@ static void step_remove(struct program *program, struct rig *rig)
     }
 }
 
-/* As the pool: after the lane itself has refused, or as a last resort without asking it. */
+/* Gathers as a pool does: after the lane itself has refused, or as a last resort without trying the lane first. */
 static void step_gather(struct program *program, struct rig *rig)
 {
     if (rig->ops->gather == NULL) {
@@ -2290,13 +2298,13 @@ static void step_gather(struct program *program, struct rig *rig)
     if ((last_resort && chance(&program->random, 50)) || alloc(rig, lane, WEIR_TICK_MAX, size, align, NULL) == NULL) {
         if (chance(&program->random, 80)) {
             gather_at(rig, lane, tick, limits, lanes, size, align, last_resort);
-        } else { /* another call comes next */
+        } else { /* the next step is another call */
             gather_only(rig, lane, tick, limits, lanes, size, align, last_resort);
         }
     }
 }
 
-/* To make room again changes nothing. */
+/* Calls lane_add again for lanes that exist. This changes nothing. */
 static void step_lane_add(struct program *program, struct rig *rig)
 {
     if (rig->ops->lane_add != NULL) {
@@ -2305,7 +2313,7 @@ static void step_lane_add(struct program *program, struct rig *rig)
     }
 }
 
-/* As a pool with virtual memory: maps a piece of a hole, or takes the memory of a free piece away. */
+/* Does what a pool with virtual memory does: maps a part of a hole, or unmaps the memory of a free piece. */
 static void step_claim(struct program *program, struct rig *rig)
 {
     const struct piece *piece = &rig->book.at[below(&program->random, rig->book.count)];
@@ -2391,7 +2399,7 @@ static void run_program(struct program *program, uint64_t seed, enum layout layo
     stop(&rig);
 }
 
-/* A process has as many pools as it likes. */
+/* A process may have any number of pools. */
 static void two_states_do_not_meet(void)
 {
     for (uint64_t seed = 0; seed < 6; seed += 2) {
@@ -2431,7 +2439,8 @@ static void require_same_log(uint64_t seed, const struct program *one, const str
     }
 }
 
-/* Rule 6: the same program on regions elsewhere, and on regions in the opposite order of addresses. */
+/* Rule 6: the program gives the same results on regions elsewhere, and on regions in the opposite
+ * order of addresses. */
 static void shifted_twins_agree(void)
 {
     static uint64_t logs[2][2 * PROGRAM_STEPS];

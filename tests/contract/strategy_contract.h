@@ -35,22 +35,22 @@ extern "C" {
 
 typedef struct weir_tested_strategy {
     const weir_strategy_ops *ops;
-    const void *config;   /* for state_size and init */
-    size_t config_bytes;  /* its size: init gets a copy, which is overwritten then; 0: init gets the config itself */
+    const void *config;   /* config for state_size and init */
+    size_t config_bytes;  /* size of `config`: init gets a copy, overwritten afterwards; 0: no copy */
     uint64_t small_bytes; /* requests up to this and above it come from different regions; 0: one kind of region */
-    bool whole_regions;   /* a region serves only requests of the size that it was added for, whole */
-    bool refuses_early;   /* a refusal need not mean that nothing fits */
-    /* Free memory that is set aside for requests of another size serves as a last resort only, so alloc may refuse a
-     * request that would fit there; gather is asked, and judged, as a last resort. */
+    bool whole_regions;   /* each region serves only whole requests of the size that it was added for */
+    bool refuses_early;   /* a refusal does not prove that nothing fits */
+    /* The strategy sets free memory aside for requests of one size; other requests get it only as a last resort. alloc
+     * may refuse a request that would fit there; the suite then calls and checks gather as a last resort. */
     bool sets_aside;
     bool loose_ranges;    /* free neighbours of one lane may be several ranges with own ticks; alloc joins them */
     bool ties_by_address; /* between equally good regions the lower address wins */
     bool groups_regions;  /* walk shows the regions of one strategy after those of another */
 } weir_tested_strategy;
 
-/* Runs every case, or those with argv[1] in their names. A number instead, argv[1] or argv[2], is the seed of the one
- * random program that is played; a second number says how many seeds from there. Prints a line for each case; returns
- * the program's exit status: not 0 when a case failed or none passed. */
+/* Runs every case, or those with argv[1] in their names. If argv[1] or argv[2] is a number, it is the seed of the one
+ * random program that is run; a second number is the count of seeds from there. Prints a line for each case. Returns
+ * the program's exit status: not 0 if a case failed or none passed. */
 int weir_strategy_contract(const weir_tested_strategy *tested, int argc, char **argv);
 
 #ifdef __cplusplus

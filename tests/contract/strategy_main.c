@@ -1,6 +1,6 @@
 /* strategy_main.c: runs the contract suite on one strategy of the tree.
  *   STRATEGY_HEADER  the header to include, <weir/caching.h>
- *   STRATEGY         how its weir_tested_strategy is made, .ops = weir_caching_strategy(), .small_bytes = 1 << 20
+ *   STRATEGY         initializers of its weir_tested_strategy: .ops = weir_caching_strategy(), .small_bytes = 1 << 20
  */
 #include STRATEGY_HEADER
 

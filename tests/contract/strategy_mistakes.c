@@ -1,9 +1,9 @@
-/* strategy_mistakes.c: mistakes that the contract suite of strategies finds. A correct strategy, caching, is reached by
- * a table in which one slot is wrong in one way. mistakes.h says how to run it.
+/* strategy_mistakes.c: mistakes that the contract suite of strategies finds. A correct strategy, caching, is called
+ * through a table in which one slot is wrong in one way. mistakes.h says how to run it.
  *
- * The table below numbers the mistakes, says each in words, and names the case that finds it. The slots work on the
- * state of caching itself. They change their arguments and results, or the free ranges that a call leaves: rewrite()
- * gives such a range another lane and tick.
+ * The table below numbers the mistakes, describes each in words, and names the case that finds it. The slots work on
+ * the state of caching itself. They change their arguments and results, or the free ranges that a call leaves:
+ * rewrite() gives such a range another lane and tick.
  */
 #include "mistakes.h"
 #include "strategy_contract.h"
@@ -138,7 +138,7 @@ static bool note(void *ctx, const weir_range_info *info)
     return true;
 }
 
-/* The ranges as they are. Valid until the next call. */
+/* Returns the current ranges. Valid until the next call. */
 static const struct ranges *ranges_of(const void *state)
 {
     static struct ranges ranges;
@@ -147,7 +147,7 @@ static const struct ranges *ranges_of(const void *state)
     return &ranges;
 }
 
-/* The range that holds `address`. */
+/* Returns the range that holds `address`. */
 static weir_range_info range_at(const void *state, uint64_t address)
 {
     const struct ranges *ranges = ranges_of(state);
@@ -177,7 +177,7 @@ static void rewrite(void *state, const weir_range_info *range, weir_lane lane, w
     }
 }
 
-/* Limits of which each is one lower. */
+/* Returns a copy of the limits in which each limit is one lower. */
 static const weir_tick *stricter(const weir_tick *limits, size_t lanes)
 {
     static weir_tick lower[most_lanes];
@@ -202,14 +202,14 @@ static weir_lane last_lane;
 static uint64_t calls;
 static uint64_t largest;
 static bool lane_was_added[most_lanes];
-static weir_tick first_free[most_lanes]; /* the tick of the first free since the lane was promoted, plus one */
+static weir_tick first_free[most_lanes]; /* one plus the tick of the first free since the lane was promoted */
 static weir_lane gathered_lane = WEIR_LANE_UNMAPPED;
 
-/* Records with memory of their own, which goes when their ranges are freed. */
+/* Copies of records in memory of their own. The copy is released when its range is freed. */
 enum { most_copies = 64, page_bytes = 4096 };
 
 static struct copy {
-    void *token; /* of the right strategy */
+    void *token; /* the token of the correct strategy */
     weir_record *record;
 } copies[most_copies];
 
@@ -329,7 +329,7 @@ static bool region_idle(const void *state, const weir_tick *limits, size_t lanes
 
 /* --- records of taken ranges --- */
 
-/* The range has just been handed out. */
+/* Changes the record of a range that has just been handed out. */
 static void record_wrongly(weir_range *range, uint64_t size)
 {
     static void *last_token;
@@ -344,7 +344,7 @@ static void record_wrongly(weir_range *range, uint64_t size)
     range->token = is(RECORD_GONE) ? copied(range->token) : range->token;
 }
 
-/* Writes what is the pool's in the records of taken ranges. */
+/* Overwrites the pool's fields in the records of taken ranges. */
 static void write_taken(const void *state)
 {
     const struct ranges *ranges = ranges_of(state);
@@ -361,7 +361,7 @@ static void write_taken(const void *state)
 
 /* --- alloc and free --- */
 
-/* Takes the middle of the range that would be cut at an end. */
+/* Takes the middle of a range that the strategy would cut at an end. */
 static weir_status alloc_middle(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
                                 weir_range *range)
 {
@@ -410,7 +410,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
     return status == WEIR_ERR_NO_MEMORY && is(ALLOC_STATUS) ? WEIR_ERR_INTERNAL : status;
 }
 
-/* The earliest tick of the free neighbours of the taken range, of one lane, and of `tick`. */
+/* Returns the earliest of `tick` and the ticks of the free neighbours of the taken range in its lane. */
 static weir_tick earliest(const void *state, const void *token, weir_lane lane, weir_tick tick)
 {
     const struct ranges *ranges = ranges_of(state);
@@ -481,7 +481,7 @@ static uint64_t promote(void *state, weir_lane lane, weir_tick limit)
 
 /* --- gather --- */
 
-/* The tick that a wrong gather gives to the range that it has made. */
+/* Returns the tick that a wrong gather gives to the range that it has made. */
 static weir_tick wrong_tick(const struct ranges *before, const weir_range_info *whole, weir_tick tick)
 {
     for (size_t i = 0; is(GATHER_LATE) && i < before->count; i++) {
@@ -531,7 +531,7 @@ static bool gather(void *state, weir_lane lane, weir_tick tick, const weir_tick 
 
 /* --- looking --- */
 
-/* A visit that a mistake changes. */
+/* The visitor of the caller of walk. A mistake passes changed ranges to it. */
 struct visit {
     weir_range_visitor visit;
     void *ctx;

@@ -48,7 +48,7 @@ same subcommands "$scratch/there" command.h "$scratch/refusal" 'the answer to an
 
 while read -r name; do
     "$weir" "$name" --help >"$scratch/text" || complain "weir $name --help fails"
-    # Up to the first gap of two blanks: behind it is what the option does.
+    # The option ends at the first gap of two blanks; after it comes the description.
     grep -E '^ +-' "$scratch/text" | sed -E 's/^ +//; s/  .*//' | names >"$scratch/$name.help"
     ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 LD_PRELOAD=$options "$weir" "$name" x </dev/null 2>&1 | grep '^-' |
         sort -u >"$scratch/$name.accepted" || true
@@ -56,7 +56,7 @@ while read -r name; do
     manual "docs/man/weir-$name.1" '.It Fl' >"$scratch/$name.manual"
     same "weir $name" "$scratch/$name.accepted" 'the parser' "$scratch/$name.help" '--help'
     same "weir $name" "$scratch/$name.accepted" 'the parser' "$scratch/$name.manual" 'the manual page'
-    # The synopsis has each option in one of its forms, and no other. Help need not be there.
+    # The synopsis has each option in one of its forms, and no other option. Help may be missing.
     manual "docs/man/weir-$name.1" '.Op' >"$scratch/synopsis"
     manual "docs/man/weir-$name.1" '.Fl' >>"$scratch/synopsis"
     while read -r option; do

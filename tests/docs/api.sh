@@ -11,14 +11,14 @@ trap 'rm -rf "$scratch"' EXIT
 { cat "$doxyfile"; printf '%s\n' "OUTPUT_DIRECTORY = \"$scratch\"" GENERATE_XML=YES XML_PROGRAMLISTING=NO; } >"$scratch/Doxyfile"
 "$doxygen" "$scratch/Doxyfile" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; echo "doxygen warns" >&2; exit 1; }
 
-# "name yes" or "name no" for each function of the reference: whether there is a text.
+# Prints "name yes" or "name no" for each function of the reference: yes if it has a text.
 cat "$scratch"/xml/*.xml | awk '
     /<memberdef kind="function".* prot="public"/ { inside = 1; text = "no"; name = "" }
     inside && name == "" && /<name>/ { name = $0; gsub(/.*<name>|<\/name>.*/, "", name) }
     inside && /<para>/ { text = "yes" }
     inside && /<\/memberdef>/ { print name, text; inside = 0 }' | sort -u >"$scratch/reference"
 
-# Macros and comments out, lines joined, then the last name before the first parenthesis of each declaration.
+# Removes macros and comments, joins lines, and takes the last name before the first parenthesis of each declaration.
 find "$source_dir"/{core,allocators,bindings} -path '*/include/weir/*.h*' -exec cat {} + |
     grep -v '^#' | tr '\n' ' ' | sed -E 's,/\*([^*]|\*+[^*/])*\*+/, ,g' |
     grep -oE '\b(WEIR_API|ACL_FUNC_VISIBILITY) [^;()]*\(' | grep -oE '[a-z_0-9]+ *\($' | tr -d ' (' | sort -u >"$scratch/declared"
@@ -33,7 +33,7 @@ while read -r name _; do
     complain "$name has no comment"
 done < <(grep ' no$' "$scratch/reference")
 
-# Pages, links and groups are there: the reference begins with the README, and each header has its group.
+# Pages, links and groups exist: the reference begins with the README, and each header has its group.
 grep -q 'stream-ordered pools' "$scratch/html/index.html" || complain 'the first page is not the README'
 for header in "$source_dir"/{core,allocators,bindings/*,bindings/*/*}/include/weir/*.h*; do
     [ ! -e "$header" ] || grep -lq "<title>weir/${header##*/}</title>" "$scratch"/xml/group__*.xml ||

@@ -1,5 +1,5 @@
-/* options.c: stands in front of a command's getopt_long and, instead of parsing, prints what the command would accept: one
- * option a line, "-s" or "--strategy". Whatever a help text says, this is the table that the parser has. */
+/* options.c: replaces a command's getopt_long. Instead of parsing it prints the options that the command accepts, one
+ * option a line: "-s" or "--strategy". The output comes from the parser's table, not from a help text. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

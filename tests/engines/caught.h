@@ -1,4 +1,4 @@
-/* tests/engines/caught.h: calls a C function as a C++ engine does, and says what came out of it. */
+/* tests/engines/caught.h: calls a C function as a C++ engine does, and reports the exception that it threw. */
 #ifndef TESTS_ENGINES_CAUGHT_H
 #define TESTS_ENGINES_CAUGHT_H
 
@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* True: `call` threw a std::bad_alloc, whose text is written as snprintf does. Anything else thrown ends the program. */
+/* Returns true if `call` threw a std::bad_alloc, and writes its text as snprintf does. Any other exception ends the
+ * program. */
 bool caught_bad_alloc(void (*call)(void *ctx), void *ctx, char *text, size_t size);
 
 #ifdef __cplusplus

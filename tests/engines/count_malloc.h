@@ -1,6 +1,6 @@
-/* tests/engines/count_malloc.h: what a thread asks of malloc while it is told to count, other than from inside a heap
- * (failing_heap.h, which is included after this). It is the whole program's malloc; one file of a program includes it.
- */
+/* tests/engines/count_malloc.h: counts a thread's calls of malloc while counting is on, except calls inside a heap
+ * (failing_heap.h, which is included after this). It replaces the whole program's malloc, so only one file of a program
+ * includes it. */
 #ifndef TESTS_ENGINES_COUNT_MALLOC_H
 #define TESTS_ENGINES_COUNT_MALLOC_H
 
@@ -21,10 +21,10 @@
 #endif
 
 static _Thread_local bool in_heap;
-/* Compilers take it that malloc looks at neither. */
+/* volatile: compilers assume that malloc reads neither variable. */
 static _Thread_local volatile bool counting_mallocs;
 static _Thread_local volatile unsigned counted_mallocs;
-static _Thread_local const void *malloc_callers[16]; /* of the first of them */
+static _Thread_local const void *malloc_callers[16]; /* of the first counted calls */
 
 static inline void count_malloc(bool on)
 {
@@ -39,7 +39,7 @@ void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t align, size_t size);
 
-/* Found by the engine's library as well, although the tests hide their symbols. */
+/* The engine's library must see the replacements too, although the tests hide their symbols. */
 #define REPLACES __attribute__((visibility("default")))
 
 static void note_malloc(const void *caller)

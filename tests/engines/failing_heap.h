@@ -1,7 +1,6 @@
-/* tests/engines/failing_heap.h: a heap that runs out at the n-th request. The linker leads a binding's calls here (--wrap of
- * weir_heap_alloc, _alloc_aligned, _alloc_long_lived, _realloc and _free), so what fails is what an engine asked for. One file
- * of a program includes it.
- */
+/* tests/engines/failing_heap.h: a heap that runs out at the n-th request. The linker redirects a binding's calls here
+ * (--wrap of weir_heap_alloc, _alloc_aligned, _alloc_long_lived, _realloc and _free), so only the engine's requests
+ * fail. One file of a program includes it. */
 #ifndef TESTS_ENGINES_FAILING_HEAP_H
 #define TESTS_ENGINES_FAILING_HEAP_H
 
@@ -21,10 +20,10 @@ void *__wrap_weir_heap_realloc(weir_heap *heap, void *block, size_t size);
 weir_status __wrap_weir_heap_free(weir_heap *heap, void *block);
 
 static atomic_ullong heap_requests;
-static unsigned long long heap_fails_at; /* the n-th request from now, 0 = never; changed by one thread alone */
-static bool heap_stays_empty; /* and all after it */
+static unsigned long long heap_fails_at; /* the n-th request from now fails; 0: none; only one thread changes it */
+static bool heap_stays_empty; /* all later requests fail too */
 static atomic_ullong heap_failures;
-static _Thread_local bool in_heap; /* this thread */
+static _Thread_local bool in_heap; /* true while this thread is in the heap */
 
 static void fail_heap_at(unsigned long long request, bool and_all_after)
 {

@@ -1,4 +1,5 @@
-/* ggml with buffers of a heap beside buffers of its own: the same logits, every failure, threads, and the order of ends. */
+/* ggml with buffers of a heap beside buffers of its own: equal logits, every failure, threads, and every order of
+ * destruction. */
 #include <weir/ggml.h>
 
 #include <engines/transformer.h>
@@ -20,7 +21,7 @@ enum { SEED = 7, DECODED = 3 };
 static weir_heap *heap;
 static struct ggml_backend_buffer_type *weights_type, *type;
 
-/* Reads the weights' buffers, too, so every block of a program that serves once is in it. */
+/* Runs one inference. It reads the weights' buffers too, so every block of a program that serves once is in it. */
 static bool infer(ggml_backend_t backend, ggml_backend_buffer_type_t of_weights,
                   ggml_backend_buffer_type_t of_rest, int prompt, float *logits)
 {
@@ -48,7 +49,7 @@ static ggml_backend_t new_backend(void)
     void *found = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
     assert_non_null(found);
     ((ggml_backend_set_n_threads_t)(uintptr_t)found)(backend,
-                                                     1); /* its threads would spin for each other */
+                                                     1); /* several threads would spin for each other */
     return backend;
 }
 
@@ -86,7 +87,7 @@ static void a_buffer_reads_and_writes(void **state)
     ggml_backend_buffer_t none = ggml_backend_buft_alloc_buffer(type, 0);
     assert_non_null(a);
     assert_non_null(b);
-    assert_non_null(none); /* ggml's own, without memory */
+    assert_non_null(none); /* a buffer of ggml itself, without memory */
     assert_int_equal(live_blocks(), 2);
     assert_string_equal(ggml_backend_buffer_name(a), "weir");
     assert_string_equal(ggml_backend_buffer_name(b), "weir_long_lived");
@@ -147,7 +148,7 @@ static void each_request_fails(void **state)
     ggml_backend_free(backend);
 }
 
-/* The scratch grows when the graph does; a session whose growth was refused goes on. */
+/* The scratch buffer grows with the graph; a session stays usable after its growth was refused. */
 static void a_session_outlives_a_refusal(void **state)
 {
     (void)state;

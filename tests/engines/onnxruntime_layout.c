@@ -1,7 +1,6 @@
-/* Our idea of ONNX Runtime's C ABI beside the vendor's header: the places of functions, the layout of what both sides see. The
- * comparison is made by the compiler; the program says with which version. The header stands before weir's here and behind it in
- * onnxruntime_after.cc.
- */
+/* Compares weir's declarations of ONNX Runtime's C ABI with the vendor's header: the positions of functions, and the
+ * layout of the structs that both sides use. The compiler makes the comparison; the program prints the version. The
+ * vendor's header precedes weir's here and follows it in onnxruntime_after.cc. */
 #include <onnxruntime_c_api.h>
 
 #include <weir/onnxruntime.h>
@@ -9,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Ours by other names. */
+/* weir's structs under other names. */
 #define OrtAllocator WeirOrtAllocator
 #define OrtApiBase WeirOrtApiBase
 #include "runtime.h" /* of the binding */

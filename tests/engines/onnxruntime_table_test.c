@@ -1,6 +1,5 @@
-/* The binding for ONNX Runtime without ONNX Runtime: a table of its calls that answers as this file says. Every refusal, what
- * each version of the runtime is shown, the throw, and every wrong order.
- */
+/* The binding for ONNX Runtime without ONNX Runtime: a table of its calls whose answers this file controls. Every
+ * refusal, the table that each version of the runtime sees, the throw, and every wrong order. */
 #include "runtime.h" /* of the binding */
 
 #include "caught.h"
@@ -29,7 +28,7 @@ struct OrtMemoryInfo {
     int kind;
 };
 struct OrtEnv {
-    struct OrtAllocator *registered; /* the last, as the runtime has it */
+    struct OrtAllocator *registered; /* the last registered one, as in the runtime */
 };
 struct OrtSessionOptions {
     char entries[256];
@@ -41,10 +40,10 @@ struct OrtKeyValuePairs {
 };
 
 static const char *version_string = "1.28.2";
-static uint32_t version_asked; /* of GetApi, last */
+static uint32_t version_asked; /* the last argument of GetApi */
 static bool no_table;
-static const char *refuses;            /* the call that fails */
-static int statuses, infos, all_pairs; /* that exist */
+static const char *refuses;            /* name of the call that fails */
+static int statuses, infos, all_pairs; /* number of live objects */
 static int unregisters;
 static void (*table[PLACES])(void);
 
@@ -186,7 +185,7 @@ static const struct OrtApiBase base = {GetApi, GetVersionString};
 
 /* --- what the tests share --- */
 
-static int callocs_left = -1; /* until one fails; -1 = none does */
+static int callocs_left = -1; /* number of callocs until one fails; -1: none fails */
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
@@ -213,7 +212,7 @@ static int set_up(void **state)
     return weir_heap_create(&config, &heap) == WEIR_OK ? 0 : -1;
 }
 
-/* Nothing that the runtime made is left, and nothing of the heap. */
+/* Checks that no object of the runtime and no block of the heap is left. */
 static int tear_down(void **state)
 {
     (void)state;
@@ -292,7 +291,7 @@ static void test_bad_configs(void **state)
     refused(weir_onnxruntime_create(&config, &binding), WEIR_ERR_INVALID,
             "weir_onnxruntime_create: config has no struct_size");
 
-    /* A caller whose header knows more: zero is fine, else it is refused. */
+    /* A caller with a larger struct: it is accepted if the unknown members are zero, else refused. */
     struct {
         weir_onnxruntime_config known;
         uint64_t more;
@@ -305,7 +304,7 @@ static void test_bad_configs(void **state)
     assert_int_equal(weir_onnxruntime_create(&newer.known, &binding), WEIR_OK);
     assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_OK);
 
-    /* One whose header knows less: no memory_info. */
+    /* A caller with a smaller struct, without memory_info. */
     config = ready();
     config.struct_size = offsetof(weir_onnxruntime_config, memory_info);
     config.memory_info = (const struct OrtMemoryInfo *)&base;
@@ -344,7 +343,7 @@ static void test_runtimes_that_are_refused(void **state)
     assert_null(binding);
 }
 
-/* A runtime sees the members that it knows, and is asked for a table that it has. */
+/* A runtime sees the members that its version has, and is asked only for a table that it has. */
 static void test_versions(void **state)
 {
     (void)state;
@@ -398,7 +397,7 @@ static void test_blocks(void **state)
     assert_null(allocator->Reserve(allocator, 0));
     allocator->Free(allocator, NULL);
     int foreign;
-    allocator->Free(allocator, &foreign); /* the heap knows that it is none of its own */
+    allocator->Free(allocator, &foreign); /* the heap recognises a foreign block */
     assert_int_equal(heap_stats().bad_frees, 1);
     for (size_t i = 0; i < 3; i++) {
         refused(weir_onnxruntime_destroy(binding), WEIR_ERR_BUSY,
@@ -409,7 +408,7 @@ static void test_blocks(void **state)
     assert_int_equal(weir_onnxruntime_destroy(NULL), WEIR_OK);
 }
 
-/* Out of memory leaves Alloc and Reserve as an exception with the heap's words, and changes nothing. */
+/* If memory runs out, Alloc and Reserve throw an exception with the heap's sentence and change nothing. */
 static void test_throw(void **state)
 {
     (void)state;
@@ -418,7 +417,7 @@ static void test_throw(void **state)
     char text[512];
     for (int reserve = 0; reserve < 2; reserve++) {
         request.reserve = reserve != 0;
-        request.size = 100 << 20; /* of a heap that may hold 64 MiB */
+        request.size = 100 << 20; /* the heap may hold 64 MiB */
         assert_true(caught_bad_alloc(call_alloc, &request, text, sizeof(text)));
         assert_memory_equal(text, "weir: ", 6);
         assert_non_null(strstr(text, "tensors")); /* the heap's name */
@@ -435,7 +434,7 @@ static void test_throw(void **state)
     assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_OK);
 }
 
-/* A heap that fails without having anything to say about it. */
+/* A heap that fails without a sentence. */
 static void test_throw_without_words(void **state)
 {
     (void)state;
@@ -466,7 +465,7 @@ static bool give_spare(void *ctx, weir_heap *from, uint64_t size, uint32_t attem
     return true;
 }
 
-/* The heap's reclaim comes before the throw, and what it frees is tried. */
+/* The heap calls its reclaim callback before the binding throws, and tries again after the callback. */
 static void test_reclaim_first(void **state)
 {
     (void)state;
@@ -619,7 +618,7 @@ static void test_attach_and_detach(void **state)
     assert_int_equal(weir_onnxruntime_detach(binding, &env), WEIR_OK);
     assert_null(env.registered);
 
-    /* An environment that went first is not called. */
+    /* The binding does not call an environment that has been destroyed. */
     assert_int_equal(weir_onnxruntime_attach(binding, &other), WEIR_OK);
     unregisters = 0;
     assert_int_equal(weir_onnxruntime_detach(binding, NULL), WEIR_OK);
@@ -631,7 +630,7 @@ static void test_attach_and_detach(void **state)
     assert_string_equal(text, "");
 }
 
-/* The runtime would replace the first and say nothing. */
+/* The runtime would silently replace the first allocator. */
 static void test_one_binding_for_a_memory(void **state)
 {
     (void)state;
@@ -641,7 +640,7 @@ static void test_one_binding_for_a_memory(void **state)
     weir_onnxruntime_config config = ready();
     weir_onnxruntime *bindings[3] = {make(), make(), NULL};
     config.memory_info = &device;
-    refuses = "CreateCpuMemoryInfo"; /* not called */
+    refuses = "CreateCpuMemoryInfo"; /* this call is not made */
     assert_int_equal(weir_onnxruntime_create(&config, &bindings[2]), WEIR_OK);
     refuses = NULL;
     struct OrtAllocator *allocator = weir_onnxruntime_allocator(bindings[2]);
@@ -655,7 +654,7 @@ static void test_one_binding_for_a_memory(void **state)
     assert_int_equal(weir_onnxruntime_attach(bindings[1], &other),
                      WEIR_OK); /* another environment */
     env.registered = weir_onnxruntime_allocator(
-        bindings[0]); /* the runtime keeps one for each memory, this one the last */
+        bindings[0]); /* the runtime keeps one allocator for each memory, the last one */
     assert_int_equal(weir_onnxruntime_detach(bindings[0], &env), WEIR_OK);
     assert_int_equal(weir_onnxruntime_detach(bindings[1], &other), WEIR_OK);
     assert_int_equal(weir_onnxruntime_attach(bindings[1], &env), WEIR_OK);
@@ -663,7 +662,7 @@ static void test_one_binding_for_a_memory(void **state)
     env.registered = allocator;
     assert_int_equal(weir_onnxruntime_detach(bindings[2], &env), WEIR_OK);
 
-    /* A runtime that cannot compare is believed to have said that they differ. */
+    /* If a runtime cannot compare memories, the binding takes them as different. */
     refuses = "CompareMemoryInfo";
     assert_int_equal(weir_onnxruntime_attach(bindings[0], &env), WEIR_OK);
     assert_int_equal(weir_onnxruntime_attach(bindings[1], &env), WEIR_OK);

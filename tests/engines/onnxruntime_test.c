@@ -1,13 +1,13 @@
-/* ONNX Runtime itself on a weir heap: outputs, weights, every failure of making a session and of one inference, threads, wrong
- * orders, two runtimes at once.    onnxruntime_test LIBRARY [ANOTHER_LIBRARY]
+/* ONNX Runtime itself on a weir heap: outputs, weights, every failure while a session is created and during one
+ * inference, threads, wrong orders, two runtimes at once.    onnxruntime_test LIBRARY [ANOTHER_LIBRARY]
  *
- * A failure is a request that the heap does not serve (failing_heap.h): the binding throws, and what must come out of the engine
- * is a status that says so, with nothing left in the heap, and right outputs the next time.
+ * A failure is a request that the heap does not serve (failing_heap.h): the binding throws, and the engine must return
+ * a status that reports it. Then the heap must be empty, and the next output must be right.
  *
- * Under the thread sanitizer: the engine's code is not instrumented, so what its threads tell each other by its own atomics is
- * not seen, and what it does through functions that the sanitizer knows (memcpy, locks, new and delete) is not judged (the
- * suppressions below; weir itself never calls new or delete). Judged are weir's code, the binding's and this file's, on the
- * engine's threads too.
+ * Under the thread sanitizer: the engine's code is not instrumented, so the sanitizer does not see the order that its
+ * threads make with their own atomics. The suppressions below therefore ignore reports about the engine's calls of
+ * functions that the sanitizer knows (memcpy, locks, new and delete; weir itself never calls new or delete). The
+ * sanitizer still checks weir's code, the binding's and this file's, on the engine's threads too.
  */
 #include <weir/onnxruntime.h>
 
@@ -39,7 +39,7 @@ const char *__tsan_default_suppressions(void)
            "new\nrace_top:^operator delete\n";
 }
 
-/* Under the address sanitizer: version 1.30 loses some hundred bytes of its own where making a session fails. */
+/* Under the address sanitizer: version 1.30 leaks some hundred bytes of its own if creating a session fails. */
 FOUND_BY_SANITIZER const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -67,7 +67,7 @@ static void good_at(struct engine *engine, OrtStatus *status, int line)
 }
 #define GOOD(engine, call) good_at(engine, (engine)->ort.call, __LINE__)
 
-/* A failure that is the heap's, said so. */
+/* Checks that the engine reports a failure of the heap. */
 static void assert_out_of_memory(const struct engine *engine, OrtStatus *status)
 {
     assert_non_null(status);
@@ -131,7 +131,7 @@ enum {
         1
         << 1, /* a block for each tensor, always; else one for all of a shape that was seen before */
     NO_PREPACKING = 1 << 2,
-    TWO_THREADS = 1 << 3, /* at one operator */
+    TWO_THREADS = 1 << 3, /* for each operator */
 };
 
 static OrtStatus *try_session(struct engine *engine, const struct onnx_model *model, int how,
@@ -173,7 +173,7 @@ struct shape {
     int64_t batch, length;
 };
 
-/* Inputs are memory of the test's, so that every request is the engine's. */
+/* The test owns the memory of inputs, so that every request comes from the engine. */
 struct inputs {
     OrtValue *values[2];
     void *bytes[2];
@@ -268,7 +268,7 @@ static uint64_t run(struct engine *engine, OrtSession *session, struct shape sha
     return digest;
 }
 
-/* What comes out with the engine's own allocator. */
+/* Returns the digest of the output with the engine's own allocator. */
 static uint64_t right_digest(struct engine *engine, struct shape shape, int how)
 {
     OrtSession *session = new_session(engine, shape.model, how | OWN);
@@ -290,13 +290,13 @@ static void test_outputs(void **state)
     static const int ways[] = {0, NO_PREPACKING, NO_PATTERN, TWO_THREADS};
     struct engine engine = open_engine(library, 0);
     for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++) {
-        OrtSession *sessions[2][2]; /* by model; own, weir */
+        OrtSession *sessions[2][2]; /* by model; with the engine's allocator, with weir's */
         for (int side = 0; side < 2; side++) {
             sessions[0][side] = new_session(&engine, &bert, ways[way] | (side == 0 ? OWN : 0));
             sessions[1][side] = new_session(&engine, &mobilenet, ways[way] | (side == 0 ? OWN : 0));
         }
         for (size_t i = 0; i < 2 * sizeof(shapes) / sizeof(shapes[0]);
-             i++) { /* each shape new and known */
+             i++) { /* each shape first new, then known */
             const struct shape shape = shapes[i / 2];
             OrtSession **pair = sessions[shape.model == &bert ? 0 : 1];
             const uint64_t allocs = stats_of(engine.heap).allocs;
@@ -320,12 +320,12 @@ static void test_weights(void **state)
     OrtSession *session = new_session(&engine, &bert, 0);
     const uint64_t packed = stats_of(engine.heap).long_lived_bytes;
     assert_true(packed > mib);
-    assert_true(packed >= stats_of(engine.heap).live_bytes * 9 / 10); /* Reserve, not Alloc */
+    assert_true(packed >= stats_of(engine.heap).live_bytes * 9 / 10); /* by Reserve, not Alloc */
     engine.ort.ReleaseSession(session);
     assert_int_equal(stats_of(engine.heap).live_blocks, 0);
 
     session = new_session(&engine, &bert, NO_PREPACKING);
-    assert_true(stats_of(engine.heap).long_lived_bytes > 19 * mib); /* all of them */
+    assert_true(stats_of(engine.heap).long_lived_bytes > 19 * mib); /* all weights */
     engine.ort.ReleaseSession(session);
 
     session = new_session(&engine, &mobilenet, NO_PREPACKING);
@@ -337,7 +337,7 @@ static void test_weights(void **state)
 
 /* --- failures --- */
 
-/* Every request of making a session, one after the other, alone or with all after it. */
+/* Fails each request of creating a session, one after the other; alone, or with all later requests. */
 static void fail_sessions(const struct onnx_model *model, int how, bool and_all_after)
 {
     struct engine engine = open_engine(library, 0);
@@ -370,7 +370,7 @@ static void test_session_failures(void **state)
     fail_sessions(&mobilenet, NO_PREPACKING, true);
 }
 
-/* Every request of one inference; after each the next inference is right. */
+/* Fails each request of one inference. After each failure the next inference is right. */
 static void fail_runs(struct shape shape, int how, bool and_all_after, unsigned long long at_least)
 {
     struct engine engine = open_engine(library, 0);
@@ -417,7 +417,7 @@ static void test_run_failures(void **state)
     fail_runs(image, 0, false, 1);
 }
 
-/* The first inference of a shape, which the engine learns from: each time a session that has seen nothing. */
+/* The first inference of a shape, from which the engine learns; each time with a session that has seen no shape. */
 static void test_first_run_failures(void **state)
 {
     (void)state;
@@ -447,7 +447,8 @@ static void test_first_run_failures(void **state)
     close_engine(&engine);
 }
 
-/* A heap with a limit, rather than an injected failure: what does not fit fails, what fits works, before and after. */
+/* A heap with a limit, rather than an injected failure: a session that is too large fails, one that fits works, before
+ * and after. */
 static void test_limit(void **state)
 {
     (void)state;
@@ -476,7 +477,7 @@ struct worker {
     struct engine *engine;
     OrtSession *session;
     pthread_barrier_t *meet;
-    OrtValue **mine, **others; /* outputs that this thread makes, and releases */
+    OrtValue **mine, **others; /* outputs that this thread creates, and outputs that it releases */
     uint64_t right[RUNS];
     bool may_fail;
     int wrong, failed;
@@ -499,7 +500,7 @@ static void find_worker_right(struct engine *engine)
     engine->ort.ReleaseSession(session);
 }
 
-/* cmocka's assertions belong to the main thread, so this counts. */
+/* Counts errors, since cmocka's assertions belong to the main thread. */
 static void *work(void *ctx)
 {
     struct worker *worker = ctx;
@@ -515,14 +516,14 @@ static void *work(void *ctx)
             worker->wrong += digest_of(engine, *worker->mine) != worker->right[i];
         }
         (void)pthread_barrier_wait(worker->meet);
-        engine->ort.ReleaseValue(*worker->others); /* NULL where there is none */
+        engine->ort.ReleaseValue(*worker->others); /* NULL if there is none */
         *worker->others = NULL;
         (void)pthread_barrier_wait(worker->meet);
     }
     return NULL;
 }
 
-/* Returns how many inferences failed. */
+/* Returns the number of failed inferences. */
 static int run_threads(struct engine *engine, OrtSession *const sessions[THREADS], bool may_fail)
 {
     struct worker workers[THREADS];
@@ -575,7 +576,7 @@ static void test_threads_two_sessions(void **state)
     close_engine(&engine);
 }
 
-/* One of two threads fails; the other does not notice. */
+/* A failure in one of two threads does not disturb the other. */
 static void test_threads_and_failures(void **state)
 {
     (void)state;
@@ -626,11 +627,11 @@ static void test_allocator_through_the_api(void **state)
         engine.ort.ReleaseKeyValuePairs(pairs);
     }
     GOOD(&engine, AllocatorFree(allocator, block));
-    /* More than there is: a status, and no exception through the engine's C interface. */
+    /* A request that is too large gives a status, and no exception passes through the engine's C interface. */
     struct direct_call call = {.allocator = allocator, .engine = &engine};
     assert_false(caught_bad_alloc(call_through_api, &call, text, sizeof(text)));
     assert_out_of_memory(&engine, call.status);
-    /* A tensor, with the same failure. */
+    /* A tensor that is too large fails in the same way. */
     OrtValue *value = NULL;
     assert_out_of_memory(&engine, engine.ort.CreateTensorAsOrtValue(allocator, (int64_t[]){1 << 30},
                                                                     1, ORT_FLOAT, &value));
@@ -646,20 +647,20 @@ static void test_wrong_orders(void **state)
     assert_int_equal(weir_heap_create(NULL, &heap), WEIR_OK);
     weir_onnxruntime *second = bind(&engine, heap);
 
-    /* The environment takes one allocator for the CPU's memory; the first stays the one. */
+    /* The environment accepts one allocator for the CPU's memory; it keeps the first one. */
     assert_int_equal(weir_onnxruntime_attach(second, engine.env), WEIR_ERR_BUSY);
     OrtSession *session = new_session(&engine, &bert, 0);
     assert_true(stats_of(engine.heap).live_blocks > 0);
     assert_int_equal(stats_of(heap).live_blocks, 0);
 
-    /* Attached, and then with a session's weights alive. */
+    /* destroy and detach while attached, and then while a session's weights are alive. */
     assert_int_equal(weir_onnxruntime_destroy(engine.binding), WEIR_ERR_BUSY);
     assert_int_equal(weir_onnxruntime_detach(second, engine.env), WEIR_ERR_INVALID);
     assert_int_equal(weir_onnxruntime_detach(engine.binding, engine.env), WEIR_OK);
     assert_int_equal(weir_onnxruntime_detach(engine.binding, engine.env), WEIR_ERR_INVALID);
     assert_int_equal(weir_onnxruntime_destroy(engine.binding), WEIR_ERR_BUSY);
 
-    /* A session that was made before goes on with its heap, one that is made now has the second's. */
+    /* A session that was created earlier keeps its heap; a session that is created now uses the second heap. */
     const struct shape shape = {&bert, 1, 21};
     const uint64_t right = right_digest(&engine, shape, 0);
     assert_int_equal(run(&engine, session, shape), right);
@@ -681,7 +682,7 @@ static void test_wrong_orders(void **state)
     close_engine(&engine);
 }
 
-/* The environment goes while a binding is attached; the binding is used again with the next one. */
+/* The environment is destroyed while a binding is attached; the binding then serves the next environment. */
 static void test_binding_outlives_environment(void **state)
 {
     (void)state;
@@ -701,7 +702,7 @@ static void test_binding_outlives_environment(void **state)
     close_engine(&engine);
 }
 
-/* Two copies of the runtime in one process have an environment each, and each its own heap. */
+/* Two copies of the runtime in one process have an environment each, and a heap each. */
 static void test_two_environments(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* A call that is refused: its status, and how the sentence in weir_last_error begins. Included after cmocka.h. */
+/* Checks a call that is refused: its status, and the start of the sentence in weir_last_error.
+ * Included after cmocka.h. */
 #ifndef WEIR_TESTS_ENGINES_REFUSED_H
 #define WEIR_TESTS_ENGINES_REFUSED_H
 

@@ -1,4 +1,5 @@
-/* What weir believes of struct xnn_allocator, against the real one. Both headers have been included, in either order. */
+/* Compares weir's declaration of struct xnn_allocator with the real one. Both headers have been included, in either
+ * order. */
 #include "table.h"
 
 #include <stddef.h>
@@ -22,7 +23,7 @@ SAME_PLACE(deallocate);
 SAME_PLACE(aligned_allocate);
 SAME_PLACE(aligned_deallocate);
 
-/* The compiler compares the types of the functions. */
+/* The compiler compares the function types. */
 static inline void weir_same_types(struct xnn_allocator *theirs,
                                    const struct weir__xnnpack_table *ours)
 {

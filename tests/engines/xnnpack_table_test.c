@@ -1,4 +1,4 @@
-/* The five functions of weir/xnnpack.h, called as XNNPACK calls them but without it. */
+/* The five functions of weir/xnnpack.h, called as XNNPACK calls them but without XNNPACK. */
 #include <weir/xnnpack.h>
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ struct xnn_allocator {
 
 enum { RESERVE_BYTES = 256 << 10 };
 
-/* The linker leads weir's calls of calloc here. */
+/* The linker redirects weir's calls of calloc here. */
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 static bool calloc_fails;
@@ -167,7 +167,7 @@ static void two_tables_of_one_heap(void **state)
     struct xnn_allocator other;
     assert_int_equal(weir_xnnpack_allocator_init(heap, &other), WEIR_OK);
     void *block = t->allocate(t->context, 1000);
-    other.table.deallocate(other.table.context, block); /* one heap, so either will do */
+    other.table.deallocate(other.table.context, block); /* both tables have one heap, so either can free */
     assert_int_equal(weir_xnnpack_allocator_fini(&other), WEIR_OK);
 }
 
@@ -212,7 +212,7 @@ static void model_step(struct held *held, uint64_t *random)
     if (block == NULL) {
         assert_true(failed);
         if (held->block != NULL) {
-            assert_filled(held, held->size); /* it is the caller's as before */
+            assert_filled(held, held->size); /* the caller's block is unchanged */
         }
         return;
     }
@@ -261,7 +261,7 @@ static void the_reserve_is_lent_when_the_heap_is_empty(void **state)
     assert_int_equal((uintptr_t)second % 64, 0);
     memset(second, 2, 1000);
     memset(third, 3, 7);
-    assert_null(t->aligned_allocate(t->context, 64, 10)); /* checked by the engine, so not lent */
+    assert_null(t->aligned_allocate(t->context, 64, 10)); /* the engine checks for NULL */
     assert_null(t->reallocate(t->context, NULL, 10));
     assert_null(t->reallocate(t->context, second, 2000));
     refused(weir_xnnpack_allocator_fini(&allocator), WEIR_ERR_BUSY,
@@ -324,7 +324,7 @@ static void the_reserve_ends_and_comes_back(void **state)
 enum { THREADS = 4, ROUNDS = 3000, SLOTS = 64 };
 
 static _Atomic(unsigned char *)
-    slots[SLOTS]; /* blocks change hands here: who frees is seldom who allocated */
+    slots[SLOTS]; /* threads exchange blocks: usually another thread frees */
 
 static void *exchange(void *argument)
 {

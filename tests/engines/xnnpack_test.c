@@ -1,6 +1,5 @@
-/* XNNPACK itself on a weir heap: every failure of one inference, threads, and what it takes elsewhere. The heap is the
- * process's allocator for XNNPACK, so all tests share it, and each leaves it as it was.
- */
+/* XNNPACK itself on a weir heap: every failure of one inference, threads, and the memory that it takes elsewhere. The
+ * heap is the process's allocator for XNNPACK, so all tests share it, and each test leaves it unchanged. */
 #define _GNU_SOURCE /* dladdr */
 #include <weir/xnnpack.h>
 #include <xnnpack.h>
@@ -32,7 +31,7 @@ static struct mobilenet net = {.divisor = DIVISOR};
 struct job {
     size_t batch, side;
     float *input, *output;
-    uint64_t digest; /* of the right output */
+    uint64_t digest; /* digest of the right output */
     xnn_runtime_t runtime;
 };
 
@@ -98,7 +97,7 @@ static void find_right_output(struct job *job)
     for (int i = 0; i < MOBILENET_CLASSES; i++) {
         sum += job->output[i];
     }
-    assert_true(sum > 0.99F && sum < 1.01F); /* a softmax */
+    assert_true(sum > 0.99F && sum < 1.01F); /* the output of a softmax */
 }
 
 static uint64_t live_blocks(void)
@@ -193,7 +192,8 @@ static void a_full_heap_is_a_clean_error(void **state)
 
 /* --- all of it --- */
 
-/* glibc's qsort takes its scratch from malloc where an array has more than 1 KiB; XNNPACK's planner sorts its tensors. */
+/* True if the caller is glibc's qsort, which takes scratch memory from malloc for arrays above 1 KiB; XNNPACK's planner
+ * sorts its tensors. */
 static bool is_sorting(const void *caller)
 {
     Dl_info sort;
@@ -220,7 +220,7 @@ static void nothing_is_taken_elsewhere(void **state)
         assert_true(counted_mallocs == 0 || is_sorting(malloc_callers[0]));
     }
     count_malloc(true);
-    void *volatile one = malloc(1); /* it does count */
+    void *volatile one = malloc(1); /* shows that malloc is counted */
     count_malloc(false);
     free(one);
     assert_int_equal(counted_mallocs, 1);
@@ -235,7 +235,7 @@ enum { ROUNDS = 20, SHAPES = 3 };
 static struct job jobs[2][SHAPES]; /* for each thread */
 static pthread_barrier_t both;
 
-/* Infers, then ends the runtimes that the other thread has opened. */
+/* Runs inferences, then destroys the runtimes that the other thread has created. */
 static void *serve(void *argument)
 {
     const uintptr_t self = (uintptr_t)argument;
@@ -291,7 +291,7 @@ static void a_second_initialize_changes_nothing(void **state)
     find_right_output(&job);
     assert_int_equal(xnn_deinitialize(), xnn_status_success);
     assert_int_equal(xnn_initialize(NULL), xnn_status_success);
-    assert_true(requests_of_one_inference(&job) > 100); /* of the heap still */
+    assert_true(requests_of_one_inference(&job) > 100); /* the heap still serves */
     assert_true(is_right(&job));
     end_job(&job);
 }

@@ -23,8 +23,8 @@ int main(void)
     for (int layer = 0; layer < 100; layer++) {
         weir_block *block;
         check(weir_pool_alloc(pool, stream, 3 << 20, 0, &block));
-        check(weir_sim_fill(sim, NULL, weir_block_address(block), 3 << 20, 0, "layer")); /* queued */
-        check(weir_pool_free(pool, block, stream)); /* at once: the fill is still queued */
+        check(weir_sim_fill(sim, NULL, weir_block_address(block), 3 << 20, 0, "layer")); /* queued, not yet run */
+        check(weir_pool_free(pool, block, stream)); /* correct while the fill is still queued */
     }
     weir_stats stats = WEIR_STATS_INIT;
     check(weir_pool_stats(pool, &stats));

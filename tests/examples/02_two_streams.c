@@ -1,7 +1,7 @@
-/* A block that two streams touch, first wrongly, then rightly, with the simulator's auditor as the judge.
+/* A block that two streams use: first with a missing call, then correctly. The simulator's auditor reports the hazards.
  *
- * The stream `compute` writes a block and the stream `copy` reads it. Whoever frees the block must say that `copy`
- * touches it too, or the pool hands it out again while the copy is still reading.
+ * The stream `compute` writes a block and the stream `copy` reads it. The program must tell the pool that `copy` uses
+ * the block too (weir_pool_use); otherwise the pool hands the block out again while `copy` is still reading it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void launch(weir_sim *sim, weir_sim_stream *stream, weir_block *block, bo
     check(weir_sim_launch(sim, stream, &work));
 }
 
-/* The auditor knows nothing of the pool: whoever hands out blocks announces them. */
+/* The auditor does not see the pool's blocks: the program announces each block that it hands out. */
 static weir_block *alloc(weir_sim *sim, weir_pool *pool, weir_stream *stream, weir_sim_stream *native, const char *tag)
 {
     weir_block *block;
@@ -44,7 +44,7 @@ static void release(weir_sim *sim, weir_pool *pool, weir_block *block, weir_stre
     check(weir_pool_free(pool, block, stream));
 }
 
-/* Returns how many hazards the auditor saw. */
+/* Returns the number of hazards that the auditor found. */
 static unsigned long long run(bool tell_the_pool)
 {
     weir_sim_config device = WEIR_SIM_CONFIG_INIT;
@@ -63,7 +63,7 @@ static unsigned long long run(bool tell_the_pool)
     check(weir_pool_stream(pool, compute, &compute_stream));
     check(weir_pool_stream(pool, copy, &copy_stream));
 
-    /* compute writes, copy reads after it: an event orders the two, as in any program of two streams. */
+    /* compute writes, then copy reads: the program orders the two streams with an event. */
     weir_event *written;
     check(weir_device_event_create(weir_sim_device(sim), &written));
     weir_block *block = alloc(sim, pool, compute_stream, compute, "activations");
@@ -75,7 +75,7 @@ static unsigned long long run(bool tell_the_pool)
     if (tell_the_pool) check(weir_pool_use(pool, block, copy_stream)); /* "copy touches it as well" */
     release(sim, pool, block, compute_stream, compute);
 
-    /* Without the line above the pool hands out the same bytes at once: compute is where they were freed. */
+    /* Without weir_pool_use the pool returns the same bytes at once, because compute freed them. */
     block = alloc(sim, pool, compute_stream, compute, "next activations");
     launch(sim, compute, block, true, 1000, "overwrite");
     release(sim, pool, block, compute_stream, compute);

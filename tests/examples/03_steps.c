@@ -1,7 +1,8 @@
-/* Memory of a step: taken piece by piece, released together, while the device is still at work on it.
+/* Memory of a step: allocated piece by piece, released together, while the device is still working on it.
  *
- * A step of three layers leaves one result; each layer's scratch lives until the next mark. A second stream copies the
- * result out, so the arena is told of it before the step ends. The simulator's auditor is the judge.
+ * A step of three layers leaves one result; each layer's scratch memory lives until the rewind to its mark. A second
+ * stream copies the result out, so the program tells the arena of this stream before the step ends. The simulator's
+ * auditor checks the program.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static uint64_t take(weir_sim *sim, weir_arena *arena, weir_sim_stream *native, 
 {
     uint64_t address;
     check(weir_arena_alloc(arena, size, 0, &address));
-    weir_sim_block_alloc(sim, address, size, native, "step"); /* the auditor knows nothing of the arena */
+    weir_sim_block_alloc(sim, address, size, native, "step"); /* the auditor does not see the arena */
     check(weir_sim_fill(sim, native, address, size, 1, "step"));
     return address;
 }
@@ -58,12 +59,12 @@ int main(void)
         for (int layer = 0; layer < layers; layer++) {
             uint64_t address = take(sim, arena, compute, scratch);
             weir_sim_block_free(sim, address, compute, "layer");
-            check(weir_arena_rewind(arena, mark)); /* at once: the layer is still queued */
+            check(weir_arena_rewind(arena, mark)); /* correct while the layer's work is still queued */
         }
         check(weir_device_event_record(weir_sim_device(sim), ready, compute));
         check(weir_device_stream_wait_event(weir_sim_device(sim), copy, ready));
         check(weir_sim_copy_to_host(sim, copy, host[step], out, result, "copy out"));
-        check(weir_arena_use(arena, copy_stream)); /* or the next step overwrites what copy is reading */
+        check(weir_arena_use(arena, copy_stream)); /* or the next step overwrites memory that copy reads */
         weir_sim_block_free(sim, out, compute, "step");
         check(weir_arena_reset(arena));
     }

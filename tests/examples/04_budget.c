@@ -1,4 +1,5 @@
-/* An engine with a budget: admits what would fit, gives up cache pages under pressure, says at the end what would help. */
+/* An engine with a memory budget: it admits batches that fit, evicts cache pages under pressure, and prints what would
+ * help when a request fails. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <weir/caching.h>
@@ -16,7 +17,8 @@ static void check(weir_status status)
     exit(1);
 }
 
-/* Called before the pool goes above its soft limit, and again while it returns true and that was not enough. */
+/* The pool calls this before it exceeds its soft limit, and again while it returns true and still too
+ * little is free. */
 static bool evict(void *next, weir_pool *pool, const weir_pressure *pressure)
 {
     int *page = next;
@@ -44,7 +46,7 @@ int main(void)
     check(weir_pool_tag(pool, "kv cache", &kv));
     for (int i = 0; i < pages; i++) check(weir_pool_alloc_tagged(pool, stream, 4 * mib, 0, kv, &cache[i]));
 
-    for (int batch = 1; batch <= 64; batch *= 2) { /* its blocks stay, as those of a request that runs on would */
+    for (int batch = 1; batch <= 64; batch *= 2) { /* the blocks stay live, like those of a running request */
         const uint64_t sizes[] = { (uint64_t)batch * mib, (uint64_t)batch * mib / 2 };
         bool fits;
         check(weir_pool_would_fit(pool, stream, sizes, 2, &fits, NULL));

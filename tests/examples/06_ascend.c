@@ -28,7 +28,7 @@ int main(void)
     config.device = device;
     config.strategy = weir_caching_strategy();
     check(weir_pool_create(&config, &pool));
-    check(weir_acl_attach(pool, stream, &attachment)); /* from here on operators on the stream allocate from the pool */
+    check(weir_acl_attach(pool, stream, &attachment)); /* from now on operators on the stream allocate from the pool */
 
     int64_t shape[] = {1 << 20};
     size_t size = sizeof(float) << 20;

@@ -13,7 +13,7 @@ static void check(weir_status status)
 
 int main(void)
 {
-    weir_sim *sim; /* on an accelerator: weir_acl_device_create, and weir_acl_host_runtime for all of `runtime` */
+    weir_sim *sim; /* on an accelerator: weir_acl_device_create, and weir_acl_host_runtime fills all of `runtime` */
     weir_sim_stream *stream;
     uint64_t weights;
     check(weir_sim_create(NULL, &sim));
@@ -21,10 +21,10 @@ int main(void)
     check(weir_device_region_alloc(weir_sim_device(sim), 64 << 20, &weights));
 
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
-    runtime.device = weir_sim_device(sim); /* whose streams weir_host_free_after takes */
+    runtime.device = weir_sim_device(sim); /* weir_host_free_after takes streams of this device */
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
     config.runtime = &runtime;
-    config.flags = WEIR_HOST_ALLOW_UNPINNED; /* so that it runs where nothing may be locked; the query tells */
+    config.flags = WEIR_HOST_ALLOW_UNPINNED; /* so that it runs without locked memory; the query shows the kind */
     weir_host_pool *pool;
     check(weir_host_pool_create(&config, &pool));
     for (uint64_t layer = 0; layer < 64; layer++) {
@@ -32,7 +32,7 @@ int main(void)
         check(weir_host_alloc(pool, 1 << 20, WEIR_HOST_THREAD_NODE, &staging));
         memset(staging, (int)layer, 1 << 20);
         check(weir_sim_copy_from_host(sim, stream, weights + (layer << 20), staging, 1 << 20, "layer"));
-        check(weir_host_free_after(pool, staging, stream)); /* at once: the copy is still queued */
+        check(weir_host_free_after(pool, staging, stream)); /* correct while the copy is still queued */
     }
     void *last;
     check(weir_host_alloc(pool, 100, WEIR_HOST_THREAD_NODE, &last));

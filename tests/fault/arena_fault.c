@@ -1,10 +1,10 @@
 /* tests/fault/arena_fault.c: every device call below an arena fails once, and every allocation of host memory.
  *
- * A scenario is drawn from a seed: two arenas on two streams of a small pool, allocations, marks, rewinds, resets,
- * uses by a third stream. It is run with the first device call failing, then with the second, until a run ends without
- * the failure having struck; the same for host memory (failing.h). After every call check must pass, the arenas must
- * hold exactly the pool's live bytes and the pool what the device gave, and the auditor must have found nothing; the
- * scenario goes on, and afterwards every byte is back at the device.
+ * A scenario is drawn from a seed: two arenas on two streams of a small pool, allocations, marks, rewinds, resets, uses
+ * by a third stream. The test runs it with the first device call failing, then with the second, until a run ends before
+ * the failure occurs; the same for host memory (failing.h). After every call check must pass, the arenas must hold
+ * exactly the pool's live bytes, the pool must hold exactly the device's memory, and the auditor must have found
+ * nothing. The scenario continues, and at its end every byte is back at the device.
  */
 #include <weir/adaptor.h>
 #include <weir/arena.h>
@@ -50,7 +50,7 @@ struct world {
     weir_pool *pool;
     weir_sim_stream *native[lanes];
     weir_stream *stream[lanes];
-    struct user user[arenas]; /* arena i is of lane i; the last lane only looks on */
+    struct user user[arenas]; /* arena i is of lane i; the last lane has no arena and only uses their memory */
 };
 
 static void complain(const struct world *w, const char *text, int line)
@@ -169,7 +169,7 @@ static void mark(struct world *w, unsigned lane)
     }
 }
 
-/* Neither can fail, whatever fails below. */
+/* Rewinds or resets the arena. Neither call can fail, whichever call below fails. */
 static void release(struct world *w, unsigned lane, bool all)
 {
     struct user *user = &w->user[lane];
@@ -185,7 +185,8 @@ static void release(struct world *w, unsigned lane, bool all)
     }
 }
 
-/* Who cannot be noted is waited for, as weir/arena.h says. */
+/* The last lane uses memory of an arena. If the pool cannot record the use, the host waits, as
+ * weir/arena.h requires. */
 static void look_on(struct world *w, unsigned lane)
 {
     struct user *user = &w->user[lane];

@@ -1,8 +1,8 @@
 /* tests/fault/event_fault.c: the pool's own events, when the device fails to destroy one.
  *
- * Each stream that the pool polls or waits for has an event of the pool. It goes when the stream is retired or the pool is
- * destroyed. A call that fails once must not leave the event with the device: every event that was created is destroyed in
- * the end, and retire and destroy succeed.
+ * The pool creates an event for each stream that it polls or waits for. The event is destroyed when the stream is
+ * retired or the pool is destroyed. A call that fails once must not leak the event: every event that was created is
+ * destroyed in the end, and retire and destroy succeed.
  */
 #include <weir/adaptor.h>
 #include <weir/caching.h>
@@ -74,7 +74,8 @@ static void close_world(struct world *w)
     ok(weir_sim_destroy(w->sim));
 }
 
-/* The n-th attempt to destroy an event fails, whether a retired stream's or one of those that the destroyed pool has left. */
+/* The n-th attempt to destroy an event fails: an event of a retired stream, or one that is left when the pool is
+ * destroyed. */
 static void test_an_event_that_is_not_destroyed_at_once(void **state)
 {
     (void)state;

@@ -1,6 +1,5 @@
-/* tests/fault/failing.h: what a program needs that makes each of its requests for host memory and each of its device calls
- * fail in turn: failing_host.h, and a device whose every n-th call fails.
- */
+/* tests/fault/failing.h: makes each request for host memory and each device call of a program fail in turn:
+ * failing_host.h, and a device whose every n-th call fails. */
 #ifndef TESTS_FAULT_FAILING_H
 #define TESTS_FAULT_FAILING_H
 
@@ -10,8 +9,8 @@
 
 /* --- a device that does not count --- */
 
-/* Passes every call on, with the count of host memory requests stopped: what the simulator asks for is not the pool's.
- * Every `fail_every`-th call fails; 0 = none. */
+/* A device that passes every call on. It does not count the simulator's requests for host memory, only the pool's.
+ * Every `fail_every`-th call fails; 0: no call fails. */
 static weir_device *inner;
 static uint64_t fail_every;
 static uint64_t device_calls;
@@ -128,7 +127,7 @@ static const weir_device_ops pass_ops = {
     .stream_sync = pass_stream_sync,
 };
 
-/* weir's own work: only here are its requests for host memory counted. */
+/* A call of weir. Only requests for host memory during such a call are counted. */
 #define POOL(call) (counting = true, pool_result(call))
 
 static weir_status pool_result(weir_status status)

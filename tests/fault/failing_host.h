@@ -1,6 +1,5 @@
-/* tests/fault/failing_host.h: host memory that runs out at the n-th request. It is the whole program's malloc, so one file
- * includes it once.
- */
+/* tests/fault/failing_host.h: host memory that runs out at the n-th request. It replaces the whole program's malloc, so
+ * only one file includes it, once. */
 #ifndef TESTS_FAULT_FAILING_HOST_H
 #define TESTS_FAULT_FAILING_HOST_H
 
@@ -8,8 +7,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Below the replacements lies the C library, or the address sanitizer, which has names of its own for its functions.
- * The other sanitizers have nothing to say here and are left alone. */
+/* The replacements call the C library, or the address sanitizer, which has names of its own for its functions. Builds
+ * with other sanitizers replace nothing. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define UNDER_ASAN 1
@@ -41,14 +40,14 @@ void *__libc_memalign(size_t align, size_t size);
 #define NEXT(name) __libc_##name
 #endif
 
-static bool counting;     /* the pool is at work */
-static uint64_t fail_at;  /* 0 = never */
-static uint64_t requests; /* counted since fail_at was set */
+static bool counting;     /* true during a call of weir */
+static uint64_t fail_at;  /* 0: never */
+static uint64_t requests; /* requests since fail_at was set */
 static bool host_struck;
 
 #if !CANNOT_REPLACE_MALLOC
 
-/* Seen by a shared weir as well, although the tests hide their symbols. */
+/* A shared libweir must see the replacements too, although the tests hide their symbols. */
 #define REPLACES __attribute__((visibility("default")))
 
 static bool fails_now(void)

@@ -1,6 +1,5 @@
-/* The heap when something runs out: every request for host memory fails in turn, every call of a pool's device, and what the
- * system maps. Engines see NULL and may go on; nothing is lost.
- */
+/* The heap when memory runs out: every request for host memory fails in turn, every call of a pool's device, and the
+ * system's mmap. The heap returns NULL to the engine, stays usable, and loses nothing. */
 #include "failing.h"
 
 #include <weir/adaptor.h>
@@ -24,14 +23,14 @@
 
 enum kind { PROCESS, HOST_POOL, POOL, KINDS };
 
-/* What lies under the heap; made while nothing fails. */
+/* The sources of the heap, created while no call fails. */
 typedef struct under {
     weir_host_pool *host_pool;
     weir_pool *pool;
     weir_stream *stream;
 } under;
 
-static weir_device *device; /* whose calls do not count as the heap's requests */
+static weir_device *device; /* a device whose calls do not count as the heap's requests */
 
 static const size_t sizes[] = {100, 5000, 20000, 60000, 70000, MIB, 3 * MIB};
 enum { SIZES = sizeof sizes / sizeof *sizes, BLOCKS = 3 * SIZES };
@@ -110,7 +109,7 @@ static void check(weir_heap *heap)
     assert_true(is_expected(checked));
 }
 
-/* All that a heap does, twice over. */
+/* Uses every function of a heap, twice. */
 static void live_and_die(enum kind kind)
 {
     under u;
@@ -136,7 +135,7 @@ static void live_and_die(enum kind kind)
             void *larger = HEAP(weir_heap_realloc(heap, blocks[i], 2 * size));
             assert_true(larger != NULL || failing());
             failures += larger == NULL;
-            blocks[i] = larger != NULL ? larger : blocks[i]; /* on failure it is as it was */
+            blocks[i] = larger != NULL ? larger : blocks[i]; /* after a failure the block is unchanged */
             assert_int_equal(*(unsigned char *)blocks[i], i);
         }
     }
@@ -157,14 +156,14 @@ static void live_and_die(enum kind kind)
     assert_int_equal(stats.long_lived_bytes, 0);
     assert_int_equal(stats.allocs, stats.frees);
     assert_int_equal(stats.failures, failures);
-    /* Without further failures it serves. */
+    /* Without further failures the heap works. */
     fail_at = 0;
     const uint64_t every = fail_every;
     fail_every = 0;
     void *block = HEAP(weir_heap_alloc(heap, 3 * MIB));
     assert_non_null(block);
     fail_every = every;
-    const weir_status ended = POOL(weir_heap_destroy(heap)); /* with a live block */
+    const weir_status ended = POOL(weir_heap_destroy(heap)); /* while a block is live */
     assert_true(is_expected(ended));
     close_under(&u);
 }
@@ -201,13 +200,13 @@ static void test_device_calls_fail(void **state)
     fail_every = 0;
 }
 
-/* Exactly the n-th call of each kind, by the adaptor; the device then works. */
+/* The adaptor makes exactly the n-th call of each kind fail; all other calls succeed. */
 static void test_one_device_call_fails(void **state)
 {
     (void)state;
     weir_device *faulty = NULL;
     weir_device *plain = device;
-    host_struck = true; /* any failure is expected */
+    host_struck = true; /* every failure is expected */
     assert_int_equal(weir_fault_create(inner, &faulty), WEIR_OK);
     device = faulty;
     static const weir_device_call calls[] = {WEIR_CALL_REGION_ALLOC, WEIR_CALL_ANY};
@@ -252,14 +251,14 @@ static int little_room(void)
     CHECK(weir_heap_create(NULL, &heap) == WEIR_OK);
     const struct rlimit none = {.rlim_cur = MIB, .rlim_max = RLIM_INFINITY};
     const struct rlimit all = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
-    CHECK(setrlimit(RLIMIT_AS, &none) == 0); /* less than the program has */
+    CHECK(setrlimit(RLIMIT_AS, &none) == 0); /* below the present size of the program */
     CHECK(weir_heap_alloc(heap, 100 * MIB) == NULL);
     CHECK(weir_heap_check(heap, NULL) == WEIR_OK);
     CHECK(setrlimit(RLIMIT_AS, &all) == 0);
     void *small = weir_heap_alloc(heap, 100);
     CHECK(small != NULL);
     CHECK(setrlimit(RLIMIT_AS, &none) == 0);
-    CHECK(weir_heap_alloc(heap, UINT64_C(9) << 30) == NULL); /* more than has been reserved, or than there is */
+    CHECK(weir_heap_alloc(heap, UINT64_C(9) << 30) == NULL); /* more than the heap has reserved and the system allows */
     CHECK(weir_heap_explain(heap, text, sizeof text) > 0 && strstr(text, "reserving addresses") != NULL);
     CHECK(weir_heap_check(heap, NULL) == WEIR_OK);
     CHECK(setrlimit(RLIMIT_AS, &all) == 0);
@@ -268,7 +267,7 @@ static int little_room(void)
     memset(block, 1, MIB);
     CHECK(weir_heap_free(heap, block) == WEIR_OK);
     CHECK(weir_heap_free(heap, small) == WEIR_OK);
-    /* A little room is taken where there is not much. */
+    /* If the heap cannot reserve its usual address range, it reserves a smaller one. */
     weir_heap *second = NULL;
     CHECK(weir_heap_create(NULL, &second) == WEIR_OK);
     CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){.rlim_cur = UINT64_C(20) << 30, .rlim_max = RLIM_INFINITY}) == 0);

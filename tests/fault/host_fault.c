@@ -1,4 +1,5 @@
-/* The host pool when host memory runs out: every request for some of it fails in turn, and so does every device call. */
+/* The host pool when host memory runs out: every request for host memory fails in turn, and so does
+ * every device call. */
 #include "failing.h"
 
 #include <weir/host.h>
@@ -38,11 +39,11 @@ static bool is_expected(weir_status status)
            (fail_every != 0 && (status == WEIR_ERR_DEVICE || status == WEIR_ERR_NO_MEMORY));
 }
 
-/* All that a pool does, several times over. False: it could not even be made. */
+/* Uses every function of a pool, several times. Returns false if the pool could not be created. */
 static bool live_and_die(uint32_t flags)
 {
     weir_host_pool *pool = NULL;
-    weir_sim_stream *stream = NULL; /* the default one */
+    weir_sim_stream *stream = NULL; /* the default stream */
     const weir_status made = POOL(make(&pool, flags));
     assert_true(is_expected(made));
     if (made != WEIR_OK) {
@@ -63,7 +64,7 @@ static bool live_and_die(uint32_t flags)
         if (i % 3 == 2 && blocks[i] != NULL) {
             status = POOL(weir_host_free_after(pool, blocks[i], stream));
             assert_true(is_expected(status));
-            if (status != WEIR_OK) { /* then it is not freed */
+            if (status != WEIR_OK) { /* the block was not freed */
                 assert_int_equal(POOL(weir_host_free(pool, blocks[i])), WEIR_OK);
             }
             blocks[i] = NULL;
@@ -90,7 +91,7 @@ static bool live_and_die(uint32_t flags)
     assert_int_equal(live, 0);
     assert_int_equal(stats.live_bytes, 0);
     assert_int_equal(stats.allocs, stats.frees);
-    /* Without further failures it serves. */
+    /* Without further failures the pool works. */
     fail_at = 0;
     const uint64_t every = fail_every;
     fail_every = 0;

@@ -1,8 +1,9 @@
 /* tests/fault/kept_fault.c: memory that the device does not take back at once.
  *
- * A pool that has no host memory to enter a region or a reservation gives it back to the device. If the device refuses, it
- * stays in the books and goes back later. Handles of physical memory that could not be destroyed count as reserved until they are
- * destroyed: a trim stops at keep_bytes, and the end of the pool destroys all of them.
+ * If a pool has no host memory to record a region or a reservation, it gives it back to the device. If the device
+ * refuses, the pool keeps it in its books and gives it back later. Handles of physical memory that could not be
+ * destroyed count as reserved until they are destroyed: a trim stops at keep_bytes, and destroying the pool destroys
+ * all of them.
  */
 #include <weir/adaptor.h>
 #include <weir/caching.h>
@@ -46,7 +47,7 @@ static struct world open_world(bool maps)
     return w;
 }
 
-/* The device has everything back, addresses included. */
+/* Checks that the device has everything back, addresses included. */
 static void close_world(struct world *w)
 {
     weir_sim_finding finding;
@@ -70,8 +71,8 @@ static uint64_t reserved(const struct world *w)
     return stats.reserved_bytes;
 }
 
-/* The n-th request for host memory in an alloc fails, and then the first call that gives memory back. False: there were
- * fewer requests. */
+/* The n-th request for host memory in an alloc fails, and then the first call that gives memory back. Returns false if
+ * there were fewer requests. */
 static bool strikes(bool maps, uint64_t n)
 {
     struct world w = open_world(maps);

@@ -1,19 +1,19 @@
 /* tests/fault/pool_fault.c: every device call of a pool fails once, and every allocation of host memory.
  *
  * A scenario is a fixed script followed by calls drawn from a seed: allocate, work, free in every way, uses, hints,
- * trims, retired streams. It is run with the first device call of the pool failing, then with the second, and so on
- * until a run ends without the failure having struck; for each kind of call and for any kind, with each status. After
- * every call of the scenario check must pass, the statistics must agree with the device and with the blocks that are
- * live, and the auditor must have found nothing; the scenario goes on and must be able to finish; afterwards every byte
- * is back at the device.
+ * trims, retired streams. The test runs it with the first device call of the pool failing, then with the second, and so
+ * on until a run ends before the failure occurs; for each kind of call and for any kind, with each status. After every
+ * call of the scenario check must pass, the statistics must agree with the device and with the live blocks, and the
+ * auditor must have found nothing. The scenario continues and must be able to finish; at its end every byte is back at
+ * the device.
  *
- * All of it is done with a pool that takes regions and with one that maps granules, where the scenario also leaves live
- * blocks in every second granule and then asks for what is free in one piece.
+ * The test does all of this with a pool that takes regions and with a pool that maps granules. With the latter the
+ * scenario also leaves live blocks in every second granule and then requests the free memory in one piece.
  *
- * The same for host memory: malloc and its relatives are replaced by ones that fail once, but only while the pool itself
- * is at work, not the simulator below it.
+ * The test does the same for host memory: replacements of malloc and its relatives fail once, but only during calls of
+ * the pool, not of the simulator below it.
  *
- *     pool_fault [SEEDS [TESTS]]      TESTS: a pattern of names, "*host_allocation*"
+ *   pool_fault [SEEDS [TESTS]]      TESTS: a pattern of names, "*host_allocation*"
  */
 #include <weir/adaptor.h>
 #include <weir/arena_strategy.h>
@@ -38,7 +38,7 @@
 
 enum { lanes = 3, most_blocks = 24, granule = 512, random_calls = 60 };
 
-static uint64_t seeds = 12; /* random scenarios, for each kind of failure */
+static uint64_t seeds = 12; /* number of random scenarios for each kind of failure */
 
 #define KIB (UINT64_C(1) << 10)
 #define REGION (64 * KIB)
@@ -49,11 +49,11 @@ static uint64_t seeds = 12; /* random scenarios, for each kind of failure */
 struct held {
     weir_block *block;
     uint64_t size;
-    unsigned home; /* the lane that all its work is on */
+    unsigned home; /* the lane of all its work */
 };
 
 struct world {
-    const char *what; /* which failure is being tried */
+    const char *what; /* the failure under test */
     uint64_t n;
     uint64_t random;
     uint64_t step;
@@ -61,24 +61,24 @@ struct world {
     weir_device *raw;
     weir_device *passing;
     weir_device *faulty;
-    weir_device *counted; /* what the pool gets */
+    weir_device *counted; /* the device that the pool uses */
     weir_pool *pool;
-    weir_event *event; /* the scenario's own, which the pool is told of */
+    weir_event *event; /* an event of the scenario, which the pool is told of */
     weir_sim_stream *native[lanes];
     weir_stream *stream[lanes];
     struct held held[most_blocks];
     unsigned blocks;
-    weir_tag tag; /* 0 while there was no memory to name one */
+    weir_tag tag; /* 0 while there is no memory for its name */
 };
 
 enum { with_caching, with_size_class, with_routing, with_arena, with_caching_vm, with_size_class_vm, strategies };
 
-/* The strategy of the test that runs, and its name for messages. */
+/* The strategy of the running test, and the names of the strategies for messages. */
 static int strategy;
 static const char *const strategy_names[strategies] = { "caching",  "size_class", "routing",
                                                         "arena",    "caching+vm", "size_class+vm" };
 
-/* The pool has virtual memory. */
+/* True if the pool has virtual memory. */
 static bool maps(void)
 {
     return strategy >= with_caching_vm;
@@ -125,7 +125,7 @@ static uint64_t device_holds(struct world *w)
     return stats.held_bytes;
 }
 
-/* The pool's counters of device calls against those of the device. */
+/* Compares the pool's counters of device calls with those of the device. */
 static void judge_counters(struct world *w, const weir_stats *stats)
 {
     uint64_t calls[WEIR_CALL_COUNT];
@@ -147,7 +147,7 @@ static void judge_counters(struct world *w, const weir_stats *stats)
     must(w, stats->vm_creates == 0 || maps());
 }
 
-/* What must hold after every call. */
+/* Checks the rules that hold after every call. */
 static void judge(struct world *w)
 {
     const char *why = "";
@@ -191,7 +191,7 @@ static void work_on(struct world *w, const struct held *held, uint64_t duration_
     ok(w, weir_sim_launch(w->sim, w->native[held->home], &work));
 }
 
-/* NULL when the request was refused. */
+/* Returns NULL if the pool refused the request. */
 static struct held *take(struct world *w, unsigned lane, uint64_t size, uint64_t align)
 {
     weir_block *block = NULL;
@@ -247,8 +247,8 @@ static void give_idle(struct world *w, unsigned index)
     judge(w);
 }
 
-/* Frees on another lane; the pool is told that the home lane uses the block. Where it has no room to note that, the
- * caller's part is to wait. */
+/* Frees the block on another lane, after telling the pool that the home lane uses the block. If the pool has no memory
+ * to record the use, the caller must wait. */
 static void give_elsewhere(struct world *w, unsigned index, bool end_use)
 {
     const struct held held = drop(w, index);
@@ -296,7 +296,7 @@ static void open_lane(struct world *w, unsigned lane)
     judge(w);
 }
 
-/* A retirement that failed has changed nothing: it succeeds when repeated without a failure. */
+/* Retires a stream. A retirement that failed has changed nothing: it succeeds if it is repeated without a failure. */
 static void renew_lane(struct world *w, unsigned lane)
 {
     weir_status status = POOL(weir_stream_retire(w->pool, w->stream[lane]));
@@ -322,7 +322,7 @@ static void name_tag(struct world *w)
     judge(w);
 }
 
-/* What would fit in a moment when nothing fails is what the answer says. */
+/* Asks whether a group would fit. The answer is valid for a moment without failures. */
 static void ask(struct world *w)
 {
     const uint64_t sizes[] = { REGION, 3000, 2 * REGION };
@@ -333,7 +333,7 @@ static void ask(struct world *w)
     judge(w);
 }
 
-/* All of them or none, whatever fails on the way. */
+/* Allocates a group: all blocks or none, whichever call fails. */
 static void take_many(struct world *w, unsigned lane)
 {
     const uint64_t sizes[] = { 4096, REGION, 1000 };
@@ -360,13 +360,13 @@ static void set_limits(struct world *w, uint64_t soft, uint64_t hard)
     weir_stats stats = WEIR_STATS_INIT;
     must(w, expected(status));
     ok(w, weir_pool_stats(w->pool, &stats));
-    must(w, stats.limit_bytes == hard && stats.soft_limit_bytes == soft); /* whatever could not go back */
+    must(w, stats.limit_bytes == hard && stats.soft_limit_bytes == soft); /* even if some memory could not go back */
     judge(w);
 }
 
 /* --- the scenario --- */
 
-/* Every rung of the ladder and every upkeep call at least once. */
+/* The fixed script: every rung of the ladder and every maintenance call at least once. */
 static void scatter(struct world *w);
 
 static void script(struct world *w)
@@ -376,22 +376,22 @@ static void script(struct world *w)
     (void)take(w, 1, REGION, 0);
     (void)take(w, 1, 3 * KIB, REGION);
     while (w->blocks > 0) {
-        give(w, 0); /* behind work that is still running */
+        give(w, 0); /* while its work is still running */
     }
     (void)take(w, 2, REGION, 0); /* another stream's memory: wait, poll or grow */
     hint(w, 0, 1);
-    (void)take(w, 1, 16 * KIB, 0); /* what lane 0 freed, known to be before */
+    (void)take(w, 1, 16 * KIB, 0); /* memory that lane 0 freed before, in known order */
     while (w->blocks > 0) {
-        give_elsewhere(w, 0, w->blocks % 2 == 0); /* pending behind two streams */
+        give_elsewhere(w, 0, w->blocks % 2 == 0); /* pending for two streams */
     }
     (void)take(w, 0, 3 * REGION, 0);
     (void)take(w, 2, 2 * REGION, 0);
     while (w->blocks > 0) {
         give(w, 0);
     }
-    (void)take(w, 1, CAPACITY, 0); /* everything must go back first */
+    (void)take(w, 1, CAPACITY, 0); /* all other memory must go back first */
     weir_sim_advance(w->sim, 1000000);
-    (void)take(w, 1, CAPACITY + 1, 0); /* cannot be */
+    (void)take(w, 1, CAPACITY + 1, 0); /* impossible */
     while (w->blocks > 0) {
         give_idle(w, 0);
     }
@@ -408,7 +408,7 @@ static void script(struct world *w)
     take_many(w, 0);
     (void)take(w, 1, 2 * REGION, 0); /* above the soft limit */
     ask(w);
-    set_limits(w, REGION, REGION); /* below what is held */
+    set_limits(w, REGION, REGION); /* below the reserved bytes */
     while (w->blocks > 0) {
         give(w, 0);
     }
@@ -416,8 +416,8 @@ static void script(struct world *w)
     set_limits(w, 0, 0);
 }
 
-/* Live blocks in every second granule; what is free between them is asked for in one piece, twice: with work pending on
- * it, and without. */
+/* Leaves live blocks in every second granule and requests the free memory between them in one piece, twice: with
+ * pending work on it, and without. */
 static void scatter(struct world *w)
 {
     (void)take(w, 2, 1000, 0);
@@ -476,7 +476,7 @@ static void random_call(struct world *w)
     }
 }
 
-/* After everything that failed once, the whole device can still be had. */
+/* Checks that after all these failures a request can still get the whole device. */
 static void prove_health(struct world *w)
 {
     while (w->blocks > 0) {
@@ -492,7 +492,7 @@ static void prove_health(struct world *w)
 
 /* --- one run --- */
 
-/* Small regions, and one kind of them: every range may serve every request, at once or as a last resort. */
+/* Creates a pool with small regions of one kind: every range may serve every request, at once or as a last resort. */
 static weir_status create_pool(struct world *w, weir_growth growth)
 {
     const weir_caching_config caching = {
@@ -552,8 +552,8 @@ static void tidy_up(struct world *w)
     assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
-/* The pool is gone even when a device call failed on the way; what one failure kept from going back goes in the second
- * try that destroy makes by itself. */
+/* Destroys the pool, which succeeds even if one device call fails: weir_pool_destroy itself tries a second time to give
+ * back memory that the failure kept. */
 static void finish(struct world *w)
 {
     for (unsigned i = 0; i < w->blocks; i++) {
@@ -586,7 +586,7 @@ static void run(struct world *w)
 
 /* --- every device call --- */
 
-/* Runs the scenario with failure n; false when it no longer strikes. */
+/* Runs the scenario with failure n. Returns false if it ends before the failure occurs. */
 static bool strikes(weir_device_call call, weir_status status, uint64_t n, weir_growth growth, uint64_t seed)
 {
     struct world world = { .what = weir_device_call_name(call), .n = n };
@@ -614,7 +614,7 @@ static void fail_each(weir_device_call call, weir_status status)
     const bool of_mapping = call >= WEIR_CALL_VM_RESERVE && call <= WEIR_CALL_VM_UNMAP;
     if ((of_regions && !maps()) || (of_mapping && maps()) || call == WEIR_CALL_EVENT_RECORD ||
         call == WEIR_CALL_EVENT_QUERY || call == WEIR_CALL_EVENT_SYNC || call == WEIR_CALL_STREAM_WAIT_EVENT) {
-        assert_true(tried > 0); /* a kind that the scenario does not reach is not tested */
+        assert_true(tried > 0); /* a kind of call that the scenario does not reach is not tested */
     }
 }
 
@@ -629,7 +629,8 @@ static void test_every_device_call_may_fail(void **state)
 
 /* --- a device that fails again and again --- */
 
-/* Requests may be refused all the time; nothing may be lost, and a device that is well again gives all it has. */
+/* Requests may be refused again and again; no memory may be lost, and a device that has recovered serves all its
+ * memory. */
 static void test_a_device_may_fail_again_and_again(void **state)
 {
     strategy = *(int *)*state;

@@ -1,5 +1,5 @@
-/* fuzz_param.c: any bytes to the reader of networks. What it accepts must have shapes, a plan and costs, or an error
- * that names a layer; the sizes must stay inside their bounds. */
+/* fuzz_param.c: arbitrary bytes for the reader of networks. An accepted network must have shapes, a plan and costs, or
+ * an error that names a layer; the sizes must stay inside their bounds. */
 #include "network.h"
 
 #include <stdint.h>
@@ -22,7 +22,7 @@ static void use(const acl__network *network)
     acl__plan *plan = acl__plan_create(network);
     acl__model_error error = {""};
     require(inputs != NULL && shapes != NULL && plan != NULL);
-    for (uint64_t side = 0; side <= 640; side += 320) { /* first as the file says */
+    for (uint64_t side = 0; side <= 640; side += 320) { /* first the sizes of the file */
         for (uint32_t i = 0; i < network->input_count && side > 0; i++) {
             inputs[i] = (acl__shape){3, side, side + 32, 1, 3};
         }

@@ -1,5 +1,6 @@
-/* fuzz_pickle.c: any bytes as a pickle to the import of snapshots. An input that does not begin as one is given a
- * protocol opcode, so that no run is spent on looking for it. What is imported must survive being written and read. */
+/* fuzz_pickle.c: arbitrary bytes as a pickle for the import of snapshots. The fuzzer puts a protocol opcode before an
+ * input that does not begin with one, so that no run is spent on finding it. An imported trace must survive being
+ * written and read. */
 #include "fuzz_trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

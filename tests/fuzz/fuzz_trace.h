@@ -1,4 +1,4 @@
-/* fuzz_trace.h: what the fuzz targets of traces share: read, check the promises of trace.h, write, read again, compare.
+/* fuzz_trace.h: shared by the fuzz targets of traces: read, check the promises of trace.h, write, read again, compare.
  * A broken promise aborts. */
 #ifndef WEIR_TESTS_FUZZ_TRACE_H
 #define WEIR_TESTS_FUZZ_TRACE_H
@@ -17,11 +17,11 @@ static inline void fuzz_require(bool holds, const char *what)
     }
 }
 
-/* Indices in range, each block born before use and freed once. */
+/* Checks that indices are in range and that each block is allocated before use and freed at most once. */
 static inline void fuzz_check_trace(const struct trace *trace)
 {
     unsigned char *lives =
-        calloc((size_t)trace->block_count + 1, 1); /* 0 unborn, 1 live, 2 freed */
+        calloc((size_t)trace->block_count + 1, 1); /* 0 not yet allocated, 1 live, 2 freed */
     fuzz_require(lives != NULL, "memory for the check");
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *entry = &trace->events[i];

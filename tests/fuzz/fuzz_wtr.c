@@ -1,4 +1,4 @@
-/* fuzz_wtr.c: any bytes to the reader of traces. What it accepts must survive being written and read again. */
+/* fuzz_wtr.c: arbitrary bytes for the reader of traces. An accepted trace must survive being written and read again. */
 #include "fuzz_trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,15 +1,17 @@
 /* tests/model/lock_model.cc: the stream's lock in all interleavings of small programs.
  *
- * The lock's own source is compiled here, with its atomics as variables of relacy, a model checker: it runs a program once
- * for each order of the accesses and each value that the C memory model lets a load yield. The lock protects an
- * ordinary variable, so two threads inside at once and missing order are a data race; a thread that waits for ever is a
- * livelock; after each program every thread can still become the owner.
+ * The lock's own source is compiled here, with its atomics as variables of relacy, a model checker: relacy runs a
+ * program once for each order of the accesses and each value that the C memory model lets a load return. The lock
+ * protects an ordinary variable, so relacy reports a data race if two threads are inside at once or if order is
+ * missing, and a livelock if a thread waits for ever. After each program every thread must still be able to become the
+ * owner.
  *
- * membarrier(2) runs a full barrier on each other thread somewhere between two of its steps, one thread after the other.
+ * The model of membarrier(2) runs a full barrier on each other thread between two of its steps, one thread after the
+ * other.
  *
- *   lock_model [NAME...]      some of the programs below; all without names
- *   WEIR_MODEL_BOUND=N        how often a thread is interrupted in one run, at most; 0: no bound. Otherwise each program has
- *                             its own, so that all of them take some ten seconds
+ *   lock_model [NAME...]      runs the named programs; all without names
+ *   WEIR_MODEL_BOUND=N        the maximum number of interruptions of a thread in one run; 0: no bound. Without it each
+ *                             program has a bound of its own, so that all programs together take about ten seconds
  */
 #include <cstddef>
 #include <cstdint>
@@ -30,11 +32,11 @@
 /* --- around the lock --- */
 
 static const int most_threads = 3;
-static char names[most_threads]; /* their addresses are names of threads */
-static int acting = -1;          /* before and after a program: the thread whose name is used */
+static char names[most_threads]; /* the addresses serve as names of threads */
+static int acting = -1;          /* before and after a program: index of the thread that acts */
 static int name_of[most_threads];
 
-/* What a program says of the lock's constants, so that a few steps reach every state. */
+/* The lock's constants, set by each program so that a few steps reach every state. */
 static unsigned spins_before_yield = 1;
 static unsigned little_progress;
 static unsigned intrusions_tolerated;
@@ -46,7 +48,7 @@ static inline const void *stream_lock_self(void)
     return &names[acting >= 0 ? acting : name_of[rl::thread_index()]];
 }
 
-/* A full barrier on every thread, each at a moment of its own. The threads lie in one array. */
+/* Runs a full barrier on every thread, each at a moment of its own. The threads lie in one array. */
 template <int threads> static void barrier_on_each()
 {
     typedef rl::aligned<rl::thread_info<threads>> info;
@@ -69,7 +71,7 @@ static void (*run_barrier)();
 static long model_membarrier(int command)
 {
     if (command != MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-        return 0; /* registered */
+        return 0; /* the registration succeeds */
     }
     if (barrier_refused) {
         return -1;
@@ -78,7 +80,7 @@ static long model_membarrier(int command)
     return 0;
 }
 
-/* Far longer than a store needs to leave its processor. */
+/* The sleep is far longer than a store needs to leave its processor, so it acts as a barrier. */
 static int model_nanosleep()
 {
     run_barrier();
@@ -120,7 +122,7 @@ struct policy {
 };
 
 static const policy keeps_owner = { 0, 100, 100 }; /* no intrusion takes the bias away */
-static const policy moves_at_once = { 100, 1, 1 }; /* the first intrusion does; the second turn alone gives it */
+static const policy moves_at_once = { 100, 1, 1 }; /* takes it away at once, gives it back soon */
 
 enum { A, B, C };
 
@@ -169,7 +171,7 @@ template <class program, int threads> struct world : rl::test_suite<program, thr
         lock_seat *seat;
         if (!stream_lock_try(&lock, &seat)) {
             weir__stream_lock_slow(&lock, &progress, stays);
-        } else if (acting < 0 && rl::rand(2) == 0) { /* the two ways out of a lock that was taken by a try */
+        } else if (acting < 0 && rl::rand(2) == 0) { /* both ways to release a lock that was taken by a try */
             work();
             stream_lock_release_tried(seat);
             return;
@@ -194,7 +196,7 @@ template <class program, int threads> struct world : rl::test_suite<program, thr
         }
     }
 
-    /* No thread is inside, nothing was lost, and each thread can become the owner. */
+    /* Checks that no thread is inside, no entry was lost, and each thread can become the owner. */
     void finish(bool owned_in_the_end = true)
     {
         unsigned all = 0;
@@ -212,7 +214,7 @@ template <class program, int threads> struct world : rl::test_suite<program, thr
     }
 };
 
-/* The owner and another thread, each once; the bias stays. */
+/* The owner and another thread enter once each; the bias stays. */
 struct meeting : world<meeting, 2> {
     void before()
     {
@@ -231,7 +233,7 @@ struct meeting : world<meeting, 2> {
     }
 };
 
-/* The owner comes and goes while another thread intrudes once; the bias stays. */
+/* The owner enters and leaves while another thread intrudes once; the bias stays. */
 struct intrusion : world<intrusion, 2> {
     void before()
     {
@@ -270,7 +272,7 @@ struct first_owner : world<first_owner, 2> {
     }
 };
 
-/* The owner is on its way in, or not, while another thread takes the lock over and goes in by its own seat. */
+/* While the owner enters, another thread takes the lock over and then enters by its own seat. */
 struct takeover : world<takeover, 2> {
     void before()
     {
@@ -292,7 +294,7 @@ struct takeover : world<takeover, 2> {
     }
 };
 
-/* The same, and a third thread intrudes. */
+/* As in takeover, and a third thread intrudes. */
 struct takeover_among_three : world<takeover_among_three, 3> {
     void before()
     {
@@ -320,7 +322,7 @@ struct try_shared : world<try_shared, 2> {
     {
         prepare(moves_at_once);
         enter_as(A, 1);
-        enter_as(B, 2); /* shared, and B has had its first turn */
+        enter_as(B, 2); /* the lock is shared, and B has had its first turn */
         begin();
     }
     void thread(unsigned self)
@@ -339,7 +341,8 @@ struct try_shared : world<try_shared, 2> {
     }
 };
 
-/* One thread looks in while another feeds and a third takes the lock over. */
+/* One thread enters once without becoming the owner, while another thread feeds the stream and a third takes the lock
+ * over. */
 struct visitor : world<visitor, 3> {
     void before()
     {
@@ -361,7 +364,7 @@ struct visitor : world<visitor, 3> {
     }
 };
 
-/* A thread ends, and a new one gets its name and with it its seat, while another intrudes. */
+/* A thread ends, and a new thread gets its name and therefore its seat, while another thread intrudes. */
 struct new_thread_old_name : world<new_thread_old_name, 3> {
     rl::atomic<unsigned> ended;
 
@@ -391,7 +394,7 @@ struct new_thread_old_name : world<new_thread_old_name, 3> {
     }
 };
 
-/* The kernel comes to refuse the barrier: the lock is shared from then on. */
+/* The kernel begins to refuse the barrier: from then on the lock is shared. */
 struct refused : world<refused, 2> {
     void before()
     {
@@ -413,7 +416,7 @@ struct refused : world<refused, 2> {
 
 /* --- searching --- */
 
-/* relacy does not give back everything it takes. Options in the environment do not change this. */
+/* relacy leaks some memory, so this program turns the leak check off. Options in the environment do not change this. */
 extern "C" int __lsan_is_turned_off();
 extern "C" int __lsan_is_turned_off()
 {
@@ -426,7 +429,7 @@ static unsigned bound(unsigned otherwise)
     return given != nullptr ? static_cast<unsigned>(strtoul(given, nullptr, 10)) : otherwise;
 }
 
-/* WEIR_MODEL_BOUND=0: all interleavings. */
+/* Searches the interleavings of a program. WEIR_MODEL_BOUND=0 searches all of them. */
 template <class program> static bool search(const char *name, unsigned interrupts)
 {
     rl::test_params params;

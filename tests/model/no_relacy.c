@@ -1,4 +1,4 @@
-/* Replaces the programs of this folder in a build that cannot have them: it prints the reason and is skipped. */
+/* Replaces the programs of this folder in a build without relacy: it prints the reason and is skipped. */
 #include <stdio.h>
 
 int main(void)

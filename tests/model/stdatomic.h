@@ -1,15 +1,15 @@
 /* tests/model/stdatomic.h: C11's atomics as variables of the model checker, for core/src/pool/stream_lock.[ch].
  *
- * It stands in front of the compiler's header for tests/model/lock_model.cc only. Each access becomes a point at which
- * another thread may go on, and a load may yield an older value where the C memory model allows it. relacy's names of memory
- * orders bring the place in the source with them as a second argument.
+ * Only tests/model/lock_model.cc includes it, in place of the compiler's header. At each access another thread may run,
+ * and a load may return an older value where the C memory model allows it. relacy's names of memory orders add the
+ * source location as a second argument.
  */
 #ifndef WEIR_TESTS_MODEL_STDATOMIC_H
 #define WEIR_TESTS_MODEL_STDATOMIC_H
 
 #include <relacy/relacy.hpp>
 
-/* relacy writes down what an atomic holds, for which it wants pointers without const. */
+/* relacy logs the value of an atomic, for which it needs pointers to non-const. */
 struct atomic_name {
     rl::atomic<void *> name;
 };
@@ -29,7 +29,7 @@ struct atomic_flag {
     rl::atomic<unsigned> set;
 };
 
-/* What the lock keeps of this kind is settled before any thread starts; it is no part of the model. */
+/* The lock's flags of this type are set before any thread starts, so they are not modelled. */
 struct atomic_bool {
     bool value;
 };

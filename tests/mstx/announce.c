@@ -1,6 +1,6 @@
 /* tests/mstx/announce.c: a program that announces memory through mstx as any program may: announce WHAT. It is compiled
- * with the vendor's headers (WITH_VENDOR), or with weir's own declarations for libms_tools_ext. It prints what its calls
- * returned and exits with 0. */
+ * with the vendor's headers (WITH_VENDOR), or with weir's own declarations for libms_tools_ext. It prints the results
+ * of its calls and exits with 0. */
 #ifdef WITH_VENDOR
 #include <mstx/ms_tools_ext.h>
 #include <mstx/ms_tools_ext_mem.h>
@@ -42,7 +42,7 @@ static mstxMemHeapHandle_t heap_of(mstxDomainHandle_t domain, uint64_t size)
     return mstxMemHeapRegister(domain, &desc);
 }
 
-/* Two regions of 64 bytes, so many bytes apart. */
+/* Registers two regions of 64 bytes, `apart` bytes apart. */
 static void regions_of(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap, size_t apart, mstxMemRegionHandle_t *handles)
 {
     mstxMemVirtualRangeDesc_t ranges[2];
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "fork") == 0) {
         const pid_t child = fork();
         if (child == 0) {
-            return 0; /* its copy of what is announced is not its own */
+            return 0; /* the child has announced no memory of its own */
         }
         (void)waitpid(child, NULL, 0);
     }

@@ -1,7 +1,8 @@
-/* tests/mstx/check.c: the checking tool: each kind of bad announcement gets its finding and no other, good ones none.
+/* tests/mstx/check.c: the checking tool: each kind of bad announcement gets its finding and no other, good ones get
+ * none.
  *
- * The tool is loaded and called as any program does it; addresses are numbers. What a mistake leaves behind is cleared away
- * before the next one.
+ * The tool is loaded and called as any program does it; addresses are numbers. The test clears the state after each
+ * mistake.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 
 static const struct weir__mstx_tool *tool;
 
-/* Exactly one more finding, and it is of this kind. */
+/* Checks that `call` adds exactly one finding, of this kind. */
 #define finds(kind, call)                                                                                              \
     do {                                                                                                               \
         const uint64_t all_before = check_findings(NULL);                                                              \
@@ -92,7 +93,7 @@ static void takes_what_is_right(void **state)
     const mstxDomainHandle_t domain = tool->domain_create("right_1");
     assert_non_null(domain);
     assert_ptr_equal(tool->domain_create("right_1"), domain);
-    /* Neighbours; the same addresses in another domain and on another device; handles and pointers. */
+    /* Adjacent heaps, equal addresses in another domain and on another device, handles and pointers. */
     const mstxMemHeapHandle_t a = heap_on(domain, 0, 0x10000, 0x1000);
     const mstxMemHeapHandle_t b = heap_on(domain, 0, 0x11000, 0x1000);
     const mstxMemHeapHandle_t c = heap_on(domain, 1, 0x10000, 0x1000);
@@ -106,7 +107,7 @@ static void takes_what_is_right(void **state)
     assert_false(check_covers(AT(0x10000), 0x2001));
     assert_false(check_covers(AT(0xffff), 2));
     const mstxMemRegionHandle_t elsewhere = region_on(domain, c, 1, 0x10000, 0x1000);
-    assert_false(check_covers(AT(0x10000), 0x10)); /* twice */
+    assert_false(check_covers(AT(0x10000), 0x10)); /* covered twice */
     assert_true(check_covers(AT(0x11000), 0x10));
     const mstxMemPermissionsAssignRegionsDesc_t permission = {
         .flags = MSTX_MEM_PERMISSIONS_REGION_FLAGS_READ,
@@ -116,7 +117,7 @@ static void takes_what_is_right(void **state)
     tool->permissions_assign(domain, &permissions);
     withdraw(domain, first);
     assert_false(check_covers(AT(0x10000), 0x1000));
-    assert_true(check_covers(AT(0x10800), 0x1800) == false); /* the other device's lies there too */
+    assert_true(check_covers(AT(0x10800), 0x1800) == false); /* the other device's region lies there too */
     withdraw(domain, elsewhere);
     assert_true(check_covers(AT(0x10800), 0x1800));
     withdraw_at(domain, 0x10800);
@@ -171,7 +172,7 @@ static void finds_bad_heaps(void **state)
     finds("range", assert_null(heap(0, 64)));
     finds("range", assert_null(heap(UINT64_MAX - 10, 64)));
     desc.typeSpecificDesc = &range;
-    memset(&desc.usage, 0x7b, sizeof(desc.usage)); /* as uninitialised memory has it */
+    memset(&desc.usage, 0x7b, sizeof(desc.usage)); /* like uninitialised memory */
     mstxMemHeapHandle_t made = NULL;
     finds("argument", made = tool->heap_register(NULL, &desc));
     tool->heap_unregister(NULL, made);
@@ -189,7 +190,7 @@ static void finds_bad_heaps(void **state)
     tool->domain_destroy(domain);
     const mstxMemRegionHandle_t inside = region(a, 0x1000, 16);
     finds("heap-in-use", tool->heap_unregister(NULL, a));
-    finds("region-withdrawn-again", withdraw(NULL, inside)); /* it went with its heap */
+    finds("region-withdrawn-again", withdraw(NULL, inside)); /* withdrawn with its heap */
     is_empty();
 }
 
@@ -255,7 +256,7 @@ static void finds_bad_regions(void **state)
     is_empty();
 }
 
-/* The regions of a heap go with it, wherever they were said to be. */
+/* The regions of a heap are withdrawn with it, even if they were announced on another device. */
 static void forgets_regions_elsewhere(void **state)
 {
     (void)state;
@@ -304,7 +305,7 @@ static void follows_rules_of_totals(void **state)
     }
 }
 
-/* Memory that somebody told of. */
+/* The tool knows memory that the runtime has given. */
 static void knows_real_memory(void **state)
 {
     (void)state;
@@ -323,14 +324,14 @@ static void knows_real_memory(void **state)
     tool->heap_unregister(NULL, b);
     tool->heap_unregister(NULL, a);
     finds_nothing(check_taken(AT(0x100000)));
-    finds("memory-missing", a = heap(0x100800, 0x1000)); /* gone */
-    finds("memory-late", check_given(AT(0x100000), 0x4000)); /* comes again, over both */
+    finds("memory-missing", a = heap(0x100800, 0x1000)); /* already taken back */
+    finds("memory-late", check_given(AT(0x100000), 0x4000)); /* given again, over both */
     finds_nothing(b = heap(0x102000, 0x2000));
     tool->heap_unregister(NULL, a);
     tool->heap_unregister(NULL, b);
     finds_nothing(check_taken(AT(0x100000)));
     finds_nothing(check_taken(AT(0x100000)));
-    finds_nothing(check_taken(AT(0x300000))); /* never heard of */
+    finds_nothing(check_taken(AT(0x300000))); /* the tool does not know it */
     finds_nothing(check_kept(AT(0x300000)));
     finds_nothing(check_given(AT(0x400000), 0));
     is_empty();

@@ -1,4 +1,4 @@
-/* tests/mstx/checker.h: our checking tool, loaded as mstx loads a tool, and its questions. */
+/* tests/mstx/checker.h: weir's checking tool, loaded as mstx loads a tool, and functions that query it. */
 #ifndef TESTS_MSTX_CHECKER_H
 #define TESTS_MSTX_CHECKER_H
 
@@ -26,7 +26,7 @@ static inline void find_symbol(void *library, const char *name, void *function)
     memcpy(function, &symbol, sizeof(symbol));
 }
 
-/* Before the first call of mstx. `report` NULL: findings go to stderr. */
+/* Loads the tool. Called before the first call of mstx. `report` NULL: findings go to stderr. */
 static inline void load_checker(const char *report)
 {
     (void)setenv("MSTX_INJECTION_PATH", CHECKER, 1);

@@ -1,9 +1,9 @@
 /* tests/mstx/failures.c: announcing while each device call, and each allocation of host memory, fails in turn.
  *
- * One program, on a pool that takes regions and on one that maps granules, under a tool that ends the process when it is told
- * to withdraw what it does not know, or memory with a region in it. After every call each live block is covered exactly
- * once, unless host memory was missing for an announcement: then the counter says so, and the block works all the same. At
- * the end nothing is announced any more.
+ * One program, on a pool that takes regions and on one that maps granules, under a tool that ends the process if the
+ * program withdraws a heap or region that the tool does not know, or memory with a region in it. After every call each
+ * live block is covered exactly once, unless host memory was missing for an announcement: then the counter says so, and
+ * the block is still usable. At the end no memory is announced.
  */
 #include <weir/adaptor.h>
 #include <weir/caching.h>
@@ -111,7 +111,7 @@ static void one_step(struct world *w)
     }
 }
 
-/* The whole program with what is armed. The pool goes first in every other run. */
+/* Runs the whole program with the armed failure. In every other run the pool is destroyed first. */
 static void run(struct world *w, bool pool_first)
 {
     weir_status status = POOL(weir_mstx_attach(w->pool, NULL, &w->mstx));

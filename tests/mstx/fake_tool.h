@@ -1,6 +1,6 @@
-/* tests/mstx/fake_tool.h: a tool inside the test's own program, where it is found as a preloaded one is. It behaves as one
- * of several tools would, keeps books in fixed arrays (so that it needs no host memory), and ends the program when it is
- * told to withdraw what it does not know. One file includes it once. */
+/* tests/mstx/fake_tool.h: a tool inside the test's own program, where it is found like a preloaded one. It follows the
+ * rules of one of several tools, keeps its books in fixed arrays (so that it needs no host memory), and ends the
+ * program if it must withdraw a heap or region that it does not know. One file includes it once. */
 #ifndef TESTS_MSTX_FAKE_TOOL_H
 #define TESTS_MSTX_FAKE_TOOL_H
 
@@ -15,8 +15,8 @@
 enum fake_style {
     FAKE_ORDINARY, /* handles for heaps and regions */
     FAKE_NO_REGION_HANDLES,
-    FAKE_TOTALS,   /* no handles at all; the size of a heap is that of all of them */
-    FAKE_REFUSES,  /* takes no heap */
+    FAKE_TOTALS,   /* no handles at all; the size of a heap is the sum of all heaps */
+    FAKE_REFUSES,  /* accepts no heap */
     FAKE_DEAF,     /* knows no domain */
 };
 
@@ -26,20 +26,20 @@ struct fake_range {
     bool used;
     uint64_t start;
     uint64_t end;
-    size_t heap; /* of a region: index */
+    size_t heap; /* of a region: index of its heap */
 };
 
 static enum fake_style fake_style;
 static struct fake_range fake_heaps[fake_most];
 static struct fake_range fake_regions[fake_most];
-static uint64_t fake_calls; /* but for domains */
+static uint64_t fake_calls; /* all calls except those about domains */
 static uint64_t fake_domains;
-static uint64_t fake_batches; /* of withdrawn regions */
-static uint64_t fake_total;   /* FAKE_TOTALS: as told last */
-static uint32_t fake_device;  /* as told last */
-static mstxDomainHandle_t fake_domain; /* likewise */
+static uint64_t fake_batches; /* number of batches that withdraw regions */
+static uint64_t fake_total;   /* FAKE_TOTALS: the last total */
+static uint32_t fake_device;  /* the last device */
+static mstxDomainHandle_t fake_domain; /* the last domain */
 static char fake_domain_name[64];
-static uint64_t fake_refuse_at; /* the n-th heap from now on is turned down; 0 = none */
+static uint64_t fake_refuse_at; /* the n-th heap from now is refused; 0: none */
 
 static void fake_must(bool condition, const char *what, uint64_t number)
 {
@@ -70,7 +70,7 @@ static size_t fake_count(const struct fake_range *table)
     return count;
 }
 
-/* Bytes of [start, end) in regions, which do not overlap. */
+/* Returns how many bytes of [start, end) lie in regions. Regions do not overlap. */
 static uint64_t fake_covered(uint64_t start, uint64_t end)
 {
     uint64_t bytes = 0;

@@ -5,11 +5,11 @@ set -euo pipefail
 announce=$1 memory=$2 checker=$3 example=${4:-}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# A preloaded library comes before the sanitizer's, which is as it should be here.
+# A preloaded library precedes the sanitizer's; here this is intended.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0
 unset MSTX_INJECTION_PATH LD_PRELOAD WEIR_MSTX_CHECK_REPORT WEIR_MSTX_CHECK_EXIT
 
-# expect CODE REGEX COMMAND...: the exit status, and what stdout and stderr together match, whole.
+# expect CODE REGEX COMMAND...: checks the exit status, and that stdout and stderr together match REGEX as a whole.
 expect() {
     local code=$1 regex=$2 text status=0
     shift 2
@@ -55,7 +55,7 @@ expect 9 "${line}memory-missing: .*, 1 findings: 1 memory-missing" "${tool[@]}" 
 expect 9 "${line}memory-missing: .*, 1 findings: 1 memory-missing" "${tool[@]}" "$memory" gone
 expect 9 "${line}memory-late: .*, 1 findings: 1 memory-late" "${tool[@]}" "$memory" late
 expect 9 "${line}memory-in-use: .*, 1 findings: 1 memory-in-use" "${tool[@]}" "$memory" early
-# Loaded by its path it is not told, and says nothing of it.
+# A tool that is loaded by its path does not see the runtime's memory and reports nothing about it.
 expect 0 "$clean" env MSTX_INJECTION_PATH="$checker" WEIR_MSTX_CHECK_EXIT=9 "$memory" early
 
 if [ -n "$example" ]; then

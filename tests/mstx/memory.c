@@ -1,5 +1,6 @@
-/* tests/mstx/memory.c: a program that takes memory from the runtime by each of its calls and announces it as heaps, in the
- * right order or not: memory WHAT. It exits with 0 unless a call of the runtime did not do what it does without a tool. */
+/* tests/mstx/memory.c: a program that takes memory from the runtime by each of its calls and announces it as heaps, in
+ * the right order or in a wrong one: memory WHAT. It exits with 0 unless the tool changes the result of a call of the
+ * runtime. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,9 @@
-/* tests/mstx/replay.c: recorded traces over announced pools, under the checking tool: after each operation every byte of
- * every live block lies in exactly one region of a heap.
+/* tests/mstx/replay.c: recorded traces over announced pools, under the checking tool: after each operation every byte
+ * of every live block lies in exactly one region of a heap.
  *
- * Pools that take regions and pools that map granules, caching and size_class, a trim now and then. Granules are small, so
- * that blocks lie across several and memory moves. Time does not pass by itself, so streams are waited for at each trim.
+ * Pools that take regions and pools that map granules, caching and size_class, with a trim from time to time. Granules
+ * are small, so that blocks span several and memory moves. Simulated time does not pass by itself, so each trim waits
+ * for the streams.
  */
 #include <weir/adaptor.h>
 #include <weir/caching.h>
@@ -31,19 +32,20 @@ struct player {
     weir_stream **streams;
     weir_block **blocks; /* by index of the trace; NULL: not live */
     uint32_t *live;      /* indices of live blocks */
-    uint32_t *place;     /* of each in `live` */
+    uint32_t *place;     /* position of each block in `live` */
     uint32_t live_count;
     uint64_t checks;
 };
 
-/* Over all traces. */
+/* Sums over all traces. */
 static uint64_t regions_given_back;
 static uint64_t granules_taken_away;
 static uint64_t bytes_moved;
 static uint64_t memory_told;
 
 
-/* The device's lines tell the checking tool of real memory: a heap must come after and go before it. */
+/* Passes the device's log lines to the checking tool as real memory: a heap must begin after this memory is given and
+ * end before it is taken. */
 static void tell_memory(void *ctx, const char *line)
 {
     const char *address = strstr(line, " address=0x");

@@ -1,5 +1,5 @@
 /* tests/mstx/rules.c: weir_mstx_attach under tools that follow different rules: with and without handles, with totals
- * instead of heaps, tools that turn a heap or a domain down; domains and devices; arguments. */
+ * instead of heaps, tools that refuse a heap or a domain; domains and devices; arguments. */
 #include "../unit/sim_test.h"
 
 #include <weir/caching.h>
@@ -81,7 +81,7 @@ static void nothing_is_left(void)
     assert_int_equal(fake_count(fake_heaps) + fake_count(fake_regions), 0);
 }
 
-/* The sentence behind the last refusal begins with that text. */
+/* Checks that the sentence of the last refusal begins with `text`. */
 static void assert_said(const char *text)
 {
     assert_memory_equal(weir_last_error(), text, strlen(text));
@@ -94,7 +94,7 @@ static void refuses_bad_arguments(void **state)
         bool no_pool;
         bool no_attachment;
         bool no_size;
-        const char *domain; /* "-": one that is too long */
+        const char *domain; /* "-": a name that is too long */
         const char *sentence;
     } bad[] = {
         { .no_pool = true, .sentence = "weir_mstx_attach: pool is NULL" },
@@ -145,7 +145,8 @@ static void refuses_bad_arguments(void **state)
     close_world(&w);
 }
 
-/* One program under each rule: memory and blocks from before, growth, blocks across granules, frees, a trim. */
+/* One program under each rule: memory and blocks that exist before the attach, growth, blocks across granules, frees, a
+ * trim. */
 static void announce_all(enum fake_style style, const char *domain, uint32_t flags, bool pool_first)
 {
     fake_style = style;
@@ -169,7 +170,7 @@ static void announce_all(enum fake_style style, const char *domain, uint32_t fla
     for (int i = 1; i < 5; i++) {
         ok(weir_pool_free(w.pool, blocks[i], w.stream));
     }
-    assert_int_equal(fake_batches - batches, 4); /* however many regions a block has */
+    assert_int_equal(fake_batches - batches, 4); /* one batch for each block, however many regions it has */
     ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, NULL));
     weir_stats stats = WEIR_STATS_INIT;
     ok(weir_pool_stats(w.pool, &stats));
@@ -180,7 +181,7 @@ static void announce_all(enum fake_style style, const char *domain, uint32_t fla
     }
     assert_true(covered(blocks[0]) && covered(blocks[5]) && counters_of(mstx).heaps < all.heaps);
     if (pool_first) {
-        close_world(&w); /* with two blocks live */
+        close_world(&w); /* two blocks are live */
         nothing_is_left();
         ok(weir_mstx_detach(mstx));
     } else {
@@ -201,11 +202,11 @@ static void follows_each_rule(void **state)
         announce_all(FAKE_NO_REGION_HANDLES, "by_address", flags, i >= 2);
         announce_all(FAKE_TOTALS, "ptaCaching", flags, i >= 2);
         announce_all(FAKE_TOTALS, "mindsporeMemPool", flags, i >= 2);
-        announce_all(FAKE_ORDINARY, "ptaWorkspace", flags, i >= 2); /* a tool that knows heaps, whatever the name */
+        announce_all(FAKE_ORDINARY, "ptaWorkspace", flags, i >= 2); /* a tool that knows heaps, for every name */
     }
 }
 
-/* A domain is created once in a process: some tools give it a second time only as NULL. */
+/* A domain is created once in a process: some tools return NULL the second time. */
 static void creates_a_domain_once(void **state)
 {
     (void)state;
@@ -214,7 +215,7 @@ static void creates_a_domain_once(void **state)
     struct world b = open_world(0);
     const uint64_t before = fake_domains;
     weir_mstx *of_a = attach(&a, "shared");
-    fake_style = FAKE_DEAF; /* asked again, it would say so */
+    fake_style = FAKE_DEAF; /* a second request for the domain would fail */
     weir_mstx *of_b = attach(&b, "shared");
     assert_int_equal(fake_domains - before, 1);
     assert_string_equal(fake_domain_name, "shared");
@@ -223,7 +224,7 @@ static void creates_a_domain_once(void **state)
     ok(weir_mstx_detach(of_a));
     ok(weir_mstx_detach(of_b));
 
-    /* The default name, and the global domain, which needs none. */
+    /* The empty name stands for the global domain, for which no domain is created. */
     (void)snprintf(fake_domain_name, sizeof(fake_domain_name), "-");
     of_a = attach(&a, "");
     weir_block *block = alloc(&a, 100);
@@ -248,11 +249,11 @@ static void totals_are_of_a_device(void **state)
     (void)alloc(&a, 2 * REGION);
     const uint64_t of_two = fake_total;
     assert_true(of_one > 0 && of_two > of_one);
-    /* b's memory has the same addresses in another simulator; only its size matters here. */
+    /* b's memory has the same addresses as a's, in another simulator; only its size matters here. */
     ok(weir_pool_unobserve(a.pool, of_a));
     ok(weir_mstx_detach(of_b));
     assert_int_equal(fake_total, of_two);
-    /* a's pool has lost its observer, as by a program's mistake: what is announced is withdrawn all the same. */
+    /* a's pool has lost its observer, as by a program's mistake. weir_mstx_detach still withdraws all its memory. */
     ok(weir_mstx_detach(of_a));
     assert_int_equal(fake_total, 0);
     nothing_is_left();
@@ -271,7 +272,7 @@ static void a_deaf_tool_hears_nothing(void **state)
     ok(weir_pool_free(w.pool, block, w.stream));
     assert_true(counters_of(mstx).deaf);
     assert_int_equal(fake_calls, calls);
-    /* And it costs nothing: the pool is not observed. */
+    /* A tool that knows no domain costs nothing: the pool is not observed. */
     weir_stats stats = WEIR_STATS_INIT;
     for (int i = 0; i < 3; i++) {
         ok(weir_pool_free(w.pool, alloc(&w, 1000), w.stream));
@@ -296,7 +297,7 @@ static void a_heap_may_be_turned_down(void **state)
     ok(weir_mstx_detach(mstx));
     close_world(&w);
 
-    /* One granule of several: the rest of the block is announced. */
+    /* The tool refuses one granule of several: the rest of the block is announced. */
     fake_style = FAKE_ORDINARY;
     w = open_world(WEIR_POOL_VIRTUAL_MEMORY);
     mstx = attach(&w, "one_refused");

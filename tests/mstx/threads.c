@@ -1,5 +1,5 @@
-/* tests/mstx/threads.c: several threads on an announced pool, under the checking tool: blocks pass from hand to hand, memory
- * is trimmed, and a thread attaches and detaches all the while. No finding, and nothing left at the end. */
+/* tests/mstx/threads.c: several threads on an announced pool, under the checking tool: threads exchange blocks, memory
+ * is trimmed, and one thread attaches and detaches all the time. No finding, and no announced memory at the end. */
 #include <weir/caching.h>
 #include <weir/mstx.h>
 #include <weir/sim.h>
@@ -133,7 +133,7 @@ static void run(uint32_t flags, const char *domain, bool visited)
         assert_true(block == NULL ||
                     check_covers((const void *)(uintptr_t)weir_block_address(block), weir_block_capacity(block)));
     }
-    assert_int_equal(weir_pool_destroy(shared.pool), WEIR_OK); /* with the blocks that are left */
+    assert_int_equal(weir_pool_destroy(shared.pool), WEIR_OK); /* frees the blocks that are left */
     assert_int_equal(weir_mstx_detach(mstx), WEIR_OK);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     uint64_t heaps = 1;

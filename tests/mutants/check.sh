@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The seeds fit the sources, and the table in README.md is what the seeds say.
+# Checks that the seeds fit the sources and that the table in README.md agrees with the seeds.
 #
-#   check.sh SOURCE_DIR                  complains about what does not fit; the column of seconds is nobody's business
+#   check.sh SOURCE_DIR                  complains about seeds and lines that do not fit; ignores the column of seconds
 #   check.sh SOURCE_DIR RESULTS_DIR...   writes the table anew, with the seconds that the last runs have left there
 set -euo pipefail
 cd "$1"
@@ -20,7 +20,7 @@ for group in S T O V P X W; do
 done
 [ ${#seeds[@]} = "$(find $folder/seeds -type f | wc -l)" ] || complain "$folder/seeds holds a file of no group"
 
-# Each seed is complete, and changes nothing but what its own name switches on.
+# Each seed is complete, and changes only code that its own name switches on.
 for seed in "${seeds[@]}"; do
     name=$(basename "$seed" .diff)
     for key in bug killer finding; do
@@ -31,7 +31,7 @@ for seed in "${seeds[@]}"; do
         complain "$seed does not ask for MUTANT($name), or for another one too"
 done
 
-# All of them fit into each source, in the order in which a build applies them.
+# All seeds fit into each source, in the order in which a build applies them.
 while IFS= read -r source; do
     if [ ! -f "$source" ]; then
         complain "there is no $source"
@@ -43,7 +43,7 @@ done < <(for seed in "${seeds[@]}"; do sources "$seed"; done | sort -u)
 row() { # SEED SECONDS
     local files
     files=$(sources "$1" | sed 's,/src/,/,; s,.*,`&`,' | paste -sd, | sed 's/,/, /g')
-    # A bar would end the cell.
+    # A bar would end the table's cell.
     printf '| %s | %s | %s | `%s` | %s | %s |\n' "$(basename "$1" .diff)" "$(value bug "$1")" "$files" \
         "$(value killer "$1")" "$(value finding "$1" | sed 's/|/\\|/g')" "$2"
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Whether a test finds a bug that has been built in.
+# Checks that a test finds a bug that has been built in.
 #
-#   kill.sh BIN_DIR RESULTS_DIR SEED            the seed's killer must fail, and say what the seed expects it to find
-#   kill.sh BIN_DIR RESULTS_DIR none KILLER     the same program must pass without the bug, or its failing means nothing
-#   kill.sh BIN_DIR RESULTS_DIR hunt SEED...    runs every test program there is and names those that find the bug
+#   kill.sh BIN_DIR RESULTS_DIR SEED            the seed's killer must fail, and print the finding that the seed expects
+#   kill.sh BIN_DIR RESULTS_DIR none KILLER     the same program must pass without the bug; otherwise its failure proves nothing
+#   kill.sh BIN_DIR RESULTS_DIR hunt SEED...    runs every test program and names those that find the bug
 #
-# A killer that skips, because the build could not have it, makes the test of its seeds skip.
+# If a killer skips, because the build does not have it, the test of its seeds skips.
 #
-# A killer is the name of a test, and perhaps settings of its environment and arguments: "stress.pool_random
+# A killer is the name of a test, and optionally settings of its environment and arguments: "stress.pool_random
 # WEIR_SEEDS=200".
 set -ufo pipefail # -f: killers hold patterns
 bin=$1 results=$2 what=$3

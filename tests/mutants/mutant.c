@@ -1,4 +1,4 @@
-/* tests/mutants/mutant.c: reads which bug this process has. */
+/* tests/mutants/mutant.c: reads from the environment which bug this process has. */
 #include "mutant.h"
 
 #include <stdio.h>
@@ -17,7 +17,8 @@ static const struct {
 #undef MUTANT_NAME
 };
 
-/* A name that no seed has must not look like a bug that nothing finds, nor like one that something found. */
+/* A name that no seed has ends the process: it must not look like a bug that no test finds, nor like one that a test
+ * found. */
 __attribute__((constructor)) static void choose(void)
 {
     const char *wanted = getenv("WEIR_MUTANT");

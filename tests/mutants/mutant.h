@@ -1,6 +1,6 @@
 /* tests/mutants/mutant.h: which bug this process has. Every file of a build with WEIR_MUTANTS includes it first.
  *
- * The seeds say MUTANT(S1) where a bug makes a difference. One build holds all bugs and has none of them unless the
+ * The seeds use MUTANT(S1) where the code of a bug differs. One build holds all bugs and has none of them unless the
  * environment names one: WEIR_MUTANT=S1.
  */
 #ifndef WEIR_TESTS_MUTANT_H

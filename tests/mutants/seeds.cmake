@@ -36,7 +36,7 @@ function(weir_seed_room sources_variable)
     endforeach()
     set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
     list(TRANSFORM ${sources_variable} PREPEND ${WEIR_SEEDED}/${room}/)
-    # Once in every program: core's first library has it, and every other room sees that one.
+    # Every program has mutant.c once: in core's first library, which all other rooms link.
     get_property(has_mutant GLOBAL PROPERTY WEIR_HAS_MUTANT)
     if(room STREQUAL "core" AND NOT has_mutant)
         list(APPEND ${sources_variable} ${seeds_dir}/mutant.c)

@@ -1,7 +1,7 @@
-/* tests/numa/host_numa.c: the host pool on a machine with several nodes: every page of every block on the node that it was
- * asked for on, for each step of the ladder that the machine has, with and without policies; a full node neither kills nor
- * lies; a thread's own node. Each test is a child, so that a kill is a failure and not the end.
- */
+/* tests/numa/host_numa.c: the host pool on a machine with several nodes: every page of every block lies on the node
+ * that the caller asked for, for each step of the ladder that the machine has, with and without policies; a full node
+ * kills no process and the pool reports misplaced pages; a thread's own node. Each test runs in a child process, so
+ * that a kill is only a failure. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1 /* sched_setaffinity */
 #endif
@@ -31,7 +31,8 @@ static weir_status pinned_alloc(void *ctx, uint64_t size, void **memory)
     (void)ctx;
     void *got = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     *memory = got;
-    /* A driver's pages are pinned. Here an explicit policy keeps the kernel from moving them to who touches them. */
+    /* A driver's pages are pinned. Here an explicit policy keeps the kernel from moving the pages to the node of the
+     * thread that touches them. */
     int mode = 0;
     unsigned long mask[WEIR__PLACE_NODES / (8 * sizeof(unsigned long))] = {0};
     if (got != MAP_FAILED && syscall(SYS_get_mempolicy, &mode, mask, WEIR__PLACE_NODES + 1ul, NULL, 0ul) == 0) {
@@ -73,7 +74,7 @@ static weir_host_pool *pool_of(weir_host_kind kind, uint32_t flags)
     return weir_host_pool_create(&config, &pool) == WEIR_OK ? pool : NULL;
 }
 
-/* Bytes of the block's pages that are not on the node, by the kernel's word. */
+/* Returns the bytes of the block's pages that the kernel reports on another node. */
 static uint64_t elsewhere(const void *ptr, uint64_t size, unsigned node)
 {
     weir__place_found found;
@@ -88,12 +89,12 @@ static uint64_t elsewhere(const void *ptr, uint64_t size, unsigned node)
 static const uint64_t sizes[] = {1, 100, 5000, 60000, 70000, MIB, 5 * MIB, 11 * MIB};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* `knows_where`: the kernel can be asked about each page. */
+/* `knows_where`: the process may ask the kernel about each page. */
 static int each_step(weir_host_kind kind, uint32_t flags, bool knows_where)
 {
     weir_host_pool *pool = pool_of(kind, flags);
     CHECK(pool != NULL);
-    for (int round = 0; round < 2; round++) { /* the second one is served by caches */
+    for (int round = 0; round < 2; round++) { /* caches serve the second round */
         for (unsigned node = 0; node < nodes; node++) {
             void *blocks[SIZES];
             for (unsigned i = 0; i < SIZES; i++) {
@@ -134,7 +135,8 @@ static int strict(void)
     return each_step(the_kind, WEIR_HOST_STRICT, true);
 }
 
-/* Without mbind and its relatives. Of whole chunks numa_maps still says where their pages are, and the pool asks. */
+/* Runs without mbind and its relatives. For whole chunks numa_maps still shows the node of the pages, and the pool
+ * reads it. */
 static int contained(void)
 {
     CHECK(deny_numa_calls());
@@ -150,13 +152,13 @@ static void test_each_step(void **state)
         the_kind = kinds[i];
         assert_int_equal(in_child(preferred), 0);
         assert_int_equal(in_child(strict), 0);
-        if (the_kind != WEIR_HOST_RUNTIME) { /* which takes no node but the thread's policy */
+        if (the_kind != WEIR_HOST_RUNTIME) { /* RUNTIME follows only the thread's policy, so it is left out */
             assert_int_equal(in_child(contained), 0);
         }
     }
 }
 
-/* Eight huge pages on each node: one chunk of 16 MiB. */
+/* Each node has eight huge pages: one chunk of 16 MiB. */
 static int huge(void)
 {
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
@@ -189,7 +191,8 @@ static void test_huge_pages(void **state)
     assert_int_equal(in_child(huge), 0);
 }
 
-/* Fills the last node. A pool that is not strict goes on elsewhere and says how much; a strict one stops. */
+/* Fills the last node. Then a pool that is not strict uses other nodes and reports the misplaced bytes; a strict pool
+ * fails. */
 static int fill(bool is_strict)
 {
     weir_host_pool *pool = pool_of(WEIR_HOST_UNPINNED, is_strict ? (uint32_t)WEIR_HOST_STRICT : 0);
@@ -245,7 +248,7 @@ static int own_node(void)
     for (unsigned node = 0; node < nodes; node++) {
         cpu_set_t cpus;
         CPU_ZERO(&cpus);
-        CPU_SET(node, &cpus); /* one processor a node */
+        CPU_SET(node, &cpus); /* one processor per node */
         CHECK(sched_setaffinity(0, sizeof cpus, &cpus) == 0);
         weir_host_pool *pool = pool_of(WEIR_HOST_UNPINNED, 0);
         void *ptr = NULL;

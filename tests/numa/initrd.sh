@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# initrd.sh OUT PROGRAM...: a root file system of busybox, the programs and the libraries they need. Its init runs one after
-# the other, writes "WEIR-RC name=status" behind each, and turns the machine off.
+# initrd.sh OUT PROGRAM...: makes a root file system of busybox, the programs and the libraries they need. Its init runs
+# one program after the other, writes "WEIR-RC name=status" after each, and turns the machine off.
 set -euo pipefail
 out=$1
 shift

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# kernel.sh FOLDER: a Linux kernel that boots in QEMU, fetched once from the distribution (27 MB) into FOLDER; its path on
-# standard output. WEIR_NUMA_KERNEL in the environment: that one. Exit 77 with a reason when there is none to be had.
+# kernel.sh FOLDER: fetches a Linux kernel that boots in QEMU from the distribution, once (27 MB), into FOLDER and
+# prints its path on standard output. WEIR_NUMA_KERNEL in the environment names another kernel. Exits 77 with a reason
+# if there is no kernel.
 set -euo pipefail
 folder=$1
 skip() { echo "skipped: $1" >&2; exit 77; }

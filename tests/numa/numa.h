@@ -1,4 +1,4 @@
-/* tests/numa/numa.h: what the programs that run in the machine of vm.sh share. */
+/* tests/numa/numa.h: shared by the programs that run in the machine of vm.sh. */
 #ifndef TESTS_NUMA_NUMA_H
 #define TESTS_NUMA_NUMA_H
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How many nodes the machine has; 0 outside of it. */
+/* Returns the number of nodes of the machine, or 0 outside of vm.sh's machine. */
 static inline unsigned numa_nodes(void)
 {
     const char *text = getenv("WEIR_NUMA_NODES");
@@ -20,7 +20,7 @@ static inline uint32_t numa_distance(unsigned from, unsigned to)
     return distances[from][to];
 }
 
-/* In main: leave with 77 where it makes no sense. */
+/* Skips with exit status 77 outside of vm.sh's machine. */
 static inline int numa_skip(void)
 {
     (void)printf("skipped: runs in the machine that tests/numa/vm.sh boots\n");

@@ -1,7 +1,7 @@
-/* tests/numa/place_numa.c: every page on the node that it was asked for on, each way; a full node neither kills nor lies; and
- * huge pages that a node does not have are an error.
+/* tests/numa/place_numa.c: every page lies on the requested node, by each method; a full node kills no process and
+ * misplaced pages are reported; and huge pages that a node does not have are an error.
  *
- * Each test is a child: a kill is a failure and not the end, and what a child took is free again.
+ * Each test runs in a child process: a kill is only a failure, and the memory of the child is free afterwards.
  */
 #include "../unit/sandbox.h"
 #include "numa.h"
@@ -25,7 +25,7 @@ static weir_topology *machine(void)
     return weir_topology_create(NULL, &t) == WEIR_OK ? t : NULL;
 }
 
-/* Asks for pages on a node; what the kernel says afterwards, both ways of asking, is in *found. */
+/* Places pages on a node, and asks the kernel in both ways where they lie. The answer is in *found. */
 static weir_status place_on(const weir_topology *t, int32_t node, weir__place_pages pages,
                             uint64_t size, bool is_strict, weir__placed *placed,
                             weir__place_found *found, weir__place_error *error)
@@ -41,7 +41,7 @@ static weir_status place_on(const weir_topology *t, int32_t node, weir__place_pa
         weir__place_unmap(request.memory, size, false);
         return status;
     }
-    /* What worked stays. */
+    /* Memory that was placed stays mapped. */
     return weir__place_verify(request.memory, size, 0, found, error) == WEIR_OK ? WEIR_OK
                                                                                 : WEIR_ERR_INTERNAL;
 }
@@ -90,7 +90,7 @@ static uint64_t room_of(int32_t node)
     return weir__place_room(node, WEIR__PAGES_SMALL, &room) == WEIR_OK ? room : 0;
 }
 
-/* Takes the last node until it has no room, then some more. */
+/* Fills the last node, then requests more. */
 static int full(bool contained)
 {
     const int32_t node = (int32_t)nodes - 1;
@@ -103,7 +103,7 @@ static int full(bool contained)
     uint64_t taken = 0;
     CHECK(t != NULL);
     CHECK(!contained || deny_numa_calls());
-    while (status == WEIR_OK) { /* strict: nothing but that node, to its end */
+    while (status == WEIR_OK) { /* strict: pages of this node only, until it is full */
         status = place_on(t, node, WEIR__PAGES_SMALL, 16 * MIB, true, &placed, &found, &error);
         taken += status == WEIR_OK ? 16 * MIB : 0;
     }
@@ -111,12 +111,12 @@ static int full(bool contained)
     CHECK(error.step == WEIR__PLACE_ROOM || error.step == WEIR__PLACE_MISPLACED);
     CHECK(weir__place_error_text(&error, text, sizeof text) > 0);
     CHECK(taken >= 128 * MIB && room_of(node) < 16 * MIB);
-    /* Others are served from elsewhere, are told so, and nobody dies. */
+    /* A request that is not strict gets pages of other nodes and learns how many; no process is killed. */
     CHECK(place_on(t, node, WEIR__PAGES_SMALL, 64 * MIB, false, &placed, &found, &error) ==
           WEIR_OK);
     CHECK(placed.is_verified && placed.misplaced_bytes >= 16 * MIB);
     CHECK(placed.misplaced_bytes == 64 * MIB - found.node_bytes[node]);
-    /* Nor does a policy for another node mind. */
+    /* A policy for another node still works. */
     CHECK(place_on(t, 0, WEIR__PAGES_SMALL, 16 * MIB, true, &placed, &found, &error) == WEIR_OK);
     return 0;
 }
@@ -145,7 +145,7 @@ static int too_few_huge_pages(void)
           WEIR_ERR_NO_MEMORY);
     CHECK(error.step == WEIR__PLACE_ROOM && error.limit_bytes == 16 * MIB);
 
-    /* Somebody takes them between the look and the making: refused, and no signal. */
+    /* If other processes take the pages between the check and the population, the call fails without a signal. */
     CHECK(weir__place_map(NULL, 20 * MIB, WEIR__PAGES_HUGE, &memory, &error) == WEIR_OK);
     CHECK(weir__place_policy(memory, 20 * MIB, 0, WEIR__PAGES_HUGE, true, &error) == WEIR_OK);
     error.pages = WEIR__PAGES_HUGE;
@@ -155,14 +155,14 @@ static int too_few_huge_pages(void)
     CHECK(strstr(text, "node 0 has too few free huge pages") != NULL);
     weir__place_unmap(memory, 20 * MIB, false);
 
-    /* Wherever they are: ten of sixteen and more. */
+    /* Not strict: node 0 serves eight of the ten pages. */
     CHECK(place_on(t, 0, WEIR__PAGES_HUGE, 20 * MIB, false, &placed, &found, &error) == WEIR_OK);
     CHECK(placed.is_verified && placed.misplaced_bytes == 4 * MIB &&
           found.node_bytes[0] == 16 * MIB);
     return 0;
 }
 
-/* The same where the kernel cannot make pages on request: they are not touched either. */
+/* As above, where the kernel cannot populate pages on request: the pages are not touched either. */
 static int too_few_huge_pages_touched(void)
 {
     weir__place_error error = {.node = 0, .pages = WEIR__PAGES_HUGE};
@@ -175,7 +175,7 @@ static int too_few_huge_pages_touched(void)
     return 0;
 }
 
-/* Memory goes into a reservation and out of it, huge or small, and the reservation stays. */
+/* Memory is mapped into a reservation and unmapped, with huge or small pages, and the reservation stays. */
 static int into_a_reservation(void)
 {
     void *reserved = NULL;

@@ -1,6 +1,5 @@
-/* tests/numa/topology_numa.c: what weir sees of a machine with several nodes: distances, processors, the node of a device,
- * and what a cpuset leaves.
- */
+/* tests/numa/topology_numa.c: weir's view of a machine with several nodes: distances, processors, the node of a device,
+ * and the nodes that a cpuset leaves. */
 #define _GNU_SOURCE
 #include "../unit/sandbox.h"
 #include "numa.h"
@@ -93,7 +92,7 @@ static void test_devices(void **state)
             assert_int_equal(node, 3);
         }
         assert_int_equal(weir_topology_nearest(t, "0000:00:00.0", 0, &node),
-                         WEIR_OK); /* the chip set: nowhere in particular */
+                         WEIR_OK); /* the chip set has no node */
         assert_int_equal(node, WEIR_NODE_NONE);
         assert_int_equal(weir_topology_nearest(t, "0000:42:00.0", 0, &node), WEIR_ERR_INVALID);
         weir_topology_destroy(t);
@@ -109,7 +108,7 @@ static bool write_file(const char *path, const char *text)
     return file != NULL && fclose(file) == 0 && done;
 }
 
-/* Node 1 alone may give memory; the thread may run anywhere. */
+/* Only node 1 may supply memory; the thread may run on every processor. */
 static int in_cpuset(void)
 {
     char self[32];
@@ -129,7 +128,7 @@ static int in_cpuset(void)
             CHECK(weir_topology_node(t, i, &info) == WEIR_OK && info.node == (int32_t)i);
             CHECK(info.is_allowed == (i == 1) && info.is_host_memory);
         }
-        CHECK(weir_topology_thread_node(t) == 1); /* wherever it runs */
+        CHECK(weir_topology_thread_node(t) == 1); /* on every processor */
         CHECK(weir_topology_nearest(t, "0000:41:00.0", 0, &node) == WEIR_OK && node == 1);
         CHECK(nodes < 4 ||
               (weir_topology_nearest(t, "0000:81:00.0", 0, &node) == WEIR_OK && node == 1));

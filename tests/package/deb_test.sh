@@ -17,7 +17,7 @@ quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed:
 build=$scratch/build
 (cd "$source_dir" && quietly "$CMAKE" --preset package -B "$build" "$@")
 quietly "$CMAKE" --build "$build" --parallel "$(nproc)"
-# Without a umask of one's own a package would depend on the builder's.
+# Without a umask of its own the package would depend on the builder's.
 (umask 077 && cd "$build" && quietly cpack)
 mv "$build/packages" "$scratch/debs"
 rm -r "$scratch/debs/_CPack_Packages"
@@ -35,7 +35,7 @@ fi
 echo "what they say: ${debs[*]}"
 names=()
 for deb in "${debs[@]}"; do names+=("$(dpkg-deb -f "$deb" Package)"); done
-for name in "libweir$soname" "libweir-acl$soname" "libweir-jemalloc$soname" "libweir-onnxruntime$soname" \
+for name in "libweir$soname" "libweir-acl$soname" "libweir-cuda$soname" "libweir-jemalloc$soname" "libweir-onnxruntime$soname" \
     "libweir-torch$soname" libweir-dev weir-tools; do
     [ -e "${name}_$version-1_$architecture.deb" ] || fail "there is no ${name}_$version-1_$architecture.deb"
 done
@@ -88,7 +88,7 @@ for file in "libweir$soname/usr/$libdir/libweir.so.$soname" "libweir-dev/usr/$li
     weir-tools/usr/share/weir/traces/llama_ctx_dyn.wtr.xz; do
     [ -e "$scratch/tree-$file" ] || [ -L "$scratch/tree-$file" ] || fail "not packaged: $file"
 done
-# Nothing of an installation is left out, and nothing is in two packages. Debian packs manual pages.
+# No installed file is missing from the packages, and no file is in two packages. Debian packs manual pages.
 DESTDIR=$scratch/plain quietly "$CMAKE" --install "$build"
 list() { (cd "$1" && find . ! -type d | sed -E 's,(/man/.*[^z])$,\1.gz,'); }
 list "$scratch/plain" | sort >"$scratch/installed"

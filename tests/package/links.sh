@@ -16,7 +16,7 @@ done < <(find . -name '*.md' ! -name CHANGELOG.md -exec awk '
     code { next }
     { while (match($0, /\]\([^) ]*\)/)) { print FILENAME "\t" substr($0, RSTART + 2, RLENGTH - 3); $0 = substr($0, RSTART + RLENGTH) } }' {} +)
 [ $count -ge 60 ] || { echo "only $count links found" >&2; bad=1; }
-# Of what a page of the tree names and an installation has not, the text stays.
+# If a page of the tree names a file that an installation does not have, the installed page keeps only the text.
 ! grep -nE '\]\($|\[[^]]*$' README.md docs/*.md | grep -v '`[^`]*\[[^`]*`\|```' >&2 || { echo "a link over two lines is not seen" >&2; bad=1; }
 [ $bad = 0 ] || exit 1
 echo "$count links, all to what is installed"

@@ -18,10 +18,10 @@ mv "$scratch/first" "$prefix"
 ! grep -rIl "$build_dir\|$source_dir\|$scratch/first" "$prefix" >&2 ||
     fail "these installed files name the source, the build tree or the first prefix"
 
-# Every public header is there; those of a part are there when the part is.
+# Every public header is there; headers of a part are there if the part is.
 for header in "$source_dir"/{core,allocators,bindings/*}/include/weir/*.h*; do
     name=${header##*/} part=
-    case $name in acl.h | torch.h | onnxruntime.h) part=${name%.h} ;; esac
+    case $name in acl.h | cuda.h | torch.h | onnxruntime.h) part=${name%.h} ;; esac
     [ -e "$prefix/include/weir/$name" ] || [ -n "$part" -a ! -e "$prefix/$libdir/libweir_$part.so" ] ||
         fail "not installed: $name"
 done
@@ -55,7 +55,7 @@ if [ -e "$prefix/bin/weir" ]; then
     done
     quietly "$prefix/bin/weir" --version
     [ "$(cat "$scratch/log")" = "weir $(pkg-config --modversion weir)" ] || fail "weir --version says $(cat "$scratch/log")"
-    # What it loads into another program is found as well (a sanitizer's library cannot be loaded so).
+    # The library that the command loads into another program is found too (not with sanitizers).
     if [[ ${CFLAGS:-} != *-fsanitize* ]]; then
         quietly env -u LD_LIBRARY_PATH "$prefix/bin/weir" record --what host --min 0 -o "$scratch/run.wtr" -- ls /
         quietly "$prefix/bin/weir" info "$scratch/run.wtr"

@@ -12,7 +12,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 fail() { echo "users.sh: $*" >&2; exit 1; }
 quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }; }
-# Libraries are found through the loader's path: a user who installs into a private prefix does the same.
+# Libraries are found through the loader's path, as for every user who installs into a private prefix.
 run() { LD_LIBRARY_PATH=$installed${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} quietly "$@"; }
 
 kinds=()
@@ -24,6 +24,7 @@ part() { parts+=("$1"); [ -z "${2:-}" ] || modules+=("$2"); }
 [ ! -e "$installed/pkgconfig/weir-acl.pc" ] || part acl weir-acl
 [ ! -e "$installed/weir/libascendcl.so" ] || part ascendcl_sim weir-ascendcl-sim
 [ ! -e "$installed/pkgconfig/weir-jemalloc.pc" ] || part jemalloc weir-jemalloc
+[ ! -e "$installed/pkgconfig/weir-cuda.pc" ] || part cuda weir-cuda
 [ ! -e "$installed/pkgconfig/weir-onnxruntime.pc" ] || part onnxruntime weir-onnxruntime
 [ ! -e "$installed/libweir_torch.so" ] || part torch
 [ ! -e "$root$prefix/bin/weir" ] || part tools
@@ -34,13 +35,13 @@ version=$(sed -nE 's/^#define WEIR_VERSION_(MAJOR|MINOR|PATCH) //p' "$root$prefi
 soname=${version%.*}
 [[ $version == 0.* ]] || soname=${version%%.*}
 
-# The README's program, as it stands there.
+# The README's first program, unchanged.
 awk '/^```c$/ && !seen { inside = seen = 1; next } /^```$/ { inside = 0 } inside' "$readme" >"$scratch/readme.c"
 cp "$scratch/readme.c" "$scratch/readme.cc"
 grep -q 'int main' "$scratch/readme.c" || fail "the README has no first program"
 says='100 blocks of 3 MiB'
 
-# check_program FILE KIND: it is linked as it should be, and it runs.
+# check_program FILE KIND: checks that it is linked as it should be, and runs it.
 check_program() {
     local names
     names=$(readelf -d "$1" | sed -nE 's/.*NEEDED.*\[(libweir[^]]*)\]/\1/p')
@@ -70,7 +71,7 @@ find_package_users() { # KIND
         *) [ ! -x "$program" ] || [ -d "$program" ] || check_program "$program" "$1" ;;
         esac
     done
-    # A project without C++ links the part that has some.
+    # A project without C++ links a part that is written in C++.
     if has onnxruntime && [ -n "$cxx" ]; then
         configure "$build-c" "$1" onnxruntime OFF
         quietly "$cmake" --build "$build-c" --target user_onnxruntime_c
@@ -78,8 +79,8 @@ find_package_users() { # KIND
     fi
 }
 
-# compile KIND OUTPUT SOURCE MODULE...: with what pkg-config says, and with the caller's array `extra`; where both kinds are
-# installed a linker takes the shared library unless it is told the file.
+# compile KIND OUTPUT SOURCE MODULE...: compiles with pkg-config's options and with the caller's array `extra`. If both
+# kinds are installed, a linker takes the shared library unless it is given the file.
 compile() {
     local kind=$1 output=$2 source=$3 compiler=("$cc" -std=c11) flags libs static=()
     shift 3
@@ -104,7 +105,7 @@ pkg_config_users() { # KIND
         compile "$1" "$output" "$program" weir
         check_program "$output" "$1"
     done
-    for program in jemalloc onnxruntime; do
+    for program in cuda jemalloc onnxruntime; do
         has $program || continue
         compile "$1" "$scratch/user_$program" "$here/user/user_$program.c" weir-$program
         check_program "$scratch/user_$program" "$1"
@@ -116,7 +117,7 @@ pkg_config_users() { # KIND
         run "$scratch/user_sim"
     fi
     contracts_by_hand "$1"
-    # A program without any shared library, where all that weir names has a static one.
+    # Links a program without any shared library, if all libraries that weir needs have a static one.
     if [ "$1" = static ] && ! grep -q hwloc "$installed/pkgconfig/weir.pc"; then
         CFLAGS="${CFLAGS:-} -static" compile static "$scratch/user_host" "$here/user/user_host.c" weir
         ! readelf -d "$scratch/user_host" | grep NEEDED >&2 || fail "a program linked with -static needs these"
@@ -125,7 +126,7 @@ pkg_config_users() { # KIND
     unset PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
 }
 
-# Static libraries of others want more libraries in their turn: hwloc's may want udev's, whose package may not be there.
+# Other projects' static libraries need more libraries: hwloc's may need udev's, whose package may be missing.
 static_links() {
     local libs
     ! grep -q '^Requires.*hwloc' "$installed/pkgconfig/weir.pc" && return 0
@@ -135,12 +136,12 @@ static_links() {
     return 1
 }
 
-# Meson takes the static libraries of others too, where it finds them.
+# Meson also uses other projects' static libraries, if it finds them.
 meson_users() { # KIND
     local build=$scratch/meson-$1 chosen=() part program
     command -v meson >/dev/null || { echo "left out: no meson"; return; }
     [[ ${CFLAGS:-} != *-fsanitize* ]] || return 0 # --no-undefined, which Meson adds, and a sanitizer exclude each other
-    for part in acl jemalloc onnxruntime; do
+    for part in acl cuda jemalloc onnxruntime; do
         if has $part && { [ $part != acl ] || has ascendcl_sim; }; then chosen+=("$part"); fi
     done
     CC=$cc PKG_CONFIG_PATH=$installed/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root quietly meson setup "$build" "$here/user" \
@@ -151,7 +152,7 @@ meson_users() { # KIND
     done
 }
 
-# Every installed header alone, with nothing but the prefix's include folder.
+# Compiles every installed header alone, with only the prefix's include folder.
 headers_alone() {
     local header count=0
     for header in "$root$prefix"/include/weir/*.h*; do
@@ -192,7 +193,7 @@ contracts_by_find_package() {
     run_contract "$scratch/contracts/first_fit_contract" first_fit 1 100
 }
 
-# The name that a program records, and a version of each symbol.
+# Checks the name that a library records, and that each symbol has a version.
 names_and_versions() {
     local file name node=WEIR_${version%.*}
     for file in "$installed"/libweir*.so; do

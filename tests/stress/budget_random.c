@@ -1,15 +1,18 @@
-/* tests/stress/budget_random.c: what a pool says of its budget is true, on random programs.
+/* tests/stress/budget_random.c: a pool's answers about its budget are true, on random programs.
  *
  * A program allocates, works, frees and waits on a few streams of a small device, under limits that change. Meanwhile
+ * the program checks:
  *
- *     would it fit?  the pool is asked about random groups. Yes: the group is allocated, in another order and with time
- *                    passing in between, and each call must succeed. No for one block: the call must fail. Not quite: the
- *                    limit is raised by what is said to be missing, and then the group must fit.
- *     out of memory  one of the pieces of advice in the record is acted on, and the same call must succeed.
- *     tags           bytes and blocks of each tag are those of the blocks the program holds.
- *     limits         reserved memory is never above the hard limit, but for what was reserved before it was lowered.
+ *   would it fit?  The program asks the pool about random groups. If the pool says yes, the program allocates the
+ *                  group in another order and while time passes, and each call must succeed. If the pool says no to
+ *                  one block, the call must fail. If the pool says how much is missing, the program raises the limit
+ *                  by this amount, and then the group must fit.
+ *   out of memory  The program follows one of the pieces of advice in the record, and the same call must succeed.
+ *   tags           Bytes and blocks of each tag are those of the blocks that the program holds.
+ *   limits         Reserved memory never exceeds the hard limit, unless it was reserved before the limit fell.
  *
- * Seeds as in pool_random: WEIR_SEED and WEIR_SEEDS; of those beyond 1,000 one in 20, since a program takes longer here.
+ * Seeds as in pool_random: WEIR_SEED and WEIR_SEEDS. Of the seeds beyond 1,000 one in 20 is run, since a program takes
+ * longer here.
  */
 #include "random_program.h"
 
@@ -50,23 +53,23 @@ struct program {
     weir_stream *stream[max_lanes];
     weir_tag default_tag[max_lanes];
     weir_tag tags[tag_names];
-    uint64_t unit; /* of regions */
+    uint64_t unit; /* size unit of regions */
     uint64_t limit;
     uint64_t soft;
-    uint64_t allowed; /* reserved when the limit was last lowered */
-    bool larger;      /* the device has more than it says */
+    uint64_t allowed; /* reserved bytes when the limit was last lowered */
+    bool larger;      /* the device has more memory than it reports */
     struct held held[max_blocks];
     unsigned blocks;
 };
 
-/* A strategy, over regions or over granules. */
+/* A strategy, with regions or with virtual memory. */
 struct variant {
     const char *name;
     const weir_strategy_ops *(*ops)(void);
     bool maps;
 };
 
-/* How often each promise was put to the test. */
+/* How often each promise was tested. */
 static struct coverage {
     uint64_t yes;
     uint64_t yes_of_several;
@@ -152,7 +155,7 @@ static void release(struct program *p, unsigned index)
 
 /* --- acting on advice --- */
 
-/* Frees what lies there, and adds up what that was. */
+/* Frees the program's blocks in the range that the advice names, and checks their sum. */
 static void free_between(struct program *p, const weir_oom_advice *advice)
 {
     uint64_t bytes = 0;
@@ -199,7 +202,7 @@ static void act(struct program *p, const weir_oom_record *record, const weir_oom
     }
 }
 
-/* The call with these arguments has failed. */
+/* Checks the record of a call with these arguments that has failed. */
 static void judge_failure(struct program *p, unsigned lane, uint64_t size, uint64_t align, weir_tag tag)
 {
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
@@ -213,7 +216,7 @@ static void judge_failure(struct program *p, unsigned lane, uint64_t size, uint6
     }
     uint64_t choice = below(p, record.advice_count);
     if (record.advice[choice].kind == WEIR_ADVICE_DEVICE_ROOM && !one_in(p, 8)) {
-        choice = record.advice_count - 1; /* another, if there is one: it is the last time that this device is full */
+        choice = record.advice_count - 1; /* another advice, if any: it can be taken only once for this device */
     }
     const weir_oom_advice *advice = &record.advice[choice];
     weir_block *block = NULL;
@@ -269,7 +272,7 @@ static struct group some_group(struct program *p)
     return group;
 }
 
-/* In an order of its own, and while time passes. */
+/* Allocates the group that the pool has promised, in a random order and while time passes. */
 static void allocate_promised(struct program *p, struct group *group, unsigned lane)
 {
     for (size_t left = group->count; left > 0; left--) {
@@ -298,7 +301,7 @@ static void raise_and_repeat(struct program *p, struct group *group, unsigned la
     coverage.raised++;
 }
 
-/* A look at completed work may give blocks from caches back to the strategy. */
+/* Bytes that serve no block. A query of completed work may move blocks from caches back to the strategy. */
 static uint64_t unused_bytes(const weir_stats *stats)
 {
     return stats->cached_bytes + stats->pending_bytes + stats->free_bytes;
@@ -374,7 +377,7 @@ static void do_limits(struct program *p)
     p->allowed = figures(p).reserved_bytes;
 }
 
-/* Frees something, or only says so. */
+/* A pressure callback that frees a block or only claims to have freed one. */
 static bool relieve(void *ctx, weir_pool *pool, const weir_pressure *pressure)
 {
     struct program *p = ctx;
@@ -497,7 +500,7 @@ static void start(struct program *p)
     for (unsigned i = 0; i < p->lanes; i++) {
         ok(p, weir_sim_stream_create(p->sim, &p->native[i]));
         ok(p, weir_pool_stream(p->pool, p->native[i], &p->stream[i]));
-        for (unsigned k = 1; k < tag_names && i == 0; k++) { /* some streams know of tags from the first, some do not */
+        for (unsigned k = 1; k < tag_names && i == 0; k++) { /* the first stream knows no tags, later ones do */
             ok(p, weir_pool_tag(p->pool, names[k], &p->tags[k]));
         }
     }

@@ -1,17 +1,18 @@
-/* tests/stress/ends_threads.c: threads that are cancelled and processes that fork, while other threads go on.
+/* tests/stress/ends_threads.c: threads that are cancelled and processes that fork, while other threads continue.
  *
  * Workers use a pool, an arena of their own, heaps, a host pool and a recorder. Every device call and every sink is a
- * cancellation point. The main thread now cancels a worker, which must end between two calls and is then started again with
- * all that it held, and now forks a child, which destroys every handle in a random order, at any instant of the workers.
+ * cancellation point. The main thread sometimes cancels a worker. The worker must end between two calls, and a new
+ * thread takes over its blocks. Sometimes the main thread forks a child, at any instant of the workers; the child
+ * destroys every handle in a random order.
  *
- * A worker that ended inside a call has left `inside` set, or a lock that stops all other workers: an alarm ends the program then. At
- * the end nothing may be lost: all blocks are freed, check passes, and all counters are zero.
+ * A worker that ended inside a call has left `inside` set, or a lock that stops all other workers; then an alarm ends
+ * the program. At the end all blocks are freed, check passes, and all counters are zero.
  *
- * Workers report by counting: assertions belong to the main thread.
+ * Workers only count errors: assertions belong to the main thread.
  *
- *     ends_threads [ROUNDS [SEED]]     or WEIR_ROUNDS and WEIR_SEED in the environment
+ *   ends_threads [ROUNDS [SEED]]     or WEIR_ROUNDS and WEIR_SEED in the environment
  *
- * and there: WEIR_THREADS (4) workers, for WEIR_SECONDS instead of so many rounds.
+ * WEIR_THREADS (4) in the environment is the number of workers; WEIR_SECONDS replaces the number of rounds.
  */
 #include "random_program.h"
 
@@ -45,8 +46,8 @@ enum { most_workers = 64, most_held = 24, child_seconds = 60, end_seconds = 300 
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
 
-/* gcc and clang have different names for them. The locks of neither sanitizer are held across fork: a child with the thread
- * sanitizer can do nothing, and one with the address sanitizer cannot allocate. */
+/* gcc and clang use different macros for sanitizers. A sanitizer's locks are not held across fork: a child cannot do
+ * anything under the thread sanitizer, and cannot allocate under the address sanitizer. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define UNDER_TSAN 1
@@ -65,20 +66,20 @@ enum { forks_too = 1, child_allocates = 1 };
 
 static uint64_t rounds = 200;
 static uint64_t first_seed = 1;
-static uint64_t seconds; /* 0: so many rounds */
+static uint64_t seconds; /* 0: a fixed number of rounds */
 static unsigned workers = 4;
 
 /* The state of a worker, which outlives each of its threads. */
 struct worker {
     pthread_t thread;
     uint64_t random;
-    atomic_bool inside; /* a call of weir */
+    atomic_bool inside; /* inside a call of weir */
     weir_sim_stream *natives[2];
-    weir_stream *streams[2]; /* the second is retired now and then */
+    weir_stream *streams[2]; /* the second is retired from time to time */
     weir_arena *arena;
     weir_block *blocks[most_held];
-    void *small[most_held];   /* of the heap */
-    void *on_host[most_held]; /* of the heap on the host pool */
+    void *small[most_held];   /* blocks of the heap */
+    void *on_host[most_held]; /* blocks of the heap over the host pool */
     uint64_t calls;
     uint64_t errors;
     const char *first_error;
@@ -95,7 +96,7 @@ static weir_recorder *of_heap;
 static struct worker all[most_workers];
 static atomic_bool done;
 
-/* Calls weir, and says so meanwhile. */
+/* Calls weir, with `inside` set during the call. */
 #define expect(worker, condition)                                                                  \
     do {                                                                                           \
         atomic_store(&(worker)->inside, true);                                                     \
@@ -213,7 +214,7 @@ static void do_rarely(struct worker *w)
     }
 }
 
-/* Not inlined: the address sanitizer does not clean the frames that the end of a cancelled thread leaves. */
+/* Not inlined: the address sanitizer does not unpoison the stack frames that a cancelled thread leaves. */
 static __attribute__((noinline)) void step(struct worker *w)
 {
     const unsigned slot = (unsigned)below(w, most_held);
@@ -241,7 +242,7 @@ static __attribute__((noinline)) void step(struct worker *w)
     }
 }
 
-/* A worker ends in pthread_testcancel only. Its blocks are in its struct. */
+/* A worker ends only in pthread_testcancel. Its blocks are in its struct. */
 static void *work(void *ctx)
 {
     while (!atomic_load(&done)) {
@@ -382,7 +383,8 @@ static bool end_one(unsigned handle)
     }
 }
 
-/* In the child: every handle once, from a random one on, and then a heap of its own. 0, or the number of the call that failed. */
+/* Runs in the child: destroys every handle once, starting at a random one, and then makes and destroys a heap. Returns
+ * 0, or the number of the call that failed. */
 static int end_all(uint64_t chosen)
 {
     const unsigned handles = 8 + workers;
@@ -408,7 +410,7 @@ static void fork_and_end(uint64_t chosen)
     (void)fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
-        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handlers go on with the tests */
+        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handlers would continue the tests */
         (void)signal(SIGBUS, SIG_DFL);
         (void)alarm(child_seconds);
         _exit(end_all(chosen));

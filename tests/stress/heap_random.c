@@ -1,11 +1,12 @@
-/* tests/stress/heap_random.c: random requests to a heap against an oracle that knows every live block. Compiled once for each
- * source (heap_source.h).
+/* tests/stress/heap_random.c: random requests to a heap against an oracle that knows every live block. Compiled once
+ * for each source (heap_source.h).
  *
- * Oracle: a table of blocks with what was asked for and what was written. No two overlap, slack included; each starts where it
- * should and still holds its bytes when it is freed or resized; live bytes and their peak are what the table says, within
- * what is rounded; nothing is live at the end. One thread, then several that free each other's blocks.
+ * The oracle is a table of blocks with the requested size and the bytes written. No two blocks overlap, slack included.
+ * Each block has its alignment and still holds its bytes when it is freed or resized. Live bytes and their peak agree
+ * with the table, except for rounding. Nothing is live at the end. First one thread runs, then several threads that
+ * free each other's blocks.
  *
- * WEIR_SEEDS: how many seeds (10; 2 under a thread sanitizer), of those beyond 10 one in 600; WEIR_SEED: only that one.
+ * WEIR_SEEDS: how many seeds (10; 2 under a thread sanitizer); of those beyond 10 one in 600. WEIR_SEED: only that one.
  */
 #include "../contract/heap_source.h"
 #include "random_blocks.h"
@@ -27,7 +28,7 @@ enum { LARGEST_SHIFT = 21 };
 
 typedef struct slot {
     pthread_mutex_t lock;
-    unsigned char *ptr; /* NULL: none */
+    unsigned char *ptr; /* NULL: no block */
     size_t size;
     size_t usable;
     bool stays;
@@ -41,7 +42,7 @@ typedef struct game {
     uint64_t slack;
     uint64_t align;
     uint64_t seed;
-    uint64_t most_live; /* of usable bytes and slack; one thread */
+    uint64_t most_live; /* peak of usable bytes and slack; one thread only */
     uint64_t live;
     _Atomic uint64_t failures;
     bool is_alone;
@@ -117,7 +118,7 @@ static void resize(game *g, slot *s, uint64_t *random)
         if (CAN_TOUCH) {
             (void)atomic_fetch_add(&g->failures, 1);
         }
-        holds(g, s, s->size); /* as it was */
+        holds(g, s, s->size); /* the block is unchanged */
         return;
     }
     const slot moved = {.ptr = ptr, .value = s->value};
@@ -145,7 +146,7 @@ static int by_address(const void *a, const void *b)
     return left->ptr < right->ptr ? -1 : left->ptr > right->ptr;
 }
 
-/* Nobody else is at work. */
+/* Checks all blocks. Requires that no other thread is working. */
 static void look_at_all(game *g)
 {
     static slot sorted[BLOCKS];

@@ -1,11 +1,12 @@
 /* tests/stress/host_random.c: random requests to the host pool against an oracle that knows every live block.
  *
- * Oracle: a table of blocks with what was asked for and what was written. No two overlap, pads included; each starts where
- * it should, on a node that the pool has, and still holds its bytes when it is freed; what the statistics count is what the
- * table holds; nothing is held at the end. One thread, then several that free each other's blocks.
+ * The oracle is a table of blocks with the requested size and the bytes written. No two blocks overlap, pads included.
+ * Each block has its alignment, lies on a node of the pool, and still holds its bytes when it is freed. The statistics
+ * agree with the table. The pool holds nothing at the end. First one thread runs, then several threads that free each
+ * other's blocks.
  *
- * WEIR_SEEDS: how many seeds (20), of those beyond 20 one in 300, since a game takes longer than a program of pool_random;
- * WEIR_SEED: only that one.
+ * WEIR_SEEDS: how many seeds (20); of those beyond 20 one in 300, since a game takes longer than a program of
+ * pool_random. WEIR_SEED: only that one.
  */
 #include "random_blocks.h"
 
@@ -23,7 +24,7 @@ enum { LARGEST_SHIFT = 22 };
 
 typedef struct slot {
     pthread_mutex_t lock;
-    unsigned char *ptr; /* NULL: none */
+    unsigned char *ptr; /* NULL: no block */
     uint64_t size;
     unsigned char value;
 } slot;
@@ -32,9 +33,9 @@ typedef struct game {
     weir_host_pool *pool;
     slot slots[BLOCKS];
     uint64_t pad;
-    bool may_fail; /* for want of room */
+    bool may_fail; /* a request may fail for lack of memory */
     _Atomic uint64_t failures;
-    _Atomic(void *) base; /* where some block was */
+    _Atomic(void *) base; /* address of an earlier block */
     uint64_t seed;
 } game;
 
@@ -60,7 +61,7 @@ static bool is_intact(const slot *s)
     return s->ptr[s->size - 1] == s->value;
 }
 
-/* The slot's lock is held. */
+/* Allocates a block into the slot. Requires the slot's lock. */
 static void put(game *g, slot *s, uint64_t *random)
 {
     void *ptr = NULL;
@@ -85,7 +86,7 @@ static void put(game *g, slot *s, uint64_t *random)
     fill(s);
 }
 
-/* The slot's lock is held. */
+/* Checks and frees the slot's block. Requires the slot's lock. */
 static void take(game *g, slot *s, uint64_t *random)
 {
     if (!is_intact(s)) {
@@ -166,7 +167,7 @@ static void *play(void *ctx)
                 lose(g, "trim failed");
             }
         }
-        if (next(&p->random) % 200 == 0) { /* about what may be nobody's: an old address of the pool */
+        if (next(&p->random) % 200 == 0) { /* an old address of the pool, possibly no longer a block */
             weir_host_info info = WEIR_HOST_INFO_INIT;
             const weir_status status = weir_host_query(g->pool, (const char *)g->base + next(&p->random) % (16 * MIB), &info);
             if (status != WEIR_OK && status != WEIR_ERR_INVALID) {

@@ -1,10 +1,11 @@
-/* Recorded malloc traffic of a phone's process through the host pool, on as many threads as the process had: frees of other
- * threads' blocks, 391 thread ends, sizes up to 272 KiB. What a block holds is looked at when it is freed.
+/* Recorded malloc traffic of a phone's process through the host pool, on as many threads as the process had: frees of
+ * other threads' blocks, 391 thread ends, sizes up to 272 KiB. The test checks the contents of each block when it is
+ * freed.
  *
- *     test_stress_host_trace...    the whole recording; under a thread sanitizer a shortened form
+ *   test_stress_host_trace...    the whole recording; under a thread sanitizer a shortened form
  *
- * The recording (see benchmarks/README.md) is no part of weir: without it the test is skipped. Threads wait for each other
- * only where one frees what another is still to allocate.
+ * The recording (see benchmarks/README.md) is not part of weir: without it the test is skipped. A thread waits for
+ * another thread only if it frees a block that the other thread has not yet allocated.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -30,11 +31,11 @@ enum { MOST_EVENTS = 1 << 20 };
 #endif
 enum { TABLE = 1 << 21, MOST_THREADS = 1024 };
 
-/* A request or a free, of one block; a realloc is both. */
+/* An alloc or a free of one block; a realloc is one event of each kind. */
 typedef struct event {
     uint32_t block;
     uint32_t size; /* 0: free */
-    uint32_t next; /* of the same thread; 0: none */
+    uint32_t next; /* the next event of the same thread; 0: none */
 } event;
 
 typedef struct player {
@@ -52,7 +53,7 @@ static _Atomic(unsigned char *) blocks[2 * MOST_EVENTS + 1];
 static uint32_t sizes[2 * MOST_EVENTS + 1];
 static player players[MOST_THREADS];
 static size_t player_count;
-static atomic_bool is_over; /* one failed: nobody waits for it */
+static atomic_bool is_over; /* set if a thread failed: other threads stop waiting */
 
 static void require(bool fine, const char *what)
 {
@@ -89,7 +90,7 @@ static unsigned char *read_file(const char *path, size_t *size)
     return bytes;
 }
 
-/* The sizes stand in the directory at the end, which begins with "PK\1\2". */
+/* Inflates the archive's member. The sizes are in the directory at the end, which begins with "PK\1\2". */
 static char *inflate_member(const unsigned char *zip, size_t size)
 {
     size_t at = size < 46 ? 0 : size - 46;
@@ -239,7 +240,7 @@ static const char *play(player *p, const event *e)
     }
     unsigned char *block = wait_for(e->block);
     if (block == NULL) {
-        return NULL; /* another one failed */
+        return NULL; /* another thread has failed */
     }
     for (uint32_t i = 0; i < sizes[e->block]; i++) {
         if (block[i] != mark_of(e->block)) {
@@ -261,7 +262,7 @@ static void *run(void *ctx)
     return NULL;
 }
 
-/* What the recording left live. */
+/* Frees the blocks that are live at the end of the recording. */
 static void free_rest(weir_host_pool *pool)
 {
     for (uint32_t i = 1; i < event_count; i++) {

@@ -1,21 +1,21 @@
-/* tests/stress/pool_random.c: random programs over one pool, each judged three times.
+/* tests/stress/pool_random.c: random programs over one pool, each checked in several ways.
  *
- * A program is a seed: a simulator of a few regions, so that every rung of the ladder is needed, a pool with a random
- * config, one to eight streams, and some two hundred calls. It follows the rules of weir/pool.h: what touches a block
- * is ordered by waits of its own (which weir is told of, or not), by uses, or by real synchronisation. So whatever goes
- * wrong is weir's fault:
- *   - the simulator's auditor, which knows nothing of the pool, must find no hazard;
+ * A seed determines a program: a simulator of a few regions, so that every rung of the ladder is needed, a pool with a
+ * random config, one to eight streams, and some two hundred calls. The program follows the rules of weir/pool.h: the
+ * accesses to a block are ordered by waits of the program (which weir is told of, or not), by uses, or by real
+ * synchronisation. So every error is an error of weir:
+ *   - the simulator's auditor, which does not see the pool, must find no hazard;
  *   - a model of the live blocks must agree with statistics and walk, no two blocks may overlap, and check must pass;
- *   - after a request has failed nothing may be left that would have served it: no run of ranges without an owner, no
- *     region that could be returned for a new one, and the same request must fail again;
- *   - with virtual memory (a third of the programs) a request may fail only when the granules that live blocks touch, and
- *     the request rounded up to granules, exceed the limit or the device;
+ *   - after a request has failed, no memory may be left that would have served it: no run of free ranges, no
+ *     region that could be exchanged for a new one; and the same request must fail again;
+ *   - with virtual memory (a third of the programs) a request may fail only if the granules that live blocks touch,
+ *     plus the request rounded up to granules, exceed the limit or the device;
  *   - placement must not depend on absolute addresses, and the same seed must give the same results in every run;
- *   - in backed mode every block must still hold what was written to it.
+ *   - in backed mode every block must still hold the bytes that were written to it.
  *
- *     pool_random [SEEDS [FIRST [PAGE]]]      or WEIR_SEEDS, WEIR_SEED and WEIR_PAGE in the environment
+ *   pool_random [SEEDS [FIRST [PAGE]]]      or WEIR_SEEDS, WEIR_SEED and WEIR_PAGE in the environment
  *
- * PAGE, a power of two from 4096 on: every program has virtual memory in pages of so many bytes.
+ * With PAGE, a power of two from 4096 up, every program has virtual memory in pages of PAGE bytes.
  */
 #include "random_program.h"
 
@@ -49,11 +49,11 @@ enum {
     log_lines = 40,
     granule = 512,
     host_ordered = -1,
-    twin_every = 16, /* of these programs one is run twice, at shifted addresses */
+    twin_every = 16, /* one program in 16 is run twice, at shifted addresses */
     host_page = 4096
 };
 
-/* The first address in backed mode is a multiple of this: weir/sim.h. */
+/* In backed mode the first address is a multiple of this (weir/sim.h). */
 static const uint64_t backed_base_alignment = UINT64_C(64) << 20;
 
 /* --- the program's state --- */
@@ -61,22 +61,22 @@ static const uint64_t backed_base_alignment = UINT64_C(64) << 20;
 /* One stream as the program, the simulator and the pool know it. */
 struct lane {
     weir_sim_stream *native; /* NULL: the default stream */
-    weir_sim_stream *named;  /* the same, by name */
+    weir_sim_stream *named;  /* the stream's handle, never NULL */
     weir_stream *stream;
 };
 
-/* A live block. The accesses so far are in the order: `writer`, then the readers, which are not ordered among each
- * other. A stream that has waited for another stands for it. */
+/* A live block. Its accesses so far are ordered: first `writer`, then the readers, which are not ordered among each
+ * other. A stream that has waited for another stream stands for both. */
 struct held {
     weir_block *block;
     uint64_t address;
     uint64_t capacity;
     uint64_t size;
     int writer;       /* a lane, or host_ordered */
-    uint32_t readers; /* lanes */
-    uint32_t noted;   /* lanes whose accesses the pool has been told of by use */
-    uint32_t ended;   /* of these, the ones whose use has ended */
-    uint8_t value;    /* backed mode: what all its bytes hold */
+    uint32_t readers; /* set of lanes */
+    uint32_t noted;   /* lanes whose accesses the pool knows from weir_pool_use */
+    uint32_t ended;   /* the lanes of `noted` whose use has ended */
+    uint8_t value;    /* backed mode: the value of all its bytes */
 };
 
 struct line {
@@ -100,15 +100,15 @@ struct program {
     bool backed;
     bool ordered;
     bool maps; /* a pool with virtual memory */
-    uint64_t longest; /* duration of work, ns */
+    uint64_t longest; /* longest duration of work, ns */
     unsigned lanes;
     struct lane lane[max_lanes];
     unsigned blocks;
     struct held held[max_blocks];
-    weir_event *told[told_events]; /* weir hears of every record of these, and of none of the others */
+    weir_event *told[told_events]; /* the program tells weir of every record of these events, and of no other event */
     weir_event *silent;
     unsigned most_live;
-    uint64_t shapes[shapes]; /* sizes that come again and again, as those of slots do; 0: no size does */
+    uint64_t shapes[shapes]; /* sizes that repeat, as those of slots do; 0: no size repeats */
     unsigned callback_calls;
     uint64_t allocs;
     uint64_t frees;
@@ -119,7 +119,7 @@ struct program {
     struct line log[log_lines];
 };
 
-/* What all programs together have reached: a rung that no program reaches is not tested. */
+/* The rungs that all programs together have reached. A rung that no program reaches is not tested. */
 struct coverage {
     uint64_t served[WEIR_RUNG_COUNT];
     uint64_t failures;
@@ -129,7 +129,7 @@ struct coverage {
 
 static struct coverage coverage;
 static const char *program_name = "pool_random";
-static uint64_t given_page; /* 0, or the page of every program's device: see above */
+static uint64_t given_page; /* the page size for every program's device (PAGE above), or 0 */
 
 static void note(struct program *p, const char *what, uint64_t a, uint64_t b, uint64_t c)
 {
@@ -192,7 +192,7 @@ static unsigned any_lane(struct program *p)
 
 /* --- order between streams --- */
 
-/* The host has really seen all work of the lane complete. */
+/* Called after the host has seen all work of the lane complete. */
 static void lane_is_idle(struct program *p, unsigned lane)
 {
     for (unsigned i = 0; i < p->blocks; i++) {
@@ -229,7 +229,7 @@ static void wait(struct program *p, unsigned lane, weir_event *event, bool tell)
     }
 }
 
-/* What is queued on `to` from now on runs after what is on `from` now. */
+/* Makes work queued on `to` from now on run after all work that is on `from` now. */
 static void order(struct program *p, unsigned from, unsigned to)
 {
     if (from == to) {
@@ -274,14 +274,14 @@ static void after_access(struct held *held, unsigned lane, bool write)
     } else {
         held->readers |= bit;
     }
-    /* What follows the end of a use is no longer covered by it. */
+    /* Accesses after the end of a use are not covered by it. */
     if (held->ended & bit) {
         held->noted &= ~bit;
         held->ended &= ~bit;
     }
 }
 
-/* What a queued verification expects; freed when it has run. */
+/* The bytes that a queued verification expects. Freed after it has run. */
 struct expectation {
     struct program *program;
     uint64_t address;
@@ -323,7 +323,7 @@ static void launch(struct program *p, unsigned lane, const weir_sim_access *acce
     ok(p, weir_sim_launch(p->sim, p->lane[lane].native, &work));
 }
 
-/* Work on one block; its order has been seen to. In backed mode a write is a fill and a read verifies. */
+/* Queues work on one block; the caller has ordered it. In backed mode a write is a fill and a read verifies. */
 static void touch(struct program *p, struct held *held, unsigned lane, bool write)
 {
     weir_sim_access access = { .address = held->address, .size = held->capacity, .write = write };
@@ -371,7 +371,7 @@ static void do_work(struct program *p)
     }
 }
 
-/* One piece of work that touches several blocks. */
+/* Queues one piece of work that touches several blocks. */
 static void do_joint_work(struct program *p)
 {
     weir_sim_access accesses[4];
@@ -411,7 +411,7 @@ static void do_use_end(struct program *p)
     held->ended |= held->noted & (1u << lane);
 }
 
-/* The accesses that the pool does not know of must be ordered before the freeing stream. */
+/* Orders the accesses that the pool does not know of before the stream that will free the block. */
 static void before_free(struct program *p, const struct held *held, unsigned lane)
 {
     uint32_t last = held->readers;
@@ -475,14 +475,14 @@ struct look {
     uint64_t live_blocks;
     uint64_t granule; /* 1: no virtual memory */
     uint64_t pinned;  /* bytes of granules that live blocks touch */
-    uint64_t pinned_end; /* of the last of them */
-    uint64_t loose;   /* bytes of granules that are wholly without an owner */
-    /* For judging a failure: */
-    uint64_t run;        /* where the current run without an owner begins */
+    uint64_t pinned_end; /* end of the last granule that a live block touches */
+    uint64_t loose;   /* bytes of granules that hold no part of a block */
+    /* For the check of a failed request: */
+    uint64_t run;        /* start of the current run of ranges that serve no block */
     uint64_t align;
     uint64_t size;
-    uint64_t owned;      /* bytes of the region that somebody holds */
-    uint64_t idle_bytes; /* of regions that nobody holds a byte of */
+    uint64_t owned;      /* bytes of the region in use */
+    uint64_t idle_bytes; /* bytes of regions without any byte in use */
     bool fits;
 };
 
@@ -689,7 +689,7 @@ static uint64_t some_alignment(struct program *p)
     return one_in(p, 4) ? unit << below(p, 3) : UINT64_C(1) << below(p, 17);
 }
 
-/* Neither what the pool holds without an owner nor what it could exchange may hold a request that was refused. */
+/* Checks a refusal: neither the pool's free memory nor a region that it could exchange would hold the request. */
 static void judge_failure(struct program *p, uint64_t size, uint64_t align, unsigned lane)
 {
     if ((p->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0) {
@@ -860,7 +860,7 @@ static void open_lane(struct program *p, unsigned lane, bool by_default)
     must(p, again == own->stream, "a stream has two handles");
 }
 
-/* The stream dies and another takes its place, often with the same handle. */
+/* Retires the stream. Another stream takes its place, often with the same handle. */
 static void do_retire(struct program *p)
 {
     const unsigned lane = any_lane(p);
@@ -924,7 +924,7 @@ static void choose_pages(struct program *p, uint64_t unit)
 static void choose_device(struct program *p)
 {
     static const unsigned shifts[] = { 12, 14, 16, 18, 21 };
-    /* The models of other allocators take 2 MiB at least, whatever is asked. */
+    /* The models of other allocators take at least 2 MiB, for every request. */
     const bool model = (p->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
     p->backed = !model && one_in(p, 24);
     const uint64_t unit = UINT64_C(1) << (model ? 21 : shifts[below(p, p->backed ? 3 : 5)]);
@@ -964,10 +964,11 @@ static void choose_pool(struct program *p)
     p->config.strategy = p->strategy;
     derive_size_class(&p->configs);
     if (p->maps && !one_in(p, 4)) {
-        /* The largest slot is an eighth of it: 2 to 16 pages. */
+        /* The largest slot is an eighth of this: 2 to 16 pages. */
         p->configs.size_class.slab_region_bytes = p->sim_config.page_bytes << (4 + below(p, 4));
     }
-    /* By turns around a quarter of a region, so that requests go both ways, with either strategy as either half. */
+    /* A threshold around a quarter of a region, so that requests go to both halves. Seeds alternate the strategies of
+     * the halves. */
     const bool slots_for_large = p->seed % 4 == 3;
     p->configs.routing = (weir_routing_config){
         .struct_size = sizeof(p->configs.routing),
@@ -987,7 +988,7 @@ static void choose_pool(struct program *p)
     p->config.flags = (one_in(p, 4) ? WEIR_POOL_SINGLE_THREADED : 0u) |
                       (one_in(p, 5) ? WEIR_POOL_NO_FRONT_CACHE : 0u) |
                       (one_in(p, 5) ? WEIR_POOL_KEEP_IDLE_REGIONS : 0u) | (p->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0u);
-    if (p->maps && !one_in(p, 3)) { /* else handles of one granule alone, since these pools are small */
+    if (p->maps && !one_in(p, 3)) { /* otherwise handles of one granule only, since these pools are small */
         p->config.vm_handle_bytes = granule_of(p) << below(p, 7);
     }
     if (one_in(p, 6)) {
@@ -1030,7 +1031,7 @@ static void start(struct program *p, uint64_t shift)
     }
 }
 
-/* Whatever was freed can be had back: nothing is lost on the way. */
+/* Frees all blocks, then checks that all memory can be given back: nothing is lost. */
 static void finish(struct program *p)
 {
     while (p->blocks > 0) {
@@ -1060,8 +1061,9 @@ static void finish(struct program *p)
     assert_int_equal(weir_sim_destroy(p->sim), WEIR_OK);
 }
 
-/* Returns a digest of where every block was placed and which requests were refused. In backed mode addresses are the host's:
- * there `shift` is memory that lies elsewhere first. */
+/* Runs a program. Returns a digest of the place of every block and of the refused requests. In backed mode the
+ * addresses are the host's; there `shift` selects how much memory is mapped first, so that the pool's memory lies
+ * elsewhere. */
 static uint64_t run_program(const weir_strategy_ops *strategy, uint64_t seed, uint64_t shift)
 {
     struct program program = { .seed = seed, .random = seed * UINT64_C(0xD1342543DE82EF95), .strategy = strategy };
@@ -1126,7 +1128,7 @@ static void test_caching(void **state)
     require_every_rung(weir_caching_strategy());
 }
 
-/* The same promise: slots are refused to other classes until the last resort, and then no longer. */
+/* The strategy refuses slots to requests of other classes until the last resort, and serves them then. */
 static void test_size_class(void **state)
 {
     (void)state;
@@ -1134,7 +1136,7 @@ static void test_size_class(void **state)
     require_every_rung(weir_size_class_strategy());
 }
 
-/* Nor may a request fail because the memory that would serve it belongs to the other strategy. */
+/* A request must not fail while the other half's memory would serve it. */
 static void test_routing(void **state)
 {
     (void)state;
@@ -1142,7 +1144,7 @@ static void test_routing(void **state)
     require_every_rung(weir_routing_strategy());
 }
 
-/* The same promise again: crumbs between live blocks are left alone until the last resort. */
+/* The strategy does not use small holes between live blocks until the last resort, and uses them then. */
 static void test_arena(void **state)
 {
     (void)state;

@@ -1,25 +1,28 @@
-/* tests/stress/pool_threads.c: several threads at one pool.
+/* tests/stress/pool_threads.c: several threads use one pool.
  *
- * Each worker has streams of its own, allocates, works and frees on them, retires them now and then, and hands blocks
- * to other workers through a queue, with an event that orders the next user behind the last. Who gets one works on with
- * it, or frees it on the stream that it came from. One more thread walks, checks, trims, reads statistics, looks up
- * addresses, names tags, changes limits and asks what would fit all the while. Nothing may be found by the auditor, check must pass at every moment, and nothing may be lost.
- * That there is no data race is for a thread sanitizer to say, with this as its program.
+ * Each worker has streams of its own, allocates, works and frees on them, retires them from time to time, and passes
+ * blocks to other workers through a queue, with an event that orders the next user after the last. The receiving worker
+ * continues to work with the block, or frees it on the stream that it came from. Meanwhile one more thread walks,
+ * checks, trims, reads statistics, looks up addresses, names tags, changes limits and asks which groups would fit. The
+ * auditor must find nothing, check must pass at every moment, and no memory may be lost. Run under a thread sanitizer,
+ * the program also shows that there is no data race.
  *
- * In the second test all workers feed the same streams. In the third each feeds one and hands all its blocks to its
- * neighbour, who frees them there; there is room enough and nobody looks on but now and then, so that it is the threads
- * that feed a stream who take back what others have freed on it.
+ * In the second test all workers feed the same streams. In the third test each worker feeds one stream and passes all
+ * its blocks to its neighbour, which frees them there. There is enough memory and the onlooker rarely runs, so that the
+ * threads that feed a stream take the remote frees back.
  *
- * In the fourth the device has room for exactly what one worker asks for, while the other thread takes every idle
- * region away again and again. A refusal is always wrong then, also while a region is on its way back to the device.
+ * In the fourth test the device has room for exactly the memory that one worker requests, while the other thread
+ * repeatedly takes every idle region away. Every refusal is an error then, even while a region is on its way back to
+ * the device.
  *
- * Both run over pools that take regions and over pools that map granules.
+ * The tests run over pools that take regions and over pools that map granules.
  *
- * Workers report by counting: assertions belong to the main thread, which joins all the others first.
+ * Workers only count errors: assertions belong to the main thread, which joins all other threads first.
  *
- *     pool_threads [ROUNDS [SEED]]     or WEIR_ROUNDS and WEIR_SEED in the environment
+ *   pool_threads [ROUNDS [SEED]]     or WEIR_ROUNDS and WEIR_SEED in the environment
  *
- * and there: WEIR_THREADS (4) workers over WEIR_STREAMS (8) streams, for WEIR_SECONDS each test instead of so many rounds.
+ * In the environment: WEIR_THREADS (4) workers over WEIR_STREAMS (8) streams; WEIR_SECONDS for each test replaces the
+ * number of rounds.
  */
 #include "random_program.h"
 
@@ -49,14 +52,14 @@ enum { most_workers = 64, most_streams = 64, most_held = 12, queue_slots = 32, p
 
 static uint64_t rounds = 3000;
 static uint64_t first_seed = 1;
-static uint64_t seconds; /* 0: so many rounds */
+static uint64_t seconds; /* 0: a fixed number of rounds */
 static unsigned workers = 4;
 static unsigned streams = 8;
 
 struct fed_stream {
     weir_sim_stream *native;
     weir_stream *stream;
-    atomic_uint abroad; /* blocks on their way that may still be freed on it: it must not be retired */
+    atomic_uint abroad; /* queued or held blocks that may still be freed on it: it must not be retired */
 };
 
 /* A block on its way to another worker. Its last work is before `event`. */
@@ -74,23 +77,23 @@ struct shared {
     struct parcel queue[queue_slots];
     unsigned queued;
     atomic_bool done;
-    atomic_uint_least64_t address; /* of some block, for find */
+    atomic_uint_least64_t address; /* address of some block, to look up */
     bool may_fail;
-    bool common; /* all workers feed all streams; the pool is told of no events then: see weir_stream_recorded */
-    uint64_t deadline_ns; /* 0: so many rounds */
+    bool common; /* all workers feed all streams; then the pool is told of no events: see weir_stream_recorded */
+    uint64_t deadline_ns; /* 0: a fixed number of rounds */
     struct fed_stream streams[most_streams];
     unsigned neighbours; /* workers that feed one stream each */
-    _Atomic(weir_block *) passed[most_workers][pass_slots]; /* to the neighbour of each worker; NULL: free */
+    _Atomic(weir_block *) passed[most_workers][pass_slots]; /* to the neighbour of each worker; NULL: empty */
     bool maps; /* the pool has virtual memory */
 };
 
 struct worker {
     struct shared *shared;
     uint64_t random;
-    unsigned first_stream; /* of the shared ones, and how many: what this worker feeds */
+    unsigned first_stream; /* first of the shared streams that this worker feeds */
     unsigned stream_count;
     weir_block *held[most_held];
-    struct fed_stream *home[most_held]; /* the stream that all work so far is ordered on */
+    struct fed_stream *home[most_held]; /* the stream on which all work so far is ordered */
     unsigned count;
     uint64_t allocs;
     uint64_t frees;
@@ -174,7 +177,7 @@ static void take(struct worker *w, uint64_t size)
 {
     struct fed_stream *stream = some_stream(w);
     weir_block *block = NULL;
-    const weir_tag tag = (weir_tag)below(w, 4); /* 0: none; the others have names from the start */
+    const weir_tag tag = (weir_tag)below(w, 4); /* 0: no tag; tags 1 to 3 have names from the start */
     const weir_status status = weir_pool_alloc_tagged(w->shared->pool, stream->stream, size, 0, tag, &block);
     if (status != WEIR_OK) {
         w->refused++;
@@ -197,7 +200,7 @@ static void drop_from_list(struct worker *w, unsigned index)
     w->home[index] = w->home[w->count];
 }
 
-/* Frees on the stream of the last work, on another behind a use, or after a wait of the host. */
+/* Frees on the stream of the last work, on another stream after weir_pool_use, or after the host has waited. */
 static void give(struct worker *w, unsigned index)
 {
     struct shared *shared = w->shared;
@@ -244,8 +247,9 @@ static void send(struct worker *w, unsigned index)
     }
 }
 
-/* Frees a block that has come from another worker on the stream that it came from, without a touch or behind a use. It may
- * do so while that worker tells of an event (see weir_stream_recorded): no work is queued there for the block any more. */
+/* Frees a block from another worker on the stream that it came from, after a use or without any access. The worker may
+ * do so while the other worker tells the pool of an event (see weir_stream_recorded): no more work for the block is
+ * queued there. */
 static void send_back(struct worker *w, const struct parcel *parcel, bool touched)
 {
     struct shared *shared = w->shared;
@@ -289,7 +293,7 @@ static void receive(struct worker *w)
     forget(w, parcel.event);
 }
 
-/* Ends a stream. What is held behind it has been waited for by the retirement, so any stream may go on with it. */
+/* Retires a stream. The retirement has waited for all work on its blocks, so any stream may use them next. */
 static void renew_stream(struct worker *w, struct fed_stream *own)
 {
     if (w->shared->common || atomic_load(&own->abroad) != 0) {
@@ -356,7 +360,8 @@ static void *churn(void *ctx)
 
 /* --- frees by a neighbour --- */
 
-/* A block that nobody else is going to touch: work on it is queued already, on the stream that it is freed on. */
+/* Frees another worker's block on its home stream, where its work is already queued. No other thread
+ * touches the block. */
 static void free_for(struct worker *w, weir_block *block, const struct fed_stream *home)
 {
     weir_sim_block_free(w->shared->sim, weir_block_address(block), home->native, "free for another");
@@ -381,7 +386,7 @@ static void pass_on(struct worker *w, unsigned slot)
     }
 }
 
-/* Frees what the worker before this one has passed on, on that one's stream. */
+/* Frees the blocks that the worker before this one has passed on, on that worker's stream. */
 static void clear_up(struct worker *w, unsigned giver)
 {
     for (unsigned i = 0; i < pass_slots; i++) {
@@ -419,7 +424,8 @@ static bool count_bytes(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
-/* New names while others count under the old ones, new limits while others take memory, and questions. */
+/* Names tags while other threads count under the old names, changes limits while other threads take memory, and asks
+ * questions. */
 static void look_at_budget(struct worker *w, weir_stream *stream, uint64_t turn)
 {
     struct shared *shared = w->shared;
@@ -458,12 +464,12 @@ static void look(struct worker *w, uint64_t turn)
     }
 }
 
-/* All the time for a while, then only now and then: a stream that is looked at too often loses its biased lock, and with it
- * the ways that only a biased lock has. */
+/* The onlooker: it runs without pause for a while, then only from time to time. A stream that is inspected too often
+ * loses its biased lock, and then the paths that need a biased lock are not tested. */
 static void *look_on(void *ctx)
 {
     struct worker *w = ctx;
-    struct fed_stream own = { 0 }; /* to ask for */
+    struct fed_stream own = { 0 }; /* a stream for its questions */
     expect(w, open_stream(w->shared, &own));
     for (uint64_t turn = 0; !atomic_load(&w->shared->done); turn++) {
         look(w, turn);
@@ -509,7 +515,7 @@ static void report(const struct worker *w)
     }
 }
 
-/* `count` workers and an onlooker, who comes last and goes when they are done. */
+/* Runs `count` workers and an onlooker. The onlooker starts last and ends when the workers are done. */
 static void run_threads(struct shared *shared, struct worker *all, unsigned count, void *(*body)(void *ctx),
                         void *(*onlooker)(void *ctx))
 {

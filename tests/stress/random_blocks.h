@@ -1,4 +1,5 @@
-/* tests/stress/random_blocks.h: what random games with host memory share: chance, and sizes as engines ask for them. */
+/* tests/stress/random_blocks.h: shared by the random tests of host memory: random numbers, and sizes as engines request
+ * them. */
 #ifndef WEIR_STRESS_RANDOM_BLOCKS_H
 #define WEIR_STRESS_RANDOM_BLOCKS_H
 
@@ -13,7 +14,7 @@ static inline uint64_t next(uint64_t *random)
     return *random;
 }
 
-/* Most are small, few are large: up to 2 << largest_shift. */
+/* Returns a size up to 2 << largest_shift. Most sizes are small, few are large. */
 static inline uint64_t a_size(uint64_t *random, unsigned largest_shift)
 {
     const unsigned bits = (unsigned)(next(random) % 100);

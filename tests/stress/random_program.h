@@ -1,4 +1,5 @@
-/* tests/stress/random_program.h: what programs made of a seed share: chance, numbers from outside, and configs of strategies. */
+/* tests/stress/random_program.h: shared by the programs made of a seed: random numbers, numbers from the environment,
+ * and configs of strategies. */
 #ifndef WEIR_STRESS_RANDOM_PROGRAM_H
 #define WEIR_STRESS_RANDOM_PROGRAM_H
 
@@ -10,7 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* splitmix64: the next number of the sequence that `state` stands for. */
+/* splitmix64: returns the next number of the sequence and advances `state`. */
 static inline uint64_t chance(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
@@ -24,15 +25,15 @@ static inline uint64_t number(const char *text, uint64_t otherwise)
     return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 0) : otherwise;
 }
 
-/* A config for whichever strategy a program is given. */
+/* A config for each strategy that a program may use. */
 struct strategy_configs {
     weir_caching_config caching;
     weir_size_class_config size_class;
-    weir_routing_config routing; /* points into the struct: it must not be moved */
+    weir_routing_config routing; /* points into this struct, which must not be moved */
     weir_arena_strategy_config arena;
 };
 
-/* From the sizes in `caching`, which the caller has chosen. */
+/* Derives the config of size_class from the sizes in `caching`, which the caller has chosen. */
 static inline void derive_size_class(struct strategy_configs *configs)
 {
     configs->size_class = (weir_size_class_config)WEIR_SIZE_CLASS_CONFIG_INIT;
@@ -41,7 +42,7 @@ static inline void derive_size_class(struct strategy_configs *configs)
     configs->size_class.large_region_bytes = configs->caching.large_region_bytes;
 }
 
-/* NULL: a strategy that is none of weir's takes its defaults. */
+/* Returns the config for the strategy, or NULL for a strategy that is not one of weir's: it takes its defaults. */
 static inline const void *config_for(const struct strategy_configs *configs, const weir_strategy_ops *strategy)
 {
     return strategy == weir_caching_strategy()      ? (const void *)&configs->caching

@@ -42,13 +42,14 @@ shared='core core/shared'
 check_room core core/include "core/src $shared" '.*' ''
 check_room allocators 'core/include allocators/include' '' \
     "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
-    'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h|sys/mman\.h'
+    'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h'
 # torch and host are no bindings but allocators with a device inside: where a device and a strategy meet.
 check_room bindings/host 'core/include allocators/include bindings/host/include
     bindings/host/jemalloc/include' "$shared bindings/host/src" '.*' ''
 check_room bindings/torch 'core/include allocators/include bindings/acl/include bindings/torch/include' '' '.*' ''
-# acl also makes a runtime for the host pool.
+# acl and cuda also make a runtime for the host pool.
 check_room bindings/acl 'core/include bindings/acl/include bindings/host/include' "$shared" '.*' ''
+check_room bindings/cuda 'core/include bindings/cuda/include bindings/host/include' "$shared" '.*' ''
 # heap stands in front of host pools and looks into them.
 check_room bindings/heap 'core/include bindings/host/include bindings/heap/include' "$shared bindings/host/src" '.*' ''
 # What gives an engine a heap sees the heap.
@@ -57,7 +58,7 @@ for binding in bindings/ggml bindings/onnxruntime bindings/xnnpack; do
 done
 for binding in bindings/*/; do
     binding=${binding%/}
-    case $binding in bindings/host | bindings/heap | bindings/torch | bindings/acl | bindings/ggml | \
+    case $binding in bindings/host | bindings/heap | bindings/torch | bindings/acl | bindings/cuda | bindings/ggml | \
         bindings/onnxruntime | bindings/xnnpack) continue ;; esac
     check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" "$shared" '.*' ''
 done

@@ -32,7 +32,7 @@ static void ignore_line(void *ctx, const char *line)
     (void)line;
 }
 
-/* One of each kind over `device`. */
+/* Makes one adaptor of each kind over `device`. */
 #define KINDS 4
 static weir_device *wrap(int kind, weir_device *device)
 {
@@ -165,7 +165,7 @@ static void test_every_kind_passes_failures_and_their_reason(void **state)
     }
 }
 
-/* Over each combination of groups: the adaptor has exactly those of the wrapped device. */
+/* Over each combination of groups the adaptor has exactly the groups of the wrapped device. */
 static void test_every_kind_lacks_what_the_device_lacks(void **state)
 {
     (void)state;
@@ -274,7 +274,7 @@ static void test_fault_strikes_the_nth_call_of_each_kind(void **state)
             uint64_t calls = 0;
             assert_int_equal(weir_fault_state(faulty, &calls, NULL), WEIR_OK);
             assert_int_equal(calls, 4);
-            assert_int_equal(fake.calls[kind] - before, 3); /* one did not get through */
+            assert_int_equal(fake.calls[kind] - before, 3); /* one call did not reach the device */
         }
     }
     assert_int_equal(weir_device_destroy(faulty), WEIR_OK);
@@ -313,7 +313,7 @@ static void test_fault_disarmed_and_misused(void **state)
     uint64_t calls = 0;
     bool struck = true;
     assert_int_equal(weir_fault_state(faulty, &calls, &struck), WEIR_OK);
-    assert_int_equal(calls, 5); /* counted anew, and counted although nothing can strike */
+    assert_int_equal(calls, 5); /* counted anew, and counted although no fault can strike */
     assert_false(struck);
     assert_int_equal(weir_fault_arm(faulty, WEIR_CALL_ANY, 1, WEIR_OK), WEIR_ERR_INVALID);
     const weir_device_call beyond = (weir_device_call)(WEIR_CALL_ANY + 1);
@@ -425,7 +425,7 @@ static void test_limit_is_exact(void **state)
     assert_int_equal(weir_device_region_alloc(limited, 3 * FAKE_GRANULE, &a), WEIR_OK);
     assert_int_equal(weir_device_region_alloc(limited, 2 * FAKE_GRANULE, &c), WEIR_ERR_LIMIT);
     assert_int_equal(c, 7);
-    assert_int_equal(fake.calls[WEIR_CALL_REGION_ALLOC], 1); /* refused without asking */
+    assert_int_equal(fake.calls[WEIR_CALL_REGION_ALLOC], 1); /* refused without a call of the device */
     assert_int_equal(held(limited), 3 * FAKE_GRANULE);
     assert_int_equal(weir_device_region_alloc(limited, FAKE_GRANULE, &b), WEIR_OK);
     assert_int_equal(held(limited), 4 * FAKE_GRANULE);
@@ -433,7 +433,7 @@ static void test_limit_is_exact(void **state)
     assert_int_equal(weir_device_region_free(limited, a, 3 * FAKE_GRANULE), WEIR_OK);
     assert_int_equal(held(limited), FAKE_GRANULE);
     assert_int_equal(weir_device_region_alloc(limited, 3 * FAKE_GRANULE, &c), WEIR_OK);
-    const uint64_t huge = UINT64_MAX - FAKE_GRANULE + 1; /* must not wrap round */
+    const uint64_t huge = UINT64_MAX - FAKE_GRANULE + 1; /* must not wrap around */
     assert_int_equal(weir_device_region_alloc(limited, huge, &c), WEIR_ERR_LIMIT);
     assert_int_equal(weir_device_destroy(limited), WEIR_OK);
     assert_int_equal(weir_device_destroy(inner), WEIR_OK);
@@ -470,7 +470,7 @@ static void test_limit_keeps_count_when_the_device_fails(void **state)
     assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
-/* A handle says nothing of its size, so the adaptor must know; also for handles in no order. */
+/* A handle does not show its size, so the adaptor remembers sizes; the order of handles does not matter. */
 static void test_limit_remembers_sizes_of_handles(void **state)
 {
     (void)state;
@@ -495,7 +495,7 @@ static void test_limit_remembers_sizes_of_handles(void **state)
         assert_int_equal(weir_device_vm_destroy(limited, handles[i]), WEIR_OK); /* counts once */
     }
     assert_int_equal(held(limited), 0);
-    assert_int_equal(weir_device_vm_destroy(limited, 12345), WEIR_OK); /* not from here */
+    assert_int_equal(weir_device_vm_destroy(limited, 12345), WEIR_OK); /* not created here */
     assert_int_equal(held(limited), 0);
     assert_int_equal(weir_device_destroy(limited), WEIR_OK);
     assert_int_equal(weir_device_destroy(inner), WEIR_OK);
@@ -525,8 +525,8 @@ static void test_limit_lowers_the_capacity(void **state)
     }
 }
 
-/* Requests that ask too much in a loop beside one that asks little: the little one always fits.
- * Long enough for many turns of the scheduler, so that the race also shows on one core. */
+/* Some threads request too much in a loop while one thread requests little: the little request always fits. Long enough
+ * for many turns of the scheduler, so that the race also shows on one core. */
 typedef struct greedy {
     weir_device *device;
     atomic_bool stop;
@@ -587,8 +587,8 @@ static void test_limit_doomed_requests_harm_no_one(void **state)
     assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
-/* A request within the limit that the device is slow to refuse: a smaller one must wait for the
- * answer and then succeed, not fail because of bytes that nobody will hold. */
+/* A request within the limit that the device is slow to refuse. A smaller request must wait for the answer and then
+ * succeed; it must not fail because of bytes that the large request will not hold. */
 typedef struct gate {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -650,10 +650,10 @@ static void check_small_beside_large(weir_status large_verdict, weir_status smal
         pthread_cond_wait(&g.changed, &g.lock);
     }
     pthread_mutex_unlock(&g.lock);
-    assert_int_equal(held(limited), 0); /* asked is not held */
+    assert_int_equal(held(limited), 0); /* a pending request does not count as held */
     assert_int_equal(pthread_create(&small_thread, NULL, ask, &small), 0);
     for (int i = 0; i < 1000; i++) {
-        sched_yield(); /* so that the small one meets the large one under way, as a rule */
+        sched_yield(); /* so that the small request usually meets the pending large one */
     }
     pthread_mutex_lock(&g.lock);
     g.open = true;
@@ -677,7 +677,7 @@ static void test_limit_waits_for_undecided_requests(void **state)
     check_small_beside_large(WEIR_OK, WEIR_ERR_LIMIT, 4 * FAKE_GRANULE);
 }
 
-/* As soon as the device has a handle back it may give it out again, for memory of another size. */
+/* Once the device has a handle back, it may hand it out again, for memory of another size. */
 typedef struct reuse {
     weir_device *limited;
     weir_vm_handle handle;
@@ -734,7 +734,7 @@ static void test_stack_of_adaptors(void **state)
     assert_string_equal(last.text, "region_alloc size=4096 -> WEIR_ERR_LIMIT");
     assert_int_equal(weir_fault_arm(faulty, WEIR_CALL_REGION_FREE, 1, WEIR_ERR_DEVICE), WEIR_OK);
     assert_int_equal(weir_device_region_free(logging, address, 2 * FAKE_GRANULE), WEIR_ERR_DEVICE);
-    assert_int_equal(held(limited), 2 * FAKE_GRANULE); /* the fault stood above the limit */
+    assert_int_equal(held(limited), 2 * FAKE_GRANULE); /* the fault adaptor lies above the limit */
     assert_int_equal(weir_device_region_free(logging, address, 2 * FAKE_GRANULE), WEIR_OK);
     assert_int_equal(held(limited), 0);
 

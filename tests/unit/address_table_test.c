@@ -1,7 +1,7 @@
-/* tests/unit/address_table_test.c: tables of entries by address (block.c), which mark no removed entry.
+/* tests/unit/address_table_test.c: tables of entries by address (address_table.c), which need no tombstones.
  *
- * Random entries are added and removed, so densely that many share a place and runs wrap around the end of the table. Each
- * entry of the table is found, and no removed entry is. WEIR_SEED plays one seed alone.
+ * Random entries are added and removed, so densely that many share a slot and runs wrap around the end of the table.
+ * Each entry of the table is found, and no removed entry is. WEIR_SEED selects one seed.
  */
 #include "pool/pool_internal.h"
 

@@ -1,5 +1,5 @@
-/* arena_strategy_test.c: what the strategy arena promises beyond the contract: blocks side by side, a bump pointer that
- * comes down, chunks that are reset with the latest tick, holes and crumbs. check runs after every call. */
+/* arena_strategy_test.c: promises of the strategy arena beyond the contract: adjacent blocks, a bump pointer that comes
+ * down, chunks that are reset with the latest tick, holes and small holes. check runs after every call. */
 #include <weir/arena_strategy.h>
 
 #include <setjmp.h>
@@ -61,7 +61,7 @@ static void *add_chunk(struct rig *rig, uint64_t size, weir_lane lane)
     return region;
 }
 
-/* The address, 0 for a refusal. */
+/* Returns the address, or 0 for a refusal. */
 static uint64_t take(struct rig *rig, weir_lane lane, uint64_t size, weir_range *range)
 {
     weir_range own;
@@ -114,7 +114,7 @@ static void blocks_lie_side_by_side(void **state)
     stop(&rig);
 }
 
-/* What is freed in the opposite order lowers the bump pointer; what is freed elsewhere does not. */
+/* A free in reverse order lowers the bump pointer; any other free does not. */
 static void the_pointer_comes_down(void **state)
 {
     (void)state;
@@ -131,14 +131,14 @@ static void the_pointer_comes_down(void **state)
     assert_int_equal(take(&rig, 1, 5 * GRANULE, &blocks[2]), blocks[1].address + 10 * GRANULE);
     give(&rig, &blocks[0], 1, 3); /* a hole below */
     assert_int_equal(take(&rig, 1, 5 * GRANULE, &blocks[3]), blocks[2].address + 5 * GRANULE);
-    give(&rig, &blocks[3], 2, 4); /* another stream's: the pointer stays where it is */
+    give(&rig, &blocks[3], 2, 4); /* another stream's free: the pointer stays */
     assert_int_equal(take(&rig, 1, GRANULE, NULL), blocks[3].address + 5 * GRANULE);
     stop(&rig);
 }
 
 /* --- resetting --- */
 
-/* Whatever the order of addresses, a chunk that is free in one lane is one piece, as late as its latest free. */
+/* A chunk that is free in one lane is one piece with the tick of its latest free, in every order of frees. */
 static void a_reset_carries_the_latest_tick(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void a_reset_carries_the_latest_tick(void **state)
     }
 }
 
-/* A chunk freed in several lanes is reset for a lane when each part is that lane's to take, and no earlier. */
+/* A chunk freed in several lanes is reset for a lane only when this lane may take each part. */
 static void a_mixed_chunk_waits_for_each_lane(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void a_mixed_chunk_waits_for_each_lane(void **state)
     stop(&rig);
 }
 
-/* A step that takes the same every time needs no more chunks than the first did. */
+/* A step that repeats the requests of the first step needs no more chunks than the first. */
 static void steps_use_the_same_chunks(void **state)
 {
     (void)state;
@@ -220,7 +220,7 @@ static void steps_use_the_same_chunks(void **state)
 
 /* --- holes --- */
 
-/* A large hole is bumped into before another chunk is begun; a crumb is nobody's until the last resort. */
+/* A large hole is used as a bump area before a new chunk is begun; a small hole is unused until the last resort. */
 static void holes_serve_and_crumbs_wait(void **state)
 {
     (void)state;
@@ -252,7 +252,7 @@ static void holes_serve_and_crumbs_wait(void **state)
     stop(&rig);
 }
 
-/* A request that does not fit leaves the smaller piece behind, not the larger one. */
+/* If a request does not fit, the smaller rest is left and the larger one stays current. */
 static void the_larger_rest_is_current(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void a_bad_config_is_refused(void **state)
     free(own);
 }
 
-/* A million live blocks, freed in an order that jumps about: what is left are whole chunks. */
+/* A million live blocks are freed in a scattered order: only whole chunks are left. */
 static void a_million_blocks(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
 /* tests/unit/arena_test.c: the contract of weir/arena.h.
  *
- * First every function with every wrong argument, then what marks, chunks and own blocks do, then the order of streams
- * with the simulator's auditor as judge: kernels are still running when the next step is taken, and nothing costs host
- * time, so only an order makes a reuse right. At the end random programs, and two arenas in two threads.
+ * First every function with every wrong argument, then marks, chunks and blocks of their own, then the order of
+ * streams, checked by the simulator's auditor: kernels are still running when the next step begins, and no call costs
+ * host time, so only an order makes a reuse correct. At the end random programs, and two arenas in two threads.
  *
- * The tests run in checked builds too: there the arena proves its own books after each release.
+ * The tests run in checked builds too: there the arena checks its own books after each release.
  */
 #include "sim_test.h"
 
@@ -30,21 +30,21 @@ struct world {
     weir_stream *stream[streams];
 };
 
-/* An arena, what is live in it, and the marks in use. The auditor is told of each allocation, not of the chunks. */
+/* An arena, its live allocations, and the marks in use. The auditor is told of each allocation, not of the chunks. */
 struct tested {
     struct world *w;
     weir_arena *arena;
-    int home; /* its stream */
+    int home; /* the arena's stream */
     size_t count;
     struct {
         uint64_t address;
         uint64_t size;
-        uint32_t readers; /* streams other than its own that read it: bit by stream */
+        uint32_t readers; /* other streams that read it: one bit for each stream */
     } held[most_held];
     size_t marks;
     struct {
         weir_mark mark;
-        size_t count; /* how many were live then */
+        size_t count; /* number of live allocations at that time */
     } marked[most_marks];
 };
 
@@ -104,7 +104,7 @@ static void check(const struct world *w)
     }
 }
 
-/* The arenas are gone: nothing is live, and every byte goes back. */
+/* Checks that no block is live after the arenas are destroyed, and that every byte goes back. */
 static void close_world(struct world *w)
 {
     check(w);
@@ -172,7 +172,7 @@ static uint64_t get_tagged(struct tested *t, uint64_t size, const char *tag)
     return address;
 }
 
-/* What is above `left` dies, in the order of the arena's stream. */
+/* Tells the auditor that all allocations above `left` end, in the order of the arena's stream. */
 static void announce_release(struct tested *t, size_t left)
 {
     while (t->count > left) {
@@ -260,7 +260,7 @@ static void bad_arguments_change_nothing(void **state)
     fails(weir_arena_use_end(NULL, w.stream[B]), WEIR_ERR_INVALID);
     fails(weir_arena_use_end(arena, NULL), WEIR_ERR_INVALID);
     fails(weir_arena_use_end(arena, other.stream[B]), WEIR_ERR_INVALID);
-    ok(weir_arena_use_end(arena, w.stream[B])); /* has no use of it */
+    ok(weir_arena_use_end(arena, w.stream[B])); /* B has no use */
     weir_arena_usage usage = WEIR_ARENA_USAGE_INIT;
     fails(weir_arena_stats(NULL, &usage), WEIR_ERR_INVALID);
     fails(weir_arena_stats(arena, NULL), WEIR_ERR_INVALID);
@@ -283,7 +283,7 @@ static void allocations_follow_one_another(void **state)
     const uint64_t first = get_aligned(&t, 100, 1);
     assert_int_equal(get_aligned(&t, 1, 1), first + 100);
     assert_int_equal(get_aligned(&t, 8, 64), first + 128);
-    assert_int_equal(get(&t, 8), first + 512); /* the granule, when nothing else is asked for */
+    assert_int_equal(get(&t, 8), first + 512); /* one granule */
     assert_int_equal(usage(&t).used_bytes, 520);
     assert_int_equal(get_aligned(&t, 8, 4 * KIB) % (4 * KIB), 0);
     assert_int_equal(usage(&t).chunks, 1);
@@ -300,7 +300,7 @@ static void allocations_follow_one_another(void **state)
     close_clean(&w);
 }
 
-/* What fits no empty chunk, wherever that starts, gets a block of its own, and the chunk in use stays in use. */
+/* A request that fits no empty chunk gets a block of its own, and the current chunk stays current. */
 static void large_requests_get_blocks_of_their_own(void **state)
 {
     (void)state;
@@ -325,7 +325,7 @@ static void large_requests_get_blocks_of_their_own(void **state)
 
 /* --- resetting --- */
 
-/* The chunks that are kept serve the next step at the same addresses, and neither pool nor device hears of it. */
+/* The kept chunks serve the next step at the same addresses, without a call of the pool or the device. */
 static void a_step_repeats_itself(void **state)
 {
     (void)state;
@@ -405,7 +405,7 @@ static void a_rewind_releases_what_lies_above(void **state)
     assert_int_equal(usage(&t).own_blocks, 1);
     assert_int_equal(usage(&t).chunks, 2); /* one of them kept */
     assert_int_equal(usage(&t).used_bytes, 1024 + 1000 + 2 * CHUNK);
-    rewind_to(&t, high); /* again: nothing more to do */
+    rewind_to(&t, high); /* a second rewind has no effect */
     assert_int_equal(usage(&t).used_bytes, 1024 + 1000 + 2 * CHUNK);
     rewind_to(&t, low);
     assert_int_equal(usage(&t).own_blocks, 0);
@@ -418,7 +418,7 @@ static void a_rewind_releases_what_lies_above(void **state)
     close_clean(&w);
 }
 
-/* Each refusal leaves everything as it was. */
+/* Checks that a refused call changes nothing. */
 static void refuse(struct tested *t, weir_mark mark)
 {
     const weir_arena_usage before = usage(t);
@@ -446,7 +446,7 @@ static void wrong_marks_are_refused(void **state)
     (void)get(&t, 100);
     rewind_to(&t, low);
     refuse(&t, rewound_past);
-    /* As high again, and with a mark at the same depth: it is another one. */
+    /* An allocation as high as before, with a new mark at the same depth: the old mark stays invalid. */
     (void)get(&t, 100);
     const size_t again = mark(&t);
     (void)get(&t, 100);
@@ -460,7 +460,7 @@ static void wrong_marks_are_refused(void **state)
     (void)mark(&t);
     refuse(&t, older);
     close_arena(&t);
-    /* An arena that may lie where the last one lay. */
+    /* A new arena, perhaps at the address of the last one. */
     t = open_arena(&w, A, 0, 0);
     (void)get(&t, 100);
     (void)mark(&t);
@@ -470,7 +470,7 @@ static void wrong_marks_are_refused(void **state)
     close_clean(&w);
 }
 
-/* A loop that marks and rewinds for ever costs no more than its first turn. */
+/* A loop that marks and rewinds without end uses no more memory than its first turn. */
 static void marks_at_one_place_are_one(void **state)
 {
     (void)state;
@@ -494,7 +494,8 @@ static void marks_at_one_place_are_one(void **state)
 
 /* --- running out --- */
 
-/* No room for a chunk, but for the request; then none for either. Nothing is lost, and the arena goes on. */
+/* The pool has memory for the request but not for a chunk, then for neither. Nothing is lost, and the arena stays
+ * usable. */
 static void a_full_pool_is_reported(void **state)
 {
     (void)state;
@@ -524,7 +525,7 @@ static void a_full_pool_is_reported(void **state)
     close_clean(&w);
 }
 
-/* What the arena keeps may be what a large request needs. */
+/* The arena frees its kept chunks before it refuses a large request. */
 static void kept_chunks_go_before_a_refusal(void **state)
 {
     (void)state;
@@ -545,7 +546,7 @@ static void kept_chunks_go_before_a_refusal(void **state)
 
 /* --- streams --- */
 
-/* The arena's own stream orders the old use before the new one, whether a step ends or a scratch. */
+/* The arena's own stream orders the old use before the new one, after a reset and after a rewind. */
 static void own_work_may_still_run(void **state)
 {
     (void)state;
@@ -564,7 +565,7 @@ static void own_work_may_still_run(void **state)
     close_clean(&w);
 }
 
-/* A step of A that B reads for long, with and without telling. */
+/* B reads the allocations of steps of A for a long time, with and without weir_arena_use. */
 static void steps_that_another_stream_reads(struct tested *t, bool tell, bool by_rewind)
 {
     struct world *w = t->w;
@@ -600,7 +601,7 @@ static void other_streams_are_waited_for(void **state)
     }
 }
 
-/* The seeded mistake: the same without weir_arena_use is found, so the test above could fail. */
+/* The seeded mistake: without weir_arena_use the auditor finds the hazard, so the test above could fail. */
 static void an_untold_stream_is_a_hazard(void **state)
 {
     (void)state;
@@ -616,8 +617,7 @@ static void an_untold_stream_is_a_hazard(void **state)
     }
 }
 
-/* A use holds for what is allocated later, in the same chunk, in a kept one, in a new one and in blocks of their own.
- * */
+/* A use covers later allocations: in the same chunk, in a kept one, in a new one and in blocks of their own. */
 static void a_use_covers_what_comes_later(void **state)
 {
     (void)state;
@@ -638,7 +638,7 @@ static void a_use_covers_what_comes_later(void **state)
     }
     assert_int_equal(usage(&t).chunks, 3);
     reset(&t);
-    assert_int_equal(usage(&t).chunks, 0); /* nothing that B may touch is kept */
+    assert_int_equal(usage(&t).chunks, 0); /* chunks that B may touch are not kept */
     for (int i = 0; i < 4; i++) {
         writes(w.sim, w.native[A], get_tagged(&t, sizes[i], "next step"), sizes[i], "next step");
     }
@@ -648,7 +648,7 @@ static void a_use_covers_what_comes_later(void **state)
     close_clean(&w);
 }
 
-/* With the use ended and a wait that the pool is told of, the same memory serves the next step at once. */
+/* After the end of the use, and a wait that the pool is told of, the same memory serves the next step at once. */
 static void an_ended_use_and_a_wait_give_the_memory_back(void **state)
 {
     (void)state;
@@ -662,7 +662,7 @@ static void an_ended_use_and_a_wait_give_the_memory_back(void **state)
         order(w.sim, w.native[A], w.native[B]);
         writes(w.sim, w.native[B], first, CHUNK, "other stream");
         ok(weir_arena_use_end(t.arena, w.stream[B]));
-        ok(weir_arena_use_end(t.arena, w.stream[B])); /* has none any more */
+        ok(weir_arena_use_end(t.arena, w.stream[B])); /* the use has already ended */
         ok(weir_device_event_record(device, event, w.native[B]));
         ok(weir_device_stream_wait_event(device, w.native[A], event));
         if (told) {
@@ -702,7 +702,7 @@ static void a_retired_stream_gives_no_more(void **state)
         weir_sim_stream *native = new_stream(w.sim);
         if (reused) {
             ok(weir_pool_stream(w.pool, native,
-                                &w.stream[A])); /* takes the place of the retired one */
+                                &w.stream[A])); /* in the place of the retired stream */
         }
         uint64_t address = 77;
         fails(weir_arena_alloc(t.arena, 1, 1, &address), WEIR_ERR_INVALID);
@@ -712,7 +712,7 @@ static void a_retired_stream_gives_no_more(void **state)
         assert_int_equal(usage(&t).own_blocks, 0);
         reset(&t);
         assert_int_equal(usage(&t).held_bytes, 0);
-        /* B still reads: its memory is not C's yet. */
+        /* B is still reading: C must not get the memory yet. */
         struct tested next = open_arena(&w, C, 0, 0);
         writes(w.sim, w.native[C], get(&next, CHUNK), CHUNK, "overwrite");
         close_arena(&next);
@@ -721,7 +721,7 @@ static void a_retired_stream_gives_no_more(void **state)
     }
 }
 
-/* A stream that was named and then retired has been waited for. */
+/* Retiring a stream waits for it, so its use is forgotten. */
 static void a_retired_user_is_forgotten(void **state)
 {
     (void)state;
@@ -833,7 +833,7 @@ static void a_recorder_sees_blocks(void **state)
     for (int i = 0; i < 20; i++) {
         (void)get(&t, CHUNK / 4); /* five chunks */
     }
-    reset(&t); /* four go back */
+    reset(&t); /* four are given back */
     (void)get(&t, 100);
     ok(weir_arena_use(t.arena, w.stream[B]));
     reset(&t);
@@ -857,8 +857,8 @@ static uint64_t draw(uint64_t *random)
     return z ^ (z >> 31);
 }
 
-/* A stream other than the arena's reads something, after the arena's work on it, and the arena is told before or after.
- * Sometimes the use ends, and the arena's stream is made to wait, with or without telling. */
+/* Another stream reads an allocation after the arena's work on it, and the arena is told before or after. Sometimes the
+ * use ends, and the arena's stream waits for the reader, with or without telling the pool. */
 static void read_elsewhere(struct tested *t, uint64_t *random)
 {
     struct world *w = t->w;
@@ -920,7 +920,7 @@ static void random_step(struct tested *t, uint64_t *random)
     }
 }
 
-/* Three arenas on three streams of a small pool, so that chunks wander; the auditor judges each reuse. */
+/* Three arenas on three streams of a small pool, so that chunks move between streams; the auditor checks each reuse. */
 static void random_programs(void **state)
 {
     (void)state;
@@ -953,7 +953,7 @@ struct worker {
     uint64_t errors;
 };
 
-/* Assertions belong to the main thread: a worker counts. */
+/* Counts errors: assertions belong to the main thread. */
 static void *work(void *ctx)
 {
     struct worker *worker = ctx;

@@ -1,4 +1,5 @@
-/* ascendcl_network_test.c: networks of the simulated runtime: the reader and what it refuses, shapes, memory plans, costs. */
+/* ascendcl_network_test.c: networks of the simulated runtime: the reader and its refusals, shapes,
+ * memory plans, costs. */
 #include "network.h"
 
 #include <setjmp.h>
@@ -232,19 +233,19 @@ static void values_are_read(void **state)
     assert_null(acl__layer_array(n, a, 0, &count));
     assert_non_null(acl__layer_array(n, c, 3, &count));
     assert_int_equal(count, 0);
-    assert_int_equal(acl__layer_int(n, c, 1, 0), (int64_t)1 << 53); /* cut, not overflown */
+    assert_int_equal(acl__layer_int(n, c, 1, 0), (int64_t)1 << 53); /* clamped, without overflow */
     acl__network_free(n);
 }
 
 /* --- shapes --- */
 
-/* One layer behind an input of 17 x 13 x 8 (w x h x c); what comes out, or why nothing does. */
+/* One layer after an input of 17 x 13 x 8 (w x h x c): the shape of its output, or the error. */
 static void layers_shape_their_outputs(void **state)
 {
     static const struct {
         const char *layer; /* "TYPE params" */
         acl__shape out;
-        const char *message; /* of the failure */
+        const char *message; /* the expected error */
     } cases[] = {
         {"Convolution 0=16 1=3", {3, 15, 11, 1, 16}, NULL},
         {"Convolution 0=16 1=3 4=1", {3, 17, 13, 1, 16}, NULL},
@@ -367,7 +368,7 @@ static void several_inputs_are_joined(void **state)
     inputs[0].w = 0;
     assert_int_equal(acl__network_shapes(n, inputs, shapes, &error), WEIR_ERR_INVALID);
     assert_non_null(strstr(error.text, "output 0 would have a dimension of 0"));
-    inputs[0].rank = 0; /* left to the file, which says nothing */
+    inputs[0].rank = 0; /* the file must give the shape, but does not */
     assert_int_equal(acl__network_shapes(n, inputs, shapes, &error), WEIR_ERR_INVALID);
     assert_non_null(strstr(error.text, "the file gives no size for input \"a\""));
     acl__network_free(n);
@@ -385,13 +386,13 @@ static void bytes_follow_the_layout(void **state)
 
 /* --- plans --- */
 
-/* Runs a plan with one number for each storage: which blob's contents it holds. Whatever a layer reads must still be
- * there, and memory is gone after the last reader and not before. */
+/* Runs a plan with one number for each storage: the blob whose contents it holds. Each layer's inputs must still be
+ * there, and memory is freed after the last reader and not before. */
 static void check_plan(const acl__network *n)
 {
     acl__plan *plan = acl__plan_create(n);
     assert_non_null(plan);
-    /* A view has the contents of what it is a view of. */
+    /* A view has the contents of its source. */
     uint32_t *contents = calloc(n->blob_count, sizeof *contents),
              *holds = calloc(n->blob_count, sizeof *holds);
     bool *alive = calloc(n->blob_count, sizeof *alive);
@@ -426,7 +427,7 @@ static void check_plan(const acl__network *n)
         }
     }
     assert_int_equal(ended, internal);
-    for (uint32_t i = 0; i < n->output_count; i++) { /* what came out is still there */
+    for (uint32_t i = 0; i < n->output_count; i++) { /* outputs keep their contents */
         uint32_t s = plan->storage_of[n->outputs[i]];
         assert_true(alive[s] && plan->storages[s].kind != ACL__STORAGE_INTERNAL);
         assert_int_equal(holds[s], contents[n->outputs[i]]);
@@ -440,7 +441,7 @@ static void check_plan(const acl__network *n)
 static void plans_lose_nothing(void **state)
 {
     static const char *const nets[] = {
-        /* In place where it is alone, into new memory behind a split. */
+        /* In place if the layer is the only reader, into new memory after a split. */
         NET("5", "6",
             "Input i 0 1 a\nReLU r 1 1 a b\nSplit s 1 2 b c d\nReLU t 1 1 c e\nEltwise u 2 1 e d "
             "f\n"),

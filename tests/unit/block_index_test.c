@@ -1,10 +1,10 @@
 /* tests/unit/block_index_test.c: blocks by address, read without a lock.
  *
- * Whoever holds a block finds it, at every moment, whatever other threads do to the chain in which it is; what is no
- * block's address is never found. So the threads here churn blocks whose descriptors and chains change all the time (no
- * front cache), the index is made and grows while it is read, and host memory for it is refused.
+ * The owner of a block always finds it, while other threads change its chain; an address that is no block's is never
+ * found. So the threads here churn blocks whose descriptors and chains change all the time (no front cache), the index
+ * is created and grows while it is read, and its requests for host memory fail.
  *
- * Linked so that calloc goes through the test's own.
+ * Linked so that calloc goes through the test's own function.
  */
 #include "fake_device.h"
 #include "pool/pool_internal.h"
@@ -24,8 +24,8 @@
 
 /* --- failing host memory --- */
 
-/* Tables are asked for as so many entries, an index as one piece: only pieces are refused. */
-static _Atomic size_t largest_piece; /* bytes; 0 = any */
+/* Tables request many entries, an index one large piece: only pieces are refused. */
+static _Atomic size_t largest_piece; /* bytes; 0: no limit */
 
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
@@ -90,7 +90,7 @@ static bool finds(weir_pool *pool, const weir_block *block)
     return weir_pool_find(pool, weir_block_address(block), &found) == WEIR_OK && found == block;
 }
 
-/* Addresses that belong to the block and are not its own. */
+/* True if no address inside the block, except its own, is found. */
 static bool finds_nothing_inside(weir_pool *pool, const weir_block *block)
 {
     weir_block *found = NULL;
@@ -111,8 +111,8 @@ struct part {
     struct shared *shared;
     weir_stream *stream;
     uint64_t random;
-    uint64_t rounds; /* 0: until the others are done */
-    unsigned most;   /* blocks held */
+    uint64_t rounds; /* 0: until the other threads are done */
+    unsigned most;   /* maximum of held blocks */
     weir_block *held[6000];
 };
 
@@ -172,7 +172,7 @@ static void *keep(void *ctx)
     return NULL;
 }
 
-/* The keepers first; the churners until they are done. */
+/* Runs the keepers for their rounds, and the churners until the keepers are done. */
 static void run(struct shared *shared, struct part *parts, unsigned churner_count, uint64_t rounds)
 {
     pthread_t threads[churners + keepers];
@@ -191,7 +191,7 @@ static void run(struct shared *shared, struct part *parts, unsigned churner_coun
     assert_int_equal(atomic_load(&shared->errors), 0);
 }
 
-/* The index is made by the first who asks, while the churners are at work, and grows with what they hold. */
+/* The first lookup creates the index, while the churners are at work, and it grows with the number of blocks. */
 static void test_what_is_held_is_found(void **state)
 {
     (void)state;
@@ -253,7 +253,7 @@ static void test_no_memory_for_an_index(void **state)
     weir_block *block = NULL;
     weir_block *found = NULL;
     if (WEIR_CHECKS >= 3) {
-        skip(); /* a check after every call has made the index already */
+        skip(); /* a check after every call has already created the index */
     }
     open_world(&w);
     weir_stream *stream = stream_of(&w, 1);
@@ -276,7 +276,7 @@ static weir_status far_apart(void *ctx, uint64_t size, uint64_t *address)
     return fake_note(ctx, WEIR_CALL_REGION_ALLOC, 0, size, 0, NULL, NULL);
 }
 
-/* An index that cannot grow has long chains, and still finds everything. */
+/* An index that cannot grow has long chains, and still finds every block. */
 static void test_chains_longer_than_the_index(void **state)
 {
     (void)state;
@@ -288,7 +288,7 @@ static void test_chains_longer_than_the_index(void **state)
     for (unsigned i = 0; i < many; i++) {
         assert_int_equal(weir_pool_alloc(w.pool, stream, FAKE_GRANULE, 0, &block[i]), WEIR_OK);
         assert_true(finds(w.pool, block[i]));
-        atomic_store(&largest_piece, KIB); /* the first index has been made, and no larger one will be */
+        atomic_store(&largest_piece, KIB); /* the first index exists, and no larger one can be made */
     }
     for (unsigned i = 0; i < many; i++) {
         assert_true(finds(w.pool, block[i]));

@@ -134,7 +134,7 @@ static void test_a_name_is_a_tag(void **state)
         assert_int_equal(tag(&w, name), i);
     }
     fails(weir_pool_tag(w.pool, "one too many", &number), WEIR_ERR_LIMIT);
-    assert_int_equal(tag(&w, "tag 255"), 255); /* known ones are still found */
+    assert_int_equal(tag(&w, "tag 255"), 255); /* known tags are still found */
     assert_int_equal(figures(&w).tags, 255);
     close_world(&w);
 }
@@ -193,7 +193,7 @@ static void test_bytes_blocks_and_peaks(void **state)
     assert_int_equal(held(&w, kv).frees, 2);
     assert_int_equal(held(&w, kv).peak_requested_bytes, 6000);
     assert_int_equal(held(&w, weights).peak_requested_bytes, 300);
-    /* The block from the front cache carries the tag of who has it now. */
+    /* A block from the front cache carries the tag of its new owner. */
     weir_block *again = get(&w, A, 1000, weights);
     assert_ptr_equal(again, first);
     assert_int_equal(weir_block_tag(again), weights);
@@ -221,13 +221,13 @@ static void test_one_stream_has_exact_peaks(void **state)
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
     ok(weir_pool_create(&config, &pool));
-    ok(weir_pool_tag(pool, "kv cache", &kv)); /* before there is any stream */
+    ok(weir_pool_tag(pool, "kv cache", &kv)); /* before any stream exists */
     ok(weir_pool_stream(pool, new_stream(sim), &stream[0]));
     weir_block *block = NULL;
     ok(weir_pool_alloc_tagged(pool, stream[0], 4 * MIB, 0, kv, &block));
     ok(weir_pool_free(pool, block, stream[0]));
-    ok(weir_pool_alloc_tagged(pool, stream[0], MIB, 0, kv, &block)); /* nothing slow happened at the peak */
-    ok(weir_pool_stream(pool, new_stream(sim), &stream[1]));         /* and a second stream does not make it forget */
+    ok(weir_pool_alloc_tagged(pool, stream[0], MIB, 0, kv, &block)); /* no slow path at the peak */
+    ok(weir_pool_stream(pool, new_stream(sim), &stream[1]));         /* a second stream does not make it forget */
     weir_tag_stats stats = WEIR_TAG_STATS_INIT;
     ok(weir_pool_tag_stats(pool, kv, &stats));
     assert_int_equal(stats.peak_requested_bytes, 4 * MIB);
@@ -243,18 +243,18 @@ static void test_a_stream_may_have_a_tag(void **state)
     const weir_tag graph = tag(&w, "graph engine");
     weir_block *block = NULL;
     ok(weir_stream_set_tag(w.pool, w.stream[A], graph));
-    for (int round = 0; round < 3; round++) { /* the long way, then twice from the front cache */
+    for (int round = 0; round < 3; round++) { /* first the slow path, then twice from the front cache */
         ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &block));
         assert_int_equal(weir_block_tag(block), graph);
         put(&w, block, A);
     }
-    block = get(&w, A, 512, 0); /* 0 says: under none */
+    block = get(&w, A, 512, 0); /* 0: no tag */
     assert_int_equal(weir_block_tag(block), 0);
     put(&w, block, A);
     ok(weir_pool_alloc(w.pool, w.stream[B], 512, 0, &block));
     assert_int_equal(weir_block_tag(block), 0);
     put(&w, block, B);
-    /* Who comes in the place of a retired stream begins without. */
+    /* A stream in the place of a retired one begins without a tag. */
     ok(weir_stream_retire(w.pool, w.stream[A]));
     ok(weir_pool_stream(w.pool, new_stream(w.sim), &w.stream[A]));
     ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &block));
@@ -301,7 +301,7 @@ static void test_a_recording_names_tags(void **state)
     ok(weir_pool_alloc(w.pool, w.stream[B], 4096, 0, &block));
     put(&w, block, B);
     ok(weir_recorder_stop(recorder, NULL));
-    /* Numbered as they appear, each named once, before its first use. */
+    /* Tags are numbered in the order of their first use, and each is named once, before it. */
     const char *kv_line = strstr(recording.text, "\n@0 kv cache\n");
     const char *graph_line = strstr(recording.text, "\n@1 graph engine\n");
     assert_non_null(kv_line);
@@ -335,19 +335,20 @@ static void test_limits_change(void **state)
     ok(weir_pool_set_limits(w.pool, 0, 5 * REGION));
     weir_block *fifth = get(&w, A, REGION, 0);
     assert_int_equal(figures(&w).limit_bytes, 5 * REGION);
-    /* Below what is reserved: what lies idle goes back at once, and nothing is taken until enough has. */
+    /* A limit below the reserved bytes: idle memory goes back at once, and the pool takes no memory until enough is
+     * free. */
     put(&w, fifth, A);
     ok(weir_pool_set_limits(w.pool, 0, 2 * REGION));
     assert_int_equal(figures(&w).reserved_bytes, 4 * REGION);
     ok(weir_pool_check(w.pool, NULL));
     refused(&w, A, 512);
     put(&w, blocks[0], A);
-    blocks[0] = get(&w, A, 512, 0); /* of what is held already */
+    blocks[0] = get(&w, A, 512, 0); /* from memory that the pool holds */
     refused(&w, A, REGION);
     put(&w, blocks[1], A);
     put(&w, blocks[2], A);
     refused(&w, A, 2 * REGION);
-    assert_int_equal(figures(&w).reserved_bytes, 2 * REGION); /* given back on the way, in vain */
+    assert_int_equal(figures(&w).reserved_bytes, 2 * REGION); /* given back by the failing request */
     ok(weir_pool_check(w.pool, NULL));
     put(&w, blocks[3], A);
     blocks[3] = get(&w, A, REGION, 0);
@@ -371,7 +372,7 @@ static void test_configs_with_crossed_limits_are_turned_away(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-/* Below the soft limit the policy is to grow; above, another stream's memory is waited for first. */
+/* Below the soft limit the pool grows; above it, a request waits for another stream's memory first. */
 static void test_the_soft_limit_makes_streams_wait(void **state)
 {
     (void)state;
@@ -386,11 +387,11 @@ static void test_the_soft_limit_makes_streams_wait(void **state)
     weir_block *second = get(&w, B, REGION, 0);
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
     assert_int_equal(figures(&w).waits + figures(&w).syncs, 0);
-    weir_block *third = get(&w, B, REGION, 0); /* would grow; there is A's, after a wait */
+    weir_block *third = get(&w, B, REGION, 0); /* would grow; A's memory serves after a wait */
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
     assert_int_equal(figures(&w).waits, 1);
     assert_int_equal(figures(&w).soft_limit_growths, 0);
-    (void)get(&w, B, 512, 0); /* nothing is left but to grow */
+    (void)get(&w, B, 512, 0); /* the pool must grow */
     assert_int_equal(figures(&w).reserved_bytes, 3 * REGION);
     assert_int_equal(figures(&w).soft_limit_growths, 1);
     (void)get(&w, B, REGION, 0);
@@ -428,7 +429,7 @@ static void test_above_the_soft_limit_no_more_is_taken_than_needed(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-/* An idle region of the other kind holds the request, and what would take its place does not: it stays. */
+/* An idle region of the other kind holds the request, and a region in its place would not: the idle region stays. */
 static void idle_region_serves(uint64_t align, uint64_t limit)
 {
     weir_sim_config sim_config = free_of_charge();
@@ -464,14 +465,14 @@ static void test_an_idle_region_is_not_returned_in_vain(void **state)
 {
     (void)state;
     idle_region_serves(2 * REGION, 0); /* a new region would have to be larger, for the alignment */
-    idle_region_serves(0, REGION / 2); /* there would be none: the pool is far above its limit */
+    idle_region_serves(0, REGION / 2); /* no new region: the pool is far above its limit */
 }
 
 /* --- pressure --- */
 
 struct relief {
     struct world *w;
-    weir_block *victim; /* NULL: nothing to free */
+    weir_block *victim; /* NULL: no block to free */
     unsigned calls;
     weir_pressure last;
     bool allocates;
@@ -485,7 +486,7 @@ static bool relieve(void *ctx, weir_pool *pool, const weir_pressure *pressure)
     relief->last = *pressure;
     ok(weir_pool_check(pool, NULL)); /* no lock is held */
     if (relief->allocates) {
-        (void)get(relief->w, B, REGION, 0); /* goes above the limit itself, without a call within the call */
+        (void)get(relief->w, B, REGION, 0); /* exceeds the limit itself, without a nested call */
     }
     if (relief->gives_new_limits) {
         ok(weir_pool_set_limits(pool, 8 * REGION, 0));
@@ -518,7 +519,7 @@ static void test_pressure_is_told_once_per_crossing(void **state)
     weir_block *blocks[5];
     blocks[0] = get(&w, A, REGION, 0);
     blocks[1] = get(&w, A, REGION, 0);
-    assert_int_equal(relief.calls, 0); /* up to the limit is not above */
+    assert_int_equal(relief.calls, 0); /* equal to the limit is not above it */
     blocks[2] = get(&w, A, REGION + 512, 0);
     assert_int_equal(relief.calls, 1);
     assert_int_equal(relief.last.size, REGION + 512);
@@ -528,7 +529,7 @@ static void test_pressure_is_told_once_per_crossing(void **state)
     assert_int_equal(relief.last.soft_limit_bytes, 2 * REGION);
     assert_int_equal(relief.last.limit_bytes, 0);
     blocks[3] = get(&w, A, REGION, 0);
-    assert_int_equal(relief.calls, 1); /* it is the same crossing */
+    assert_int_equal(relief.calls, 1); /* the same crossing */
     put(&w, blocks[3], A);
     put(&w, blocks[2], A);
     ok(weir_pool_trim(w.pool, 2 * REGION, WEIR_TRIM_WAIT, NULL));
@@ -555,13 +556,13 @@ static void test_pressure_may_be_relieved(void **state)
     weir_block *other = get(&w, A, REGION, 0);
     weir_block *block = get(&w, A, REGION, 0);
     assert_int_equal(relief.calls, 1);
-    assert_int_equal(figures(&w).reserved_bytes, 2 * REGION); /* it has helped: no crossing at all */
+    assert_int_equal(figures(&w).reserved_bytes, 2 * REGION); /* the callback helped: no crossing */
     assert_int_equal(figures(&w).soft_limit_growths, 0);
     relief.victim = other;
     (void)get(&w, B, REGION, 0);
-    assert_int_equal(relief.calls, 2); /* so the next one is told again */
+    assert_int_equal(relief.calls, 2); /* the next crossing is reported again */
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
-    relief.victim = block; /* is not enough: asked once more, there is nothing more, and the pool goes above */
+    relief.victim = block; /* not enough: asked once more, it frees nothing, and the pool exceeds the limit */
     (void)get(&w, A, 2 * REGION, 0);
     assert_int_equal(relief.calls, 4);
     assert_int_equal(figures(&w).reserved_bytes, 3 * REGION);
@@ -580,7 +581,7 @@ static void test_pressure_may_call_the_pool(void **state)
     assert_int_equal(figures(&w).reserved_bytes, 3 * REGION);
     relief.allocates = false;
     relief.gives_new_limits = true;
-    ok(weir_pool_set_limits(w.pool, 3 * REGION, 0)); /* new limits, new crossing */
+    ok(weir_pool_set_limits(w.pool, 3 * REGION, 0)); /* new limits begin a new crossing */
     (void)get(&w, A, REGION, 0);
     assert_int_equal(relief.calls, 2);
     assert_int_equal(figures(&w).soft_limit_bytes, 8 * REGION);
@@ -614,7 +615,7 @@ static void test_all_or_none(void **state)
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     ok(weir_pool_oom(w.pool, &record));
     assert_int_equal(record.size, 2 * REGION);
-    assert_int_equal(record.live_bytes, REGION + 512); /* while the others were held */
+    assert_int_equal(record.live_bytes, REGION + 512); /* while the other blocks were held */
     ok(weir_pool_alloc_many(w.pool, w.stream[A], sizes, 2, kv, blocks));
     assert_int_equal(weir_block_size(blocks[0]), REGION);
     assert_int_equal(weir_block_size(blocks[1]), 512);
@@ -669,7 +670,7 @@ static void test_equal_pages_are_counted_exactly(void **state)
     assert_false(would_fit(&w, pages, 33, &missing));
     assert_int_equal(missing, REGION);
     weir_block *live[4];
-    for (int i = 0; i < 4; i++) { /* a hole in each of two regions */
+    for (int i = 0; i < 4; i++) { /* one hole in each of two regions */
         live[i] = get(&w, A, REGION / 2, 0);
     }
     put(&w, live[0], A);
@@ -708,8 +709,8 @@ static uint64_t counted_region_size(const void *state, uint64_t size, uint64_t a
     return weir_caching_strategy()->region_size(state, size, align, reserved, granularity);
 }
 
-/* Two questions to the strategy for each size, and an answer at once: a sum over all sizes for each of them would take many
- * minutes. */
+/* Two questions to the strategy for each size, and an immediate answer: a sum over all sizes for each of them would
+ * take many minutes. */
 static void test_a_group_may_be_of_very_many_sizes(void **state)
 {
     (void)state;
@@ -724,7 +725,7 @@ static void test_a_group_may_be_of_very_many_sizes(void **state)
     uint64_t *sizes = calloc(many, sizeof(*sizes));
     assert_non_null(sizes);
     for (uint64_t i = 0; i < many; i++) {
-        sizes[i] = 512 * (1 + i * 7 % many); /* each multiple of 512 once, in no order */
+        sizes[i] = 512 * (1 + i * 7 % many); /* each multiple of 512 once, in a mixed order */
     }
     uint64_t missing = 0;
     assert_false(would_fit(&w, sizes, many, &missing));
@@ -735,7 +736,7 @@ static void test_a_group_may_be_of_very_many_sizes(void **state)
     close_world(&w);
 }
 
-/* What others' work still touches counts: the request would wait for it. */
+/* Memory that other streams' work may still touch counts: the request would wait for it. */
 static void test_memory_in_use_by_other_streams_counts(void **state)
 {
     (void)state;
@@ -748,7 +749,7 @@ static void test_memory_in_use_by_other_streams_counts(void **state)
     ok(weir_pool_use(w.pool, block, w.stream[A]));
     put(&w, block, B);
     assert_true(would_fit(&w, &size, 1, &missing));
-    assert_int_equal(figures(&w).syncs, 0); /* asking has not waited */
+    assert_int_equal(figures(&w).syncs, 0); /* the question did not wait */
     (void)get(&w, A, 2 * REGION, 0);
     close_world(&w);
 }
@@ -763,7 +764,7 @@ static void test_of_an_unknown_device_nothing_is_promised(void **state)
     assert_int_equal(missing, REGION / 2);
     ok(weir_pool_set_limits(w.pool, 0, REGION));
     assert_true(would_fit(&w, &size, 1, &missing));
-    ok(weir_pool_set_limits(w.pool, 0, 0)); /* then the device's capacity counts */
+    ok(weir_pool_set_limits(w.pool, 0, 0)); /* the device's capacity counts */
     const uint64_t all = 16 * REGION;
     assert_true(would_fit(&w, &all, 1, &missing));
     const uint64_t more = 17 * REGION;
@@ -862,7 +863,7 @@ static void test_the_record_says_who_holds_what_and_where(void **state)
     assert_int_equal(record.holders[1].blocks, 2);
     assert_string_equal(record.holders[2].name, "untagged");
     assert_int_equal(record.regions, 2);
-    assert_int_equal(record.region_count, 1); /* with anything free in it */
+    assert_int_equal(record.region_count, 1); /* one region with free bytes in it */
     assert_int_equal(record.worst[0].free_bytes, REGION / 4);
     assert_int_equal(record.worst[0].blocks, 2);
     assert_int_equal(record.usable_bytes, REGION / 4);
@@ -871,7 +872,7 @@ static void test_the_record_says_who_holds_what_and_where(void **state)
     assert_int_equal(record.lanes[0].waits_for, 0);
     assert_non_null(strstr(record.text, "\"weights\" holds the most"));
 
-    /* The cheapest run: the quarter that is free, and the quarter beside it. */
+    /* The cheapest run: the free quarter and the quarter beside it. */
     const weir_oom_advice *advice = advice_of(&record, WEIR_ADVICE_FREE_BLOCKS);
     assert_non_null(advice);
     assert_int_equal(advice->bytes, REGION / 4);
@@ -910,7 +911,7 @@ static void test_a_pool_that_never_failed_has_little_to_say(void **state)
     close_world(&w);
 }
 
-/* The device lets weir wait for nothing; the program itself can. */
+/* The device offers weir no wait; the program itself can wait. */
 static void test_waiting_is_advised_when_weir_could_not(void **state)
 {
     (void)state;
@@ -932,8 +933,8 @@ static void test_waiting_is_advised_when_weir_could_not(void **state)
     const weir_oom_advice *advice = advice_of(&record, WEIR_ADVICE_WAIT);
     assert_non_null(advice);
     assert_int_equal(advice->stream, 1);
-    assert_null(advice_of(&record, WEIR_ADVICE_FREE_BLOCKS)); /* nothing is live */
-    assert_int_equal(record.usable_bytes, 0);                 /* and nothing can be had without waiting */
+    assert_null(advice_of(&record, WEIR_ADVICE_FREE_BLOCKS)); /* no block is live */
+    assert_int_equal(record.usable_bytes, 0);                 /* no memory is usable without a wait */
     assert_null(advice_of(&record, WEIR_ADVICE_ASK_LESS));
     assert_int_equal(record.lane_count, 1);
     assert_int_equal(record.lanes[0].stream, 1);
@@ -949,7 +950,7 @@ static void test_waiting_is_advised_when_weir_could_not(void **state)
     close_world(&w);
 }
 
-/* Two regions would have to go back for the one that is asked for: no advice names several places. */
+/* The request needs two regions to go back: no advice names several places. */
 static void test_no_place_is_named_where_one_will_not_do(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* Unit tests of cancellation: no function of weir is a cancellation point.
  *
- * Each body runs in a thread that has been cancelled already. Every device call, every function of the user, every wait
- * and every file is a cancellation point, so the thread would end at the first one that it reaches with cancellation enabled.
- * It has to come through all calls, and to be ended after them.
+ * Each body runs in a thread that has already been cancelled. Every device call, every function of the user, every wait
+ * and every file is a cancellation point, so the thread would end at the first one that it reaches with cancellation
+ * enabled. The thread must survive all calls, and end after them.
  */
 #include <weir/adaptor.h>
 #include <weir/arena.h>
@@ -144,7 +144,7 @@ static void work_on(weir_sim_stream *native)
     ok(weir_sim_launch(sim, native, &work));
 }
 
-/* More than the limit, so that every rung of the ladder is climbed. */
+/* Requests more than the limit, so that every rung of the ladder is tried. */
 static void fill_and_fail(void)
 {
     weir_block *blocks[most_blocks];
@@ -203,7 +203,7 @@ static void use_groups_and_arenas(void)
     weir_arena_destroy(arena);
 }
 
-/* The calls that a pool makes seldom or never. */
+/* Calls that a pool rarely makes. */
 static void use_device(void)
 {
     weir_event *event = NULL;
@@ -270,7 +270,7 @@ static void observe(void)
     use_streams();
     ok(weir_pool_free(pool, block, streams[0]));
     ok(weir_pool_unobserve(pool, &ctx));
-    ok(weir_pool_observe(pool, &observer, &ctx)); /* until the pool is gone */
+    ok(weir_pool_observe(pool, &observer, &ctx)); /* until the pool is destroyed */
 }
 
 static bool cancel_in_sink(void *ctx, const char *text, size_t length)
@@ -312,7 +312,7 @@ static void pools_come_through(uint32_t flags)
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         come_through(bodies[i]);
         if (i > 0) {
-            use_streams(); /* this thread goes on */
+            use_streams(); /* this thread continues */
             look_around();
             assert_int_equal(atomic_load(&mistakes), 0);
         }
@@ -426,7 +426,7 @@ static weir_status plain_info(void *ctx, weir_device_info *info)
     return WEIR_OK;
 }
 
-/* The first call lasts until another thread has had the time to begin to wait. */
+/* The first call lasts until another thread has begun to wait. */
 static weir_status slow_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
     (void)ctx;
@@ -626,7 +626,7 @@ int main(void)
         cmocka_unit_test(test_heaps),
     };
     const int file = mkstemp(path);
-    (void)alarm(120); /* a lock that an ended thread has left behind */
+    (void)alarm(120); /* ends the program if a cancelled thread has left a lock */
     const int failed = cmocka_run_group_tests_name("cancellation", tests, NULL, NULL);
     (void)close(file);
     (void)unlink(path);

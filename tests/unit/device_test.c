@@ -1,4 +1,4 @@
-/* tests/unit/device_test.c: what weir_device_create accepts, what it fills in, what it checks. */
+/* tests/unit/device_test.c: the tables that weir_device_create accepts, the slots that it fills in, and its checks. */
 #include "fake_device.h"
 #include "device/device_internal.h"
 
@@ -56,7 +56,7 @@ static void test_a_held_device_is_not_destroyed(void **state)
     weir_device *limited = NULL;
     assert_int_equal(weir_limit_create(device, UINT64_MAX, &limited), WEIR_OK);
     assert_int_equal(weir_device_release(device), WEIR_OK);
-    assert_int_equal(weir_device_destroy(device), WEIR_ERR_BUSY); /* the adaptor holds it */
+    assert_int_equal(weir_device_destroy(device), WEIR_ERR_BUSY); /* the adaptor holds the device */
     assert_int_equal(weir_device_destroy(limited), WEIR_OK);
     assert_int_equal(weir_device_release(device), WEIR_ERR_INVALID);
     assert_int_equal(weir_device_hold(NULL), WEIR_ERR_INVALID);
@@ -151,7 +151,7 @@ static void test_missing_groups_say_unsupported(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-/* Takes one slot away at a time: each is part of a group, or required. */
+/* Takes one slot away at a time: each slot is part of a group, or required. */
 static void test_partial_groups_are_refused(void **state)
 {
     (void)state;
@@ -243,7 +243,7 @@ static void test_older_table(void **state)
     fake_init(&fake);
     fake_without_ordering(&fake);
     fake_without_virtual_memory(&fake);
-    /* What lies beyond an older table is not the table's: nothing of it may be read. */
+    /* Bytes beyond an older table are not part of it: weir must not read them. */
     const size_t older_size = offsetof(weir_device_ops, vm_reserve);
     weir_device_ops *const older = malloc(older_size);
     assert_non_null(older);

@@ -1,7 +1,7 @@
-/* tests/unit/fake_device.h: a device that does nothing but remember what it was asked.
+/* tests/unit/fake_device.h: a device that only records its calls.
  *
- * Every slot is set. A test takes slots away in `ops`, changes `info`, or sets `answer` before it
- * makes a device of it. Safe to call from several threads.
+ * Every slot is set. A test takes slots away in `ops`, changes `info`, or sets `answer` before it makes a device of it.
+ * Safe to call from several threads.
  */
 #ifndef WEIR_TESTS_FAKE_DEVICE_H
 #define WEIR_TESTS_FAKE_DEVICE_H
@@ -25,12 +25,12 @@ typedef struct fake_device {
     bool event_complete;
     int destroyed;
 
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the members below */
     uint64_t calls[WEIR_CALL_COUNT];
     uint64_t next_address;
     uint64_t handles_given;
     weir_vm_handle next_handle;
-    uint64_t address; /* of the last call, as are the rest */
+    uint64_t address; /* of the last call, like the following members */
     uint64_t size;
     weir_vm_handle handle;
     weir_event *event;

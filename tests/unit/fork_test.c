@@ -1,9 +1,9 @@
 /* Unit tests of fork: a child may destroy every handle of its parent, at any instant of the parent's threads.
  *
- * One thread runs a program. At each instant, which is a request for host memory, a device call or a call of a function of the
- * user, it stops, and the main thread forks a child that destroys everything. The program is the same for all instants, so
- * structures are seen in the middle of every change and locks held at every place where they are held for long.
- * Linked with --wrap, so that the instants are known.
+ * One thread runs a program. At each instant, which is a request for host memory, a device call or a call of a user's
+ * function, the thread stops, and the main thread forks a child that destroys every handle. The program is the same for
+ * all instants, so the children see structures in the middle of every change and locks held at every place where they
+ * are held for long. Linked with --wrap, which makes the instants known.
  */
 #include <weir/adaptor.h>
 #include <weir/arena.h>
@@ -37,21 +37,21 @@
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)
 
-/* gcc and clang have different names for it. */
+/* gcc and clang use different macros for the sanitizer. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define UNDER_TSAN 1
 #endif
 #endif
 #if defined(__SANITIZE_THREAD__) || defined(UNDER_TSAN)
-enum { FORKS_PLAINLY = 0 }; /* its own locks are not held across fork */
+enum { FORKS_PLAINLY = 0 }; /* the sanitizer's own locks are not held across fork */
 #else
 enum { FORKS_PLAINLY = 1 };
 #endif
 
 /* --- instants --- */
 
-static _Thread_local bool stops; /* in the thread that runs the program */
+static _Thread_local bool stops; /* true in the thread that runs the program */
 static _Thread_local bool stopped;
 static sem_t arrived;
 static sem_t go_on;
@@ -353,7 +353,7 @@ static void *run_program(void *ctx)
 
 /* --- the ends --- */
 
-/* Returns the number of the call that failed, 0 = none. */
+/* Returns the number of the call that failed, or 0. */
 static int end_all(bool pool_first)
 {
     if (pool_first && weir_pool_destroy(w.pool) != WEIR_OK) {
@@ -384,7 +384,7 @@ static int end_all(bool pool_first)
     return ended ? 0 : 9;
 }
 
-/* The child has a life of its own afterwards. */
+/* The child can create and use new handles afterwards. */
 static int begin_anew(void)
 {
     weir_heap *heap = NULL;
@@ -401,9 +401,9 @@ static int status_of_child(unsigned number)
     (void)fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
-        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handlers go on with the tests */
+        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handlers would continue the tests */
         (void)signal(SIGBUS, SIG_DFL);
-        (void)alarm(20); /* a lock that is held for ever */
+        (void)alarm(20); /* ends a child that waits for a lock for ever */
         const int failed = end_all(number % 2 == 0);
         _exit(failed != 0 ? failed : begin_anew());
     }
@@ -451,7 +451,7 @@ static void fork_everywhere(const weir_strategy_ops *of, uint32_t flags)
     }
     assert_int_equal(weir_heap_record(w.heap, NULL), WEIR_OK);
     assert_int_equal(weir_heap_record(w.on_host, NULL), WEIR_OK);
-    assert_int_equal(end_all(false), 0); /* the parent's, which went on meanwhile */
+    assert_int_equal(end_all(false), 0); /* the parent's handles, which the parent used meanwhile */
     print_message("%u instants\n", instants);
 }
 
@@ -467,7 +467,7 @@ static void test_pool_with_virtual_memory(void **state)
     fork_everywhere(weir_size_class_strategy(), WEIR_POOL_VIRTUAL_MEMORY);
 }
 
-/* A reader of a pipe sees its end when the last process has closed it. */
+/* The reader of a pipe sees its end when the last process has closed it. */
 static void test_a_child_closes_the_file(void **state)
 {
     weir_recorder *recorder = NULL;
@@ -476,7 +476,7 @@ static void test_a_child_closes_the_file(void **state)
     assert_int_equal(weir_recorder_create_file(path, NULL, &recorder), WEIR_OK);
     const pid_t child = fork();
     if (child == 0) {
-        const int before = open("/dev/null", O_RDONLY); /* the lowest that is free */
+        const int before = open("/dev/null", O_RDONLY); /* the lowest free descriptor */
         (void)close(before);
         const bool stopped_well = weir_recorder_stop(recorder, NULL) == WEIR_OK;
         _exit(stopped_well && open("/dev/null", O_RDONLY) < before ? 0 : 1);

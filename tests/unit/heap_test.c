@@ -1,6 +1,5 @@
-/* tests/unit/heap_test.c: what is particular to a heap: the peak that many threads count, recording, the ends of processes, and
- * pageable pools under it. What holds for every source is in tests/contract/heap_contract.c.
- */
+/* tests/unit/heap_test.c: features of a heap: the peak that many threads count, recording, the ends of processes, and
+ * pageable pools under it. tests/contract/heap_contract.c tests the rules for every source. */
 #include "heap_internal.h"
 #include "sandbox.h"
 
@@ -74,7 +73,7 @@ static void test_tally_is_exact(void **state)
     free(tally);
 }
 
-/* Other cells' shares come back, and what one thread took another gives back. */
+/* Cells return their shares, and a thread may give back bytes that another thread took. */
 static void test_tally_of_cells(void **state)
 {
     (void)state;
@@ -164,7 +163,7 @@ static weir_recorder *recorder_to(text *t)
     return recorder;
 }
 
-/* How many lines begin with the letter. */
+/* Returns the number of lines that begin with the letter. */
 static size_t lines(const text *t, char letter)
 {
     size_t found = 0;
@@ -175,7 +174,7 @@ static size_t lines(const text *t, char letter)
     return found;
 }
 
-/* The blocks of a line `p ID SIZE ...` or `a TIME ID SIZE ...` with that size. */
+/* Returns the number of lines `p ID SIZE ...` or `a TIME ID SIZE ...` with that size. */
 static size_t lines_of_size(const text *t, char letter, uint64_t size)
 {
     size_t found = 0;
@@ -201,7 +200,7 @@ static void record_all(weir_heap *heap, bool can_move)
         assert_non_null(priors[i]);
     }
     for (size_t i = 0; i < 10; i++) {
-        gone[i] = weir_heap_alloc(heap, 100); /* what the thread keeps is no live block */
+        gone[i] = weir_heap_alloc(heap, 100); /* blocks that a thread keeps are not live */
     }
     for (size_t i = 0; i < 10; i++) {
         assert_int_equal(weir_heap_free(heap, gone[i]), WEIR_OK);
@@ -226,7 +225,7 @@ static void record_all(weir_heap *heap, bool can_move)
         moved = 2;
     }
     int nobody = 0;
-    assert_int_equal(weir_heap_free(heap, &nobody), WEIR_ERR_INVALID); /* which is no event */
+    assert_int_equal(weir_heap_free(heap, &nobody), WEIR_ERR_INVALID); /* a refused free is no event */
     assert_int_equal(weir_heap_free(heap, large), WEIR_OK);
     for (size_t i = 0; i < PRIORS; i++) {
         assert_int_equal(weir_heap_free(heap, priors[i]), WEIR_OK);
@@ -253,7 +252,7 @@ static void test_recording(void **state)
     (void)state;
     weir_heap *heap = plain_heap();
     record_all(heap, true);
-    record_all(heap, true); /* once more with other recorders */
+    record_all(heap, true); /* a second time with other recorders */
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
     weir_host_pool_config host_config = WEIR_HOST_POOL_CONFIG_INIT;
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
@@ -289,7 +288,7 @@ static bool count_priors(void *ctx, const char *bytes, size_t length)
     return true;
 }
 
-/* More blocks are live than a ring holds, and nobody drains between them. */
+/* More blocks are live than a ring buffer holds, and it is not drained in between. */
 static void test_recording_of_many_priors(void **state)
 {
     (void)state;
@@ -316,11 +315,11 @@ static void test_recording_of_many_priors(void **state)
     assert_int_equal(weir_heap_record(heap, NULL), WEIR_OK);
     assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
     assert_int_equal(lost, 0);
-    assert_in_range(priors, MANY - MANY / 100, MANY); /* a line at a piece's beginning is not seen */
+    assert_in_range(priors, MANY - MANY / 100, MANY); /* a line that begins a piece is not counted */
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
-/* The callback of a request may itself move blocks, while the request is one to move. */
+/* The reclaim callback of a request may itself move blocks, even while the request moves a block. */
 typedef struct cached {
     void *moving;
     void *dropped;
@@ -373,7 +372,7 @@ static void test_recording_of_moves_in_moves(void **state)
 
 static char record_path[] = "/tmp/weir-heap-XXXXXX";
 
-/* A heap that records itself into record_path, as the environment asks it to. */
+/* Returns a heap that records itself into record_path, as the environment demands. */
 static weir_heap *self_recorded_heap(void)
 {
     (void)memcpy(strchr(record_path, '\0') - 6, "XXXXXX", 6);
@@ -409,7 +408,8 @@ static void *work_cancelled(void *argument)
     return NULL;
 }
 
-/* A thread that finds no room for its events writes the file; it does not end there, with a lock in its hand. */
+/* A cancelled thread that finds no space for its events writes the file; it does not end there while
+ * it holds a lock. */
 static void test_recording_of_cancelled(void **state)
 {
     (void)state;
@@ -453,7 +453,7 @@ static bool discard(void *ctx, const char *bytes, size_t length)
     return true;
 }
 
-/* No call uses a recorder that has been taken away: it is freed each time. */
+/* No call uses a recorder after its removal: the test frees it each time. */
 static void test_recorders_come_and_go(void **state)
 {
     (void)state;
@@ -486,7 +486,7 @@ static void test_recorders_come_and_go(void **state)
 
 /* --- proof --- */
 
-/* One entry that is none of the pool's, among many that are, is found wherever the walk comes to it. */
+/* One foreign entry among many of the pool is found at every position of the walk. */
 static void find_stranger(weir_heap *heap)
 {
     weir__owned *owned = heap->sources[WEIR__HEAP_GOING].owned;
@@ -573,13 +573,14 @@ static void *hand_over(void *argument)
     return NULL;
 }
 
-/* One thread allocates what the other frees: what is counted of the two is not of the same moment, and never less than none. */
+/* One thread allocates blocks that another thread frees. The counts of the two are read at different moments, but the
+ * difference is never below 0. */
 static void test_counts_do_not_wrap(void **state)
 {
     (void)state;
     baton b = {.heap = plain_heap()};
     pthread_t threads[2];
-    /* What the one that allocates has counted is looked at first: its cache is the younger. */
+    /* The allocating thread's counts are read first: its cache is the younger one. */
     b.block = weir_heap_alloc(b.heap, 100);
     assert_int_equal(pthread_create(&threads[0], NULL, take_over, &b), 0);
     while (stats_of(b.heap).frees == 0) {
@@ -614,7 +615,7 @@ static void use_late(void)
     _exit(42);
 }
 
-/* Runs after main, and after what weir itself has of destructors where those come first. */
+/* Runs after main, and after weir's own destructors if those run first. */
 static int leave_to_atexit(void)
 {
     CHECK(atexit(use_late) == 0);
@@ -662,7 +663,7 @@ static int in_forked_child(void)
     memset(forked_large, 4, 500000);
     CHECK(forked_large[300000] == 4);
     CHECK(weir_heap_destroy(forked_heap) == WEIR_OK);
-    weir_heap *heap = NULL; /* one of its own */
+    weir_heap *heap = NULL; /* a heap of the child */
     CHECK(weir_heap_create(NULL, &heap) == WEIR_OK);
     void *block = weir_heap_alloc(heap, 1000);
     CHECK(block != NULL && weir_heap_free(heap, block) == WEIR_OK);
@@ -689,10 +690,10 @@ static void test_fork(void **state)
 static int in_recorded_child(void)
 {
     CHECK(weir_heap_destroy(forked_heap) == WEIR_OK);
-    exit(0); /* what the environment asked to record ends here */
+    exit(0); /* ends the recording that the environment demanded */
 }
 
-/* A child ends a heap that records itself, and leaves by exit; the file stays the parent's. */
+/* A child destroys a heap that records itself, and calls exit; the file stays the parent's. */
 static void test_fork_while_recorded(void **state)
 {
     (void)state;
@@ -704,7 +705,7 @@ static void test_fork_while_recorded(void **state)
     assert_int_equal(unlink(record_path), 0);
 }
 
-/* What some sandboxes forbid costs speed only. */
+/* Without calls that some sandboxes forbid a heap is only slower. */
 static int without_advice(void)
 {
     CHECK(deny_madvise());
@@ -757,7 +758,7 @@ static void test_pageable_pool(void **state)
     assert_int_equal(weir_host_pool_create(&bad, &pool), WEIR_ERR_INVALID);
     bad.flags = WEIR_HOST_ALLOW_UNPINNED;
     bad.chunk_bytes = 64 * KIB;
-    assert_int_equal(weir_host_pool_create(&bad, &pool), WEIR_ERR_INVALID); /* pageable ones only */
+    assert_int_equal(weir_host_pool_create(&bad, &pool), WEIR_ERR_INVALID); /* only pageable memory is allowed */
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
     config.flags = WEIR_HOST_PAGEABLE | WEIR_HOST_NO_PAD;
     config.kinds = 1u << WEIR_HOST_UNPINNED;
@@ -786,7 +787,7 @@ static void test_pageable_pool(void **state)
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
 }
 
-/* The number of bytes by which the explanation says to raise limit_bytes; 0: none. */
+/* Returns the bytes by which the explanation advises to raise limit_bytes, or 0. */
 static uint64_t advised(weir_heap *heap)
 {
     char why[1000];
@@ -796,7 +797,7 @@ static uint64_t advised(weir_heap *heap)
     return at != NULL ? strtoull(at + strlen(words), NULL, 10) : 0;
 }
 
-/* With the limit raised as the explanation says the same request succeeds, and with a granule less it fails. */
+/* With the limit raised as advised the same request succeeds; with a granule less it fails. */
 static void acts_on_advice(weir_heap *heap, size_t size, bool is_long_lived)
 {
     const uint64_t limit = stats_of(heap).limit_bytes;
@@ -829,7 +830,7 @@ static void test_advice_is_what_is_missing(void **state)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
-/* Full of holes, with requests of all sizes for both sources. */
+/* Full of holes, with requests of all sizes, for both sources. */
 static void test_advice_on_random_heaps(void **state)
 {
     (void)state;
@@ -861,8 +862,8 @@ static void test_advice_on_random_heaps(void **state)
     assert_true(failed > HEAPS / 2);
 }
 
-/* Blocks that were freed at the limit can all be had again, although slabs grow with their class: where a large slab has no room
- * a small one serves. */
+/* All blocks that were freed at the limit can be allocated again, although slabs grow with their class: a small slab
+ * serves if a large one does not fit. */
 static void test_refill_at_the_limit(void **state)
 {
     (void)state;
@@ -890,7 +891,7 @@ static void test_refill_at_the_limit(void **state)
     }
 }
 
-/* The two pools of a heap share its limit, and what one gives back the other gets. */
+/* The two pools of a heap share its limit: memory that one pool gives back can serve the other. */
 static void test_one_limit(void **state)
 {
     (void)state;
@@ -917,7 +918,7 @@ static void test_one_limit(void **state)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
-/* A limit that changes while the heap serves. */
+/* The limit changes while the heap is in use. */
 static void test_another_limit(void **state)
 {
     (void)state;
@@ -932,7 +933,7 @@ static void test_another_limit(void **state)
     assert_in_range(stats_of(heap).held_bytes, 6 * MIB, 8 * MIB);
     assert_int_equal(stats_of(heap).limit_bytes, 8 * MIB);
     assert_null(weir_heap_alloc(heap, 6 * MIB));
-    assert_int_equal(weir_heap_set_limit(heap, 4 * MIB), WEIR_OK); /* less than lives */
+    assert_int_equal(weir_heap_set_limit(heap, 4 * MIB), WEIR_OK); /* less than the live bytes */
     assert_null(weir_heap_alloc(heap, MIB));
     assert_int_equal(weir_heap_set_limit(heap, 16 * MIB), WEIR_OK);
     second = weir_heap_alloc(heap, 6 * MIB);
@@ -956,7 +957,7 @@ static bool never_called(void *ctx, weir_heap *heap, uint64_t size, uint32_t att
     return false;
 }
 
-/* A block that shrinks and finds no room to move to stays, and nothing has failed. */
+/* A block that shrinks and finds no place to move to stays, and no failure is counted. */
 static void test_shrink_without_room(void **state)
 {
     (void)state;
@@ -974,7 +975,7 @@ static void test_shrink_without_room(void **state)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
-/* More than the machine has is refused, in one piece and in several, before any of it is made. */
+/* A request for more than the machine has is refused, in one piece and in several, before any memory is mapped. */
 static void test_more_than_there_is(void **state)
 {
     (void)state;
@@ -1000,7 +1001,7 @@ static void test_more_than_there_is(void **state)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
-/* A process that has all its memory locked has no more of it locked for the addresses of a heap. */
+/* A process that locks all its memory does not lock the unused addresses of a heap. */
 static int locked_process(void)
 {
     if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
@@ -1019,7 +1020,7 @@ static int locked_process(void)
     return 0;
 }
 
-/* The same where the heap has been there before: what it holds is locked, not all of its addresses. */
+/* As above, with a heap that existed before: its memory is locked, not all of its addresses. */
 static int process_that_locks(void)
 {
     weir_heap *heap = NULL;
@@ -1041,7 +1042,7 @@ static int process_that_locks(void)
     return 0;
 }
 
-/* Addresses that a heap does not use count for no limit of the process's. */
+/* Addresses that a heap does not use count for no limit of the process. */
 static int limited_process(void)
 {
     const struct rlimit limit = {288 * MIB, 288 * MIB};
@@ -1052,7 +1053,7 @@ static int limited_process(void)
     void *stays = weir_heap_alloc_long_lived(heap, 3 * MIB, 64);
     void *others = mmap(NULL, 160 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(block != NULL && stays != NULL && others != MAP_FAILED);
-    CHECK(weir_heap_alloc(heap, 200 * MIB) == NULL); /* which leaves all as it was */
+    CHECK(weir_heap_alloc(heap, 200 * MIB) == NULL); /* a refused request changes nothing */
     char why[1000];
     CHECK(weir_heap_explain(heap, why, sizeof why) > 0 && strstr(why, "making addresses memory") != NULL);
     CHECK(munmap(others, 160 * MIB) == 0);
@@ -1093,7 +1094,7 @@ static void test_locked_process(void **state)
     assert_int_equal(late, 0);
 }
 
-/* Sizes that never come again leave little behind: what lies idle moves. */
+/* Sizes that occur only once leave little memory behind: idle memory moves. */
 static void test_holds_little(void **state)
 {
     (void)state;
@@ -1122,7 +1123,7 @@ static void test_holds_little(void **state)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
-/* 0: not told. */
+/* Returns 0 if unknown. */
 static uint64_t resident_bytes(void)
 {
     uint64_t pages = 0;
@@ -1134,8 +1135,8 @@ static uint64_t resident_bytes(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The tables of a heap are as long as its addresses. In memory that malloc has had before, what nobody uses of them is not
- * resident either: later heaps take no more than the first ones. */
+/* The tables of a heap are as long as its addresses. Unused parts of a table are not resident, even in memory that
+ * malloc had used before: later heaps take no more memory than the first ones. */
 static int heaps_again(void)
 {
     enum { HEAPS = 8, ROUNDS = 6 };

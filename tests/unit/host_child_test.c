@@ -1,4 +1,4 @@
-/* What the system forbids, and the ends of processes, threads and libraries: each in a child of its own. */
+/* System calls that a sandbox forbids, and the ends of processes, threads and libraries: each in a child of its own. */
 #include "host_internal.h"
 #include "sandbox.h"
 
@@ -59,13 +59,13 @@ static int memlock(void)
     CHECK(weir_host_get_stats(pool, WEIR_HOST_ANY_NODE, &stats) == WEIR_OK);
     CHECK(stats.held_bytes == 4 * MIB && stats.unpinned_bytes == 0 && stats.failures == 1);
     CHECK(weir_host_check(pool, NULL) == WEIR_OK);
-    /* What it has goes on serving, and what was idle makes room. */
+    /* The pool's chunks still serve, and idle memory makes room. */
     CHECK(weir_host_alloc(pool, 500000, WEIR_HOST_THREAD_NODE, &second) == WEIR_OK);
     CHECK(weir_host_free(pool, first) == WEIR_OK);
     CHECK(weir_host_free(pool, second) == WEIR_OK);
     CHECK(weir_host_alloc(pool, 3 * MIB, WEIR_HOST_THREAD_NODE, &first) == WEIR_OK);
     CHECK(weir_host_pool_destroy(pool) == WEIR_OK);
-    /* Where it is allowed the rest is not pinned, and says so. */
+    /* If unpinned memory is allowed, the rest is unpinned, and the query reports it. */
     pool = pool_of(LOCKED | UNPINNED, WEIR_HOST_ALLOW_UNPINNED);
     CHECK(pool != NULL);
     CHECK(weir_host_alloc(pool, 3 * MIB, WEIR_HOST_THREAD_NODE, &first) == WEIR_OK);
@@ -113,7 +113,7 @@ static int without_madvise(void)
     return deny_madvise() ? serve(pool_of(UNPINNED, WEIR_HOST_ALLOW_UNPINNED)) : NO_FILTERS;
 }
 
-/* The machine is looked at before. */
+/* The topology was read before. */
 static int without_affinity_and_files(void)
 {
     weir_host_pool *pool = pool_of(UNPINNED, WEIR_HOST_ALLOW_UNPINNED);
@@ -146,8 +146,8 @@ static int without_mlock(void)
 #define MAPS_BEHIND_OUR_BACK 1
 #endif
 
-/* No chunk can be mapped once the pool is there; later again. A sanitizer that cannot map memory of its own ends the
- * process. */
+/* No chunk can be mapped after the pool was created; later it can. A sanitizer that cannot map memory of its own ends
+ * the process. */
 static int without_mmap(void)
 {
 #if defined(MAPS_BEHIND_OUR_BACK)
@@ -203,7 +203,7 @@ static void *keep_busy(void *ctx)
     return NULL;
 }
 
-/* And threads that only live a moment, whose ends take the lists' lock. */
+/* Threads that live only for a moment; their end takes the lists' lock. */
 static void *one_block(void *ctx)
 {
     (void)ctx;
@@ -232,14 +232,14 @@ static int child_destroys(void)
     return 0;
 }
 
-/* gcc and clang have different names for it. */
+/* gcc and clang use different macros for the sanitizer. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define UNDER_TSAN 1
 #endif
 #endif
 #if defined(__SANITIZE_THREAD__) || defined(UNDER_TSAN)
-enum { FORKS_PLAINLY = 0 }; /* its own locks are not held across fork, and it maps memory of its own in the child */
+enum { FORKS_PLAINLY = 0 }; /* the sanitizer's own locks are not held across fork, and it maps memory in the child */
 #else
 enum { FORKS_PLAINLY = 1 };
 #endif
@@ -278,7 +278,7 @@ static void test_fork(void **state)
     assert_int_equal(weir_host_pool_destroy(shared_pool), WEIR_OK);
 }
 
-/* What the child would write must not be what the device reads: it does not have the chunk at all. */
+/* The child's writes must not reach memory that the device reads: the child does not have the chunk at all. */
 static int child_has_no_chunk(void)
 {
     unsigned char resident = 0;
@@ -353,7 +353,7 @@ static void *use_and_stay(void *ctx)
     while (!atomic_load(&unloaded)) {
         (void)usleep(1000);
     }
-    return failed == 0 ? NULL : "the library failed"; /* the thread's end must not call into what is gone */
+    return failed == 0 ? NULL : "the library failed"; /* the thread's end must not call into the unloaded library */
 }
 
 static int load_use_unload(void)
@@ -379,7 +379,7 @@ static int load_use_unload(void)
         symbol = dlsym(library, "plugin_end");
         int (*end)(void);
         memcpy(&end, &symbol, sizeof symbol);
-        CHECK(round == 1 || end() == 0); /* in one round the pool is left behind */
+        CHECK(round == 1 || end() == 0); /* in one round the pool is not destroyed */
         CHECK(dlclose(library) == 0);
         atomic_store(&unloaded, true);
         for (int i = 0; i < 3; i++) {
@@ -396,7 +396,8 @@ static void test_unloading(void **state)
     assert_int_equal(in_child(load_use_unload), 0);
 }
 
-/* A heap that records itself is left behind: its thread must not go on in what is gone, and all is in the file. */
+/* A heap that records itself is not destroyed: its thread must not run in the unloaded library, and the file must be
+ * complete. */
 static int unload_while_recorded(void)
 {
     char path[] = "/tmp/weir-unload-XXXXXX";

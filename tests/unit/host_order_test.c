@@ -1,6 +1,5 @@
-/* Blocks of the host pool that a stream's work still reads: over the simulated device, whose auditor knows every access.
- * What is handed out is announced to it, so it finds whatever is handed out too early.
- */
+/* Blocks of the host pool that a stream's work still reads: over the simulated device, whose auditor knows every
+ * access. The test tells the auditor of each block handed out, so it finds each block that is handed out too early. */
 #include <weir/host.h>
 #include <weir/sim.h>
 
@@ -25,12 +24,12 @@ typedef struct machine {
 
 static weir_sim_mode sim_mode = WEIR_SIM_ACCOUNTING;
 
-/* `limit_bytes`: so little that waiting is all that is left. */
+/* `limit_bytes`: so small that a request must wait. */
 static void open_machine(machine *m, uint32_t flags, uint64_t limit_bytes)
 {
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
     sim.mode = sim_mode;
-    sim.capacity_bytes = 256 * MIB; /* twenty times as many addresses */
+    sim.capacity_bytes = 256 * MIB; /* the simulator reserves twenty times as many addresses */
     *m = (machine){0};
     assert_int_equal(weir_sim_create(&sim, &m->sim), WEIR_OK);
     for (size_t i = 0; i < STREAMS; i++) {
@@ -53,7 +52,7 @@ static uint64_t findings(weir_sim *sim)
 {
     weir_sim_finding finding;
     for (size_t i = 0; weir_sim_finding_at(sim, i, &finding); i++) {
-        /* Host memory is no region of the device's. */
+        /* Host memory is not a region of the device. */
         if (finding.kind != WEIR_SIM_OUTSIDE_REGION) {
             fail_msg("%s", finding.text);
         }
@@ -88,7 +87,7 @@ static void *block(machine *m, uint64_t size)
     return ptr;
 }
 
-/* A copy that reads the block for a while, and then its free in the stream's order. */
+/* Queues a copy that reads the block for a while, and frees the block in the stream's order. */
 static void copy_and_free(machine *m, weir_sim_stream *stream, void *ptr, uint64_t size)
 {
     const weir_sim_access access = {.address = (uintptr_t)ptr, .size = size};
@@ -122,10 +121,10 @@ static void test_nothing_comes_back_early(void **state)
         assert_true(stats_of(&m).pending_bytes >= sizes[s]);
         assert_int_equal(stats_of(&m).live_bytes, 0);
         for (int i = 0; i < 5; i++) {
-            assert_ptr_not_equal(block(&m, sizes[s]), ptr); /* the auditor would say so as well */
+            assert_ptr_not_equal(block(&m, sizes[s]), ptr); /* the auditor would report it too */
         }
         assert_true(stats_of(&m).pending_bytes > 0);
-        /* The work is over, and whoever asks next learns of it. */
+        /* The work is over; the next call that queries the stream learns it. */
         assert_int_equal(weir_sim_sync(m.sim), WEIR_OK);
         assert_int_equal(weir_host_trim(m.pool, UINT64_MAX, NULL), WEIR_OK);
         void *more = block(&m, sizes[s]);
@@ -136,7 +135,7 @@ static void test_nothing_comes_back_early(void **state)
     close_machine(&m);
 }
 
-/* In a pool that may not grow, what streams hold back is waited for, of every stream, small and large. */
+/* A pool that may not grow waits for blocks that any stream holds back, small and large. */
 static void test_the_limit_makes_it_wait(void **state)
 {
     (void)state;
@@ -173,7 +172,7 @@ static void test_destroy_waits(void **state)
     weir_topology_destroy(m.topology);
 }
 
-/* A stream's handle may come again, as that of another stream. */
+/* A later stream may have the handle of an ended one. */
 static void test_streams_that_end(void **state)
 {
     (void)state;
@@ -191,8 +190,8 @@ static void test_streams_that_end(void **state)
         assert_int_equal(stats_of(&m).pending_bytes, 0);
         assert_int_equal(weir_sim_stream_destroy(m.sim, stream), WEIR_OK);
     }
-    assert_true(stats_of(&m).held_bytes <= 32 * MIB); /* every round had the same memory */
-    assert_int_equal(weir_host_stream_retire(m.pool, m.streams[0]), WEIR_OK); /* of which the pool has never heard */
+    assert_true(stats_of(&m).held_bytes <= 32 * MIB); /* every round used the same memory */
+    assert_int_equal(weir_host_stream_retire(m.pool, m.streams[0]), WEIR_OK); /* a stream that the pool does not know */
     close_machine(&m);
 }
 
@@ -209,7 +208,7 @@ static void test_freed_twice(void **state)
         weir_host_info info = WEIR_HOST_INFO_INIT;
         assert_int_equal(weir_host_query(m.pool, ptr, &info), WEIR_ERR_INVALID);
         assert_int_equal(weir_device_stream_sync(weir_sim_device(m.sim), m.streams[0]), WEIR_OK);
-        assert_int_equal(weir_host_trim(m.pool, UINT64_MAX, NULL), WEIR_OK); /* the block goes back to its engine */
+        assert_int_equal(weir_host_trim(m.pool, UINT64_MAX, NULL), WEIR_OK); /* the block returns to its engine */
         assert_int_equal(weir_host_free(m.pool, ptr), WEIR_ERR_INVALID);
         char *other = block(&m, sizes[s] + 100);
         assert_int_equal(weir_host_free_after(m.pool, other + 64, NULL), WEIR_ERR_INVALID);
@@ -220,8 +219,8 @@ static void test_freed_twice(void **state)
     close_machine(&m);
 }
 
-/* Each call of the device fails in turn: nothing is handed out early, nothing is lost, and without further failures all of
- * it is had again. */
+/* Each call of the device fails in turn: no block is handed out early, none is lost, and without further failures all
+ * memory serves again. */
 static void test_device_failures(void **state)
 {
     (void)state;
@@ -261,7 +260,7 @@ static void test_device_failures(void **state)
     }
 }
 
-/* A stream that breaks keeps what waits for it to the end, which says so. */
+/* A broken stream keeps its pending blocks until the end, which reports it. */
 static void test_a_broken_stream(void **state)
 {
     (void)state;
@@ -287,13 +286,13 @@ enum { ROUNDS = 400, ROOM = 80 << 10 };
 typedef struct worker {
     machine *m;
     uint64_t seed;
-    uint64_t device; /* room for each round's copy */
+    uint64_t device; /* one area for each round's copy */
     uint64_t sizes[ROUNDS];
     unsigned char values[ROUNDS];
     const char *failure;
 } worker;
 
-/* Every round writes a block, has it copied to a place of its own on the device, and frees it behind the copy. */
+/* Each round writes a block, copies it to an area of its own on the device, and frees it after the copy. */
 static void *work(void *ctx)
 {
     worker *w = ctx;

@@ -34,7 +34,7 @@ int __wrap_munmap(void *memory, size_t size);
 int __wrap_mprotect(void *memory, size_t size, int access);
 int __wrap_madvise(void *memory, size_t size, int advice);
 
-static unsigned refusals; /* of calls in the middle of a page */
+static unsigned refusals; /* of calls with an address inside a page */
 
 static size_t whole(size_t size)
 {
@@ -56,7 +56,7 @@ long __wrap_sysconf(int name)
     return name == _SC_PAGESIZE ? (long)PAGE : __real_sysconf(name);
 }
 
-/* Where there is room: a page more than asked for, of which the aligned part stays. */
+/* Maps anywhere: one page more than requested, of which the aligned part stays. */
 static void *map_anywhere(size_t size, int access, int flags, int file, off_t offset)
 {
     char *start = __real_mmap(NULL, whole(size) + PAGE, access, flags, file, offset);
@@ -207,7 +207,7 @@ static weir_status pinned_free(void *ctx, void *memory, uint64_t size)
     return __real_munmap(runtime_memory, size + PAGE) == 0 ? WEIR_OK : WEIR_ERR_DEVICE;
 }
 
-/* Advice cannot be given for such memory (children would share it), so the step says no. */
+/* Such memory cannot be advised (children would share it), so the step refuses it. */
 static void test_runtime_memory_inside_a_page(void **state)
 {
     (void)state;

@@ -26,7 +26,7 @@ __attribute__((visibility("default"))) void *__wrap_realloc(void *old, size_t si
 __attribute__((visibility("default"))) void *__wrap_aligned_alloc(size_t align, size_t size);
 __attribute__((visibility("default"))) void __wrap_free(void *memory);
 
-static bool counting; /* the pool is at work */
+static bool counting; /* true during a call of the pool */
 static long held;     /* pieces of host memory */
 
 static void *count(void *memory)

@@ -13,7 +13,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* A runtime that pins so much and no more. */
+/* A runtime with a fixed amount of pinned memory. */
 struct runtime {
     uint64_t room;
     uint64_t refusals;
@@ -104,7 +104,7 @@ static void test_a_refusal_counts_for_nothing(void **state)
     }
     assert_true(runtime.refusals > 0);
     runtime.room = 8 * MIB;
-    weir_host_pool *other = open_pool(&runtime, 8 * MIB, 1u << WEIR_HOST_RUNTIME); /* one that has asked for nothing yet gets it at once */
+    weir_host_pool *other = open_pool(&runtime, 8 * MIB, 1u << WEIR_HOST_RUNTIME); /* no refusal yet */
     assert_int_equal(weir_host_alloc(other, 8 * MIB, WEIR_HOST_THREAD_NODE, &block), WEIR_OK);
     close_pool(other, &runtime, 8 * MIB);
     weir_status status = WEIR_ERR_NO_MEMORY;
@@ -138,7 +138,7 @@ static void test_a_refusal_is_forgotten_when_memory_comes_back(void **state)
     }
 }
 
-/* Memory that the runtime has refused to register comes from the next step, and the query says so. */
+/* If the runtime refused to register memory, the next step serves the request, and the query reports it. */
 static void test_what_was_not_registered_is_not_pinned(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The host pool's ladder, nodes and runtime: over runtimes that refuse in every way, and machines that do not exist. */
+/* The host pool's ladder, nodes and runtime: over runtimes that refuse in every way, and simulated machines. */
 #include "host_internal.h"
 #include "topology_internal.h"
 
@@ -21,10 +21,10 @@ static struct {
     void *pieces[PIECES]; /* NULL: none */
     uint64_t sizes[PIECES];
     uint64_t registered, most_seen;
-    uint64_t calls, fail_at; /* every call; 0: none fails */
+    uint64_t calls, fail_at; /* counts every call; 0: none fails */
     uint64_t allocs_left;
     bool refuse_alloc, refuse_free, refuse_register, refuse_unregister, crooked;
-    char *arena; /* pieces next to each other, a page off; NULL: wherever */
+    char *arena; /* pieces are adjacent in it, one page off; NULL: anywhere */
     uint64_t arena_used;
 } rt;
 
@@ -237,7 +237,7 @@ static void test_configs(void **state)
     } newer = {.known = WEIR_HOST_POOL_CONFIG_INIT, .later = 1};
     newer.known.struct_size = sizeof newer;
     assert_int_equal(weir_host_pool_create(&newer.known, &pool), WEIR_ERR_UNSUPPORTED);
-    /* A runtime of an older header, that cannot register. */
+    /* A runtime with an older header, which cannot register. */
     weir_host_runtime_ops older = rt_ops;
     older.struct_size = offsetof(weir_host_runtime_ops, memory_register);
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
@@ -341,7 +341,7 @@ static void test_unpinned_only_where_allowed(void **state)
     }
 }
 
-/* A block may lie in chunks of several steps: it counts as what is the least of them. */
+/* A block may lie in chunks of several steps: the query reports the lowest of them. */
 static void test_a_block_across_steps(void **state)
 {
     (void)state;
@@ -361,7 +361,7 @@ static void test_a_block_across_steps(void **state)
     assert_true(rt_is_empty());
 }
 
-/* No call of the runtime's asks for more than it takes. */
+/* No call asks the runtime for more than it serves at once. */
 static void test_limit_of_one_call(void **state)
 {
     (void)state;
@@ -371,7 +371,7 @@ static void test_limit_of_one_call(void **state)
     weir_host_pool *pool = open_pool(&s);
     void *small = block(pool, 100, WEIR_HOST_THREAD_NODE);
     assert_int_equal(info_of(pool, small).kind, WEIR_HOST_RUNTIME);
-    char *large = block(pool, 50 * MIB, WEIR_HOST_THREAD_NODE); /* in chunks that lie side by side */
+    char *large = block(pool, 50 * MIB, WEIR_HOST_THREAD_NODE); /* in adjacent chunks */
     assert_int_equal(info_of(pool, large + 49 * MIB).kind, WEIR_HOST_REGISTERED);
     large[0] = large[50 * MIB - 1] = 1;
     assert_true(rt.most_seen <= 9 * MIB && rt.most_seen >= 8 * MIB);
@@ -397,7 +397,7 @@ static void test_memory_that_begins_nowhere(void **state)
     assert_true(rt_is_empty());
 }
 
-/* Chunks that a runtime gives may share 2 MiB of addresses, of different nodes even. */
+/* Chunks of a runtime may share 2 MiB of addresses, even chunks of different nodes. */
 static void test_pieces_of_two_chunks_in_one_leaf(void **state)
 {
     (void)state;
@@ -433,7 +433,7 @@ static void test_pieces_of_two_chunks_in_one_leaf(void **state)
     (void)munmap(arena, 32 * MIB);
 }
 
-/* What the runtime does not take back stays with the pool, and serves again. */
+/* A chunk that the runtime does not take back stays with the pool, and serves again. */
 static void test_a_runtime_that_keeps_memory(void **state)
 {
     (void)state;
@@ -461,7 +461,7 @@ static void test_a_runtime_that_keeps_memory(void **state)
         assert_int_equal(released, 4 * MIB);
         assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
         assert_true(rt_is_empty());
-        /* At the end it is told. */
+        /* The pool's end reports it. */
         pool = open_pool(&s);
         (void)block(pool, 3 * MIB, WEIR_HOST_THREAD_NODE);
         rt.refuse_free = rt.refuse_unregister = true;
@@ -481,7 +481,7 @@ static void test_each_call_of_the_runtime_fails(void **state)
         void *blocks[24];
         rt.fail_at = nth;
         for (int i = 0; i < 24; i++) {
-            blocks[i] = block(pool, (uint64_t)1 << i, i % 4); /* the next step has it */
+            blocks[i] = block(pool, (uint64_t)1 << i, i % 4); /* the next step serves it */
         }
         for (int i = 0; i < 24; i++) {
             assert_int_equal(weir_host_free(pool, blocks[i]), WEIR_OK);
@@ -517,7 +517,7 @@ static void test_fallback_to_the_nearest(void **state)
             void *first = block(pool, 100000, node);
             assert_int_equal(info_of(pool, first).node, node);
             assert_int_equal(stats_of(pool, node).held_bytes, 4 * MIB);
-            (void)first; /* it stays, and keeps the chunk */
+            (void)first; /* stays live and keeps the chunk */
         }
         rt.allocs_left = 0;
         int place = 0;
@@ -561,14 +561,15 @@ static void test_strict(void **state)
     assert_int_equal(info_of(pool, other).node, 2);
     assert_int_equal(weir_host_free(pool, other), WEIR_OK);
     assert_int_equal(weir_host_free(pool, ptr), WEIR_OK);
-    ptr = block(pool, 100000, 1); /* for which node 2 gives back what is idle there */
+    ptr = block(pool, 100000, 1); /* node 2 gives its idle memory back for it */
     assert_int_equal(info_of(pool, ptr).node, 1);
     assert_int_equal(stats_of(pool, 2).held_bytes, 0);
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
     weir_topology_destroy(topology);
 }
 
-/* Blocks of a node come back as that node's, whoever frees them, and bins of other nodes are never overfilled. */
+/* A freed block returns to the bin of its node, whichever thread frees it, and bins of other nodes are never
+ * overfilled. */
 static void test_caches_know_their_node(void **state)
 {
     (void)state;
@@ -588,7 +589,7 @@ static void test_caches_know_their_node(void **state)
             assert_int_equal(weir_host_free(pool, blocks[i]), WEIR_OK);
         }
     }
-    /* Node 0 runs dry; the thread's own bin for node 1 is full of blocks already. */
+    /* Node 0 has no memory left; the thread's own bin for node 1 is already full. */
     rt.allocs_left = 0;
     void *ptr = NULL;
     uint64_t from_elsewhere = 0;

@@ -1,10 +1,11 @@
-/* tests/unit/inbox_test.c: frees by threads that do not feed the stream.
+/* tests/unit/inbox_test.c: remote frees: frees by threads that do not feed the stream.
  *
- * The test's own thread feeds stream A and so owns its lock; what other threads free there goes to the stream's inbox.
- * Looked at from inside (no call that reads statistics before the end: those empty inboxes), then from outside: orders are
- * judged by the simulator's auditor, with kernels that are still running when the next step is taken.
+ * The test's own thread feeds stream A and so owns its lock; blocks that other threads free there go to the stream's
+ * inbox. The tests first look at the inbox from inside (without calls that read statistics before the end: those empty
+ * inboxes), then from outside: the simulator's auditor checks the order, with kernels that are still running when the
+ * next step begins.
  *
- * Where the kernel gives no bias (no membarrier), no free needs the inbox: the tests skip.
+ * Without the kernel's membarrier there is no bias, and no free needs the inbox: the tests skip.
  */
 #include "fake_device.h"
 #include "pool/pool_internal.h"
@@ -66,7 +67,7 @@ static void check(const struct world *w)
     is_clean(w->sim);
 }
 
-/* All blocks have been freed. */
+/* Checks that all blocks have been freed, and destroys the world. */
 static void close_world(struct world *w, uint64_t frees)
 {
     weir_stats stats = WEIR_STATS_INIT;
@@ -119,7 +120,7 @@ struct errand {
     unsigned first;
     unsigned count;
     weir_status expected;
-    bool quiet; /* the auditor hears nothing of it */
+    bool quiet; /* the auditor is told nothing */
     unsigned wrong;
 };
 
@@ -144,7 +145,7 @@ static void run(struct errand *errand)
     assert_int_equal(errand->wrong, 0);
 }
 
-/* Another thread frees so many blocks on stream A. */
+/* Another thread frees `count` blocks on stream A. */
 static void others_free(struct world *w, unsigned first, unsigned count)
 {
     run(&(struct errand){ .world = w, .first = first, .count = count, .expected = WEIR_OK });
@@ -212,8 +213,8 @@ static void *look_often(void *ctx)
     return ctx;
 }
 
-/* Somebody looks so often that the lock becomes shared. Once that is over the feeding thread gets its bias back, although
- * another one goes on freeing: that needs no lock. */
+/* A thread inspects the stream so often that the lock becomes shared. After that the feeding thread gets its bias back,
+ * although another thread continues to free: a remote free needs no lock. */
 static void test_frees_do_not_keep_the_lock_shared(void **state)
 {
     (void)state;
@@ -239,7 +240,7 @@ static void test_frees_do_not_keep_the_lock_shared(void **state)
     close_world(&w, 1 + times * (between + 1));
 }
 
-/* What does not match fills the front cache, and what has no room there goes back to the strategy. */
+/* Blocks of other sizes fill the front cache; blocks that do not fit there go back to the strategy. */
 static void test_other_sizes_go_on(void **state)
 {
     (void)state;
@@ -249,7 +250,7 @@ static void test_other_sizes_go_on(void **state)
     get_some(&w, 1, 20, 512);
     others_free(&w, 0, 21);
     get_some(&w, 21, 1, 4 * KIB);
-    assert_ptr_equal(w.block[21], w.block[0]); /* it lay lowest in the pile */
+    assert_ptr_equal(w.block[21], w.block[0]); /* it was the lowest block of the pile */
     assert_int_equal(in_inbox(w.stream[A], &bytes), 0);
     assert_int_equal(w.stream[A]->front.bytes, FRONT_DEPTH * 512);
     assert_int_equal(w.pool->slow_frees, 20 - FRONT_DEPTH);
@@ -363,7 +364,7 @@ static void test_a_block_in_use_elsewhere_is_no_block_for_an_inbox(void **state)
     close_world(&w, 4);
 }
 
-/* The memory that another thread freed while a kernel was writing it goes to another stream only behind a wait. */
+/* Another thread freed memory while a kernel was writing it. Another stream gets the memory only after a wait. */
 static void test_another_stream_waits(void **state)
 {
     (void)state;
@@ -386,8 +387,8 @@ static void test_another_stream_waits(void **state)
     close_world(&w, 65);
 }
 
-/* What was freed before an event was recorded, or before the host waited, is covered: by whatever thread. Larger than a
- * front cache of this pool keeps, so that the blocks are in the stream's lane. */
+/* An event record, or a wait of the host, covers earlier frees by every thread. The blocks are larger than a front
+ * cache of this pool keeps, so they are in the stream's lane. */
 static void test_hints_cover_the_frees_before_them(void **state)
 {
     (void)state;
@@ -460,7 +461,7 @@ static void test_an_event_of_the_pool_covers_the_frees_before_it(void **state)
 
 /* --- nothing is kept from anybody --- */
 
-/* Work that has completed: what is in the inbox serves another stream before the pool grows. */
+/* After its work has completed, a block in the inbox serves another stream before the pool grows. */
 static void test_a_poll_finds_what_came_in(void **state)
 {
     (void)state;
@@ -473,7 +474,7 @@ static void test_a_poll_finds_what_came_in(void **state)
     close_world(&w, 9);
 }
 
-/* A part of the pile that the feeding thread has taken and not used counts like the rest. */
+/* The part of the pile that the feeding thread has taken and not used counts too. */
 static void test_a_poll_finds_what_was_left_over(void **state)
 {
     (void)state;
@@ -483,7 +484,7 @@ static void test_a_poll_finds_what_was_left_over(void **state)
     get_some(&w, 8, 1, 16 * KIB);
     others_free(&w, 0, 8);
     get_some(&w, 9, 1, 16 * KIB);
-    assert_ptr_equal(w.block[9], w.block[7]); /* the top of the pile; the rest stays where it is */
+    assert_ptr_equal(w.block[9], w.block[7]); /* the top of the pile; the rest stays in place */
     get(&w, 10, B, 32 * KIB);
     assert_int_equal(w.pool->counts.region_allocs, 1);
     put(&w, 8, A);
@@ -492,7 +493,7 @@ static void test_a_poll_finds_what_was_left_over(void **state)
     close_world(&w, 11);
 }
 
-/* On a device without streams freed memory is everybody's at once. */
+/* On a device without streams a freed block is open to every stream at once. */
 static void test_a_device_without_order(void **state)
 {
     (void)state;
@@ -521,7 +522,8 @@ static weir_status sync_while_another_frees(void *ctx, weir_event *event)
     return fake_event_sync(ctx, event);
 }
 
-/* What is freed while the stream is being waited for is free for all afterwards, and can go back to the device. */
+/* Blocks freed while the stream is being waited for are free for all streams afterwards, and can go
+ * back to the device. */
 static void test_retiring_takes_what_came_in_meanwhile(void **state)
 {
     (void)state;
@@ -594,8 +596,8 @@ static bool enter(void *ctx, const char *text, size_t length)
     return true;
 }
 
-/* A recorder that starts while another thread frees: each block that is not known to be free is listed, and each that is
- * listed ends once. More streams make the start longer. */
+/* A recorder starts while another thread frees: each block that is not known to be free is listed, and each listed
+ * block ends once. More streams make the start longer. */
 static void test_a_recorder_misses_no_free(void **state)
 {
     (void)state;

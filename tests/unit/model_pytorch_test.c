@@ -1,5 +1,5 @@
 /* model_pytorch_test.c: each rule of the pytorch model by hand: rounding, pools, segments, best fit, splitting,
- * merging, lanes, regions and placing. That it is a correct strategy is the contract suite's to prove. */
+ * merging, lanes, regions and placing. The contract suite proves that it is a correct strategy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -145,7 +145,7 @@ static void test_pool_follows_the_rounded_size(void **state)
 
 /* --- rule 3: best fit --- */
 
-/* Cuts a small segment into free holes of the given sizes, each behind a taken block of 512 bytes. */
+/* Cuts a small segment into free holes of the given sizes, each after a taken block of 512 bytes. */
 static void make_holes(struct heap *heap, uint64_t base, const uint64_t *sizes, size_t count,
                        uint64_t *at)
 {
@@ -414,7 +414,7 @@ static void test_place_keeps_a_rest_by_rule(void **state)
     end_heap(&heap);
 }
 
-/* The large pool has no free block of half a MiB: it is a rest of the block before. */
+/* The large pool has no free block of half a MiB: it is the rest of the block before. */
 static void test_place_lends_an_impossible_front(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* model_recorded_test.c: the check of the pytorch model against a recording, on small traces written here and, where
- * WEIR_TRACES_DIR has them, on recordings of real programs, of which every address must be met. */
+/* model_recorded_test.c: the check of the pytorch model against a recording, on small traces written here and, if
+ * WEIR_TRACES_DIR has them, on recordings of real programs, whose every address the model must reproduce. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,8 +83,8 @@ static void test_from_an_empty_heap(void **state)
     assert_segments(&report, 3, 3);
 }
 
-/* The second block was put elsewhere by the recorded allocator. It is counted once, and what comes after is placed
- * around it where it really was. */
+/* The recorded allocator put the second block elsewhere. The mismatch is counted once, and later blocks are placed
+ * around the block's recorded position. */
 static void test_a_mismatch_is_counted_once(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void test_a_mismatch_is_counted_once(void **state)
                         "recorded at 0x40000600");
 }
 
-/* A recorded address that is taken in the model cannot be followed; the block is nowhere then. */
+/* The model cannot follow a recorded address that is taken; then the block has no place. */
 static void test_a_mismatch_without_a_place(void **state)
 {
     (void)state;
@@ -206,7 +206,7 @@ static void test_a_segment_nobody_needed(void **state)
     assert_segments(&report, 1, 3);
 }
 
-/* What lies between the blocks at the start is free, and a rest too small for the large pool belongs to its block. */
+/* Gaps between the blocks at the start are free, and a rest too small for the large pool belongs to its block. */
 static void test_start_of_the_window(void **state)
 {
     (void)state;
@@ -224,7 +224,7 @@ static void test_start_of_the_window(void **state)
     assert_int_equal(report.priors_enlarged, 0);
 }
 
-/* Block 0 was handed out with a rest of 512 KiB, which the record does not tell; block 1 behind it shows it. */
+/* Block 0 was handed out with a rest of 512 KiB that the record does not show; block 1 after it shows it. */
 static void test_start_is_corrected(void **state)
 {
     (void)state;
@@ -236,7 +236,7 @@ static void test_start_is_corrected(void **state)
     assert_int_equal(report.priors_enlarged, 1);
 }
 
-/* Segments before the first request, with nothing in them: two were there, and the last was or was not. */
+/* Empty segments before the first request: two existed, and the last one did or did not. */
 static void test_free_segments_at_the_start(void **state)
 {
     (void)state;
@@ -299,7 +299,7 @@ static void test_what_cannot_be_checked(void **state)
     }
 }
 
-/* Nonsense in the record is counted, never followed. */
+/* Invalid records are counted, never followed. */
 static void test_broken_records(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* model_tlsf_test.c: the allocator that benchmarks compare weir with, beside a map of intervals: random requests, each live
- * range entered granule by granule. A range that overlaps, leaves the map or is refused although it fits is found at once. */
+/* model_tlsf_test.c: the allocator that benchmarks compare weir with, against a map of granules: random requests, each
+ * live range entered granule by granule. The map finds a range that overlaps, lies outside, or is refused although it
+ * fits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,7 +92,7 @@ static void add(struct world *world)
     const uint64_t bytes = some_bytes(world);
     const uint32_t granules = (uint32_t)((bytes + 511) / 512);
     const uint32_t range = tlsf_alloc(&world->tlsf, bytes);
-    if (range == 0) { /* only a free range of the request's own bin may be overlooked */
+    if (range == 0) { /* a free range may be overlooked only in the request's own bin */
         assert_true(tlsf_bin(longest_free(world) | 1) <= tlsf_bin(granules));
         return;
     }
@@ -159,7 +160,8 @@ static void test_bins_rise_with_sizes(void **state)
     assert_int_equal(tlsf_bin(UINT32_MAX), TLSF_BINS - 1);
 }
 
-/* Without a record for the rest of a range, a request gets the whole range; freed, it is whole again. */
+/* If no record is left for the rest of a range, a request gets the whole range; after its free the range is whole
+ * again. */
 static void test_records_run_out(void **state)
 {
     (void)state;

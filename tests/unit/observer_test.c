@@ -1,9 +1,10 @@
-/* tests/unit/observer_test.c: weir/observer.h: an observer that keeps books of its own and judges every call that it gets.
+/* tests/unit/observer_test.c: weir/observer.h: an observer that keeps books of its own and checks every call that it
+ * gets.
  *
- * Its books say where memory is and where blocks lie; a call that contradicts them ends the program: memory given twice,
- * a block outside of memory or over another block, memory taken with a block in it, anything ended that never began. Random
- * programs run under it on pools that take regions and on pools that map granules, with each device call failing in
- * turn, with observers that come and go, and on several threads.
+ * Its books record memory and blocks. A call that contradicts them ends the program: memory given twice, a block
+ * outside of memory or over another block, memory taken with a block in it, an end without a beginning. Random programs
+ * run under it on pools that take regions and on pools that map granules, with each device call failing in turn, with
+ * observers that begin and end, and on several threads.
  */
 #include "sim_test.h"
 
@@ -57,7 +58,7 @@ static void must(bool condition, const char *what, uint64_t start, uint64_t end)
 {
     if (!condition) {
         (void)fprintf(stderr, "observer_test: %s: 0x%" PRIx64 " to 0x%" PRIx64 "\n", what, start, end);
-        abort(); /* not an assertion of cmocka's: it may be another thread */
+        abort(); /* not cmocka's assertion: the thread may be another one */
     }
 }
 
@@ -180,7 +181,7 @@ static void end_judge(struct judge *judge)
 struct world {
     weir_sim *sim;
     weir_device *faulty;
-    weir_device *slow; /* what the pool gets */
+    weir_device *slow; /* the device that the pool uses */
     weir_pool *pool;
     weir_sim_stream *native[lanes];
     weir_stream *stream[lanes];
@@ -198,9 +199,9 @@ static uint64_t below(struct world *w, uint64_t n)
     return (z ^ (z >> 31)) % n;
 }
 
-/* A device call that takes its time, and what happens meanwhile. */
+/* A slow device call, and the actions during it. */
 static struct {
-    const char *call; /* NULL: none is slow */
+    const char *call; /* NULL: no call is slow */
     pthread_t thread;
     void *(*meanwhile)(void *ctx);
     void *ctx;
@@ -213,7 +214,7 @@ static void take_ms(long ms)
     (void)nanosleep(&moment, NULL);
 }
 
-/* The adaptor calls it after the call has been made, before its caller goes on. */
+/* The adaptor calls this after the device call, before it returns to its caller. */
 static void slow_down(void *ctx, const char *line)
 {
     (void)ctx;
@@ -292,7 +293,7 @@ static void one_step(struct world *w)
     }
 }
 
-/* The books agree with the pool. */
+/* Checks that the books agree with the pool. */
 static void agrees(struct world *w, struct judge *judge)
 {
     weir_stats stats = WEIR_STATS_INIT;
@@ -303,7 +304,7 @@ static void agrees(struct world *w, struct judge *judge)
     }
     assert_int_equal(judge->blocks.count, w->blocks);
     assert_int_equal(bytes_in(&judge->blocks), bytes);
-    /* What a pool that maps has in hand and could not destroy is mapped nowhere. */
+    /* Handles that the pool holds and could not destroy are not mapped. */
     const uint64_t mapped = w->maps ? (stats.vm_maps - stats.vm_unmaps) * REGION : stats.reserved_bytes;
     assert_int_equal(bytes_in(&judge->memory), mapped);
 }
@@ -337,7 +338,7 @@ static void ignores_nothing_it_should_not(void **state)
     assert_false(judge.gone);
 }
 
-/* A table from an older header: the slots it lacks are not told. */
+/* A table from an older header: weir does not call the slots that it lacks. */
 static void takes_shorter_tables(void **state)
 {
     (void)state;
@@ -355,7 +356,7 @@ static void takes_shorter_tables(void **state)
     end_judge(&judge);
 }
 
-/* Live blocks, blocks in a front cache, and whole pieces that lie idle. */
+/* Reports live blocks, blocks in a front cache, and idle memory. */
 static void tells_what_there_is(void **state)
 {
     (void)state;
@@ -375,7 +376,7 @@ static void tells_what_there_is(void **state)
         agrees(&w, &judge);
         assert_true(judge.memory.count > 0);
 
-        /* What the cache had is told when it is handed out, which it no longer is at once. */
+        /* A block from the cache is reported when it is handed out. From now on the cache is off. */
         ok(weir_pool_alloc(w.pool, w.stream[0], 1000, 0, &w.held[w.blocks++]));
         agrees(&w, &judge);
         assert_ptr_equal(judge.last_stream, w.native[0]);
@@ -383,7 +384,7 @@ static void tells_what_there_is(void **state)
         agrees(&w, &judge);
         assert_ptr_equal(judge.last_stream, w.native[1]);
 
-        /* The pool ends with four blocks live. */
+        /* The pool is destroyed with four blocks live. */
         close_world(&w);
         assert_true(judge.gone);
         assert_int_equal(judge.blocks.count + judge.memory.count, 0);
@@ -391,7 +392,7 @@ static void tells_what_there_is(void **state)
     }
 }
 
-/* Without an observer the front cache is back. */
+/* Without an observer the front cache is on again. */
 static void leaves_no_trace(void **state)
 {
     (void)state;
@@ -458,7 +459,8 @@ static void follows_random_programs(void **state)
     }
 }
 
-/* Each device call of a program fails in turn; what the device refuses to take is told as given again. */
+/* Each device call of a program fails in turn; memory that the device refuses to take back is reported
+ * as given again. */
 static void survives_each_failure(void **state)
 {
     (void)state;
@@ -632,7 +634,7 @@ static const weir_observer_ops writing = {
     .trim = scribe_trim,
 };
 
-/* Three tools at once: each is told everything, and the end of one leaves the other two. */
+/* Three observers at once: each gets every call, and the end of one does not affect the other two. */
 static void several_observe_at_once(void **state)
 {
     (void)state;
@@ -663,7 +665,7 @@ static void several_observe_at_once(void **state)
     agrees(&w, &judge);
     assert_string_equal(scribe.text, "a1u2e2x1y0y2c0a2");
     assert_string_equal(late.text, "p1a2");
-    ok(weir_pool_unobserve(w.pool, &scribe)); /* the one in the middle */
+    ok(weir_pool_unobserve(w.pool, &scribe)); /* the second of the three */
     ok(weir_pool_free_idle(w.pool, w.held[--w.blocks]));
     agrees(&w, &judge);
     ok(weir_pool_alloc(w.pool, w.stream[0], 1000, 0, &w.held[w.blocks++]));
@@ -721,7 +723,7 @@ static void a_pool_ends_while_it_is_recorded(void **state)
 
 enum { handed = 16, thread_steps = 3000 };
 
-/* While a free is being told, another thread asks for the same memory: it must not be told of it before. */
+/* While a free is being reported, another thread requests the same memory: its alloc must not be reported before. */
 struct slow_judge {
     struct judge judge; /* first */
     struct world *w;
@@ -829,8 +831,9 @@ static void *free_when_the_first_stream_is_locked(void *ctx)
     return free_from_elsewhere(ctx);
 }
 
-/* A block comes into an inbox while the observation begins: between the lock of its stream and the last one. One thread
- * holds the second stream's lock, in a device call; this one waits for it, and has the first already; a third frees there. */
+/* A block enters an inbox while the observation begins: between the lock of its stream and the last lock. One thread
+ * holds the second stream's lock, in a device call; this thread holds the first lock and waits for the second; a third
+ * thread frees a block there. */
 static void a_block_in_an_inbox_is_freed_later(void **state)
 {
     (void)state;
@@ -848,7 +851,7 @@ static void a_block_in_an_inbox_is_freed_later(void **state)
         slow_call.meanwhile = free_when_the_first_stream_is_locked;
         slow_call.ctx = &w;
         slow_call.began = false;
-        slow_call.call = "event_"; /* that says how far the second stream is */
+        slow_call.call = "event_"; /* the call that tests how far the second stream is */
         assert_int_equal(pthread_create(&trimming, NULL, trim_meanwhile, &w), 0);
         take_ms(15);
         ok(weir_pool_observe(w.pool, &judging, &judge));
@@ -895,7 +898,7 @@ static void the_end_waits_for_who_is_telling(void **state)
     close_world(&w);
 }
 
-/* What one thread allocates, any other may free. */
+/* Any thread may free blocks that another thread allocated. */
 struct shared {
     struct world w;
     weir_block *_Atomic table[handed];
@@ -943,7 +946,7 @@ static void *come_and_go(void *ctx)
     return NULL;
 }
 
-/* One observer is told all the time; another begins and ends, and its end neither misses a call nor waits for ever. */
+/* One observer stays; another begins and ends, and its end neither misses a call nor waits for ever. */
 struct crowd {
     struct world w;
     atomic_bool done;
@@ -987,7 +990,7 @@ static void observations_end_while_another_goes_on(void **state)
         take_ms(1);
     }
     for (int round = 0; round < 200; round++) {
-        atomic_uint *calls = calloc(1, sizeof(*calls)); /* a call after the end would write into memory that is freed */
+        atomic_uint *calls = calloc(1, sizeof(*calls)); /* freed after the end of the observation */
         assert_non_null(calls);
         ok(weir_pool_observe(crowd.w.pool, &counting, calls));
         while (atomic_load(calls) < 10) {

@@ -35,7 +35,7 @@ static inline void pw_op(struct pickle_writer *writer, unsigned opcode)
     pw_raw(writer, &byte, 1);
 }
 
-/* A little-endian number of `size` bytes. */
+/* Writes a little-endian number of `size` bytes. */
 static inline void pw_number(struct pickle_writer *writer, uint64_t number, unsigned size)
 {
     for (unsigned i = 0; i < size; i++) {
@@ -69,7 +69,7 @@ static inline void pw_str(struct pickle_writer *writer, const char *text)
     pw_raw(writer, text, length);
 }
 
-/* BININT1, BININT or LONG1, as Python chooses. */
+/* Writes BININT1, BININT or LONG1, as Python does. */
 static inline void pw_int(struct pickle_writer *writer, uint64_t number)
 {
     if (number < 256) {
@@ -98,7 +98,7 @@ static inline void pw_pair(struct pickle_writer *writer, uint64_t first, uint64_
     pw_op(writer, 0x86);
 }
 
-/* A dict or list is opened, its keys and values or items are written, and it is closed. */
+/* Opens a dict or list. The caller then writes keys and values or items, and closes it. */
 static inline void pw_dict(struct pickle_writer *writer)
 {
     pw_raw(writer, "}(", 2);
@@ -135,7 +135,7 @@ static inline void pw_key_str(struct pickle_writer *writer, const char *key, con
 
 #define PW_NO_TIME UINT64_MAX
 
-/* One entry of a history, left open for more keys. */
+/* Writes one entry of a history, left open for more keys. */
 static inline void pw_entry_open(struct pickle_writer *writer, const char *action, uint64_t address,
                                  uint64_t size, uint64_t stream, uint64_t time_us)
 {
@@ -165,7 +165,7 @@ static inline void pw_frame(struct pickle_writer *writer, const char *file, cons
     pw_dict_end(writer);
 }
 
-/* A segment with its list of blocks open: pw_block, then pw_segment_end. */
+/* Opens a segment and its list of blocks. Then pw_block for each block, then pw_segment_end. */
 static inline void pw_segment(struct pickle_writer *writer, uint64_t device, uint64_t address,
                               uint64_t size, uint64_t stream, int expandable)
 {

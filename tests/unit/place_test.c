@@ -1,6 +1,5 @@
-/* tests/unit/place_test.c: mapping, placing, asking and locking on this machine, as root and as nobody, and with every call
- * forbidden that a container forbids. What takes several nodes is tested in tests/numa.
- */
+/* tests/unit/place_test.c: mapping, placing, querying and locking on this machine, as root and as an unprivileged user,
+ * and with every call forbidden that a container forbids. tests/numa tests the cases with several nodes. */
 #define _GNU_SOURCE
 #include "place.h"
 #include "sandbox.h"
@@ -64,7 +63,7 @@ static void all_on(const weir__place_found *found, int32_t node, uint64_t size)
     assert_int_equal(found->unknown_bytes, 0);
 }
 
-/* How much of a range has pages. */
+/* Returns how many bytes of a range have pages. */
 static uint64_t present(void *memory, uint64_t size)
 {
     uint64_t bytes = 0;
@@ -86,7 +85,7 @@ static void test_reserve(void **state)
     assert_int_equal(weir__place_reserve(8 * MIB, 4 * MIB, &memory, NULL), WEIR_OK);
     assert_int_equal((uintptr_t)memory % (4 * MIB), 0);
     assert_int_equal(mincore(memory, page, &there), 0);
-    /* What is mapped inside lies there, and what is given back stays reserved. */
+    /* Memory mapped inside lies in the reservation, and unmapped memory stays reserved. */
     void *inside = NULL;
     char *at = (char *)memory + 2 * MIB;
     assert_int_equal(weir__place_map(at, 2 * MIB, WEIR__PAGES_TRANSPARENT, &inside, NULL), WEIR_OK);
@@ -126,7 +125,7 @@ static void test_bad_mappings(void **state)
     assert_ptr_equal(memory, (void *)7);
 }
 
-/* Of huge pages there are as many as somebody set aside; most machines have none. */
+/* There are as many huge pages as the administrator reserved; most machines have none. */
 static void test_huge_pages(void **state)
 {
     (void)state;
@@ -151,7 +150,7 @@ static void test_huge_pages(void **state)
     assert_int_equal(weir__place_map(reserved, too_much, WEIR__PAGES_HUGE, &memory, NULL),
                      WEIR_ERR_NO_MEMORY);
     assert_null(memory);
-    assert_int_equal(mincore(reserved, page, &there), 0); /* still ours */
+    assert_int_equal(mincore(reserved, page, &there), 0); /* still reserved */
     weir__place_unmap(reserved, too_much, false);
 }
 
@@ -200,7 +199,7 @@ static void test_policy(void **state)
     /* One in 64 KiB stands for all. */
     assert_int_equal(weir__place_verify(memory, 2 * MIB - page, 64 << 10, &found, NULL), WEIR_OK);
     all_on(&found, node, 2 * MIB - page);
-    /* A policy makes the mapping one of its own, so that numa_maps tells exactly. */
+    /* With a policy of its own the mapping is separate, so numa_maps reports exactly. */
     assert_int_equal(weir__place_verify_by_maps("", memory, 2 * MIB, &found), WEIR_OK);
     assert_int_equal(found.source, WEIR__FOUND_BY_NUMA_MAPS);
     all_on(&found, node, 2 * MIB);
@@ -213,7 +212,7 @@ static void test_policy(void **state)
         assert_int_equal(error.step, WEIR__PLACE_POLICY);
         assert_int_equal(error.node, bad[i]);
     }
-    /* Small pages are never bound: a full node would mean the end of the process. */
+    /* Small pages are never bound: a full node would kill the process. */
     assert_int_equal(weir__place_policy(memory, 2 * MIB, node, WEIR__PAGES_SMALL, true, NULL),
                      WEIR_ERR_INVALID);
     assert_int_equal(weir__place_policy(memory, 2 * MIB, node, WEIR__PAGES_TRANSPARENT, true, NULL),
@@ -239,7 +238,7 @@ static void test_thread_keeps_its_processors(void **state)
     assert_int_equal(weir__place_verify(memory, 2 * MIB, 0, &found, NULL), WEIR_OK);
     all_on(&found, node, 2 * MIB);
 
-    /* No such node, and a machine that is not this one: nothing is touched. */
+    /* No such node, and a machine that is not this one: no page is touched. */
     assert_int_equal(madvise(memory, 2 * MIB, MADV_DONTNEED), 0);
     assert_int_equal(weir__place_populate_near(t, memory, 2 * MIB, 1000, &error),
                      WEIR_ERR_UNSUPPORTED);
@@ -321,7 +320,7 @@ static int remove_root(void **state)
     return 0;
 }
 
-/* 16 pages at 0x10000: what the kernel might say, and what follows. */
+/* 16 pages at 0x10000: possible reports of the kernel, and the expected results. */
 static void test_numa_maps(void **state)
 {
     (void)state;
@@ -451,7 +450,7 @@ static void test_no_such_node(void **state)
     weir_topology_destroy(t);
 }
 
-/* More than the node has: strict says so before a page is made. */
+/* More than the node has: a strict request fails before a page is populated. */
 static void test_no_room(void **state)
 {
     (void)state;
@@ -504,7 +503,7 @@ static void test_lock(void **state)
     weir__place_unmap(memory, MIB, false);
 }
 
-/* In a child that is nobody. */
+/* Runs in a child without privileges. */
 static int lock_as_nobody(void)
 {
     weir__place_error error = {0};
@@ -525,10 +524,10 @@ static int lock_as_nobody(void)
     (void)weir__place_error_text(&error, text, sizeof text);
     CHECK(strstr(text, "RLIMIT_MEMLOCK is 1 MiB, of which 512 KiB are taken") != NULL);
     CHECK(weir__place_lock((char *)memory + MIB / 2, MIB / 2, NULL) ==
-          WEIR_OK); /* what fits, fits */
+          WEIR_OK); /* a range within the limit can be locked */
     weir__place_unlock(memory, MIB);
     CHECK(weir__place_populate(memory, 2 * MIB, NULL) ==
-          WEIR_OK); /* and pages can be made all the same */
+          WEIR_OK); /* pages can still be populated */
     CHECK(setrlimit(RLIMIT_MEMLOCK, &none) == 0);
     CHECK(weir__place_lock(memory, page, &error) == WEIR_ERR_LIMIT);
     CHECK(error.number == EPERM && error.limit_bytes == 0);
@@ -584,7 +583,7 @@ static void test_contained(void **state)
     assert_int_equal(in_child(contained), 0);
 }
 
-/* Nothing at all may be said or chosen: pages come from somewhere, and strict is refused. */
+/* The kernel reports nothing and allows no policy: pages lie anywhere, and a strict request is refused. */
 static int contained_and_pinned(void)
 {
     weir__place_error error = {0};
@@ -614,7 +613,7 @@ static void test_contained_and_pinned(void **state)
     assert_int_equal(in_child(contained_and_pinned), 0);
 }
 
-/* A kernel or a sandbox without MADV_POPULATE_WRITE. */
+/* Runs as on a kernel or in a sandbox without MADV_POPULATE_WRITE. */
 static int without_populate(void)
 {
     void *memory = NULL;
@@ -627,7 +626,7 @@ static int without_populate(void)
     CHECK(bytes[7 * page] == 42);
     CHECK(weir__place_verify(memory, 2 * MIB, 0, &found, NULL) == WEIR_OK &&
           found.absent_bytes == 0);
-    /* What cannot be written is an error here too, not a signal. */
+    /* Pages that cannot be written are an error here too, not a signal. */
     CHECK(mmap(bytes + 5 * page, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
           MAP_FAILED);
     CHECK(weir__place_populate(memory, 2 * MIB, NULL) == WEIR_ERR_NO_MEMORY);

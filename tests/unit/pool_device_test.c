@@ -89,7 +89,7 @@ static weir_pool *busy_pool;
 static weir_stream *busy[busy_streams];
 static atomic_uint waits;
 
-/* While the host waits for one stream, memory is freed on every stream: none is ever without unfinished memory. */
+/* While the host waits for one stream, memory is freed on every stream: each stream always has unfinished memory. */
 static weir_status wait_while_others_free(void *ctx, weir_event *event)
 {
     const unsigned turn = atomic_fetch_add(&waits, 1);
@@ -136,8 +136,8 @@ static void test_waiting_ends_while_others_go_on_freeing(void **state)
 
 /* --- a device that refuses to take back --- */
 
-static int refusals; /* of the calls that give something back, from now on */
-static int held;     /* events, regions or reservations, as the test says */
+static int refusals; /* number of later calls that give memory back and fail */
+static int held;     /* live events, regions or reservations, depending on the test */
 
 static weir_status counted(weir_status status, int change)
 {
@@ -235,7 +235,7 @@ static void test_a_trim_destroys_events_that_were_kept(void **state)
     }
     assert_int_equal(held, 40);
     refusals = 1;
-    assert_int_equal(weir_pool_trim(pool, 0, 0, NULL), WEIR_OK); /* no memory is refused */
+    assert_int_equal(weir_pool_trim(pool, 0, 0, NULL), WEIR_OK); /* no freed memory is refused */
     assert_int_equal(held, 40);
     assert_int_equal(weir_pool_trim(pool, 0, 0, NULL), WEIR_OK);
     assert_int_equal(held, 0);
@@ -251,7 +251,7 @@ static void test_the_end_tells_of_events_that_are_left(void **state)
     fake_device fake;
     weir_device *device = refusing_device(&fake);
     weir_pool *pool = pool_over(device, 0);
-    refusals = 3; /* by the retirement, and twice at the end */
+    refusals = 3; /* one in the retirement, two at the end */
     assert_int_equal(weir_stream_retire(pool, stream_with_event(pool, 1)), WEIR_OK);
     assert_int_equal(weir_pool_destroy(pool), WEIR_ERR_DEVICE);
     assert_int_equal(held, 1);
@@ -325,7 +325,7 @@ static void test_a_region_without_host_memory_is_not_lost(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-/* When the strategy has memory again, a region that the device would not take back serves. */
+/* When the strategy has memory again, a region that the device did not take back serves requests. */
 static void test_a_region_that_was_set_aside_serves_again(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* tests/unit/record_file_test.c: recorders that write to a file: nothing is lost for want of room, a full disk is told, a
- * child of fork writes nothing, and the file is a trace that the reader accepts. */
+/* tests/unit/record_file_test.c: recorders that write to a file: no event is lost for lack of space, a full disk is
+ * reported, a child of fork writes nothing, and the file is a trace that the reader accepts. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* RLIMIT_FSIZE's signal, mkdtemp */
 #endif
@@ -60,7 +60,7 @@ static char *read_file(const char *name)
     return text;
 }
 
-/* No strchr: the address sanitizer's looks at the whole rest of the text. */
+/* Not strchr: the address sanitizer's version reads the whole rest of the text. */
 static size_t count_lines(const char *text, char kind)
 {
     size_t count = 0;
@@ -78,7 +78,7 @@ static void note(weir_recorder *recorder, weir_trace_kind kind, uint64_t id)
 
 /* --- nothing is lost --- */
 
-enum { threads = 3, events = 200000 }; /* of a thread: more than its ring holds */
+enum { threads = 3, events = 200000 }; /* events of each thread: more than its ring buffer holds */
 
 static void *feed(void *recorder)
 {
@@ -115,7 +115,7 @@ static void test_more_events_than_rings_hold(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-/* The thread writes without being asked, so that a process that is killed leaves its trace. */
+/* The recorder's thread writes by itself, so that a process that is killed leaves its trace. */
 static void test_it_is_written_meanwhile(void **state)
 {
     weir_recorder *recorder = NULL;
@@ -198,7 +198,8 @@ static void test_full_disk(void **state)
     assert_int_equal(lost, events);
 }
 
-/* Handlers and masks are the program's: none of these signals may reach it, and one that waits for it must stay. */
+/* Handlers and masks belong to the program: none of these signals may reach it, and a pending signal
+ * must stay pending. */
 static atomic_int signals_met;
 
 static void meet_signal(int number)
@@ -318,7 +319,7 @@ static void test_fork(void **state)
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        for (uint64_t i = 0; i < events; i++) { /* more than a ring: nobody may wait for a thread that is not here */
+        for (uint64_t i = 0; i < events; i++) { /* more than a ring holds: the child must not wait */
             note(recorder, WEIR_TRACE_ALLOC, 2 + i);
         }
         _exit(weir_recorder_stop(recorder, NULL) == WEIR_OK ? 0 : 1);
@@ -406,10 +407,10 @@ static void test_pool(void **state)
     assert_int_equal(weir_pool_stream(pool, NULL, &stream), WEIR_OK);
     assert_int_equal(weir_pool_alloc(pool, stream, 512, 0, &block), WEIR_OK);
     assert_int_equal(weir_recorder_start_file(pool, path, "a pool", &recorder), WEIR_OK);
-    /* A second one is refused, and the file of the first is as it was. */
+    /* A second recorder is refused, and the file of the first is unchanged. */
     assert_int_equal(weir_recorder_start_file(pool, path, "another", &other), WEIR_ERR_BUSY);
     assert_null(other);
-    alloc_and_free(pool, 100000); /* more than a ring holds: drained in the middle of calls of the pool */
+    alloc_and_free(pool, 100000); /* more than a ring buffer holds: calls of the pool drain it */
     assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
     assert_int_equal(lost, 0);
     char *text = read_file(path);

@@ -1,4 +1,4 @@
-/* tests/unit/record_memory_test.c: recorders that are refused host memory at the n-th request, for every n. */
+/* tests/unit/record_memory_test.c: recorders whose n-th request for host memory fails, for every n. */
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
@@ -92,7 +92,7 @@ static void note(weir_recorder *recorder, weir_trace_kind kind, char mode, uint6
     weir_recorder_note(recorder, &event);
 }
 
-/* Enough of everything that each table has to grow. */
+/* Records so many events that each table has to grow. */
 static void feed(weir_recorder *recorder)
 {
     for (uint64_t name = 1; name <= names; name++) {
@@ -106,7 +106,7 @@ static void feed(weir_recorder *recorder)
     }
 }
 
-/* No line speaks of a block that is not live. */
+/* Checks that no line names a block that is not live. */
 static void check_lives(const lines *kept)
 {
     static bool live[4 * names];

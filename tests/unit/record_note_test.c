@@ -1,4 +1,4 @@
-/* tests/unit/record_note_test.c: a recorder that is fed by hand: names that come again, reallocs, losses, threads. */
+/* tests/unit/record_note_test.c: a recorder that is fed by hand: reused names, reallocs, losses, threads. */
 #include <weir/trace.h>
 
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static weir_recorder *create(output *out, uint32_t ring_events)
     return recorder;
 }
 
-/* The lines of events without their times, which differ from run to run: "a 5 1 ..." becomes "a 1 ...". */
+/* Compares the lines of events without their times, which differ from run to run: "a 5 1 ..." becomes "a 1 ...". */
 static void assert_events(const output *out, const char *expected)
 {
     char body[4096];
@@ -144,7 +144,7 @@ static void test_every_kind(void **state)
                     "f 1 0 0\n");
 }
 
-/* What has no line, or a line that would lack something, is left out and is no loss. */
+/* An event without a line, or with an incomplete one, is left out and does not count as lost. */
 static void test_what_is_ignored(void **state)
 {
     output out = { NULL, 0 };
@@ -198,7 +198,7 @@ static void test_a_free_that_was_lost(void **state)
     stop_and_expect(recorder, &out, 2, "a 0 1 0 0\nf 0 - 0\na 1 2 0 0\nf 1 0 0\n");
 }
 
-/* A block that its alloc has told already is not prior to it, and one that was there before has no second beginning. */
+/* A block whose alloc is recorded is not prior to the recording, and a prior block has no second beginning. */
 static void test_prior_blocks(void **state)
 {
     output out = { NULL, 0 };
@@ -296,7 +296,7 @@ static void test_full_ring(void **state)
     }
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_OK);
     assert_int_equal(lost, 2);
-    note_free(recorder, 6); /* unknown to the trace */
+    note_free(recorder, 6); /* the trace does not know it */
     note_free(recorder, 1);
     assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
     assert_int_equal(lost, 3);
@@ -345,11 +345,11 @@ enum { threads = 4, rounds = 20000, names = 16 };
 
 typedef struct shared {
     weir_recorder *recorder;
-    atomic_int owner[names]; /* 0 = free: a name is one thread's at a time, as an address is */
+    atomic_int owner[names]; /* 0: free; like an address, a name belongs to one thread at a time */
     atomic_bool done;
 } shared;
 
-/* Takes names, gives them back, and lets reallocs release the old one half-way, as an allocator does. */
+/* Takes names, gives them back, and lets reallocs release the old name half-way, as an allocator does. */
 static void *feed(void *ctx)
 {
     shared *const all = ctx;
@@ -391,7 +391,7 @@ static void *keep_draining(void *ctx)
     return NULL;
 }
 
-/* Each number begins once and ends once, nothing was lost, and no free was made up. */
+/* Checks that each number begins once and ends once, no event was lost, and no free was invented. */
 static void check_lives(const output *out)
 {
     unsigned long long next = 0;
@@ -402,7 +402,7 @@ static void check_lives(const output *out)
         unsigned long long first = 0;
         unsigned long long second = 0;
         char stream = 0;
-        char short_line[64]; /* sscanf looks at all the text that it is given */
+        char short_line[64]; /* sscanf reads all the text that it is given */
         next_line = (const char *)memchr(line, '\n', (size_t)(end - line)) + 1;
         (void)snprintf(short_line, sizeof short_line, "%.*s", (int)(next_line - line), line);
         if (*line == 'a') {
@@ -447,7 +447,7 @@ static void test_threads(void **state)
     free(out.text);
 }
 
-/* The child's events are not the recorder's, and the child can let go of it. */
+/* The recorder does not record the child's events, and the child can release it. */
 static void test_fork(void **state)
 {
     output out = { NULL, 0 };

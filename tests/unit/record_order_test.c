@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Keeps the kind of each event, and the size of a block that begins or the number of one that ends. */
+/* Notes the kind of each event, and the size of a block that begins or the number of one that ends. */
 typedef struct seen {
     char text[256];
 } seen;
@@ -83,7 +83,7 @@ static void test_drain_waits_for_a_number_under_way(void **state)
     run_other_thread(recorder);
     uint64_t lost = 7;
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_OK);
-    assert_string_equal(out.text, "a9 "); /* 5 may not overtake, nor the free come before */
+    assert_string_equal(out.text, "a9 "); /* event 5 may not overtake, nor may the free come before */
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_OK);
     assert_string_equal(out.text, "a9 ");
     publish(weir__ring_of_thread(&recorder->rings), late, 1);
@@ -94,7 +94,7 @@ static void test_drain_waits_for_a_number_under_way(void **state)
     assert_int_equal(lost, 0);
 }
 
-/* A number that nobody published (its thread was killed) does not hold back the end. */
+/* A number that is never published (its thread was killed) does not hold back the end. */
 static void test_stop_passes_over_a_gap(void **state)
 {
     (void)state;

@@ -35,7 +35,7 @@ static void *churn(void *unused)
     return &done;
 }
 
-/* With one block at a time, alternately something begins (p or a) and ends (f). */
+/* With one block at a time, beginnings (p or a) and ends (f) alternate. */
 struct balance {
     int live;
     int worst;
@@ -67,7 +67,7 @@ static void test_no_free_is_missed_at_the_start(void **state)
         weir_recorder_config asked = WEIR_RECORDER_CONFIG_INIT;
         asked.sink = weigh;
         asked.sink_ctx = &balance;
-        asked.ring_events = 4096; /* what does not fit is dropped at the end: the beginning is what counts */
+        asked.ring_events = 4096; /* later events may be dropped: the test checks the beginning */
         weir_recorder *recorder = NULL;
         pthread_t thread;
         void *all_well = NULL;

@@ -1,7 +1,7 @@
-/* tests/unit/record_test.c: the recorder as an observer of a pretended pool.
+/* tests/unit/record_test.c: the recorder as an observer of a fake pool.
  *
- * The recorder's functions are called directly, as a pool would, and the lines are read back by
- * simple checks. The functions that a pool provides are defined here.
+ * The test calls the recorder's functions directly, as a pool would, and checks the lines with simple comparisons. This
+ * file defines the functions that a pool provides.
  */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
@@ -107,7 +107,7 @@ static int end_device(void **state)
     return weir_device_destroy(device) == WEIR_OK ? 0 : -1;
 }
 
-/* A pool tells of the block at an address. Streams count from 1; 0: the block is freed idle. */
+/* Tells the recorder of the block at an address. Streams count from 1; 0: the block is freed idle. */
 static void tell_alloc(weir_recorder *recorder, uint64_t address, uint64_t size, uint64_t align, uint32_t stream,
                        weir_tag tag)
 {
@@ -144,7 +144,7 @@ typedef struct output {
     char *text;
     size_t length;
     size_t calls;
-    size_t refuse_after; /* calls that still succeed; SIZE_MAX = all */
+    size_t refuse_after; /* calls that still succeed; SIZE_MAX: all */
 } output;
 
 static bool take_text(void *ctx, const char *text, size_t length)
@@ -240,7 +240,7 @@ static void test_header_comes_first(void **state)
     weir_pool pool = pool_new();
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
-    assert_int_equal(out.calls, 0); /* the sink hears nothing before a drain */
+    assert_int_equal(out.calls, 0); /* the sink gets nothing before a drain */
     drain(recorder, 0);
     assert_int_equal(stop(recorder), 0);
     assert_string_equal(out.text, "#wtr 1\n#src weir pool\n#clock ns\n"
@@ -402,16 +402,16 @@ static void test_many_prior_blocks(void **state)
     output out = output_new();
     assert_int_equal(stop(start(&pool, &out, 0)), 0);
     assert_int_equal(count_text(&out, "\np "), COUNT);
-    assert_true(out.calls > 1); /* more text than one piece takes */
+    assert_true(out.calls > 1); /* more text than one piece holds */
     free(out.text);
-    /* A sink that refuses the first piece is not offered the others. */
+    /* A sink that refuses the first piece does not get the others. */
     out = (output){.refuse_after = 0};
     assert_int_equal(weir_recorder_stop(start(&pool, &out, 0), NULL), WEIR_ERR_DEVICE);
     assert_int_equal(out.calls, 1);
     free(live);
 }
 
-/* An address names one block after another. Where a free is lost, the next block at the address ends the one before. */
+/* An address names one block after another. If a free is lost, the next block at the address ends the one before. */
 static void test_each_life_at_an_address_has_a_number(void **state)
 {
     (void)state;
@@ -447,7 +447,7 @@ static void test_full_ring_drops_and_counts(void **state)
         tell_alloc(recorder, id, id, 0, 1, 0);
     }
     drain(recorder, 2);
-    /* 5 and 6 were lost, so what follows of them makes no sense and goes too. */
+    /* 5 and 6 were lost, so their later events are left out too. */
     tell_use(recorder, 6, 2);
     tell_free(recorder, 5, 1);
     tell_free(recorder, 1, 1);
@@ -495,7 +495,7 @@ static void test_sink_that_fails(void **state)
     tell_alloc(recorder, 3, 1, 0, 1, 0);
     uint64_t lost = 0;
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_ERR_DEVICE);
-    assert_int_equal(lost, 2); /* were in the text that it refused */
+    assert_int_equal(lost, 2); /* in the text that the sink refused */
     const size_t calls = out.calls;
     tell_free(recorder, 1, 1);
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_ERR_DEVICE);
@@ -503,7 +503,7 @@ static void test_sink_that_fails(void **state)
     tell_free(recorder, 2, 1);
     assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_ERR_DEVICE);
     assert_int_equal(lost, 4);
-    assert_int_equal(out.calls, calls); /* not bothered again */
+    assert_int_equal(out.calls, calls); /* the sink is not called again */
     assert_null(pool.recorder);
     assert_body(&out, "a 0 1 0 0 addr=0x1\n");
     free(out.text);
@@ -587,7 +587,7 @@ static void test_order_across_threads(void **state)
     free(out.text);
 }
 
-/* Bytes that malloc has given out, where it can tell (not under a sanitizer). */
+/* Returns the bytes that malloc has handed out, or 0 if unknown (under a sanitizer). */
 static size_t bytes_in_use(void)
 {
 #if defined(__GLIBC__)
@@ -598,7 +598,7 @@ static size_t bytes_in_use(void)
 #endif
 }
 
-/* Rings of ended threads are drained first and let go then: many threads in turn, few rings. */
+/* Rings of ended threads are drained first and freed then: many threads in turn need few rings. */
 static void test_threads_come_and_go(void **state)
 {
     (void)state;
@@ -625,7 +625,7 @@ static void test_threads_come_and_go(void **state)
 typedef struct stepper {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    weir_recorder *recorder; /* to record into; NULL = nothing to do */
+    weir_recorder *recorder; /* records into this; NULL: idle */
     uint64_t id;
     bool end;
 } stepper;
@@ -697,7 +697,7 @@ static void test_recorders_come_and_go(void **state)
     stepper_end(&other, thread);
 }
 
-/* What a thread keeps of ended recorders is let go when it meets the next one. */
+/* A thread frees its rings of ended recorders when it meets the next recorder. */
 static void test_ended_recorders_leave_nothing_behind(void **state)
 {
     (void)state;
@@ -745,13 +745,13 @@ static void test_two_pools_at_once(void **state)
     stepper_end(&other, thread);
 }
 
-/* Threads pass blocks on through a shared table, the main thread drains all the while: in the trace
- * every block begins before it is used and ends after, however the threads are interleaved. */
+/* Threads pass blocks on through a shared table while the main thread drains: in the trace every block begins before it
+ * is used and ends after, for every interleaving of the threads. */
 enum { WORKERS = 4, SLOTS = 64, STEPS = 20000 };
 
 typedef struct crowd {
     weir_recorder *recorder;
-    _Atomic uint64_t slots[SLOTS]; /* id of a block that anyone may take and free; 0 = none */
+    _Atomic uint64_t slots[SLOTS]; /* id of a block that any thread may take and free; 0: none */
     _Atomic uint64_t next_id;
     atomic_int working;
 } crowd;
@@ -774,14 +774,14 @@ static void *work_in_crowd(void *ctx)
     return NULL;
 }
 
-/* Reads the lines and returns how many events they are. */
+/* Reads the lines and returns the number of events. */
 static uint64_t assert_consistent(const output *out, uint64_t ids)
 {
     char *const live = calloc(ids, 1); /* 0 not seen, 1 live, 2 freed */
     assert_non_null(live);
     uint64_t last_time = 0;
     uint64_t events = 0;
-    /* Nothing here may measure the rest of the text: it is long, and strict string checks do so at each call. */
+    /* No call here may measure the rest of the text: it is long, and strict string checks do so at each call. */
     const char *const end = out->text + strlen(out->text);
     const char *next = NULL;
     for (const char *line = out->text; line < end; line = next) {

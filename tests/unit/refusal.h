@@ -1,4 +1,4 @@
-/* tests/unit/refusal.h: a refused call leaves its status and a sentence that begins with its name. */
+/* tests/unit/refusal.h: checks that a refused call leaves its status and a sentence that begins with its name. */
 #ifndef REFUSAL_H
 #define REFUSAL_H
 
@@ -25,7 +25,7 @@ static inline void assert_refused(weir_status got, weir_status wanted, const cha
                     weir_status_name(wanted), sentence, (int)name, call, words);
         _fail(file, line);
     }
-    (void)!weir_refuse(WEIR_OK, "%s", ""); /* the next call must leave its own */
+    (void)!weir_refuse(WEIR_OK, "%s", ""); /* clears the sentence, so that the next call must leave its own */
 }
 
 #endif

@@ -100,7 +100,7 @@ static void test_devices(void **state)
     refused(weir_device_event_sync(device, NULL), WEIR_ERR_INVALID, "event is NULL");
     refused(weir_device_stream_wait_event(device, NULL, NULL), WEIR_ERR_INVALID, "event is NULL");
     refused(weir_device_stream_sync(NULL, NULL), WEIR_ERR_INVALID, "device is NULL");
-    /* A group that the table lacks. */
+    /* A group of slots that the table lacks. */
     assert_int_equal(weir_device_vm_reserve(device, 4096, &address), WEIR_ERR_UNSUPPORTED);
     assert_non_null(strstr(weir_last_error(), "no virtual memory"));
     assert_int_equal(weir_device_event_create(device, &event), WEIR_ERR_UNSUPPORTED);

@@ -1,5 +1,5 @@
-/* tests/unit/routing_test.c: what routing promises beyond the contract: which half serves, what cannot be routed to,
- * and that no request fails for want of memory that the other half has. */
+/* tests/unit/routing_test.c: promises of routing beyond the contract: the half that serves a request, strategies that
+ * cannot be a half, and that no request fails if the other half has the memory. */
 #include "sim_test.h"
 
 #include <weir/caching.h>
@@ -101,7 +101,8 @@ static void size_decides_up_to_the_threshold(void **state)
     }
 }
 
-/* Both ways: refused by alloc and by an ordinary gather, served as a last resort, and freed to where it came from. */
+/* Each half: the other half's memory is refused by alloc and by an ordinary gather, serves as a last resort, and
+ * returns to its half when freed. */
 static void the_other_half_is_the_last_resort(void **state)
 {
     (void)state;
@@ -117,14 +118,14 @@ static void the_other_half_is_the_last_resort(void **state)
         ok(take(&rig, sizes[i], &range));
         assert_true(lies_in(&range, region) && range.size >= sizes[i]);
         rig.ops->free(rig.state, range.token, 1, 0);
-        /* It is the other half's again: what is that half's own is served at once, and this is not. */
+        /* The memory belongs to the other half again: alloc serves a half's own memory, and refuses this. */
         assert_int_equal(take(&rig, sizes[i], &range), WEIR_ERR_NO_MEMORY);
         ok(take(&rig, sizes[1 - i], &range));
         stop(&rig);
     }
 }
 
-/* What a gather has found must not be handed to a request that came in between, for which it may be too small. */
+/* Memory that a gather has found must not serve a request in between, for which it may be too small. */
 static void what_was_found_is_for_that_request(void **state)
 {
     (void)state;
@@ -203,7 +204,7 @@ static weir_status try(const weir_routing_config *config)
     return status;
 }
 
-/* As either half. */
+/* The strategy is refused as either half. */
 static void refused(const weir_strategy_ops *strategy)
 {
     weir_routing_config config = {.struct_size = sizeof(config), .small_strategy = strategy};
@@ -354,7 +355,7 @@ static void an_idle_region_is_exchanged(void **state)
     }
 }
 
-/* The other half's region cannot go, because a block lives in it, or because the pool keeps regions. */
+/* The other half's region cannot be removed, because a block lives in it, or because the pool keeps regions. */
 static void a_region_that_stays_serves_both(void **state)
 {
     (void)state;
@@ -374,7 +375,7 @@ static void a_region_that_stays_serves_both(void **state)
         w = open_world(REGION, i == 0 ? 0 : WEIR_POOL_KEEP_IDLE_REGIONS);
         stays = must_alloc(&w, large);
         for (int k = 0; k < 3; k++) {
-            (void)must_alloc(&w, small); /* from what is left of the region of the large half */
+            (void)must_alloc(&w, small); /* from the rest of the large half's region */
         }
         weir_block *none = NULL;
         assert_int_equal(weir_pool_alloc(w.pool, w.stream, small, 0, &none), WEIR_ERR_NO_MEMORY);

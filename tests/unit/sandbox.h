@@ -1,7 +1,6 @@
-/* tests/unit/sandbox.h: what a process may no longer do: children in which system calls are forbidden, as seccomp profiles
- * of containers do.
+/* tests/unit/sandbox.h: children in which system calls are forbidden, as seccomp profiles of containers do.
  *
- * A child checks with CHECK and returns 0; the number of the line that failed otherwise.
+ * A child checks with CHECK. It returns 0, or the number of the line that failed.
  */
 #ifndef TESTS_UNIT_SANDBOX_H
 #define TESTS_UNIT_SANDBOX_H
@@ -36,7 +35,7 @@ static inline bool is_emulated(void)
     return false;
 }
 
-/* The calls fail with EPERM from now on. False: this kernel has no filters. */
+/* The calls fail with EPERM from now on. Returns false if this kernel has no filters. */
 static inline bool deny(const unsigned *calls, unsigned count)
 {
     struct sock_filter filter[64];
@@ -53,7 +52,7 @@ static inline bool deny(const unsigned *calls, unsigned count)
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/* As the default profiles of Docker and containerd do without CAP_SYS_NICE. */
+/* Forbids the calls that the default profiles of Docker and containerd forbid without CAP_SYS_NICE. */
 static inline bool deny_numa_calls(void)
 {
     static const unsigned calls[] = {SYS_mbind, SYS_set_mempolicy, SYS_get_mempolicy,
@@ -73,7 +72,7 @@ static inline bool deny_madvise(void)
     return deny(calls, sizeof calls / sizeof *calls);
 }
 
-/* What `body` returns in a child; -1: it was killed. */
+/* Returns the result of `body` in a child, or -1 if the child was killed. */
 static inline int in_child(int (*body)(void))
 {
     int status = 0;

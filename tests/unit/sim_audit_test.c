@@ -1,7 +1,6 @@
-/* tests/unit/sim_audit_test.c: each kind of finding is provoked once, and has a twin that is ordered as it should be
- * and must be clean. What the auditor says is checked, too: both operations, streams, ticks, and whether luck was
- * missing.
- */
+/* tests/unit/sim_audit_test.c: each kind of finding is provoked once, and has a twin that is ordered correctly and must
+ * be clean. The tests also check the text of a finding: both operations, streams, ticks, and whether the order was only
+ * luck. */
 #include "sim_bench.h"
 
 static bench set_up(void)
@@ -86,7 +85,7 @@ static void test_use_before_free_is_clean(void **state)
     reads(t.sim, t.a, t.region + 100, 4, "reader");
     order(t.sim, t.a, t.b);
     reads(t.sim, t.b, t.region + 100, 4, "reader on b");
-    weir_sim_block_free(t.sim, t.region, t.a, "del x"); /* b still reads: the pool's business */
+    weir_sim_block_free(t.sim, t.region, t.a, "del x"); /* b is still reading: the pool must handle that */
     is_clean(t.sim);
     tear_down(&t);
 }
@@ -119,7 +118,7 @@ static void test_order_counts_and_luck_does_not(void **state)
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, NULL, "x");
     writes(t.sim, t.a, t.region, MIB, "first");
-    weir_sim_advance(t.sim, 10 * LONG_NS); /* long over, but nobody looked */
+    weir_sim_advance(t.sim, 10 * LONG_NS); /* long over, but the host has not looked */
     writes(t.sim, t.b, t.region, MIB, "second");
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_UNORDERED, "first", "second");
     assert_false(f.in_flight);
@@ -179,7 +178,7 @@ static void test_all_ways_to_order(void **state)
         case 0: /* a wait */
             order(t.sim, t.a, t.b);
             break;
-        case 1: /* a wait by way of a third stream */
+        case 1: /* a wait through a third stream */
             order(t.sim, t.a, t.c);
             order(t.sim, t.c, t.b);
             break;
@@ -229,7 +228,7 @@ static void test_what_is_no_order(void **state)
             writes(t.sim, t.a, t.region, MIB, "first");
             ok(weir_device_stream_wait_event(device, t.b, event));
             break;
-        case 2: /* a query that said no */
+        case 2: /* a query that answered no */
             writes(t.sim, t.a, t.region, MIB, "first");
             ok(weir_device_event_record(device, event, t.a));
             ok(weir_device_event_query(device, event, &complete));
@@ -298,7 +297,8 @@ static void test_one_pair_is_said_once(void **state)
     tear_down(&t);
 }
 
-/* Memory that was idle when it was handed out is anybody's; memory that was not belongs to the stream that got it. */
+/* Memory that was idle when it was handed out may be used by every stream; other memory only by the
+ * stream that got it. */
 static void test_block_used_on_another_stream(void **state)
 {
     (void)state;
@@ -318,7 +318,7 @@ static void test_block_used_on_another_stream(void **state)
     tear_down(&t);
 }
 
-/* A reported write stands for what it wrote over: whoever comes after it in order is not told of the same again. */
+/* A reported write replaces the accesses that it overwrote: a later access in order causes no second finding. */
 static void test_a_reported_write_takes_the_place_of_others(void **state)
 {
     (void)state;
@@ -345,7 +345,7 @@ static void test_early_reuse(void **state)
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_EARLY_REUSE, "long kernel", "new");
     assert_true(f.in_flight);
     assert_string_equal(f.later.what, "alloc");
-    writes(t.sim, t.b, t.region, MIB, "victim"); /* the same pair: not again */
+    writes(t.sim, t.b, t.region, MIB, "victim"); /* the same pair: no second finding */
     only_finding(t.sim, WEIR_SIM_EARLY_REUSE, "long kernel", "new");
     tear_down(&t);
 }
@@ -396,7 +396,7 @@ static void test_reuse_is_clean_when_ordered(void **state)
     }
 }
 
-/* The host knew the stream idle before the free: the free itself touches nothing, so there is nothing to wait for. */
+/* The host knew that the stream was idle before the free: the free itself touches nothing, so no wait is needed. */
 static void test_free_after_sync_needs_no_second_sync(void **state)
 {
     (void)state;
@@ -426,7 +426,7 @@ static void test_early_reuse_once_for_each_earlier_block(void **state)
     tear_down(&t);
 }
 
-/* A hand-out of a part leaves the rest as it was. */
+/* Handing out a part leaves the rest unchanged. */
 static void test_rest_of_a_split_block_keeps_its_past(void **state)
 {
     (void)state;
@@ -460,7 +460,7 @@ static void test_overlap(void **state)
     tear_down(&t);
 }
 
-/* Handed out twice at the same address: each owner frees once, and that is not a double free. */
+/* The same address is handed out twice: each owner frees once, and that is not a double free. */
 static void test_overlap_at_the_same_address(void **state)
 {
     (void)state;
@@ -475,7 +475,7 @@ static void test_overlap_at_the_same_address(void **state)
     tear_down(&t);
 }
 
-/* Work on both of two overlapping blocks, in all sorts of pieces, keeps the shadow in one piece. */
+/* Work on both of two overlapping blocks, in pieces of all kinds, keeps the shadow consistent. */
 static void test_work_on_overlapping_blocks(void **state)
 {
     (void)state;
@@ -560,7 +560,8 @@ static void test_free_pending(void **state)
     tear_down(&t);
 }
 
-/* The host says that a block is idle while work still reads it: one finding, at the free and not at the next alloc. */
+/* The host claims that a block is idle while work still reads it: one finding, at the free and not at
+ * the next alloc. */
 static void test_free_pending_read(void **state)
 {
     (void)state;
@@ -617,7 +618,7 @@ static void test_block_in_a_returned_region(void **state)
     tear_down(&t);
 }
 
-/* Two regions that happen to be neighbours are still two. */
+/* Two adjacent regions are still two. */
 static void test_block_across_two_regions(void **state)
 {
     (void)state;
@@ -677,7 +678,7 @@ static void test_region_live(void **state)
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     give_region(t.sim, t.region, REGION);
     only_finding(t.sim, WEIR_SIM_REGION_LIVE, "x", NULL);
-    weir_sim_block_free(t.sim, t.region, t.a, "del x"); /* its owner does the right thing */
+    weir_sim_block_free(t.sim, t.region, t.a, "del x"); /* the first owner's correct free */
     assert_int_equal(new_region(t.sim, REGION), t.region);
     weir_sim_block_alloc(t.sim, t.region, 2 * MIB, t.b, "new");
     writes(t.sim, t.b, t.region, 2 * MIB, "new owner");
@@ -845,7 +846,7 @@ static void do_nothing(void *ctx)
     (void)ctx;
 }
 
-/* Work with a host function is named by what it stands for, and judged and timed the same. */
+/* Work with a host function has the name of the operation that it stands for, and is audited and timed the same. */
 static void test_what_work_is_called(void **state)
 {
     (void)state;

@@ -1,6 +1,5 @@
-/* tests/unit/sim_bench.h: a simulator with three streams and a region, as the tests of its auditor want it. Who wants a larger one defines REGION
- * first.
- */
+/* tests/unit/sim_bench.h: a simulator with three streams and a region, for the tests of its auditor. A file that needs
+ * a larger region defines REGION first. */
 #ifndef WEIR_UNIT_SIM_BENCH_H
 #define WEIR_UNIT_SIM_BENCH_H
 

@@ -1,6 +1,5 @@
-/* tests/unit/sim_direct_test.c: memory that no live block covers, touched with direct_access: what is judged there
- * and what is not. The twin of every finding is ordered as it should be and must be clean.
- */
+/* tests/unit/sim_direct_test.c: memory that no live block covers, touched with direct_access: the accesses that are
+ * audited there and those that are not. The twin of every finding is ordered correctly and must be clean. */
 #include "sim_bench.h"
 
 #include <stddef.h>
@@ -98,7 +97,7 @@ static void test_all_ways_to_order(void **state)
     }
 }
 
-/* Gaps between what was touched before are no hindrance, and one write over all of it stands for all of it. */
+/* Gaps between earlier accesses do not matter, and one write over the whole range replaces them all. */
 static void test_write_over_pieces_and_gaps(void **state)
 {
     (void)state;
@@ -146,7 +145,7 @@ static void test_unordered_after_a_free(void **state)
     }
 }
 
-/* A trace knows that the stream worked, not on what. */
+/* After a trace the auditor knows that the stream worked, but not on which memory. */
 static void test_unordered_after_a_free_without_touches(void **state)
 {
     (void)state;
@@ -177,7 +176,7 @@ static void test_reader_of_another_stream_before_the_free(void **state)
     tear_down(&t);
 }
 
-/* A read leaves the free to be seen, a write that came after it stands for it. */
+/* After a read the free is still visible; a write that came after the free replaces it. */
 static void test_the_free_counts_until_a_write(void **state)
 {
     (void)state;
@@ -230,7 +229,7 @@ static void test_reuse_is_clean_when_ordered(void **state)
             sync_stream(t.sim, t.a);
         }
         weir_sim_block_alloc(t.sim, t.region, MIB, taker, "x");
-        if (way >= 2) { /* idle: anybody's */
+        if (way >= 2) { /* idle: open to every stream */
             writes(t.sim, t.c, t.region, MIB, "elsewhere");
             is_clean(t.sim);
         } else {
@@ -291,7 +290,7 @@ static void test_over_the_end_of_the_memory(void **state)
     tear_down(&t);
 }
 
-/* Two regions that happen to be neighbours are still two. */
+/* Two adjacent regions are still two. */
 static void test_across_two_regions(void **state)
 {
     (void)state;
@@ -384,7 +383,7 @@ static void test_into_a_block(void **state)
         assert_non_null(strstr(f.text, "which it runs into"));
         assert_int_equal(f.address, t.region);
         assert_int_equal(f.size, 5 * MIB);
-        for (uint64_t i = 0; i < 5; i++) { /* every part was touched */
+        for (uint64_t i = 0; i < 5; i++) { /* touches every part */
             writes(t.sim, t.b, t.region + i * MIB, 1, "elsewhere");
             assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), i + 1);
         }
@@ -473,8 +472,8 @@ static void test_region_returned_properly_is_clean(void **state)
     tear_down(&t);
 }
 
-/* A block that outlived its region lies under new memory: that memory is free to be touched, and the block's free is
- * still its own. */
+/* A block that outlived its region lies under new memory: the new memory may be touched, and the block must still be
+ * freed. */
 static void test_memory_over_a_block_without_a_region(void **state)
 {
     (void)state;
@@ -495,7 +494,7 @@ static void test_memory_over_a_block_without_a_region(void **state)
     }
 }
 
-/* The same, and its first byte is not touched. */
+/* As above, without a touch of the first byte. */
 static void test_memory_over_a_part_of_such_a_block(void **state)
 {
     (void)state;

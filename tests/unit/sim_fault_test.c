@@ -1,4 +1,4 @@
-/* tests/unit/sim_fault_test.c: every kind of failure on order, and broken streams. */
+/* tests/unit/sim_fault_test.c: every kind of failure on demand, and broken streams. */
 #include "sim_test.h"
 
 #include <stddef.h>
@@ -6,7 +6,7 @@
 
 #define PAGE (2 * MIB)
 
-/* What each call needs to exist. */
+/* Objects that the calls need. */
 typedef struct props {
     weir_sim *sim;
     weir_device *device;
@@ -33,7 +33,7 @@ static props set_up(void)
     return p;
 }
 
-/* Makes one call of a kind, which would succeed. */
+/* Makes one call of a kind, which would succeed without a fault. */
 static weir_status make(props *p, weir_device_call call)
 {
     uint64_t address = 0;
@@ -100,11 +100,11 @@ static void test_every_call_can_fail_and_changes_nothing(void **state)
         fails(make(&p, call), memory ? WEIR_ERR_NO_MEMORY : WEIR_ERR_DEVICE);
         ok(weir_sim_get_stats(p.sim, &after));
         assert_int_equal(before.held_bytes, after.held_bytes);
-        assert_int_equal(before.calls[call] + 1, after.calls[call]); /* counted all the same */
+        assert_int_equal(before.calls[call] + 1, after.calls[call]); /* a failed call counts too */
         if (call == WEIR_CALL_VM_RELEASE) {
             ok(weir_device_vm_unmap(p.device, p.base, PAGE));
         }
-        ok(make(&p, call)); /* once only, and now it works */
+        ok(make(&p, call)); /* fails only once */
         assert_int_equal(weir_sim_destroy(p.sim), WEIR_OK);
     }
 }
@@ -170,14 +170,14 @@ static void test_slow_calls(void **state)
     assert_int_equal(weir_sim_now(p.sim), 5000);
     ok(make(&p, WEIR_CALL_REGION_ALLOC));
     assert_int_equal(weir_sim_now(p.sim), 5000);
-    fault.slow = false; /* fails, and takes its time over it */
+    fault.slow = false; /* fails after taking its time */
     ok(weir_sim_fault_arm(p.sim, &fault));
     fails(make(&p, WEIR_CALL_REGION_ALLOC), WEIR_ERR_NO_MEMORY);
     assert_int_equal(weir_sim_now(p.sim), 10000);
     assert_int_equal(weir_sim_destroy(p.sim), WEIR_OK);
 }
 
-/* The k-th map of several fails; what was mapped stays, and can be undone. */
+/* The k-th map of several fails; earlier mappings stay, and can be undone. */
 static void test_half_way_through_a_map_of_many_parts(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void test_broken_stream(void **state)
     ok(weir_sim_stream_break(p.sim, p.stream));
     assert_int_equal(weir_sim_stream_tail(p.sim, p.stream), LONG_NS);
     weir_sim_work work = WEIR_SIM_WORK_INIT;
-    ok(weir_device_event_query(p.device, early, &complete)); /* that much was complete */
+    ok(weir_device_event_query(p.device, early, &complete)); /* completed before the break */
     assert_true(complete);
     fails(weir_device_event_query(p.device, p.event, &complete), WEIR_ERR_DEVICE);
     fails(weir_device_event_sync(p.device, p.event), WEIR_ERR_DEVICE);
@@ -236,9 +236,9 @@ static void test_broken_stream(void **state)
     fails(weir_device_event_record(p.device, early, p.stream), WEIR_ERR_DEVICE);
     fails(weir_device_stream_sync(p.device, p.stream), WEIR_ERR_DEVICE);
     fails(weir_sim_sync(p.sim), WEIR_ERR_DEVICE);
-    busy(p.sim, other, 1); /* the others go on */
+    busy(p.sim, other, 1); /* other streams continue */
     sync_stream(p.sim, other);
-    /* The device has said that the stream is dead: its memory is free to go. */
+    /* The device has reported that the stream is dead: its memory may be freed. */
     weir_sim_block_free(p.sim, p.region, NULL, "del x");
     give_region(p.sim, p.region, PAGE);
     is_clean(p.sim);
@@ -277,14 +277,14 @@ static void test_broken_stream_drops_what_was_queued(void **state)
 
 /* --- work that will never run --- */
 
-/* What became of each of some pieces of work, in the order of the calls. */
+/* The fates of some pieces of work, in the order of the calls. */
 typedef struct fates {
     weir_sim *sim;
     char letters[40]; /* upper case: ran; lower case: dropped */
     size_t count;
 } fates;
 
-/* Of one piece of work: on the heap, freed by the one call that must come. */
+/* The fate of one piece of work: allocated on the heap, freed by the one call that must come. */
 typedef struct fate {
     fates *all;
     char letter;
@@ -342,9 +342,9 @@ static void test_dropped_when_a_stream_breaks(void **state)
     assert_string_equal(all.letters, "BADC");
     ok(weir_sim_stream_break(all.sim, a));
     assert_string_equal(all.letters, "BADCegik");
-    ok(weir_sim_stream_break(all.sim, a)); /* nothing is said twice */
+    ok(weir_sim_stream_break(all.sim, a)); /* a second break has no effect */
     weir_sim_work late = one_work(&all, 'Z', 1);
-    fails(weir_sim_launch(all.sim, a, &late), WEIR_ERR_DEVICE); /* neither is called */
+    fails(weir_sim_launch(all.sim, a, &late), WEIR_ERR_DEVICE); /* neither function is called */
     free(late.host_ctx);
     fails(weir_sim_sync(all.sim), WEIR_ERR_DEVICE);
     assert_string_equal(all.letters, "BADCegikFHJL");
@@ -402,7 +402,7 @@ static void test_dropped_by_destroy(void **state)
     assert_int_equal(calls, 0);
 }
 
-/* One that uses the simulator: it waits, queues more, and breaks another stream. */
+/* A host function that uses the simulator: it waits, queues more work, and breaks another stream. */
 typedef struct meddler {
     fates all;
     weir_sim_stream *other;
@@ -436,7 +436,7 @@ static void test_dropped_may_use_the_simulator(void **state)
         ok(weir_sim_launch(m.all.sim, stream, &work));
         if (!destroy) {
             ok(weir_sim_stream_break(m.all.sim, stream));
-            assert_string_equal(m.all.letters, "xY"); /* the function over, Y's turn came */
+            assert_string_equal(m.all.letters, "xY"); /* after the function had returned, Y ran */
         }
         assert_int_equal(weir_sim_destroy(m.all.sim), WEIR_OK);
         assert_int_equal(m.calls, 1);
@@ -453,8 +453,8 @@ static void test_dropped_and_older_callers(void **state)
     work.duration_ns = 100;
     work.dropped = count_up;
     work.host_ctx = calls;
-    fails(weir_sim_launch(sim, NULL, &work), WEIR_ERR_INVALID); /* instead of what? */
-    work.struct_size = offsetof(weir_sim_work, dropped);        /* made before there was one */
+    fails(weir_sim_launch(sim, NULL, &work), WEIR_ERR_INVALID); /* no function to call instead */
+    work.struct_size = offsetof(weir_sim_work, dropped);        /* an older caller */
     ok(weir_sim_launch(sim, NULL, &work));
     work.host_function = count_up;
     work.host_ctx = &calls[1];

@@ -23,7 +23,7 @@ static uint64_t held(weir_sim *sim)
     return stats.held_bytes;
 }
 
-/* Whether a child that touches the address dies of it. */
+/* True if a child that touches the address is killed. */
 static bool faults(const void *address, bool write)
 {
     pid_t child = fork();
@@ -31,9 +31,9 @@ static bool faults(const void *address, bool write)
     if (child == 0) {
         struct rlimit none = {0, 0};
         (void)setrlimit(RLIMIT_CORE, &none);
-        (void)signal(SIGSEGV, SIG_DFL); /* not the test framework's */
+        (void)signal(SIGSEGV, SIG_DFL); /* not the test framework's handler */
         (void)signal(SIGBUS, SIG_DFL);
-        (void)close(STDERR_FILENO); /* a sanitizer's report is not news */
+        (void)close(STDERR_FILENO); /* hides a sanitizer's report */
         volatile char *byte = (volatile char *)(uintptr_t)address;
         if (write) {
             *byte = 1;
@@ -58,7 +58,7 @@ static void test_first_fit_by_address(void **state)
         r[i] = new_region(sim, 4 * PAGE);
     }
     assert_int_equal(r[0], 0x100000000000);
-    assert_int_equal(r[1], r[0] + 4 * PAGE); /* neighbours */
+    assert_int_equal(r[1], r[0] + 4 * PAGE); /* adjacent */
     give_region(sim, r[0], 4 * PAGE);
     give_region(sim, r[2], 4 * PAGE);
     assert_int_equal(new_region(sim, 8 * PAGE), r[3] + 4 * PAGE);
@@ -105,7 +105,7 @@ static void test_capacity_may_shrink(void **state)
     uint64_t first = new_region(sim, 8 * PAGE);
     uint64_t second = new_region(sim, 4 * PAGE);
     uint64_t address = 0;
-    weir_sim_set_capacity(sim, 9 * PAGE); /* below what is held */
+    weir_sim_set_capacity(sim, 9 * PAGE); /* below the bytes in use */
     fails(weir_device_region_alloc(device, PAGE, &address), WEIR_ERR_NO_MEMORY);
     give_region(sim, second, 4 * PAGE);
     fails(weir_device_region_alloc(device, 2 * PAGE, &address), WEIR_ERR_NO_MEMORY);
@@ -166,7 +166,7 @@ static void test_many_regions(void **state)
             give_region(sim, start[i], size[i]);
         }
     }
-    assert_int_equal(new_region(sim, 60 * GIB), 0x100000000000); /* all in one piece again */
+    assert_int_equal(new_region(sim, 60 * GIB), 0x100000000000); /* all memory is in one piece again */
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
@@ -186,7 +186,7 @@ static void test_vm_rules(void **state)
         ok(weir_device_vm_create(device, 2 * PAGE, &other));
         assert_int_not_equal(handle, 0);
         assert_int_not_equal(handle, other);
-        fails(weir_device_vm_map(device, base, PAGE, handle), WEIR_ERR_INVALID); /* not the whole */
+        fails(weir_device_vm_map(device, base, PAGE, handle), WEIR_ERR_INVALID); /* not the whole handle */
         fails(weir_device_vm_map(device, base + 15 * PAGE, 2 * PAGE, handle), WEIR_ERR_INVALID);
         fails(weir_device_vm_map(device, base + 1, 2 * PAGE, handle), WEIR_ERR_INVALID);
         fails(weir_device_vm_map(device, base - 2 * PAGE, 2 * PAGE, handle), WEIR_ERR_INVALID);
@@ -259,12 +259,12 @@ static void test_region_bytes(void **state)
     uint64_t region = new_region(sim, 3 * PAGE);
     unsigned char *bytes = weir_sim_bytes(sim, region, 3 * PAGE);
     assert_ptr_equal(bytes, (void *)(uintptr_t)region); /* addresses are pointers */
-    assert_int_equal(bytes[0], 0xdd);                   /* fresh memory holds no zeros to rely on */
+    assert_int_equal(bytes[0], 0xdd);                   /* fresh memory does not hold zeros */
     assert_int_equal(bytes[3 * PAGE - 1], 0xdd);
     bytes[5] = 42;
     assert_int_equal(bytes[5], 42);
     assert_false(faults(bytes, true));
-    assert_true(faults(bytes + 3 * PAGE, false)); /* nothing was given there */
+    assert_true(faults(bytes + 3 * PAGE, false)); /* no memory was given there */
     assert_null(weir_sim_bytes(sim, region, 3 * PAGE + 1));
     assert_null(weir_sim_bytes(sim, region - 1, 1));
     give_region(sim, region, 3 * PAGE);
@@ -272,7 +272,7 @@ static void test_region_bytes(void **state)
     assert_true(faults(bytes, false));
     assert_true(faults(bytes, true));
     assert_int_equal(new_region(sim, 3 * PAGE), region);
-    assert_int_equal(bytes[5], 0xdd); /* and nothing of the old contents */
+    assert_int_equal(bytes[5], 0xdd); /* nor does it hold the old contents */
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
@@ -300,7 +300,7 @@ static void test_remap_keeps_contents(void **state)
     ok(weir_device_vm_create(device, PAGE, &second));
     ok(weir_device_vm_map(device, base, PAGE, first));
     ok(weir_device_vm_map(device, base + PAGE, PAGE, second));
-    unsigned char *bytes = weir_sim_bytes(sim, base, 2 * PAGE); /* neighbours are one stretch */
+    unsigned char *bytes = weir_sim_bytes(sim, base, 2 * PAGE); /* adjacent mappings are one range */
     assert_non_null(bytes);
     memset(bytes, 1, PAGE);
     memset(bytes + PAGE, 2, PAGE);
@@ -311,7 +311,7 @@ static void test_remap_keeps_contents(void **state)
     assert_int_equal(bytes[8 * PAGE], 1);
     assert_int_equal(bytes[9 * PAGE - 1], 1);
     ok(weir_device_vm_unmap(device, base + PAGE, PAGE));
-    ok(weir_device_vm_map(device, base, PAGE, second)); /* another's old address */
+    ok(weir_device_vm_map(device, base, PAGE, second)); /* the old address of another handle */
     assert_int_equal(bytes[0], 2);
     ok(weir_device_vm_unmap(device, base, PAGE));
     ok(weir_device_vm_destroy(device, second));
@@ -322,7 +322,7 @@ static void test_remap_keeps_contents(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-/* Live contents survive any number of remaps of others. */
+/* Live contents survive any number of remaps of other handles. */
 static void test_remap_churn(void **state)
 {
     (void)state;
@@ -405,7 +405,7 @@ static void test_copies_happen_when_their_time_comes(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-/* Two streams, no order: the data shows who was late, and it is the later in time, not in the program. */
+/* Two streams without an order: the data shows the later write in time, not in the program. */
 static void test_race_shows_in_the_data(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
-/* tests/unit/sim_oracle_test.c: the auditor against the plainest possible judge, on random programs.
+/* tests/unit/sim_oracle_test.c: the auditor against the simplest possible reference, on random programs.
  *
- * The judge keeps, for every byte, every access there ever was, and for every operation the set of all operations
- * before it. The auditor keeps vector clocks and forgets whatever it can. Both must find their first fault at the
- * same call of the same program, and of the same kinds; after that the program ends, because then they may differ in
- * what they forgive. Most calls that the judge would fault are left out, so that programs get long before they go
- * wrong. Programs are made of a seed, which a failure prints; WEIR_TEST_SEED runs that one alone. All of it is done
- * with direct access and without.
+ * The reference keeps, for every byte, every access so far, and for every operation the set of all operations before
+ * it. The auditor keeps vector clocks and forgets as much as it can. Both must find their first fault at the same call
+ * of the same program, and of the same kinds. Then the program ends, because afterwards they may differ in the faults
+ * that they forgive. Most calls that the reference would fault are left out, so that programs get long before they
+ * fail. A seed determines a program; a failure prints it, and WEIR_TEST_SEED runs that one alone. All programs run with
+ * direct access and without.
  */
 #include "sim_test.h"
 
@@ -37,7 +37,7 @@ static void add(set *s, int node)
     s->words[node / 64] |= (uint64_t)1 << (node % 64);
 }
 
-/* Whether that made a difference. */
+/* Adds `other` to the set. Returns true if that changed the set. */
 static bool join(set *s, const set *other)
 {
     bool changed = false;
@@ -54,7 +54,7 @@ typedef struct access {
 } access;
 
 typedef struct byte {
-    int block; /* the last one to hold it; -1: none ever, or it was written directly since */
+    int block; /* the last block that held it; -1: none, or written directly since */
     int count;
     access history[HISTORY];
 } byte;
@@ -62,23 +62,23 @@ typedef struct byte {
 typedef struct block {
     int start;
     int end;
-    int alloc_node; /* whoever is after this is after the hand-out; -1: everybody is */
+    int alloc_node; /* operations after this one are after the hand-out; -1: all are */
     int free_node;  /* the last work before the free */
     bool live;
 } block;
 
 typedef struct judge {
-    bool direct; /* what no live block covers may be touched */
+    bool direct; /* memory without a live block may be touched */
     int nodes;
     set host;
-    set after[STREAMS]; /* what a stream's next operation is after */
+    set after[STREAMS]; /* the operations before a stream's next operation */
     int last[STREAMS];  /* the stream's last operation, waits included */
     int last_work[STREAMS];
     set events[EVENTS];
     byte bytes[BYTES];
     block blocks[BLOCKS];
     int block_count;
-    bool expected[WEIR_SIM_FINDING_KINDS]; /* of the call that is being made */
+    bool expected[WEIR_SIM_FINDING_KINDS]; /* kinds expected from the current call */
 } judge;
 
 static uint32_t random_state;
@@ -97,7 +97,7 @@ static int new_node(judge *j, int stream)
     return node;
 }
 
-/* Whether some access to the byte, ever, or the hand-out or free of its block, is not in `known`. */
+/* True if some access to the byte so far, or the hand-out or free of its block, is not in `known`. */
 static bool is_pending(const judge *j, const byte *b, const set *known)
 {
     for (int i = 0; i < b->count; i++) {
@@ -161,7 +161,7 @@ static bool is_live(const judge *j, int at)
     return j->bytes[at].block >= 0 && j->blocks[j->bytes[at].block].live;
 }
 
-/* One byte of an access, which is in the byte's history from now on. */
+/* Checks one byte of an access, and adds the access to the byte's history. */
 static void judge_byte(judge *j, byte *b, bool write, const set *known, int node)
 {
     const block *owner = b->block >= 0 ? &j->blocks[b->block] : NULL;
@@ -180,7 +180,7 @@ static void judge_byte(judge *j, byte *b, bool write, const set *known, int node
     }
 }
 
-/* With direct access: only the edges of live blocks, and of the region, are not to be crossed. */
+/* With direct access an access must not cross the edges of live blocks, nor those of the region. */
 static void judge_direct_access(judge *j, int start, int end, bool write, int stream, int node)
 {
     int first = is_live(j, start) ? j->bytes[start].block : -1;
@@ -241,7 +241,7 @@ typedef struct run {
     uint64_t base;   /* its last bytes, with nothing above them */
 } run;
 
-/* A live block, if a few tries find one: random addresses would end every program at once. */
+/* Returns a live block, if a few tries find one: random addresses would end every program at once. */
 static int some_live_block(const judge *j)
 {
     for (int tries = 0; tries < 8 && j->block_count > 0; tries++) {
@@ -253,7 +253,7 @@ static int some_live_block(const judge *j)
     return -1;
 }
 
-/* A call that may be faulted: judged first, then made or not. */
+/* A call that may be faulted: the reference checks it first, then it is made or not. */
 typedef struct call {
     enum { WORK, ALLOC, FREE } kind;
     int stream; /* -1: the host */
@@ -324,7 +324,7 @@ static void judge_call(judge *j, const call *c)
     } else {
         (void)join(&j->after[c->stream], &j->host);
         int node = new_node(
-            j, c->stream); /* it is after itself: an operation does not conflict with itself */
+            j, c->stream); /* an operation does not conflict with itself */
         j->last_work[c->stream] = node;
         for (int i = 0; i < c->count; i++) {
             void (*judge_one)(judge *, int, int, bool, int, int) =
@@ -428,7 +428,7 @@ static void step_order(judge *j, const run *r)
     }
 }
 
-/* Whether both are of one mind; *done when there was a finding. */
+/* Returns true if both agree; *done is set if there was a finding. */
 static bool agree(const judge *j, weir_sim *sim, bool *done)
 {
     bool same = true;
@@ -445,7 +445,7 @@ static bool agree(const judge *j, weir_sim *sim, bool *done)
     return same;
 }
 
-/* Returns the number of steps until the first finding, or of all. */
+/* Returns the number of steps up to the first finding, or of all steps. */
 static int run_program(uint32_t seed, bool direct, uint64_t *kinds)
 {
     static judge j;
@@ -517,7 +517,7 @@ static void run_programs(bool direct)
     for (int kind = 0; kind < WEIR_SIM_FINDING_KINDS; kind++) {
         print_message("%8llu %s\n", (unsigned long long)kinds[kind],
                       weir_sim_finding_name((weir_sim_finding_kind)kind));
-        /* A test that never meets a kind says nothing about it. */
+        /* A kind that no program reaches would not be tested. */
         bool reachable = kind != WEIR_SIM_OUTSIDE_REGION && kind != WEIR_SIM_LEAK && kind != WEIR_SIM_FOREIGN_MEMORY &&
                          (kind != WEIR_SIM_USE_AFTER_FREE || !direct);
         assert_true(reachable ? kinds[kind] > 20 : kinds[kind] == 0);

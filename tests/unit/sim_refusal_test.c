@@ -14,7 +14,7 @@
 
 #define ok(call) assert_int_equal((call), WEIR_OK)
 
-/* The call gives the status; the sentence begins with the function and has `part` in it. */
+/* Checks that the call returns the status, and that its sentence begins with the function and contains `part`. */
 #define refuses(status, function, part, call)                                                      \
     do {                                                                                           \
         assert_int_equal((call), (status));                                                        \
@@ -145,7 +145,7 @@ static void test_device(void **state)
     ok(weir_sim_destroy(sim));
 }
 
-/* A pool refuses a stream of another simulator, directly or through an adaptor, and has not met it then. */
+/* A pool refuses a stream of another simulator, directly or through an adaptor, and does not remember it. */
 static void test_stream_of_another_simulator(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ static bench set_up(void)
     return set_up_with(free_of_charge());
 }
 
-/* Ends a scenario: clean, or exactly this one finding. */
+/* Ends a scenario: no finding, or exactly this one. */
 static void expect(bench *t, bool right, weir_sim_finding_kind kind, const char *earlier,
                    const char *later)
 {
@@ -51,7 +51,7 @@ static void test_merge(void **state)
         order(t.sim, t.a, t.b);
         weir_sim_block_alloc(t.sim, t.region, MIB + MIB / 2, t.b, "merged");
         if (right) {
-            ok(weir_device_event_record(t.device, older, t.b)); /* the wait is before it now */
+            ok(weir_device_event_record(t.device, older, t.b)); /* the wait is now before it */
         }
         ok(weir_device_stream_wait_event(t.device, t.c, older));
         weir_sim_block_alloc(t.sim, t.region + MIB + MIB / 2, MIB / 2, t.c, "rest");
@@ -98,7 +98,7 @@ static void test_side_free(void **state)
     }
 }
 
-/* Freed behind a long kernel; the stream is destroyed without waiting; a new one has its handle. */
+/* Freed after a long kernel; the stream is destroyed without a wait; a new stream has its handle. */
 static void test_handle(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void test_trim(void **state)
     }
 }
 
-/* The stream waits for the kernel, the host does not; and it is the host that unmaps. */
+/* The stream waits for the kernel, but the host does not; and the host does the unmap. */
 static void test_unmap(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void test_unmap(void **state)
     }
 }
 
-/* Used on two side streams besides its own; whichever of the three is forgotten is named. */
+/* Used on two side streams besides its own; the finding names the stream that was forgotten. */
 static void test_uses(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void test_uses(void **state)
             weir_sim_block_alloc(t.sim, t.region, MIB, taker, "next");
             if (forgotten == 3) {
                 is_clean(t.sim);
-            } else { /* perhaps only by luck in time, which is no excuse */
+            } else { /* perhaps ordered in time by luck, which is still a finding */
                 only_finding(t.sim, WEIR_SIM_EARLY_REUSE, tags[forgotten], "next");
             }
             assert_int_equal(weir_sim_destroy(t.sim), WEIR_OK);
@@ -224,7 +224,7 @@ static void test_uses_promoted_at_the_first_completion(void **state)
     }
 }
 
-/* Reuse by looking, where nobody looked; and where somebody did, but took "not yet" or an error for "yes". */
+/* Reuse without a query, and reuse after a query whose "not yet" or error was taken for "yes". */
 static void test_polling(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* tests/unit/sim_test.h: short words for tests of the simulator. */
+/* tests/unit/sim_test.h: short helper functions for tests of the simulator. */
 #ifndef SIM_TEST_H
 #define SIM_TEST_H
 
@@ -74,7 +74,7 @@ static inline weir_event *new_event(weir_sim *sim)
     return event;
 }
 
-/* What is queued on `to` from now on runs after what is on `from` now. */
+/* Makes work queued on `to` from now on run after all work that is on `from` now. */
 static inline void order(weir_sim *sim, weir_sim_stream *from, weir_sim_stream *to)
 {
     weir_event *event = new_event(sim);
@@ -122,7 +122,7 @@ static inline void busy(weir_sim *sim, weir_sim_stream *stream, uint64_t duratio
     ok(weir_sim_launch(sim, stream, &work));
 }
 
-/* Nothing was found; says what, if there was. */
+/* Fails with the finding's text if there is a finding. */
 static inline void is_clean(weir_sim *sim)
 {
     weir_sim_finding finding;
@@ -132,7 +132,7 @@ static inline void is_clean(weir_sim *sim)
     assert_int_equal(weir_sim_finding_count(sim, WEIR_SIM_FINDING_KINDS), 0);
 }
 
-/* Exactly one finding, of this kind, naming these two operations by their tags (NULL: there is none). */
+/* Checks for exactly one finding, of this kind, that names these two operations by their tags (NULL: none). */
 static inline weir_sim_finding only_finding(weir_sim *sim, weir_sim_finding_kind kind,
                                             const char *earlier, const char *later)
 {

@@ -1,5 +1,5 @@
-/* tests/unit/sim_thread_test.c: several threads at one simulator. What is checked here is that nothing is lost and
- * nobody waits for ever; that there is no data race is for a thread sanitizer to say, with this as its program. */
+/* tests/unit/sim_thread_test.c: several threads use one simulator. The tests check that nothing is lost and no thread
+ * waits for ever; run under a thread sanitizer, the program also shows that there is no data race. */
 #include "sim_test.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@ enum { THREADS = 4, ROUNDS = 2000 };
 typedef struct worker {
     weir_sim *sim;
     weir_sim_stream *stream;
-    uint64_t region; /* 2 MiB of its own */
+    uint64_t region; /* 2 MiB for this worker alone */
     atomic_int *calls;
     int failures;
 } worker;
@@ -81,7 +81,7 @@ static void test_threads_share_a_simulator(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-/* A host function that itself uses the simulator, and even queues more of its kind. */
+/* A host function that itself uses the simulator, and even queues more work of its kind. */
 typedef struct chain {
     weir_sim *sim;
     weir_sim_stream *stream;
@@ -114,7 +114,7 @@ static void test_host_function_calls_back(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-/* Streams break while other threads queue on them and run what is due: each piece of work has one fate. */
+/* Streams break while other threads queue on them and run due work: each piece of work has exactly one fate. */
 typedef struct feeder {
     weir_sim *sim;
     weir_sim_stream *stream;
@@ -179,7 +179,7 @@ static void test_every_work_has_one_fate(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
         queued += feeders[i].queued;
     }
-    (void)weir_sim_sync(sim); /* another thread may have been running the last of them */
+    (void)weir_sim_sync(sim); /* another thread may have run the last of them */
     assert_int_equal(atomic_load(&ran) + atomic_load(&dropped), queued);
     assert_true(atomic_load(&dropped) > 0);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);

@@ -9,7 +9,7 @@ static void test_work_runs_in_stream_order(void **state)
     weir_sim_stream *b = new_stream(sim);
     busy(sim, a, 100);
     busy(sim, a, 50);
-    busy(sim, b, 70); /* streams run side by side */
+    busy(sim, b, 70); /* streams run in parallel */
     assert_int_equal(weir_sim_now(sim), 0);
     assert_int_equal(weir_sim_stream_tail(sim, a), 150);
     assert_int_equal(weir_sim_stream_tail(sim, b), 70);
@@ -18,7 +18,7 @@ static void test_work_runs_in_stream_order(void **state)
     assert_int_equal(weir_sim_stream_tail(sim, b), 130);
     sync_stream(sim, a);
     assert_int_equal(weir_sim_now(sim), 150);
-    weir_sim_advance_to(sim, 140); /* past: nothing */
+    weir_sim_advance_to(sim, 140); /* in the past: no effect */
     assert_int_equal(weir_sim_now(sim), 150);
     weir_sim_advance_to(sim, 160);
     assert_int_equal(weir_sim_now(sim), 160);
@@ -67,7 +67,7 @@ static void test_event_query_and_sync(void **state)
     ok(weir_device_event_query(device, event, &complete));
     assert_true(complete);
     busy(sim, a, 100);
-    ok(weir_device_event_record(device, event, a)); /* captures anew */
+    ok(weir_device_event_record(device, event, a)); /* captures new work */
     ok(weir_device_event_query(device, event, &complete));
     assert_false(complete);
     ok(weir_device_event_sync(device, event));
@@ -90,7 +90,7 @@ static void test_event_never_recorded(void **state)
     assert_int_equal(weir_sim_now(sim), 0);
     ok(weir_device_stream_wait_event(device, a, event));
     assert_int_equal(weir_sim_stream_tail(sim, a), 100);
-    /* A slot that is used again starts anew. */
+    /* A slot that is reused starts anew. */
     ok(weir_device_event_record(device, event, a));
     ok(weir_device_event_destroy(device, event));
     event = new_event(sim);
@@ -249,7 +249,7 @@ static void test_time_stops_at_its_end(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-/* A short mixed program; what its time and figures come to. */
+/* Runs a short mixed program. Returns a digest of its time and figures. */
 static uint64_t run(uint64_t seed, uint64_t *tails)
 {
     weir_sim_config config = WEIR_SIM_CONFIG_INIT;

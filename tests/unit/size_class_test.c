@@ -1,5 +1,5 @@
-/* size_class_test.c: what size_class promises beyond the contract: the classes, slabs that are reused and go back, slots
- * in foreign lanes, slots as a last resort. check runs after every call. */
+/* size_class_test.c: promises of size_class beyond the contract: the classes, slabs that are reused and given back,
+ * slots in other lanes, slots as a last resort. check runs after every call. */
 #include <weir/size_class.h>
 
 #include <setjmp.h>
@@ -61,7 +61,7 @@ static void *add_region(struct rig *rig, uint64_t size, weir_lane lane)
     return region;
 }
 
-/* The address, 0 for a refusal. */
+/* Returns the address, or 0 for a refusal. */
 static uint64_t take(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size,
                      uint64_t align, weir_range *range)
 {
@@ -110,7 +110,7 @@ static weir_status remove_region(struct rig *rig, void *region, weir_tick limit)
 
 /* --- classes --- */
 
-/* The rule, spelt another way: up to 16 granules all of them, then every eighth of the doubling below. */
+/* The rule, written in another way: up to 16 granules every size, then eighths of the doubling below. */
 static uint64_t smallest_class_above(uint64_t granules)
 {
     uint64_t class = 1;
@@ -122,7 +122,7 @@ static uint64_t smallest_class_above(uint64_t granules)
     return class;
 }
 
-/* Every size up to what slabs are made for, and on to the end of small requests, where there is no waste at all. */
+/* Every size up to the largest with slabs, and on to the end of small requests, which waste nothing. */
 static void every_size_has_its_class(void **state)
 {
     (void)state;
@@ -143,11 +143,11 @@ static void every_size_has_its_class(void **state)
         worst = waste * 10000 / granules > worst ? waste * 10000 / granules : worst;
         assert_int_equal(remove_region(&rig, region, 0), WEIR_OK);
     }
-    assert_true(worst > 1100); /* so the bound is not met by having all sizes exact */
+    assert_true(worst > 1100); /* so the bound is not met merely by exact sizes */
     stop(&rig);
 }
 
-/* A class holds several sizes: what is handed out again is never less than asked (and not for the size it was made). */
+/* A class holds several sizes: a reused slot is never smaller than the request, whichever size it was made for. */
 static void a_class_is_not_a_size(void **state)
 {
     (void)state;
@@ -212,17 +212,17 @@ static void an_empty_slab_is_kept_and_others_go_back(void **state)
     for (size_t i = 0; i < 32; i++) {
         give(&rig, &taken[i], 1, 0);
     }
-    /* Eight slots, and what was given back on both sides of them. */
+    /* Eight slots, and the free ranges on both sides of them. */
     weir_lane_stats stats = stats_of(&rig, 1);
     assert_true(stats.ranges == 9 || stats.ranges == 10);
     assert_int_equal(stats.bytes, REGION);
     assert_true(stats.largest_bytes < REGION);
-    /* Neither made anew nor given back while requests come and go at the border. */
+    /* The slab is neither created nor given back while requests alternate at the border. */
     weir_range again = must_take(&rig, 1, 8 * KIB);
     assert_true(stats_of(&rig, 1).ranges == stats.ranges - 1);
     give(&rig, &again, 1, 0);
     assert_true(stats_of(&rig, 1).ranges == stats.ranges);
-    /* It is no obstacle to other sizes: the last request needs its place. */
+    /* The kept slab does not block other sizes: the last request needs its place. */
     for (uint64_t i = 0; i < 5; i++) {
         must_take(&rig, 1, i < 3 ? 512 * KIB : 256 * KIB);
     }
@@ -273,7 +273,7 @@ static void fuller_slabs_are_used_first(void **state)
 
 /* --- lanes and ticks --- */
 
-/* Each slot keeps the lane and the tick of its own free, whoever made the slab. */
+/* Each slot keeps the lane and the tick of its own free, whichever lane created the slab. */
 static void slots_keep_their_lane_and_tick(void **state)
 {
     (void)state;
@@ -302,7 +302,7 @@ static void slots_keep_their_lane_and_tick(void **state)
     stop(&rig);
 }
 
-/* Slots join when their slab is given back: all of it waits for the last of them. */
+/* Slots join when their slab is given back: the whole range waits for the last of them. */
 static void a_slab_given_back_keeps_the_latest_tick(void **state)
 {
     (void)state;
@@ -320,7 +320,7 @@ static void a_slab_given_back_keeps_the_latest_tick(void **state)
         for (size_t i = 8; i < 16; i++) {
             give(&rig, &taken[i], 2, 60);
         }
-        /* Of the first slab, which went back, nothing may be had before 50. */
+        /* No memory of the first slab, which was given back, is available before tick 50. */
         assert_int_equal(take(&rig, 2, 49, GRANULE, 1, NULL), 0);
         assert_int_equal(rig.ops->promote(rig.state, 2, 49), 0);
         assert_int_equal(take(&rig, 2, 50, 64 * KIB, 1, NULL), BASE);
@@ -353,7 +353,7 @@ static void promote_moves_slot_by_slot(void **state)
     stop(&rig);
 }
 
-/* Lanes that come after the slabs: free must not need host memory for any of them. */
+/* The lanes are added after the slabs: free must not need host memory for any of them. */
 static void slots_of_one_slab_in_many_lanes(void **state)
 {
     (void)state;
@@ -382,8 +382,8 @@ static void slots_of_one_slab_in_many_lanes(void **state)
 
 /* --- gather --- */
 
-/* Four free slots side by side in a slab that is in use serve a larger request when nothing else can; the slab goes on
- * with the others. */
+/* Four adjacent free slots in a slab that is in use serve a larger request if no other memory can; the slab stays
+ * usable with its other slots. */
 static void slots_serve_others_as_a_last_resort(void **state)
 {
     (void)state;
@@ -421,7 +421,7 @@ static void slots_serve_others_as_a_last_resort(void **state)
     stop(&rig);
 }
 
-/* A slab that nobody uses is assembled at once, also from several lanes. */
+/* An unused slab is gathered at once, also from several lanes. */
 static void an_unused_slab_is_gathered(void **state)
 {
     (void)state;
@@ -486,7 +486,7 @@ static void configs(void **state)
     assert_int_equal(must_take(&rig, 1, 17 * GRANULE).size, 17 * GRANULE);
     stop(&rig);
 
-    /* And so large that the table of classes ends first. */
+    /* The region is so large that the table of classes ends first. */
     config = (weir_size_class_config){.struct_size = sizeof config,
                                       .small_bytes = UINT64_MAX,
                                       .slab_region_bytes = UINT64_C(1) << 44};

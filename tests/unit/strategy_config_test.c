@@ -55,7 +55,7 @@ static void every_strategy_reads_by_size(void **state)
         assert_int_equal(try(ops, &config), WEIR_OK);
         config.bytes[longer - 1] = 1;
         assert_int_equal(try(ops, &config), WEIR_ERR_UNSUPPORTED);
-        config.struct_size = longer - 1; /* the byte is not the struct's any more */
+        config.struct_size = longer - 1; /* the byte is no longer part of the struct */
         assert_int_equal(try(ops, &config), WEIR_OK);
         config.struct_size = sizeof(size_t);
         assert_int_equal(try(ops, &config), WEIR_OK);

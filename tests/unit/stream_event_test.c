@@ -17,7 +17,8 @@ static weir_block *get(struct world *w, int stream)
     return block;
 }
 
-/* B is ordered after A's free. An event is recorded on B, and then anew on C, which is not: the event says nothing of A. */
+/* B is ordered after A's free. An event is recorded on B, and then again on C, which is not ordered after A: the event
+ * does not cover A. */
 static void test_a_second_record_replaces_the_first(void **state)
 {
     (void)state;
@@ -60,7 +61,7 @@ static void test_a_wait_of_the_host_counts_for_what_came_before(void **state)
     close_world(&w);
 }
 
-/* The same of a wait for all of stream B. */
+/* A wait for all of stream B covers the work that B had waited for. */
 static void test_a_wait_for_a_stream_counts_for_what_came_before(void **state)
 {
     (void)state;

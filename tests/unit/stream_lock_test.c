@@ -1,7 +1,8 @@
-/* tests/unit/stream_lock_test.c: the biased lock: one inside at a time, and the bias follows the thread that uses it.
+/* tests/unit/stream_lock_test.c: the biased lock: one thread inside at a time, and the bias follows the thread that
+ * uses it.
  *
- * What the lock protects is an ordinary integer, so a lost update shows in its sum, and a thread sanitizer sees missing
- * order. Threads that leave and others that get their thread-local storage are part of it.
+ * The lock protects an ordinary integer, so a lost update shows in its sum, and a thread sanitizer sees missing order.
+ * The tests include threads that end and new threads that get their thread-local storage.
  */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
@@ -32,9 +33,9 @@
 
 struct guarded {
     struct stream_lock lock;
-    uint64_t sum;       /* under the lock; no atomic, so that only the lock can keep it right */
+    uint64_t sum;       /* protected by the lock; not atomic, so that only the lock can keep it right */
     atomic_uint inside;
-    atomic_uint crowded; /* how often somebody was not alone inside */
+    atomic_uint crowded; /* how often two threads were inside at once */
     atomic_bool begun;
     atomic_bool done;
 };
@@ -71,7 +72,7 @@ struct visitor {
     struct guarded *guarded;
     uint64_t entries; /* 0: until it is done */
     uint32_t seed;
-    uint32_t burst; /* at most so many entries in a row, then a pause */
+    uint32_t burst; /* maximum of entries in a row, then a pause */
     uint64_t entered;
 };
 
@@ -93,7 +94,7 @@ static void *visit(void *ctx)
     return NULL;
 }
 
-/* The first to come is the owner. */
+/* The first thread to enter becomes the owner. */
 static void *visit_later(void *ctx)
 {
     const struct visitor *v = ctx;
@@ -103,8 +104,8 @@ static void *visit_later(void *ctx)
     return visit(ctx);
 }
 
-/* Long runs of the owner give it the bias, bursts of the others take it away, again and again; the owner's thread ends a
- * few times, and the next one often gets its thread-local storage. */
+/* Long runs of the owner give it the bias, and bursts of other threads take it away, again and again. The owner's
+ * thread ends a few times, and the next thread often gets its thread-local storage. */
 static void test_one_inside_at_a_time(void **state)
 {
     (void)state;
@@ -137,14 +138,14 @@ static void test_one_inside_at_a_time(void **state)
 
 /* --- a try meets the owner's return --- */
 
-/* One thread tries a shared lock without end, and is stopped by a signal wherever it happens to be. Meanwhile the first
- * owner has the lock to itself for long enough to get the bias back, and goes inside. Then the other one goes on. */
+/* One thread tries a shared lock without end, and a signal stops it at any point. Meanwhile the first owner has the
+ * lock to itself for long enough to get the bias back, and enters. Then the other thread continues. */
 static struct {
     struct guarded guarded;
-    atomic_uint asked; /* to be stopped outside: a signal that comes later than it is wanted does nothing */
+    atomic_uint asked; /* the request to stop outside; a signal that comes too late has no effect */
     atomic_uint stopped;
     atomic_uint resumed;
-    atomic_uint left; /* about to go on */
+    atomic_uint left; /* about to continue */
     atomic_uint taken; /* tries that succeeded */
 } meeting;
 
@@ -245,7 +246,7 @@ static size_t seats_of(const struct stream_lock *l)
     return count;
 }
 
-/* Enters until the lock is this thread's. Returns whether that came to pass. */
+/* Enters until this thread owns the lock. Returns true if it succeeded. */
 static bool feed(struct guarded *g)
 {
     for (int i = 0; i < enough_to_own; i++) {
@@ -285,7 +286,7 @@ static void *look_in(void *ctx)
     return stream_lock_owned(&g->lock) ? g : NULL;
 }
 
-/* A second thread feeds while the first one lives on, then the first one again, and a third after the second has ended. */
+/* A second thread feeds while the first one lives, then the first one again, and a third after the second has ended. */
 static void test_the_lock_follows_its_feeder(void **state)
 {
     (void)state;
@@ -312,7 +313,7 @@ static void test_the_lock_follows_its_feeder(void **state)
     void *owned = NULL;
     assert_int_equal(pthread_create(&thread, NULL, look_in, &g), 0);
     assert_int_equal(pthread_join(thread, &owned), 0);
-    assert_null(owned); /* a thread that only looks in owns nothing */
+    assert_null(owned); /* a thread that rarely enters owns nothing */
 
     struct feeder third = { .guarded = &g, .leave = true };
     assert_int_equal(pthread_create(&thread, NULL, feed_once, &third), 0);
@@ -323,8 +324,8 @@ static void test_the_lock_follows_its_feeder(void **state)
     weir__stream_lock_fini(&g.lock);
 }
 
-/* One thread enters without end and is stopped by a signal wherever it happens to be outside, perhaps on its way in. This
- * thread becomes the owner and goes inside; then the other one goes on with what it has read before. */
+/* One thread enters without end, and a signal stops it at any point outside, perhaps while it is entering. This thread
+ * becomes the owner and enters; then the other thread continues with the values that it has read before. */
 static void stop_outside(int signal)
 {
     const struct guarded *g = &meeting.guarded;
@@ -413,7 +414,7 @@ static bool refuse_membarrier(void)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/* Comes once, without the barrier. NULL when the kernel has no filters. */
+/* Enters once, without the barrier. Returns NULL if the kernel has no filters. */
 static void *intrude(void *ctx)
 {
     struct guarded *g = ctx;
@@ -434,12 +435,12 @@ static int intrude_from_a_sandbox(void)
     weir__stream_lock_init(&g.lock, false);
     enter(&g, 0);
     if (!stream_lock_owned(&g.lock)) {
-        return sandbox_absent; /* no membarrier here at all: nobody has a bias */
+        return sandbox_absent; /* without membarrier no thread has a bias */
     }
     if (pthread_create(&thread, NULL, intrude, &g) != 0 || pthread_join(thread, &came) != 0 || came == NULL) {
         return sandbox_absent;
     }
-    /* The bias is gone for good, and no other lock gets one: without the barrier nothing could take it back. */
+    /* The bias is gone for good, and no other lock gets one: without the barrier it could not be taken back. */
     struct stream_lock later;
     weir__stream_lock_init(&later, false);
     lock(&later, &g.sum);
@@ -452,7 +453,7 @@ static int intrude_from_a_sandbox(void)
     return shared && g.sum == 5002 && atomic_load(&g.crowded) == 0 ? sandbox_held : sandbox_leaked;
 }
 
-/* In a child: a filter stays for good, and so does what the library remembers of it. */
+/* Runs in a child: a filter stays for good, and the library remembers it. */
 static void test_a_refused_barrier_ends_the_bias(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
-/* tests/unit/stream_many_test.c: a thousand streams: what a request asks of those that have nothing for it, by count.
+/* tests/unit/stream_many_test.c: a thousand streams: the number of searches and calls of a request if other streams
+ * have no memory for it.
  *
- * The strategy is `caching` with its searches counted, the device the simulator behind an adaptor that counts calls.
+ * The strategy is `caching` with its searches counted; the device is the simulator behind an adaptor that counts calls.
  */
 #include "sim_test.h"
 
@@ -88,7 +89,7 @@ static uint64_t region_allocs(void)
     return stats.region_allocs;
 }
 
-/* How many streams the next poll looks at. */
+/* Returns the number of streams that the next poll looks at. */
 static unsigned to_poll(void)
 {
     unsigned count = 0;
@@ -98,8 +99,8 @@ static unsigned to_poll(void)
     return count;
 }
 
-/* Every stream has used memory once, all of it is complete and was noticed. Then requests of one stream find nothing of use
- * anywhere: each is a few searches and a few calls to the device, whatever the number of streams. */
+/* Every stream has used memory once, and all of its work is complete and known to be. Requests of one stream find no
+ * memory on other streams: each costs a few searches and a few device calls, independent of the number of streams. */
 static void test_a_request_asks_no_idle_stream(void **state)
 {
     (void)state;

@@ -93,7 +93,7 @@ static void test_a_mark_covers_what_was_queued(void **state)
     struct world w = open_world(false);
     work(&w, 0, 1000);
     const weir_tick first = mark(&w, 0);
-    assert_false(reached(&w, 0, first)); /* which records the event */
+    assert_false(reached(&w, 0, first)); /* the call records the event */
     work(&w, 0, 1000);
     const weir_tick second = mark(&w, 0);
     weir_sim_advance(w.sim, 1000);
@@ -125,7 +125,7 @@ static void test_one_event_for_many_marks(void **state)
     close_world(&w);
 }
 
-/* Another stream's work is neither asked about nor waited for. */
+/* The pool neither queries nor waits for another stream's work. */
 static void test_only_its_stream(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void test_synced_and_retired(void **state)
     assert_true(is);
     weir_tick tick = 0;
     fails(weir_stream_mark(w.pool, w.stream[1], &tick), WEIR_ERR_INVALID);
-    /* Who takes the place of a retired stream does not make its marks unreached. */
+    /* A stream in the place of a retired one does not make the retired stream's marks unreached. */
     weir_stream *heir = NULL;
     ok(weir_pool_stream(w.pool, new_stream(w.sim), &heir));
     is = false;
@@ -185,7 +185,7 @@ static void test_failures(void **state)
         fault.call = calls[i];
         fault.nth = 1;
         ok(weir_sim_fault_arm(w.sim, &fault));
-        assert_false(reached(&w, 0, first)); /* cannot be asked: no */
+        assert_false(reached(&w, 0, first)); /* the query fails: not reached */
         weir_sim_fault_clear(w.sim);
     }
     fault.call = WEIR_CALL_EVENT_SYNC;

@@ -1,7 +1,8 @@
-/* tests/unit/stream_place_test.c: the end of a stream: its memory is free for all, and the next stream in its place inherits
- * nothing.
+/* tests/unit/stream_place_test.c: the end of a stream: its memory is free for all streams, and the next stream in its
+ * place inherits nothing.
  *
- * The simulator's auditor is the judge: kernels are still running when the next step is taken, and nothing costs host time.
+ * The simulator's auditor checks the order: kernels are still running when the next step begins, and no call costs host
+ * time.
  */
 enum { A, B, streams };
 
@@ -22,7 +23,7 @@ static void run_on(struct world *w, const weir_block *block, int stream)
     writes(w->sim, w->native[stream], weir_block_address(block), weir_block_capacity(block), "kernel");
 }
 
-/* The stream `to` waits for the work on `from` so far, and the pool is told. */
+/* Makes the stream `to` wait for the work on `from` so far, and tells the pool. */
 static void tell_order(struct world *w, int from, int to)
 {
     weir_event *event = new_event(w->sim);
@@ -31,7 +32,7 @@ static void tell_order(struct world *w, int from, int to)
     forget(w, event);
 }
 
-/* A new stream of the device takes the place of the retired one. */
+/* Puts a new stream of the device in the place of the retired one. */
 static void succeed(struct world *w, int stream)
 {
     const weir_stream *place = w->stream[stream];
@@ -112,7 +113,7 @@ static void test_no_cached_block(void **state)
     close_world(&w);
 }
 
-/* A block that waited for the ended stream alone waits for nothing any more. */
+/* A block that waited only for the ended stream waits for no stream any more. */
 static void test_no_pending_block(void **state)
 {
     (void)state;

@@ -45,7 +45,7 @@ static int remove_root(void **state)
     return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Writes a file below the root, and the folders on the way. */
+/* Writes a file below the root, and creates its folders. */
 static void put(const char *path, const char *text)
 {
     char full[512];
@@ -114,7 +114,7 @@ static void put_machine(void)
     put_device("0000:04:00.0", "0x030000\n", "0x10de\n", "0x2204\n", "0\n");
     put_device("0000:05:00.0", "0x020000\n", "0x8086\n", "0x1572\n", NULL);
     put_device("0000:06:00.0", NULL, "0x8086\n", "0x1572\n",
-               "0\n"); /* gone while it was being read */
+               "0\n"); /* the device disappears during the read */
     put("/sys/bus/pci/devices/readme/class", "0x120000\n");
 }
 
@@ -224,7 +224,7 @@ static void test_kernel_without_nodes(void **state)
     weir_topology_destroy(t);
 }
 
-/* What makes no sense is left out, and nothing breaks. */
+/* Invalid files are ignored, and the reader still works. */
 static void test_nonsense(void **state)
 {
     (void)state;

@@ -125,7 +125,7 @@ static void test_this_machine(void **state)
     weir_topology_destroy(NULL);
 }
 
-/* What hwloc and sysfs tell of the machine is the same, node by node and device by device. */
+/* hwloc and sysfs report the same machine, node by node and device by device. */
 static void test_readers_agree(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void test_readers_agree(void **state)
         assert_int_equal(one->nodes[i].is_host_memory, two->nodes[i].is_host_memory);
         assert_int_equal(one->nodes[i].own_cpus, two->nodes[i].own_cpus);
         assert_int_equal(one->nodes[i].allowed_cpus, two->nodes[i].allowed_cpus);
-        /* Virtual machines are given and taken memory all the time. */
+        /* The memory of a virtual machine changes all the time. */
         const uint64_t before = two->nodes[i].memory_bytes;
         const uint64_t after = later->nodes[i].memory_bytes;
         assert_in_range(one->nodes[i].memory_bytes, before < after ? before : after,
@@ -176,7 +176,7 @@ static void test_readers_agree(void **state)
     weir_topology_destroy(later);
 }
 
-/* Whatever the environment says, the machine is the machine. */
+/* The environment does not change the machine. */
 static void test_environment_is_ignored(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void test_synthetic(void **state)
         assert_int_equal(info.memory_bytes, 4 * GIB);
         assert_int_equal(info.free_bytes, 0);
     }
-    assert_int_equal(weir_topology_distance(t, 0, 1), 0); /* not told */
+    assert_int_equal(weir_topology_distance(t, 0, 1), 0); /* unknown */
     assert_int_equal(weir_topology_distance(t, 0, 7), 0);
     assert_int_equal(weir_topology_thread_node(t), WEIR_NODE_NONE);
     assert_int_equal(weir_topology_device_count(t), 0);
@@ -234,7 +234,7 @@ static void test_ascend_devices(void **state)
                     {"0000:c1:00.0", 6}, {"0000:c2:00.0", 6}};
     weir_topology *t = from_xml(&ascend);
     weir_topology_device device = WEIR_TOPOLOGY_DEVICE_INIT;
-    assert_int_equal(weir_topology_device_count(t), 8); /* neither the console nor the network */
+    assert_int_equal(weir_topology_device_count(t), 8); /* without the console and the network */
     for (size_t i = 0; i < 8; i++) {
         assert_int_equal(weir_topology_device_at(t, i, &device), WEIR_OK);
         assert_string_equal(device.bus_id, expected[i].bus_id);
@@ -357,7 +357,7 @@ static void test_special_memory(void **state)
     weir_topology_destroy(t);
 }
 
-/* A machine whose only memory is of the special kind has that for host memory. */
+/* If a machine's only memory is of the special kind, that is its host memory. */
 static void test_only_special_memory(void **state)
 {
     (void)state;
@@ -372,7 +372,7 @@ static void test_only_special_memory(void **state)
     weir_topology_destroy(t);
 }
 
-/* Next to a device is a node that holds nothing for us: the least far one that does. */
+/* The nearest node of a device has no usable memory: the least distant usable node is chosen. */
 static void test_forbidden_and_empty_nodes(void **state)
 {
     (void)state;

@@ -1,6 +1,5 @@
-/* tests/unit/trace_heap_test.c: recorded traffic of inference engines through a heap of ordinary memory: it holds at most 1.15
- * times what was live at once as asked for, in every round, and at the end nothing is live.
- */
+/* tests/unit/trace_heap_test.c: recorded traffic of inference engines through a heap of ordinary memory: it holds at
+ * most 1.15 times the peak of requested live bytes, in every round, and at the end no block is live. */
 #include <weir/heap.h>
 
 #include "trace/trace.h"

@@ -33,7 +33,7 @@ static acl__network *read_shared(const char *name)
     return network;
 }
 
-/* Of a detection only the greatest number is known before it runs: its hint says how many were found once. */
+/* The number of detections is known only after a run; the hint has the number of one run. */
 static bool comparable(const acl__network *n, uint32_t blob)
 {
     return n->blobs[blob].hint.rank > 0 &&
@@ -76,7 +76,7 @@ static void shapes_are_those_of_the_hints(void **state)
 
 /* --- recorded traffic --- */
 
-/* Walks the events of a trace beside an execution. */
+/* Compares the events of a trace with an execution. */
 typedef struct follower {
     const struct trace *trace;
     const char *network;
@@ -91,7 +91,7 @@ static const weir_trace_event *next_event(follower *f)
     return &f->trace->events[f->next++].event;
 }
 
-/* The next event must be an allocation of this size; gives its block. */
+/* The next event must be an allocation of this size. Returns its block. */
 static uint64_t expect_alloc(follower *f, const char *what, uint64_t size)
 {
     const weir_trace_event *event = next_event(f);
@@ -213,7 +213,7 @@ static void traffic_is_what_was_recorded(void **state)
 
 /* --- a decoder --- */
 
-/* One token with so many before it: keys and values grow by one. */
+/* One token after `before` others: keys and values grow by one. */
 static void a_decoder_grows_its_cache(void **state)
 {
     acl__network *n = read_shared("qwen3_0.6b_decoder.ncnn.param");

@@ -1,4 +1,5 @@
-/* tests/unit/trace_out_file_test.c: a file is written whole under its name or not at all, and nothing else is touched. */
+/* tests/unit/trace_out_file_test.c: a file is written completely under its name or not at all, and no other file is
+ * touched. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* mkdtemp */
 #endif
@@ -130,14 +131,14 @@ static void test_links(void **state)
     assert_true(S_ISLNK(mode_of("link")));
     assert_holds("far/a", "new");
     assert_int_equal(unlink("far/a"), 0);
-    begin(&file, "link"); /* leads nowhere now */
+    begin(&file, "link"); /* the link's target does not exist now */
     assert_true(out_file_finish(&file));
     assert_true(S_ISREG(mode_of("link")));
     assert_int_equal(access("far/a", F_OK), -1);
     assert_int_equal(unlink("link") + rmdir("far"), 0);
 }
 
-/* Two of one target never meet, and the last to finish is there. */
+/* Two writers of one target do not disturb each other; the file of the last to finish stays. */
 static void test_two_at_once(void **state)
 {
     struct out_file one;
@@ -169,7 +170,7 @@ static void test_refused(void **state)
     assert_false(out_file_open(&file, name));
     assert_int_equal(errno, ENAMETOOLONG);
     assert_int_equal(file.fd, 77);
-    name[NAME_MAX] = '\0'; /* the longest there is: the name beside it has to be as short */
+    name[NAME_MAX] = '\0'; /* the longest possible name: the temporary name must be as short */
     begin(&file, name);
     assert_true(out_file_finish(&file));
     assert_int_equal(unlink(name), 0);

@@ -18,7 +18,7 @@
 
 static struct pickle parsed;
 
-/* The value of this pickle, valid until the next call. The input is static in every test. */
+/* Returns the value of this pickle, valid until the next call. The input is static in every test. */
 static const struct pickle_value *value_of(const char *bytes, size_t size)
 {
     struct trace_error error;
@@ -167,7 +167,7 @@ static void test_stack(void **state)
                      2);
 }
 
-/* What is fetched twice is one object. */
+/* An object that is fetched twice is the same object. */
 static void test_memo(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void test_memo(void **state)
     assert_ptr_equal(value->as.items[0], value->as.items[1]);
 }
 
-/* A list that contains itself is a list of one item and nobody's endless loop. */
+/* A list that contains itself is a list of one item, and reading it ends. */
 static void test_self_reference(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void test_self_reference(void **state)
     assert_ptr_equal(value->as.items[0], value);
 }
 
-/* A million lists one in the other: neither parsing nor freeing recurses. */
+/* A million nested lists: neither parsing nor freeing recurses. */
 static void test_depth(void **state)
 {
     (void)state;

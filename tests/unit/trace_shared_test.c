@@ -143,7 +143,7 @@ static const struct window windows[] = {
     {"npu_resnet_expandable_empty_cache", 2899, 2574, 320, 32},
 };
 
-/* NULL after saying why. */
+/* Returns NULL after printing the reason. */
 static struct trace *read_shared(const char *stem, const char *suffix)
 {
     char path[4096];
@@ -165,7 +165,7 @@ static unsigned count_kind(const struct trace *trace, weir_trace_kind kind)
     return count;
 }
 
-/* The conversions lack what is mapped at the start of the window; everything else is there in both. */
+/* The conversions lack the memory that is mapped at the start of the window; both contain everything else. */
 static bool compared(const struct trace_event *entry)
 {
     weir_trace_kind kind = entry->event.kind;
@@ -250,7 +250,7 @@ static void test_expandable(void **state)
     trace_free(trace);
 }
 
-/* Final maps without a history: what is reserved and what is live. */
+/* Final maps without a history: reserved and live bytes. */
 static void test_maps(void **state)
 {
     (void)state;
@@ -258,7 +258,7 @@ static void test_maps(void **state)
         const char *stem;
         unsigned segments;
         uint64_t reserved_mib;
-        uint64_t live_tenths; /* of a MiB: allocated, or waiting for another stream */
+        uint64_t live_tenths; /* in tenths of a MiB: allocated, or waiting for another stream */
     } maps[] = {
         {"state_verl_rlhf_3pools", 127, 24976, 243315},
         {"state_opt1.3b_oom", 176, 11296, 112917},

@@ -137,7 +137,7 @@ static void test_ordinary(void **state)
                        "m 4000 I snapshot\n");
 }
 
-/* Cut anywhere, a pickle is an error with an offset, never a crash and never a trace. */
+/* A pickle that is cut at any point is an error with an offset, never a crash and never a trace. */
 static void test_truncated(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void test_truncated(void **state)
     for (size_t size = 0; size < w.size; size++) {
         struct trace *trace = NULL;
         struct trace_error error;
-        unsigned char *cut = malloc(size + 1); /* of its own, so that reading beyond it shows */
+        unsigned char *cut = malloc(size + 1); /* a buffer of its own, so that a sanitizer finds a read beyond it */
         assert_non_null(cut);
         cut = realloc(cut, size > 0 ? size : 1);
         memcpy(cut, w.bytes, size);
@@ -215,7 +215,7 @@ static void test_two_devices(void **state)
                        "f 5000 4 1 0\n");
 }
 
-/* The ring lost its beginning and there is no map: what is freed without an alloc was there before. */
+/* The ring lost its beginning and there is no map: a block freed without an alloc existed at the start. */
 static void test_lost_start(void **state)
 {
     (void)state;
@@ -248,7 +248,7 @@ static void test_lost_start(void **state)
                        "f 3000 0 0 0\n");
 }
 
-/* free_completed decides; without it the block stays. */
+/* The block lives until free_completed; without it the block stays. */
 static void test_late_completion(void **state)
 {
     (void)state;
@@ -348,7 +348,7 @@ static void test_mapped_pieces(void **state)
     trace_free(trace);
 }
 
-/* Neighbouring ranges of two streams stay two. */
+/* Adjacent ranges of two streams stay two. */
 static void test_mapped_neighbours_of_two_streams(void **state)
 {
     (void)state;
@@ -373,7 +373,8 @@ static void test_mapped_neighbours_of_two_streams(void **state)
                             "f 1 0 0 0\n");
 }
 
-/* The events of two devices are merged by time; within a device the list decides, also where its times fall. */
+/* The events of two devices are merged by time; within a device the order of the list decides, even if
+ * its times fall. */
 static void test_falling_times_of_two_devices(void **state)
 {
     (void)state;
@@ -417,7 +418,7 @@ static void test_unknown_actions(void **state)
     trace_free(trace);
 }
 
-/* Entries without their fields, of other types, and with sizes that are no memory. */
+/* Entries without their fields, with fields of other types, and with impossible sizes. */
 static void test_malformed_entries(void **state)
 {
     (void)state;
@@ -461,7 +462,7 @@ static void test_contradictions(void **state)
     pw_histories(&w);
     pw_list(&w);
     pw_entry(&w, ALLOC, BASE, 5, 0, 10);
-    pw_entry(&w, ALLOC, BASE, 6, 0, 9); /* its time falls; the list decides */
+    pw_entry(&w, ALLOC, BASE, 6, 0, 9); /* its time falls; the order of the list decides */
     put_free(&w, BASE, 6, 0, 12);
     put_free(&w, BASE, 6, 0, 13);
     pw_entry(&w, "segment_free", BASE, 2 * MIB, 0, 14);
@@ -496,7 +497,7 @@ static void test_contradictions(void **state)
         "s 4000 - 0x700000000000 2097152 0\n");
 }
 
-/* A block at the start outside of every segment. */
+/* A block that lies outside of every segment at the start. */
 static void test_misplaced(void **state)
 {
     (void)state;
@@ -541,7 +542,7 @@ static void test_old_map(void **state)
                             "p 1 2048 0 0x700000000600\n");
 }
 
-/* The pool stands in the entry, or else in the segment around the address. */
+/* The entry names the pool, or else the segment around the address does. */
 static void test_pools(void **state)
 {
     (void)state;
@@ -576,7 +577,7 @@ static void test_pools(void **state)
     trace_free(trace);
 }
 
-/* The segments of the final map need not stand in the order of their addresses. */
+/* The segments of the final map may be in any order of addresses. */
 static void test_pools_of_unsorted_segments(void **state)
 {
     (void)state;
@@ -618,7 +619,7 @@ static void test_tags(void **state)
     pw_frame(&w, "/lib/torch/optim/adam.py", "step");
     pw_frame(&w, "/lib/torch/optim/optimizer.py", "wrapper");
     pw_list_end(&w);
-    pw_op(&w, 0x94); /* the list, for the next entry */
+    pw_op(&w, 0x94); /* memoizes the list for the next entry */
     pw_dict_end(&w);
     pw_entry_open(&w, ALLOC, BASE + 512, 1, 0, 1);
     pw_str(&w, "frames");
@@ -631,7 +632,7 @@ static void test_tags(void **state)
     pw_list_end(&w);
     pw_dict_end(&w);
     pw_entry_open(&w, ALLOC, BASE + 2048, 1, 0, 1);
-    pw_str(&w, "frames"); /* nothing in Python */
+    pw_str(&w, "frames"); /* no Python frame */
     pw_list(&w);
     pw_frame(&w, "??", "start");
     pw_int(&w, 5);
@@ -693,7 +694,7 @@ static void test_code(void **state)
         "nothing is executed");
 }
 
-/* A history that is one entry a million times over is short in the file and endless for a walker. */
+/* A history that contains one entry a million times is short in the file and very long for a walker. */
 static void test_repeated_objects(void **state)
 {
     (void)state;

@@ -35,7 +35,7 @@ static struct trace *good(const char *text)
     return read_bytes(text, strlen(text));
 }
 
-/* The text behind the header is refused with this message. */
+/* Checks that the text after the header is refused with this message. */
 static void bad(const char *lines, const char *message)
 {
     char text[2048];
@@ -67,7 +67,7 @@ static const weir_trace_event *event_of(const struct trace *trace, size_t i)
     "a line is \"a T ID SIZE S TH [al=N] [pool=P] [adv=short|step|long|persistent] [d=DEV] "       \
     "[addr=A] [@N]\""
 
-/* Every kind of line, in the order and form in which the writer gives them. */
+/* Every kind of line, in the order and form in which the writer writes them. */
 static const char every_kind[] = "#wtr 1\n"
                                  "#src a test\n"
                                  "#clock logical\n"
@@ -188,7 +188,7 @@ static void test_loose_text(void **state)
                                "r 0 18446744073709551615 5 0 0 \t\n"
                                "f 0 5 0 0");
     assert_int_equal(trace->event_count, 3);
-    assert_int_equal(event_of(trace, 0)->size, 1); /* a request of 0 bytes is one of 1 */
+    assert_int_equal(event_of(trace, 0)->size, 1); /* a request of 0 bytes counts as 1 byte */
     assert_int_equal(event_of(trace, 1)->size, 1);
     assert_int_equal(event_of(trace, 0)->address, 0xab);
     assert_int_equal(event_of(trace, 0)->id, UINT64_MAX);
@@ -211,7 +211,7 @@ static void test_no_events(void **state)
     trace_free(NULL);
 }
 
-/* Blocks whose ends touch show whether 32 bytes were added before rounding to 512. */
+/* Adjacent blocks show whether 32 bytes were added before rounding to 512. */
 static void test_pad(void **state)
 {
     (void)state;
@@ -225,11 +225,11 @@ static void test_pad(void **state)
     trace = good("#wtr 1\na 0 0 100 0 0 addr=0x1000\na 0 1 100 0 0 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
     trace_free(trace);
-    /* A freed block proves nothing about what comes to lie behind it. */
+    /* A freed block proves nothing about later blocks behind it. */
     trace = good("#wtr 1\na 0 0 512 0 0 addr=0x1000\nf 0 0 0 0\na 0 1 512 0 0 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
     trace_free(trace);
-    /* Nor does one that has moved, or one on another device. */
+    /* A block that has moved, or one on another device, proves nothing either. */
     trace = good("#wtr 1\na 0 0 512 0 0 addr=0x1000\nr 0 0 1 512 0\na 0 2 512 0 0 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
     trace_free(trace);
@@ -248,7 +248,7 @@ static void test_mixed_devices(void **state)
     trace_free(trace);
 }
 
-/* Ids far apart, in falling order, many: the index stays dense and right. */
+/* Many ids, far apart, in falling order: the index stays dense and correct. */
 static void test_sparse_ids(void **state)
 {
     (void)state;
@@ -509,7 +509,7 @@ static void test_round_trip_memory(void **state)
     assert_int_equal(again->block_count, trace->block_count);
     trace_free(again);
     trace_free(trace);
-    /* The writer leaves out "d=0" and nothing else. */
+    /* The writer leaves out only "d=0". */
     assert_int_equal(size, strlen(every_kind) - strlen(" d=0"));
     free(text);
 }
@@ -642,7 +642,7 @@ static void test_damaged_packing(void **state)
     }
 }
 
-/* Two members one after the other are one file, as gzip and xz themselves see it. */
+/* Two members one after the other are one file, as gzip and xz also read it. */
 static void test_two_members(void **state)
 {
     (void)state;
@@ -737,7 +737,7 @@ static void test_format(void **state)
     char line[128];
     assert_int_equal(weir_trace_format(&event, line, sizeof line), sizeof expected - 1);
     assert_string_equal(line, expected);
-    /* Whatever does not fit is cut, ended by a NUL, and its full length returned. */
+    /* A text that does not fit is cut, ended by a NUL, and its full length returned. */
     for (size_t size = 0; size < sizeof expected; size++) {
         memset(line, '#', sizeof line);
         assert_int_equal(weir_trace_format(&event, size > 0 ? line : NULL, size),

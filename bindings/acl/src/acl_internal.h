@@ -19,13 +19,12 @@
 #include <weir/acl.h>
 
 #include "shared/cancel.h"
+#include "shared/native_error.h"
 
 /* --- error.c --- */
 
 /* What an ACL call returned, as a status; a failure is kept for weir_acl_error. */
 weir_status weir__acl_result(const char *call, aclError code);
-/* The thread's last refusal, told anew in the name of the function that the user called. */
-weir_status weir__acl_refuse_as(const char *function, weir_status status);
 /* The last ACL call of this thread that failed: 0 and "" if none has. */
 void weir__acl_last(int *acl_error, const char **text);
 #define ACL(function, ...) weir__acl_result(#function, UNCANCELLED(function(__VA_ARGS__)))

@@ -386,7 +386,7 @@ static weir_status attach_or_follow(const char *function, weir_pool *pool, void 
         status = weir_pool_hold(pool);
     }
     if (status != WEIR_OK) {
-        return status == WEIR_ERR_INVALID ? weir__acl_refuse_as(function, status) : status;
+        return status == WEIR_ERR_INVALID ? weir__native_refuse_as(function, status) : status;
     }
     status = attach(function, pool, stream, native, attachment);
     if (status != WEIR_OK) {

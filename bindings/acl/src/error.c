@@ -1,13 +1,9 @@
 /* bindings/acl/src/error.c: what ACL's codes mean, and the last one that the calling thread saw.
  *
- * Cost: nothing for a call that succeeds. A failure is put into a sentence at once, in the place where refusals are
- * (weir_refuse), so that the later of the two is the one that is told.
+ * Cost: nothing for a call that succeeds. shared/native_error.h makes a sentence of a failure.
  */
 #include "acl_internal.h"
 #include "error_list.h"
-
-#include <stdio.h>
-#include <string.h>
 
 struct known_error {
     int code;
@@ -67,31 +63,13 @@ weir_status weir_acl_status(int acl_error)
 
 /* --- the thread's last failure --- */
 
-struct failure {
-    int code;
-    char text[192];
-};
-
-static _Thread_local struct failure last;
+static _Thread_local weir__native_failure last;
 
 weir_status weir__acl_result(const char *call, aclError code)
 {
-    const weir_status status = weir_acl_status(code);
-    if (code == ACL_SUCCESS) {
-        return status;
-    }
-    last.code = code;
-    (void)snprintf(last.text, sizeof(last.text), "%s: %d %s, %s", call, code, weir_acl_error_name(code),
-                   weir_acl_error_text(code));
-    return weir_refuse(status, "%s", last.text);
-}
-
-weir_status weir__acl_refuse_as(const char *function, weir_status status)
-{
-    const char *reason = strchr(weir_last_error(), ' ');
-    char kept[256];
-    (void)snprintf(kept, sizeof(kept), "%s", reason != NULL ? reason + 1 : "");
-    return weir_refuse(status, "%s: %s", function, kept);
+    return code == ACL_SUCCESS ? WEIR_OK
+                               : weir__native_failed(&last, weir_acl_status(code), call, code, weir_acl_error_name(code),
+                                                     weir_acl_error_text(code));
 }
 
 void weir__acl_last(int *acl_error, const char **text)
@@ -102,12 +80,6 @@ void weir__acl_last(int *acl_error, const char **text)
 
 weir_status weir_acl_error(int *acl_error, const char **text)
 {
-    const char *sentence = weir_last_error();
-    if (acl_error != NULL) {
-        *acl_error = strstr(sentence, last.text) != NULL ? last.code : 0;
-    }
-    if (text != NULL) {
-        *text = sentence;
-    }
+    weir__native_read(&last, acl_error, text);
     return WEIR_OK;
 }

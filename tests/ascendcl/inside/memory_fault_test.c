@@ -1,6 +1,6 @@
-/* memory_fault_test.c: the simulator below the runtime fails at every single call in turn, and host memory runs out at
- * every single request: for virtual memory, pools and host memory. A call may fail then, with a code that says so.
- * Afterwards all can be given back, nothing is missing, and the same works. */
+/* memory_fault_test.c: the simulator below the runtime fails at every call in turn, and host memory runs out at every
+ * request: for virtual memory, pools and host memory. A call may fail then, with a code that reports it. Afterwards all
+ * memory can be freed, nothing is missing, and the same calls work. */
 #include "../acl_check.h"
 
 #include "../../fault/failing_host.h"
@@ -14,7 +14,7 @@
 
 static uint64_t errors;
 
-/* Counts a failure; true for success. */
+/* Counts a failure; returns true for success. */
 static bool good(aclError error)
 {
     const bool known = error == ACL_SUCCESS || error == ACL_ERROR_RT_MEMORY_ALLOCATION ||
@@ -56,7 +56,7 @@ static void virtual_go(void)
         if (good(aclrtMallocPhysical(&handles[i], PAGE, &prop, 0))) {
             mapped[i] = good(aclrtMapMem(at, PAGE, 0, handles[i], 0));
         }
-        if (mapped[i] && i == 1) { /* goes with its mapping */
+        if (mapped[i] && i == 1) { /* released with its mapping */
             acl_ok(aclrtFreePhysical(handles[i]));
             handles[i] = NULL;
         }
@@ -91,7 +91,7 @@ static void virtual_clean(void)
         acl_ok(aclrtReleaseMemAddress(reserved));
     }
     reserved = NULL;
-    /* What the device once refused to take back, it is asked for again now. */
+    /* The runtime now repeats a free that the device refused before. */
     aclrtDrvMemHandle again = NULL;
     acl_ok(aclrtMallocPhysical(&again, PAGE, &prop, 0));
     acl_ok(aclrtFreePhysical(again));
@@ -140,10 +140,10 @@ static void pool_go(void)
     }
     take(0, 2 * MIB, streams[1]);
     give(1, streams[1]);
-    take(2, 6 * MIB, streams[0]); /* idle memory moves, or another stream is waited for */
+    take(2, 6 * MIB, streams[0]); /* idle memory moves, or the stream waits for another stream */
     give(0, streams[0]);
     (void)good(aclrtSynchronizeStream(streams[0]));
-    take(1, 14 * MIB, streams[1]); /* too much, most of the time */
+    take(1, 14 * MIB, streams[1]); /* usually too much */
     (void)good(aclrtMemPoolTrimTo(pool, 16 * MIB));
     for (int i = 0; i < 4; i++) {
         give(i, streams[i % 2]);
@@ -206,7 +206,7 @@ static const trial trials[] = {{virtual_go, virtual_clean}, {pool_go, pool_clean
 
 /* --- the device fails --- */
 
-/* How many of its calls fail anyway. */
+/* Returns the number of calls that fail without any fault. */
 static uint64_t errors_alone(const trial *t)
 {
     errors = 0;
@@ -250,12 +250,12 @@ static void the_device_fails_once(void **unused)
 {
     (void)unused;
     for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) {
-        fail_device(&trials[i], WEIR_OK); /* each call's own status */
+        fail_device(&trials[i], WEIR_OK); /* each call with its own status */
         fail_device(&trials[i], WEIR_ERR_DEVICE);
     }
 }
 
-/* Every second, third, ... call of one kind fails: what undoes may fail, too. */
+/* Every second, third, ... call of one kind fails, so calls that undo a failure may fail too. */
 static void the_device_fails_again_and_again(void **unused)
 {
     (void)unused;
@@ -333,7 +333,7 @@ int main(void)
     acl_environment("CAPACITY", "64MiB");
     acl_environment("REPORT", "none");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_memory_runs_out), /* before anything has been kept for later */
+        cmocka_unit_test(host_memory_runs_out), /* runs before any memory is kept for later */
         cmocka_unit_test(the_device_fails_once),
         cmocka_unit_test(the_device_fails_again_and_again),
     };

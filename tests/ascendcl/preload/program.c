@@ -1,5 +1,5 @@
-/* program.c: does whatever allocates inside the runtime, under the tool of tool.c, which must see this program's own
- * calls and no others. Exit 0, or a line that says what was seen. */
+/* program.c: calls every function that allocates inside the runtime, under the tool of tool.c, which must see this
+ * program's own calls and no others. Exits with 0, or prints the difference. */
 #include <acl/acl.h>
 #include <acl/acl_rt_memory_soma.h>
 
@@ -45,7 +45,7 @@ int main(void)
     MUST(aclrtMemPoolCreate(&pool, &props));
     MUST(aclrtMemPoolMallocAsync(&pooled, 1 << 20, pool, stream));
     MUST(aclrtMemPoolFreeAsync(pooled, stream));
-    MUST(aclrtMemPoolFreeAsync(more, stream)); /* not of a pool: freed by the runtime itself */
+    MUST(aclrtMemPoolFreeAsync(more, stream)); /* not pool memory: the runtime itself frees it */
     MUST(aclrtSynchronizeStream(stream));
     MUST(aclrtMemPoolDestroy(pool));
     MUST(aclrtFreeWithDevSync(memory));

@@ -1,5 +1,5 @@
-/* tool.c: a library for LD_PRELOAD, as memory savers and tracers are: it takes the place of some functions, counts, and
- * goes on to the next definition. */
+/* tool.c: a library for LD_PRELOAD, like memory savers and tracers: it replaces some functions, counts their calls, and
+ * calls the next definition. */
 #define _GNU_SOURCE 1
 
 #include <acl/acl.h>

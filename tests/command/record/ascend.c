@@ -9,7 +9,7 @@
         return __LINE__ % 100;                                                                                         \
     }
 
-static void *volatile host; /* the compiler must not know that it is not used */
+static void *volatile host; /* volatile, so that the compiler keeps the unused block */
 
 int main(void)
 {

@@ -8,7 +8,7 @@ int main(void)
     block = malloc(5000);
     block = realloc(block, 6000);
     free(block);
-    block = malloc(100); /* too small to be told of */
+    block = malloc(100); /* too small to be recorded */
     free(block);
     return 0;
 }

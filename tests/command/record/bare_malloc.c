@@ -1,6 +1,6 @@
-/* tests/command/record/bare_malloc.c: a library with the four functions that every allocator has, and no more, for record_test.sh.
- * Each block begins where a mapping does: who looks before it for a size finds no memory.
- */
+/* tests/command/record/bare_malloc.c: a library with only the four functions that every allocator has, for
+ * record_test.sh. Each block begins where a mapping does: code that looks for a size in front of the block finds no
+ * memory. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #endif

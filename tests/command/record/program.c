@@ -1,6 +1,7 @@
 /* tests/command/record/program.c: a program with known traffic, for record_test.sh.    program MODE [ARGS]
  *
- * Sizes from 4096 are the test's; what the C library asks for by itself is smaller. No stdio, which has a buffer.
+ * The test requests sizes from 4096 bytes up; the C library's own requests are smaller. The program uses no stdio,
+ * which allocates a buffer.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* reallocarray, memalign */
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The compiler must not know that a block is not used. */
+/* volatile, so that the compiler keeps unused blocks. */
 static void *volatile keep;
 
 static void *held(void *block)
@@ -39,7 +40,7 @@ __attribute__((destructor)) static void at_the_end(void)
     free(held(malloc(4102)));
 }
 
-/* record_test.sh has what the trace must be. */
+/* record_test.sh contains the expected trace. */
 static int traffic(void)
 {
     void *aligned = NULL;
@@ -52,7 +53,7 @@ static int traffic(void)
     if (realloc(moved, PTRDIFF_MAX) != NULL || malloc(PTRDIFF_MAX) != NULL) {
         return 1;
     }
-    moved = held(realloc(moved, 100)); /* too small to be told of */
+    moved = held(realloc(moved, 100)); /* too small to be recorded */
     moved = held(realloc(moved, 7000));
     void *array = held(reallocarray(NULL, 3, 2000));
     if (posix_memalign(&aligned, 64, 8192) != 0) {
@@ -61,7 +62,7 @@ static int traffic(void)
     void *page = held(aligned_alloc(4096, 8192));
     void *old = held(memalign(128, 6001));
     void *v = held(valloc(5002));
-    free(realloc(next, 0)); /* a free, in this C library */
+    free(realloc(next, 0)); /* frees the block in this C library */
     free(v);
     free(old);
     free(page);
@@ -72,7 +73,7 @@ static int traffic(void)
     return 0;
 }
 
-/* Between two blocks of a size that nobody else asks for, small ones. */
+/* Small blocks between two blocks of a size that no other code requests. */
 static int small(void)
 {
     free(held(malloc(77777)));
@@ -89,7 +90,7 @@ enum { threads = 4 };
 
 static uintptr_t rounds = 50000;
 
-/* Blocks wander: each thread frees what the one before it left in a place. */
+/* Threads exchange blocks: each thread frees the block that another thread left in a place. */
 static void *_Atomic places[64];
 
 static void *work(void *start)
@@ -138,7 +139,8 @@ static int with_child(void)
 static atomic_bool is_cancelled;
 static atomic_bool is_done;
 
-/* More events than the channel holds, in a thread that is to end where it may: no function of malloc's is such a place. */
+/* Records more events than the channel holds, in a thread that is cancelled. The functions of malloc are no
+ * cancellation points. */
 static void *work_cancelled(void *unused)
 {
     while (!atomic_load(&is_cancelled)) {

@@ -1,4 +1,4 @@
-/* The smallest use of everything a user links: core, a strategy, the simulator, announcements. */
+/* The smallest use of the parts that every user links: core, a strategy, the simulator, announcements. */
 #include <stdio.h>
 #include <weir/caching.h>
 #include <weir/mstx.h>

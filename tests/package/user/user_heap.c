@@ -1,10 +1,10 @@
-/* A heap, as an engine takes its blocks from it, and as XNNPACK would. */
+/* A heap, used as an engine does, and as XNNPACK would. */
 #include <stdio.h>
 #include <string.h>
 #include <weir/heap.h>
 #include <weir/xnnpack.h>
 
-/* As xnnpack.h of the engine has it. */
+/* As the engine's xnnpack.h declares it. */
 struct xnn_allocator {
     void *context;
     void *(*allocate)(void *context, size_t size);

@@ -1,4 +1,4 @@
-/* A pool of host memory: of weir's libraries it takes the part that reads the topology, and hwloc with it. */
+/* A pool of host memory: it needs the part of weir that reads the topology, and hwloc with it. */
 #include <stdio.h>
 #include <string.h>
 #include <weir/host.h>

@@ -1,4 +1,4 @@
-/* The simulated ACL runtime alone, with what it offers beyond ACL. */
+/* The simulated ACL runtime alone, with its functions beyond ACL. */
 #include <weir/ascendcl.h>
 
 int main(void)

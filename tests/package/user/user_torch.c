@@ -1,4 +1,5 @@
-/* What a framework does with libweir_torch.so: loads it by its path and finds two functions. The third is weir's own. */
+/* Does what a framework does with libweir_torch.so: loads it by its path and finds two functions. The third function is
+ * weir's own. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <weir/torch.h>

@@ -1,5 +1,5 @@
-// What weir_torch_npu.cpp needs of torch_npu, with classes that are laid out, copied and destroyed as torch_npu's are. The
-// program that includes it defines what is only declared.
+// The parts of torch_npu that weir_torch_npu.cpp needs, with classes that are laid out, copied and destroyed as
+// torch_npu's are. The program that includes this file defines the functions that are only declared here.
 #ifndef STUB_NPU_STREAM_H
 #define STUB_NPU_STREAM_H
 
@@ -38,7 +38,7 @@ namespace c10_npu {
 
 using c10::MempoolId_t;
 
-// The destructor is the user's own, which makes it passed by a hidden pointer.
+// Passed by a hidden pointer, because it has a destructor of its own.
 class NPUStream {
 public:
     explicit NPUStream(c10::Stream stream) : stream_(stream) {}

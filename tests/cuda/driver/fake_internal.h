@@ -1,0 +1,92 @@
+/* tests/cuda/driver/fake_internal.h: shared declarations of the double.
+ *
+ *     fake_process.c  the machine: devices, contexts, faults, findings
+ *     fake_memory.c   regions, virtual memory, pinned host memory, copies
+ *     fake_order.c    streams, events, captures, work
+ *
+ * fake_lock guards every table. Calls of the simulators that may run a program's functions are made without it.
+ */
+#ifndef FAKE_INTERNAL_H
+#define FAKE_INTERNAL_H
+
+#include "fake_names.h"
+
+#include <pthread.h>
+#include <weir/sim.h>
+
+#define FAKE_EXPORT __attribute__((visibility("default")))
+
+typedef struct fake_device {
+    weir_sim *sim;
+    weir_device *device;
+    CUcontext primary; /* alive while it is retained */
+    unsigned retained;
+} fake_device;
+
+struct CUstream_st {
+    struct CUstream_st *next;
+    CUcontext context;
+    weir_sim_stream *sim; /* NULL: the simulator's default stream */
+    bool waits_for_legacy;
+    int capture; /* CU_CAPTURE_... */
+    int mode;    /* of the capture */
+    pthread_t owner;
+    CUstream origin; /* where the capture began */
+};
+
+struct CUctx_st {
+    int device;
+    bool alive;
+    struct CUstream_st legacy;
+};
+
+struct CUevent_st {
+    struct CUevent_st *next;
+    CUcontext context;
+    weir_event *event;
+    CUstream captured; /* the origin of the capture in which it was recorded last; NULL: in none */
+};
+
+extern pthread_mutex_t fake_lock;
+extern fake_device fake_devices[FAKE_CUDA_DEVICES];
+extern unsigned fake_lacks;
+extern _Thread_local int fake_mode; /* the thread's capture mode */
+
+/* The call that begins fails: its code. A call that is struck does nothing else. */
+CUresult fake_struck(const char *function);
+#define FAKE_ENTRY()                                                                               \
+    do {                                                                                           \
+        const CUresult struck_ = fake_struck(__func__);                                            \
+        if (struck_ != CU_SUCCESS) {                                                               \
+            return struck_;                                                                        \
+        }                                                                                          \
+    } while (0)
+/* The same for a call that needs a current context, which is then `name`. */
+#define FAKE_ENTRY_IN(name)                                                                        \
+    FAKE_ENTRY();                                                                                  \
+    CUcontext name = fake_current();                                                               \
+    if (name == NULL) {                                                                            \
+        return CU_ERROR_INVALID_CONTEXT;                                                           \
+    }
+
+CUcontext fake_current(void);
+CUresult fake_code(weir_status status);
+
+/* --- fake_memory.c --- */
+
+/* True if the device may touch the range: every mapping in it names the device. */
+bool fake_reachable(int device, CUdeviceptr address, uint64_t size);
+/* Entries that are left; they end. */
+unsigned fake_end_memory(void);
+
+/* --- fake_order.c --- */
+
+/* The stream that a handle means in the current context. */
+CUstream fake_stream(CUcontext context, CUstream stream);
+/* CU_SUCCESS: the thread may make a call that is unsafe during a capture. Otherwise the captures are broken. */
+CUresult fake_unsafe(void);
+/* The stream may get work now, and *captured: it is a node of a graph and no work. */
+CUresult fake_take_work(CUstream stream, bool *captured);
+void fake_end_streams(void);
+
+#endif

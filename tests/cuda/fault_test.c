@@ -1,0 +1,215 @@
+/* fault_test.c: every call of the driver fails once, in turn, and then each function for good.
+ *
+ * The scenario goes through all of weir::cuda. It tries a call again that failed, insists on results that weir may give, and
+ * at the end on all memory being back and on the thread's contexts and capture mode being as they were.
+ */
+#include "cuda_test.h"
+
+#include <stdio.h>
+#include <weir/host.h>
+
+enum { tries = 3 };
+
+static bool given_up; /* something failed as often as it was tried */
+static unsigned wrongs;
+
+static void wrong(const char *what, int result)
+{
+    (void)fprintf(stderr, "%s gave %d: %s\n", what, result, weir_last_error());
+    wrongs++;
+}
+
+static bool may_fail_with(weir_status status)
+{
+    return status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_DEVICE || status == WEIR_ERR_UNSUPPORTED ||
+           status == WEIR_ERR_BUSY;
+}
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        weir_status status_ = (call);                                                              \
+        for (int i_ = 1; i_ < tries && status_ != WEIR_OK; i_++) {                                 \
+            if (!may_fail_with(status_)) {                                                         \
+                wrong(#call, status_);                                                             \
+            }                                                                                      \
+            status_ = (call);                                                                      \
+        }                                                                                          \
+        given_up |= status_ != WEIR_OK;                                                            \
+    } while (0)
+
+#define TRY_CUDA(call)                                                                             \
+    do {                                                                                           \
+        CUresult code_ = (call);                                                                   \
+        for (int i_ = 1; i_ < tries && code_ != CU_SUCCESS; i_++) {                                \
+            code_ = (call);                                                                        \
+        }                                                                                          \
+        given_up |= code_ != CU_SUCCESS;                                                           \
+    } while (0)
+
+static void work(weir_pool *pool, CUstream native, int rounds)
+{
+    weir_stream *stream = NULL;
+    TRY(weir_pool_stream(pool, native, &stream));
+    for (int i = 0; stream != NULL && i < rounds; i++) {
+        weir_block *block = NULL;
+        TRY(weir_pool_alloc(pool, stream, (uint64_t)(1 + i % 3) * 3700 * 1024, 0, &block));
+        if (block != NULL) {
+            TRY_CUDA(cuMemsetD8Async(address_of(block), 1, 4096, native));
+            TRY(weir_pool_free(pool, block, stream));
+        }
+    }
+}
+
+static void use_hints(weir_pool *pool, CUstream first, CUstream second)
+{
+    CUevent event = NULL;
+    bool complete = false;
+    TRY_CUDA(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    if (event != NULL) {
+        TRY(weir_cuda_record_event(pool, event, first));
+        TRY(weir_cuda_stream_wait_event(pool, second, event));
+        TRY(weir_cuda_query_event(pool, event, &complete));
+        TRY(weir_cuda_sync_event(pool, event));
+        TRY(weir_cuda_destroy_event(pool, event));
+    }
+    TRY(weir_cuda_sync_stream(pool, second));
+}
+
+static void use_pool(weir_device *device, uint32_t flags)
+{
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    weir_pool *pool = NULL;
+    CUstream native[2] = { NULL, NULL };
+    const char *why = "";
+    config.device = device;
+    config.strategy = weir_caching_strategy();
+    config.flags = flags;
+    TRY(weir_pool_create(&config, &pool));
+    TRY_CUDA(cuStreamCreate(&native[0], 1));
+    TRY_CUDA(cuStreamCreate(&native[1], 1));
+    if (pool != NULL && native[0] != NULL && native[1] != NULL) {
+        work(pool, native[0], 4);
+        work(pool, native[1], 4);
+        use_hints(pool, native[0], native[1]);
+        work(pool, native[1], 3);
+        TRY(weir_pool_trim(pool, 0, WEIR_TRIM_WAIT, NULL));
+        work(pool, native[0], 3);
+        if (weir_pool_check(pool, &why) == WEIR_ERR_INTERNAL) {
+            wrong(why, WEIR_ERR_INTERNAL);
+        }
+        TRY(weir_cuda_destroy_stream(pool, native[0]));
+    }
+    const weir_status status = pool != NULL ? weir_pool_destroy(pool) : WEIR_OK;
+    if (status != WEIR_OK && !may_fail_with(status)) {
+        wrong("weir_pool_destroy", status);
+    }
+    given_up |= status != WEIR_OK;
+}
+
+static void use_host_pool(weir_device *device, weir_host_kind kind)
+{
+    weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
+    weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
+    weir_host_pool *pool = NULL;
+    void *memory = NULL;
+    TRY(weir_cuda_host_runtime(device, &runtime));
+    config.runtime = &runtime;
+    config.kinds = 1u << kind;
+    TRY(weir_host_pool_create(&config, &pool));
+    if (pool != NULL) {
+        TRY(weir_host_alloc(pool, 100000, WEIR_HOST_THREAD_NODE, &memory));
+        if (memory != NULL) {
+            TRY(weir_host_free_after(pool, memory, NULL));
+        }
+        given_up |= weir_host_pool_destroy(pool) != WEIR_OK; /* the pool is gone after a failure too */
+    }
+}
+
+static void scenario(void)
+{
+    weir_device *device = NULL;
+    weir_device_info info = WEIR_DEVICE_INFO_INIT;
+    weir_cuda_device_info facts = WEIR_CUDA_DEVICE_INFO_INIT;
+    CUcontext popped = NULL;
+    given_up = false;
+    TRY(weir_cuda_device_create(NULL, &device));
+    if (device == NULL || weir_device_get_info(device, &info) != WEIR_OK ||
+        weir_cuda_device_get_info(device, &facts) != WEIR_OK) {
+        return;
+    }
+    TRY_CUDA(cuCtxPushCurrent(facts.context));
+    use_pool(device, 0);
+    if ((info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0) {
+        use_pool(device, WEIR_POOL_VIRTUAL_MEMORY);
+    }
+    use_host_pool(device, WEIR_HOST_RUNTIME);
+    use_host_pool(device, WEIR_HOST_REGISTERED);
+    TRY_CUDA(cuCtxPopCurrent(&popped));
+    given_up |= weir_device_destroy(device) != WEIR_OK;
+}
+
+/* Plays the scenario; false when something is wrong after it. */
+static bool play(const char *function, unsigned nth, bool lasting, bool *struck)
+{
+    fake_cuda_start(64 * MIB, 0);
+    fake_cuda_fail(function, nth, lasting ? CU_ERROR_INVALID_HANDLE : CU_ERROR_OUT_OF_MEMORY, lasting);
+    wrongs = 0;
+    scenario();
+    (void)fake_cuda_calls(struck);
+    const bool clean = given_up || lasting ||
+                       (fake_cuda_held_bytes(0) == 0 && fake_cuda_retained() == 0 && fake_cuda_depth() == 0 &&
+                        fake_cuda_capture_mode() == CU_CAPTURE_MODE_GLOBAL && fake_cuda_findings(true) == 0);
+    const bool sound = fake_cuda_findings(false) == 0;
+    if (!clean || (!given_up && !sound) || wrongs != 0) {
+        (void)fprintf(stderr, "call %u of \"%s\": held %llu, retained %u, depth %u, wrong %u\n", nth, function,
+                      (unsigned long long)fake_cuda_held_bytes(0), fake_cuda_retained(), fake_cuda_depth(), wrongs);
+        return false;
+    }
+    return true;
+}
+
+static void test_each_call_fails_once(void **state)
+{
+    (void)state;
+    unsigned failures = 0;
+    unsigned refused = 0;
+    unsigned n = 0;
+    bool struck = false;
+    assert_true(play("", 0, false, &struck) && !given_up);
+    do {
+        n++;
+        failures += !play("", n, false, &struck);
+        refused += given_up;
+    } while (struck);
+    print_message("%u calls, each failed once; after %u of them something was refused for good\n", n - 1, refused);
+    assert_true(n > 300);
+    assert_true(refused < n / 10);
+    assert_int_equal(failures, 0);
+}
+
+/* Memory may be left where the driver does not take it back; but nothing crashes, and nothing is used too early. */
+static void test_each_function_fails_for_good(void **state)
+{
+    (void)state;
+#define NAME(name, suffix, parameters) #name,
+    static const char *const functions[] = { WEIR_CUDA_DRIVER_LIST(NAME) };
+#undef NAME
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        for (unsigned from = 1; from <= 9; from += 4) {
+            bool struck = false;
+            assert_true(play(functions[i], from, true, &struck));
+            if (fake_cuda_findings(false) != 0) { /* leaks are not counted */
+                fail_msg("%s failed from call %u on", functions[i], from);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_call_fails_once),
+        cmocka_unit_test(test_each_function_fails_for_good),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
