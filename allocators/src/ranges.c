@@ -20,7 +20,7 @@ enum {
 struct range_chunk {
     _Alignas(64) struct range_chunk *next;
     size_t count;
-    size_t begun; /* so many have been used */
+    size_t begun; /* number of records used so far */
     _Alignas(64) struct range ranges[];
 };
 
@@ -38,7 +38,8 @@ static bool grow_records(struct ranges *ranges)
         return false;
     }
     if (count == largest_chunk_ranges) {
-        /* Frees come in any order: with 100,000 blocks, records in pages of 4 KiB cost a TLB miss for each free. Linux may refuse. */
+        /* Huge pages: frees come in any order, and with 100,000 blocks, records in pages of 4 KiB cost a TLB miss for
+         * each free. Linux may refuse. */
         (void)madvise(chunk, bytes, MADV_HUGEPAGE);
     }
     chunk->count = count;
@@ -48,7 +49,7 @@ static bool grow_records(struct ranges *ranges)
     return true;
 }
 
-/* The next record that was never used, so that a chunk takes memory as it is used. */
+/* Returns the next record that was never used. A chunk so takes memory only as it is used. */
 static __attribute__((noinline)) struct range *begin_record(struct ranges *ranges)
 {
     if ((ranges->chunks == NULL || ranges->chunks->begun == ranges->chunks->count) && !grow_records(ranges)) {
