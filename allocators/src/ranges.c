@@ -49,7 +49,7 @@ static bool grow_records(struct ranges *ranges)
     return true;
 }
 
-/* Returns the next record that was never used. A chunk so takes memory only as it is used. */
+/* Returns the next record that was never used. So a chunk takes memory only as it is used. */
 static __attribute__((noinline)) struct range *begin_record(struct ranges *ranges)
 {
     if ((ranges->chunks == NULL || ranges->chunks->begun == ranges->chunks->count) && !grow_records(ranges)) {

@@ -39,9 +39,9 @@
  * Cost: alloc and free are constant: a bit of the lane's first share, or a search for the slab's share in the lane, at
  * most 64 long and 1 long if one lane uses the slab. Making and dissolving a slab cost a constant per slot. One empty
  * slab per class is kept, so that a class that grows and shrinks across the border of a slab does neither each time.
- * promote costs a constant per free slot of the lane. gather is linear; the pool calls it only where the alternative is a device
- * call. Host memory: 72 bytes per slot, 80 per slab, 48 per slab and lane (but no more than per slot), 2 KiB per lane
- * in addition to that of `caching`.
+ * promote costs a constant per free slot of the lane. gather is linear; the pool calls it only where the alternative is
+ * a device call. Host memory: 72 bytes per slot, 80 per slab, 48 per slab and lane (but no more than per slot), 2 KiB
+ * per lane in addition to that of `caching`.
  *
  * Counters: taken_bytes of stats minus requested_bytes of the pool is the waste inside blocks; free_bytes minus
  * largest_free_bytes is the memory between blocks.

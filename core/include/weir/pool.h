@@ -41,7 +41,8 @@ typedef struct weir_pool weir_pool;
 typedef struct weir_stream weir_stream; /* a pool's handle of a vendor's stream */
 typedef struct weir_block weir_block;   /* the caller's handle of a block: a descriptor in host memory */
 
-/* What the pool does if free memory exists but another stream's work may still touch it, and the device has room. */
+/* The growth policy: how the pool serves a request if free memory exists but another stream's work may still touch it,
+ * and the device has room. */
 typedef enum weir_growth {
     WEIR_GROWTH_BALANCED = 0, /* while less than half of the available memory is reserved: grow; above: wait first */
     WEIR_GROWTH_GROW_FIRST,   /* never make a stream wait while the device has memory */
