@@ -1,36 +1,36 @@
-/* allocators/src/arena.c: a bump pointer over chunks.
+/* allocators/src/arena.c: the strategy arena, a bump pointer over chunks.
  *
  * Idea: a chunk is a region. A lane takes blocks from the low end of one free piece, its `current`, one after the
- * other. What is taken together lies together, so what is released together leaves a whole chunk: a freed block joins
- * its free neighbours of the same lane, the free end above it included, which is how the bump pointer comes down when
- * blocks are freed in the opposite order. A chunk of which everything has been freed in one lane is therefore one
- * piece again, reset, with the latest tick of all its frees: nothing visits its blocks. When they were freed in
- * several lanes, gather resets it for a lane that may have each part.
+ * other. Blocks that are allocated together lie together, so blocks that are released together leave a whole chunk. A
+ * freed block merges with its free neighbours of the same lane, including the free end above it: so the bump pointer
+ * goes down if blocks are freed in reverse order. A chunk with all its blocks freed in one lane is therefore one piece
+ * again, with the latest tick of all its frees, and no pass over its blocks is needed. If the blocks were freed in
+ * several lanes, gather joins the chunk for a lane that may have each part.
  *
- * A lane whose current piece is too small bumps into the smallest free *place* that holds the request, as far as a few
- * looks tell: a wholly free chunk, or a hole of at least 64 KiB or an eighth of the smallest chunk so far (bumping into
- * holes between live data is what Immix does, Blackburn and McKinley, PLDI 2008). Smaller holes are *crumbs*: alloc does
- * not look at them until neighbours join them.
+ * A lane with a current piece that is too small moves to the smallest free *place* that holds the request, as far as a
+ * few probes show. A place is a wholly free chunk, or a hole of at least 64 KiB or an eighth of the smallest chunk so
+ * far (Immix bumps into holes between live data too, Blackburn and McKinley, PLDI 2008). Smaller holes are *crumbs*:
+ * alloc ignores them until they merge with neighbours.
  *
- * Chunks, pieces and what can be done with them are those of ranges.h. A lane's `current` is the record of a range that
- * was free in the lane when it was noted. Records live until the end, so whether it still is one is told by its state;
- * if it serves another free range of the lane by then, that one is as good.
+ * Chunks and pieces are the regions and ranges of ranges.h. A lane's `current` is the record of a range that was free
+ * in the lane when it was stored. Records live until fini, so the state of the record tells if the range is still free
+ * in the lane. If the record serves another free range of the lane by then, that range is as good.
  *
- * Guarantee: alloc refuses only when no place of the lane and not its current piece holds the request, gather as a last
- * resort only when no run of usable pieces does, crumbs included.
+ * Guarantee: alloc refuses only if neither a place of the lane nor its current piece holds the request. gather as a
+ * last resort refuses only if no run of usable pieces holds it, crumbs included.
  *
- * Waste. Inside a block: below one granule (512 bytes). At the end of a chunk: what is left is less than the request
- * that did not fit, and what asks for a quarter of a chunk gets one of its own, so less than a quarter; while it is 64
- * KiB it is a place for smaller requests. Between blocks: no bound. One block that outlives the others keeps its chunk
- * from going back, and crumbs beside it, up to 64 KiB between any two blocks, wait for the last resort: this is no
- * strategy for lifetimes that have nothing to do with each other. Chunks that are wholly free are kept. What bounds
- * them is the pool, not this file: it returns them when it trims, and before it grows it returns those that lie idle
+ * Waste. Inside a block: below one granule (512 bytes). At the end of a chunk: less than a quarter of the chunk,
+ * because the rest is smaller than the request that did not fit, and a request of a quarter of a chunk or more gets its
+ * own chunk; a rest of at least 64 KiB is a place for smaller requests. Between blocks: no bound. One block that
+ * outlives its neighbours keeps its chunk from being returned, and crumbs beside it, up to 64 KiB between any two
+ * blocks, wait for the last resort: do not use this strategy for unrelated lifetimes. This file keeps chunks that are
+ * wholly free. The pool bounds them: it returns them when it trims, and before it grows it returns idle ones
  * (core/src/memory/region.c), so it holds no more than a peak needed.
  *
- * Cost: that of ranges.h; alloc and free are constant. gather is linear in the pieces, and free when all free memory is
- * in the asking lane. Host memory: 64 bytes per block or free piece, 18 KiB per lane.
+ * Cost: that of ranges.h; alloc and free are constant. gather is linear in the pieces, and constant if the requesting
+ * lane holds all free memory. Host memory: 64 bytes per block or free piece, 18 KiB per lane.
  *
- * Counters that show it: free_bytes and largest_free_bytes of stats; the pool's served[] by rung.
+ * Counters: free_bytes and largest_free_bytes of stats; the pool's served[] by rung.
  */
 #include <weir/arena_strategy.h>
 
@@ -44,15 +44,15 @@
 #define LEAST_HOLE (UINT64_C(64) << 10)
 
 enum {
-    hole_share = 8, /* a hole of this part of the smallest chunk is a place too */
-    own_chunk = 4,  /* a request of this part of a chunk gets one of its own */
+    hole_share = 8, /* a hole of at least this fraction of the smallest chunk is a place too */
+    own_chunk = 4,  /* a request of at least this fraction of a chunk gets its own chunk */
 };
 
 static const enum range_kind chunk_kind = RANGE_SMALL; /* chunks are of one kind */
 
 struct arena {
-    struct ranges ranges; /* first: most of the table takes the state as it */
-    struct range **current; /* of each lane, where it bumps; NULL or a record */
+    struct ranges ranges; /* first: most functions of the table take the state as struct ranges */
+    struct range **current; /* current piece of each lane; NULL or a record */
     size_t lane_count;
     uint64_t least_place;
     uint64_t fixed_chunk; /* 0: chunks grow with the pool */
@@ -136,7 +136,7 @@ static bool is_free_in(const struct range *range, weir_lane lane)
     return range_state(range) == range_free_state(lane, chunk_kind);
 }
 
-/* The piece that the lane bumps into; NULL when there is none. */
+/* Returns the current piece of the lane; NULL if there is none. */
 static struct range *current_of(const struct arena *arena, weir_lane lane)
 {
     struct range *range = lane < arena->lane_count ? arena->current[lane] : NULL;
@@ -149,8 +149,8 @@ static bool serves(const struct range *range, weir_tick limit, uint64_t bytes, u
            range->record.size - bytes >= range_padding(range, align);
 }
 
-/* What the last gather has found, else what the lane bumps into, else the place where it should bump next: the smallest that
- * does, so that wholly free chunks stay so for as long as possible. */
+/* Returns the range that the last gather has found, else the current piece of the lane, else the lane's next place: the
+ * smallest that holds the request, so that wholly free chunks stay free as long as possible. */
 static struct range *find(struct arena *arena, weir_lane lane, weir_tick limit, uint64_t bytes, uint64_t align)
 {
     struct range *range = weir__ranges_take_gathered(&arena->ranges, lane, limit, bytes, align);
@@ -176,7 +176,7 @@ static weir_status arena_alloc(void *state, weir_lane lane, weir_tick limit, uin
         return WEIR_ERR_INTERNAL;
     }
     weir__ranges_hand_out(&arena->ranges, block, out);
-    /* The lane goes on above the block, but for more room elsewhere. */
+    /* The lane continues above the block, unless its current piece elsewhere is larger. */
     const struct range *current = current_of(arena, lane);
     struct range *above = block->next;
     if (is_free_in(above, lane) &&
@@ -186,8 +186,8 @@ static weir_status arena_alloc(void *state, weir_lane lane, weir_tick limit, uin
     return WEIR_OK;
 }
 
-/* Above the block lies the piece that its lane bumps into: so the pointer comes down. With free memory below it too, a
- * chunk is reset: one piece again, with the latest of all its ticks. */
+/* Frees a block. If the current piece lies beside the block, the two merge and become the new current piece: this
+ * lowers the bump pointer. A chunk with all its memory free is one piece again, with the latest of its ticks. */
 static void arena_free(void *state, void *token, weir_lane lane, weir_tick tick)
 {
     struct arena *arena = state;
@@ -200,7 +200,8 @@ static void arena_free(void *state, void *token, weir_lane lane, weir_tick tick)
     }
 }
 
-/* alloc has seen every place of the lane: without other lanes only crumbs can be left. */
+/* Gathers a run of pieces. alloc has searched every place of the lane, so if no other lane holds memory, only crumbs
+ * are left. */
 static bool arena_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                          uint64_t size, uint64_t align, bool last_resort)
 {

@@ -1,22 +1,23 @@
-/* allocators/src/caching.c: best-fit packing at constant cost.
+/* allocators/src/caching.c: the strategy caching, best-fit packing at constant cost.
  *
- * Idea: every free range is indexed by size, per lane and per kind of region (small requests are kept apart from
- * large ones, so that short-lived crumbs do not pin large regions). A request takes the low end of the best fit, a large
- * one the high end of a range at least twice its size; the rest stays where it was. A freed range joins its free neighbours of the same region and lane at once. Regions for
- * requests of every size (virtual memory) know no kinds: there small requests take the high end (RANGE_HIGH_BYTES).
+ * Idea: every free range is indexed by size, per lane and per kind of region. Regions for small requests are separate
+ * from regions for large requests, so that small, short-lived blocks do not keep large regions in use. A request takes
+ * the low end of the best fit, a large request the high end of a range at least twice its size; the rest stays in its
+ * lane. A freed range merges at once with its free neighbours of the same region and lane. Regions for requests of
+ * every size (virtual memory) have no kinds: there small requests take the high end (RANGE_HIGH_BYTES).
  *
- * Guarantee: a request is refused by alloc only when no free range of its lane and kind holds it, and by gather as a last
- * resort only when no run of usable ranges of either kind does. Waste inside a block is below one
- * granule (512 bytes). No bound on external fragmentation is known for best fit in general; Robson (JACM 1977) shows
- * that no strategy that cannot move blocks does better than a factor of log2(largest / smallest size) in the worst
- * case. gather and the pool's exchange of idle regions answer what remains.
+ * Guarantee: alloc refuses a request only if no free range of its lane and kind holds it. gather as a last resort
+ * refuses only if no run of usable ranges of either kind holds it. Waste inside a block is below one granule (512
+ * bytes). No bound on external fragmentation is known for best fit in general; Robson (JACM 1977) shows that no
+ * strategy that cannot move blocks does better than a factor of log2(largest / smallest size) in the worst case. gather
+ * and the pool's exchange of idle regions reduce the remaining fragmentation.
  *
- * Cost: alloc and free are constant, independent of the number of ranges, apart from the refusal, which reads one bin.
- * promote costs a constant per range that moves. gather is linear in the ranges of regions with enough free bytes, and
- * free when all free memory is in the asking lane, but for a last resort. Host memory: one record of 64 bytes per
- * range, 9 KiB per lane and kind.
+ * Cost: alloc and free are constant, independent of the number of ranges, except for a refusal, which reads one bin.
+ * promote costs a constant per range that moves. gather is linear in the ranges of regions with enough free bytes; it
+ * is constant if the requesting lane holds all free memory, except as a last resort. Host memory: one record of 64
+ * bytes per range, 9 KiB per lane and kind.
  *
- * Counters that show it: free_bytes and largest_free_bytes of stats; the pool's served[] by rung.
+ * Counters: free_bytes and largest_free_bytes of stats; the pool's served[] by rung.
  */
 #include <weir/caching.h>
 
@@ -28,7 +29,7 @@
 #define DEFAULT_LARGE_REGION (20 * MIB)
 
 struct caching {
-    struct ranges ranges; /* first: most of the table takes the state as it */
+    struct ranges ranges; /* first: most functions of the table take the state as struct ranges */
     uint64_t small_bytes;
     uint64_t small_region_bytes;
     uint64_t large_region_bytes;

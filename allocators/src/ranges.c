@@ -1,4 +1,4 @@
-/* allocators/src/ranges.c: see ranges.h for the idea and the cost. */
+/* allocators/src/ranges.c: implements ranges.h, which describes the idea and the cost. */
 #include "ranges.h"
 
 #include <stdlib.h>
@@ -11,16 +11,16 @@ enum {
     largest_chunk_ranges = 32767, /* 2 MiB */
     chunk_growth = 8,
     looks = 4,          /* ranges of one bin that a search compares */
-    regions_of_step = 12, /* a pool grows by this part of what is reserved */
+    regions_of_step = 12, /* a pool grows by this fraction of the reserved bytes */
 };
 
 /* --- records --- */
 
-/* Chunks live until the end: a handle that was freed is still recognised. */
+/* A chunk of records. Chunks live until fini, so a freed handle can still be recognised. */
 struct range_chunk {
     _Alignas(64) struct range_chunk *next;
     size_t count;
-    size_t begun; /* so many have been used */
+    size_t begun; /* number of records used so far */
     _Alignas(64) struct range ranges[];
 };
 
@@ -38,7 +38,8 @@ static bool grow_records(struct ranges *ranges)
         return false;
     }
     if (count == largest_chunk_ranges) {
-        /* Frees come in any order: with 100,000 blocks, records in pages of 4 KiB cost a TLB miss for each free. Linux may refuse. */
+        /* Huge pages: frees come in any order, and with 100,000 blocks, records in pages of 4 KiB cost a TLB miss for
+         * each free. Linux may refuse. */
         (void)madvise(chunk, bytes, MADV_HUGEPAGE);
     }
     chunk->count = count;
@@ -48,7 +49,7 @@ static bool grow_records(struct ranges *ranges)
     return true;
 }
 
-/* The next record that was never used, so that a chunk takes memory as it is used. */
+/* Returns the next record that was never used. So a chunk takes memory only as it is used. */
 static __attribute__((noinline)) struct range *begin_record(struct ranges *ranges)
 {
     if ((ranges->chunks == NULL || ranges->chunks->begun == ranges->chunks->count) && !grow_records(ranges)) {
@@ -98,7 +99,7 @@ static inline struct range *next_in_bin(const struct range *range)
     return range->record.as.free.next;
 }
 
-/* The range's state and tick are set; `bins` are those of its state, `bin` that of its size. */
+/* Inserts a range, with its state and tick set, into bin `bin` (that of its size) of `bins` (those of its state). */
 static inline void bins_insert_at(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin)
 {
     const uint32_t state = range->record.state;
@@ -134,7 +135,7 @@ static inline void bins_remove_at(struct ranges *ranges, struct range *range, st
     void *none;
     *link = next;
     *(next != NULL ? &next->record.as.free.prev : &none) = link;
-    /* Which bins are empty is as good as random: no branch. */
+    /* No branch: which bins are empty is not predictable. */
     const uint64_t others = bins->held[bin / 64] & ~(UINT64_C(1) << bin % 64);
     const uint64_t held = bins->heads[bin] == NULL ? others : bins->held[bin / 64];
     const uint64_t other_rows = bins->rows & ~(UINT64_C(1) << bin / 64);
@@ -151,7 +152,7 @@ static inline void bins_remove(struct ranges *ranges, struct range *range)
     bins_remove_at(ranges, range, ranges->bins[range->record.state], range_bin_of(range->record.size));
 }
 
-/* The first bin at or above `bin` that is not empty; RANGE_BINS when there is none. */
+/* Returns the first bin at or above `bin` that is not empty, or RANGE_BINS if there is none. */
 static inline unsigned next_bin(const struct range_bins *bins, unsigned bin)
 {
     unsigned word = bin / 64;
@@ -176,7 +177,8 @@ static inline bool fits(const struct range *range, uint64_t size, uint64_t align
     return range->record.as.free.tick <= limit && range->record.size >= size && range->record.size - size >= padding;
 }
 
-/* The smallest of the first `most` ranges of a bin that fits, the last freed first. `plain`: only the size counts. */
+/* Returns the smallest fitting range among the first `most` ranges of a bin, the last freed first. `plain`: only the
+ * size counts. */
 static inline struct range *best_of(const struct range_bins *bins, unsigned bin, size_t most, uint64_t size,
                                     uint64_t align, weir_tick limit, bool plain)
 {
@@ -192,7 +194,7 @@ static inline struct range *best_of(const struct range_bins *bins, unsigned bin,
     return best;
 }
 
-/* From bin *at on, which becomes the result's. */
+/* Searches the bins from *at on. *at becomes the bin of the result. */
 static inline struct range *search(const struct range_bins *bins, unsigned *at, size_t most, uint64_t size,
                                    uint64_t align, weir_tick limit, bool plain)
 {
@@ -206,8 +208,8 @@ static inline struct range *search(const struct range_bins *bins, unsigned *at, 
     return NULL;
 }
 
-/* After the first looks. All ranges of a bin are read before a request is refused, except under a tick limit: there
- * gather searches completely. */
+/* Continues a search after the first probes. Reads all ranges of a bin before it refuses, except under a tick limit:
+ * there gather searches completely. */
 static __attribute__((noinline)) struct range *find_harder(const struct range_bins *bins, unsigned *at, uint64_t bytes,
                                                            uint64_t align, weir_tick limit, bool plain)
 {
@@ -215,7 +217,7 @@ static __attribute__((noinline)) struct range *find_harder(const struct range_bi
     return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, at, SIZE_MAX, bytes, align, limit, false);
 }
 
-/* From bin *at on, which becomes that of the result. */
+/* Finds a range in the bins from *at on. *at becomes the bin of the result. */
 static inline struct range *find(const struct range_bins *bins, unsigned *at, uint64_t bytes, uint64_t align,
                                  weir_tick limit)
 {
@@ -266,7 +268,7 @@ void weir_ranges_fini(void *state)
     }
 }
 
-/* Room for the lanes below `count`, and for the unmapped one. */
+/* Makes room for the lanes below `count` and for the unmapped lane. */
 static bool reserve_lanes(struct ranges *ranges, size_t count)
 {
     const size_t held = ranges->bins != NULL ? (ranges->lane_count + 1) * RANGE_KINDS : 0;
@@ -319,7 +321,7 @@ static void leave_idle(struct ranges *ranges, struct range_region *region)
 
 /* --- joining and cutting --- */
 
-/* The upper neighbour leaves the ring. */
+/* Removes the upper neighbour from the ring. */
 static inline void unlink_next(struct ranges *ranges, struct range *range)
 {
     struct range *gone = range->next;
@@ -335,8 +337,8 @@ static inline struct range *settle(struct ranges *ranges, struct range *range, u
     struct range *next = range->next;
     struct range *prev = range->prev;
     uint64_t size = range->record.size;
-    /* The later tick survives: with the earlier one, the whole would be handed out while work on one part is still
-     * running. */
+    /* The later tick survives. With the earlier tick the whole range would be handed out while work on one part is
+     * still running. */
     if (range_state(next) == state) {
         bins_remove_at(ranges, next, bins, range_bin_of(next->record.size));
         tick = next->record.as.free.tick > tick ? next->record.as.free.tick : tick;
@@ -392,7 +394,7 @@ void weir__ranges_remove(struct ranges *ranges, struct range *range)
     remove_free(ranges, range);
 }
 
-/* Takes a free range out of its lane and, when it is a slot, out of its slab. */
+/* Takes a free range out of its lane and, if it is a slot, out of its slab. */
 static void detach(struct ranges *ranges, struct range *range)
 {
     const bool slot = range_is_slot(range);
@@ -411,7 +413,7 @@ void weir__ranges_absorb_next(struct ranges *ranges, struct range *range)
     unlink_next(ranges, range);
 }
 
-/* A new record for [address, address + size) between two neighbours, in no lane. */
+/* Inserts a new record for [address, address + size), in no lane, between two neighbours. */
 static inline struct range *insert_between(struct ranges *ranges, struct range *prev, struct range *next,
                                            uint64_t address, uint64_t size, const struct range *model)
 {
@@ -430,7 +432,7 @@ static inline struct range *insert_between(struct ranges *ranges, struct range *
     return range;
 }
 
-/* A free range in the bin `from` becomes smaller; its place in the ring stays. */
+/* Shrinks a free range of the bin `from`; its place in the ring stays. */
 static inline void shrink(struct ranges *ranges, struct range *range, unsigned from, uint64_t address, uint64_t size)
 {
     struct range_bins *bins = ranges->bins[range->record.state];
@@ -443,7 +445,7 @@ static inline void shrink(struct ranges *ranges, struct range *range, unsigned f
     }
 }
 
-/* Cuts `bytes` off the low end of a range that is in no lane; returns the rest, in no lane either. */
+/* Cuts `bytes` off the low end of a range that is in no lane. Returns the rest, also in no lane. */
 static struct range *split(struct ranges *ranges, struct range *range, uint64_t bytes)
 {
     struct range *rest = insert_between(ranges, range, range->next, range->record.address + bytes,
@@ -454,7 +456,7 @@ static struct range *split(struct ranges *ranges, struct range *range, uint64_t 
     return rest;
 }
 
-/* From `padding` bytes on: the ends stay free. */
+/* Cuts `bytes` out of a range, from `padding` bytes on. Both ends stay free. */
 static struct range *cut_inside(struct ranges *ranges, struct range *range, uint64_t padding, uint64_t bytes)
 {
     const uint32_t state = range->record.state;
@@ -477,7 +479,7 @@ static struct range *cut_inside(struct ranges *ranges, struct range *range, uint
     return middle;
 }
 
-/* Off one end of a range in that bin. */
+/* Cuts `bytes` off one end of a range of that bin. */
 static inline struct range *cut_end(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes,
                                     bool high)
 {
@@ -524,8 +526,8 @@ struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint6
 
 /* --- regions --- */
 
-/* As many whole requests as fit into `room`, or one more, whichever leaves the smaller share as a rest that no such
- * request fits: runs of equal sizes are what training and inference ask for. */
+/* Returns the size of as many whole requests as fit into `room`, or of one more, whichever leaves the smaller fraction
+ * as a rest too small for such a request. Training and inference make runs of requests of equal size. */
 static uint64_t whole_requests(uint64_t need, uint64_t room, uint64_t granularity)
 {
     const uint64_t count = room / need;
@@ -536,8 +538,9 @@ static uint64_t whole_requests(uint64_t need, uint64_t room, uint64_t granularit
     return rest_of_more < rest_of_fewer ? more : fewer;
 }
 
-/* Regions grow with the pool, so that a small pool stays small: a step is a part of what is reserved, at most `most`, and
- * ends at a multiple of itself. Half of the largest step and more is taken as it is. */
+/* Regions grow with the pool, so that a small pool stays small. A step is a fraction of the reserved bytes, at most
+ * `most`, and is cut so that the reserved bytes end at a multiple of it. A request of half of `most` or more gets a
+ * region of its own size. */
 uint64_t weir_ranges_region_size(uint64_t size, uint64_t align, uint64_t most, uint64_t reserved, uint64_t granularity)
 {
     const uint64_t need = range_need(size, align);
@@ -619,7 +622,7 @@ bool weir_ranges_region_idle(const void *state, const weir_tick *limits, size_t 
     }
     const bool several = ranges->sets_held[RANGE_SMALL] > 1 || ranges->sets_held[RANGE_LARGE] > 1;
     if (region == NULL && (several || ranges->slots != NULL)) {
-        region = ranges->first_region; /* one that is free in several lanes */
+        region = ranges->first_region; /* no region is free in one lane: look for one that is free in several lanes */
         while (region != NULL && !is_idle(region, limits, lanes)) {
             region = region->next;
         }
@@ -658,7 +661,8 @@ static struct range *gathered_for(struct ranges *ranges, uint32_t state, weir_ti
 weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes, uint64_t align,
                                weir_range *out)
 {
-    const bool lane_exists = state - RANGE_KINDS < ranges->lane_count * RANGE_KINDS; /* and is not the unmapped one */
+    const bool lane_exists = state - RANGE_KINDS < ranges->lane_count * RANGE_KINDS; /* the lane exists and is not
+                                                                                        the unmapped lane */
     const struct range_bins *bins = lane_exists ? ranges->bins[state] : NULL;
     unsigned bin = range_bin_of(bytes);
     struct range *range = NULL;
@@ -671,7 +675,7 @@ weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick 
     if (range == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    /* Which end a request gets: see RANGE_HIGH_BYTES, and caching.c for large ones. */
+    /* The end that a request gets: see RANGE_HIGH_BYTES, and caching.c for large requests. */
     const bool half_stays = (state & 1u) == RANGE_LARGE && range->record.size / 2 >= bytes;
     const uint64_t idle_bytes = half_stays && range_spans_region(range) ? range->record.size : 0;
     range = cut(ranges, range, bin, bytes, align, half_stays || bytes <= ranges->high_bytes);
@@ -704,7 +708,8 @@ void weir__ranges_free_slot(struct ranges *ranges, struct range *slot, weir_lane
     weir__ranges_settle_slot(ranges, slot, lane, tick);
 }
 
-/* Opens the ranges of a set of bins that are as old as the limit, and finds out how old the others are. */
+/* Moves the ranges of a set of bins with ticks at or below the limit to the open lane, and finds the oldest tick of the
+ * rest. */
 static uint64_t promote_set(struct ranges *ranges, struct range_bins *bins, enum range_kind kind, weir_tick limit)
 {
     uint64_t moved = 0;
@@ -770,7 +775,7 @@ static bool usable(const struct ranges *ranges, const struct range *range, const
            (!range_is_slot(range) || (wish->slot_usable != NULL && wish->slot_usable(ranges, range)));
 }
 
-/* The smallest run of usable neighbours that holds the request. */
+/* Finds the smallest run of usable neighbours that holds the request. */
 static bool best_run(const struct ranges *ranges, enum range_kind kind, const struct range_wish *wish, struct run *best)
 {
     best->first = NULL;
@@ -810,8 +815,8 @@ bool weir__ranges_others_hold_any(const struct ranges *ranges, weir_lane own)
            ranges->sets_held[RANGE_LARGE] > holds_any(ranges, own, RANGE_LARGE);
 }
 
-/* The run becomes the lane's as of `tick`, or as of the latest tick of the lane's own ranges, where that is later: then
- * the lane's stream is ordered after all of it. A neighbour in the same lane with a later tick joins as in any free. */
+/* Moves a run into the lane at `tick`, or at the latest tick of the lane's own ranges if that is later: the lane's
+ * stream is then ordered after the whole run. A neighbour in the same lane with a later tick merges as in any free. */
 static struct range *take_in(struct ranges *ranges, const struct run *run, weir_lane lane, weir_tick tick)
 {
     struct range *whole = run->first;
@@ -849,13 +854,14 @@ static bool holds_address(const struct range *range, uint64_t address)
     return address - range->record.address < range->record.size;
 }
 
-/* Free memory is in one set of bins, so neighbours are joined, and `least` bytes lie in one range or nowhere. */
+/* If one set of bins holds all free memory, neighbours have merged, so `least` bytes lie in one range or nowhere:
+ * returns the least size of a range to look at. */
 static uint64_t least_of_range(const struct ranges *ranges, enum range_kind kind, uint64_t least)
 {
     return ranges->sets_held[kind] > 1 ? 0 : least;
 }
 
-/* The range of the set, of `least` bytes or more, that holds `address`; NULL when none does. */
+/* Returns the range of the set, of `least` bytes or more, that holds `address`; NULL if there is none. */
 static struct range *free_at(const struct range_bins *bins, uint64_t address, uint64_t least)
 {
     for (unsigned bin = range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
@@ -868,8 +874,8 @@ static struct range *free_at(const struct range_bins *bins, uint64_t address, ui
     return NULL;
 }
 
-/* The free range that holds `address`, the first of `bytes` bytes; NULL when none does. `unmapped`: it must be one without
- * memory. */
+/* Returns the free range that holds `address`, the first of `bytes` bytes; NULL if there is none. `unmapped`: the range
+ * must be without memory. */
 static struct range *range_at(const struct ranges *ranges, uint64_t address, uint64_t bytes, bool unmapped)
 {
     const size_t sets = ranges->bins != NULL ? (ranges->lane_count + 1) * RANGE_KINDS : 0;
@@ -899,7 +905,7 @@ static bool claimable(const struct range *range, const weir_tick *limits, size_t
     return limits != NULL ? range_eligible(range, limits, lanes) : is_hole(range);
 }
 
-/* Makes sure that there are so many unused records; false without host memory. */
+/* Reserves `wanted` unused records. Returns false if there is no host memory. */
 static bool reserve_records(struct ranges *ranges, size_t wanted)
 {
     struct range *held = NULL;
@@ -918,7 +924,7 @@ static bool reserve_records(struct ranges *ranges, size_t wanted)
     return count == wanted;
 }
 
-/* What a range in no lane was before, so that its ends may be so again. */
+/* The former state of a range in no lane, to restore for its ends. */
 struct origin {
     weir_lane lane;
     weir_tick tick;
@@ -931,7 +937,7 @@ static struct origin detach_for_claim(struct ranges *ranges, struct range *range
     return origin;
 }
 
-/* Hands out a range that is in no lane as ranges of `size` bytes each. */
+/* Hands out a range that is in no lane as several ranges of `size` bytes each. */
 static void hand_out_parts(struct ranges *ranges, struct range *whole, uint64_t size, void **tokens)
 {
     weir_range part;
@@ -946,7 +952,7 @@ static void hand_out_parts(struct ranges *ranges, struct range *whole, uint64_t 
     }
 }
 
-/* What lies above `end` of a range in no lane becomes free again. */
+/* Cuts the part above `end` off a range in no lane and frees it again. */
 static void cut_above(struct ranges *ranges, struct range *range, uint64_t end, struct origin origin)
 {
     if (range->record.address + range->record.size > end) {
@@ -955,20 +961,20 @@ static void cut_above(struct ranges *ranges, struct range *range, uint64_t end, 
     }
 }
 
-/* The same for what lies below `address`. Returns the rest. */
+/* Cuts the part below `address` off a range in no lane and frees it again. Returns the rest. */
 static struct range *cut_below(struct ranges *ranges, struct range *range, uint64_t address, struct origin origin)
 {
     if (range->record.address == address) {
         return range;
     }
     struct range *rest = split(ranges, range, address - range->record.address);
-    range_set_state(rest, RANGE_TAKEN); /* no neighbour for the other part to join */
+    range_set_state(rest, RANGE_TAKEN); /* so that the other part does not merge with it */
     (void)weir__ranges_settle(ranges, range, origin.lane, origin.tick);
     return rest;
 }
 
-/* The whole run leaves the lanes in one step: a slot that it cuts gives back its outer part only, so no inner part can
- * join a neighbour of a later tick before it is claimed. */
+/* The whole run leaves the lanes in one step. If the claim cuts a slot, the slot gives back its outer part only, so no
+ * inner part can merge with a neighbour of a later tick before it is claimed. */
 weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
                               size_t lanes, void **tokens)
 {
@@ -985,7 +991,7 @@ weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t size, size
     if (first == NULL || last->prev->record.address + last->prev->record.size < end) {
         return WEIR_ERR_BUSY;
     }
-    if (!reserve_records(ranges, count + 1)) { /* cuts: both ends, and between the parts */
+    if (!reserve_records(ranges, count + 1)) { /* one record for each cut: both ends, and between the parts */
         return WEIR_ERR_NO_MEMORY;
     }
     struct origin origin = detach_for_claim(ranges, first);
@@ -1031,13 +1037,13 @@ void weir_ranges_walk(const void *state, weir_range_visitor visit, void *ctx)
     }
 }
 
-/* The ranges of a run from which it may be shown: its holes, or free ranges in bins of `least` bytes and above. */
+/* True if a run may be shown from this range: a hole, or a free range in a bin of at least `least` bytes. */
 static bool leads(const struct range *range, bool holes, uint64_t least)
 {
     return is_hole(range) == holes && (holes || range_bin_of(range->record.size) >= range_bin_of(least));
 }
 
-/* The lowest range of a leader's run of free ranges; NULL when there is another leader below it in the run. */
+/* Returns the lowest range of the run of free ranges around a leader; NULL if the run has another leader below it. */
 static struct range *run_from_first(struct range *leader, bool holes, uint64_t least)
 {
     struct range *first = leader;
@@ -1050,7 +1056,7 @@ static struct range *run_from_first(struct range *leader, bool holes, uint64_t l
     return first;
 }
 
-/* Whether a run from `range` on has so many bytes. */
+/* True if the run from `range` on has at least `bytes` bytes. */
 static bool run_has(const struct range *range, uint64_t bytes)
 {
     uint64_t left = bytes;
@@ -1060,7 +1066,7 @@ static bool run_has(const struct range *range, uint64_t bytes)
     return left == 0 || range_is_free(range);
 }
 
-/* False: the visitor has seen enough. */
+/* Shows the run of a leader. Returns false if the visitor ended the walk. */
 static bool show_run(const struct ranges *ranges, struct range *leader, bool holes, uint64_t least,
                      weir_range_visitor visit, void *ctx)
 {
@@ -1077,7 +1083,7 @@ static bool show_run(const struct ranges *ranges, struct range *leader, bool hol
     return true;
 }
 
-/* The runs of a set of bins from `least` bytes on. False: the visitor has seen enough. */
+/* Shows the runs of a set of bins from `least` bytes on. Returns false if the visitor ended the walk. */
 static bool show_set(const struct ranges *ranges, const struct range_bins *bins, bool holes, uint64_t least,
                      weir_range_visitor visit, void *ctx)
 {
@@ -1224,7 +1230,7 @@ static const char *check_bins(const struct range_bins *bins, uint32_t state, str
 {
     for (unsigned bin = 0; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         void *const *link = &bins->heads[bin];
-        REQUIRE(*link != NULL, "a bin and its bit do not agree"); /* a bit that is missing shows in the sum */
+        REQUIRE(*link != NULL, "a bin and its bit do not agree"); /* a missing bit shows in the sum */
         for (const struct range *range = *link; range != NULL; range = next_in_bin(range)) {
             REQUIRE(range_state(range) == state && range_bin_of(range->record.size) == bin,
                     "a bin lists a range that does not belong there");
@@ -1290,8 +1296,8 @@ weir_status weir_ranges_check(const void *state, const char **why)
 
 /* --- for a strategy's choice: weir/ranges.h --- */
 
-/* Within one lane a search finds all that there is, but for the other kind: without other lanes there is nothing to join. A last
- * resort comes without a search as well. */
+/* Within one lane a search finds all free memory, except that of the other kind: if no other lane holds memory, there
+ * is nothing to join. A last resort is also called without a search before it. */
 bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, weir_tick tick, const weir_tick *limits,
                         size_t lanes, uint64_t size, uint64_t align, bool last_resort)
 {

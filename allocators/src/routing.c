@@ -1,27 +1,28 @@
-/* allocators/src/routing.c: two strategies in one pool, by the size of the request.
+/* allocators/src/routing.c: the strategy routing, two strategies in one pool, chosen by the size of the request.
  *
- * Idea: a *half* is a strategy with regions of its own. A request up to the threshold is the small half's, any other
- * the large half's, and so is the region that the pool takes for it.
+ * Idea: a *half* is a strategy with its own regions. The small half serves requests up to the threshold, the large half
+ * serves all other requests. The region that the pool takes for a request belongs to the request's half.
  *
- * Which half a range is of stands in its record, as WEIR_RECORD_ROUTE of `own`, while it is taken. A record of routing's
- * per range would cost memory on every block and a look-up in walk, and a table from token to half could want host memory
- * in free, which must not fail. There is one such bit, so routing cannot be routed to. A region, of which there are few,
- * has a record that leads to its half.
+ * While a range is taken, WEIR_RECORD_ROUTE in `own` of its record tells its half. A record of routing's own per range
+ * would cost memory for every block and a lookup in walk. A table from token to half might need host memory in free,
+ * which must not fail. There is only one such bit, so routing cannot be routed to. There are few regions, so each
+ * region has a record that leads to its half.
  *
- * Guarantee: what its half guarantees for a request. gather as a last resort asks the other half too, and refuses only
- * when both do; that alloc has asked only one of them is why the contract wants a last resort to find what alloc would.
- * So a request fails only when neither half has a run of usable ranges that holds it, if the halves promise that. A
- * region of the other half that lies wholly idle goes back like any region and is exchanged for one of this half.
+ * Guarantee: that of the half that serves the request. gather as a last resort also asks the other half, and refuses
+ * only if both halves refuse. The contract requires that a last resort also finds memory that alloc would find, because
+ * alloc has asked only one half. So a request fails only if neither half has a run of usable ranges that holds it,
+ * provided that the halves guarantee this. A wholly idle region of the other half is returned like any region and
+ * exchanged for one of this half.
  *
- * Cost: that of the half, a branch and an indirect call. Stats are sums of both. promote, lane_add and check ask both.
- * An idle region is found at the halves' cost, or by a walk through a half that does not keep track.
- * Host memory: what both have per lane, 40 bytes per region, nothing per range.
+ * Cost: that of the half, a branch and an indirect call. Stats are sums over both halves. promote, lane_add and check
+ * call both. An idle region is found at the cost of the halves, or by a walk through a half without region_idle. Host
+ * memory: that of both halves per lane, 40 bytes per region, nothing per range.
  *
- * Waste: that of the halves; and memory that is free in one half is no use to the other until the last resort, so a
- * program whose small and large requests come in turns holds up to the sum of both peaks until the pool is short of
- * memory and exchanges regions.
+ * Waste: that of the halves. Memory that is free in one half does not serve the other half before the last resort. So a
+ * program with small and large requests in turn holds up to the sum of both peaks, until the pool is short of memory
+ * and exchanges regions.
  *
- * Counters that show it: the pool's served[] by rung: exchanged regions, and what was served late.
+ * Counters: the pool's served[] by rung: exchanged regions, and requests served by late rungs.
  */
 #include <weir/routing.h>
 
@@ -41,7 +42,7 @@ struct half {
     void *state;
 };
 
-/* A region of one half, and what that half calls it. */
+/* A region of one half, and that half's name for it. */
 struct half_region {
     struct half_region *prev;
     struct half_region *next;
@@ -50,7 +51,7 @@ struct half_region {
     enum half_name half;
 };
 
-/* The request for which a gather has found something, when that was the last call; size 0: it was another. */
+/* The request for which a gather has found a range, if that gather was the last call; size 0 if it was not. */
 struct found {
     uint64_t size;
     uint64_t align;
@@ -58,7 +59,8 @@ struct found {
     enum half_name half;
 };
 
-/* The regions of half h are those of its strategy: as many, and as many bytes. The states of both halves lie behind. */
+/* Invariant: half h has as many regions and region bytes as its strategy counts. The states of both halves follow the
+ * struct. */
 struct routing {
     struct half halves[HALVES];
     uint64_t threshold_bytes;
@@ -127,7 +129,7 @@ static size_t aligned(size_t size)
     return (size + unit - 1) / unit * unit;
 }
 
-/* Where the state of the large half begins, behind that of the small one. */
+/* Returns the offset of the large half's state, which follows the state of the small half. */
 static size_t large_state_at(const weir_routing_config *config)
 {
     return aligned(sizeof(struct routing)) +
@@ -138,7 +140,7 @@ static size_t routing_state_size(const void *config)
 {
     weir_routing_config own;
     if (read_config(&own, config) != WEIR_OK) {
-        return sizeof(struct routing); /* init says why */
+        return sizeof(struct routing); /* init reports the reason */
     }
     return large_state_at(&own) + own.large_strategy->state_size(own.large_config);
 }
@@ -193,8 +195,8 @@ static weir_status routing_lane_add(void *state, weir_lane lane)
     return status;
 }
 
-/* What a gather has found holds for the next call only, and the half that found it may not hear of that call. Promoting
- * the open lane moves nothing, and is a call. */
+/* Ends the validity of a gathered range, which lasts for one call only. The half that found it may not see that call,
+ * so this promotes the half's open lane, which moves nothing but counts as a call. */
 static void forget_found(struct routing *routing)
 {
     if (routing->found.size != 0) {
@@ -261,12 +263,12 @@ static weir_status routing_region_remove(void *state, void *handle, const weir_t
     return WEIR_OK;
 }
 
-/* Looks for a region of which every range may go. The walk shows a region's ranges one after the other. */
+/* Search for a region with all of its ranges removable. The walk shows the ranges of a region one after the other. */
 struct idle_search {
     const weir_tick *limits;
     size_t lanes;
     uint64_t region;
-    bool idle; /* all that was seen of it */
+    bool idle; /* all ranges of the region seen so far are removable */
 };
 
 static bool look_at_range(void *ctx, const weir_range_info *range)
@@ -282,8 +284,8 @@ static bool look_at_range(void *ctx, const weir_range_info *range)
     return true;
 }
 
-/* A half need not know its idle regions. What the pool then does, asking region after region, it does no more, since it
- * sees that routing knows; so this looks through the half's ranges. */
+/* Finds an idle region of a half. region_idle is optional for a half. Because routing implements it, the pool does not
+ * try region after region; so this function walks the ranges of a half without it. */
 static bool find_idle(const struct half *half, const weir_tick *limits, size_t lanes, uint64_t *address)
 {
     if (half->ops->region_idle != NULL) {
@@ -304,7 +306,7 @@ static bool routing_region_idle(const void *state, const weir_tick *limits, size
 
 /* --- ranges --- */
 
-/* The half that gather has just found something in, for the request it was asked for; else the half of the size. */
+/* Returns the half in which gather has just found a range for this request; else the half for the size. */
 static enum half_name half_to_ask(struct routing *routing, weir_lane lane, uint64_t size,
                                   uint64_t align)
 {

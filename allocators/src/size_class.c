@@ -1,50 +1,50 @@
-/* allocators/src/size_class.c: slabs of equal slots on top of ranges.
+/* allocators/src/size_class.c: the strategy size_class, slabs of equal slots on top of ranges.
  *
- * Idea: a request takes a slot of its size class. A slab is a run of up to 64 slots of one class, cut out of the free
- * ranges (ranges.h) and given back to them as one range when all its slots are free in one lane. Slots never join, so
- * a freed one serves the next request of its class whatever its neighbours do: equal requests that come and go in any
- * order leave nothing between them. What no slab is made for is a range of its own, as in `caching`:
- * requests above the largest slot, alignments that a class does not have, and what is served from holes below two
- * slots.
+ * Idea: a request takes a slot of its size class. A slab is a run of up to 64 slots of one class. It is cut out of the
+ * free ranges (ranges.h), and becomes one range again when all its slots are free in one lane. Slots never merge, so a
+ * freed slot serves the next request of its class whatever the state of its neighbours: equal requests that come and go
+ * in any order leave no gaps between them. Requests without a slab get a range of their own, as in `caching`: requests
+ * above the largest slot, alignments that a class does not have, and requests served from holes below two slots.
  *
- * Regions for requests of every size (virtual memory) know no kinds: there slabs and small requests are cut off the high
- * end of a range (RANGE_HIGH_BYTES), and a claim takes free slots out of whatever slab they belong to.
+ * Regions for requests of every size (virtual memory) have no kinds: there slabs and small requests are cut off the
+ * high end of a range (RANGE_HIGH_BYTES), and a claim takes free slots out of any slab.
  *
  * Classes: every multiple of the granule (512 bytes) up to 16, then eight per doubling:
  *
- *     granules   1 2 3 .. 16 | 18 20 22 .. 32 | 36 40 44 .. 64 | 72 80 .. up to 1/8 of a region for slabs
+ *     granules   1 2 3 .. 16 | 18 20 22 .. 32 | 36 40 44 .. 64 | 72 80 .. up to 1/8 of a slab region
  *
- * Guarantee: gather as a last resort refuses only when no run of usable ranges holds the request, slots of other
- * classes taken out of their slabs included. alloc refuses when the lane has no slot of the class, no wholly free
- * slab to give back and no range that holds the request: free slots of another class stay in their slabs until the
- * last resort. (For a tick limit or an alignment it looks at 64 slots of its class at most; gather looks at all.)
+ * Guarantee: gather as a last resort refuses only if no run of usable ranges holds the request, including slots of
+ * other classes taken out of their slabs. alloc refuses if the lane has no slot of the class, no wholly free slab to
+ * dissolve and no range that holds the request: free slots of another class stay in their slabs until the last resort.
+ * (For a tick limit or an alignment alloc looks at 64 slots of its class at most; gather looks at all.)
  *
- * Waste inside a block: below one granule up to 16 granules. Above, the request, rounded to granules, is at most 1/8
- * smaller than its slot in terms of itself, and less than 1/9 in terms of the slot. Proof: classes between 8q and 16q
- * granules are q apart; a request above (8 + j)q, j >= 0, gets (9 + j)q and leaves at most q - 1 of it free: (q - 1)
- * / (8q + 1) < 1/8 of the request and (q - 1) / 9q < 1/9 of the slot. (Four per doubling would leave up to 1/5.)
- * Above the largest slot, and in a hole that no slab fits into, waste is below one granule.
- * Waste between blocks: the free slots of slabs in use; a class that only grows has at most one slab with free slots
- * per lane, so less than a slab's 64 KiB, or 8 slots where these are more. A slab has no rest: it ends where its last slot
- * ends.
+ * Waste inside a block: below one granule up to 16 granules. Above, the waste is less than 1/8 of the request, rounded
+ * to granules, and less than 1/9 of the slot. Proof: classes between 8q and 16q granules are q apart; a request above
+ * (8 + j)q, j >= 0, gets (9 + j)q and leaves at most q - 1 of it free: (q - 1) / (8q + 1) < 1/8 of the request and
+ * (q - 1) / 9q < 1/9 of the slot. (Four per doubling would leave up to 1/5.) Above the largest slot, and in a hole too
+ * small for a slab, waste is below one granule.
+ * Waste between blocks: the free slots of slabs in use. A class that only grows has at most one slab with free slots
+ * per lane, so less than the 64 KiB of a slab, or less than 8 slots if that is more. A slab has no rest: it ends where
+ * its last slot ends.
  *
- * Slots and slabs: a slot's record names its slab and its number there in `own`, which is the strategy's while the slot
- * is taken too. 24 bits number the slabs, and a table leads from the number to the slab; with all numbers in use
- * requests take ranges.
+ * Slots and slabs: `own` of a slot's record holds the number of its slab and its index there; `own` belongs to the
+ * strategy while the slot is taken too. Slab numbers have 24 bits, and a table leads from the number to the slab. If
+ * all numbers are in use, requests take ranges.
  *
- * Ticks: every slot has its own lane and tick, in the record that says where it lies. Free slots of one slab in one
- * lane are a *share*, a bitmap; a slab has as many shares as lanes hold slots of it. So a slot that was freed into a
- * lane serves that lane at once, whoever made the slab, and promote moves slot by slot. When a slab is given back its
- * slots join, and the latest tick survives.
+ * Ticks: every slot has its own lane and tick, in its record. The free slots of one slab in one lane are a *share*, a
+ * bitmap; a slab has one share for each lane that holds free slots of it. So a slot that was freed into a lane serves
+ * that lane at once, whichever lane the slab was made for, and promote moves slot by slot. When a slab is dissolved its
+ * slots merge, and the latest tick survives.
  *
- * Cost: alloc and free are constant: a bit of the lane's first share, or a search for the slab's share in the lane,
- * at most 64 long and 1 long when one lane uses the slab. Making a slab and giving it back cost a constant per slot;
- * one empty slab per class is kept, so that a request at the border does neither each time. promote costs a constant
- * per free slot of the lane. gather is linear, and asked for only instead of a device call. Host memory: 72 bytes per
- * slot, 80 per slab, 48 per slab and lane (but no more than per slot), 2 KiB per lane beside what `caching` has.
+ * Cost: alloc and free are constant: a bit of the lane's first share, or a search for the slab's share in the lane, at
+ * most 64 long and 1 long if one lane uses the slab. Making and dissolving a slab cost a constant per slot. One empty
+ * slab per class is kept, so that a class that grows and shrinks across the border of a slab does neither each time.
+ * promote costs a constant per free slot of the lane. gather is linear; the pool calls it only where the alternative is
+ * a device call. Host memory: 72 bytes per slot, 80 per slab, 48 per slab and lane (but no more than per slot), 2 KiB
+ * per lane in addition to that of `caching`.
  *
- * Counters that show it: taken_bytes of stats less requested_bytes of the pool is waste inside blocks; free_bytes
- * less largest_free_bytes what lies between them.
+ * Counters: taken_bytes of stats minus requested_bytes of the pool is the waste inside blocks; free_bytes minus
+ * largest_free_bytes is the memory between blocks.
  */
 #include <weir/size_class.h>
 
@@ -59,17 +59,18 @@
 #define DEFAULT_LARGE_REGION (20 * MIB)
 
 enum {
-    exact_classes = 16, /* of 1 .. 16 granules */
+    exact_classes = 16, /* classes of 1 .. 16 granules */
     classes_per_doubling = 8,
-    most_classes = 128, /* up to 2^18 granules */
-    most_slots = 64,    /* bits of a share */
-    usual_slots = 8,    /* of a slab, when 1/32 of a region holds fewer */
+    most_classes = 128, /* classes up to 2^18 granules */
+    most_slots = 64,    /* slots of a slab: bits of a share */
+    usual_slots = 8,    /* slots of a slab if 1/32 of a region holds fewer */
     least_slots = 2,
-    slabs_per_region = 4, /* at least */
+    slabs_per_region = 4, /* a region holds at least this number of slabs */
     small_slabs_per_region = 32,
     looks = 64, /* free slots that alloc looks at for a tick or an alignment */
     shares_per_chunk = 128,
-    slot_bits = 6, /* of a record's own, from RANGE_OWN_SHIFT on; the slab's number lies above */
+    slot_bits = 6, /* bits of the slot's index in a record's `own`, from RANGE_OWN_SHIFT on; the slab's number lies
+                      above */
     slab_bits = 24,
     first_slab_numbers = 64,
 };
@@ -86,8 +87,9 @@ struct share {
     weir_lane lane;
 };
 
-/* members = slots[i] that are not NULL; free_slots = sum of the bits of its shares. It starts with `made` members that
- * touch; gather may take some out. shares_held = shares + spare ones >= min(made, lanes): free never needs a new one. */
+/* members = number of slots[i] that are not NULL; free_slots = sum of the bits of its shares. A slab starts with `made`
+ * adjacent members; gather may take some out. shares_held = shares + spare shares >= min(made, lanes), so free never
+ * needs a new share. */
 struct slab {
     struct slab *prev;
     struct slab *next;
@@ -95,7 +97,7 @@ struct slab {
     struct share *shares;
     struct share *spare;
     size_t shares_held;
-    uint32_t number; /* its place in the table; never 0 */
+    uint32_t number; /* its index in the table; never 0 */
     unsigned made;
     unsigned members;
     unsigned free_slots;
@@ -105,8 +107,8 @@ struct slab {
 struct slot_class {
     uint64_t bytes;
     unsigned number;
-    unsigned slots;    /* of a slab, where there is room: least_slots .. most_slots */
-    struct slab *kept; /* wholly free in one lane, and not given back; NULL or one */
+    unsigned slots;    /* slots of a slab, if there is room: least_slots .. most_slots */
+    struct slab *kept; /* a slab that is wholly free in one lane and not dissolved, or NULL */
 };
 
 struct share_list {
@@ -117,7 +119,7 @@ struct share_list {
 /* Bit c of held: of[c] is not empty. free_slots = sum of the bits of its shares. */
 struct lane_slots {
     uint64_t free_slots;
-    weir_tick oldest; /* no free slot here has an earlier tick */
+    weir_tick oldest; /* no free slot of this lane has an earlier tick */
     uint64_t held[most_classes / 64];
     struct share_list of[most_classes];
 };
@@ -127,28 +129,28 @@ struct share_chunk {
     struct share shares[shares_per_chunk];
 };
 
-/* Of the table of slabs: a slab, or the next number that is not in use. */
+/* An entry of the table of slabs: a slab, or the next unused number. */
 union slab_entry {
     struct slab *slab;
     uintptr_t next_unused;
 };
 
 struct size_class {
-    struct ranges ranges; /* the first member: ranges.c calls back with it */
+    struct ranges ranges; /* first: callbacks from ranges.c get its address */
     uint64_t small_bytes;
-    uint64_t largest_slot; /* 0: no classes */
+    uint64_t largest_slot; /* bytes; 0: no classes */
     uint64_t slab_region_bytes;
     uint64_t large_region_bytes;
     struct lane_slots **lanes;
     size_t lane_count;
     struct slab *slabs;
     union slab_entry *slab_table;
-    size_t slab_numbers;  /* places in the table; number 0 means no slab */
-    uint32_t unused_slab; /* the first number that is not in use; 0: there is none */
+    size_t slab_numbers;  /* entries of the table; number 0 means no slab */
+    uint32_t unused_slab; /* the first unused number; 0: none */
     uint64_t free_slots;  /* in all lanes */
     struct share *unused_shares;
     struct share_chunk *chunks;
-    bool one_kind; /* all regions serve all sizes; small_bytes is UINT64_MAX then */
+    bool one_kind; /* all regions serve all sizes; small_bytes is then UINT64_MAX */
     unsigned class_count;
     unsigned kept_slabs;
     struct slot_class classes[most_classes];
@@ -200,7 +202,7 @@ static void make_classes(struct size_class *own)
     }
 }
 
-/* NULL: no slab is made for that size. */
+/* Returns the class of a size; NULL if no slab is made for it. */
 static struct slot_class *class_for(struct size_class *own, uint64_t size)
 {
     return size <= own->largest_slot ? &own->classes[class_number(size)] : NULL;
@@ -223,7 +225,7 @@ static bool grow_share_store(struct size_class *own)
     return true;
 }
 
-/* Lanes that hold slots of the slab are no more than its slots, and no more than there are. */
+/* Reserves shares for a slab: the lanes that hold its slots are at most its slots, and at most all lanes. */
 static bool reserve_shares(struct size_class *own, struct slab *slab, size_t lanes)
 {
     const size_t wanted = lanes < slab->made ? lanes : slab->made;
@@ -283,7 +285,7 @@ static struct share *share_of(const struct slab *slab, weir_lane lane)
     return share;
 }
 
-/* Slabs that have just got their first free slot are used first: those that have had free ones for longer may become
+/* Adds a share. A slab that has just got its first free slot is used first: slabs with free slots for longer may become
  * empty meanwhile. */
 static struct share *open_share(struct size_class *own, struct slab *slab, weir_lane lane)
 {
@@ -315,13 +317,13 @@ static uint32_t slab_number(const struct range *range)
     return (range->record.own & ~WEIR_RECORD_ROUTE) >> (RANGE_OWN_SHIFT + slot_bits);
 }
 
-/* Of a slot. */
+/* Returns the index of a slot in its slab. */
 static unsigned slot_number(const struct range *slot)
 {
     return slot->record.own >> RANGE_OWN_SHIFT & ((1u << slot_bits) - 1);
 }
 
-/* NULL: the range is no slot. */
+/* Returns the slab of a slot; NULL if the range is not a slot. */
 static struct slab *slab_of(const struct size_class *own, const struct range *range)
 {
     const uint32_t number = slab_number(range);
@@ -431,7 +433,7 @@ static void slot_quits(struct ranges *ranges, struct range *slot)
 
 static const struct range_slots slot_calls = { slot_enters, slot_leaves, slot_quits };
 
-/* A slab of `slots` records for slots that do not lie anywhere yet; the first comes with the range. */
+/* Returns a slab with `slots` records for slots without addresses; the first slot's record comes with the range. */
 static struct slab *prepare_slab(struct size_class *own, struct slot_class *class, unsigned slots)
 {
     struct slab *slab = calloc(1, sizeof(*slab) + slots * sizeof(slab->slots[0]));
@@ -474,7 +476,8 @@ static void become_slot(struct slab *slab, struct range *range, unsigned slot)
     slab->members++;
 }
 
-/* Divides a range that is in no lane. All slots but the first become free where the range was. */
+/* Divides a range that is in no lane into slots. All slots but the first become free in the former lane of the
+ * range. */
 static void divide(struct size_class *own, struct slab *slab, struct range *range, weir_lane lane)
 {
     const uint64_t bytes = slab->class->bytes;
@@ -499,14 +502,14 @@ static void divide(struct size_class *own, struct slab *slab, struct range *rang
     after->prev = last;
 }
 
-/* Slabs and small requests from the high end, where regions serve requests of every size. */
+/* Cuts a range. Slabs and small requests take the high end if regions serve requests of every size. */
 static struct range *cut(struct size_class *own, struct range *range, uint64_t bytes, uint64_t align, bool small)
 {
     return weir__ranges_cut(&own->ranges, range, bytes, align, small && own->one_kind);
 }
 
-/* Makes a slab in a free range that holds it and returns its first slot, which is in no lane. NULL, and everything is as
- * before, when there is no host memory. */
+/* Makes a slab in a free range that holds it. Returns its first slot, which is in no lane. Returns NULL, and changes
+ * nothing, if there is no host memory. */
 static struct range *make_slab(struct size_class *own, struct slot_class *class, unsigned slots, struct range *range,
                                uint64_t align)
 {
@@ -527,7 +530,7 @@ static struct range *make_slab(struct size_class *own, struct slot_class *class,
     return part;
 }
 
-/* Slots become ranges again; those that touch join first. All are free in one lane. */
+/* Dissolves a slab: its slots, all free in one lane, become ranges again. Adjacent slots merge first. */
 static void dissolve(struct size_class *own, struct slab *slab)
 {
     struct ranges *ranges = &own->ranges;
@@ -627,7 +630,7 @@ static void size_class_fini(void *state)
     weir_ranges_fini(state);
 }
 
-/* Room for `count` lanes, and in every slab for a share of each of them. */
+/* Makes room for `count` lanes, and in every slab for a share of each of them. */
 static bool grow_lanes(struct size_class *own, size_t count)
 {
     struct lane_slots **lanes = realloc(own->lanes, count * sizeof(*lanes));
@@ -651,7 +654,7 @@ static weir_status size_class_lane_add(void *state, weir_lane lane)
     struct size_class *own = state;
     weir_status status = weir_ranges_lane_add(state, lane);
     if (status != WEIR_OK || lane == WEIR_LANE_UNMAPPED) {
-        return status; /* addresses without memory are no slots */
+        return status; /* the unmapped lane holds no slots */
     }
     if (own->lane_count < own->ranges.lane_count && !grow_lanes(own, own->ranges.lane_count)) {
         return WEIR_ERR_NO_MEMORY;
@@ -699,10 +702,10 @@ struct want {
     uint64_t bytes; /* rounded to granules */
     uint64_t align;
     enum range_kind kind;
-    struct slot_class *class; /* NULL: none for it */
+    struct slot_class *class; /* NULL: no class for the request */
 };
 
-/* The first free slot of the lane's first share; only a limit or an alignment makes it look further. */
+/* Returns the first free slot of the lane's first share. Looks at more slots only for a limit or an alignment. */
 static struct range *find_slot(const struct size_class *own, const struct want *want)
 {
     unsigned left = looks;
@@ -721,13 +724,13 @@ static struct range *find_slot(const struct size_class *own, const struct want *
     return NULL;
 }
 
-/* Whether all slots of a slab that starts at a multiple of `align` start at one. */
+/* True if all slots of a slab that starts at a multiple of `align` start at a multiple of it. */
 static bool slots_align(const struct slot_class *class, uint64_t align)
 {
     return align <= RANGE_GRANULE || class->bytes % align == 0;
 }
 
-/* A free range for a slab, else for the request alone, else one that an empty slab leaves. */
+/* Returns a free range for a slab, else one for the request alone, else the range of a dissolved empty slab. */
 static struct range *find_range(struct size_class *own, const struct want *want)
 {
     struct ranges *ranges = &own->ranges;
@@ -745,7 +748,7 @@ static struct range *find_range(struct size_class *own, const struct want *want)
     return range;
 }
 
-/* How many slots of the class a slab in this range gets; below two it is not worth one. */
+/* Returns the number of slots of a slab of the class in this range. With less than two a slab is not worth making. */
 static unsigned slots_in(const struct size_class *own, const struct range *range, const struct want *want)
 {
     if (want->class == NULL || range_kind(range) != RANGE_SMALL || !slots_align(want->class, want->align) ||
@@ -756,7 +759,8 @@ static unsigned slots_in(const struct size_class *own, const struct range *range
     return fit < want->class->slots ? (unsigned)fit : want->class->slots;
 }
 
-/* Takes what the request gets out of the free range that was found for it. NULL: no host memory. */
+/* Takes the range or slot for the request out of the free range that was found. Returns NULL if there is no host
+ * memory. */
 static struct range *take(struct size_class *own, struct range *range, const struct want *want, bool small)
 {
     if (range_is_slot(range)) {
@@ -815,15 +819,15 @@ static void size_class_free(void *state, void *token, weir_lane lane, weir_tick 
     if (!is_free_in_one_lane(slab)) {
         return;
     }
-    /* One empty slab of the class is kept, the one that was emptied last, to be used last. */
+    /* One empty slab of the class is kept: the one that became empty last. It is used last. */
     if (slab->class->kept != NULL) {
         dissolve(own, slab->class->kept);
     }
     keep(own, slab);
 }
 
-/* Slots of the slab have become open. The slab kept so far stays so: it may be in the lane that is being promoted, and its
- * slots, if they were joined now, would all wait for the latest of their ticks. */
+/* Handles a slab after slots of it have become open. The kept slab stays: it may be in the lane that is being promoted,
+ * and its slots, if they merged now, would all wait for the latest of their ticks. */
 static void settle_open(struct size_class *own, struct slab *slab)
 {
     if (!is_free_in_one_lane(slab)) {
@@ -836,8 +840,8 @@ static void settle_open(struct size_class *own, struct slab *slab)
     }
 }
 
-/* Opens the slots of a share that are as old as the limit; *oldest becomes the tick of the oldest that stays, if that is
- * lower. The share may be gone afterwards, and its slab too. */
+/* Opens the slots of a share with ticks at or below the limit. Lowers *oldest to the oldest tick of the slots that
+ * stay, if that is lower. The share and its slab may be gone afterwards. */
 static uint64_t promote_share(struct size_class *own, struct share *share, weir_tick limit, weir_tick *oldest)
 {
     struct slab *slab = share->slab;
@@ -907,7 +911,7 @@ static bool others_hold_any(const struct size_class *own, weir_lane lane)
            weir__ranges_others_hold_any(&own->ranges, lane);
 }
 
-/* A free slot of the class in any lane of which a tick that high is allowed. */
+/* Returns a free slot of the class in any lane with a limit that allows its tick. */
 static struct range *eligible_slot(const struct size_class *own, const struct range_wish *wish, unsigned class)
 {
     for (size_t lane = 0; lane < wish->lanes && lane < own->lane_count; lane++) {
@@ -924,7 +928,7 @@ static struct range *eligible_slot(const struct size_class *own, const struct ra
     return NULL;
 }
 
-/* The slot moves into the wish's lane and stays a slot. */
+/* Moves the slot into the wish's lane. It stays a slot. */
 static void move_slot(struct size_class *own, struct range *slot, const struct range_wish *wish)
 {
     const weir_tick kept = range_lane(slot) == wish->lane ? slot->record.as.free.tick : 0;
@@ -932,8 +936,8 @@ static void move_slot(struct size_class *own, struct range *slot, const struct r
     weir__ranges_settle_slot(&own->ranges, slot, wish->lane, kept > wish->tick ? kept : wish->tick);
 }
 
-/* First a slot of the class, then a run of what no slab uses, then one of the other kind of regions, and at last slots
- * out of slabs that are in use: these end up smaller, or as ranges. */
+/* Gathers in this order: a slot of the class, a run of memory that no slab uses, a run in regions of the other kind,
+ * and last slots out of slabs in use. Those slabs become smaller, or ranges. */
 static bool size_class_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                               uint64_t size, uint64_t align, bool last_resort)
 {
@@ -1162,7 +1166,7 @@ const weir_strategy_ops *weir_size_class_strategy(void)
         .check = size_class_check,
         .stats = size_class_stats,
         .lane_stats = size_class_lane_stats,
-        .claim = weir_ranges_claim, /* slots too become ranges, of slabs in use as well */
+        .claim = weir_ranges_claim, /* slots become ranges too, even slots of slabs in use */
         .walk_holes = weir_ranges_walk_holes,
     };
     return &ops;

@@ -1,4 +1,4 @@
-/* core/shared/cancel.h: no function of weir is a cancellation point, just as malloc is none.
+/* core/shared/cancel.h: disables cancellation. No function of weir is a cancellation point, like malloc.
  *
  * A thread that pthread_cancel ends inside a call would leave a lock held or a flag set for all other threads. So each
  * place where a call of weir can reach a cancellation point disables cancellation around it: device calls (device.c),
@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-/* Returns the thread's state, for cancel_restore. The pairs may nest. */
+/* Disables cancellation of the calling thread. Returns its former state, for cancel_restore. The pairs may nest. */
 static inline int cancel_disable(void)
 {
     int state = PTHREAD_CANCEL_ENABLE;
@@ -24,7 +24,7 @@ static inline void cancel_restore(int state)
     (void)pthread_setcancelstate(state, &state);
 }
 
-/* The value of the call, which cannot be cancelled. */
+/* Makes the call with cancellation disabled. The result is the value of the call. */
 #define UNCANCELLED(call)                                                                          \
     __extension__({                                                                                \
         const int cancel_state = cancel_disable();                                                 \

@@ -1,11 +1,11 @@
-/* core/shared/hold.h: counts of holds, of a device, a pool or a host pool: with a hold it is not destroyed. */
+/* core/shared/hold.h: hold counts of devices, pools and host pools. A held object is not destroyed. */
 #ifndef WEIR_SHARED_HOLD_H
 #define WEIR_SHARED_HOLD_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Takes one off the count; false when it is 0. */
+/* Decrements the count. Returns false if it is 0. */
 static inline bool weir__release_hold(atomic_uint *holds)
 {
     unsigned held = atomic_load_explicit(holds, memory_order_relaxed);

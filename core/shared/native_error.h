@@ -1,8 +1,8 @@
-/* core/shared/native_error.h: the last call of a vendor's runtime that failed, as a binding keeps it for each thread.
+/* core/shared/native_error.h: the last failed call of a vendor's runtime, stored for each thread.
  *
- * A failure becomes a sentence at once, in the place where refusals are (weir_refuse): the later of the two is the one
- * that weir_last_error returns. A binding has one weir__native_failure in thread-local storage and hands it to these
- * functions. Cost: nothing for a call that succeeds.
+ * A failure immediately becomes the sentence of the thread's last refusal (weir_refuse), so weir_last_error returns the
+ * later of the two. A binding has one weir__native_failure in thread-local storage and passes it to these functions.
+ * Cost: nothing for a call that succeeds.
  */
 #ifndef WEIR_SHARED_NATIVE_ERROR_H
 #define WEIR_SHARED_NATIVE_ERROR_H
@@ -16,7 +16,7 @@ typedef struct weir__native_failure {
     char text[192]; /* "cuMemAlloc: 2 CUDA_ERROR_OUT_OF_MEMORY, out of memory" */
 } weir__native_failure;
 
-/* Keeps the failure and returns `status`. */
+/* Stores the failure and returns `status`. */
 static inline weir_status weir__native_failed(weir__native_failure *last, weir_status status, const char *call, int code,
                                               const char *name, const char *text)
 {
@@ -25,7 +25,7 @@ static inline weir_status weir__native_failed(weir__native_failure *last, weir_s
     return weir_refuse(status, "%s", last->text);
 }
 
-/* The thread's last refusal, told anew in the name of the function that the user called. */
+/* Repeats the thread's last refusal under the name of the function that the caller called. */
 static inline weir_status weir__native_refuse_as(const char *function, weir_status status)
 {
     const char *reason = strchr(weir_last_error(), ' ');
@@ -34,7 +34,8 @@ static inline weir_status weir__native_refuse_as(const char *function, weir_stat
     return weir_refuse(status, "%s: %s", function, kept);
 }
 
-/* *text is weir_last_error's sentence; *code is the failed call's if the sentence tells of it, else 0. Either may be NULL. */
+/* Returns in *text the sentence of weir_last_error, and in *code the code of the failed call if the sentence contains
+ * that failure, else 0. Either pointer may be NULL. */
 static inline void weir__native_read(const weir__native_failure *last, int *code, const char **text)
 {
     const char *sentence = weir_last_error();

@@ -1,9 +1,9 @@
-/* core/shared/native_hint.h: a call of a vendor's runtime, and its announcement to a pool.
+/* core/shared/native_hint.h: makes a call of a vendor's runtime and gives the pool the hint for it.
  *
- * Guarantee: the pool never believes more than the runtime has been told. So a record is announced before it is made,
- * which covers less than the record will, and taken back if the record fails; a wait is announced after it has been
- * queued; a synchronisation covers the blocks that had been freed when it began. A hint for which there is no host memory is
- * dropped, which is safe: the pool then knows less.
+ * Guarantee: the pool never assumes more order than the runtime has been given. A record is announced before it is
+ * made, which covers less than the record will, and withdrawn if the record fails. A wait is announced after it has
+ * been queued. A synchronisation covers the blocks that had been freed when it began. A hint is dropped if there is no
+ * host memory for it, which is safe: the pool then knows less order.
  *
  * Each function takes the runtime's call as a function of the event and the native stream.
  */
@@ -49,14 +49,14 @@ static inline weir_status weir__hint_wait(weir_pool *pool, weir_stream *stream, 
     return status;
 }
 
-/* After the runtime has said that the event is complete. */
+/* Hints that an event is complete, after the runtime has reported it. */
 static inline void weir__hint_complete(weir_pool *pool, const void *event)
 {
     weir__hint_told(weir_event_synced(pool, event));
 }
 
-/* A mark in the place of an event says up to where the stream had come when the wait began: other threads may free on
- * the stream meanwhile. */
+/* Synchronises a stream. The address of a local variable serves as an event that marks the stream's position when the
+ * wait begins: other threads may free on the stream meanwhile. */
 static inline weir_status weir__hint_sync_stream(weir_pool *pool, weir_stream *stream, weir__native_call sync, void *native)
 {
     char mark = 0;
@@ -69,7 +69,7 @@ static inline weir_status weir__hint_sync_stream(weir_pool *pool, weir_stream *s
     return status;
 }
 
-/* The pool forgets the event before its handle can come again. */
+/* Destroys an event. The pool forgets the event first, before its handle can be used again. */
 static inline weir_status weir__hint_destroy_event(weir_pool *pool, weir__native_call destroy, void *event)
 {
     weir__hint_told(weir_event_forgotten(pool, event));

@@ -1,13 +1,13 @@
 /* core/shared/number_map.h: a hash table from any 64-bit number to a 64-bit number that is not 0. Header only, for
  * core, the bindings and the tools.
  *
- * The keys are another side's choice: a handle, a pointer, an id. 0 means "not there", so a lookup needs no second
- * result. Not thread-safe: the owner locks.
+ * The user of the table chooses the keys: a handle, a pointer, an id. The value 0 means "no entry", so a lookup needs
+ * no second result. Not thread-safe: the owner locks.
  *
  * Open addressing with linear probing. Invariant: the slots from an entry's home to the entry itself are all in use, so
- * a search ends at the first empty slot. Removal keeps it by moving later entries of the same run up: no tombstones,
- * and the cost does not grow with the number of removals. Cost: at most two thirds full, so a few probes on average;
- * growing doubles the table.
+ * a search ends at the first empty slot. A removal moves later entries of the same run up, which keeps the invariant
+ * without tombstones: the cost does not grow with the number of removals. Cost: at most two thirds of the slots are in
+ * use, so a search takes a few probes on average. Growing doubles the table.
  */
 #ifndef WEIR_SHARED_NUMBER_MAP_H
 #define WEIR_SHARED_NUMBER_MAP_H
@@ -35,7 +35,7 @@ static inline size_t weir__number_map_home(const weir__number_map *map, uint64_t
     return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (map->slots - 1);
 }
 
-/* The slot that holds the key, or the empty one where it belongs. */
+/* Returns the slot that holds the key, or the empty slot where the key belongs. */
 static inline size_t weir__number_map_slot(const weir__number_map *map, uint64_t key)
 {
     size_t slot = weir__number_map_home(map, key);
@@ -50,8 +50,8 @@ static inline bool weir__number_map_has_room(const weir__number_map *map, size_t
     return count <= map->slots - map->slots / 3 - (map->slots != 0);
 }
 
-/* Makes room for `count` entries in all: until there are more, put cannot fail. False when there is no memory, and then
- * nothing has changed. */
+/* Makes room for `count` entries in total: put cannot fail up to that number. Returns false, and changes nothing, if
+ * there is no memory. */
 static inline bool weir__number_map_reserve(weir__number_map *map, size_t count)
 {
     if (weir__number_map_has_room(map, count)) {
@@ -78,7 +78,7 @@ static inline bool weir__number_map_reserve(weir__number_map *map, size_t count)
     return true;
 }
 
-/* Sets the value of a key. False when there is no memory. */
+/* Sets the value of a key. Returns false if there is no memory. */
 static inline bool weir__number_map_put(weir__number_map *map, uint64_t key, uint64_t value)
 {
     if (!weir__number_map_reserve(map, map->count + 1)) {
@@ -90,13 +90,13 @@ static inline bool weir__number_map_put(weir__number_map *map, uint64_t key, uin
     return true;
 }
 
-/* 0 when the key is not there. */
+/* Returns the value of a key; 0 if it has no entry. */
 static inline uint64_t weir__number_map_get(const weir__number_map *map, uint64_t key)
 {
     return map->slots != 0 ? map->entries[weir__number_map_slot(map, key)].value : 0;
 }
 
-/* Removes the key and returns its value; 0 when it was not there. */
+/* Removes the key and returns its value; 0 if it had no entry. */
 static inline uint64_t weir__number_map_take(weir__number_map *map, uint64_t key)
 {
     if (map->slots == 0) {
@@ -120,7 +120,7 @@ static inline uint64_t weir__number_map_take(weir__number_map *map, uint64_t key
     return value;
 }
 
-/* Visits every entry, in no order; false ends the walk. The visitor must not change the map. */
+/* Visits every entry, in no particular order. The visitor returns false to end the walk. It must not change the map. */
 static inline void weir__number_map_each(const weir__number_map *map, bool (*visit)(void *ctx, uint64_t key, uint64_t value), void *ctx)
 {
     for (size_t i = 0; i < map->slots; i++) {

@@ -1,4 +1,4 @@
-/* weir/caching.h: best-fit packing at constant cost. The strategy to start with. */
+/* weir/caching.h: the strategy caching, best-fit packing at constant cost. The default choice. */
 #ifndef WEIR_CACHING_H
 #define WEIR_CACHING_H
 
@@ -10,15 +10,15 @@ extern "C" {
 
 typedef struct weir_caching_config {
     size_t struct_size;
-    uint64_t small_bytes;        /* requests up to this come from small regions; 0 = 1 MiB */
+    uint64_t small_bytes;        /* requests up to this size come from small regions; 0 = 1 MiB */
     uint64_t small_region_bytes; /* size of a small region; 0 = 2 MiB */
-    uint64_t large_region_bytes; /* largest region taken for several large requests at once; those of half of it and
-                                    more get a region of their own; 0 = 20 MiB */
+    uint64_t large_region_bytes; /* largest region taken for several large requests; a request of half of it or more
+                                    gets its own region; 0 = 20 MiB */
 } weir_caching_config;
 
 #define WEIR_CACHING_CONFIG_INIT WEIR_STRUCT_INIT(weir_caching_config)
 
-/* The strategy's table, for weir_pool_config. Constant; thread-safe. */
+/* Returns the strategy's constant table, for weir_pool_config. Thread-safe. */
 WEIR_API const weir_strategy_ops *weir_caching_strategy(void);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* weir/routing.h: small requests to one strategy, large ones to another, in one pool. */
+/* weir/routing.h: the strategy routing, two strategies in one pool: one for small requests, one for large requests. */
 #ifndef WEIR_ROUTING_H
 #define WEIR_ROUTING_H
 
@@ -8,29 +8,29 @@
 extern "C" {
 #endif
 
-/* Each strategy keeps regions of its own and gets its own config, or NULL for its defaults. Whose memory a request is
- * served from is decided by its size; as a last resort, before it fails, the other's serves as well.
+/* Each of the two strategies keeps its own regions and gets its own config, or NULL for its defaults. The size of a
+ * request decides which strategy serves it. As a last resort, before the request fails, the other strategy serves it.
  *
- * A strategy that cannot be routed to makes init, and with it weir_pool_create, fail with WEIR_ERR_INVALID:
- *   - its granule is not 512 bytes: what the pool rounds by stands in the table below, which is constant;
- *   - its flags are others than WEIR_STRATEGY_CUTS_ENDS, for the same reason: the pool cannot be told to leave lanes
- *     alone, to return regions at once or to keep no front cache for one size and not for the other. And
- *     WEIR_STRATEGY_ROUTES: a record has one bit that says which of two strategies gave it, so routing cannot be
- *     routed to;
- *   - its table lacks a function that the contract asks for, or ends before the last that this library knows.
- * A config that one of the two refuses is refused with its status. */
+ * init, and with it weir_pool_create, returns WEIR_ERR_INVALID for a strategy that cannot be routed to:
+ *   - its granule is not 512 bytes: the table below is constant, and the pool rounds by the table's granule;
+ *   - it has a flag other than WEIR_STRATEGY_CUTS_ENDS, for the same reason: the pool cannot leave lanes alone,
+ *     return regions at once or keep no front cache for one size only. WEIR_STRATEGY_ROUTES is excluded because a
+ *     record has only one bit that says which of two strategies owns it, so routing cannot route to routing;
+ *   - its table lacks a required function of the contract, or ends before the last function that this library knows.
+ *
+ * If one of the two strategies refuses its config, init returns that status. */
 typedef struct weir_routing_config {
     size_t struct_size;
     const weir_strategy_ops *small_strategy; /* NULL = weir_size_class_strategy() */
     const void *small_config;
     const weir_strategy_ops *large_strategy; /* NULL = weir_caching_strategy() */
     const void *large_config;
-    uint64_t threshold_bytes; /* requests up to this are small; 0 = 1 MiB */
+    uint64_t threshold_bytes; /* requests up to this size are small; 0 = 1 MiB */
 } weir_routing_config;
 
 #define WEIR_ROUTING_CONFIG_INIT WEIR_STRUCT_INIT(weir_routing_config)
 
-/* The strategy's table, for weir_pool_config. Constant; thread-safe. */
+/* Returns the strategy's constant table, for weir_pool_config. Thread-safe. */
 WEIR_API const weir_strategy_ops *weir_routing_strategy(void);
 
 #ifdef __cplusplus

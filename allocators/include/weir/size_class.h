@@ -1,5 +1,5 @@
-/* weir/size_class.h: slabs of equal slots. For requests of a few sizes that come and go in any order: pages of a
- * key-value cache, tensors of repeated shapes. */
+/* weir/size_class.h: the strategy size_class, slabs of equal slots. For requests of a few sizes that come and go in any
+ * order: pages of a key-value cache, tensors of repeated shapes. */
 #ifndef WEIR_SIZE_CLASS_H
 #define WEIR_SIZE_CLASS_H
 
@@ -11,17 +11,17 @@ extern "C" {
 
 typedef struct weir_size_class_config {
     size_t struct_size;
-    uint64_t small_bytes;        /* requests up to this come from regions for slabs; 0 = 512 KiB */
-    uint64_t slab_region_bytes;  /* size of a region for slabs; a slab spans 1/32 of it, or eight slots, but a quarter of it
-                                    at most, so that slots are up to an eighth of it; 0 = 2 MiB: slabs of 64 KiB, slots
-                                    up to 256 KiB */
-    uint64_t large_region_bytes; /* largest region taken for several requests above small_bytes at once; those of half
-                                    of it and more get a region of their own; 0 = 20 MiB */
+    uint64_t small_bytes;        /* requests up to this size come from slab regions; 0 = 512 KiB */
+    uint64_t slab_region_bytes;  /* size of a slab region. A slab spans 1/32 of it, or eight slots, but at most a
+                                    quarter of it, so a slot is at most an eighth of it; 0 = 2 MiB: slabs of 64 KiB,
+                                    slots up to 256 KiB */
+    uint64_t large_region_bytes; /* largest region taken for several requests above small_bytes; a request of half of
+                                    it or more gets its own region; 0 = 20 MiB */
 } weir_size_class_config;
 
 #define WEIR_SIZE_CLASS_CONFIG_INIT WEIR_STRUCT_INIT(weir_size_class_config)
 
-/* The strategy's table, for weir_pool_config. Constant; thread-safe. */
+/* Returns the strategy's constant table, for weir_pool_config. Thread-safe. */
 WEIR_API const weir_strategy_ops *weir_size_class_strategy(void);
 
 #ifdef __cplusplus

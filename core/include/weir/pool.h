@@ -1,4 +1,4 @@
-/* weir/pool.h: the front door. A pool is device + strategy + stream order + limits + statistics.
+/* weir/pool.h: pools. A pool combines a device, a strategy, stream order, limits and statistics.
  *
  *     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
  *     config.device = device;
@@ -9,22 +9,22 @@
  *     ... queue work on the stream that uses weir_block_address(block) ...
  *     weir_pool_free(pool, block, stream);                  at once: no need to wait for that work
  *
- * The rule of stream order. A block freed on stream s may be handed to stream x when everything that could touch it
+ * The rule of stream order. A block freed on stream s may be handed to stream x if all work that could touch the block
  * happens before x's next operation. A free leaves a set of (stream, tick) pairs: the freeing stream at its tick, and
- * each stream of a `use`. The block is reusable by x when for each pair (t, k): t is x, or x is already ordered after
- * tick k of t by waits (followed transitively), or the host saw tick k of t complete. Work queued on a stream that is
- * neither the freeing stream nor named by weir_pool_use must have been ordered before the free by the caller.
+ * each stream of a `use`. Stream x may reuse the block if for each pair (t, k): t is x, or x is already ordered after
+ * tick k of t by waits (followed transitively), or the host saw tick k of t complete. The caller must order work before
+ * the free if it is queued on a stream that is neither the freeing stream nor named by weir_pool_use.
  *
- * Thread safety: every function may be called from any thread, unless it says otherwise or the pool was created with
- * WEIR_POOL_SINGLE_THREADED.
+ * Thread safety: every function may be called from any thread, unless its comment says otherwise or the pool was
+ * created with WEIR_POOL_SINGLE_THREADED.
  *
- * Fork: the child may only destroy pools, arenas, recorders and devices of its parent. Each such call returns at once, at
- * any instant of the parent's threads: it leaves everything as it is, calls no device, callback or observer, and the memory goes
- * with the child's process.
+ * Fork: a child may only destroy pools, arenas, recorders and devices of its parent. Each such call returns at once,
+ * whatever the parent's threads were doing at the fork: it changes nothing and calls no device, callback or observer.
+ * The memory ends with the child's process.
  *
- * Cancellation: no function of weir is a cancellation point, and device calls and callbacks run with cancellation disabled. A
- * thread that is cancelled with the deferred type ends after the call. Asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS)
- * is not supported inside a call.
+ * Cancellation: no function of weir is a cancellation point, and device calls and callbacks run with cancellation
+ * disabled. A thread that is cancelled with the deferred type ends after the call. Asynchronous cancellation
+ * (PTHREAD_CANCEL_ASYNCHRONOUS) is not supported inside a call.
  */
 #ifndef WEIR_POOL_H
 #define WEIR_POOL_H
@@ -38,206 +38,217 @@ extern "C" {
 #endif
 
 typedef struct weir_pool weir_pool;
-typedef struct weir_stream weir_stream; /* a vendor's stream as one pool knows it */
-typedef struct weir_block weir_block;   /* what the user holds: a descriptor, never in device memory */
+typedef struct weir_stream weir_stream; /* a pool's handle of a vendor's stream */
+typedef struct weir_block weir_block;   /* the caller's handle of a block: a descriptor in host memory */
 
-/* What to do when free memory exists but another stream's work may still touch it, and the device has room. */
+/* The growth policy: how the pool serves a request if free memory exists but another stream's work may still touch it,
+ * and the device has room. */
 typedef enum weir_growth {
-    WEIR_GROWTH_BALANCED = 0, /* grow while less than half of what may be taken is reserved, then wait first */
-    WEIR_GROWTH_GROW_FIRST,   /* never make a stream wait while the device gives memory */
-    WEIR_GROWTH_WAIT_FIRST,   /* never take memory while a wait would do */
+    WEIR_GROWTH_BALANCED = 0, /* while less than half of the available memory is reserved: grow; above: wait first */
+    WEIR_GROWTH_GROW_FIRST,   /* never make a stream wait while the device has memory */
+    WEIR_GROWTH_WAIT_FIRST,   /* never take memory from the device where a wait is enough */
 } weir_growth;
 
 enum {
     /* No locks: the caller serialises all calls. */
     WEIR_POOL_SINGLE_THREADED = 1u << 0,
-    /* Every alloc and free reaches the strategy: exact placement, slower. */
+    /* Every alloc and free reaches the strategy: exact placement, slower calls. */
     WEIR_POOL_NO_FRONT_CACHE = 1u << 1,
-    /* Keep regions that lie idle while growing: fewer device calls, more memory. By default a pool that must grow
-     * first returns regions that are wholly free and too small for the request. */
+    /* Keep idle regions while growing: fewer device calls, more memory. By default a pool that must grow first returns
+     * regions that are wholly free and too small for the request. */
     WEIR_POOL_KEEP_IDLE_REGIONS = 1u << 2,
-    /* Reserve addresses and map memory into them granule by granule instead of taking regions: the pool grows where the
-     * fewest new granules make room, and moves idle ones from elsewhere before it takes much more than was ever live at
-     * once. A request then fails only when the granules that live blocks touch, and the request rounded up to granules,
-     * exceed the limit or the device. A large request takes one handle of the device's for all its whole granules; as long as
-     * it lives no other block lies in them. Needs a device with virtual memory and a strategy with `claim`. With
+    /* Reserve addresses and map memory into them granule by granule instead of taking regions. The pool grows where the
+     * fewest new granules make room. Before it takes much more than the peak of live memory, it moves idle granules. A
+     * request then fails only if the granules that live blocks touch, plus the request rounded up to granules, exceed
+     * the limit or the device's capacity. A large request takes one device handle for all its whole granules; during
+     * its life no other block lies in them. Needs a device with virtual memory and a strategy with `claim`. With
      * WEIR_POOL_KEEP_IDLE_REGIONS memory moves only when the limit or the device refuses more. */
     WEIR_POOL_VIRTUAL_MEMORY = 1u << 3,
 };
 
 typedef struct weir_oom_record weir_oom_record;
 
-/* Called, with no lock held, when everything else has failed. It may free blocks of this pool and returns true when
- * the request is worth another try. */
+/* Called, with no lock held, when every other way to serve a request has failed. The callback may free blocks of this
+ * pool. It returns true if the pool shall try the request again. */
 typedef bool (*weir_oom_callback)(void *ctx, weir_pool *pool, const weir_oom_record *record);
 
-/* A request for which the pool would have to go above its soft limit. */
+/* A request that would take the pool above its soft limit. */
 typedef struct weir_pressure {
     size_t struct_size;
-    uint64_t size; /* of the request */
+    uint64_t size; /* bytes requested */
     uint32_t stream;
     uint64_t reserved_bytes;
-    uint64_t over_bytes; /* how far above the soft limit serving it would lead */
+    uint64_t over_bytes; /* how far serving the request would exceed the soft limit */
     uint64_t soft_limit_bytes;
     uint64_t limit_bytes; /* 0 = none */
 } weir_pressure;
 
-/* Called, with no lock held, when a request can be served only by going above the soft limit. It may call anything but
- * weir_pool_destroy: free blocks, trim, change the limits. It returns true when it did something that may keep the pool
- * below: that is tried before more is taken, and it is called again if it was not enough. After it has returned false the
- * pool goes above, and it is not called until the pool has come back to 15/16 of the soft limit or got new limits. Never
- * while a call of it is under way, in whatever thread: others' requests go on without it, and so do its own. */
+/* Called, with no lock held, when only growth above the soft limit can serve a request. The callback may call every
+ * function but weir_pool_destroy: free blocks, trim, change the limits. It returns true if it did something that may
+ * keep the pool below the soft limit: the pool then tries again before it takes more, and repeats the callback if that
+ * was not enough. After it has returned false, the pool exceeds the soft limit, and does not call the callback again
+ * until reserved memory has fallen to 15/16 of the soft limit or new limits were set. The callback is never called
+ * while another call of it runs, in any thread: requests of other threads, and requests that the callback makes, go on
+ * without it. */
 typedef bool (*weir_pressure_callback)(void *ctx, weir_pool *pool, const weir_pressure *pressure);
 
 typedef struct weir_pool_config {
     size_t struct_size;
-    weir_device *device;               /* required; borrowed, must outlive the pool */
+    weir_device *device;               /* required; borrowed: it must outlive the pool */
     const weir_strategy_ops *strategy; /* required */
     const void *strategy_config;       /* the strategy's own struct; NULL = its defaults */
-    uint64_t limit_bytes;              /* most that may be reserved from the device; 0 = no limit; can be changed:
-                                          weir_pool_set_limits in weir/budget.h */
+    uint64_t limit_bytes;              /* the most bytes that the pool may reserve from the device; 0 = no limit;
+                                          weir_pool_set_limits in weir/budget.h changes it */
     weir_growth growth;
     uint32_t flags; /* WEIR_POOL_... */
     weir_oom_callback oom_callback;
     void *oom_ctx;
-    uint64_t soft_limit_bytes; /* above it the pool waits, returns idle regions and calls the callback before it takes
-                                  more; 0 = none; at most limit_bytes if there is one */
+    uint64_t soft_limit_bytes; /* above it the pool waits, returns idle regions and calls the callback before it
+                                  takes more; 0 = none; at most limit_bytes if that is set */
     weir_pressure_callback pressure_callback;
     void *pressure_ctx;
-    /* With WEIR_POOL_VIRTUAL_MEMORY: how much more than was ever live at once is reserved before idle memory moves: one part in
-     * `vm_spare_share`, 0 = 24, and `vm_spare_bytes`, 0 = 6 MiB, but at least three granules (the device's page_bytes). */
+    /* With WEIR_POOL_VIRTUAL_MEMORY: the bytes above the peak of live memory that the pool reserves before it moves
+     * idle memory: one part in `vm_spare_share` (0 = 24) of the peak, plus `vm_spare_bytes` (0 = 6 MiB), which counts
+     * as three granules (the device's page_bytes) if it is less. */
     uint64_t vm_spare_share;
     uint64_t vm_spare_bytes;
-    /* With WEIR_POOL_VIRTUAL_MEMORY: most bytes of one handle of the device's. A large request takes a handle of its own size,
-     * which no other block shares; what is small, or moves, is in handles of one granule. 0 = 512 MiB; up to the granule:
-     * every handle is one granule. */
+    /* With WEIR_POOL_VIRTUAL_MEMORY: the most bytes of one device handle. A large request takes a handle of its own
+     * size, which no other block shares. Small requests and moved memory use handles of one granule. 0 = 512 MiB. With
+     * a value up to the granule every handle is one granule. */
     uint64_t vm_handle_bytes;
 } weir_pool_config;
 
 #define WEIR_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_pool_config)
 
-/* WEIR_ERR_INVALID: no device or strategy, an unknown flag, a soft limit above the hard one, or a strategy config it
- * refuses. WEIR_ERR_UNSUPPORTED: the device aligns its regions (or has pages) to less than the strategy's granule; virtual
- * memory is asked for and the device or the strategy lacks it. WEIR_ERR_NO_MEMORY: no host memory. Takes nothing from the
- * device. */
+/* Creates a pool. Takes no memory from the device. Returns WEIR_ERR_INVALID if the device or the strategy is missing, a
+ * flag is unknown, the soft limit is above the hard limit, or the strategy refuses its config; WEIR_ERR_UNSUPPORTED if
+ * the device aligns its regions (or has pages) to less than the strategy's granule, or if virtual memory is requested
+ * and the device or the strategy lacks it; WEIR_ERR_NO_MEMORY if there is no host memory. */
 WEIR_API weir_status weir_pool_create(const weir_pool_config *config, weir_pool **pool);
 
-/* Ends the pool: waits for the streams whose work may still touch its memory, gives every region back and frees every
- * handle, live blocks included. The pool is gone even when a device call fails on the way; the first failure is
- * returned, so that a caller may report what the device did not take back. NULL is allowed. WEIR_ERR_BUSY: somebody holds
- * the pool; nothing has changed. */
+/* Destroys the pool: waits for the streams with work that may still touch its memory, returns every region and frees
+ * every handle, including live blocks. The pool is gone even if a device call fails on the way: the first failure is
+ * returned, so that the caller can report memory that the device did not take back. NULL is allowed. Returns
+ * WEIR_ERR_BUSY, and changes nothing, while weir_pool_hold holds the pool. */
 WEIR_API weir_status weir_pool_destroy(weir_pool *pool);
 
-/* For whoever puts the pool where its owner does not see it, a runtime's registry for one: until it has been released as
- * often as held, weir_pool_destroy refuses. WEIR_ERR_INVALID: NULL, or a release too many. */
+/* Hold a pool, and release it. For bindings that register a pool where its owner does not see it, such as a runtime's
+ * registry: while there are more holds than releases, weir_pool_destroy refuses. Return WEIR_ERR_INVALID if `pool` is
+ * NULL; weir_pool_release also if there is no hold to release. */
 WEIR_API weir_status weir_pool_hold(weir_pool *pool);
 WEIR_API weir_status weir_pool_release(weir_pool *pool);
 
-/* The device that the pool was created with; it stays the caller's. NULL for NULL. Thread-safe. */
+/* Returns the device of the pool, which still belongs to the caller. Returns NULL for NULL. Thread-safe. */
 WEIR_API weir_device *weir_pool_device(const weir_pool *pool);
 
 /* --- streams --- */
 
-/* weir's handle for a vendor's stream; the same handle for the same stream every time. Keep it: it carries the front
- * cache, the tick and the clock, so alloc and free look nothing up. NULL is the vendor's default stream. It lives until
- * weir_stream_retire or weir_pool_destroy. The first time, the device is asked whether the stream is its own
- * (stream_check in weir/device.h). WEIR_ERR_INVALID: it is not, or an argument is NULL. WEIR_ERR_NO_MEMORY. */
+/* Returns the pool's handle for a vendor's stream: the same handle for the same stream every time. Keep the handle: it
+ * holds the front cache, the tick and the clock, so alloc and free need no lookup. `native_stream` NULL is the vendor's
+ * default stream. The handle lives until weir_stream_retire or weir_pool_destroy. At the first call for a stream the
+ * pool asks the device if the stream belongs to it (stream_check in weir/device.h). Returns WEIR_ERR_INVALID if it does
+ * not, or if `pool` or `stream` is NULL; WEIR_ERR_NO_MEMORY if there is no host memory. */
 WEIR_API weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream **stream);
 
-/* The vendor's stream is about to be destroyed: waits for its work, so that its memory is free for all, and forgets it.
- * Its blocks stay valid and are freed on other streams. Call it before the vendor's destroy; a vendor's handle that
- * comes again is a new stream. WEIR_ERR_DEVICE: the wait failed; nothing has changed, and the memory freed on this
- * stream stays set aside until a retry succeeds or the pool is destroyed. */
+/* Retires a stream before the vendor's stream is destroyed: waits for its work, so that every stream may use its
+ * memory, and forgets the stream. Its blocks stay valid and are freed on other streams. Call it before the vendor's
+ * destroy. If the vendor uses the same handle again, it is a new stream. Returns WEIR_ERR_DEVICE, and changes nothing,
+ * if the wait failed: memory freed on this stream stays set aside until a retry succeeds or the pool is destroyed. */
 WEIR_API weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream);
 
-/* The same for a stream whose work is known to be over, because the host waited for it or the vendor's destroy has
- * returned: nothing is asked of the stream, so nothing can refuse. */
+/* Retires a stream after its work is complete, because the host waited for it or the vendor's destroy has returned. It
+ * does what weir_stream_retire does, but makes no device call on the stream, so the device cannot refuse. */
 WEIR_API weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream);
 
-/* Hints. The caller recorded `event` (any pointer that names it: the vendor's handle) on `stream`, or made `stream`
- * wait for it. weir learns which streams are ordered after which and reuses memory across them without waits of its
- * own; where nobody tells, it knows less and is still safe. Tell each in the order in which it was queued, right after
- * queueing it. A wait for an event that was never reported teaches nothing. Where several threads feed one stream, none of
- * the others may call the pool with it from the vendor's call (of a wait: from its start) until the hint has returned:
- * what they free, or what weir makes the stream wait for, would count as covered. */
+/* Hints: the caller has recorded `event` (any pointer that identifies it, such as the vendor's handle) on `stream`, or
+ * has made `stream` wait for it. From hints the pool learns which streams are ordered after which, and reuses memory
+ * across them without inserting waits. Without hints the pool is still correct, but reuses less. Give the hints in the
+ * order in which the operations were queued, each right after its operation. A wait for an event that was never
+ * reported has no effect. If several threads feed one stream, then from the vendor's call (for a wait, from its start)
+ * until the hint has returned, no other thread may call the pool with that stream: the hint would wrongly cover the
+ * memory that the other thread frees, or a wait that the pool inserts. */
 WEIR_API weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream *stream);
 WEIR_API weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void *event);
-/* The host waited for everything queued on the stream, or for an event: memory behind it is free for all. */
+/* Hints: the host has waited for all work queued on the stream, or for an event. Every stream may use the memory freed
+ * before. */
 WEIR_API weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream);
 WEIR_API weir_status weir_event_synced(weir_pool *pool, const void *event);
-/* The vendor's event is being destroyed and its handle may come again. */
+/* Hint: the vendor's event is being destroyed, and its handle may be used again for another event. */
 WEIR_API weir_status weir_event_forgotten(weir_pool *pool, const void *event);
 
-/* A point in the stream's order: what has been queued on it so far. For who sets something aside, other than a block,
- * until a stream's work is over. No event is recorded for it: one covers all marks and frees before it. WEIR_ERR_INVALID:
- * NULL, or a stream that is not the pool's, or no longer. */
+/* Returns a mark: the current point in the stream's order. For callers that set aside something other than a block
+ * until the stream's work is complete. The mark needs no event of its own: one event covers all marks and frees before
+ * it. Returns WEIR_ERR_INVALID for NULL, and for a stream that does not belong to the pool or is retired. */
 WEIR_API weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *mark);
-/* Whether the host has seen everything before the mark complete, for which the device is asked about this stream; `wait`:
- * waits for it. True of a stream that has been retired since, and on a device without streams. WEIR_ERR_DEVICE: the wait
- * failed; without `wait` a device that cannot be asked means no. */
+/* Sets *reached to true if the host has seen all work before the mark complete. The pool queries the device for this
+ * stream only; if `wait` is true, it waits for completion. *reached is also true for a stream that was retired since,
+ * and on a device without streams. Returns WEIR_ERR_DEVICE if the wait failed. Without `wait`, *reached is false if the
+ * device cannot be queried. */
 WEIR_API weir_status weir_stream_reached(weir_pool *pool, weir_stream *stream, weir_tick mark, bool wait, bool *reached);
 
 /* --- blocks --- */
 
-/* A block of at least `size` bytes at a multiple of `align` (0 or a power of two; 0 = the strategy's granule), for work
- * that will be queued on `stream`. The block is the caller's until weir_pool_free.
- * WEIR_ERR_INVALID: NULL handle, a stream of another pool, size 0 or too large to round, align no power of two.
- * WEIR_ERR_NO_MEMORY: see weir_pool_oom for the reason. WEIR_ERR_DEVICE: the device failed in another way. */
+/* Allocates a block of at least `size` bytes at a multiple of `align` (0 or a power of two; 0 = the strategy's
+ * granule), for work that will be queued on `stream`. The caller owns the block until weir_pool_free. Returns
+ * WEIR_ERR_INVALID if a handle is NULL, the stream belongs to another pool, size is 0 or too large to round, or align
+ * is not a power of two; WEIR_ERR_NO_MEMORY if the pool has no memory (weir_pool_oom explains why); WEIR_ERR_DEVICE if
+ * the device failed in another way. */
 WEIR_API weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                                      weir_block **block);
 
-/* Gives the block back in the order of `stream`: what is queued on it so far may still use the block. Never waits.
- * WEIR_ERR_INVALID: NULL handle, a block or stream of another pool, or a block freed already: a freed handle stays
- * recognisable until weir_pool_alloc returns it again. */
+/* Frees the block in the order of `stream`: work queued on `stream` so far may still use the block. Never waits.
+ * Returns WEIR_ERR_INVALID if a handle is NULL, the block or the stream belongs to another pool, or the block is
+ * already free. A freed handle stays recognisable until weir_pool_alloc returns it again. */
 WEIR_API weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream);
 
-/* Gives back a block that no queued work touches: anyone may have it at once. The host must have seen the end of its
- * stream's work up to the alloc too, even when nothing was queued on the block: what the stream did earlier in the same
- * memory may still run. Who has not waited uses weir_pool_free. Errors as above. */
+/* Frees a block that no queued work touches: every stream may have it at once. The host must have seen the work of the
+ * block's stream complete up to the alloc, even if no work was queued on the block: earlier work of the stream in the
+ * same memory may still run. A caller that has not waited uses weir_pool_free. Returns errors as weir_pool_free. */
 WEIR_API weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block);
 
-/* `stream` also touches the block, with work queued before or after this call, until the block is freed (PyTorch's
- * record_stream). Naming the stream that later frees it, or one stream twice, is harmless.
- * WEIR_ERR_INVALID as above; WEIR_ERR_NO_MEMORY: no host memory to note it; the caller must then synchronise `stream`
- * before freeing. */
+/* States that `stream` also touches the block, with work queued before or after this call, until the block is freed
+ * (PyTorch's record_stream). Naming the stream that later frees the block, or one stream twice, is harmless. Returns
+ * WEIR_ERR_INVALID as weir_pool_free; WEIR_ERR_NO_MEMORY if there is no host memory to record the use: the caller must
+ * then synchronise `stream` before it frees the block. */
 WEIR_API weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *stream);
 
-/* The last work of `stream` on the block has been queued: a wait that the caller inserts afterwards is enough to make
- * the block reusable. Nothing to do if the stream has no use of the block. */
+/* States that the last work of `stream` on the block has been queued. A wait that the caller inserts afterwards is
+ * enough to make the block reusable. Has no effect if the stream has no use of the block. */
 WEIR_API weir_status weir_pool_use_end(weir_pool *pool, weir_block *block, weir_stream *stream);
 
-/* One load each. The block must be live. */
+/* Return a property of a live block. Each call is one load. */
 WEIR_API uint64_t weir_block_address(const weir_block *block);
-WEIR_API uint64_t weir_block_size(const weir_block *block);     /* as requested */
-WEIR_API uint64_t weir_block_capacity(const weir_block *block); /* as handed out, at least the size */
+WEIR_API uint64_t weir_block_size(const weir_block *block);     /* bytes requested */
+WEIR_API uint64_t weir_block_capacity(const weir_block *block); /* bytes handed out, at least the size */
 WEIR_API weir_pool *weir_block_pool(const weir_block *block);
-WEIR_API weir_stream *weir_block_stream(const weir_block *block); /* allocated on; it may have been retired since */
+WEIR_API weir_stream *weir_block_stream(const weir_block *block); /* the stream of the alloc; it may be retired */
 
-/* The live block that starts at `address`. WEIR_ERR_INVALID when there is none. */
+/* Returns the live block that starts at `address`. Returns WEIR_ERR_INVALID if there is none. */
 WEIR_API weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **block);
 
 /* --- upkeep --- */
 
 enum {
-    WEIR_TRIM_WAIT = 1u << 0, /* wait for streams whose work keeps otherwise free regions */
+    WEIR_TRIM_WAIT = 1u << 0, /* wait for streams with work that may still touch otherwise free regions */
 };
 
-/* Returns wholly free regions (virtual memory: wholly free granules, wherever they lie) to the device until no more than
- * `keep_bytes` are reserved. Without WEIR_TRIM_WAIT only what nobody's work can touch. *released, when not NULL: bytes
- * given back, also after a failure. Below the most that was reserved since the last trim the pool grows without giving idle
- * regions back first, so a trim is also how a program says that its peak is over. WEIR_ERR_DEVICE: the device refused; that region or granule stays with the pool.
- * WEIR_ERR_NO_MEMORY: no host memory. */
+/* Returns wholly free regions (virtual memory: wholly free granules, wherever they lie) to the device until at most
+ * `keep_bytes` are reserved. Without WEIR_TRIM_WAIT it returns only memory that no queued work can touch. *released, if
+ * `released` is not NULL, is the number of bytes returned, also after a failure. A trim also tells the pool that the
+ * program's peak is over: up to the most bytes reserved since the last trim, a pool grows without returning idle
+ * regions first. Returns WEIR_ERR_DEVICE if the device refused a region or granule, which then stays with the pool;
+ * WEIR_ERR_NO_MEMORY if there is no host memory. */
 WEIR_API weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released);
 
 typedef enum weir_walk_state {
-    WEIR_WALK_FREE,    /* in a lane of the strategy */
-    WEIR_WALK_LIVE,    /* a block that somebody holds */
+    WEIR_WALK_FREE,    /* free, in a lane of the strategy */
+    WEIR_WALK_LIVE,    /* a live block */
     WEIR_WALK_CACHED,  /* in a stream's front cache */
     WEIR_WALK_PENDING, /* freed, waiting for several streams */
-    WEIR_WALK_UNMAPPED, /* addresses without memory, or whose memory is being moved at the moment */
+    WEIR_WALK_UNMAPPED, /* addresses without memory, or with memory that is being moved */
 } weir_walk_state;
 
-/* What one range of the pool's regions holds. */
+/* A range of the pool's regions. */
 typedef struct weir_walk_entry {
     size_t struct_size;
     uint64_t region_address;
@@ -245,18 +256,19 @@ typedef struct weir_walk_entry {
     uint64_t address;
     uint64_t size;
     weir_walk_state state;
-    uint64_t requested;  /* of a live block */
-    uint32_t stream;     /* whose lane, cache or pending list; 0 = open */
-    weir_block *block;   /* of a live block; do not free it during the walk */
+    uint64_t requested;  /* bytes requested, for a live block */
+    uint32_t stream;     /* stream of the lane, cache or pending list; 0 = open */
+    weir_block *block;   /* the live block, if any; do not free it during the walk */
 } weir_walk_entry;
 
-/* Visits every range; false ends the walk. The pool is locked meanwhile: the visitor must not call it. */
+/* Visits every range. The visitor returns false to end the walk. It must not call the pool, which is locked during the
+ * walk. */
 typedef bool (*weir_walk_visitor)(void *ctx, const weir_walk_entry *entry);
 WEIR_API weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx);
 
-/* Proves the invariants: the strategy's own, that ranges, blocks, caches and pending blocks account for each other,
- * and that statistics add up. Other threads may go on working. WEIR_ERR_INTERNAL, and in *why (when not NULL) a
- * sentence that stays valid, if one is broken. */
+/* Checks the invariants: those of the strategy, that ranges, blocks, caches and pending blocks account for each other,
+ * and that statistics add up. Other threads may use the pool during the check. If an invariant is broken, returns
+ * WEIR_ERR_INTERNAL and stores a sentence in *why, if `why` is not NULL. The sentence stays valid. */
 WEIR_API weir_status weir_pool_check(weir_pool *pool, const char **why);
 
 /* X(NAME, text): the rungs of the ladder that can serve a request, cheapest first. */
@@ -284,23 +296,24 @@ typedef enum weir_rung {
     WEIR_RUNG_COUNT
 } weir_rung;
 
-WEIR_API const char *weir_rung_name(weir_rung rung); /* "own lane"; never NULL */
+WEIR_API const char *weir_rung_name(weir_rung rung); /* returns "own lane"; never NULL */
 
 #define WEIR_SIZE_BUCKETS 48 /* bucket i counts requests of [2^i, 2^(i+1)) bytes */
 
 typedef struct weir_stats {
     size_t struct_size;
-    uint64_t allocs; /* that succeeded */
+    uint64_t allocs; /* successful allocs */
     uint64_t frees;
-    uint64_t failures;              /* allocs that ended in WEIR_ERR_NO_MEMORY or _DEVICE */
-    uint64_t requested_bytes;       /* of live blocks, as asked */
-    uint64_t live_bytes;            /* of live blocks, as handed out */
+    uint64_t failures;              /* allocs that returned WEIR_ERR_NO_MEMORY or WEIR_ERR_DEVICE */
+    uint64_t requested_bytes;       /* live blocks, as requested */
+    uint64_t live_bytes;            /* live blocks, as handed out */
     uint64_t cached_bytes;          /* in front caches */
     uint64_t pending_bytes;         /* freed, waiting for several streams */
     uint64_t free_bytes;            /* free in the strategy, all lanes */
-    uint64_t reserved_bytes;        /* live + cached + pending + free, and what is on its way from or to the device */
-    uint64_t peak_requested_bytes;  /* exact with one stream and one thread; with several streams, the highest value at a
-                                       slow call; what other threads free on a stream counts until its own takes it up */
+    uint64_t reserved_bytes;        /* live + cached + pending + free, plus memory on its way from or to the device */
+    uint64_t peak_requested_bytes;  /* exact with one stream and one thread; with several streams, the highest value
+                                       at a slow-path call; a block that another thread frees on a stream counts
+                                       until the stream's own thread takes up the free */
     uint64_t peak_live_bytes;       /* likewise */
     uint64_t peak_reserved_bytes;   /* exact */
     uint64_t largest_free_bytes;
@@ -320,27 +333,27 @@ typedef struct weir_stats {
     uint64_t vm_destroys;
     uint64_t vm_maps;
     uint64_t vm_unmaps;
-    uint64_t vm_moved_bytes;        /* of idle memory that was mapped elsewhere */
-    uint64_t limit_bytes;           /* as set now; 0 = none */
+    uint64_t vm_moved_bytes;        /* idle memory that was mapped elsewhere */
+    uint64_t limit_bytes;           /* as set now; 0 = no limit */
     uint64_t soft_limit_bytes;
     uint64_t soft_limit_growths;    /* regions taken above the soft limit */
-    uint64_t pressure_calls;        /* of the callback */
-    uint64_t tags;                  /* that have a name */
+    uint64_t pressure_calls;        /* calls of the pressure callback */
+    uint64_t tags;                  /* tags that have a name */
 } weir_stats;
 
 #define WEIR_STATS_INIT WEIR_STRUCT_INIT(weir_stats)
 
-/* Reads the counters. Takes each stream's lock for a moment, never all at once: figures of a pool that is being used
- * belong to slightly different moments. */
+/* Copies the counters into *stats. Takes the stream locks one after the other, never all at once: if other threads use
+ * the pool, the counters belong to slightly different moments. */
 WEIR_API weir_status weir_pool_stats(weir_pool *pool, weir_stats *stats);
 
-/* Who holds a block, for people: a small integer with a name, see weir/budget.h. 0 = untagged. */
+/* A tag names the user of a block in reports: a small integer with a name, see weir/budget.h. 0 = untagged. */
 typedef uint32_t weir_tag;
 
-#define WEIR_TAGS 256          /* of one pool, untagged included */
-#define WEIR_TAG_NAME_BYTES 64 /* of a name with its NUL */
+#define WEIR_TAGS 256          /* the most tags of one pool, untagged included */
+#define WEIR_TAG_NAME_BYTES 64 /* the most bytes of a name, with its NUL */
 
-/* Live blocks of one tag. */
+/* The live blocks of one tag. */
 typedef struct weir_oom_holder {
     weir_tag tag;
     char name[WEIR_TAG_NAME_BYTES];
@@ -348,30 +361,32 @@ typedef struct weir_oom_holder {
     uint64_t blocks;
 } weir_oom_holder;
 
-/* Free memory of one lane, and why it did not serve. */
+/* Free memory of one lane, and the reason why it did not serve the request. */
 typedef struct weir_oom_lane {
-    uint32_t stream; /* 0 = open to anyone */
+    uint32_t stream; /* 0 = the open lane */
     uint64_t free_bytes;
-    uint64_t largest_bytes; /* one range */
-    weir_tick waits_for;    /* not 0: this tick of the stream is not known to be complete, and waiting for it failed */
+    uint64_t largest_bytes; /* the largest range */
+    weir_tick waits_for;    /* not 0: the pool does not know that this tick of the stream is complete, and waiting
+                               for it failed */
 } weir_oom_lane;
 
-/* A region whose free memory lies between live blocks. */
+/* A region with free memory between live blocks. */
 typedef struct weir_oom_region {
     uint64_t address;
     uint64_t size;
     uint64_t free_bytes;
-    uint64_t largest_bytes; /* free neighbours taken together */
-    uint64_t blocks;        /* that are not free */
+    uint64_t largest_bytes; /* the largest run of free neighbours */
+    uint64_t blocks;        /* blocks that are not free */
 } weir_oom_region;
 
-/* X(NAME): what would have made the request succeed. Each is true by itself, as of the record, for who is alone with the
- * pool and with a device that gives what its capacity leaves: do it, repeat the call, and it succeeds. */
+/* X(NAME): a change that would have made the request succeed. Each is sufficient by itself, as of the record, if no
+ * other thread uses the pool and the device gives all memory that its capacity leaves: apply the change, repeat the
+ * call, and it succeeds. */
 #define WEIR_ADVICE_LIST(X)                                                                        \
     X(RAISE_LIMIT) /* set the hard limit to `bytes` */                                             \
     X(DEVICE_ROOM) /* have `bytes` free on the device, in one piece */                             \
     X(FREE_BLOCKS) /* free the live blocks between `address` and `address` + `size`: `bytes` in `blocks` blocks */ \
-    X(WAIT)        /* synchronise `stream` (0: every stream), which weir could not, and call               \
+    X(WAIT)        /* synchronise `stream` (0: every stream), where weir failed to, and call               \
                       weir_stream_synced for it, or retire it */                                   \
     X(ASK_LESS)    /* ask for at most `bytes` at the strategy's alignment */
 
@@ -389,17 +404,17 @@ typedef struct weir_oom_advice {
     uint64_t blocks;
     uint64_t address;
     uint64_t size;
-    weir_tag tag; /* FREE_BLOCKS: that holds the most of them */
+    weir_tag tag; /* FREE_BLOCKS: the tag that holds the most of them */
 } weir_oom_advice;
 
-#define WEIR_OOM_ENTRIES 6 /* of each list in the record */
-#define WEIR_OOM_ADVICE 4 /* one of the first two kinds, and one of each other */
+#define WEIR_OOM_ENTRIES 6 /* the most entries of each list in the record */
+#define WEIR_OOM_ADVICE 4 /* at most one of the first two kinds, and one of each other kind */
 
-/* Why the last request failed, as of after everything had been tried. weir_oom_format (weir/budget.h) makes a report of
- * it. */
+/* Why the last request failed, recorded after every way to serve it had been tried. weir_oom_format (weir/budget.h)
+ * formats a report. */
 struct weir_oom_record {
     size_t struct_size;
-    uint64_t failure; /* how many-th failure of the pool; 0 = none yet */
+    uint64_t failure; /* the number of this failure in the pool, from 1; 0 = no failure yet */
     uint64_t size;
     uint64_t align;
     uint32_t stream;
@@ -411,27 +426,28 @@ struct weir_oom_record {
     uint64_t pending_bytes;
     uint64_t free_bytes;
     uint64_t largest_free_bytes;
-    uint64_t idle_region_bytes;  /* in regions (virtual memory: granules) that are wholly free */
-    uint64_t region_asked_bytes; /* the smallest region, or how much to map, asked of the device; 0 = the limit forbade it */
-    weir_status device_status;   /* what the device answered */
-    char text[512];              /* the gist in one sentence, for a log */
+    uint64_t idle_region_bytes;  /* bytes in wholly free regions (virtual memory: granules) */
+    uint64_t region_asked_bytes; /* the least size (of a region, or to map) requested from the device; 0 = the limit
+                                    forbade it */
+    weir_status device_status;   /* the status that the device returned */
+    char text[512];              /* the cause in one sentence, for a log */
     uint64_t regions;
     uint64_t usable_bytes;       /* the largest run of free neighbours that the stream may have */
-    weir_tag tag;                /* of the request */
+    weir_tag tag;                /* tag of the request */
     char tag_name[WEIR_TAG_NAME_BYTES];
-    uint32_t holder_count;       /* entries of each list that are set */
+    uint32_t holder_count;       /* number of entries set in holders */
     uint32_t lane_count;
     uint32_t region_count;
     uint32_t advice_count;
-    weir_oom_holder holders[WEIR_OOM_ENTRIES]; /* the most bytes first; blocks without a tag are one of them */
-    weir_oom_lane lanes[WEIR_OOM_ENTRIES];     /* likewise */
+    weir_oom_holder holders[WEIR_OOM_ENTRIES]; /* the most bytes first; blocks without a tag are one entry */
+    weir_oom_lane lanes[WEIR_OOM_ENTRIES];     /* the most bytes first */
     weir_oom_region worst[WEIR_OOM_ENTRIES];   /* regions, the most free bytes first */
-    weir_oom_advice advice[WEIR_OOM_ADVICE];   /* none when host memory was missing, or when nothing known would do */
+    weir_oom_advice advice[WEIR_OOM_ADVICE];   /* none if host memory was missing, or if no known change would help */
 };
 
 #define WEIR_OOM_RECORD_INIT WEIR_STRUCT_INIT(weir_oom_record)
 
-/* Copies the record of the last failure. */
+/* Copies the record of the last failure into *record. */
 WEIR_API weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *record);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* weir.h: everything of core in one include. Strategies and devices have headers of their own. */
+/* weir/weir.h: includes all headers of core. Strategies and devices have their own headers. */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 
