@@ -492,8 +492,10 @@ static void test_free_memory_by_size_is_enough(void **state)
         assert_int_equal(weir__vm_find_idle(&some, &view, NULL, &granules), WEIR_OK);
         assert_int_equal(granules, expected);
         assert_int_equal(some.run_count, all.run_count);
-        qsort(all.runs, all.run_count, sizeof(all.runs[0]), by_address);
-        qsort(some.runs, some.run_count, sizeof(some.runs[0]), by_address);
+        if (all.run_count > 0) { /* qsort takes no NULL */
+            qsort(all.runs, all.run_count, sizeof(all.runs[0]), by_address);
+            qsort(some.runs, some.run_count, sizeof(some.runs[0]), by_address);
+        }
         for (size_t i = 0; i < all.run_count; i++) {
             assert_int_equal(some.runs[i].address, all.runs[i].address);
             assert_int_equal(some.runs[i].granules, all.runs[i].granules);
