@@ -4,7 +4,8 @@
  *     struct mobilenet net = {.divisor = 1};
  *     float *weights = ...(mobilenet_weights_bytes(&net) + XNN_EXTRA_BYTES);
  *     mobilenet_fill(&net, weights, seed);
- *     for each shape: mobilenet_runtime(&net, batch, side, &runtime), xnn_setup_runtime, xnn_invoke_runtime, xnn_delete_runtime
+ *     for each shape: mobilenet_runtime(&net, batch, side, &runtime), xnn_setup_runtime, xnn_invoke_runtime,
+ *     xnn_delete_runtime
  *
  * The same seed gives the same weights on every machine.
  */

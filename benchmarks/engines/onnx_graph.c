@@ -542,7 +542,8 @@ bool onnx_gpt(uint64_t seed, struct onnx_model *model)
 
 /* --- convolutions --- */
 
-/* A convolution of `size` x `size` that keeps the image's size, or halves it with a stride of 2; batch norm folded in. */
+/* A convolution of `size` x `size` that keeps the image's size, or halves it with a stride of 2; batch norm folded
+ * in. */
 static struct name convolution(struct graph *graph, struct name x, int64_t in, int64_t out,
                                int64_t size, int64_t stride, int64_t groups)
 {

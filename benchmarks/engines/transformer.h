@@ -2,8 +2,8 @@
  * feed-forward, logits of the last token.
  *
  *     transformer_load(&model, weights_type, seed)
- *     for each request: transformer_begin(&session, &model, type, length), transformer_eval(...) for the prompt and for each
- *     further token, transformer_end
+ *     for each request: transformer_begin(&session, &model, type, length), transformer_eval(...) for the prompt and for
+ *     each further token, transformer_end
  *
  * Buffers come from the given buffer types. A call returns false if a buffer was refused, and then has no lasting
  * effect.

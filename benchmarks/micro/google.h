@@ -1,7 +1,7 @@
 /* google.h: code that the Google Benchmark programs share: defaults, counting instructions, rows without figures. C++.
  *
- *     --pairs=N    plays N pairs once, for callgrind. The names of the functions with the measured loops begin with `measured_`,
- *                  for callgrind's --toggle-collect.
+ *     --pairs=N    plays N pairs once, for callgrind. The names of the functions with the measured loops begin with
+ *                  `measured_`, for callgrind's --toggle-collect.
  */
 #ifndef WEIR_BENCHMARKS_GOOGLE_H
 #define WEIR_BENCHMARKS_GOOGLE_H

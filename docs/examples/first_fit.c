@@ -1,8 +1,8 @@
 /* first_fit.c: the first free range that holds the request.
  *
- * Idea: of the ranges of all regions, in the order of their addresses, a request takes the low end of the first one that serves
- * it. weir/ranges.h keeps the ranges: it cuts them, joins free neighbours and proves that they tile their regions.
- * Guarantee: refuses only when no free range of the lane holds the request.
+ * Idea: of the ranges of all regions, in the order of their addresses, a request takes the low end of the first one
+ * that serves it. weir/ranges.h keeps the ranges: it cuts them, joins free neighbours and proves that they tile their
+ * regions. Guarantee: refuses only when no free range of the lane holds the request.
  * Cost: alloc is linear in the number of ranges, free is constant.
  * Waste: below one granule a block inside; between blocks, as first fit has it.
  */

@@ -100,8 +100,8 @@ static void try_trace(struct sums *sums, const char *path)
     }
     bool done = recorded_check(trace, RECORDED_PAD_BEST, &recorded) == WEIR_OK;
     uint64_t pad = recorded.checkable ? recorded.pad_bytes : trace->pad_bytes > 0 ? (uint64_t)trace->pad_bytes : 0;
-    /* A check after every event also samples what is live more often, so the pool keeps a higher mark where there are several
-     * streams: what the pool reserves is measured without checks. */
+    /* A check after every event also samples what is live more often, so the pool keeps a higher mark where there are
+     * several streams: what the pool reserves is measured without checks. */
     done = done && run(trace, "caching", 0, true, &checked) && run(trace, "caching", 0, false, &caching) &&
            run(trace, "pytorch", pad, false, &pytorch);
     if (done) {

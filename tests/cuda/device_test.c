@@ -264,7 +264,8 @@ static void test_a_captured_stream_is_not_touched(void **state)
     cu_ok(cuStreamCreate(&blocking, 0));
     for (int round = 0; round < 2; round++) {
         void *captured = round == 0 ? w.native[0] : blocking;
-        void *forbidden = round == 0 ? w.native[0] : NULL; /* the legacy stream, for which the captured one waits by rule */
+        void *forbidden = round == 0 ? w.native[0] : NULL; /* the legacy stream, for which the captured one waits by
+                                                              rule */
         cu_ok(cuStreamBeginCapture(captured, CU_CAPTURE_MODE_GLOBAL));
         refuses(NONE, weir_device_event_record(w.device, event, forbidden), "weir_device_event_record: ", "captured");
         refuses(NONE, weir_device_stream_wait_event(w.device, forbidden, foreign), "weir_device_stream_wait_event: ",

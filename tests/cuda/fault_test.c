@@ -1,7 +1,7 @@
 /* fault_test.c: every call of the driver fails once, in turn, and then each function for good.
  *
- * The scenario goes through all of weir::cuda. It tries a call again that failed, insists on results that weir may give, and
- * at the end on all memory being back and on the thread's contexts and capture mode being as they were.
+ * The scenario goes through all of weir::cuda. It tries a call again that failed, insists on results that weir may
+ * give, and at the end on all memory being back and on the thread's contexts and capture mode being as they were.
  */
 #include "cuda_test.h"
 

@@ -1,7 +1,7 @@
 /* load.c: the driver as a program meets it that was linked without one.   test_cuda_load WORDS
  *
- * WORDS are in the sentence of a refusal; "": a device is made. Skipped where the wanted driver is absent and a real one is
- * there.
+ * WORDS are in the sentence of a refusal; "": a device is made. Skipped where the wanted driver is absent and a real
+ * one is there.
  */
 #include <stdio.h>
 #include <string.h>

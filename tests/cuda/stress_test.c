@@ -1,9 +1,9 @@
 /* stress_test.c: random programs over a pool on the CUDA device, by one thread and by several at once.
  *
- * A program follows the rules of weir/pool.h: work that touches a block on another stream is ordered by an event, of which the
- * pool is told or not. Now and then a stream is captured for a while. The auditor of the double judges the accesses;
- * the pool's check must pass, and all memory must be back at the end. That there is no data race is for the thread
- * sanitizer to say, with this as its program.
+ * A program follows the rules of weir/pool.h: work that touches a block on another stream is ordered by an event, of
+ * which the pool is told or not. Now and then a stream is captured for a while. The auditor of the double judges the
+ * accesses; the pool's check must pass, and all memory must be back at the end. That there is no data race is for the
+ * thread sanitizer to say, with this as its program.
  *
  * WEIR_SEEDS programs from WEIR_SEED on; a program is the same whenever its seed is.
  */

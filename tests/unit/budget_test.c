@@ -815,7 +815,8 @@ static const weir_oom_advice *advice_of(const weir_oom_record *record, weir_advi
     return NULL;
 }
 
-/* There are more holders than the record has room for: it lists the holders with the most bytes, in any order of arrival. */
+/* There are more holders than the record has room for: it lists the holders with the most bytes, in any order of
+ * arrival. */
 static void test_the_record_holds_the_largest_holders(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* tests/unit/host_page64_test.c: host pools and heaps where a page of the system has 64 KiB, as on many ARM64 machines.
  *
- * The program is linked with --wrap for sysconf and the calls that map memory. The stand-ins behave as such a kernel does: an
- * address that is no multiple of 64 KiB is refused, and a length is rounded up. So advice for a part of a page reaches the
- * neighbours, as it does there.
+ * The program is linked with --wrap for sysconf and the calls that map memory. The stand-ins behave as such a kernel
+ * does: an address that is no multiple of 64 KiB is refused, and a length is rounded up. So advice for a part of a page
+ * reaches the neighbours, as it does there.
  */
 #include <weir/heap.h>
 

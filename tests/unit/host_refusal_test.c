@@ -1,5 +1,5 @@
-/* tests/unit/host_refusal_test.c: each refusal of host pools, topologies and heaps carries a sentence that names the argument or
- * state.
+/* tests/unit/host_refusal_test.c: each refusal of host pools, topologies and heaps carries a sentence that names the
+ * argument or state.
  */
 #include "refusal.h"
 

@@ -1,8 +1,8 @@
 /* tests/unit/host_retire_test.c: a retired stream leaves nothing behind in a host pool.
  *
- * A program may create and destroy any number of streams. When a stream is retired, the pool frees its records of the stream
- * or uses them for the next stream: after the first rounds the pool holds no more host memory. malloc and free are wrapped in
- * this program and counted during calls of the pool, not of the simulator.
+ * A program may create and destroy any number of streams. When a stream is retired, the pool frees its records of the
+ * stream or uses them for the next stream: after the first rounds the pool holds no more host memory. malloc and free
+ * are wrapped in this program and counted during calls of the pool, not of the simulator.
  */
 #include <weir/host.h>
 #include <weir/sim.h>
@@ -77,7 +77,8 @@ static weir_host_pool *open_pool(weir_sim *sim)
     return pool;
 }
 
-/* A small block and a large one wait for a copy on the stream, which is then retired. Returns the pieces held afterwards. */
+/* A small block and a large one wait for a copy on the stream, which is then retired. Returns the pieces held
+ * afterwards. */
 static long play(weir_sim *sim, weir_host_pool *pool, weir_sim_stream *stream)
 {
     const size_t sizes[] = {100, 100000};

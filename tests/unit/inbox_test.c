@@ -433,7 +433,8 @@ static uint64_t events(const struct world *w)
     return stats.events_recorded;
 }
 
-/* The pool's own event also covers the blocks that another thread freed before it: their memory needs no second event. */
+/* The pool's own event also covers the blocks that another thread freed before it: their memory needs no second
+ * event. */
 static void test_an_event_of_the_pool_covers_the_frees_before_it(void **state)
 {
     (void)state;

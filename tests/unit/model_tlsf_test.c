@@ -41,8 +41,8 @@ static void open_world(struct world *world, uint64_t seed)
     assert_true(tlsf_open(&world->tlsf, (uint64_t)GRANULES * TLSF_GRANULE_BYTES, 2 * MOST_LIVE + 1));
 }
 
-/* Records tile the range in order, no two neighbours are free, a free one lies in the bin of its size and the bitmaps name
- * exactly the bins that are not empty. */
+/* Records tile the range in order, no two neighbours are free, a free one lies in the bin of its size and the bitmaps
+ * name exactly the bins that are not empty. */
 static void check_records(const struct tlsf *tlsf)
 {
     const struct tlsf_record *records = tlsf->records;

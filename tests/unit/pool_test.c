@@ -735,8 +735,8 @@ static void test_p3_a_full_front_cache_takes_no_more(void **state)
     close_world(&w);
 }
 
-/* An event covers the frees before it and no later ones, wherever the freed blocks wait: here one waits as the block freed last,
- * the other among the large ones. */
+/* An event covers the frees before it and no later ones, wherever the freed blocks wait: here one waits as the block
+ * freed last, the other among the large ones. */
 static void get_two_large(struct world *w, weir_block *blocks[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -1611,7 +1611,8 @@ static void test_s8_regions_go_back_only_after_the_host_saw_the_end(void **state
     close_world(&w);
 }
 
-/* S9: uses on B, C and D in every order, twice, and on the freeing stream too; each stream in turn has the long kernel. */
+/* S9: uses on B, C and D in every order, twice, and on the freeing stream too; each stream in turn has the long
+ * kernel. */
 static void test_s9_no_use_is_forgotten(void **state)
 {
     (void)state;
@@ -1824,7 +1825,8 @@ static void test_a_broken_stream_hides_nothing_of_the_others(void **state)
 
 /* --- placement --- */
 
-/* P1: a block is never smaller than the request, whatever shares its bin, and up to 63 granules never larger than it needs. */
+/* P1: a block is never smaller than the request, whatever shares its bin, and up to 63 granules never larger than it
+ * needs. */
 static void test_p1_exact_sizes_only(void **state)
 {
     (void)state;
@@ -1841,8 +1843,8 @@ static void test_p1_exact_sizes_only(void **state)
     close_world(&w);
 }
 
-/* Sizes between two bins come from requests that are not rounded, such as those with an alignment: a block of such a size serves
- * requests of the bin below it, never those of the next one above. */
+/* Sizes between two bins come from requests that are not rounded, such as those with an alignment: a block of such a
+ * size serves requests of the bin below it, never those of the next one above. */
 static void test_p1_a_block_serves_the_bin_below_it(void **state)
 {
     (void)state;

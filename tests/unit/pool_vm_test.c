@@ -1,8 +1,8 @@
 /* tests/unit/pool_vm_test.c: pools with virtual memory by example.
  *
- * What is mapped where, which idle granules move and when they must not, what a limit and a failing device leave behind.
- * The simulator's auditor judges as in pool_test.c: kernels are still running when the next step is taken, and nothing
- * costs host time, so a granule that is taken away too early is found out.
+ * What is mapped where, which idle granules move and when they must not, what a limit and a failing device leave
+ * behind. The simulator's auditor judges as in pool_test.c: kernels are still running when the next step is taken, and
+ * nothing costs host time, so a granule that is taken away too early is found out.
  */
 #include "sim_test.h"
 
@@ -410,7 +410,8 @@ static void test_nothing_is_taken_away_under_a_kernel(void **state)
         checkerboard(&w, A, blocks, 8);
         const uint64_t before = weir_sim_now(w.sim);
         (void)get_by(&w, asking, 4 * PAGE, WEIR_RUNG_REMAPPED);
-        assert_true(weir_sim_now(w.sim) >= before + LONG_NS); /* the host has waited, a wait on the device is not enough */
+        assert_true(weir_sim_now(w.sim) >= before + LONG_NS); /* the host has waited, a wait on the device is not
+                                                                 enough */
         assert_int_equal(figures(&w).syncs, 1);
         close_world(&w);
     }
@@ -561,7 +562,8 @@ static void test_a_large_handle_is_not_shared(void **state)
     close_world(&w);
 }
 
-/* Memory beside an idle large handle serves a request without a call of the device, though the handle is the better fit. */
+/* Memory beside an idle large handle serves a request without a call of the device, though the handle is the better
+ * fit. */
 static void test_memory_beside_a_large_handle_is_found_at_once(void **state)
 {
     (void)state;
@@ -585,8 +587,8 @@ static void test_memory_beside_a_large_handle_is_found_at_once(void **state)
     close_world(&w);
 }
 
-/* When as much has moved as a quarter of what is reserved, new handles are half as large, and a larger one does not move on: it is
- * destroyed, and the hole is filled with handles of that size. */
+/* When as much has moved as a quarter of what is reserved, new handles are half as large, and a larger one does not
+ * move on: it is destroyed, and the hole is filled with handles of that size. */
 static void test_a_large_handle_that_moves_on_is_broken_up(void **state)
 {
     (void)state;
@@ -686,7 +688,8 @@ static void test_trim_gives_back_whole_handles(void **state)
     close_world(&w);
 }
 
-/* The k-th call of a kind fails where a handle is destroyed to make room: no memory is lost, and the same request is served. */
+/* The k-th call of a kind fails where a handle is destroyed to make room: no memory is lost, and the same request is
+ * served. */
 static void test_a_split_that_fails_loses_nothing(void **state)
 {
     (void)state;
@@ -942,7 +945,8 @@ static void test_a_move_that_fails_for_good_is_taken_back(void **state)
     }
 }
 
-/* Every unmap fails: a request that needs a move is refused, the free memory stays what it was and serves what it can. */
+/* Every unmap fails: a request that needs a move is refused, the free memory stays what it was and serves what it
+ * can. */
 static void test_a_device_that_never_unmaps(void **state)
 {
     (void)state;
@@ -1061,8 +1065,8 @@ static uint64_t below(uint64_t n)
     return (z ^ (z >> 31)) % n;
 }
 
-/* Every live block has a value of its own, written on the device and verified after each step, while granules move under
- * a limit that leaves little room. One granule too many taken away would show. */
+/* Every live block has a value of its own, written on the device and verified after each step, while granules move
+ * under a limit that leaves little room. One granule too many taken away would show. */
 static void churn_with_contents(const weir_strategy_ops *strategy, uint64_t seed)
 {
     enum { most = 24 };
@@ -1135,8 +1139,8 @@ static void test_slots_are_given_up(void **state)
     close_world(&w);
 }
 
-/* A slab of slots of four granules, all but `slot` idle, and right above it free memory that a kernel of the same stream
- * still writes. A slot that is cut, granule by granule, would join that memory and wait for the kernel. */
+/* A slab of slots of four granules, all but `slot` idle, and right above it free memory that a kernel of the same
+ * stream still writes. A slot that is cut, granule by granule, would join that memory and wait for the kernel. */
 static struct world slots_below_a_kernel(weir_block **slot)
 {
     const uint64_t page = 64 * KIB;

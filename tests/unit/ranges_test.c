@@ -1,4 +1,5 @@
-/* ranges_test.c: what weir/ranges.h says of single calls. The contract suite plays random programs on strategies over it. */
+/* ranges_test.c: what weir/ranges.h says of single calls. The contract suite plays random programs on strategies over
+ * it. */
 #include <weir/ranges.h>
 
 #include <setjmp.h>

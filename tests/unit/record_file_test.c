@@ -208,8 +208,8 @@ static void meet_signal(int number)
     atomic_fetch_add(&signals_met, 1);
 }
 
-/* The limit lies within a piece, so the last write is a short one; the file ends with a whole line. The recorder's thread
- * writes, and when a ring is full this thread does. */
+/* The limit lies within a piece, so the last write is a short one; the file ends with a whole line. The recorder's
+ * thread writes, and when a ring is full this thread does. */
 static void test_disk_that_fills_up(void **state)
 {
     const struct rlimit little = { .rlim_cur = 100001, .rlim_max = RLIM_INFINITY };
@@ -242,7 +242,8 @@ static void test_disk_that_fills_up(void **state)
     (void)signal(SIGXFSZ, SIG_DFL);
 }
 
-/* Records one event and stops at once, so the calling thread writes: the first round of the recorder's thread comes later. */
+/* Records one event and stops at once, so the calling thread writes: the first round of the recorder's thread comes
+ * later. */
 static bool fails_to_record(void)
 {
     weir_recorder *recorder = NULL;
@@ -254,8 +255,8 @@ static bool fails_to_record(void)
     return weir_recorder_stop(recorder, NULL) == WEIR_ERR_DEVICE && errno == EFBIG;
 }
 
-/* A process with RLIMIT_FSIZE 0 is not ended by SIGXFSZ. A SIGXFSZ that was pending in the thread before is still pending
- * afterwards. */
+/* A process with RLIMIT_FSIZE 0 is not ended by SIGXFSZ. A SIGXFSZ that was pending in the thread before is still
+ * pending afterwards. */
 static void test_a_file_that_cannot_grow(void **state)
 {
     const struct rlimit none = { 0, 0 };

@@ -1,5 +1,5 @@
-/* tests/unit/refusal_watch_test.c: each refusal of recorders, observers and arenas carries a sentence that names the argument or
- * state. */
+/* tests/unit/refusal_watch_test.c: each refusal of recorders, observers and arenas carries a sentence that names the
+ * argument or state. */
 #include "refusal.h"
 
 #include <weir/arena.h>

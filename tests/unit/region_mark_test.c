@@ -1,4 +1,5 @@
-/* tests/unit/region_mark_test.c: regions are exchanged where the pool would reserve more than ever before, and nowhere else. */
+/* tests/unit/region_mark_test.c: regions are exchanged where the pool would reserve more than ever before, and nowhere
+ * else. */
 #include "fake_device.h"
 
 #include <weir/budget.h>
@@ -67,8 +68,8 @@ static uint64_t region_calls(struct world *w)
     return w->fake.calls[WEIR_CALL_REGION_ALLOC] + w->fake.calls[WEIR_CALL_REGION_FREE];
 }
 
-/* 400 MiB were reserved once, and 280 MiB were live at most. After a larger request has sent them back, the pool grows in new
- * sizes beside idle regions, until it holds as much again. */
+/* 400 MiB were reserved once, and 280 MiB were live at most. After a larger request has sent them back, the pool grows
+ * in new sizes beside idle regions, until it holds as much again. */
 static void test_no_exchange_below_the_mark(void **state)
 {
     (void)state;
@@ -131,8 +132,8 @@ static void test_a_trim_sets_the_mark(void **state)
     close_world(&w);
 }
 
-/* A small block would leave the rest of an idle region of 80 MiB in use. That region goes back, and the one of 100 MiB stays
- * whole for a large block. */
+/* A small block would leave the rest of an idle region of 80 MiB in use. That region goes back, and the one of 100 MiB
+ * stays whole for a large block. */
 static void test_a_much_larger_idle_region_is_left_whole(void **state)
 {
     (void)state;

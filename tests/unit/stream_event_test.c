@@ -1,7 +1,7 @@
 /* tests/unit/stream_event_test.c: the order that a pool learns from events of its caller.
  *
- * An event carries the clock of its stream as of its last record, no more and no less. The simulator's auditor finds too
- * much order, the statistics show too little.
+ * An event carries the clock of its stream as of its last record, no more and no less. The simulator's auditor finds
+ * too much order, the statistics show too little.
  */
 enum { A, B, C, D, streams };
 
@@ -39,7 +39,8 @@ static void test_a_second_record_replaces_the_first(void **state)
     close_world(&w);
 }
 
-/* The host has waited for an event of B, which had waited for A: both are complete, and no event of the pool is needed. */
+/* The host has waited for an event of B, which had waited for A: both are complete, and no event of the pool is
+ * needed. */
 static void test_a_wait_of_the_host_counts_for_what_came_before(void **state)
 {
     (void)state;

@@ -125,8 +125,8 @@ static void test_a_request_asks_no_idle_stream(void **state)
     close_world();
 }
 
-/* Two streams hand one block's memory to each other, again and again: each free is found, although a poll has found the stream
- * empty before. */
+/* Two streams hand one block's memory to each other, again and again: each free is found, although a poll has found the
+ * stream empty before. */
 static void test_a_poll_finds_each_new_free(void **state)
 {
     (void)state;

@@ -41,8 +41,8 @@ static void succeed(struct world *w, int stream)
     assert_ptr_equal(w->stream[stream], place);
 }
 
-/* Stream A waits for B, and breaks before B has come that far: the device drops the wait with the rest of A's work. So A
- * has ended and B's work has not. The next stream in A's place is not ordered after B's work. */
+/* Stream A waits for B, and breaks before B has come that far: the device drops the wait with the rest of A's work. So
+ * A has ended and B's work has not. The next stream in A's place is not ordered after B's work. */
 static void test_no_clock(void **state)
 {
     (void)state;
@@ -61,8 +61,8 @@ static void test_no_clock(void **state)
     close_world(&w);
 }
 
-/* Memory that the next stream in a place frees is unfinished, although all ticks of its predecessor are complete. There is no
- * other memory for the last request. */
+/* Memory that the next stream in a place frees is unfinished, although all ticks of its predecessor are complete. There
+ * is no other memory for the last request. */
 static void test_no_tick(void **state)
 {
     (void)state;
@@ -92,7 +92,8 @@ static void test_no_tag(void **state)
     close_world(&w);
 }
 
-/* The front cache of a stream that has ended holds nothing: its blocks serve other streams, or go back to the device. */
+/* The front cache of a stream that has ended holds nothing: its blocks serve other streams, or go back to the
+ * device. */
 static void test_no_cached_block(void **state)
 {
     (void)state;

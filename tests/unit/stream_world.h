@@ -1,5 +1,5 @@
-/* tests/unit/stream_world.h: a pool over a simulator whose calls take no host time, and streams whose events the pool is told
- * of. Regions hold one block of SIZE. The including file names its streams first: enum { A, B, streams };
+/* tests/unit/stream_world.h: a pool over a simulator whose calls take no host time, and streams whose events the pool
+ * is told of. Regions hold one block of SIZE. The including file names its streams first: enum { A, B, streams };
  */
 #ifndef STREAM_WORLD_H
 #define STREAM_WORLD_H

@@ -1,5 +1,5 @@
-/* tests/unit/topology_sysfs_test.c: the reader of the kernel's files, over trees of files as kernels have them: nodes with
- * gaps and distances, a process in a cpuset, devices, a kernel without NUMA, and files that say nonsense.
+/* tests/unit/topology_sysfs_test.c: the reader of the kernel's files, over trees of files as kernels have them: nodes
+ * with gaps and distances, a process in a cpuset, devices, a kernel without NUMA, and files that say nonsense.
  *
  * Linked so that weir's requests for host memory go through the test's own.
  */

@@ -1,5 +1,5 @@
-/* tests/unit/topology_test.c: what weir makes of machines: this one, hwloc's synthetic ones, and XML of accelerator servers,
- * of special memory, of forbidden nodes and of numbers with gaps.
+/* tests/unit/topology_test.c: what weir makes of machines: this one, hwloc's synthetic ones, and XML of accelerator
+ * servers, of special memory, of forbidden nodes and of numbers with gaps.
  *
  * Linked so that weir's requests for host memory go through the test's own.
  */

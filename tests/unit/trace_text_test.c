@@ -28,7 +28,8 @@ static const struct text_case cases[] = {
     CASE("\xc2\xa0\xdf\xbf", "\xc2\xa0\xdf\xbf"),                           /* two bytes: least and most */
     CASE("\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbd", "\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbd"),
     CASE("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"), /* four */
-    CASE("\xc4\xa3\xd0\xcd.py", "\xc4\xa3\\xd0\\xcd.py"),                   /* GBK; the first two bytes happen to be UTF-8 */
+    CASE("\xc4\xa3\xd0\xcd.py", "\xc4\xa3\\xd0\\xcd.py"),                   /* GBK; the first two bytes happen to be
+                                                                               UTF-8 */
     CASE("\xb6\xd4.py", "\\xb6\\xd4.py"),                                   /* GBK */
     CASE("\xed\xa0\x80\xed\xbf\xbf", "\\xed\\xa0\\x80\\xed\\xbf\\xbf"),     /* surrogates */
     CASE("\xc0\xaf\xc1\xbf", "\\xc0\\xaf\\xc1\\xbf"),                       /* overlong: two bytes */

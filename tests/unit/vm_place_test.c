@@ -1,6 +1,7 @@
 /* tests/unit/vm_place_test.c: where a request needs the least new memory, and which idle granules there are.
  *
- * The strategy is a list of ranges written by hand; random lists are judged against every possible place tried one by one.
+ * The strategy is a list of ranges written by hand; random lists are judged against every possible place tried one by
+ * one.
  */
 #include "memory/vm_place.h"
 
@@ -18,8 +19,8 @@
 
 enum { most_ranges = 64, lanes = 3 };
 
-/* A range for the list: `what` is 'T' taken, 'H' hole, 'F' free in lane 1, 'O' free in lane 2 at tick 7, 'S' set apart in
- * lane 1; '|' ends the region, and the next one begins so many bytes further on. */
+/* A range for the list: `what` is 'T' taken, 'H' hole, 'F' free in lane 1, 'O' free in lane 2 at tick 7, 'S' set apart
+ * in lane 1; '|' ends the region, and the next one begins so many bytes further on. */
 struct piece {
     char what;
     uint64_t size;
@@ -289,7 +290,8 @@ static void test_a_window_keeps_what_it_has(void **state)
     weir__vm_scratch_fini(&scratch);
 }
 
-/* Large handles that fit the window come first, the largest of them first; then single granules; then handles that are too large. */
+/* Large handles that fit the window come first, the largest of them first; then single granules; then handles that are
+ * too large. */
 static void test_large_handles_are_idle_as_a_whole(void **state)
 {
     (void)state;

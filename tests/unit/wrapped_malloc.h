@@ -1,5 +1,5 @@
-/* tests/unit/wrapped_malloc.h: host memory that is refused at the n-th request of the code under test. For programs linked
- * with --wrap=malloc and so on; one file includes it once.
+/* tests/unit/wrapped_malloc.h: host memory that is refused at the n-th request of the code under test. For programs
+ * linked with --wrap=malloc and so on; one file includes it once.
  */
 #ifndef WEIR_UNIT_WRAPPED_MALLOC_H
 #define WEIR_UNIT_WRAPPED_MALLOC_H
@@ -13,7 +13,8 @@ static unsigned asked;
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
-__attribute__((visibility("default"))) void *__wrap_malloc(size_t size); /* a shared library may ask for it by this name */
+__attribute__((visibility("default"))) void *__wrap_malloc(size_t size); /* a shared library may ask for it by this
+                                                                            name */
 __attribute__((visibility("default"))) void *__wrap_calloc(size_t count, size_t size);
 __attribute__((visibility("default"))) void *__wrap_realloc(void *old, size_t size);
 

@@ -1,7 +1,7 @@
 /* tests/unit/xml_machine.h: machines that do not exist, written as hwloc's XML (of version 2, which hwloc 3 reads too).
  *
- * A machine is packages of nodes. Each node has processors of its own and, where it says so, a second node beside it that
- * has none. Devices hang behind a bridge of a package's node, of a whole package, or of the machine.
+ * A machine is packages of nodes. Each node has processors of its own and, where it says so, a second node beside it
+ * that has none. Devices hang behind a bridge of a package's node, of a whole package, or of the machine.
  */
 #ifndef TESTS_UNIT_XML_MACHINE_H
 #define TESTS_UNIT_XML_MACHINE_H

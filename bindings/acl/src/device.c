@@ -6,9 +6,9 @@
  * none.
  *
  * Guarantee: a slot acts on its own device whatever is current in the calling thread, and leaves that as it was; only a
- * thread that had no context keeps the device's. A stream that is known to be gone is not given to ACL any more, and nor is
- * anything once the device has been reset: its addresses and handles may be somebody else's by then. That it is being
- * reset shows in the end of its default stream, which the runtime announces as it does any other's.
+ * thread that had no context keeps the device's. A stream that is known to be gone is not given to ACL any more, and
+ * nor is anything once the device has been reset: its addresses and handles may be somebody else's by then. That it is
+ * being reset shows in the end of its default stream, which the runtime announces as it does any other's.
  *
  * Cost: one aclrtGetDevice for each slot that needs a context, which reads thread-local state; two changes of context
  * more where another device's is current.
@@ -278,7 +278,8 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 
 /* --- virtual memory --- */
 
-/* All users of the runtime ask for exactly this, which, but for the attribute, is the one form that its checks let pass. */
+/* All users of the runtime ask for exactly this, which, but for the attribute, is the one form that its checks let
+ * pass. */
 static aclrtPhysicalMemProp physical_prop(const acl_device *self)
 {
     aclrtPhysicalMemProp prop;
@@ -413,8 +414,8 @@ static aclError wait_for(aclrtStream stream, aclrtEvent event)
     return aclrtStreamWaitEvent(stream, event);
 }
 
-/* A call that must be made in the stream's own context: the current one, or the one that was noted when the stream became
- * known, or else the primary one. */
+/* A call that must be made in the stream's own context: the current one, or the one that was noted when the stream
+ * became known, or else the primary one. */
 static weir_status on_stream(acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent), void *native,
                              weir_event *event)
 {

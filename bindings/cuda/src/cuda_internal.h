@@ -7,8 +7,8 @@
  *     hints.c    calls of the driver that also tell a pool
  *     host.c     pinned host memory, for the host pool
  *
- * Two locks, of driver.c (loading) and of device.c (the list of devices). Neither is held during a call of the driver but
- * cuInit and cuDriverGetVersion, and neither is taken under the other.
+ * Two locks, of driver.c (loading) and of device.c (the list of devices). Neither is held during a call of the driver
+ * but cuInit and cuDriverGetVersion, and neither is taken under the other.
  */
 #ifndef WEIR_CUDA_INTERNAL_H
 #define WEIR_CUDA_INTERNAL_H
@@ -75,7 +75,8 @@ void weir__cuda_leave(weir__cuda_bound *bound);
 
 /* --- virtual.c --- */
 
-/* Finds the kind of handles and their granularity, in the device's context; leaves the group out where there is none. */
+/* Finds the kind of handles and their granularity, in the device's context; leaves the group out where there is
+ * none. */
 weir_status weir__cuda_find_virtual_memory(cuda_device *self, const weir_cuda_device_config *config);
 
 weir_status weir__cuda_vm_reserve(void *ctx, uint64_t size, uint64_t *address);

@@ -1,12 +1,12 @@
 /* bindings/cuda/src/device.c: weir_device_ops over the CUDA driver.
  *
  * Idea: each slot is one call of the driver. The slot adds the current context, which the driver keeps for each
- * thread as a stack, and the capture mode: in a thread whose mode is not relaxed, calls such as cuMemAlloc and cuEventQuery
- * fail while a stream is being captured, and break the capture.
+ * thread as a stack, and the capture mode: in a thread whose mode is not relaxed, calls such as cuMemAlloc and
+ * cuEventQuery fail while a stream is being captured, and break the capture.
  *
- * Guarantee: a slot acts on its own device in any current context of the calling thread, and leaves the thread's stack of
- * contexts and its capture mode as they were. A stream that is being captured is not touched: an event recorded on it would
- * become a part of the graph, and a wait for it would break the capture.
+ * Guarantee: a slot acts on its own device in any current context of the calling thread, and leaves the thread's stack
+ * of contexts and its capture mode as they were. A stream that is being captured is not touched: an event recorded on
+ * it would become a part of the graph, and a wait for it would break the capture.
  *
  * Cost: three calls that read or set thread-local state of the driver for each slot, two more where another context is
  * current, and one more for the slots that touch a stream.
@@ -16,7 +16,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define GRANULARITY_BYTES (UINT64_C(2) << 20) /* the driver maps so much at once for a cuMemAlloc of that size or more */
+#define GRANULARITY_BYTES (UINT64_C(2) << 20) /* the driver maps so much at once for a cuMemAlloc of that size or
+                                                 more */
 #define REGION_ALIGNMENT_BYTES 512u           /* strategies want it; the driver promises 256; checked on each region */
 
 static const char creating[] = "weir_cuda_device_create";
@@ -77,8 +78,8 @@ weir_status weir__cuda_enter(const cuda_device *self, weir__cuda_bound *bound)
     return status;
 }
 
-/* The caller hears nothing of a failure to go back: the requested call has been made, and must not be done again. A failure
- * that passes is tried once more. */
+/* The caller hears nothing of a failure to go back: the requested call has been made, and must not be done again. A
+ * failure that passes is tried once more. */
 void weir__cuda_leave(weir__cuda_bound *bound)
 {
     CUcontext popped = NULL;
@@ -199,8 +200,8 @@ static weir_status event_sync(void *ctx, weir_event *event)
     return status;
 }
 
-/* Of the legacy default stream the driver says CUDA_ERROR_STREAM_CAPTURE_IMPLICIT while a stream is being captured that waits
- * for it by rule: it must not be touched either. */
+/* Of the legacy default stream the driver says CUDA_ERROR_STREAM_CAPTURE_IMPLICIT while a stream is being captured that
+ * waits for it by rule: it must not be touched either. */
 static weir_status refuse_captured(const char *slot, CUstream stream)
 {
     int status = CU_CAPTURE_NONE;

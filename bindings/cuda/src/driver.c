@@ -1,10 +1,10 @@
 /* bindings/cuda/src/driver.c: opens the driver library and fills the table of its functions.
  *
- * Idea: libcuda.so.1 comes with the kernel driver and never with a toolkit, so a program that may run without a GPU must not
- * be linked with it. The table is filled once, all or nothing; a failure names the missing function.
+ * Idea: libcuda.so.1 comes with the kernel driver and never with a toolkit, so a program that may run without a GPU
+ * must not be linked with it. The table is filled once, all or nothing; a failure names the missing function.
  *
- * Guarantee: the table does not change once it is complete, and the library is not closed: objects that go last may still
- * call it, and it then answers CUDA_ERROR_DEINITIALIZED.
+ * Guarantee: the table does not change once it is complete, and the library is not closed: objects that go last may
+ * still call it, and it then answers CUDA_ERROR_DEINITIALIZED.
  */
 #include "cuda_internal.h"
 

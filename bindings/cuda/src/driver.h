@@ -1,8 +1,8 @@
 /* bindings/cuda/src/driver.h: the functions of the CUDA driver that weir calls, by weir's own declarations.
  *
- * Names, parameters and numbers are those of the CUDA Driver API reference, release 12.4; the library exports a function
- * that was changed once under the name with _v2. One list makes the table of pointers (driver.c) and, in the tests, the
- * prototypes of the double that stands for the driver.
+ * Names, parameters and numbers are those of the CUDA Driver API reference, release 12.4; the library exports a
+ * function that was changed once under the name with _v2. One list makes the table of pointers (driver.c) and, in the
+ * tests, the prototypes of the double that stands for the driver.
  */
 #ifndef WEIR_CUDA_DRIVER_H
 #define WEIR_CUDA_DRIVER_H

@@ -3,8 +3,8 @@
  * Idea: each function is one call in the device's context. Memory is pinned for all contexts (portable) and mapped into
  * them, so that a block may be copied to any device.
  *
- * Guarantee: memory that is given out begins at a page. Where cuMemHostAlloc, which promises no alignment, gives none, the memory
- * goes back and the host pool takes its next step.
+ * Guarantee: memory that is given out begins at a page. Where cuMemHostAlloc, which promises no alignment, gives none,
+ * the memory goes back and the host pool takes its next step.
  */
 #include "cuda_internal.h"
 

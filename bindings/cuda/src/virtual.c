@@ -1,9 +1,10 @@
 /* bindings/cuda/src/virtual.c: virtual memory of the driver: addresses, physical handles, mappings, access.
  *
- * Idea: each slot is one call of the driver, except that a mapping is of no use to any device before cuMemSetAccess names it.
+ * Idea: each slot is one call of the driver, except that a mapping is of no use to any device before cuMemSetAccess
+ * names it.
  *
- * Guarantee: a mapping whose access cannot be set is taken away again. All handles of a device are of one kind, so that the
- * uses of a block's memory do not depend on when the memory was taken.
+ * Guarantee: a mapping whose access cannot be set is taken away again. All handles of a device are of one kind, so that
+ * the uses of a block's memory do not depend on when the memory was taken.
  */
 #include "cuda_internal.h"
 

@@ -1,7 +1,7 @@
 /* bindings/torch/src/counters.c: figures by torch's names.
  *
- * Idea: bytes are counted here, once for all pools of a device, because torch sets its peaks back and a pool's own last as long
- * as the pool. What a pool knows anyway is asked of it.
+ * Idea: bytes are counted here, once for all pools of a device, because torch sets its peaks back and a pool's own last
+ * as long as the pool. What a pool knows anyway is asked of it.
  *
  * Cost: an atomic addition for an alloc, and one for a free.
  */

@@ -1,11 +1,11 @@
 /* bindings/torch/src/graph.c: pools of graphs, and which allocations go there.
  *
- * Idea: torch names a pool (two numbers) and a filter that says of which streams the allocations belong to it, while a graph
- * is captured. Such a pool is one of its own over the same device.
+ * Idea: torch names a pool (two numbers) and a filter that says of which streams the allocations belong to it, while a
+ * graph is captured. Such a pool is one of its own over the same device.
  *
- * Guarantee: memory of a pool of graphs stays at its addresses, and out of everybody else's hands, until the pool has been
- * released as often as begun: its source is pinned, and it neither moves memory nor waits for streams while it can grow. After
- * that it goes back when it is idle, and the entry serves another pool once nothing of it is live.
+ * Guarantee: memory of a pool of graphs stays at its addresses, and out of everybody else's hands, until the pool has
+ * been released as often as begun: its source is pinned, and it neither moves memory nor waits for streams while it can
+ * grow. After that it goes back when it is idle, and the entry serves another pool once nothing of it is live.
  *
  * Cost: one load for an allocation while nothing is captured; else a lock and the filters.
  */

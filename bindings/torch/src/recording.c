@@ -1,12 +1,13 @@
 /* bindings/torch/src/recording.c: what the pools of a device are asked for, as a `.wtr` file that can be replayed.
  *
- * Idea: a recorder for each device, fed by hand with what all of its pools see: so a graph's blocks are in the same file, and
- * the pools stay as fast as they are.
+ * Idea: a recorder for each device, fed by hand with what all of its pools see: so a graph's blocks are in the same
+ * file, and the pools stay as fast as they are.
  *
- * Guarantee: files are complete after weir_torch_record(NULL), and after a program that ends without it; the destructor below
- * is the one thing of this library that runs at exit, and whatever is freed after it is only not recorded.
+ * Guarantee: files are complete after weir_torch_record(NULL), and after a program that ends without it; the destructor
+ * below is the one thing of this library that runs at exit, and whatever is freed after it is only not recorded.
  *
- * Cost: one load for an alloc or a free while nothing is recorded; else a lock, a look at the list of streams, and a note.
+ * Cost: one load for an alloc or a free while nothing is recorded; else a lock, a look at the list of streams, and a
+ * note.
  */
 #include "torch_internal.h"
 

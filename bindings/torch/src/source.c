@@ -1,10 +1,10 @@
 /* bindings/torch/src/source.c: a device as one pool sees it.
  *
- * Idea: each pool of an ACL device, its own and those of graphs, has a device over it that passes everything on and counts the
- * memory taken. So all of them share one limit and one peak, which can be set back.
+ * Idea: each pool of an ACL device, its own and those of graphs, has a device over it that passes everything on and
+ * counts the memory taken. So all of them share one limit and one peak, which can be set back.
  *
- * Guarantee: what a pinned source has taken it keeps until its end, whatever its pool tries: a graph that is replayed finds its
- * memory where it was. A pool whose device refuses to take a region back keeps it in use.
+ * Guarantee: what a pinned source has taken it keeps until its end, whatever its pool tries: a graph that is replayed
+ * finds its memory where it was. A pool whose device refuses to take a region back keeps it in use.
  *
  * Cost: a lock and an addition for each region or physical page taken or given back; nothing for events.
  */
@@ -266,8 +266,8 @@ static weir_status stream_check(void *ctx, void *native_stream)
 
 /* --- order where the framework keeps work in a queue of its own --- */
 
-/* Stands for a point in a stream's order that nobody has been told of. It is known to be passed only once the queue has been
- * emptied and the stream waited for, which only a call that may block can do. */
+/* Stands for a point in a stream's order that nobody has been told of. It is known to be passed only once the queue has
+ * been emptied and the stream waited for, which only a call that may block can do. */
 struct queued_event {
     void *native_stream;
     atomic_bool passed;

@@ -1,7 +1,8 @@
 /* bindings/torch/src/torch.c: pools behind PyTorch's pluggable allocator.
  *
- * Idea: a pool for each device, made when its first block is asked for, and never ended by itself, except that a device which
- * was reset gets a new one; the old one stays to know its blocks when they are freed. The framework knows addresses and ACL streams; weir_pool_find makes a block of the one, and a follower (weir_acl_follow) a weir_stream of
+ * Idea: a pool for each device, made when its first block is asked for, and never ended by itself, except that a device
+ * which was reset gets a new one; the old one stays to know its blocks when they are freed. The framework knows
+ * addresses and ACL streams; weir_pool_find makes a block of the one, and a follower (weir_acl_follow) a weir_stream of
  * the other, which also notices when the stream is destroyed.
  *
  * Guarantee: nothing here runs at exit, so no order of static destruction can hurt. A block that is freed on another
@@ -101,7 +102,8 @@ bool weir__torch_read_settings_locked(const char *text)
     }
     settings_read = true;
     if (settings.record[0] != '\0' && weir__torch_record_locked(settings.record) == WEIR_ERR_NO_MEMORY) {
-        weir__torch_fail_locked("the recording", weir_status_text(WEIR_ERR_NO_MEMORY)); /* the files come with the pools */
+        weir__torch_fail_locked("the recording", weir_status_text(WEIR_ERR_NO_MEMORY)); /* the files come with the
+                                                                                           pools */
     }
     return true;
 }
@@ -163,8 +165,8 @@ struct torch_pool *weir__torch_existing(int device)
     return pool != NULL && is_current(pool) ? pool : NULL;
 }
 
-/* A pool makes its index of addresses when it is first asked. Later there might be no host memory for it, and a free that finds
- * no block frees none. */
+/* A pool makes its index of addresses when it is first asked. Later there might be no host memory for it, and a free
+ * that finds no block frees none. */
 static weir_status make_index(weir_pool *pool)
 {
     weir_block *none = NULL;
@@ -576,8 +578,8 @@ static weir_status free_on(struct torch_pool *pool, weir_block *block, void *str
     if (status != WEIR_OK) {
         return status;
     }
-    /* The allocating stream may still work on the block: who frees it elsewhere does not wait for that one. If it is retired
-     * its work is over; if there is no host memory to note it, the block goes back in its order instead. */
+    /* The allocating stream may still work on the block: who frees it elsewhere does not wait for that one. If it is
+     * retired its work is over; if there is no host memory to note it, the block goes back in its order instead. */
     weir_stream *owner = weir_block_stream(block);
     if (owner != on && weir_pool_use(pool->pool, block, owner) == WEIR_ERR_NO_MEMORY) {
         wait_for_stream(pool, stream != NULL ? stream : default_stream(pool->at->id));

@@ -8,8 +8,8 @@
  *     recording.c what is asked of the pools, as files
  *     upkeep.c    trim, limits, reports, shutdown, and the same as functions of the shapes that frameworks call
  *
- * Locks, in this order: weir__torch_lock (pools, streams, settings), weir__torch_route_lock (routes; filters are called under
- * it), recording.c's, and source.c's (figures). The pools' and the binding's own come after all of them.
+ * Locks, in this order: weir__torch_lock (pools, streams, settings), weir__torch_route_lock (routes; filters are called
+ * under it), recording.c's, and source.c's (figures). The pools' and the binding's own come after all of them.
  */
 #ifndef WEIR_TORCH_INTERNAL_H
 #define WEIR_TORCH_INTERNAL_H
@@ -143,8 +143,8 @@ void weir__torch_forget_locked(bool settings_too);
 /* A device that passes everything on to pool->acl, with pool->source as its context. */
 weir_status weir__torch_source_create(struct torch_pool *pool);
 void weir__torch_source_pin(struct torch_source *source, bool pinned);
-/* Gives back what a pool that has nothing any more, or is no more, has left behind: a region that it took while its source was
- * pinned and had no host memory for. */
+/* Gives back what a pool that has nothing any more, or is no more, has left behind: a region that it took while its
+ * source was pinned and had no host memory for. */
 weir_status weir__torch_source_sweep(struct torch_source *source);
 /* What it holds is gone, and counts no more. */
 void weir__torch_source_lose(struct torch_source *source);

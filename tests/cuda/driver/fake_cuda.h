@@ -1,11 +1,11 @@
 /* tests/cuda/driver/fake_cuda.h: a double of the CUDA driver over weir's simulator, and the requests of a test to it.
  *
- * The library is named libcuda.so.1, so that weir opens it by that name. Its devices are simulators in backed mode: memory
- * has real bytes, time is virtual, and the auditor judges the memory that fills and copies touch. Beside the functions that weir
- * calls (bindings/cuda/src/driver.h) it has those with which a program makes streams, contexts, work and captures. It follows
- * the reference, and is strict where the reference is: a call needs a current context, an event belongs to a
- * context, mapped memory is out of reach until cuMemSetAccess names the device, and a call that is unsafe during a capture
- * breaks the capture. Kernels do not run: fake_cuda_work stands for one.
+ * The library is named libcuda.so.1, so that weir opens it by that name. Its devices are simulators in backed mode:
+ * memory has real bytes, time is virtual, and the auditor judges the memory that fills and copies touch. Beside the
+ * functions that weir calls (bindings/cuda/src/driver.h) it has those with which a program makes streams, contexts,
+ * work and captures. It follows the reference, and is strict where the reference is: a call needs a current context, an
+ * event belongs to a context, mapped memory is out of reach until cuMemSetAccess names the device, and a call that is
+ * unsafe during a capture breaks the capture. Kernels do not run: fake_cuda_work stands for one.
  *
  * It begins with the first cuInit or fake_cuda_start. The environment may say FAKE_CUDA_CAPACITY (bytes of a device),
  * FAKE_CUDA_LACKS (a word of fake_cuda_lacks) and FAKE_CUDA_REPORT=1 (on stderr, at exit: calls and findings).
@@ -22,7 +22,8 @@ enum { FAKE_CUDA_DEVICES = 2 };
 /* Features that a device, or the driver, lacks: bits, each also a word of FAKE_CUDA_LACKS. */
 enum {
     FAKE_CUDA_NO_FABRIC = 1u << 0,         /* "fabric": no attribute */
-    FAKE_CUDA_FABRIC_REFUSED = 1u << 1,    /* "permission": the attribute is there, memory is refused: no IMEX channel */
+    FAKE_CUDA_FABRIC_REFUSED = 1u << 1,    /* "permission": the attribute is there, memory is refused: no IMEX
+                                              channel */
     FAKE_CUDA_NO_FILE = 1u << 2,           /* "file" */
     FAKE_CUDA_NO_RDMA = 1u << 3,           /* "rdma": no attribute */
     FAKE_CUDA_RDMA_REFUSED = 1u << 4,      /* "nic": the attribute is there, memory is refused */
@@ -32,7 +33,8 @@ enum {
     FAKE_CUDA_ODD_HOST = 1u << 8,          /* "page": cuMemHostAlloc gives memory that begins no page */
 };
 
-/* A machine of FAKE_CUDA_DEVICES devices with so much memory each (0: 1 GiB). The earlier machine ends without a report. */
+/* A machine of FAKE_CUDA_DEVICES devices with so much memory each (0: 1 GiB). The earlier machine ends without a
+ * report. */
 void fake_cuda_start(uint64_t capacity, unsigned lacks);
 /* Everything that the devices still hold counts as a leak; how many findings the auditors have. Prints them. */
 unsigned fake_cuda_findings(bool with_leaks);
@@ -44,13 +46,14 @@ unsigned fake_cuda_retained(void);
 unsigned fake_cuda_depth(void);
 int fake_cuda_capture_mode(void);
 
-/* The nth call from now on of `function` ("" or NULL: of any) fails with `code`; `lasting`: and all later ones. 0: none. */
+/* The nth call from now on of `function` ("" or NULL: of any) fails with `code`; `lasting`: and all later ones. 0:
+ * none. */
 void fake_cuda_fail(const char *function, unsigned nth, CUresult code, bool lasting);
 /* Calls since the last fake_cuda_fail or fake_cuda_start; true in *struck: the fault has come. */
 unsigned fake_cuda_calls(bool *struck);
 
-/* Work of so many ns of virtual time on a stream of the current context (or its legacy stream), which then calls `ended`
- * if set, from any thread that moves time. It reads nothing and writes [address, address + size). */
+/* Work of so many ns of virtual time on a stream of the current context (or its legacy stream), which then calls
+ * `ended` if set, from any thread that moves time. It reads nothing and writes [address, address + size). */
 CUresult fake_cuda_work(CUstream stream, uint64_t ns, CUdeviceptr address, uint64_t size, void (*ended)(void *), void *ctx);
 
 /* --- functions of the driver that weir does not call --- */

@@ -1,4 +1,5 @@
-/* fake_memory.c: the double's memory: regions, virtual memory with access by device, pinned host memory, fills and copies. */
+/* fake_memory.c: the double's memory: regions, virtual memory with access by device, pinned host memory, fills and
+ * copies. */
 #include "fake_internal.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* fake_order.c: the double's streams, events and captures.
  *
  * A capture keeps no graph: work queued on a stream that is being captured is dropped. The double holds the
- * program to the rules of the reference, section "Stream Management" (cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode).
+ * program to the rules of the reference, section "Stream Management" (cuStreamBeginCapture,
+ * cuThreadExchangeStreamCaptureMode).
  */
 #include "fake_internal.h"
 

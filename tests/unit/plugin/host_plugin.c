@@ -1,4 +1,5 @@
-/* A library with a weir of its own inside, such as a plug-in of a framework: loaded, used from several threads, unloaded. */
+/* A library with a weir of its own inside, such as a plug-in of a framework: loaded, used from several threads,
+ * unloaded. */
 #include <weir/heap.h>
 #include <weir/host.h>
 

@@ -5,17 +5,17 @@
  *     weir_cuda_device_create(&cuda, &device);
  *     ... weir_pool_create over the device, weir_pool_stream for a CUstream or cudaStream_t ...
  *
- * Nothing of CUDA is needed to build or to link this library: libcuda.so.1 is opened when the first device is created, and
- * where there is none, weir_cuda_device_create says so. Streams and events are the driver's handles, CUstream and CUevent
- * (cudaStream_t and cudaEvent_t are the same), which are pointers; codes are CUresult, an int.
+ * Nothing of CUDA is needed to build or to link this library: libcuda.so.1 is opened when the first device is created,
+ * and where there is none, weir_cuda_device_create says so. Streams and events are the driver's handles, CUstream and
+ * CUevent (cudaStream_t and cudaEvent_t are the same), which are pointers; codes are CUresult, an int.
  *
- * Thread safety: every function may be called from any thread. A slot of the device makes the device's context current for
- * the length of the call and leaves the calling thread's stack of contexts as it was.
+ * Thread safety: every function may be called from any thread. A slot of the device makes the device's context current
+ * for the length of the call and leaves the calling thread's stack of contexts as it was.
  *
- * Capture. While a thread captures a stream into a graph, the device makes its calls in the relaxed capture mode, so they
- * neither fail nor invalidate the capture. Three calls on a stream that is being captured are refused with
- * WEIR_ERR_UNSUPPORTED before the driver is asked: to record an event on it, to make it wait for an event, to wait for it.
- * A pool then serves that stream from memory that the stream itself has freed and from new memory.
+ * Capture. While a thread captures a stream into a graph, the device makes its calls in the relaxed capture mode, so
+ * they neither fail nor invalidate the capture. Three calls on a stream that is being captured are refused with
+ * WEIR_ERR_UNSUPPORTED before the driver is asked: to record an event on it, to make it wait for an event, to wait for
+ * it. A pool then serves that stream from memory that the stream itself has freed and from new memory.
  *
  * Results: WEIR_ERR_DEVICE means that a call of the driver failed. For this and for every refusal (WEIR_ERR_INVALID,
  * WEIR_ERR_BUSY, WEIR_ERR_UNSUPPORTED) weir_cuda_error has a sentence that says which call or argument, and why.
@@ -36,8 +36,8 @@ extern "C" {
 enum {
     /* Leave the virtual-memory group out, also on a device that has it. */
     WEIR_CUDA_NO_VIRTUAL_MEMORY = 1u << 0,
-    /* Work in the context that is current in the thread that creates the device, in place of the primary one. The context
-     * must be of the device `ordinal` and outlive the weir device. */
+    /* Work in the context that is current in the thread that creates the device, in place of the primary one. The
+     * context must be of the device `ordinal` and outlive the weir device. */
     WEIR_CUDA_CURRENT_CONTEXT = 1u << 1,
 };
 
@@ -54,8 +54,8 @@ typedef struct weir_cuda_device_config {
     int32_t ordinal; /* as cuDeviceGet takes it */
     uint32_t flags;  /* WEIR_CUDA_... */
     weir_cuda_handle_type handle_type;
-    /* Ordinals of devices that also get access to mapped memory; read during the call. NULL: none. Regions are memory of
-     * cuMemAlloc, to which cuCtxEnablePeerAccess gives access. */
+    /* Ordinals of devices that also get access to mapped memory; read during the call. NULL: none. Regions are memory
+     * of cuMemAlloc, to which cuCtxEnablePeerAccess gives access. */
     const int32_t *peers;
     size_t peer_count;
 } weir_cuda_device_config;
@@ -63,17 +63,17 @@ typedef struct weir_cuda_device_config {
 #define WEIR_CUDA_DEVICE_CONFIG_INIT WEIR_STRUCT_INIT(weir_cuda_device_config)
 
 /* A device over the CUDA device `ordinal`; NULL = the defaults. Regions come from cuMemAlloc in units of 2 MiB. Virtual
- * memory is there where the device supports it; the kind of its handles is found out here, by one granule that is created
- * and released: the handle types in the order of weir_cuda_handle_type, each for GPUDirect RDMA first where the device
- * supports that, and then without. All handles of the device are of that kind. Order between streams is made of events
- * without timing.
+ * memory is there where the device supports it; the kind of its handles is found out here, by one granule that is
+ * created and released: the handle types in the order of weir_cuda_handle_type, each for GPUDirect RDMA first where the
+ * device supports that, and then without. All handles of the device are of that kind. Order between streams is made of
+ * events without timing.
  *
- * The device retains the primary context until it is destroyed, unless WEIR_CUDA_CURRENT_CONTEXT is set. weir's native stream
- * NULL is the context's legacy default stream.
+ * The device retains the primary context until it is destroyed, unless WEIR_CUDA_CURRENT_CONTEXT is set. weir's native
+ * stream NULL is the context's legacy default stream.
  *
- * WEIR_ERR_INVALID: no such device, an unknown flag or handle type, no current context or one of another device, a peer that
- * is no device. WEIR_ERR_UNSUPPORTED: there is no driver, it is too old (11.0 is needed) or lacks a function, it finds no
- * device, or the device has no memory of the handle type asked for. WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE. */
+ * WEIR_ERR_INVALID: no such device, an unknown flag or handle type, no current context or one of another device, a peer
+ * that is no device. WEIR_ERR_UNSUPPORTED: there is no driver, it is too old (11.0 is needed) or lacks a function, it
+ * finds no device, or the device has no memory of the handle type asked for. WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE. */
 WEIR_API weir_status weir_cuda_device_create(const weir_cuda_device_config *config, weir_device **device);
 
 typedef struct weir_cuda_device_info {
@@ -81,35 +81,36 @@ typedef struct weir_cuda_device_info {
     void *context;                     /* CUcontext */
     int32_t ordinal;
     int32_t driver_version;            /* of CUDA that the driver supports: 12040 is 12.4 */
-    weir_cuda_handle_type handle_type; /* of virtual memory: never WEIR_CUDA_HANDLE_BEST; WEIR_CUDA_HANDLE_NONE without it */
+    weir_cuda_handle_type handle_type; /* of virtual memory: never WEIR_CUDA_HANDLE_BEST; WEIR_CUDA_HANDLE_NONE without
+                                          it */
     bool rdma_capable;                 /* network cards may be given access to virtual memory */
     char pci_bus_id[24];               /* "0000:3b:00.0" */
 } weir_cuda_device_info;
 
 #define WEIR_CUDA_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_cuda_device_info)
 
-/* The findings of weir_cuda_device_create. (cuMemRetainAllocationHandle makes a handle, to be exported, of an address of a block
- * in virtual memory.) WEIR_ERR_INVALID: NULL, or not a device of weir_cuda_device_create. */
+/* The findings of weir_cuda_device_create. (cuMemRetainAllocationHandle makes a handle, to be exported, of an address
+ * of a block in virtual memory.) WEIR_ERR_INVALID: NULL, or not a device of weir_cuda_device_create. */
 WEIR_API weir_status weir_cuda_device_get_info(const weir_device *device, weir_cuda_device_info *info);
 
 /* --- pinned host memory --- */
 
 /* Fills a runtime for weir_host_pool_config.runtime: memory of cuMemHostAlloc, or memory that the host pool maps on the
- * node it wants and registers with cuMemHostRegister; both are mapped into all contexts. cuMemHostAlloc takes no node: a
- * pool that shall place memory by node leaves WEIR_HOST_RUNTIME out of its kinds. weir_host_free_after takes the device's
- * streams; a stream is retired with weir_host_stream_retire before it is destroyed. The device outlives the pool.
- * WEIR_ERR_INVALID: NULL, or no such device. */
+ * node it wants and registers with cuMemHostRegister; both are mapped into all contexts. cuMemHostAlloc takes no node:
+ * a pool that shall place memory by node leaves WEIR_HOST_RUNTIME out of its kinds. weir_host_free_after takes the
+ * device's streams; a stream is retired with weir_host_stream_retire before it is destroyed. The device outlives the
+ * pool. WEIR_ERR_INVALID: NULL, or no such device. */
 WEIR_API weir_status weir_cuda_host_runtime(weir_device *device, weir_host_runtime *runtime);
 
 /* --- streams and hints --- */
 
 /* Calls of the driver that also tell the pool of the order they make (weir_stream_recorded and so on), so that memory
- * is reused across streams without waits of weir's own. They are made in the calling thread's context, as the driver's own
- * are. The result is the call's; a hint that finds no host memory is dropped, which is safe. On a stream that is being captured
- * the call is made and the pool is told nothing: a graph orders its own launches alone. `stream` NULL is the legacy default
- * stream; the pool's context must be the current one then. No other thread may record the event while it is waited for.
- * WEIR_ERR_INVALID: NULL, or a stream that the pool meets for the first time and that its device refuses
- * (weir_pool_stream); then no call was made. */
+ * is reused across streams without waits of weir's own. They are made in the calling thread's context, as the driver's
+ * own are. The result is the call's; a hint that finds no host memory is dropped, which is safe. On a stream that is
+ * being captured the call is made and the pool is told nothing: a graph orders its own launches alone. `stream` NULL is
+ * the legacy default stream; the pool's context must be the current one then. No other thread may record the event
+ * while it is waited for. WEIR_ERR_INVALID: NULL, or a stream that the pool meets for the first time and that its
+ * device refuses (weir_pool_stream); then no call was made. */
 WEIR_API weir_status weir_cuda_record_event(weir_pool *pool, void *event, void *stream);      /* cuEventRecord */
 WEIR_API weir_status weir_cuda_stream_wait_event(weir_pool *pool, void *stream, void *event); /* cuStreamWaitEvent */
 WEIR_API weir_status weir_cuda_query_event(weir_pool *pool, void *event, bool *complete);     /* cuEventQuery */
@@ -117,19 +118,20 @@ WEIR_API weir_status weir_cuda_sync_event(weir_pool *pool, void *event);        
 WEIR_API weir_status weir_cuda_sync_stream(weir_pool *pool, void *stream);                    /* cuStreamSynchronize */
 WEIR_API weir_status weir_cuda_destroy_event(weir_pool *pool, void *event);                   /* cuEventDestroy */
 
-/* Waits for the stream, retires it in the pool (weir_stream_retire) and destroys it (cuStreamDestroy). The driver does not
- * announce the end of a stream, and a later stream may get its handle, which the pool would take for the same stream. Where several
- * pools know the stream, retire it in the others first. WEIR_ERR_INVALID: NULL. */
+/* Waits for the stream, retires it in the pool (weir_stream_retire) and destroys it (cuStreamDestroy). The driver does
+ * not announce the end of a stream, and a later stream may get its handle, which the pool would take for the same
+ * stream. Where several pools know the stream, retire it in the others first. WEIR_ERR_INVALID: NULL. */
 WEIR_API weir_status weir_cuda_destroy_stream(weir_pool *pool, void *stream);
 
 /* --- errors --- */
 
-/* Why the calling thread's last call failed, to be read right after it. *text is weir_last_error's sentence, in which the
- * later of two things stands: the last refusal of weir, or the last call of the driver inside weir that failed ("cuMemAlloc:
- * 2 CUDA_ERROR_OUT_OF_MEMORY, out of memory"); "" if there was neither. *cuda_error is the CUresult that the sentence tells
- * of, 0 if it tells of none. Either pointer may be NULL. Always WEIR_OK. */
+/* Why the calling thread's last call failed, to be read right after it. *text is weir_last_error's sentence, in which
+ * the later of two things stands: the last refusal of weir, or the last call of the driver inside weir that failed
+ * ("cuMemAlloc: 2 CUDA_ERROR_OUT_OF_MEMORY, out of memory"); "" if there was neither. *cuda_error is the CUresult that
+ * the sentence tells of, 0 if it tells of none. Either pointer may be NULL. Always WEIR_OK. */
 WEIR_API weir_status weir_cuda_error(int *cuda_error, const char **text);
-/* The status for a CUresult: 2 WEIR_ERR_NO_MEMORY, 801 WEIR_ERR_UNSUPPORTED, 0 WEIR_OK, everything else WEIR_ERR_DEVICE. */
+/* The status for a CUresult: 2 WEIR_ERR_NO_MEMORY, 801 WEIR_ERR_UNSUPPORTED, 0 WEIR_OK, everything else
+ * WEIR_ERR_DEVICE. */
 WEIR_API weir_status weir_cuda_status(int cuda_error);
 
 #ifdef __cplusplus

@@ -103,9 +103,9 @@ enum {
     WEIR_HOST_NO_THREAD_CACHE = 1u << 3,
     /* Memory of the process as from malloc, not pinned: a pool without a device. The pool keeps its held bytes low:
      * chunks are small and move where they are needed, a thread keeps at most 1/128 of the held bytes, or 64 KiB if
-     * that is more, and blocks of 16 KiB and more are runs of pages. The thread that takes a chunk makes its pages, on the node
-     * that the system chooses. So the pool has one node, WEIR_NODE_NONE, and reads no topology. A child after fork may
-     * read and write the blocks. Excludes a runtime, WEIR_HOST_STRICT and all kinds but UNPINNED. */
+     * that is more, and blocks of 16 KiB and more are runs of pages. The thread that takes a chunk makes its pages, on
+     * the node that the system chooses. So the pool has one node, WEIR_NODE_NONE, and reads no topology. A child after
+     * fork may read and write the blocks. Excludes a runtime, WEIR_HOST_STRICT and all kinds but UNPINNED. */
     WEIR_HOST_PAGEABLE = 1u << 4,
 };
 

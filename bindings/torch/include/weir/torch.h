@@ -11,7 +11,8 @@
  *     WEIR_TORCH=strategy:caching,limit:48GiB,virtual_memory:1
  *
  *     strategy        caching (default), size_class, routing (size_class up to 1 MiB, caching above), arena
- *     limit           most that a device's pools may reserve; a number with B, KiB, MiB, GiB or none (bytes); 0 = no limit
+ *     limit           most that a device's pools may reserve; a number with B, KiB, MiB, GiB or none (bytes); 0 = no
+ *                     limit
  *     soft_limit      above it the pool waits and returns idle memory before it takes more
  *     growth          balanced (default), grow_first, wait_first
  *     virtual_memory  1: map and move memory in granules
@@ -22,8 +23,8 @@
  * Pools live as long as the process: blocks may be freed by whatever static object goes last. Streams are ACL's
  * handles; NULL is the default stream of the calling thread's context. A stream that is destroyed is noticed.
  *
- * A device that is reset (aclrtResetDeviceForce) is noticed too: what is allocated next comes from a new pool, and blocks from
- * before are dead; freeing them is harmless.
+ * A device that is reset (aclrtResetDeviceForce) is noticed too: what is allocated next comes from a new pool, and
+ * blocks from before are dead; freeing them is harmless.
  *
  * Thread safety: every function may be called from any thread, except weir_torch_shutdown.
  */
@@ -47,7 +48,8 @@ WEIR_API void *weir_torch_alloc(size_t size, int device, void *stream);
 WEIR_API void weir_torch_free(void *ptr, size_t size, int device, void *stream);
 
 /* `stream` also uses the block, until it is freed (Tensor.record_stream). The stream is ACL's handle: what torch's
- * set_record_stream_fn passes, and torch_npu's did until December 2024, when it began to pass an NPUStream (README.md). */
+ * set_record_stream_fn passes, and torch_npu's did until December 2024, when it began to pass an NPUStream
+ * (README.md). */
 WEIR_API void weir_torch_record_stream(void *ptr, void *stream);
 /* The last work of `stream` on the block has been queued. */
 WEIR_API void weir_torch_erase_stream(void *ptr, void *stream);
@@ -71,8 +73,8 @@ WEIR_API weir_status weir_torch_stats(int device, weir_stats *stats);
 WEIR_API size_t weir_torch_report(int device, char *text, size_t size);
 
 /* weir_last_error for this library, which has weir inside: the sentence behind the calling thread's last call here that
- * returned WEIR_ERR_INVALID, WEIR_ERR_BUSY or WEIR_ERR_UNSUPPORTED. Never NULL; valid until the thread's next refusal or
- * its end. */
+ * returned WEIR_ERR_INVALID, WEIR_ERR_BUSY or WEIR_ERR_UNSUPPORTED. Never NULL; valid until the thread's next refusal
+ * or its end. */
 WEIR_API const char *weir_torch_last_error(void);
 
 /* --- figures, by torch's names (torch.npu.memory_stats) --- */
@@ -113,12 +115,12 @@ typedef struct weir_torch_counters {
 
 #define WEIR_TORCH_COUNTERS_INIT WEIR_STRUCT_INIT(weir_torch_counters)
 
-/* Figures of the moment; all 0 of a device of which nothing has been asked. A reset of the device frees all blocks. Threads that
- * are allocating are seen at slightly different moments. WEIR_ERR_INVALID: NULL, or no such index. */
+/* Figures of the moment; all 0 of a device of which nothing has been asked. A reset of the device frees all blocks.
+ * Threads that are allocating are seen at slightly different moments. WEIR_ERR_INVALID: NULL, or no such index. */
 WEIR_API weir_status weir_torch_device_stats(int device, weir_torch_counters *counters);
 
-/* The same as a JSON object with the keys of torch.npu.memory_stats ("allocated_bytes.all.peak"), for ctypes; as snprintf
- * does, returns the length it takes; 0: no such index. */
+/* The same as a JSON object with the keys of torch.npu.memory_stats ("allocated_bytes.all.peak"), for ctypes; as
+ * snprintf does, returns the length it takes; 0: no such index. */
 WEIR_API size_t weir_torch_stats_json(int device, char *text, size_t size);
 
 /* Peaks begin anew at what is current: set_reset_peak_status_fn of torch_npu. */
@@ -135,15 +137,15 @@ WEIR_API void weir_torch_reset(bool check_error);
 WEIR_API void weir_torch_empty_cache(void);
 /* set_memory_fraction_fn: weir_torch_memory_fraction; a failure is printed. */
 WEIR_API void weir_torch_set_memory_fraction(double fraction, int device);
-/* set_base_alloc_fn: start and size of the region that the address lies in; NULL and 0 if it is in none. `size` may be NULL.
- * Looks through the whole pool. */
+/* set_base_alloc_fn: start and size of the region that the address lies in; NULL and 0 if it is in none. `size` may be
+ * NULL. Looks through the whole pool. */
 WEIR_API void *weir_torch_base(void *ptr, size_t *size);
 
-/* For a framework that keeps work in a queue of its own before ACL sees it, as torch_npu does unless TASK_QUEUE_ENABLE=0: an
- * event or a wait of weir's would not cover what is still in there. With this set, weir records no events, and before it waits
- * for a stream it calls `drain`, after which everything queued before must have reached ACL (false: it could not). Memory goes
- * from stream to stream only after such a wait, so pools grow sooner. Set it before the first block; NULL: there is no queue.
- * shim/weir_torch_npu.cpp sets it. */
+/* For a framework that keeps work in a queue of its own before ACL sees it, as torch_npu does unless
+ * TASK_QUEUE_ENABLE=0: an event or a wait of weir's would not cover what is still in there. With this set, weir records
+ * no events, and before it waits for a stream it calls `drain`, after which everything queued before must have reached
+ * ACL (false: it could not). Memory goes from stream to stream only after such a wait, so pools grow sooner. Set it
+ * before the first block; NULL: there is no queue. shim/weir_torch_npu.cpp sets it. */
 typedef bool (*weir_torch_drain)(void *ctx);
 WEIR_API void weir_torch_set_drain(weir_torch_drain drain, void *ctx);
 
@@ -159,11 +161,11 @@ typedef struct weir_torch_pool_id {
 typedef bool (*weir_torch_filter)(void *ctx, void *stream);
 
 /* From now on blocks of the device's streams for which `filter` says yes (NULL: of all) come from the pool `id`, until
- * weir_torch_pool_end. Its memory is used by nobody else and stays at its addresses until weir_torch_pool_release has been called
- * as often as this; only then is what is idle of it returned. `drop`, when not NULL, is called with `ctx` when the filter is no
- * longer used; after a failure it is not, and `ctx` is the caller's. Blocks are freed as any others.
- * set_begin_allocate_to_pool takes a std::function, which C cannot call: shim/weir_torch_npu.cpp makes a filter of it.
- * WEIR_ERR_BUSY: begun already. WEIR_ERR_INVALID: no such index. WEIR_ERR_DEVICE: the device has no pool, see
+ * weir_torch_pool_end. Its memory is used by nobody else and stays at its addresses until weir_torch_pool_release has
+ * been called as often as this; only then is what is idle of it returned. `drop`, when not NULL, is called with `ctx`
+ * when the filter is no longer used; after a failure it is not, and `ctx` is the caller's. Blocks are freed as any
+ * others. set_begin_allocate_to_pool takes a std::function, which C cannot call: shim/weir_torch_npu.cpp makes a filter
+ * of it. WEIR_ERR_BUSY: begun already. WEIR_ERR_INVALID: no such index. WEIR_ERR_DEVICE: the device has no pool, see
  * weir_torch_report. WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, weir_torch_filter filter, void *ctx,
                                            void (*drop)(void *ctx));
@@ -173,12 +175,12 @@ WEIR_API void weir_torch_pool_release(int device, weir_torch_pool_id id);
 
 /* --- recording --- */
 
-/* Writes what is asked of each device's pools (blocks, uses by other streams, trims) to a file, to be replayed with other
- * strategies (`weir replay`): for device 0 and "run.wtr", run.device0.wtr. An old file is replaced.
- * Blocks that are live already are in it, on the default stream. Sizes are with what kernels may read behind. NULL ends the
- * recordings; until then, and after a crash, the files are whole up to the last moments. A program that ends completes them.
- * WEIR_ERR_BUSY: there is a recording. WEIR_ERR_INVALID: no name, or a very long one. WEIR_ERR_DEVICE: a file cannot be opened
- * (errno says why), or, at the end, could not be written. WEIR_ERR_NO_MEMORY. */
+/* Writes what is asked of each device's pools (blocks, uses by other streams, trims) to a file, to be replayed with
+ * other strategies (`weir replay`): for device 0 and "run.wtr", run.device0.wtr. An old file is replaced.
+ * Blocks that are live already are in it, on the default stream. Sizes are with what kernels may read behind. NULL ends
+ * the recordings; until then, and after a crash, the files are whole up to the last moments. A program that ends
+ * completes them. WEIR_ERR_BUSY: there is a recording. WEIR_ERR_INVALID: no name, or a very long one. WEIR_ERR_DEVICE:
+ * a file cannot be opened (errno says why), or, at the end, could not be written. WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_torch_record(const char *path);
 
 /* --- the end --- */
