@@ -206,7 +206,6 @@ static bool arena_gather(void *state, weir_lane lane, weir_tick tick, const weir
                          uint64_t size, uint64_t align, bool last_resort)
 {
     struct arena *arena = state;
-    struct ranges *ranges = &arena->ranges;
     const struct range_wish wish = {
         .lane = lane,
         .tick = tick,
@@ -216,11 +215,7 @@ static bool arena_gather(void *state, weir_lane lane, weir_tick tick, const weir
         .align = align,
         .least = last_resort ? 0 : arena->least_place,
     };
-    ranges->gathered = NULL;
-    if (last_resort || weir__ranges_others_hold_any(ranges, lane)) {
-        ranges->gathered = weir__ranges_gather(ranges, chunk_kind, &wish);
-    }
-    return ranges->gathered != NULL;
+    return weir__ranges_gather_for_alloc(&arena->ranges, chunk_kind, &wish, last_resort);
 }
 
 const weir_strategy_ops *weir_arena_strategy(void)

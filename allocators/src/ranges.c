@@ -838,6 +838,18 @@ struct range *weir__ranges_gather(struct ranges *ranges, enum range_kind kind, c
     return best_run(ranges, kind, wish, &run) ? take_in(ranges, &run, wish->lane, wish->tick) : NULL;
 }
 
+/* Within one lane a search finds all free memory of a kind: if no other lane holds memory, there is nothing to join. A
+ * last resort is also called without a search before it. */
+bool weir__ranges_gather_for_alloc(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish,
+                              bool last_resort)
+{
+    ranges->gathered = NULL;
+    if (last_resort || weir__ranges_others_hold_any(ranges, wish->lane)) {
+        ranges->gathered = weir__ranges_gather(ranges, kind, wish);
+    }
+    return ranges->gathered != NULL;
+}
+
 /* --- claim --- */
 
 static struct range_region *region_at(const struct ranges *ranges, uint64_t address)
@@ -1296,8 +1308,6 @@ weir_status weir_ranges_check(const void *state, const char **why)
 
 /* --- for a strategy's choice: weir/ranges.h --- */
 
-/* Within one lane a search finds all free memory, except that of the other kind: if no other lane holds memory, there
- * is nothing to join. A last resort is also called without a search before it. */
 bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, weir_tick tick, const weir_tick *limits,
                         size_t lanes, uint64_t size, uint64_t align, bool last_resort)
 {
@@ -1310,14 +1320,9 @@ bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, weir_tick ti
         .bytes = range_round_up(size, RANGE_GRANULE),
         .align = align,
     };
-    ranges->gathered = NULL;
-    if (last_resort || weir__ranges_others_hold_any(ranges, lane)) {
-        ranges->gathered = weir__ranges_gather(ranges, (enum range_kind)kind, &wish);
-    }
-    if (ranges->gathered == NULL && last_resort) {
-        ranges->gathered = weir__ranges_gather(ranges, kind == RANGE_SMALL ? RANGE_LARGE : RANGE_SMALL, &wish);
-    }
-    return ranges->gathered != NULL;
+    const enum range_kind other = kind == RANGE_SMALL ? RANGE_LARGE : RANGE_SMALL;
+    return weir__ranges_gather_for_alloc(ranges, (enum range_kind)kind, &wish, last_resort) ||
+           (last_resort && weir__ranges_gather_for_alloc(ranges, other, &wish, true));
 }
 
 weir_record *weir_ranges_find(void *state, unsigned kind, weir_lane lane, weir_tick limit, uint64_t size,

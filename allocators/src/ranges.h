@@ -247,6 +247,10 @@ bool weir__ranges_others_hold_any(const struct ranges *ranges, weir_lane own);
 /* Moves the smallest run of eligible neighbours of `kind` that holds the wish into the lane of the wish, as one range.
  * Returns NULL if there is no such run. */
 struct range *weir__ranges_gather(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish);
+/* The same as a strategy's gather: keeps the range for the next alloc, and searches only where a search within the lane
+ * may have missed a run. False: no run. */
+bool weir__ranges_gather_for_alloc(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish,
+                                   bool last_resort);
 
 /* --- looking --- */
 

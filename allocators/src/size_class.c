@@ -2,7 +2,7 @@
  *
  * Idea: a request takes a slot of its size class. A slab is a run of up to 64 slots of one class. It is cut out of the
  * free ranges (ranges.h), and becomes one range again when all its slots are free in one lane. Slots never merge, so a
- * freed slot serves the next request of its class whatever the state of its neighbours: equal requests that come and go
+ * freed slot serves the next request of its class even between taken neighbours: equal requests that come and go
  * in any order leave no gaps between them. Requests without a slab get a range of their own, as in `caching`: requests
  * above the largest slot, alignments that a class does not have, and requests served from holes below two slots.
  *
