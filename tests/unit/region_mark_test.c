@@ -182,7 +182,7 @@ static void test_a_region_less_than_four_times_as_large_is_broken(void **state)
     close_world(&w);
 }
 
-/* What is spared costs a few calls and no more, for ever: small and large blocks in turns. */
+/* Keeping regions whole costs a few calls and then none: small and large blocks in turns. */
 static void test_sparing_ends(void **state)
 {
     (void)state;

@@ -6,7 +6,7 @@
 enum { calls_for_all = 20000, calls_per_region = 8, live_slack = 128 };
 
 /* The most regions that may be taken or returned so that idle regions are not broken. */
-enum { spared_calls = 4, spared_calls_near_limit = 1000 };
+enum { most_whole_calls = 4, most_whole_calls_near_limit = 1000 };
 
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved)
 {
@@ -36,7 +36,7 @@ void weir__mark_buy(struct high_mark *mark, uint64_t gain, uint64_t regions)
     mark->debt -= paid < mark->debt ? paid : mark->debt;
 }
 
-bool weir__mark_may_spare(const struct high_mark *mark, bool near_limit)
+bool weir__mark_may_keep_whole(const struct high_mark *mark, bool near_limit)
 {
-    return mark->spared < (near_limit ? spared_calls_near_limit : spared_calls);
+    return mark->whole_calls < (near_limit ? most_whole_calls_near_limit : most_whole_calls);
 }

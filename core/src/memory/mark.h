@@ -22,13 +22,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WEIR__SPARED_RATIO 4u
+#define WEIR__WHOLE_RATIO 4u
 
 /* All counted since the last trim: */
 struct high_mark {
     uint64_t reserved; /* the most bytes reserved */
     uint64_t live;     /* the most bytes live, with the request, when the pool grew */
-    uint64_t spared;   /* regions taken or returned so that a request would break no idle region */
+    uint64_t whole_calls; /* regions taken or returned so that a request would break no idle region */
     uint64_t debt;     /* regions returned to keep the mark, not yet paid for by a rise of the mark */
 };
 
@@ -39,13 +39,13 @@ uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved);
 bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, uint64_t regions);
 /* True if a request of `size` bytes should leave an idle region of `idle_bytes` whole: the region is at least four
  * times as large. */
-static inline bool weir__mark_spares(uint64_t idle_bytes, uint64_t size)
+static inline bool weir__mark_keeps_whole(uint64_t idle_bytes, uint64_t size)
 {
-    return idle_bytes / WEIR__SPARED_RATIO >= size;
+    return idle_bytes / WEIR__WHOLE_RATIO >= size;
 }
-/* True if regions may still be spared. `near_limit`: the pool is so near its limit that memory matters more than device
+/* True if regions may still be kept whole. `near_limit`: the pool is so near its limit that memory matters more than device
  * calls. */
-bool weir__mark_may_spare(const struct high_mark *mark, bool near_limit);
+bool weir__mark_may_keep_whole(const struct high_mark *mark, bool near_limit);
 /* Reduces the debt, because the mark is going to rise by `gain` bytes that an exchange could have saved. */
 void weir__mark_buy(struct high_mark *mark, uint64_t gain, uint64_t regions);
 

@@ -41,7 +41,7 @@ struct memory_ops {
     bool (*join)(struct request *request);
     /* True if a request leaves much larger idle regions whole and gets a region of its own. NULL: never. Pool lock
      * held. */
-    bool (*spares)(const weir_pool *pool, uint64_t size);
+    bool (*keeps_whole)(const weir_pool *pool, uint64_t size);
 };
 
 extern const struct memory_ops weir__region_memory;

@@ -57,14 +57,14 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
     *liked = *liked < *least ? *least : *liked;
 }
 
-static bool spares(const weir_pool *pool, uint64_t size)
+static bool keeps_whole(const weir_pool *pool, uint64_t size)
 {
     if (size <= large_bytes || (pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 ||
         (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0) {
         return false;
     }
     const uint64_t limit = weir__budget_limit_locked(pool, true);
-    return weir__mark_may_spare(&pool->held.mark, pool->held.bytes > limit / 2);
+    return weir__mark_may_keep_whole(&pool->held.mark, pool->held.bytes > limit / 2);
 }
 
 /* Computes the sizes to ask for. Above the soft limit only the least is taken. Returns false if the limit forbids the
@@ -79,7 +79,7 @@ static bool make_wish(struct request *request, struct wish *wish)
     const uint64_t soft_room = soft > reserved ? soft - reserved : 0;
     weir__region_sizes_locked(pool, request->size, request->align, reserved, &wish->liked, &wish->least);
     wish->tight = wish->liked > room || wish->liked > soft_room ||
-                  (request->spared && (reserved > soft / 2 || weir__mark_spares(wish->liked, request->size)));
+                  (request->kept_whole && (reserved > soft / 2 || weir__mark_keeps_whole(wish->liked, request->size)));
     wish->liked = wish->tight ? wish->least : wish->liked;
     request->limited = wish->least > room;
     return !request->limited;
@@ -580,17 +580,17 @@ static uint64_t over_all(struct request *request)
     return over_mark > over_limit ? over_mark : over_limit;
 }
 
-/* The request has spared a much larger idle region: once broken, that region could neither serve a large request nor be
+/* The request has kept a much larger idle region: once broken, that region could neither serve a large request nor be
  * returned. So the request gets a region of its own, and idle regions are returned to make room for it. If they are too
- * few, the request breaks the spared region after all. Returns true if free memory served. Pool lock held on entry and
+ * few, the request breaks that region after all. Returns true if free memory served. Pool lock held on entry and
  * exit, released meanwhile. */
 static bool make_room_beside(struct request *request, weir_rung *rung)
 {
     weir_pool *pool = request->pool;
     weir_status ignored;
     weir_rung found;
-    request->spares = false;
-    if (!request->spared) {
+    request->keeps_whole = false;
+    if (!request->kept_whole) {
         return false;
     }
     if (over_all(request) != 0) {
@@ -603,10 +603,10 @@ static bool make_room_beside(struct request *request, weir_rung *rung)
     const struct idle idle = take_idle(pool, over);
     if (idle.bytes < over) {
         put_all_back(pool, idle.first);
-        request->spared = false;
+        request->kept_whole = false;
         return weir__order_look_locked(request, LOOK_ALL, &found);
     }
-    pool->held.mark.spared += idle.count + 1;
+    pool->held.mark.whole_calls += idle.count + 1;
     if (return_idle(pool, idle.first, &ignored) != 0) {
         *rung = WEIR_RUNG_EXCHANGED;
     }
@@ -675,5 +675,5 @@ const struct memory_ops weir__region_memory = {
     .give_back = give_back,
     .return_all = return_all,
     .fini = fini,
-    .spares = spares,
+    .keeps_whole = keeps_whole,
 };

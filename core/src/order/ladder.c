@@ -204,8 +204,8 @@ static void begin(struct attempt *attempt)
     pool_lock(request->pool);
     see(attempt);
     attempt->slow_frees = request->pool->slow_frees;
-    request->spares = attempt->reason == FIRST;
-    request->spared = false;
+    request->keeps_whole = attempt->reason == FIRST;
+    request->kept_whole = false;
     request->soft = attempt->reason != RAISED && request->pool->config.soft_limit_bytes != 0;
     pool_unlock(request->pool);
     attempt->round = 0;

@@ -28,8 +28,8 @@ struct request {
     bool soft;                 /* the soft limit serves as the limit for now */
     bool limited;              /* the pool's own limit forbade growing */
     bool parted;               /* virtual memory: the strategy chose a part of a handle */
-    bool spares;               /* breaks no idle region that is much larger: region.c takes a region of its own */
-    bool spared;               /* there was such an idle region */
+    bool keeps_whole;          /* breaks no idle region that is much larger: region.c takes a region of its own */
+    bool kept_whole;           /* there was such an idle region */
     bool last_resort;          /* the device has refused: memory set apart for other kinds of requests may be used */
     uint64_t ceiling;          /* virtual memory: the most that the device gives, learnt from a refusal; 0: unknown */
     weir_status broken;        /* not WEIR_OK: the request cannot continue (no host memory) */

@@ -27,10 +27,10 @@ void weir__order_untake_locked(weir_pool *pool, weir_lane lane, const weir_range
 
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit)
 {
-    const take_result result =
-        take_from_lane(request->pool, lane, limit, request->size, request->align, request->spares, &request->block);
+    const take_result result = take_from_lane(request->pool, lane, limit, request->size, request->align,
+                                              request->keeps_whole, &request->block);
     request->parted |= result == TAKE_PARTED;
-    request->spared |= result == TAKE_SPARED;
+    request->kept_whole |= result == TAKE_KEPT_WHOLE;
     request->broken = result == TAKE_BROKEN ? WEIR_ERR_NO_MEMORY : request->broken;
     return result == TAKE_SERVED;
 }

@@ -9,7 +9,7 @@
 typedef enum take_result {
     TAKE_SERVED,
     TAKE_NONE,   /* the strategy has no such range in the lane */
-    TAKE_SPARED, /* the strategy chose a part of a much larger idle region; the range was given back */
+    TAKE_KEPT_WHOLE, /* the strategy chose a part of a much larger idle region; the range was given back */
     TAKE_PARTED, /* virtual memory: the strategy chose a part of a handle; the range was given back */
     TAKE_BROKEN, /* no host memory */
 } take_result;
@@ -19,10 +19,10 @@ static inline bool private_lanes(const weir_pool *pool)
     return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
 }
 
-/* Takes a range from the lane. `spare`: idle regions that are much larger than the request stay whole, if the pool's
+/* Takes a range from the lane. `keep_whole`: idle regions that are much larger than the request stay whole, if the pool's
  * memory agrees. Pool lock held. */
 static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_tick limit, uint64_t size,
-                                         uint64_t align, bool spare, weir_block **out)
+                                         uint64_t align, bool keep_whole, weir_block **out)
 {
     weir_range range;
     range.idle_bytes = 0;
@@ -30,10 +30,10 @@ static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_t
     if (UNLIKELY(status != WEIR_OK)) {
         return status == WEIR_ERR_NO_MEMORY ? TAKE_NONE : TAKE_BROKEN;
     }
-    if (UNLIKELY(weir__mark_spares(range.idle_bytes, size)) && spare && pool->memory->spares != NULL &&
-        pool->memory->spares(pool, size)) {
+    if (UNLIKELY(weir__mark_keeps_whole(range.idle_bytes, size)) && keep_whole && pool->memory->keeps_whole != NULL &&
+        pool->memory->keeps_whole(pool, size)) {
         weir__order_untake_locked(pool, lane, &range, NULL);
-        return TAKE_SPARED;
+        return TAKE_KEPT_WHOLE;
     }
     if (UNLIKELY(pool->memory->fits != NULL) && !pool->memory->fits(pool, range.address, range.size)) {
         weir__order_untake_locked(pool, lane, &range, NULL);
