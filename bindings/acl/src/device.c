@@ -6,9 +6,9 @@
  * none.
  *
  * Guarantee: a slot acts on its own device whatever is current in the calling thread, and leaves that as it was; only a
- * thread that had no context keeps the device's. A stream that is known to be gone is not given to ACL any more, and
- * nor is anything once the device has been reset: its addresses and handles may be somebody else's by then. That it is
- * being reset shows in the end of its default stream, which the runtime announces as it does any other's.
+ * thread that had no context keeps the device's. weir passes ACL no stream that is known to be gone, and
+ * after a reset of the device no address or handle of it: the runtime may have reused them for another owner. A reset
+ * shows in the end of the device's default stream, which the runtime announces like the end of any other stream.
  *
  * Cost: one aclrtGetDevice for each slot that needs a context, which reads thread-local state; two changes of context
  * more where another device's is current.

@@ -2,8 +2,8 @@
  *
  * Idea: each function is one ACL call in a context of the device, which any thread gets for its length.
  *
- * Guarantee: what is given out begins at a page. The runtime promises 64 bytes only; where it gives no page, one page
- * more is asked for, and a list remembers what ACL wants back.
+ * Guarantee: memory that is handed out begins at a page. The runtime promises an alignment of 64 bytes only. If its
+ * memory begins at no page, the binding requests one page more, and a list keeps the address that ACL takes back.
  */
 #include "acl_internal.h"
 

@@ -72,6 +72,18 @@ typedef struct weir__cuda_bound {
 /* Makes the device's context current and the thread's capture mode relaxed, until weir__cuda_leave. */
 weir_status weir__cuda_enter(const cuda_device *self, weir__cuda_bound *bound);
 void weir__cuda_leave(weir__cuda_bound *bound);
+/* Evaluates `call` in the device's context. The result is the call's status, or that of weir__cuda_enter if it
+ * fails. */
+#define IN_CONTEXT(self, call)                                                                         \
+    __extension__({                                                                                \
+        weir__cuda_bound bound_;                                                                   \
+        weir_status status_ = weir__cuda_enter((self), &bound_);                                   \
+        if (status_ == WEIR_OK) {                                                                  \
+            status_ = (call);                                                                      \
+            weir__cuda_leave(&bound_);                                                             \
+        }                                                                                          \
+        status_;                                                                                   \
+    })
 
 /* --- virtual.c --- */
 

@@ -121,15 +121,10 @@ static weir_status alloc_aligned(uint64_t size, CUdeviceptr *start)
 
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
+    CUdeviceptr start = 0;
+    const weir_status status = IN_CONTEXT(ctx, alloc_aligned(size, &start));
     if (status == WEIR_OK) {
-        CUdeviceptr start = 0;
-        status = alloc_aligned(size, &start);
-        weir__cuda_leave(&bound);
-        if (status == WEIR_OK) {
-            *address = start;
-        }
+        *address = start;
     }
     return status;
 }
@@ -137,41 +132,24 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 {
     (void)size;
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = CUDA(cuMemFree, address);
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, CUDA(cuMemFree, address));
 }
 
 /* --- ordering --- */
 
 static weir_status event_create(void *ctx, weir_event **event)
 {
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
+    CUevent made = NULL;
+    const weir_status status = IN_CONTEXT(ctx, CUDA(cuEventCreate, &made, CU_EVENT_DISABLE_TIMING));
     if (status == WEIR_OK) {
-        CUevent made = NULL;
-        status = CUDA(cuEventCreate, &made, CU_EVENT_DISABLE_TIMING);
-        weir__cuda_leave(&bound);
-        if (status == WEIR_OK) {
-            *event = (weir_event *)made;
-        }
+        *event = (weir_event *)made;
     }
     return status;
 }
 
 static weir_status event_destroy(void *ctx, weir_event *event)
 {
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = CUDA(cuEventDestroy, (CUevent)event);
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, CUDA(cuEventDestroy, (CUevent)event));
 }
 
 static weir_status event_query(void *ctx, weir_event *event, bool *complete)
@@ -191,13 +169,7 @@ static weir_status event_query(void *ctx, weir_event *event, bool *complete)
 
 static weir_status event_sync(void *ctx, weir_event *event)
 {
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = CUDA(cuEventSynchronize, (CUevent)event);
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, CUDA(cuEventSynchronize, (CUevent)event));
 }
 
 /* Of the legacy default stream the driver says CUDA_ERROR_STREAM_CAPTURE_IMPLICIT while a stream is being captured that

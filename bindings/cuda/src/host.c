@@ -41,36 +41,18 @@ static weir_status pinned_alloc(void *ctx, uint64_t size, void **memory)
 static weir_status pinned_free(void *ctx, void *memory, uint64_t size)
 {
     (void)size;
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = CUDA(cuMemFreeHost, memory);
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, CUDA(cuMemFreeHost, memory));
 }
 
 static weir_status memory_register(void *ctx, void *memory, uint64_t size)
 {
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = CUDA(cuMemHostRegister, memory, (size_t)size, flags);
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, CUDA(cuMemHostRegister, memory, (size_t)size, flags));
 }
 
 static weir_status memory_unregister(void *ctx, void *memory, uint64_t size)
 {
     (void)size;
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = CUDA(cuMemHostUnregister, memory);
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, CUDA(cuMemHostUnregister, memory));
 }
 
 static const weir_host_runtime_ops ops = {

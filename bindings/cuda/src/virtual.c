@@ -11,55 +11,34 @@
 weir_status weir__cuda_vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
     const cuda_device *self = ctx;
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(self, &bound);
+    CUdeviceptr start = 0;
+    const weir_status status =
+        IN_CONTEXT(self, CUDA(cuMemAddressReserve, &start, (size_t)size, (size_t)self->info.page_bytes, 0, 0));
     if (status == WEIR_OK) {
-        CUdeviceptr start = 0;
-        status = CUDA(cuMemAddressReserve, &start, (size_t)size, (size_t)self->info.page_bytes, 0, 0);
-        weir__cuda_leave(&bound);
-        if (status == WEIR_OK) {
-            *address = start;
-        }
+        *address = start;
     }
     return status;
 }
 
 weir_status weir__cuda_vm_release(void *ctx, uint64_t address, uint64_t size)
 {
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = CUDA(cuMemAddressFree, address, (size_t)size);
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, CUDA(cuMemAddressFree, address, (size_t)size));
 }
 
 weir_status weir__cuda_vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
     const cuda_device *self = ctx;
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(self, &bound);
+    CUmemHandle made = 0;
+    const weir_status status = IN_CONTEXT(self, CUDA(cuMemCreate, &made, (size_t)size, &self->prop, 0));
     if (status == WEIR_OK) {
-        CUmemHandle made = 0;
-        status = CUDA(cuMemCreate, &made, (size_t)size, &self->prop, 0);
-        weir__cuda_leave(&bound);
-        if (status == WEIR_OK) {
-            *handle = made;
-        }
+        *handle = made;
     }
     return status;
 }
 
 weir_status weir__cuda_vm_destroy(void *ctx, weir_vm_handle handle)
 {
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = CUDA(cuMemRelease, handle);
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, CUDA(cuMemRelease, handle));
 }
 
 static weir_status map(const cuda_device *self, uint64_t address, uint64_t size, weir_vm_handle handle)
@@ -78,24 +57,12 @@ static weir_status map(const cuda_device *self, uint64_t address, uint64_t size,
 
 weir_status weir__cuda_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = map(ctx, address, size, handle);
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, map(ctx, address, size, handle));
 }
 
 weir_status weir__cuda_vm_unmap(void *ctx, uint64_t address, uint64_t size)
 {
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = CUDA(cuMemUnmap, address, (size_t)size);
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, CUDA(cuMemUnmap, address, (size_t)size));
 }
 
 /* --- the kind of handles --- */

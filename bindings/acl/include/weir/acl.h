@@ -178,7 +178,7 @@ WEIR_API uint64_t weir_acl_block_bytes(uint64_t size);
 
 /* --- streams and hints --- */
 
-/* As weir_pool_stream, for an ACL stream whose end the caller announces with weir_stream_retire. NULL is the default
+/* As weir_pool_stream, for an ACL stream; the caller announces its end with weir_stream_retire. NULL is the default
  * stream of the calling thread's current context, so two threads with different contexts get two streams. The function
  * also remembers the stream's context, found as in weir_acl_attach, so that the pool can record and wait on the stream
  * from threads of another context. WEIR_ERR_INVALID: NULL, or a stream of another device or of a context that cannot be

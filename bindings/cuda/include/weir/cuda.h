@@ -62,18 +62,19 @@ typedef struct weir_cuda_device_config {
 
 #define WEIR_CUDA_DEVICE_CONFIG_INIT WEIR_STRUCT_INIT(weir_cuda_device_config)
 
-/* A device over the CUDA device `ordinal`; NULL = the defaults. Regions come from cuMemAlloc in units of 2 MiB. Virtual
- * memory is there where the device supports it; the kind of its handles is found out here, by one granule that is
- * created and released: the handle types in the order of weir_cuda_handle_type, each for GPUDirect RDMA first where the
- * device supports that, and then without. All handles of the device are of that kind. Order between streams is made of
- * events without timing.
+/* Creates a device over the CUDA device `ordinal`; NULL = the defaults. Regions come from cuMemAlloc in units of 2 MiB.
+ * The device has virtual memory if the GPU supports it. This function then finds the kind of handles by creating and
+ * releasing one granule: it tries the handle types in the order of weir_cuda_handle_type, each first for GPUDirect
+ * RDMA, if the GPU supports that, and then without. All handles of the device are of the kind found. The device orders
+ * streams by events without timing.
  *
  * The device retains the primary context until it is destroyed, unless WEIR_CUDA_CURRENT_CONTEXT is set. weir's native
  * stream NULL is the context's legacy default stream.
  *
  * WEIR_ERR_INVALID: no such device, an unknown flag or handle type, no current context or one of another device, a peer
- * that is no device. WEIR_ERR_UNSUPPORTED: there is no driver, it is too old (11.0 is needed) or lacks a function, it
- * finds no device, or the device has no memory of the handle type asked for. WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE. */
+ * that is no device. WEIR_ERR_UNSUPPORTED: there is no driver, the driver is older than 11.0, lacks a
+ * function or finds no device, or the device has no memory of the requested handle type. WEIR_ERR_NO_MEMORY,
+ * WEIR_ERR_DEVICE. */
 WEIR_API weir_status weir_cuda_device_create(const weir_cuda_device_config *config, weir_device **device);
 
 typedef struct weir_cuda_device_info {
@@ -89,28 +90,30 @@ typedef struct weir_cuda_device_info {
 
 #define WEIR_CUDA_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_cuda_device_info)
 
-/* The findings of weir_cuda_device_create. (cuMemRetainAllocationHandle makes a handle, to be exported, of an address
- * of a block in virtual memory.) WEIR_ERR_INVALID: NULL, or not a device of weir_cuda_device_create. */
+/* Returns the facts that weir_cuda_device_create found. (cuMemRetainAllocationHandle makes a handle, to be exported, of
+ * an address of a block in virtual memory.) WEIR_ERR_INVALID: NULL, or not a device of weir_cuda_device_create. */
 WEIR_API weir_status weir_cuda_device_get_info(const weir_device *device, weir_cuda_device_info *info);
 
 /* --- pinned host memory --- */
 
-/* Fills a runtime for weir_host_pool_config.runtime: memory of cuMemHostAlloc, or memory that the host pool maps on the
- * node it wants and registers with cuMemHostRegister; both are mapped into all contexts. cuMemHostAlloc takes no node:
- * a pool that shall place memory by node leaves WEIR_HOST_RUNTIME out of its kinds. weir_host_free_after takes the
- * device's streams; a stream is retired with weir_host_stream_retire before it is destroyed. The device outlives the
- * pool. WEIR_ERR_INVALID: NULL, or no such device. */
+/* Fills a runtime for weir_host_pool_config.runtime. A host pool with this runtime gets memory of cuMemHostAlloc, or
+ * maps memory on the node that it wants and registers it with cuMemHostRegister; both are mapped into all contexts.
+ * cuMemHostAlloc takes no node: a pool that must place memory by node leaves WEIR_HOST_RUNTIME out of its kinds.
+ * weir_host_free_after of that pool takes the device's streams. Retire a stream with weir_host_stream_retire before it
+ * is destroyed. The device must outlive the pool. WEIR_ERR_INVALID: NULL, or not a device of
+ * weir_cuda_device_create. */
 WEIR_API weir_status weir_cuda_host_runtime(weir_device *device, weir_host_runtime *runtime);
 
 /* --- streams and hints --- */
 
-/* Calls of the driver that also tell the pool of the order they make (weir_stream_recorded and so on), so that memory
- * is reused across streams without waits of weir's own. They are made in the calling thread's context, as the driver's
- * own are. The result is the call's; a hint that finds no host memory is dropped, which is safe. On a stream that is
- * being captured the call is made and the pool is told nothing: a graph orders its own launches alone. `stream` NULL is
- * the legacy default stream; the pool's context must be the current one then. No other thread may record the event
- * while it is waited for. WEIR_ERR_INVALID: NULL, or a stream that the pool meets for the first time and that its
- * device refuses (weir_pool_stream); then no call was made. */
+/* Each function makes a call of the driver and tells the pool about the order that the call creates
+ * (weir_stream_recorded and the other hints of weir/pool.h), so that the pool reuses memory across streams without its
+ * own waits. The call is made in the calling thread's context. The result is the result of the call. A hint for which
+ * there is no host memory is dropped, which is safe. On a stream that is being captured the call is made, but the pool
+ * gets no hint: a graph orders only its own launches. `stream` NULL is the legacy default stream; the pool's context
+ * must then be the current one. No other thread may record the event while a thread waits for it. WEIR_ERR_INVALID:
+ * NULL, or a stream that the pool does not know yet and that its device refuses (weir_pool_stream); then no call was
+ * made. */
 WEIR_API weir_status weir_cuda_record_event(weir_pool *pool, void *event, void *stream);      /* cuEventRecord */
 WEIR_API weir_status weir_cuda_stream_wait_event(weir_pool *pool, void *stream, void *event); /* cuStreamWaitEvent */
 WEIR_API weir_status weir_cuda_query_event(weir_pool *pool, void *event, bool *complete);     /* cuEventQuery */
@@ -125,13 +128,13 @@ WEIR_API weir_status weir_cuda_destroy_stream(weir_pool *pool, void *stream);
 
 /* --- errors --- */
 
-/* Why the calling thread's last call failed, to be read right after it. *text is weir_last_error's sentence, in which
- * the later of two things stands: the last refusal of weir, or the last call of the driver inside weir that failed
- * ("cuMemAlloc: 2 CUDA_ERROR_OUT_OF_MEMORY, out of memory"); "" if there was neither. *cuda_error is the CUresult that
- * the sentence tells of, 0 if it tells of none. Either pointer may be NULL. Always WEIR_OK. */
+/* Says why the calling thread's last call failed; call it right after the failure. *text is the sentence of
+ * weir_last_error. It tells of the later of two events: the last refusal of weir, or the last call of the driver inside
+ * weir that failed ("cuMemAlloc: 2 CUDA_ERROR_OUT_OF_MEMORY, out of memory"). It is "" if there was neither.
+ * *cuda_error is the CUresult in the sentence, or 0. Either pointer may be NULL. Always WEIR_OK. */
 WEIR_API weir_status weir_cuda_error(int *cuda_error, const char **text);
-/* The status for a CUresult: 2 WEIR_ERR_NO_MEMORY, 801 WEIR_ERR_UNSUPPORTED, 0 WEIR_OK, everything else
- * WEIR_ERR_DEVICE. */
+/* Converts a CUresult: WEIR_ERR_NO_MEMORY for 2, WEIR_ERR_UNSUPPORTED for 801, WEIR_OK for 0, WEIR_ERR_DEVICE for
+ * everything else. */
 WEIR_API weir_status weir_cuda_status(int cuda_error);
 
 #ifdef __cplusplus
