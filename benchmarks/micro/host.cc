@@ -1,4 +1,4 @@
-/* host.cc: measures the cost of a block of pinned host memory, compared with mallocs (whose memory is not pinned) and
+/* host.cc: measures the cost of a block of pinned host memory, compared with mallocs (without pinning) and
  * with pinning each block separately.
  *
  *     pair/SIZE      a block is allocated and freed again and again

@@ -15,8 +15,8 @@
  *
  * Then the lines are, in this order: `s` and `z` for the segments at the start, `p` for the blocks at the start by
  * address, and the events. `f` stands at free_completed, the time from which the block is free; with one stream that is
- * right behind free_requested, and if it is later, another stream still used the block. A free_requested whose
- * completion is not in the record leaves its block live.
+ * right behind free_requested, and if it is later, another stream still used the block. A free_requested
+ * without a completion in the record leaves its block live.
  */
 #include "pickle.h"
 

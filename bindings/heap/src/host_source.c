@@ -38,8 +38,6 @@ static weir_status host_close(weir__source *source)
     struct ending ending = {.source = source};
     if (source->owned != NULL) {
         weir__owned_each(source->owned, end_block, &ending);
-    }
-    if (source->owned != NULL) {
         (void)!weir_host_pool_release(source->host);
     }
     weir__owned_destroy(source->owned);

@@ -44,8 +44,6 @@ static weir_status pool_close(weir__source *source)
     struct freed freed = {.source = source};
     if (source->owned != NULL) {
         weir__owned_each(source->owned, end_block, &freed);
-    }
-    if (source->owned != NULL) {
         (void)!weir_pool_release(source->from.pool);
     }
     weir__owned_destroy(source->owned);

@@ -317,7 +317,7 @@ void acl__memory_reset(int32_t device)
         }
     }
     if (pieces > 0) {
-        acl__report_left_behind(device, bytes, pieces);
+        acl__report_left_behind(bytes, pieces);
     }
 }
 

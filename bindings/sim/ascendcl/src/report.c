@@ -17,9 +17,8 @@ static uint64_t left_pieces;
 static bool printed;
 static uint64_t printed_findings;
 
-void acl__report_left_behind(int32_t device, uint64_t bytes, uint64_t pieces)
+void acl__report_left_behind(uint64_t bytes, uint64_t pieces)
 {
-    (void)device;
     left_bytes += bytes;
     left_pieces += pieces;
 }

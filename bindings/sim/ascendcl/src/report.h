@@ -12,7 +12,7 @@ void acl__report_write(FILE *file);
 bool acl__report_has_findings(void);
 
 /* Counts memory that a device still held when it was reset. */
-void acl__report_left_behind(int32_t device, uint64_t bytes, uint64_t pieces);
+void acl__report_left_behind(uint64_t bytes, uint64_t pieces);
 /* Counts a warning of a practice that the vendor tolerates and that can fail later. `sentence` is constant and names
  * the kind. */
 void acl__report_warning(const char *sentence);

@@ -187,7 +187,6 @@ struct acl__stream {
                             * ends it */
     struct acl__subscription *report; /* callback.c: the thread that runs its callbacks; NULL: none */
     struct acl__subscription *host_func;
-    void *consumer; /* state that the executors keep for the stream */
     struct acl__capture *capture; /* capture.c: the running capture; NULL: none */
 };
 
