@@ -328,10 +328,10 @@ static void run(mode m, const char *folder)
         (void)pthread_join(threads[i], NULL);
     }
     const uint64_t later = weir_ascendcl_memory_calls() - first;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     stats.peak_reserved_bytes = weir_ascendcl_peak_bytes(0) - own_bytes;
     if (set.pool != NULL) {
-        MUST_WEIR(weir_pool_stats(set.pool, &stats));
+        MUST_WEIR(weir_pool_get_stats(set.pool, &stats));
     }
     (void)printf("%-9s %10" PRIu64 " %10" PRIu64 " %10.1f %10.1f %10.1f %8" PRIu64 "\n", mode_names[m], first - before, later,
                  mib(weir_ascendcl_tensor_peak_bytes()), mib(stats.peak_reserved_bytes), (double)weir_ascendcl_now() / 1e6,

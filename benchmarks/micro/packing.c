@@ -143,10 +143,10 @@ static void contender_close(struct contender *contender)
     }
 }
 
-static weir_stats stats_of(const struct contender *contender)
+static weir_pool_stats stats_of(const struct contender *contender)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    require(weir_pool_stats(contender->pool.pool, &stats) == WEIR_OK, "no statistics");
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    require(weir_pool_get_stats(contender->pool.pool, &stats) == WEIR_OK, "no statistics");
     return stats;
 }
 
@@ -229,7 +229,7 @@ static void print_host_bytes(const struct bench_row *row)
 
 /* Plays the workload under a limit, 0 for none; *stats are the pool's statistics afterwards. */
 static bool play_pool(const struct workload *workload, const struct bench_row *row, uint64_t limit_bytes,
-                      weir_stats *stats)
+                      weir_pool_stats *stats)
 {
     struct contender contender;
     const struct workload_user user = contender_open(&contender, row, limit_bytes);
@@ -241,7 +241,7 @@ static bool play_pool(const struct workload *workload, const struct bench_row *r
 
 static bool pool_serves(const struct workload *workload, const void *how, uint64_t bytes)
 {
-    weir_stats ignored;
+    weir_pool_stats ignored;
     return play_pool(workload, how, bytes, &ignored);
 }
 
@@ -250,7 +250,7 @@ static void print_pools(const char *name, bool with_limit)
     struct workload workload = workload_of(name, 1);
     for (size_t i = 0; i < BENCH_ROWS; i++) {
         const struct bench_row *row = &bench_rows[i];
-        weir_stats stats;
+        weir_pool_stats stats;
         if (row->kind != BENCH_POOL || !bench_row_locks(row)) { /* a row without locks would give the same figures */
             continue;
         }

@@ -1,7 +1,7 @@
 /* strategies.c: the table of strategies.h. */
 #include "strategies.h"
 
-#include <weir/arena_strategy.h>
+#include <weir/bump.h>
 #include <weir/caching.h>
 #include <weir/routing.h>
 #include <weir/size_class.h>
@@ -17,7 +17,7 @@ static const struct replay_strategy table[] = {
       weir_size_class_strategy, false, 0, 0 },
     { "routing", "size_class up to 1 MiB, caching above it, each with regions of its own", weir_routing_strategy, false,
       0, 0 },
-    { "arena", "a bump pointer over chunks: for what is taken and released together", weir_arena_strategy, false, 0, 0 },
+    { "arena", "a bump pointer over chunks: for what is taken and released together", weir_bump_strategy, false, 0, 0 },
     { "caching+vm", "caching on virtual memory: idle granules move to where they are needed", weir_caching_strategy,
       false, 0, WEIR_POOL_VIRTUAL_MEMORY },
     { "size_class+vm", "size_class on virtual memory", weir_size_class_strategy, false, 0, WEIR_POOL_VIRTUAL_MEMORY },

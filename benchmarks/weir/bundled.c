@@ -2,7 +2,7 @@
 #include "bundled.h"
 
 #include "command.h"
-#include "place.h"
+#include "install_paths.h"
 #include "trace/trace.h"
 
 #include <dirent.h>

@@ -19,10 +19,10 @@ char *output_oom(const struct replay_oom *oom)
     }
     /* The pool's text begins with words that the command prints itself; they are cut off. */
     static const char known[] = "out of memory: ";
-    const size_t size = weir_oom_format(&oom->record, NULL, 0) + 1;
+    const size_t size = weir_oom_explain(&oom->record, NULL, 0) + 1;
     char *text = malloc(size);
     if (text != NULL) {
-        (void)weir_oom_format(&oom->record, text, size);
+        (void)weir_oom_explain(&oom->record, text, size);
         memmove(text, text + sizeof(known) - 1, size - (sizeof(known) - 1));
     }
     return text;

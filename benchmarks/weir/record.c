@@ -10,7 +10,7 @@
 
 #include "command.h"
 
-#include "place.h"
+#include "install_paths.h"
 #include "record_collect.h"
 #include "trace/trace.h"
 #include "units.h"

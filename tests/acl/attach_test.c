@@ -71,7 +71,7 @@ static void test_bad_calls_of_the_callbacks_are_counted(void **state)
     assert_int_equal(info.refused_frees, 2);
     assert_int_equal(info.live_blocks, 0);
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    ok(weir_pool_oom(w.pool, &record));
+    ok(weir_pool_get_oom(w.pool, &record));
     assert_int_equal(record.failure, 1);
     ok(weir_acl_detach(attachment));
     end_world(&w);
@@ -285,16 +285,16 @@ static void test_stream_destroyed_first(void **state)
     fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
 
     /* Memory that the dead stream freed serves every stream without a wait. */
-    weir_stats before = WEIR_STATS_INIT;
-    weir_stats after = WEIR_STATS_INIT;
+    weir_pool_stats before = WEIR_POOL_STATS_INIT;
+    weir_pool_stats after = WEIR_POOL_STATS_INIT;
     weir_stream *other = NULL;
     weir_block *block = NULL;
     ok(weir_acl_stream(w.pool, w.stream[1], &other));
-    ok(weir_pool_stats(w.pool, &before));
+    ok(weir_pool_get_stats(w.pool, &before));
     ok(weir_pool_alloc(w.pool, other, 2 * MIB, 0, &block));
     acl_ok(aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(block), 2 * MIB, 2, 2 * MIB, w.stream[1]));
     ok(weir_pool_free(w.pool, block, other));
-    ok(weir_pool_stats(w.pool, &after));
+    ok(weir_pool_get_stats(w.pool, &after));
     assert_int_equal(after.waits, before.waits);
     assert_int_equal(after.syncs, before.syncs);
     assert_int_equal(after.region_allocs, before.region_allocs);
@@ -383,8 +383,8 @@ static void test_a_handle_that_comes_again_is_a_new_stream(void **state)
     assert_ptr_equal(registration_of(w.stream[0]).object, last);
     assert_ptr_equal(info_of(last).acl_stream, w.stream[0]);
     ok(weir_acl_detach(last));
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_true(stats.streams <= 2);
     end_world(&w);
 }

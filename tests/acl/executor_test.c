@@ -45,10 +45,10 @@ static aclError add(struct tensor *t, aclrtStream stream)
     return aclopExecuteV2("Add", 2, descs, data, 1, &t->desc, &t->data, t->attr, stream);
 }
 
-static weir_stats stats_of(weir_pool *pool)
+static weir_pool_stats stats_of(weir_pool *pool)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(pool, &stats));
     return stats;
 }
 
@@ -62,7 +62,7 @@ static void test_operators_allocate_from_the_pool(void **state)
     for (int i = 0; i < 50; i++) {
         acl_ok(add(&t, w.stream[0]));
     }
-    const weir_stats stats = stats_of(w.pool);
+    const weir_pool_stats stats = stats_of(w.pool);
     assert_true(stats.allocs >= 50);
     assert_int_equal(stats.allocs, stats.frees);
     assert_int_equal(stats.region_allocs, 1);

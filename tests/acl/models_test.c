@@ -83,8 +83,8 @@ static void one_pool_body(void)
         CHECK(memcmp(wanted[i], workers[i].out, sizeof wanted[i]) == 0);
     }
     GIVES(WEIR_OK, weir_pool_check(pool, &why));
-    weir_stats stats = WEIR_STATS_INIT;
-    OK(weir_pool_stats(pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    OK(weir_pool_get_stats(pool, &stats));
     CHECK(stats.allocs > 4000 && stats.frees == stats.allocs && stats.failures == 0);
     for (int i = 0; i < 2; i++) {
         OK(weir_acl_detach(attachments[i]));

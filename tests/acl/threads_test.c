@@ -126,8 +126,8 @@ static void test_streams_come_and_go(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     assert_int_equal(atomic_load(&shared.failures), 0);
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(shared.w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(shared.w.pool, &stats));
     assert_int_equal(stats.allocs, stats.frees);
     assert_true(stats.streams <= 2 * THREADS);
     end_world(&shared.w);

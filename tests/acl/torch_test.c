@@ -23,10 +23,10 @@ static struct {
     weir_status (*configure)(const char *settings);
     weir_status (*trim)(int device, uint64_t keep_bytes, uint64_t *released);
     weir_status (*memory_fraction)(double fraction, int device);
-    weir_status (*stats)(int device, weir_stats *stats);
+    weir_status (*stats)(int device, weir_pool_stats *stats);
     size_t (*report)(int device, char *text, size_t size);
     weir_status (*shutdown)(void);
-    weir_status (*device_stats)(int device, weir_torch_counters *counters);
+    weir_status (*device_stats)(int device, weir_torch_device_stats *counters);
     size_t (*stats_json)(int device, char *text, size_t size);
     void (*reset_peaks)(int8_t device);
     void (*init)(int device_count);
@@ -66,10 +66,10 @@ static void load(void)
     look_up(library, "weir_torch_configure", &host.configure);
     look_up(library, "weir_torch_trim", &host.trim);
     look_up(library, "weir_torch_memory_fraction", &host.memory_fraction);
-    look_up(library, "weir_torch_stats", &host.stats);
+    look_up(library, "weir_torch_get_stats", &host.stats);
     look_up(library, "weir_torch_report", &host.report);
     look_up(library, "weir_torch_shutdown", &host.shutdown);
-    look_up(library, "weir_torch_device_stats", &host.device_stats);
+    look_up(library, "weir_torch_get_device_stats", &host.device_stats);
     look_up(library, "weir_torch_stats_json", &host.stats_json);
     look_up(library, "weir_torch_reset_peaks", &host.reset_peaks);
     look_up(library, "weir_torch_init", &host.init);
@@ -117,9 +117,9 @@ static int end(void **state)
     return 0;
 }
 
-static weir_stats stats_of(int device)
+static weir_pool_stats stats_of(int device)
 {
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     ok(host.stats(device, &stats));
     return stats;
 }
@@ -127,7 +127,7 @@ static weir_stats stats_of(int device)
 static void test_alloc_and_free(void **state)
 {
     (void)state;
-    weir_stats none = WEIR_STATS_INIT;
+    weir_pool_stats none = WEIR_POOL_STATS_INIT;
     fails(host.stats(0, &none), WEIR_ERR_INVALID); /* no pool exists before the first request */
     assert_null(host.alloc(0, 0, streams[0]));
     assert_null(host.alloc(100, -1, streams[0]));
@@ -241,8 +241,8 @@ static void test_sentences_of_refusals(void **state)
     (void)state;
     static const weir_torch_pool_id id = {5, 6};
     const weir_status bad = WEIR_ERR_INVALID;
-    weir_stats stats = WEIR_STATS_INIT;
-    weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    weir_torch_device_stats counters = WEIR_TORCH_DEVICE_STATS_INIT;
     char record[] = "/tmp/weir_torch_XXXXXX";
     char device_file[64];
     refused(host.configure(NULL), bad, "weir_torch_configure: settings is NULL");
@@ -251,11 +251,11 @@ static void test_sentences_of_refusals(void **state)
     refused(host.memory_fraction(1.5, 0), bad, "weir_torch_memory_fraction: fraction 1.5 is not between 0 and 1");
     refused(host.memory_fraction(0.5, -2), bad, "weir_torch_memory_fraction: device -2 is not between");
     refused(host.memory_fraction(0.5, 9), bad, "weir_torch_memory_fraction: device 9 can have no pool");
-    refused(host.stats(1, &stats), bad, "weir_torch_stats: device 1 has no pool");
-    refused(host.device_stats(77, &counters), bad, "weir_torch_device_stats: device 77 is not between");
-    refused(host.device_stats(0, NULL), bad, "weir_torch_device_stats: counters is NULL");
+    refused(host.stats(1, &stats), bad, "weir_torch_get_stats: device 1 has no pool");
+    refused(host.device_stats(77, &counters), bad, "weir_torch_get_device_stats: device 77 is not between");
+    refused(host.device_stats(0, NULL), bad, "weir_torch_get_device_stats: counters is NULL");
     counters.struct_size = 0;
-    refused(host.device_stats(0, &counters), bad, "weir_torch_device_stats: counters has no struct_size");
+    refused(host.device_stats(0, &counters), bad, "weir_torch_get_device_stats: counters has no struct_size");
     refused(host.pool_begin(77, id, NULL, NULL, NULL), bad, "weir_torch_pool_begin: device 77 is not between");
     refused(host.record(""), bad, "weir_torch_record: path is empty");
 
@@ -480,7 +480,7 @@ static void test_device_reset(void **state)
         assert_false((char *)next >= (char *)others && (char *)next < (char *)others + 100 * MIB);
         fill(next, 20 * MIB, 1, streams[0]);
         assert_int_equal(stats_of(0).live_bytes, stats_of(0).reserved_bytes - stats_of(0).free_bytes);
-        weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+        weir_torch_device_stats counters = WEIR_TORCH_DEVICE_STATS_INIT;
         ok(host.device_stats(0, &counters));
         assert_int_equal(counters.allocation.current, 1);
         host.record_stream(held, streams[1]);
@@ -498,9 +498,9 @@ static void test_device_reset(void **state)
 
 /* --- figures --- */
 
-static weir_torch_counters counters_of(int device)
+static weir_torch_device_stats counters_of(int device)
 {
-    weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+    weir_torch_device_stats counters = WEIR_TORCH_DEVICE_STATS_INIT;
     ok(host.device_stats(device, &counters));
     return counters;
 }
@@ -517,7 +517,7 @@ static void test_counters(void **state)
 {
     (void)state;
     ok(host.configure("limit:64MiB,report:0"));
-    const weir_torch_counters before = counters_of(0); /* of earlier tests, which have freed everything */
+    const weir_torch_device_stats before = counters_of(0); /* of earlier tests, which have freed everything */
     assert_int_equal(before.allocation.current, 0);
     assert_int_equal(before.allocated_bytes.current, 0);
     assert_int_equal(before.reserved_bytes.current, 0);
@@ -529,7 +529,7 @@ static void test_counters(void **state)
     }
     const int64_t blocks = before.allocation.allocated;
     const int64_t bytes = before.allocated_bytes.allocated;
-    weir_torch_counters now = counters_of(0);
+    weir_torch_device_stats now = counters_of(0);
     assert_counter(now.allocation, 3, 3, blocks + 3);
     assert_counter(now.allocated_bytes, (int64_t)(24 * MIB), (int64_t)(24 * MIB), bytes + (int64_t)(24 * MIB));
     assert_int_equal(now.requested_bytes.current, 24 * MIB);
@@ -576,7 +576,7 @@ static void test_counters_of_another_size(void **state)
     (void)state;
     void *block = host.alloc(MIB, 0, streams[0]);
     struct {
-        weir_torch_counters known;
+        weir_torch_device_stats known;
         int64_t more[4];
     } longer = {.known = {.struct_size = sizeof(longer)}, .more = {1, 2, 3, 4}};
     ok(host.device_stats(0, &longer.known));
@@ -587,8 +587,8 @@ static void test_counters_of_another_size(void **state)
         size_t struct_size;
         weir_torch_counter allocation;
         int64_t untouched;
-    } shorter = {.struct_size = offsetof(weir_torch_counters, segment), .untouched = 5};
-    ok(host.device_stats(0, (weir_torch_counters *)&shorter));
+    } shorter = {.struct_size = offsetof(weir_torch_device_stats, segment), .untouched = 5};
+    ok(host.device_stats(0, (weir_torch_device_stats *)&shorter));
     assert_int_equal(shorter.allocation.current, 1);
     assert_int_equal(shorter.untouched, 5);
     host.free(block, MIB, 0, streams[0]);

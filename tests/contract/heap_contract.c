@@ -495,8 +495,8 @@ static void test_end_frees(void **state)
         assert_int_equal(stats.allocs - stats.frees, 1);
         assert_int_equal(weir_host_free(f.under.host_pool, theirs), WEIR_OK);
     } else if (f.under.pool != NULL) {
-        weir_stats stats = WEIR_STATS_INIT;
-        assert_int_equal(weir_pool_stats(f.under.pool, &stats), WEIR_OK);
+        weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+        assert_int_equal(weir_pool_get_stats(f.under.pool, &stats), WEIR_OK);
         assert_int_equal(stats.requested_bytes, 5000);
         assert_int_equal(weir_pool_free(f.under.pool, block, f.under.stream), WEIR_OK);
     }
@@ -537,29 +537,29 @@ static void test_long_lived(void **state)
     make(&f);
     uintptr_t low = UINTPTR_MAX;
     uintptr_t high = 0;
-    void *going[32];
-    void *staying[32];
+    void *transient[32];
+    void *persistent[32];
     for (size_t i = 0; i < 32; i++) {
-        going[i] = weir_heap_alloc(f.heap, 100000);
-        staying[i] = weir_heap_alloc_long_lived(f.heap, 100000, 64);
-        assert_true(going[i] != NULL && staying[i] != NULL);
-        low = (uintptr_t)staying[i] < low ? (uintptr_t)staying[i] : low;
-        high = (uintptr_t)staying[i] > high ? (uintptr_t)staying[i] : high;
+        transient[i] = weir_heap_alloc(f.heap, 100000);
+        persistent[i] = weir_heap_alloc_long_lived(f.heap, 100000, 64);
+        assert_true(transient[i] != NULL && persistent[i] != NULL);
+        low = (uintptr_t)persistent[i] < low ? (uintptr_t)persistent[i] : low;
+        high = (uintptr_t)persistent[i] > high ? (uintptr_t)persistent[i] : high;
     }
     const weir_heap_stats stats = stats_of(f.heap);
     assert_true(stats.long_lived_bytes >= 32 * 100000 && stats.long_lived_bytes == stats.live_bytes / 2);
     for (size_t i = 0; i < 32 && heap_source == PROCESS; i++) {
-        assert_true((uintptr_t)going[i] < low || (uintptr_t)going[i] > high); /* short-lived blocks lie elsewhere */
+        assert_true((uintptr_t)transient[i] < low || (uintptr_t)transient[i] > high); /* short-lived blocks lie elsewhere */
     }
-    void *grown = weir_heap_realloc(f.heap, staying[0], 150000);
+    void *grown = weir_heap_realloc(f.heap, persistent[0], 150000);
     if (CAN_TOUCH) {
         assert_non_null(grown);
         assert_true(stats_of(f.heap).long_lived_bytes >= 31 * 100000 + 150000); /* among the long-lived blocks */
-        staying[0] = grown;
+        persistent[0] = grown;
     }
     for (size_t i = 0; i < 32; i++) {
-        assert_int_equal(weir_heap_free(f.heap, going[i]), WEIR_OK);
-        assert_int_equal(weir_heap_free(f.heap, staying[i]), WEIR_OK);
+        assert_int_equal(weir_heap_free(f.heap, transient[i]), WEIR_OK);
+        assert_int_equal(weir_heap_free(f.heap, persistent[i]), WEIR_OK);
     }
     assert_int_equal(stats_of(f.heap).long_lived_bytes, 0);
     end(&f);

@@ -250,7 +250,7 @@ static weir_heap_stats heap_stats(void)
 static void assert_said(weir_onnxruntime *binding, const char *expected)
 {
     char text[64];
-    assert_int_equal(weir_onnxruntime_error(binding, text, sizeof(text)), strlen(expected));
+    assert_int_equal(weir_onnxruntime_explain(binding, text, sizeof(text)), strlen(expected));
     assert_string_equal(text, expected);
 }
 
@@ -626,7 +626,7 @@ static void test_attach_and_detach(void **state)
     assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_OK);
 
     char text[8] = "x";
-    assert_int_equal(weir_onnxruntime_error(NULL, text, sizeof(text)), 0);
+    assert_int_equal(weir_onnxruntime_explain(NULL, text, sizeof(text)), 0);
     assert_string_equal(text, "");
 }
 

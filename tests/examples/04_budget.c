@@ -56,8 +56,8 @@ int main(void)
     if (weir_pool_alloc(pool, stream, 80 * mib, 0, blocks) != WEIR_ERR_NO_MEMORY) return 1;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     char report[2048];
-    check(weir_pool_oom(pool, &record));
-    (void)weir_oom_format(&record, report, sizeof(report));
+    check(weir_pool_get_oom(pool, &record));
+    (void)weir_oom_explain(&record, report, sizeof(report));
     puts(report);
     check(weir_pool_destroy(pool));
     check(weir_sim_destroy(sim));

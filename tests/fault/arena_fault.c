@@ -97,14 +97,14 @@ static void judge(struct world *w)
     }
     uint64_t held = 0;
     for (unsigned i = 0; i < arenas; i++) {
-        weir_arena_usage usage = WEIR_ARENA_USAGE_INIT;
+        weir_arena_stats usage = WEIR_ARENA_STATS_INIT;
         if (w->user[i].arena != NULL) {
-            ok(w, weir_arena_stats(w->user[i].arena, &usage));
+            ok(w, weir_arena_get_stats(w->user[i].arena, &usage));
             held += usage.held_bytes;
         }
     }
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(w, weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(w, weir_pool_get_stats(w->pool, &stats));
     must(w, stats.live_bytes == held);
     must(w, stats.reserved_bytes == device_holds(w));
     must(w, weir_sim_finding_count(w->sim, WEIR_SIM_FINDING_KINDS) == 0);
@@ -215,7 +215,7 @@ static void random_call(struct world *w)
 {
     const unsigned lane = (unsigned)below(w, arenas);
     if (w->user[lane].arena == NULL) {
-        weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
+        weir_bump_config config = WEIR_BUMP_CONFIG_INIT;
         config.chunk_bytes = CHUNK;
         config.keep_chunks = (uint32_t)below(w, 3);
         const weir_status status =

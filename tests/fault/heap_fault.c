@@ -65,8 +65,8 @@ static void close_under(under *u)
         assert_int_equal(stats.live_bytes, 0);
     }
     if (u->pool != NULL) {
-        weir_stats stats = WEIR_STATS_INIT;
-        assert_int_equal(weir_pool_stats(u->pool, &stats), WEIR_OK);
+        weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+        assert_int_equal(weir_pool_get_stats(u->pool, &stats), WEIR_OK);
         assert_int_equal(stats.requested_bytes, 0);
     }
     assert_int_equal(weir_host_pool_destroy(u->host_pool), WEIR_OK);

@@ -63,9 +63,9 @@ static void close_world(struct world *w)
 
 static uint64_t reserved(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_sim_stats device = WEIR_SIM_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    ok(weir_pool_get_stats(w->pool, &stats));
     ok(weir_sim_get_stats(w->sim, &device));
     assert_int_equal(stats.reserved_bytes, device.held_bytes);
     return stats.reserved_bytes;

@@ -16,7 +16,7 @@
  *   pool_fault [SEEDS [TESTS]]      TESTS: a pattern of names, "*host_allocation*"
  */
 #include <weir/adaptor.h>
-#include <weir/arena_strategy.h>
+#include <weir/bump.h>
 #include <weir/budget.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
@@ -126,7 +126,7 @@ static uint64_t device_holds(struct world *w)
 }
 
 /* Compares the pool's counters of device calls with those of the device. */
-static void judge_counters(struct world *w, const weir_stats *stats)
+static void judge_counters(struct world *w, const weir_pool_stats *stats)
 {
     uint64_t calls[WEIR_CALL_COUNT];
     uint64_t failures[WEIR_CALL_COUNT];
@@ -151,14 +151,14 @@ static void judge_counters(struct world *w, const weir_stats *stats)
 static void judge(struct world *w)
 {
     const char *why = "";
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     uint64_t requested = 0;
     uint64_t live = 0;
     w->step++;
     if (weir_pool_check(w->pool, &why) != WEIR_OK) {
         complain(w, "check: %s", why);
     }
-    ok(w, weir_pool_stats(w->pool, &stats));
+    ok(w, weir_pool_get_stats(w->pool, &stats));
     for (unsigned i = 0; i < w->blocks; i++) {
         requested += w->held[i].size;
         live += weir_block_capacity(w->held[i].block);
@@ -357,9 +357,9 @@ static void take_many(struct world *w, unsigned lane)
 static void set_limits(struct world *w, uint64_t soft, uint64_t hard)
 {
     const weir_status status = POOL(weir_pool_set_limits(w->pool, soft, hard));
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     must(w, expected(status));
-    ok(w, weir_pool_stats(w->pool, &stats));
+    ok(w, weir_pool_get_stats(w->pool, &stats));
     must(w, stats.limit_bytes == hard && stats.soft_limit_bytes == soft); /* even if some memory could not go back */
     judge(w);
 }
@@ -514,7 +514,7 @@ static weir_status create_pool(struct world *w, weir_growth growth)
     const weir_arena_strategy_config arena = { .struct_size = sizeof(arena), .chunk_bytes = REGION };
     const void *const configs[strategies] = { &caching, &size_class, &routing, &arena, &caching, &size_class };
     const weir_strategy_ops *const tables[strategies] = { weir_caching_strategy(), weir_size_class_strategy(),
-                                                          weir_routing_strategy(), weir_arena_strategy(),
+                                                          weir_routing_strategy(), weir_bump_strategy(),
                                                           weir_caching_strategy(), weir_size_class_strategy() };
     weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
     pool.device = w->counted;

@@ -67,16 +67,16 @@ static void open_world(struct world *w, bool maps)
     }
 }
 
-static weir_mstx_counters counters_of(const struct world *w)
+static weir_mstx_stats counters_of(const struct world *w)
 {
-    weir_mstx_counters counters = WEIR_MSTX_COUNTERS_INIT;
-    assert_int_equal(weir_mstx_stats(w->mstx, &counters), WEIR_OK);
+    weir_mstx_stats counters = WEIR_MSTX_STATS_INIT;
+    assert_int_equal(weir_mstx_get_stats(w->mstx, &counters), WEIR_OK);
     return counters;
 }
 
 static void each_block_is_covered(const struct world *w)
 {
-    const weir_mstx_counters counters = counters_of(w);
+    const weir_mstx_stats counters = counters_of(w);
     uint64_t bytes = 0;
     for (size_t i = 0; i < w->blocks; i++) {
         const uint64_t start = weir_block_address(w->held[i]);

@@ -70,8 +70,8 @@ static void *attach_and_detach(void *ctx)
         visitor->failures += status != WEIR_OK;
         const struct timespec moment = { .tv_nsec = 300000 };
         (void)nanosleep(&moment, NULL);
-        weir_mstx_counters counters = WEIR_MSTX_COUNTERS_INIT;
-        status = weir_mstx_stats(mstx, &counters);
+        weir_mstx_stats counters = WEIR_MSTX_STATS_INIT;
+        status = weir_mstx_get_stats(mstx, &counters);
         visitor->failures += status != WEIR_OK || counters.lost != 0;
         status = weir_mstx_detach(mstx);
         visitor->failures += status != WEIR_OK;

@@ -9,7 +9,7 @@
 #include "../unit/sandbox.h"
 #include "host_internal.h"
 #include "numa.h"
-#include "place.h"
+#include "numa_pages.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,9 +34,9 @@ static weir_status pinned_alloc(void *ctx, uint64_t size, void **memory)
     /* A driver's pages are pinned. Here an explicit policy keeps the kernel from moving the pages to the node of the
      * thread that touches them. */
     int mode = 0;
-    unsigned long mask[WEIR__PLACE_NODES / (8 * sizeof(unsigned long))] = {0};
-    if (got != MAP_FAILED && syscall(SYS_get_mempolicy, &mode, mask, WEIR__PLACE_NODES + 1ul, NULL, 0ul) == 0) {
-        (void)syscall(SYS_mbind, got, size, mode, mask, WEIR__PLACE_NODES + 1ul, 0ul);
+    unsigned long mask[WEIR__NUMA_NODES / (8 * sizeof(unsigned long))] = {0};
+    if (got != MAP_FAILED && syscall(SYS_get_mempolicy, &mode, mask, WEIR__NUMA_NODES + 1ul, NULL, 0ul) == 0) {
+        (void)syscall(SYS_mbind, got, size, mode, mask, WEIR__NUMA_NODES + 1ul, 0ul);
     }
     return got != MAP_FAILED ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
@@ -77,10 +77,10 @@ static weir_host_pool *pool_of(weir_host_kind kind, uint32_t flags)
 /* Returns the bytes of the block's pages that the kernel reports on another node. */
 static uint64_t elsewhere(const void *ptr, uint64_t size, unsigned node)
 {
-    weir__place_found found;
+    weir__numa_found found;
     const uint64_t first = (uint64_t)(uintptr_t)ptr & ~UINT64_C(4095);
     const uint64_t bytes = (((uint64_t)(uintptr_t)ptr + size + 4095) & ~UINT64_C(4095)) - first;
-    if (weir__place_verify((const void *)(uintptr_t)first, bytes, 0, &found, NULL) != WEIR_OK) {
+    if (weir__numa_verify((const void *)(uintptr_t)first, bytes, 0, &found, NULL) != WEIR_OK) {
         return UINT64_MAX;
     }
     return bytes - found.node_bytes[node];

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "../unit/sandbox.h"
 #include "numa.h"
-#include "place.h"
+#include "numa_pages.h"
 #include "topology_internal.h"
 
 #include <setjmp.h>
@@ -133,12 +133,12 @@ static int in_cpuset(void)
         CHECK(nodes < 4 ||
               (weir_topology_nearest(t, "0000:81:00.0", 0, &node) == WEIR_OK && node == 1));
         CHECK(weir_topology_slice(t, 7, 8) == 1);
-        CHECK(weir__place_map(NULL, 1 << 20, WEIR__PAGES_SMALL, &memory, NULL) == WEIR_OK);
-        weir__place_error error;
-        CHECK(weir__place_policy(memory, 1 << 20, 0, WEIR__PAGES_SMALL, false, &error) ==
+        CHECK(weir__numa_map(NULL, 1 << 20, WEIR__PAGES_SMALL, &memory, NULL) == WEIR_OK);
+        weir__numa_error error;
+        CHECK(weir__numa_policy(memory, 1 << 20, 0, WEIR__PAGES_SMALL, false, &error) ==
               WEIR_ERR_INVALID);
-        CHECK(weir__place_policy(memory, 1 << 20, 1, WEIR__PAGES_SMALL, false, &error) == WEIR_OK);
-        weir__place_unmap(memory, 1 << 20, false);
+        CHECK(weir__numa_policy(memory, 1 << 20, 1, WEIR__PAGES_SMALL, false, &error) == WEIR_OK);
+        weir__numa_unmap(memory, 1 << 20, false);
         weir_topology_destroy(t);
     }
     return 0;

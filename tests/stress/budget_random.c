@@ -123,10 +123,10 @@ static uint64_t some_size(struct program *p)
     }
 }
 
-static weir_stats figures(struct program *p)
+static weir_pool_stats figures(struct program *p)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(p, weir_pool_stats(p->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(p, weir_pool_get_stats(p->pool, &stats));
     return stats;
 }
 
@@ -207,9 +207,9 @@ static void judge_failure(struct program *p, unsigned lane, uint64_t size, uint6
 {
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     char report[4096];
-    ok(p, weir_pool_oom(p->pool, &record));
+    ok(p, weir_pool_get_oom(p->pool, &record));
     must(p, record.size == size && record.tag == tag, "the record is of another request");
-    const size_t length = weir_oom_format(&record, report, sizeof(report));
+    const size_t length = weir_oom_explain(&record, report, sizeof(report));
     must(p, length < sizeof(report) && strlen(report) == length, "the report has a wrong length");
     if (record.advice_count == 0) {
         return;
@@ -302,7 +302,7 @@ static void raise_and_repeat(struct program *p, struct group *group, unsigned la
 }
 
 /* Bytes that serve no block. A query of completed work may move blocks from caches back to the strategy. */
-static uint64_t unused_bytes(const weir_stats *stats)
+static uint64_t unused_bytes(const weir_pool_stats *stats)
 {
     return stats->cached_bytes + stats->pending_bytes + stats->free_bytes;
 }
@@ -316,9 +316,9 @@ static void do_group(struct program *p)
     if (p->blocks + group.count > max_blocks) {
         return;
     }
-    const weir_stats before = figures(p);
+    const weir_pool_stats before = figures(p);
     ok(p, weir_pool_would_fit(p->pool, p->stream[lane], group.sizes, group.count, &fits, &missing));
-    const weir_stats after = figures(p);
+    const weir_pool_stats after = figures(p);
     must(p,
          before.reserved_bytes == after.reserved_bytes && unused_bytes(&before) == unused_bytes(&after) &&
              before.allocs == after.allocs && before.region_allocs == after.region_allocs &&
@@ -347,10 +347,10 @@ static void do_all_or_none(struct program *p)
     if (p->blocks + group.count > max_blocks) {
         return;
     }
-    const weir_stats before = figures(p);
+    const weir_pool_stats before = figures(p);
     const weir_status status =
         weir_pool_alloc_many(p->pool, p->stream[lane], group.sizes, group.count, p->tags[2], blocks);
-    const weir_stats after = figures(p);
+    const weir_pool_stats after = figures(p);
     must(p, status == WEIR_OK || status == WEIR_ERR_NO_MEMORY, "alloc_many: %s", weir_status_name(status));
     must(p, status == WEIR_OK || p->config.pressure_callback != NULL || before.live_bytes == after.live_bytes,
          "none was promised, and some are left");
@@ -381,7 +381,7 @@ static void do_limits(struct program *p)
 static bool relieve(void *ctx, weir_pool *pool, const weir_pressure *pressure)
 {
     struct program *p = ctx;
-    const weir_stats stats = figures(p);
+    const weir_pool_stats stats = figures(p);
     must(p, pool == p->pool && pressure->soft_limit_bytes == p->soft && pressure->over_bytes > 0,
          "pressure where there is none: %" PRIu64 " reserved", stats.reserved_bytes);
     coverage.pressed++;
@@ -400,7 +400,7 @@ static void judge(struct program *p)
     uint64_t bytes[WEIR_TAGS] = { 0 };
     uint64_t blocks[WEIR_TAGS] = { 0 };
     must(p, weir_pool_check(p->pool, &why) == WEIR_OK, "check: %s", why);
-    const weir_stats stats = figures(p);
+    const weir_pool_stats stats = figures(p);
     must(p, p->limit == 0 || stats.reserved_bytes <= p->limit || stats.reserved_bytes <= p->allowed,
          "%" PRIu64 " bytes are reserved, the limit is %" PRIu64, stats.reserved_bytes, p->limit);
     p->allowed = stats.reserved_bytes < p->allowed ? stats.reserved_bytes : p->allowed;
@@ -412,7 +412,7 @@ static void judge(struct program *p)
     for (unsigned i = 0; i < tag_names; i++) {
         const weir_tag tag = p->tags[i];
         weir_tag_stats own = WEIR_TAG_STATS_INIT;
-        ok(p, weir_pool_tag_stats(p->pool, tag, &own));
+        ok(p, weir_pool_get_tag_stats(p->pool, tag, &own));
         must(p, own.requested_bytes == bytes[tag] && own.blocks == blocks[tag], "the figures of tag %u are wrong", tag);
         must(p, own.peak_requested_bytes >= own.requested_bytes, "the peak of tag %u is below what is live", tag);
     }
@@ -576,7 +576,7 @@ static void test_routing(void **state)
 static void test_arena(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "arena", weir_arena_strategy, false });
+    run_programs(&(struct variant){ "arena", weir_bump_strategy, false });
 }
 
 static void test_caching_on_granules(void **state)

@@ -152,7 +152,7 @@ static void look_at_all(game *g)
     static slot sorted[BLOCKS];
     uint64_t live = 0;
     uint64_t blocks = 0;
-    uint64_t staying = 0;
+    uint64_t persistent = 0;
     memcpy(sorted, g->slots, sizeof sorted);
     qsort(sorted, BLOCKS, sizeof sorted[0], by_address);
     for (size_t i = 0; i < BLOCKS; i++) {
@@ -162,7 +162,7 @@ static void look_at_all(game *g)
         }
         blocks++;
         live += s->usable + g->slack;
-        staying += s->stays ? s->usable + g->slack : 0;
+        persistent += s->stays ? s->usable + g->slack : 0;
         holds(g, s, s->usable);
         if (i + 1 < BLOCKS && s->ptr + s->usable + g->slack > sorted[i + 1].ptr) {
             lose(g, "two blocks overlap");
@@ -179,7 +179,7 @@ static void look_at_all(game *g)
     /* The pad of a host pool is counted but not usable. */
     const uint64_t pads = heap_source == HOST_POOL ? 32 : 0;
     if (stats.live_bytes != live + pads * blocks || stats.long_lived_bytes > stats.live_bytes ||
-        stats.long_lived_bytes < staying) {
+        stats.long_lived_bytes < persistent) {
         lose(g, "the statistics count other bytes");
     }
     if (stats.peak_live_bytes < stats.live_bytes ||

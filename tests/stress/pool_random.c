@@ -452,8 +452,8 @@ static bool free_some(void *ctx, weir_pool *pool, const weir_oom_record *record)
 {
     struct program *p = ctx;
     must(p, pool == p->pool && record->size > 0, "the callback got another pool or an empty record");
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(p, weir_pool_stats(pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(p, weir_pool_get_stats(pool, &stats));
     note(p, "callback", record->size, p->callback_calls, 0);
     if (p->callback_calls++ % 3 == 2 || p->blocks == 0) {
         return false;
@@ -583,7 +583,7 @@ static uint64_t held_by_pool(struct program *p)
     return stats.held_bytes;
 }
 
-static void compare_sums(struct program *p, const weir_stats *stats, const struct look *look)
+static void compare_sums(struct program *p, const weir_pool_stats *stats, const struct look *look)
 {
     must(p, look->sums[WEIR_WALK_FREE] == stats->free_bytes, "free bytes: walk and statistics differ");
     must(p, look->sums[WEIR_WALK_LIVE] == stats->live_bytes, "live bytes: walk and statistics differ");
@@ -601,8 +601,8 @@ static void compare_statistics(struct program *p)
     uint64_t requested = 0;
     uint64_t live = 0;
     uint64_t served = 0;
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(p, weir_pool_stats(p->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(p, weir_pool_get_stats(p->pool, &stats));
     for (unsigned i = 0; i < p->blocks; i++) {
         requested += p->held[i].size;
         live += p->held[i].capacity;
@@ -1043,8 +1043,8 @@ static void finish(struct program *p)
         must(p, held_by_pool(p) == 0, "%" PRIu64 " bytes are left after everything was freed and trimmed",
              held_by_pool(p));
     }
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(p, weir_pool_stats(p->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(p, weir_pool_get_stats(p->pool, &stats));
     for (unsigned i = 0; i < WEIR_RUNG_COUNT; i++) {
         coverage.served[i] += stats.served[i];
     }
@@ -1148,8 +1148,8 @@ static void test_routing(void **state)
 static void test_arena(void **state)
 {
     (void)state;
-    run_programs(weir_arena_strategy(), seeds / 2 + 1);
-    require_every_rung(weir_arena_strategy());
+    run_programs(weir_bump_strategy(), seeds / 2 + 1);
+    require_every_rung(weir_bump_strategy());
 }
 
 #ifdef HAVE_MODELS

@@ -437,7 +437,7 @@ static void look_at_budget(struct worker *w, weir_stream *stream, uint64_t turn)
     (void)snprintf(name, sizeof(name), "tag %u", (unsigned)(turn % 200));
     expect(w, weir_pool_tag(shared->pool, name, &tag) == WEIR_OK);
     expect(w, strcmp(weir_pool_tag_name(shared->pool, tag), name) == 0);
-    expect(w, weir_pool_tag_stats(shared->pool, 1, &stats) == WEIR_OK);
+    expect(w, weir_pool_get_tag_stats(shared->pool, 1, &stats) == WEIR_OK);
     expect(w, stats.peak_requested_bytes >= stats.requested_bytes);
     expect(w, weir_pool_would_fit(shared->pool, stream, sizes, 3, &fits, NULL) == WEIR_OK);
     expect(w, weir_pool_set_limits(shared->pool, below(w, 2) * 256 * KIB, (1 + below(w, 2)) * 512 * KIB) == WEIR_OK);
@@ -447,18 +447,18 @@ static void look(struct worker *w, uint64_t turn)
 {
     struct shared *shared = w->shared;
     const char *why = NULL;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_block *found = NULL;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     uint64_t bytes = 0;
-    expect(w, weir_pool_stats(shared->pool, &stats) == WEIR_OK);
+    expect(w, weir_pool_get_stats(shared->pool, &stats) == WEIR_OK);
     expect(w, weir_pool_walk(shared->pool, count_bytes, &bytes) == WEIR_OK);
     if (weir_pool_check(shared->pool, &why) != WEIR_OK) {
         w->errors++;
         w->first_error = why;
     }
     (void)!(weir_pool_find(shared->pool, atomic_load(&shared->address), &found) == WEIR_OK);
-    expect(w, weir_pool_oom(shared->pool, &record) == WEIR_OK);
+    expect(w, weir_pool_get_oom(shared->pool, &record) == WEIR_OK);
     if (turn % 4 == 0) {
         expect(w, weir_pool_trim(shared->pool, 0, turn % 8 == 0 ? WEIR_TRIM_WAIT : 0, NULL) == WEIR_OK);
     }
@@ -547,7 +547,7 @@ static void judge(struct shared *shared, struct worker *all)
     uint64_t allocs = 0;
     uint64_t frees = 0;
     uint64_t errors = 0;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     const char *why = "";
     give_parcels_back(shared, &all[0]);
     for (unsigned i = 0; i <= most_workers; i++) {
@@ -557,7 +557,7 @@ static void judge(struct shared *shared, struct worker *all)
         errors += all[i].errors;
     }
     assert_int_equal(errors, 0);
-    assert_int_equal(weir_pool_stats(shared->pool, &stats), WEIR_OK);
+    assert_int_equal(weir_pool_get_stats(shared->pool, &stats), WEIR_OK);
     print_message("%" PRIu64 " allocs, %" PRIu64 " refused, %" PRIu64 " front hits, %" PRIu64 " waits, %" PRIu64
                   " syncs\n",
                   stats.allocs, stats.failures, stats.served[WEIR_RUNG_FRONT], stats.waits, stats.syncs);
@@ -568,7 +568,7 @@ static void judge(struct shared *shared, struct worker *all)
     assert_int_equal(stats.requested_bytes, 0);
     for (weir_tag tag = 0; tag < 4; tag++) {
         weir_tag_stats held = WEIR_TAG_STATS_INIT;
-        assert_int_equal(weir_pool_tag_stats(shared->pool, tag, &held), WEIR_OK);
+        assert_int_equal(weir_pool_get_tag_stats(shared->pool, tag, &held), WEIR_OK);
         assert_int_equal(held.blocks, 0);
         assert_int_equal(held.requested_bytes, 0);
         assert_int_equal(held.allocs, held.frees);

@@ -93,14 +93,14 @@ static weir_tag tag(struct world *w, const char *name)
 static weir_tag_stats held(struct world *w, weir_tag number)
 {
     weir_tag_stats stats = WEIR_TAG_STATS_INIT;
-    ok(weir_pool_tag_stats(w->pool, number, &stats));
+    ok(weir_pool_get_tag_stats(w->pool, number, &stats));
     return stats;
 }
 
-static weir_stats figures(struct world *w)
+static weir_pool_stats figures(struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     return stats;
 }
 
@@ -159,11 +159,11 @@ static void test_tags_are_checked(void **state)
     fails(weir_stream_set_tag(w.pool, other.stream[A], kv), WEIR_ERR_INVALID);
     fails(weir_stream_set_tag(w.pool, NULL, kv), WEIR_ERR_INVALID);
     fails(weir_stream_set_tag(NULL, w.stream[A], kv), WEIR_ERR_INVALID);
-    fails(weir_pool_tag_stats(NULL, 0, &stats), WEIR_ERR_INVALID);
-    fails(weir_pool_tag_stats(w.pool, kv + 1, &stats), WEIR_ERR_INVALID);
-    fails(weir_pool_tag_stats(w.pool, kv, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_get_tag_stats(NULL, 0, &stats), WEIR_ERR_INVALID);
+    fails(weir_pool_get_tag_stats(w.pool, kv + 1, &stats), WEIR_ERR_INVALID);
+    fails(weir_pool_get_tag_stats(w.pool, kv, NULL), WEIR_ERR_INVALID);
     stats.struct_size = 4;
-    fails(weir_pool_tag_stats(w.pool, kv, &stats), WEIR_ERR_INVALID);
+    fails(weir_pool_get_tag_stats(w.pool, kv, &stats), WEIR_ERR_INVALID);
     assert_null(block);
     close_world(&other);
     close_world(&w);
@@ -229,7 +229,7 @@ static void test_one_stream_has_exact_peaks(void **state)
     ok(weir_pool_alloc_tagged(pool, stream[0], MIB, 0, kv, &block)); /* no slow path at the peak */
     ok(weir_pool_stream(pool, new_stream(sim), &stream[1]));         /* a second stream does not make it forget */
     weir_tag_stats stats = WEIR_TAG_STATS_INIT;
-    ok(weir_pool_tag_stats(pool, kv, &stats));
+    ok(weir_pool_get_tag_stats(pool, kv, &stats));
     assert_int_equal(stats.peak_requested_bytes, 4 * MIB);
     assert_int_equal(stats.requested_bytes, MIB);
     ok(weir_pool_destroy(pool));
@@ -413,17 +413,17 @@ static void test_above_the_soft_limit_no_more_is_taken_than_needed(void **state)
     weir_pool *pool = NULL;
     weir_stream *stream = NULL;
     weir_block *block = NULL;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
     config.soft_limit_bytes = 100 * MIB;
     ok(weir_pool_create(&config, &pool));
     ok(weir_pool_stream(pool, new_stream(sim), &stream));
     ok(weir_pool_alloc(pool, stream, 99 * MIB, 0, &block));
-    ok(weir_pool_stats(pool, &stats));
+    ok(weir_pool_get_stats(pool, &stats));
     const uint64_t before = stats.reserved_bytes;
     ok(weir_pool_alloc(pool, stream, 3 * MIB, 0, &block)); /* the strategy would like an eighth of what is reserved */
-    ok(weir_pool_stats(pool, &stats));
+    ok(weir_pool_get_stats(pool, &stats));
     assert_int_equal(stats.reserved_bytes - before, 4 * MIB);
     ok(weir_pool_destroy(pool));
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
@@ -613,7 +613,7 @@ static void test_all_or_none(void **state)
     assert_int_equal(figures(&w).live_bytes, 0);
     assert_int_equal(held(&w, kv).blocks, 0);
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    ok(weir_pool_oom(w.pool, &record));
+    ok(weir_pool_get_oom(w.pool, &record));
     assert_int_equal(record.size, 2 * REGION);
     assert_int_equal(record.live_bytes, REGION + 512); /* while the other blocks were held */
     ok(weir_pool_alloc_many(w.pool, w.stream[A], sizes, 2, kv, blocks));
@@ -801,7 +801,7 @@ static void test_idle_granules_are_room(void **state)
 static weir_oom_record reason(struct world *w)
 {
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    ok(weir_pool_oom(w->pool, &record));
+    ok(weir_pool_get_oom(w->pool, &record));
     return record;
 }
 
@@ -884,15 +884,15 @@ static void test_the_record_says_who_holds_what_and_where(void **state)
     assert_int_equal(advice_of(&record, WEIR_ADVICE_ASK_LESS)->bytes, REGION / 4);
 
     char report[2048];
-    const size_t length = weir_oom_format(&record, report, sizeof(report));
+    const size_t length = weir_oom_explain(&record, report, sizeof(report));
     assert_int_equal(length, strlen(report));
     assert_non_null(strstr(report, "out of memory: 32.00 KiB asked on stream 2 for kv cache\n"));
     assert_non_null(strstr(report, "held by   48.00 KiB in 1 block: weights\n"));
     assert_non_null(strstr(report, "raise the limit to 196608 bytes"));
     char little[32];
-    assert_int_equal(weir_oom_format(&record, little, sizeof(little)), length);
+    assert_int_equal(weir_oom_explain(&record, little, sizeof(little)), length);
     assert_int_equal(strlen(little), sizeof(little) - 1);
-    assert_int_equal(weir_oom_format(&record, NULL, 0), length);
+    assert_int_equal(weir_oom_explain(&record, NULL, 0), length);
     put(&w, small, A);
     put(&w, large, A);
     close_world(&w);
@@ -904,10 +904,10 @@ static void test_a_pool_that_never_failed_has_little_to_say(void **state)
     struct world w = plain_world(16 * REGION, 0);
     char report[64];
     weir_oom_record record = reason(&w);
-    (void)weir_oom_format(&record, report, sizeof(report));
+    (void)weir_oom_explain(&record, report, sizeof(report));
     assert_string_equal(report, "no request has failed\n");
     record.struct_size = 1;
-    (void)weir_oom_format(&record, report, sizeof(report));
+    (void)weir_oom_explain(&record, report, sizeof(report));
     assert_string_equal(report, "no request has failed\n");
     close_world(&w);
 }
@@ -941,7 +941,7 @@ static void test_waiting_is_advised_when_weir_could_not(void **state)
     assert_int_equal(record.lanes[0].stream, 1);
     assert_true(record.lanes[0].waits_for > 0);
     char report[2048];
-    (void)weir_oom_format(&record, report, sizeof(report));
+    (void)weir_oom_explain(&record, report, sizeof(report));
     assert_non_null(strstr(report, "synchronise stream 1 and say so, or retire it"));
     assert_non_null(strstr(report, "waits for tick"));
     weir_sim_fault_clear(w.sim);

@@ -224,13 +224,13 @@ static bool cancel_in_walk(void *ctx, const weir_walk_entry *entry)
 static void look_around(void)
 {
     const char *why = NULL;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     weir_block *found = NULL;
     ok(weir_pool_walk(pool, cancel_in_walk, NULL));
     ok(weir_pool_check(pool, &why));
-    ok(weir_pool_stats(pool, &stats));
-    ok(weir_pool_oom(pool, &record));
+    ok(weir_pool_get_stats(pool, &stats));
+    ok(weir_pool_get_oom(pool, &record));
     expect(weir_pool_find(pool, 1, &found) == WEIR_ERR_INVALID);
 }
 

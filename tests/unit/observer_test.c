@@ -296,9 +296,9 @@ static void one_step(struct world *w)
 /* Checks that the books agree with the pool. */
 static void agrees(struct world *w, struct judge *judge)
 {
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     uint64_t bytes = 0;
-    ok(weir_pool_stats(w->pool, &stats));
+    ok(weir_pool_get_stats(w->pool, &stats));
     for (size_t i = 0; i < w->blocks; i++) {
         bytes += weir_block_capacity(w->held[i]);
     }
@@ -398,18 +398,18 @@ static void leaves_no_trace(void **state)
     (void)state;
     struct world w;
     struct judge judge = new_judge();
-    weir_stats before = WEIR_STATS_INIT;
-    weir_stats after = WEIR_STATS_INIT;
+    weir_pool_stats before = WEIR_POOL_STATS_INIT;
+    weir_pool_stats after = WEIR_POOL_STATS_INIT;
     open_world(&w, false, 0);
     ok(weir_pool_observe(w.pool, &judging, &judge));
     ok(weir_pool_unobserve(w.pool, &judge));
     const uint64_t calls = judge.calls;
     for (int i = 0; i < 10; i++) {
-        ok(weir_pool_stats(w.pool, i == 1 ? &before : &after));
+        ok(weir_pool_get_stats(w.pool, i == 1 ? &before : &after));
         ok(weir_pool_alloc(w.pool, w.stream[0], 1000, 0, &w.held[0]));
         ok(weir_pool_free(w.pool, w.held[0], w.stream[0]));
     }
-    ok(weir_pool_stats(w.pool, &after));
+    ok(weir_pool_get_stats(w.pool, &after));
     assert_int_equal(after.served[WEIR_RUNG_FRONT] - before.served[WEIR_RUNG_FRONT], 9);
     assert_int_equal(judge.calls, calls);
     close_world(&w);
@@ -831,7 +831,7 @@ static void *free_when_the_first_stream_is_locked(void *ctx)
     return free_from_elsewhere(ctx);
 }
 
-/* A block enters an inbox while the observation begins: between the lock of its stream and the last lock. One thread
+/* A block enters a remote free list while the observation begins: between the lock of its stream and the last lock. One thread
  * holds the second stream's lock, in a device call; this thread holds the first lock and waits for the second; a third
  * thread frees a block there. */
 static void a_block_in_an_inbox_is_freed_later(void **state)

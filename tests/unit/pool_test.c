@@ -119,10 +119,10 @@ static void close_world(struct world *w)
     assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
-static weir_stats figures(const struct world *w)
+static weir_pool_stats figures(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     assert_int_equal(stats.reserved_bytes,
                      stats.live_bytes + stats.cached_bytes + stats.pending_bytes + stats.free_bytes);
     uint64_t served = 0;
@@ -139,7 +139,7 @@ static weir_block *get_aligned(struct world *w, int stream, uint64_t size, uint6
     const weir_status status = weir_pool_alloc(w->pool, w->stream[stream], size, align, &block);
     if (status != WEIR_OK) {
         weir_oom_record record = WEIR_OOM_RECORD_INIT;
-        ok(weir_pool_oom(w->pool, &record));
+        ok(weir_pool_get_oom(w->pool, &record));
         print_error("refused: %s\n", record.text);
     }
     ok(status);
@@ -155,10 +155,10 @@ static weir_block *get(struct world *w, int stream, uint64_t size)
 /* As get, and says which rung of the ladder must serve it. */
 static weir_block *get_by(struct world *w, int stream, uint64_t size, weir_rung rung)
 {
-    const weir_stats before = figures(w);
+    const weir_pool_stats before = figures(w);
     weir_block *block = get(w, stream, size);
     is_clean(w->sim); /* what the auditor says weighs more than the wrong rung */
-    const weir_stats after = figures(w);
+    const weir_pool_stats after = figures(w);
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
         if (after.served[i] != before.served[i] && i != (int)rung) {
             print_error("served by \"%s\" instead of \"%s\"\n", weir_rung_name((weir_rung)i), weir_rung_name(rung));
@@ -263,17 +263,17 @@ static void test_configs_of_other_versions(void **state)
     ok(weir_pool_stream(pool, NULL, &stream));
     ok(weir_pool_alloc(pool, stream, 1, 0, &block));
     struct {
-        weir_stats known;
+        weir_pool_stats known;
         uint64_t later;
     } stats = { .known = { .struct_size = sizeof(stats) }, .later = 7 };
-    ok(weir_pool_stats(pool, &stats.known));
+    ok(weir_pool_get_stats(pool, &stats.known));
     assert_int_equal(stats.known.allocs, 1);
-    weir_stats shorter = { .struct_size = offsetof(weir_stats, frees), .frees = 99 };
-    ok(weir_pool_stats(pool, &shorter));
+    weir_pool_stats shorter = { .struct_size = offsetof(weir_pool_stats, frees), .frees = 99 };
+    ok(weir_pool_get_stats(pool, &shorter));
     assert_int_equal(shorter.allocs, 1);
     assert_int_equal(shorter.frees, 99);
-    weir_stats empty = { .struct_size = 1 };
-    fails(weir_pool_stats(pool, &empty), WEIR_ERR_INVALID);
+    weir_pool_stats empty = { .struct_size = 1 };
+    fails(weir_pool_get_stats(pool, &empty), WEIR_ERR_INVALID);
     ok(weir_pool_destroy(pool));
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
@@ -379,10 +379,10 @@ static void test_the_other_functions_turn_bad_arguments_away(void **state)
     fails(weir_pool_walk(NULL, NULL, NULL), WEIR_ERR_INVALID);
     fails(weir_pool_walk(w.pool, NULL, NULL), WEIR_ERR_INVALID);
     fails(weir_pool_check(NULL, NULL), WEIR_ERR_INVALID);
-    fails(weir_pool_stats(NULL, &(weir_stats)WEIR_STATS_INIT), WEIR_ERR_INVALID);
-    fails(weir_pool_stats(w.pool, NULL), WEIR_ERR_INVALID);
-    fails(weir_pool_oom(NULL, &(weir_oom_record)WEIR_OOM_RECORD_INIT), WEIR_ERR_INVALID);
-    fails(weir_pool_oom(w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_get_stats(NULL, &(weir_pool_stats)WEIR_POOL_STATS_INIT), WEIR_ERR_INVALID);
+    fails(weir_pool_get_stats(w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_get_oom(NULL, &(weir_oom_record)WEIR_OOM_RECORD_INIT), WEIR_ERR_INVALID);
+    fails(weir_pool_get_oom(w.pool, NULL), WEIR_ERR_INVALID);
     assert_string_equal(weir_rung_name((weir_rung)99), "unknown rung");
     /* Hints about events that nobody reported teach nothing and harm nothing. */
     ok(weir_stream_waited(w.pool, w.stream[A], &event));
@@ -470,7 +470,7 @@ static void test_the_limit_is_exact(void **state)
 static weir_oom_record reason(const struct world *w)
 {
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    ok(weir_pool_oom(w->pool, &record));
+    ok(weir_pool_get_oom(w->pool, &record));
     return record;
 }
 
@@ -576,12 +576,12 @@ struct helper {
 static bool free_the_victim(void *ctx, weir_pool *pool, const weir_oom_record *record)
 {
     struct helper *helper = ctx;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_block *block = NULL;
     helper->calls++;
     assert_true(record->size > 0);
     /* No lock is held: everything may be called. */
-    ok(weir_pool_stats(pool, &stats));
+    ok(weir_pool_get_stats(pool, &stats));
     ok(weir_pool_check(pool, NULL));
     ok(weir_pool_trim(pool, UINT64_MAX, 0, NULL));
     ok(weir_pool_find(pool, weir_block_address(helper->victim), &block));
@@ -702,7 +702,7 @@ static void test_the_front_cache_is_bounded(void **state)
     for (int i = 0; i < 100; i++) {
         put(&w, blocks[i], A);
     }
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_true(stats.cached_bytes > 0 && stats.cached_bytes <= stats.reserved_bytes / 32);
     close_world(&w);
 
@@ -1142,7 +1142,7 @@ static void test_an_ended_stream_is_not_asked(void **state)
     fails(weir_stream_ended(NULL, w.stream[B]), WEIR_ERR_INVALID);
     fails(weir_stream_ended(w.pool, NULL), WEIR_ERR_INVALID);
     (void)get_by(&w, B, 4 * REGION, WEIR_RUNG_OPEN);
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.events_recorded + stats.waits + stats.syncs, 0);
     put(&w, live, B);
     check(&w);
@@ -1306,7 +1306,7 @@ static void test_a_synchronous_device(void **state)
     put(&w, block, A);
     (void)get_by(&w, C, REGION, WEIR_RUNG_OPEN);
     ok(weir_stream_retire(w.pool, w.stream[A]));
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.events_recorded + stats.waits + stats.syncs, 0);
     close_world(&w);
 }
@@ -1324,7 +1324,7 @@ static void test_statistics(void **state)
     weir_block *block = get(&w, A, 3 * REGION);
     put(&w, block, A);
     block = get(&w, A, 1000);
-    weir_stats stats = figures(&w);
+    weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.allocs, 2);
     assert_int_equal(stats.frees, 1);
     assert_int_equal(stats.requested_bytes, 1000);

@@ -83,11 +83,11 @@ static void check(const struct world *w)
     is_clean(w->sim);
 }
 
-static weir_stats figures(const struct world *w)
+static weir_pool_stats figures(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     check(w);
-    ok(weir_pool_stats(w->pool, &stats));
+    ok(weir_pool_get_stats(w->pool, &stats));
     assert_int_equal(stats.reserved_bytes, held(w));
     return stats;
 }
@@ -128,9 +128,9 @@ static weir_block *get(struct world *w, int stream, uint64_t size)
 
 static weir_block *get_by(struct world *w, int stream, uint64_t size, weir_rung rung)
 {
-    const weir_stats before = figures(w);
+    const weir_pool_stats before = figures(w);
     weir_block *block = get(w, stream, size);
-    const weir_stats after = figures(w);
+    const weir_pool_stats after = figures(w);
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
         if (after.served[i] != before.served[i] && i != (int)rung) {
             print_error("served by \"%s\" instead of \"%s\"\n", weir_rung_name((weir_rung)i), weir_rung_name(rung));
@@ -147,7 +147,7 @@ static weir_oom_record refused(struct world *w, int stream, uint64_t size)
     fails(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &block), WEIR_ERR_NO_MEMORY);
     assert_null(block);
     check(w);
-    ok(weir_pool_oom(w->pool, &record));
+    ok(weir_pool_get_oom(w->pool, &record));
     return record;
 }
 
@@ -251,7 +251,7 @@ static void test_memory_is_mapped_where_it_is_missing(void **state)
     assert_int_equal(seen.bytes[WEIR_WALK_LIVE], 2 * PAGE);
     assert_int_equal(seen.bytes[WEIR_WALK_FREE], 0);
     assert_true(seen.bytes[WEIR_WALK_UNMAPPED] >= 62 * PAGE);
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.vm_creates, 2);
     assert_int_equal(stats.vm_maps, 2);
     assert_int_equal(stats.vm_unmaps + stats.vm_destroys + stats.vm_moved_bytes + stats.region_allocs, 0);
@@ -284,7 +284,7 @@ static void test_idle_granules_move_when_the_device_is_full(void **state)
     checkerboard(&w, A, blocks, 12);
     sync_stream(w.sim, w.native[A]);
     (void)get_by(&w, A, 6 * PAGE, WEIR_RUNG_REMAPPED);
-    weir_stats stats = figures(&w);
+    weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.reserved_bytes, 12 * PAGE);
     assert_int_equal(stats.free_bytes, 0);
     assert_int_equal(stats.vm_creates, 12);
@@ -314,7 +314,7 @@ static void test_idle_granules_move_under_a_limit(void **state)
 
 /* Live blocks of 30 MiB, then as much again in another cut: the second time round idle granules are used, although the
  * device has plenty. */
-static void rounds_of_two_cuts(uint32_t flags, uint64_t *peak, weir_stats *stats)
+static void rounds_of_two_cuts(uint32_t flags, uint64_t *peak, weir_pool_stats *stats)
 {
     struct world w = open_world((struct wish){ .page = 2 * MIB, .capacity = GIB, .flags = flags });
     weir_block *blocks[60];
@@ -344,7 +344,7 @@ static void test_little_more_is_taken_than_was_ever_live(void **state)
 {
     (void)state;
     uint64_t peak = 0;
-    weir_stats stats;
+    weir_pool_stats stats;
     rounds_of_two_cuts(0, &peak, &stats);
     assert_true(stats.peak_reserved_bytes <= peak + peak / 20 + 8 * MIB);
 }
@@ -538,7 +538,7 @@ static void test_a_large_request_takes_one_handle(void **state)
     assert_int_equal(figures(&w).vm_creates, 1);
     (void)get(&w, A, 10 * PAGE + 1000); /* its last granule is shared */
     (void)get(&w, A, PAGE / 2);
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.vm_creates, 3);
     assert_int_equal(stats.vm_maps, 3);
     assert_int_equal(stats.reserved_bytes, 31 * PAGE);
@@ -579,9 +579,9 @@ static void test_memory_beside_a_large_handle_is_found_at_once(void **state)
     for (int i = 0; i < 12; i++) {
         put(&w, single[i], A);
     }
-    const weir_stats before = figures(&w);
+    const weir_pool_stats before = figures(&w);
     (void)get(&w, A, 2 * PAGE);
-    const weir_stats after = figures(&w);
+    const weir_pool_stats after = figures(&w);
     assert_int_equal(after.events_recorded, before.events_recorded);
     assert_int_equal(after.vm_creates, before.vm_creates);
     close_world(&w);
@@ -597,7 +597,7 @@ static void test_a_large_handle_that_moves_on_is_broken_up(void **state)
     (void)get(&w, A, PAGE);
     put(&w, low, A);
     weir_block *high = get_by(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.vm_destroys, 1); /* of 16 pages; the hole of 28 has handles of 8 now */
     assert_int_equal(stats.vm_moved_bytes, 0);
     assert_int_equal(stats.reserved_bytes, 29 * PAGE);
@@ -651,7 +651,7 @@ static void test_a_large_handle_moves_as_a_whole(void **state)
     (void)get(&w, A, PAGE);
     put(&w, low, A);
     (void)get_by(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.vm_unmaps, 1);
     assert_int_equal(stats.vm_destroys, 0);
     assert_int_equal(stats.vm_moved_bytes, 16 * PAGE);
@@ -798,7 +798,7 @@ static void test_a_further_range_is_reserved(void **state)
     for (int i = 0; i < 8; i++) {
         (void)get(&w, A, 5 * PAGE); /* one in each range */
     }
-    weir_stats stats = figures(&w);
+    weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.regions, 8);
     assert_int_equal(stats.reserved_bytes, 40 * PAGE);
     for (int i = 0; i < 8; i++) {
@@ -889,7 +889,7 @@ static void test_a_move_that_fails_leaves_everything_as_it_was(void **state)
             checkerboard(&w, A, blocks, 14);
             sync_stream(w.sim, w.native[A]);
             ok(weir_pool_trim(w.pool, 14 * PAGE, 0, NULL)); /* sees that it is idle */
-            const weir_stats before = figures(&w);
+            const weir_pool_stats before = figures(&w);
             weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
             fault.call = calls[c];
             fault.nth = k;
@@ -898,7 +898,7 @@ static void test_a_move_that_fails_leaves_everything_as_it_was(void **state)
             /* The ladder tries again: a failure that passes costs nothing but time. */
             weir_block *block = get(&w, A, 7 * PAGE);
             assert_true(weir_block_size(block) == 7 * PAGE);
-            const weir_stats after = figures(&w);
+            const weir_pool_stats after = figures(&w);
             assert_int_equal(after.device_failures, before.device_failures + 1);
             assert_int_equal(after.reserved_bytes, before.reserved_bytes);
             assert_int_equal(after.free_bytes, 0);
@@ -920,7 +920,7 @@ static void test_a_move_that_fails_for_good_is_taken_back(void **state)
         checkerboard(&w, A, blocks, 14);
         sync_stream(w.sim, w.native[A]);
         ok(weir_pool_trim(w.pool, 14 * PAGE, 0, NULL));
-        const weir_stats before = figures(&w);
+        const weir_pool_stats before = figures(&w);
         weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
         fault.call = WEIR_CALL_VM_MAP;
         fault.nth = 1;
@@ -934,7 +934,7 @@ static void test_a_move_that_fails_for_good_is_taken_back(void **state)
         weir_block *block = NULL;
         fails(weir_pool_alloc(w.pool, w.stream[A], 7 * PAGE, 0, &block), WEIR_ERR_DEVICE);
         weir_sim_fault_clear(w.sim);
-        const weir_stats after = figures(&w);
+        const weir_pool_stats after = figures(&w);
         assert_int_equal(after.reserved_bytes, before.reserved_bytes);
         assert_int_equal(after.free_bytes, before.free_bytes);
         assert_int_equal(after.vm_creates - before.vm_creates, after.vm_destroys - before.vm_destroys);
@@ -986,7 +986,7 @@ static void test_a_spare_handle_is_used_first(void **state)
     uint64_t released = 0;
     fails(weir_pool_trim(w.pool, 0, 0, &released), WEIR_ERR_DEVICE);
     assert_int_equal(released, PAGE);
-    weir_stats stats = figures(&w);
+    weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.reserved_bytes, 2 * PAGE);
     assert_int_equal(stats.free_bytes, 0);
     (void)get(&w, A, 3 * PAGE);

@@ -172,8 +172,8 @@ static void test_pools(void **state)
     refused(weir_pool_trim(w.pool, 0, 8, NULL), WEIR_ERR_INVALID, "unknown bits 0x8");
     refused(weir_pool_walk(w.pool, NULL, NULL), WEIR_ERR_INVALID, "visit is NULL");
     refused(weir_pool_check(NULL, NULL), WEIR_ERR_INVALID, "pool is NULL");
-    refused(weir_pool_stats(w.pool, NULL), WEIR_ERR_INVALID, "stats is NULL");
-    refused(weir_pool_oom(NULL, NULL), WEIR_ERR_INVALID, "pool is NULL");
+    refused(weir_pool_get_stats(w.pool, NULL), WEIR_ERR_INVALID, "stats is NULL");
+    refused(weir_pool_get_oom(NULL, NULL), WEIR_ERR_INVALID, "pool is NULL");
     refused(weir_pool_set_limits(w.pool, 2, 1), WEIR_ERR_INVALID, "soft_limit_bytes 2 is above limit_bytes 1");
     assert_int_equal(weir_pool_hold(w.pool), WEIR_OK);
     refused(weir_pool_destroy(w.pool), WEIR_ERR_BUSY, "held 1 times");
@@ -232,8 +232,8 @@ static void test_groups(void **state)
     refused(weir_pool_would_fit(w.pool, w.stream, NULL, 1, &fits, NULL), WEIR_ERR_INVALID, "sizes is NULL");
     refused(weir_pool_would_fit(w.pool, w.stream, sizes, 1, NULL, NULL), WEIR_ERR_INVALID, "fits is NULL");
     refused(weir_pool_would_fit(w.pool, w.stream, sizes + 2, 1, &fits, NULL), WEIR_ERR_INVALID, "too large");
-    weir_stats stats = WEIR_STATS_INIT;
-    assert_int_equal(weir_pool_stats(w.pool, &stats), WEIR_OK);
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    assert_int_equal(weir_pool_get_stats(w.pool, &stats), WEIR_OK);
     assert_int_equal(stats.allocs, 0);
     close_world(&other);
     close_world(&w);
@@ -263,8 +263,8 @@ static void test_streams_and_tags(void **state)
     refused(weir_pool_tag(w.pool, "a\n", &tag), WEIR_ERR_INVALID, "control character");
     refused(weir_stream_set_tag(w.pool, gone, 0), WEIR_ERR_INVALID, "has been retired");
     refused(weir_stream_set_tag(w.pool, w.stream, 3), WEIR_ERR_INVALID, "tag 3 is none of the pool's 1");
-    refused(weir_pool_tag_stats(w.pool, 3, NULL), WEIR_ERR_INVALID, "tag 3");
-    refused(weir_pool_tag_stats(w.pool, 0, NULL), WEIR_ERR_INVALID, "stats is NULL");
+    refused(weir_pool_get_tag_stats(w.pool, 3, NULL), WEIR_ERR_INVALID, "tag 3");
+    refused(weir_pool_get_tag_stats(w.pool, 0, NULL), WEIR_ERR_INVALID, "stats is NULL");
     close_world(&w);
 }
 

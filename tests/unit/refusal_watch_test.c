@@ -114,8 +114,8 @@ static void test_arenas(void **state)
 {
     (void)state;
     struct world w = open_world();
-    weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
-    weir_arena_usage usage = WEIR_ARENA_USAGE_INIT;
+    weir_bump_config config = WEIR_BUMP_CONFIG_INIT;
+    weir_arena_stats usage = WEIR_ARENA_STATS_INIT;
     weir_arena *arena = NULL;
     weir_arena *other = NULL;
     weir_mark mark;
@@ -152,8 +152,8 @@ static void test_arenas(void **state)
     refused(weir_arena_use(arena, w.other_stream), WEIR_ERR_INVALID, "stream");
     refused(weir_arena_use_end(NULL, w.stream), WEIR_ERR_INVALID, "arena is NULL");
     refused(weir_arena_use_end(arena, NULL), WEIR_ERR_INVALID, "stream is NULL");
-    refused(weir_arena_stats(NULL, &usage), WEIR_ERR_INVALID, "arena is NULL");
-    refused(weir_arena_stats(arena, NULL), WEIR_ERR_INVALID, "usage is NULL");
+    refused(weir_arena_get_stats(NULL, &usage), WEIR_ERR_INVALID, "arena is NULL");
+    refused(weir_arena_get_stats(arena, NULL), WEIR_ERR_INVALID, "usage is NULL");
     assert_int_equal(weir_stream_retire(w.pool, w.stream), WEIR_OK);
     refused(weir_arena_alloc(arena, 1, 0, &address), WEIR_ERR_INVALID, "stream has been retired");
     close_world(&w);

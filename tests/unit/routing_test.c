@@ -326,10 +326,10 @@ static void must_free(struct world *w, weir_block *block)
     ok(weir_pool_check(w->pool, NULL));
 }
 
-static weir_stats stats_of(const struct world *w)
+static weir_pool_stats stats_of(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     return stats;
 }
 
@@ -347,7 +347,7 @@ static void an_idle_region_is_exchanged(void **state)
         struct world w = open_world(REGION, 0);
         must_free(&w, must_alloc(&w, sizes[i]));
         weir_block *block = must_alloc(&w, sizes[1 - i]);
-        const weir_stats stats = stats_of(&w);
+        const weir_pool_stats stats = stats_of(&w);
         assert_int_equal(stats.served[WEIR_RUNG_EXCHANGED], 1);
         assert_int_equal(stats.reserved_bytes, REGION);
         must_free(&w, block);

@@ -84,8 +84,8 @@ static uint64_t device_calls(void)
 
 static uint64_t region_allocs(void)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &stats));
     return stats.region_allocs;
 }
 

@@ -61,8 +61,8 @@ static bool reached(struct world *w, int stream, weir_tick tick)
 
 static uint64_t events(struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     return stats.events_recorded;
 }
 

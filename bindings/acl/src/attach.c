@@ -13,7 +13,7 @@
  *
  * Cost of an allocation beyond the pool's: one atomic addition, and one for the free.
  *
- * An attachment's life, under the lock of watch.c. `moving`: a thread is at work on it without the lock.
+ * An attachment's life, under the lock of stream_registry.c. `moving`: a thread is at work on it without the lock.
  *
  *     ATTACHED --detach--> DETACHED
  *     ATTACHED --the stream is being destroyed--> GONE --detach--> DETACHED
@@ -42,9 +42,9 @@ struct weir_acl_attachment {
     enum state state;
     bool moving;
     bool registers;       /* ATTACHED: as the stream's allocator; else it only follows the stream */
-    bool watched;         /* ATTACHED: watch.c has a note of it */
+    bool watched;         /* ATTACHED: stream_registry.c has a note of it */
     void *native;         /* ATTACHED */
-    void *grave;          /* GONE: what `native` was; NULL once a stream with the same handle has been created */
+    void *old_native;          /* GONE: what `native` was; NULL once a stream with the same handle has been created */
     aclrtContext context; /* ATTACHED: the stream's; NULL: there was none */
     bool unended;         /* GONE: the pool must still be told that the stream's work is over */
     void *left_on;        /* GONE: the handle on which the runtime refused to take the registration away */
@@ -272,7 +272,7 @@ static weir_acl_attachment *begin(weir_pool *pool, weir_stream *stream, void *na
     self->registers = registers;
     self->watched = false;
     self->native = native;
-    self->grave = NULL;
+    self->old_native = NULL;
     self->context = NULL;
     self->unended = false;
     self->left_on = NULL;
@@ -295,7 +295,7 @@ static void retire(weir_acl_attachment *self)
     self->state = DETACHED;
     self->moving = false;
     self->native = NULL;
-    self->grave = NULL;
+    self->old_native = NULL;
     self->next = NULL;
     *retired_end = self;
     retired_end = &self->next;
@@ -444,7 +444,7 @@ static void empty(weir_acl_attachment *self, void *native)
     }
     self->left_on = left ? native : NULL;
     self->native = NULL;
-    self->grave = native;
+    self->old_native = native;
     self->state = GONE;
     self->moving = false;
     weir__acl_changed_locked();
@@ -477,8 +477,8 @@ void weir__acl_stream_goes(void *native)
 void weir__acl_stream_comes_locked(void *native)
 {
     for (weir_acl_attachment *other = in_use; other != NULL; other = other->next) {
-        if (other->grave == native) {
-            other->grave = NULL;
+        if (other->old_native == native) {
+            other->old_native = NULL;
         }
     }
 }
@@ -497,10 +497,10 @@ static weir_status disconnect(weir_acl_attachment *self)
 static void end_grave(weir_acl_attachment *self)
 {
     weir__acl_lock();
-    void *grave = self->unended ? self->grave : NULL;
+    void *old_native = self->unended ? self->old_native : NULL;
     weir__acl_unlock();
-    if (grave != NULL) {
-        end_stream(atomic_load(&self->pool), grave);
+    if (old_native != NULL) {
+        end_stream(atomic_load(&self->pool), old_native);
     }
 }
 
@@ -582,7 +582,7 @@ weir_status weir_acl_attachment_get_info(weir_acl_attachment *self, weir_acl_att
         now.pool = atomic_load(&self->pool);
         now.stream = atomic_load(&self->stream);
         now.acl_stream = self->native;
-        now.handle_reused = self->state == GONE && self->grave == NULL;
+        now.handle_reused = self->state == GONE && self->old_native == NULL;
         now.live_blocks = live > 0 ? (uint64_t)live : 0;
         now.failures = atomic_load(&self->failures);
         now.refused_frees = atomic_load(&self->refused_frees);

@@ -34,7 +34,7 @@ typedef struct acl_device {
     weir_device_info info;
     const weir_device *device; /* that it is the inside of */
     struct acl_device *next;   /* under the binding's lock */
-    bool watched;              /* under the binding's lock: watch.c has a note of the default stream */
+    bool watched;              /* under the binding's lock: stream_registry.c has a note of the default stream */
     atomic_bool lost;          /* the device was reset */
 } acl_device;
 

@@ -92,7 +92,7 @@ static inline bool weir__host_is_pageable(const weir_host_pool_config *config)
     return (config->flags & WEIR_HOST_PAGEABLE) != 0;
 }
 
-/* --- ladder.c: makes pinned memory --- */
+/* --- chunk_source.c: makes pinned memory --- */
 
 /* Makes pinned memory for a node at `address`, inside a reservation (mapped chunks), or at any address of the runtime's
  * choice (address 0: kind RUNTIME only). On success the chunk is in the node's list and in the registry. */
@@ -141,7 +141,7 @@ typedef struct weir__host_cache {
     uint64_t most_bytes;
     uint64_t bin_most_bytes;   /* bytes set aside for bins, part of most_bytes */
     uint64_t large_most_bytes; /* bytes set aside for slots, part of most_bytes */
-    uint32_t hand;             /* the slot that is emptied next when bytes are needed */
+    uint32_t next_slot;             /* the slot that is emptied next when bytes are needed */
     _Atomic uint64_t large_allocs; /* allocs of runs that no slot counts; likewise the next two */
     _Atomic uint64_t large_frees;
     _Atomic uint64_t large_live_bytes; /* allocated less freed by this thread, modulo 2^64 */

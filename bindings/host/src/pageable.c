@@ -8,7 +8,7 @@
  */
 #include "host_internal.h"
 
-#include "place.h"
+#include "numa_pages.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -86,7 +86,7 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
     }
     reservation *r = malloc(sizeof *r);
     void *start = NULL;
-    const weir_status status = r != NULL ? weir__place_reserve(size, WEIR__HUGE_PAGE, &start, NULL) : WEIR_ERR_NO_MEMORY;
+    const weir_status status = r != NULL ? weir__numa_reserve(size, WEIR__HUGE_PAGE, &start, NULL) : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_OK) {
         /* The process may use mlockall(MCL_FUTURE): these addresses must not get pages at once. */
         (void)syscall(SYS_munlock, start, size);
@@ -123,7 +123,7 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
         return WEIR_ERR_INVALID;
     }
     free(r);
-    weir__place_unmap((void *)(uintptr_t)address, size, false);
+    weir__numa_unmap((void *)(uintptr_t)address, size, false);
     return WEIR_OK;
 }
 
@@ -273,7 +273,7 @@ void weir__host_pageable_fini(weir__host_node *node)
     while (node->reservations != NULL) {
         reservation *r = node->reservations;
         node->reservations = r->next;
-        weir__place_unmap((void *)(uintptr_t)r->address, r->size, false);
+        weir__numa_unmap((void *)(uintptr_t)r->address, r->size, false);
         free(r);
     }
 }

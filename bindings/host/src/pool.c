@@ -6,7 +6,7 @@
  */
 #include "host_internal.h"
 #include "shared/hold.h"
-#include "place.h"
+#include "numa_pages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,7 +122,7 @@ static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_hos
  * least a page of the system: advice for a part of a page applies to the whole page. */
 static uint64_t chunk_that_fits(const weir_host_pool_config *config, const weir_host_runtime *runtime)
 {
-    const uint64_t page = weir__place_page_bytes();
+    const uint64_t page = weir__numa_page_bytes();
     const uint64_t least = least_chunk(config) > page ? least_chunk(config) : page;
     const uint64_t usual = weir__host_is_pageable(config) ? DEFAULT_PAGEABLE : DEFAULT_CHUNK;
     uint64_t chunk = config->chunk_bytes != 0 ? config->chunk_bytes : usual;
@@ -418,9 +418,9 @@ static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flag
         weir__host_cache *cache = weir__host_cache_of(node);
         pool->config.engine->trim(node->engine, cache != NULL ? cache->engine_thread : NULL);
         for (size_t j = 0; j < 2; j++) {
-            weir_stats stats = WEIR_STATS_INIT;
+            weir_pool_stats stats = WEIR_POOL_STATS_INIT;
             const uint64_t held = atomic_load(&pool->ledger->held_bytes);
-            if (pages[j] == NULL || held <= keep_bytes || weir_pool_stats(pages[j], &stats) != WEIR_OK) {
+            if (pages[j] == NULL || held <= keep_bytes || weir_pool_get_stats(pages[j], &stats) != WEIR_OK) {
                 continue;
             }
             const uint64_t surplus = held - keep_bytes;

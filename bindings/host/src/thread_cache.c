@@ -135,7 +135,7 @@ static void vacate(weir__host_cache *cache, weir__host_large_slot *slot)
 static void give_way(weir__host_cache *cache)
 {
     for (uint32_t i = 0; i < WEIR__HOST_LARGE_SLOTS; i++) {
-        weir__host_large_slot *slot = &cache->large[cache->hand++ % WEIR__HOST_LARGE_SLOTS];
+        weir__host_large_slot *slot = &cache->large[cache->next_slot++ % WEIR__HOST_LARGE_SLOTS];
         if (slot->most > 0) {
             vacate(cache, slot);
             return;

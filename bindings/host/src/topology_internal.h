@@ -79,7 +79,7 @@ weir_status weir__topology_finish(weir_topology *t, const char *status_root,
 /* Parses a bus id. Returns false if the text is not one. */
 bool weir__topology_parse_bus_id(const char *text, uint64_t *address);
 
-/* --- topology.c: for place.c --- */
+/* --- topology.c: for numa_pages.c --- */
 
 bool weir__topology_cpu_is_on(const weir_topology *t, size_t cpu, int32_t node);
 

@@ -42,7 +42,7 @@ struct total {
 struct domain {
     struct domain *next;
     mstxDomainHandle_t handle;
-    bool deaf;
+    bool no_listener;
     atomic_bool totals; /* a NULL heap is no refusal */
     struct total *devices;
     char name[];
@@ -61,7 +61,7 @@ static struct domain *new_domain(const char *name)
         domain->totals = weir__domain_wants_totals(name);
         if (name[0] != '\0' && tool->domain_create != NULL) {
             domain->handle = UNCANCELLED(tool->domain_create(name));
-            domain->deaf = domain->handle == NULL;
+            domain->no_listener = domain->handle == NULL;
         }
         domain->next = domains;
         domains = domain;
@@ -125,7 +125,7 @@ struct weir_mstx {
     pthread_mutex_t lock;
     struct range *heaps;
     struct range *blocks;
-    weir_mstx_counters counters;
+    weir_mstx_stats counters;
 };
 
 static mstxMemVirtualRangeDesc_t describe(const weir_mstx *mstx, uint64_t start, uint64_t size)
@@ -373,8 +373,8 @@ static weir_status start(weir_mstx *mstx, const char *name)
     if (!find_domain(name, mstx->device, &mstx->domain, &mstx->total)) {
         return WEIR_ERR_NO_MEMORY;
     }
-    mstx->counters.deaf = mstx->domain->deaf;
-    if (mstx->domain->deaf) {
+    mstx->counters.no_listener = mstx->domain->no_listener;
+    if (mstx->domain->no_listener) {
         mstx->pool = NULL;
         return WEIR_OK;
     }
@@ -444,13 +444,13 @@ weir_status weir_mstx_detach(weir_mstx *mstx)
     return lost ? WEIR_ERR_NO_MEMORY : WEIR_OK;
 }
 
-weir_status weir_mstx_stats(weir_mstx *mstx, weir_mstx_counters *counters)
+weir_status weir_mstx_get_stats(weir_mstx *mstx, weir_mstx_stats *counters)
 {
-    weir_mstx_counters own = WEIR_MSTX_COUNTERS_INIT;
+    weir_mstx_stats own = WEIR_MSTX_STATS_INIT;
     if (mstx != NULL) {
         (void)pthread_mutex_lock(&mstx->lock);
         own = mstx->counters;
         (void)pthread_mutex_unlock(&mstx->lock);
     }
-    return weir_struct_report(counters, &own, sizeof(own), "weir_mstx_stats: counters");
+    return weir_struct_report(counters, &own, sizeof(own), "weir_mstx_get_stats: counters");
 }

@@ -388,7 +388,7 @@ struct OrtAllocator *weir_onnxruntime_allocator(weir_onnxruntime *binding)
     return binding == NULL ? NULL : &binding->allocator;
 }
 
-size_t weir_onnxruntime_error(weir_onnxruntime *binding, char *text, size_t size)
+size_t weir_onnxruntime_explain(weir_onnxruntime *binding, char *text, size_t size)
 {
     if (binding == NULL) {
         return (size_t)snprintf(text, size, "%s", "");

@@ -411,7 +411,7 @@ void weir__torch_source_limit(struct torch_device *at, uint64_t limit)
     (void)pthread_mutex_unlock(&lock);
 }
 
-void weir__torch_source_read(struct torch_device *at, weir_torch_counters *counters)
+void weir__torch_source_read(struct torch_device *at, weir_torch_device_stats *counters)
 {
     (void)pthread_mutex_lock(&lock);
     counters->reserved_bytes = (weir_torch_counter){

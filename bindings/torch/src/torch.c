@@ -424,7 +424,7 @@ static void report_failure(struct torch_pool *pool, weir_status status)
     struct torch_device *at = pool->at;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     const bool ran_out = (status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT) &&
-                         weir_pool_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
+                         weir_pool_get_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
     if (!ran_out) { /* a size beyond all bounds, a stream that is gone */
         (void)pthread_mutex_lock(&weir__torch_lock);
         weir__torch_fail_with_status_locked("a block", status);

@@ -150,7 +150,7 @@ weir_status weir__torch_source_sweep(struct torch_source *source);
 void weir__torch_source_lose(struct torch_source *source);
 void weir__torch_source_limit(struct torch_device *at, uint64_t limit);
 /* Figures of the moment. */
-void weir__torch_source_read(struct torch_device *at, weir_torch_counters *counters);
+void weir__torch_source_read(struct torch_device *at, weir_torch_device_stats *counters);
 void weir__torch_source_reset_peak(struct torch_device *at);
 
 /* --- graph.c --- */

@@ -79,11 +79,11 @@ weir_status weir_torch_memory_fraction(double fraction, int device)
     return status;
 }
 
-weir_status weir_torch_stats(int device, weir_stats *stats)
+weir_status weir_torch_get_stats(int device, weir_pool_stats *stats)
 {
     struct torch_pool *pool = weir__torch_existing(device);
-    return pool != NULL ? weir_pool_stats(pool->pool, stats)
-                        : weir_refuse(WEIR_ERR_INVALID, "weir_torch_stats: device %d has no pool", device);
+    return pool != NULL ? weir_pool_get_stats(pool->pool, stats)
+                        : weir_refuse(WEIR_ERR_INVALID, "weir_torch_get_stats: device %d has no pool", device);
 }
 
 size_t weir_torch_report(int device, char *text, size_t size)
@@ -91,8 +91,8 @@ size_t weir_torch_report(int device, char *text, size_t size)
     struct torch_device *at = weir__torch_device(device);
     struct torch_pool *pool = at != NULL ? atomic_load(&at->blamed) : NULL;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    if (pool != NULL && weir_pool_oom(pool->pool, &record) == WEIR_OK && record.failure != 0) {
-        return weir_oom_format(&record, text, size);
+    if (pool != NULL && weir_pool_get_oom(pool->pool, &record) == WEIR_OK && record.failure != 0) {
+        return weir_oom_explain(&record, text, size);
     }
     return weir__torch_failure(text, size);
 }

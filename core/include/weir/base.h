@@ -85,7 +85,7 @@ WEIR_API const char *weir_status_text(weir_status status);
 /* Returns the sentence that explains the calling thread's last refusal. A refusal is a call that returned
  * WEIR_ERR_INVALID, WEIR_ERR_BUSY or WEIR_ERR_UNSUPPORTED. The sentence names the function and the refused argument or
  * state, without a full stop: "weir_pool_alloc: align 24 is not a power of two". Successful calls and other failures do
- * not change it, so read it right after the refused call. (weir_pool_oom explains WEIR_ERR_NO_MEMORY and
+ * not change it, so read it right after the refused call. (weir_pool_get_oom explains WEIR_ERR_NO_MEMORY and
  * WEIR_ERR_LIMIT; weir_device_error explains WEIR_ERR_DEVICE. A device may also store its runtime's text for a failed
  * call here, as weir/acl.h does: "aclrtMallocAlign32: 207001 ...".) The string stays valid until the thread's next
  * refusal or the thread's end. Returns "" if no call of this thread was refused, never NULL. Thread-safe: each thread

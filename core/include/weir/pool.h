@@ -191,7 +191,7 @@ WEIR_API weir_status weir_stream_reached(weir_pool *pool, weir_stream *stream, w
 /* Allocates a block of at least `size` bytes at a multiple of `align` (0 or a power of two; 0 = the strategy's
  * granule), for work that will be queued on `stream`. The caller owns the block until weir_pool_free. Returns
  * WEIR_ERR_INVALID if a handle is NULL, the stream belongs to another pool, size is 0 or too large to round, or align
- * is not a power of two; WEIR_ERR_NO_MEMORY if the pool has no memory (weir_pool_oom explains why); WEIR_ERR_DEVICE if
+ * is not a power of two; WEIR_ERR_NO_MEMORY if the pool has no memory (weir_pool_get_oom explains why); WEIR_ERR_DEVICE if
  * the device failed in another way. */
 WEIR_API weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                                      weir_block **block);
@@ -300,7 +300,7 @@ WEIR_API const char *weir_rung_name(weir_rung rung); /* returns "own lane"; neve
 
 #define WEIR_SIZE_BUCKETS 48 /* bucket i counts requests of [2^i, 2^(i+1)) bytes */
 
-typedef struct weir_stats {
+typedef struct weir_pool_stats {
     size_t struct_size;
     uint64_t allocs; /* successful allocs */
     uint64_t frees;
@@ -339,13 +339,13 @@ typedef struct weir_stats {
     uint64_t soft_limit_growths;    /* regions taken above the soft limit */
     uint64_t pressure_calls;        /* calls of the pressure callback */
     uint64_t tags;                  /* tags that have a name */
-} weir_stats;
+} weir_pool_stats;
 
-#define WEIR_STATS_INIT WEIR_STRUCT_INIT(weir_stats)
+#define WEIR_POOL_STATS_INIT WEIR_STRUCT_INIT(weir_pool_stats)
 
 /* Copies the counters into *stats. Takes the stream locks one after the other, never all at once: if other threads use
  * the pool, the counters belong to slightly different moments. */
-WEIR_API weir_status weir_pool_stats(weir_pool *pool, weir_stats *stats);
+WEIR_API weir_status weir_pool_get_stats(weir_pool *pool, weir_pool_stats *stats);
 
 /* A tag names the user of a block in reports: a small integer with a name, see weir/budget.h. 0 = untagged. */
 typedef uint32_t weir_tag;
@@ -410,7 +410,7 @@ typedef struct weir_oom_advice {
 #define WEIR_OOM_ENTRIES 6 /* the most entries of each list in the record */
 #define WEIR_OOM_ADVICE 4 /* at most one of the first two kinds, and one of each other kind */
 
-/* Why the last request failed, recorded after every way to serve it had been tried. weir_oom_format (weir/budget.h)
+/* Why the last request failed, recorded after every way to serve it had been tried. weir_oom_explain (weir/budget.h)
  * formats a report. */
 struct weir_oom_record {
     size_t struct_size;
@@ -448,7 +448,7 @@ struct weir_oom_record {
 #define WEIR_OOM_RECORD_INIT WEIR_STRUCT_INIT(weir_oom_record)
 
 /* Copies the record of the last failure into *record. */
-WEIR_API weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *record);
+WEIR_API weir_status weir_pool_get_oom(weir_pool *pool, weir_oom_record *record);
 
 #ifdef __cplusplus
 }

@@ -3,12 +3,12 @@
  * Idea: the pool reserves a range of addresses several times as large as the memory that it may hold, a *span*, and
  * maps memory into it in granules. One handle of the device has memory for one granule or several adjacent ones. To the
  * strategy a span is one region, and the addresses without memory are its unmapped lane. A request that no free range
- * holds gets the window that lacks the fewest granules (vm_place.c). Those granules are created while the pool holds
+ * holds gets the window that lacks the fewest granules (vm_window.c). Those granules are created while the pool holds
  * little more than was ever live at once. Beyond that, idle granules are unmapped elsewhere and mapped in the window.
  * All handles of one size are alike, so any of them will do.
  *
  * Guarantee: if all free memory is also idle, a request fails only if the granules that hold taken memory, plus the
- * request rounded up to granules, exceed the limit or the memory that the device gives. (vm_place.h: the frugal window
+ * request rounded up to granules, exceed the limit or the memory that the device gives. (vm_window.h: the frugal window
  * has no more granules of its own than that; all other granules may be moved into it; the rest is created.) The
  * guarantee needs addresses: if no span has a window left, another span is reserved.
  *
@@ -26,7 +26,7 @@
  * per handle. One thread at a time.
  */
 #include "order/order.h"
-#include "vm_place.h"
+#include "vm_window.h"
 
 #include <inttypes.h>
 
@@ -377,7 +377,7 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
                           : NULL;
 }
 
-void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats)
+void weir__vm_add_stats_locked(const weir_pool *pool, weir_pool_stats *stats)
 {
     const struct vm_counts *counts = &pool->vm->counts;
     stats->vm_creates = counts->creates;

@@ -14,7 +14,7 @@
 #include "shared/cancel.h"
 #include "order/order.h"
 
-enum { most_climbs = 4 };
+enum { most_attempts = 4 };
 
 typedef enum reason {
     FIRST,
@@ -28,7 +28,7 @@ typedef enum reason {
 struct attempt {
     struct request *request;
     reason reason;
-    int climbs;     /* counts attempts because other threads freed memory; reset by the callback */
+    int tries;      /* counts attempts because other threads freed memory; reset by the callback */
     uint64_t round; /* wait round; 0: not begun */
 
     /* Copies of the pool's values, from when this thread last held the pool's lock: */
@@ -213,7 +213,7 @@ static void begin(struct attempt *attempt)
     request->ceiling = 0;
 }
 
-static bool climb(struct attempt *attempt)
+static bool try_rungs(struct attempt *attempt)
 {
     begin(attempt);
     for (const struct rung *rung = ladder; rung < ladder + rungs; rung++) {
@@ -254,7 +254,7 @@ static bool call_back(const struct request *request)
 {
     weir_pool *pool = request->pool;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    const bool helped = weir_pool_oom(pool, &record) == WEIR_OK &&
+    const bool helped = weir_pool_get_oom(pool, &record) == WEIR_OK &&
                         UNCANCELLED(pool->config.oom_callback(pool->config.oom_ctx, pool, &record));
     if (helped) {
         /* The request may still succeed, and only the last record of a request counts: undo the failure count. */
@@ -276,12 +276,12 @@ static bool try_again(struct attempt *attempt)
         attempt->reason = press(request) ? PRESSED : RAISED;
         return true;
     }
-    if (can_go_on && ++attempt->climbs < most_climbs && others_freed(attempt)) {
+    if (can_go_on && ++attempt->tries < most_attempts && others_freed(attempt)) {
         attempt->reason = OTHERS_FREED;
         return true;
     }
     weir__oom_explain(request);
-    attempt->climbs = 0;
+    attempt->tries = 0;
     attempt->reason = CALLED_BACK;
     return can_go_on && request->pool->config.oom_callback != NULL && call_back(request);
 }
@@ -291,7 +291,7 @@ weir_status weir__order_alloc(struct request *request)
     struct attempt attempt = { .request = request, .reason = FIRST };
     bool served;
     do {
-        served = climb(&attempt);
+        served = try_rungs(&attempt);
     } while (!served && try_again(&attempt));
     if (served) {
         return WEIR_OK;

@@ -3,7 +3,7 @@
  *     take.h     takes a range from a lane; the slow path's first step
  *     ladder.c   every way to serve a request, cheapest first: a table and the loop over it
  *     reuse.c    decides which freed memory a stream may use
- *     flush.c    empties front caches and inboxes
+ *     flush.c    empties front caches and remote free lists
  *     wait.c     learns which work has completed: polling, waiting, marks, the pool's own events
  *
  * ladder.c calls the memory of the pool (memory/memory.h), which calls reuse.c, flush.c and wait.c. reuse.c calls none
@@ -95,7 +95,7 @@ bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
  * the stream's tick. Called before an event is recorded that covers them. Returns true if there was a block. Stream
  * lock held. */
 bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream);
-/* Moves the stream's front cache and inbox to the strategy. Returns true if there was a block. Stream lock held. */
+/* Moves the stream's front cache and remote free list to the strategy. Returns true if there was a block. Stream lock held. */
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
 /* Moves the large blocks of the stream's front cache to the strategy. Stream lock and pool lock held. */
 void weir__order_flush_large_locked(weir_stream *stream);

@@ -195,7 +195,7 @@ static weir_stream *next_to_poll(weir_pool *pool, size_t *lane, weir_tick *unfin
     while (found == NULL && (*lane = next_lane(pool, *lane + 1, lanes_to_poll)) != 0) {
         weir_stream *stream = pool->streams[*lane];
         *unfinished = unfinished_tick(stream);
-        const bool any = *unfinished != 0 || !inbox_is_empty(stream) || front_defers(pool, &stream->front);
+        const bool any = *unfinished != 0 || !remote_frees_are_empty(stream) || front_defers(pool, &stream->front);
         found = any ? stream : NULL;
     }
     pool_unlock(pool);

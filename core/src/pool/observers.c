@@ -76,7 +76,7 @@ static weir_observed_block observed(const weir_block *block, const weir_stream *
     };
 }
 
-/* True if the block is live for observers. A block in the inbox counts as live: its free has not been reported yet. */
+/* True if the block is live for observers. A block in the remote free list counts as live: its free has not been reported yet. */
 static bool is_told(const weir_block *block)
 {
     const weir_block_state state = state_of(block);

@@ -115,12 +115,12 @@ static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
     return wanted == TAG_OF_STREAM ? stream->tag : wanted;
 }
 
-/* Slow path: takes a freed block for the request out of the inbox, after the front cache has missed. Returns NULL if
+/* Slow path: takes a freed block for the request out of the remote free list, after the front cache has missed. Returns NULL if
  * there is none. Stream lock held. */
-static OUT_OF_LINE weir_block *take_from_inbox(weir_stream *stream, uint64_t key)
+static OUT_OF_LINE weir_block *take_remote_free(weir_stream *stream, uint64_t key)
 {
     weir_pool *pool = stream->owner;
-    weir_block *block = weir__inbox_take(pool, stream, key);
+    weir_block *block = weir__remote_frees_take(pool, stream, key);
     return block != NULL || front_block_bytes(stream) == 0 ? block : front_pop(pool, stream, key);
 }
 
@@ -152,7 +152,7 @@ static inline weir_status finish_alloc(weir_stream *stream, uint64_t size, uint6
 
 /* Gets a block from the ladder. Stream lock held on entry and released meanwhile. On success it is held on return; on
  * failure it is not held. */
-static OUT_OF_LINE weir_status climb_ladder(weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
+static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
                                             weir_block **out)
 {
     struct request request = { .pool = stream->owner, .stream = stream, .size = size, .align = align, .tag = tag };
@@ -174,7 +174,7 @@ static INLINED weir_status alloc_missed(weir_stream *stream, uint64_t size, uint
     const uint64_t multiple = align != 0 ? align : stream->owner->granule_mask + 1;
     weir_block *block = take_from_own_lane(stream, rounded, multiple);
     if (UNLIKELY(block == NULL)) {
-        const weir_status status = climb_ladder(stream, size, multiple, tag_on(stream, wanted), &block);
+        const weir_status status = alloc_by_ladder(stream, size, multiple, tag_on(stream, wanted), &block);
         if (status != WEIR_OK) {
             return status;
         }
@@ -219,7 +219,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     if (size <= pool->front.largest && align <= pool->granule_mask + 1) {
         const uint64_t key = front_key(pool, size);
         weir_block *block = front_block_bytes(stream) != 0 ? front_pop(pool, stream, key) : NULL;
-        block = block != NULL || inbox_is_empty(stream) ? block : take_from_inbox(stream, key);
+        block = block != NULL || remote_frees_are_empty(stream) ? block : take_remote_free(stream, key);
         if (block != NULL) {
             return finish_alloc(stream, size, align, block, out, wanted);
         }
@@ -240,7 +240,7 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t siz
     front_unload(stream);
     const uint64_t key = front_key(pool, size);
     weir_block *block = front_pop(pool, stream, key);
-    if (block == NULL && (inbox_is_empty(stream) || (block = take_from_inbox(stream, key)) == NULL)) {
+    if (block == NULL && (remote_frees_are_empty(stream) || (block = take_remote_free(stream, key)) == NULL)) {
         return alloc_missed(stream, size, 0, key << pool->granule_shift, out, 0);
     }
     hand_out(stream, block, size);
@@ -414,7 +414,7 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
         close_uses(uses);
     }
     if (!weir__stream_lock_try_shared(&stream->lock)) {
-        if (weir__inbox_put(pool, block, stream)) {
+        if (weir__remote_frees_put(pool, block, stream)) {
             return WEIR_OK;
         }
         stream_lock(stream);

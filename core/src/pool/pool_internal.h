@@ -110,7 +110,7 @@ struct probe {
     bool in_flight;
 };
 
-/* A thread that frees into the inbox reads only fields that are rarely written. They lie in cache lines of their
+/* A thread that frees into the remote free list reads only fields that are rarely written. They lie in cache lines of their
  * own. */
 struct weir_stream {
     weir_pool *pool; /* callers' arguments are checked against it; NULL once retired */
@@ -128,7 +128,7 @@ struct weir_stream {
     struct stream_counters counters;
     struct tag_counters *tags; /* by tag; NULL until the pool has one */
     struct probe probe;
-    _Atomic(weir_block *) returned; /* taken out of the inbox, not yet examined; other threads only test for NULL */
+    _Atomic(weir_block *) returned; /* taken out of the remote free list, not yet examined; other threads only test for NULL */
     struct front_cache front;
 
     /* Under the pool's lock: */
@@ -140,14 +140,14 @@ struct weir_stream {
     size_t clock_lanes;
 
     /* Without a lock: */
-    _Alignas(128) _Atomic(weir_block *) inbox; /* blocks that other threads have freed on this stream: see inbox.c */
-    _Atomic uint64_t inbox_bytes;
+    _Alignas(128) _Atomic(weir_block *) remote_frees; /* blocks that other threads have freed on this stream: see remote_frees.c */
+    _Atomic uint64_t remote_frees_bytes;
 };
 
 /* Sets of streams: 64 streams with a bit each, so that a request that leaves its own lane need not ask every stream.
  * One cache line, so that a thousand streams need sixteen.
  *
- * A stream enters `waiting` before it can hold a freed block without a tick: a block in its inbox, or a large block in
+ * A stream enters `waiting` before it can hold a freed block without a tick: a block in its remote free list, or a large block in
  * its front cache. It leaves, under the stream's lock, when a poll finds no such block. The fast path does not read the
  * set: while the stream is outside the set, `last_most` keeps large blocks out of `last`.
  */
@@ -239,7 +239,7 @@ struct pool_held {
     bool pressing; /* the pressure callback is running */
 };
 
-/* Counters that weir_pool_stats reports. */
+/* Counters that weir_pool_get_stats reports. */
 struct pool_counts {
     uint64_t served[WEIR_RUNG_COUNT];
     uint64_t waits;
@@ -437,7 +437,7 @@ static inline uint64_t weir__pool_front_block_bytes(const weir_pool *pool)
 void weir__pool_lock_all(weir_pool *pool);
 void weir__pool_unlock_all(weir_pool *pool);
 
-/* Counts the block in `last` as freed, and passes it to a slot, the large list or the strategy (inbox.c). Stream lock
+/* Counts the block in `last` as freed, and passes it to a slot, the large list or the strategy (remote_frees.c). Stream lock
  * held. */
 void weir__front_unload(weir_pool *pool, weir_stream *stream);
 static inline void front_unload(weir_stream *stream)
@@ -447,21 +447,21 @@ static inline void front_unload(weir_stream *stream)
     }
 }
 
-/* --- inbox.c --- */
+/* --- remote_frees.c --- */
 
 /* Frees a live block that no other stream uses, without the stream's lock. For a thread that does not feed the stream.
  * Returns false if the block is not live or must be freed under the stream's lock. */
-bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream);
-/* Takes a block with that front-cache key out of the inbox. Returns NULL if there is none. Blocks that do not match go
+bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *stream);
+/* Takes a block with that front-cache key out of the remote free list. Returns NULL if there is none. Blocks that do not match go
  * to the front cache or the strategy. Stream lock held, pool lock not held. */
-weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key);
-/* Empties the inbox into the front cache and the strategy. Returns true if there was a block. Stream lock held, pool
+weir_block *weir__remote_frees_take(weir_pool *pool, weir_stream *stream, uint64_t key);
+/* Empties the remote free list into the front cache and the strategy. Returns true if there was a block. Stream lock held, pool
  * lock not held. */
-bool weir__inbox_clear(weir_pool *pool, weir_stream *stream);
+bool weir__remote_frees_clear(weir_pool *pool, weir_stream *stream);
 
-static inline bool inbox_is_empty(const weir_stream *stream)
+static inline bool remote_frees_are_empty(const weir_stream *stream)
 {
-    return atomic_load_explicit(&stream->inbox, memory_order_relaxed) == NULL &&
+    return atomic_load_explicit(&stream->remote_frees, memory_order_relaxed) == NULL &&
            atomic_load_explicit(&stream->returned, memory_order_relaxed) == NULL;
 }
 
@@ -524,7 +524,7 @@ static inline bool is_waiting(const weir_stream *stream)
     return (atomic_load_explicit(&stream->group->waiting, memory_order_seq_cst) & lane_bit(stream)) != 0;
 }
 
-/* Adds the stream to `waiting`. Called by the thread that has put a block into the inbox, or under the stream's
+/* Adds the stream to `waiting`. Called by the thread that has put a block into the remote free list, or under the stream's
  * lock. */
 static inline void mark_waiting(weir_stream *stream)
 {
@@ -660,38 +660,38 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record);
 const char *weir__tag_broken_locked(weir_pool *pool);
 void weir__tag_fini(weir_pool *pool);
 
-/* --- survey.c --- */
+/* --- snapshot.c --- */
 
-typedef enum survey_state {
-    SURVEY_FREE,  /* free in the strategy */
-    SURVEY_LOOSE, /* a freed block that is still a block: cached, in an inbox or pending */
-    SURVEY_TAKEN,
-    SURVEY_HOLE, /* addresses without memory */
-} survey_state;
+typedef enum snapshot_state {
+    SNAPSHOT_FREE,  /* free in the strategy */
+    SNAPSHOT_LOOSE, /* a freed block that is still a block: cached, in a remote free list or pending */
+    SNAPSHOT_TAKEN,
+    SNAPSHOT_HOLE, /* addresses without memory */
+} snapshot_state;
 
-#define SURVEY_SEVERAL UINT32_MAX
+#define SNAPSHOT_SEVERAL UINT32_MAX
 
-struct survey_piece {
+struct snapshot_piece {
     uint64_t address;
     uint64_t size;
     uint64_t region;
     uint64_t region_size;
     uint32_t stuck; /* not taken: the stream with the unfinished work that keeps the asking stream from using it;
-                     * SURVEY_SEVERAL: more than one stream, or unknown; 0: none */
-    survey_state state;
+                     * SNAPSHOT_SEVERAL: more than one stream, or unknown; 0: none */
+    snapshot_state state;
 };
 
 /* All ranges at one moment, sorted by address. Regions do not overlap, so the pieces of a region are adjacent. */
-struct survey {
-    struct survey_piece *pieces;
+struct snapshot {
+    struct snapshot_piece *pieces;
     size_t count;
 };
 
 /* Copies all ranges; `stuck` is as seen by `stream`. Returns false without host memory. No lock held. */
-bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey *survey);
+bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snapshot *snapshot);
 /* Virtual memory: returns the bytes of granules that consist of free ranges only, of any stream. */
-uint64_t weir__survey_free_granules(const struct survey *survey, uint64_t granule);
-void weir__survey_fini(struct survey *survey);
+uint64_t weir__snapshot_free_granules(const struct snapshot *snapshot, uint64_t granule);
+void weir__snapshot_fini(struct snapshot *snapshot);
 
 /* --- observers.c --- */
 

@@ -252,10 +252,10 @@ weir_status weir_pool_check(weir_pool *pool, const char **why)
 
 /* --- statistics --- */
 
-static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream *stream)
+static void add_counters(weir_pool_stats *stats, struct live_sums *sums, weir_stream *stream)
 {
     stream_visit(stream);
-    (void)weir__inbox_clear(stream->owner, stream);
+    (void)weir__remote_frees_clear(stream->owner, stream);
     front_unload(stream);
     const struct stream_counters *counters = &stream->counters;
     uint64_t allocs = 0;
@@ -278,7 +278,7 @@ static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream 
 
 /* Adds the peaks. With one stream its own peaks are exact; with several streams the sampled peaks count, this sample
  * included. Pool lock held. */
-static void add_peaks(weir_pool *pool, weir_stats *stats, const struct live_sums *sums)
+static void add_peaks(weir_pool *pool, weir_pool_stats *stats, const struct live_sums *sums)
 {
     if (pool->lanes > 2) {
         weir__peaks_raise_locked(pool, sums);
@@ -287,7 +287,7 @@ static void add_peaks(weir_pool *pool, weir_stats *stats, const struct live_sums
     }
 }
 
-static void add_pool(weir_pool *pool, weir_stats *stats)
+static void add_pool(weir_pool *pool, weir_pool_stats *stats)
 {
     weir_strategy_stats strategy = WEIR_STRATEGY_STATS_INIT;
     pool->strategy->stats(pool->state, &strategy);
@@ -320,12 +320,12 @@ static void add_pool(weir_pool *pool, weir_stats *stats)
     }
 }
 
-weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)
+weir_status weir_pool_get_stats(weir_pool *pool, weir_pool_stats *out)
 {
     if (pool == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_stats: pool is NULL");
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_get_stats: pool is NULL");
     }
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     struct live_sums sums = { 0, 0 };
     size_t lanes = 2;
     for (size_t lane = 1; lane < lanes; lane++) {
@@ -344,7 +344,7 @@ weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)
     add_pool(pool, &stats);
     add_peaks(pool, &stats, &sums);
     pool_unlock(pool);
-    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_stats: stats");
+    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_get_stats: stats");
 }
 
 const char *weir_rung_name(weir_rung rung)

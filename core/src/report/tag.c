@@ -134,7 +134,7 @@ weir_tag weir_block_tag(const weir_block *block)
 
 /* --- sums --- */
 
-/* Sums up all tags, after it has taken in the frees that lie in inboxes. */
+/* Sums up all tags, after it has taken in the frees that lie in remote free lists. */
 static void sum_up(weir_pool *pool, struct tag_sums *sums)
 {
     size_t lanes = 2;
@@ -143,9 +143,9 @@ static void sum_up(weir_pool *pool, struct tag_sums *sums)
         lanes = pool->lanes;
         weir_stream *stream = lane < lanes ? pool->streams[lane] : NULL;
         pool_unlock(pool);
-        if (stream != NULL && !inbox_is_empty(stream)) {
+        if (stream != NULL && !remote_frees_are_empty(stream)) {
             stream_visit(stream);
-            (void)weir__inbox_clear(pool, stream);
+            (void)weir__remote_frees_clear(pool, stream);
             stream_unlock(stream);
         }
     }
@@ -163,10 +163,10 @@ static uint64_t live_blocks(const struct tag_sums *sums, uint32_t tag)
     return positive((int64_t)(sums->allocs[tag] - sums->frees[tag]));
 }
 
-weir_status weir_pool_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *out)
+weir_status weir_pool_get_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *out)
 {
     if (pool == NULL || tag >= tags_of(pool)) {
-        return weir__refuse_tag("weir_pool_tag_stats", pool, tag);
+        return weir__refuse_tag("weir_pool_get_tag_stats", pool, tag);
     }
     struct tag_sums sums;
     sum_up(pool, &sums);
@@ -184,7 +184,7 @@ weir_status weir_pool_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *o
         stats.peak_requested_bytes = positive(pool->tags->peaks[tag]);
     }
     pool_unlock(pool);
-    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_tag_stats: stats");
+    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_get_tag_stats: stats");
 }
 
 /* --- for the out-of-memory record --- */

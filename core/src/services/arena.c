@@ -15,7 +15,7 @@
  * exactly if the stack still holds its serial at its depth. The check needs no search.
  *
  * Cost: alloc, mark and rewind are constant; release visits the chunks that it empties and the kept ones. Host memory:
- * 48 bytes per chunk, 40 per mark that could still be rewound to. Counters: weir_arena_stats.
+ * 48 bytes per chunk, 40 per mark that could still be rewound to. Counters: weir_arena_get_stats.
  */
 #include <weir/arena.h>
 
@@ -76,7 +76,7 @@ struct weir_arena {
     size_t user_count;
     size_t user_room;
 
-    weir_arena_usage usage;
+    weir_arena_stats usage;
     weir_arena *prev; /* list of the pool's arenas, under the pool's lock */
     weir_arena *next;
 };
@@ -85,7 +85,7 @@ struct weir_arena {
 
 static const char *broken_rule(const weir_arena *arena)
 {
-    const weir_arena_usage *usage = &arena->usage;
+    const weir_arena_stats *usage = &arena->usage;
     uint64_t used = 0;
     uint64_t held = 0;
     uint64_t chunks = 0;
@@ -213,7 +213,7 @@ static weir_status take_block(weir_arena *arena, uint64_t size, uint64_t align, 
 
 static void count_held(weir_arena *arena, const struct chunk *chunk)
 {
-    weir_arena_usage *usage = &arena->usage;
+    weir_arena_stats *usage = &arena->usage;
     usage->held_bytes += weir_block_capacity(chunk->block);
     usage->peak_held_bytes =
         usage->held_bytes > usage->peak_held_bytes ? usage->held_bytes : usage->peak_held_bytes;
@@ -248,10 +248,10 @@ static void trim_kept(weir_arena *arena, uint64_t most)
 
 /* --- life --- */
 
-weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_arena_config *config,
+weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_bump_config *config,
                               weir_arena **out)
 {
-    weir_arena_config own = WEIR_ARENA_CONFIG_INIT;
+    weir_bump_config own = WEIR_BUMP_CONFIG_INIT;
     if (pool == NULL || out == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_arena_create: %s is NULL", pool == NULL ? "pool" : "arena");
     }
@@ -280,7 +280,7 @@ weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_a
     arena->chunk_bytes = own.chunk_bytes != 0 ? own.chunk_bytes : DEFAULT_CHUNK;
     arena->keep_chunks = own.keep_chunks != 0 ? own.keep_chunks : DEFAULT_KEEP;
     arena->keep_chunks = (own.flags & WEIR_ARENA_KEEP_NONE) != 0 ? 0 : arena->keep_chunks;
-    arena->usage = (weir_arena_usage)WEIR_ARENA_USAGE_INIT;
+    arena->usage = (weir_arena_stats)WEIR_ARENA_STATS_INIT;
     pool_lock(pool);
     arena->next_serial = (++pool->arenas_made << 32) + 1;
     arena->next = pool->arenas;
@@ -368,7 +368,7 @@ static weir_status refuse_arena(const char *function, const weir_arena *arena)
 
 static inline void count_taken(weir_arena *arena, uint64_t bytes)
 {
-    weir_arena_usage *usage = &arena->usage;
+    weir_arena_stats *usage = &arena->usage;
     usage->allocs++;
     usage->used_bytes += bytes;
     usage->peak_used_bytes =
@@ -697,8 +697,8 @@ weir_status weir_arena_use_end(weir_arena *arena, weir_stream *stream)
 
 /* --- statistics --- */
 
-weir_status weir_arena_stats(const weir_arena *arena, weir_arena_usage *usage)
+weir_status weir_arena_get_stats(const weir_arena *arena, weir_arena_stats *usage)
 {
-    return arena != NULL ? weir_struct_report(usage, &arena->usage, sizeof(arena->usage), "weir_arena_stats: usage")
-                         : weir_refuse(WEIR_ERR_INVALID, "weir_arena_stats: arena is NULL");
+    return arena != NULL ? weir_struct_report(usage, &arena->usage, sizeof(arena->usage), "weir_arena_get_stats: usage")
+                         : weir_refuse(WEIR_ERR_INVALID, "weir_arena_get_stats: arena is NULL");
 }

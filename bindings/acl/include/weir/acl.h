@@ -161,7 +161,7 @@ typedef struct weir_acl_attachment_info {
     void *acl_stream;       /* NULL once the ACL stream is gone */
     bool handle_reused;     /* the ACL stream is gone and one with the same handle has been created since */
     uint64_t live_blocks;   /* handed to ACL and not freed yet */
-    uint64_t failures;      /* allocations that ended with NULL; weir_pool_oom of the pool has the last one's reason */
+    uint64_t failures;      /* allocations that ended with NULL; weir_pool_get_oom of the pool has the last one's reason */
     uint64_t refused_frees; /* frees of a pointer that was no live block of the pool: freed twice, or not weir's */
 } weir_acl_attachment_info;
 

@@ -1,5 +1,5 @@
-/* watch.c: see watch.h. Adding a region takes constant time; removing one searches from the newest backwards. */
-#include "replay/watch.h"
+/* metering_device.c: see metering_device.h. Adding a region takes constant time; removing one searches from the newest backwards. */
+#include "replay/metering_device.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
-/* tests/unit/vm_place_test.c: where a request needs the least new memory, and which idle granules there are.
+/* tests/unit/vm_window_test.c: where a request needs the least new memory, and which idle granules there are.
  *
  * The strategy is a list of ranges written by hand; random lists are judged against every possible place tried one by
  * one.
  */
-#include "memory/vm_place.h"
+#include "memory/vm_window.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

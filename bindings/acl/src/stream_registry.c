@@ -1,4 +1,4 @@
-/* bindings/acl/src/watch.c: the streams known by handle: the device each belongs to, and the callback at its end.
+/* bindings/acl/src/stream_registry.c: the streams known by handle: the device each belongs to, and the callback at its end.
  *
  * Idea: the runtime calls back before it destroys a stream (aclrtRegStreamStateCallback). One callback serves the
  * process; it is registered while any stream is noted. Its name sorts after those of the vendor's executors

@@ -1,4 +1,4 @@
-/* core/src/memory/vm_place.h: finds where a request needs the least new memory, and which idle memory can be moved
+/* core/src/memory/vm_window.h: finds where a request needs the least new memory, and which idle memory can be moved
  * there.
  *
  * Idea: with virtual memory, a request that no free range holds can lie across holes: addresses of a region without

@@ -1,4 +1,4 @@
-/* core/src/memory/vm_place.c: see vm_place.h for the idea and the guarantee.
+/* core/src/memory/vm_window.c: see vm_window.h for the idea and the guarantee.
  *
  * Why a window costs no more granules than it must. A stretch is a maximal run of usable memory and holes. The fewest
  * new granules are needed where a window begins with a piece of the stretch or ends with one: moving the window from
@@ -14,7 +14,7 @@
  * and for each piece of a stretch linear in the pieces of a window. Idle granules are linear in the free ranges of at
  * least a granule. A strategy without walk_holes and walk_free is walked as a whole.
  */
-#include "vm_place.h"
+#include "vm_window.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* arena_strategy_test.c: promises of the strategy arena beyond the contract: adjacent blocks, a bump pointer that comes
+/* bump_test.c: promises of the strategy arena beyond the contract: adjacent blocks, a bump pointer that comes
  * down, chunks that are reset with the latest tick, holes and small holes. check runs after every call. */
-#include <weir/arena_strategy.h>
+#include <weir/bump.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static void check(const struct rig *rig)
 
 static void start(struct rig *rig, const weir_arena_strategy_config *config)
 {
-    rig->ops = weir_arena_strategy();
+    rig->ops = weir_bump_strategy();
     rig->next_address = BASE;
     rig->state = calloc(1, rig->ops->state_size(config));
     assert_non_null(rig->state);
@@ -316,7 +316,7 @@ static void chunks_grow_with_the_pool(void **state)
 static void a_bad_config_is_refused(void **state)
 {
     (void)state;
-    const weir_strategy_ops *ops = weir_arena_strategy();
+    const weir_strategy_ops *ops = weir_bump_strategy();
     weir_arena_strategy_config config = {.struct_size = 1};
     void *own = calloc(1, ops->state_size(&config));
     assert_non_null(own);

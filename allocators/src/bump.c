@@ -1,4 +1,4 @@
-/* allocators/src/arena.c: the strategy arena, a bump pointer over chunks.
+/* allocators/src/bump.c: the strategy arena, a bump pointer over chunks.
  *
  * Idea: a chunk is a region. A lane takes blocks from the low end of one free piece, its `current`, one after the
  * other. Blocks that are allocated together lie together, so blocks that are released together leave a whole chunk. A
@@ -32,7 +32,7 @@
  *
  * Counters: free_bytes and largest_free_bytes of stats; the pool's served[] by rung.
  */
-#include <weir/arena_strategy.h>
+#include <weir/bump.h>
 
 #include <stdlib.h>
 
@@ -218,7 +218,7 @@ static bool arena_gather(void *state, weir_lane lane, weir_tick tick, const weir
     return weir__ranges_gather_for_alloc(&arena->ranges, chunk_kind, &wish, last_resort);
 }
 
-const weir_strategy_ops *weir_arena_strategy(void)
+const weir_strategy_ops *weir_bump_strategy(void)
 {
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
