@@ -51,7 +51,7 @@ enum {
 static const enum range_kind chunk_kind = RANGE_SMALL; /* chunks are of one kind */
 
 struct arena {
-    struct ranges ranges; /* first: most functions of the table take the state as struct ranges */
+    struct ranges ranges;   /* first: most functions of the table take the state as struct ranges */
     struct range **current; /* current piece of each lane; NULL or a record */
     size_t lane_count;
     uint64_t least_place;
@@ -76,7 +76,7 @@ static weir_status arena_init(void *state, const void *config)
     if (status != WEIR_OK) {
         return status;
     }
-    *arena = (struct arena){ .least_place = LEAST_HOLE, .fixed_chunk = own.chunk_bytes };
+    *arena = (struct arena){.least_place = LEAST_HOLE, .fixed_chunk = own.chunk_bytes};
     return WEIR_OK;
 }
 
@@ -179,8 +179,7 @@ static weir_status arena_alloc(void *state, weir_lane lane, weir_tick limit, uin
     /* The lane continues above the block, unless its current piece elsewhere is larger. */
     const struct range *current = current_of(arena, lane);
     struct range *above = block->next;
-    if (is_free_in(above, lane) &&
-        (current == NULL || current == range || above->record.size > current->record.size)) {
+    if (is_free_in(above, lane) && (current == NULL || current == range || above->record.size > current->record.size)) {
         arena->current[lane] = above;
     }
     return WEIR_OK;

@@ -18,11 +18,17 @@
 
 #include "models/pytorch.h"
 #include "replay/latency.h"
+#include "replay/metering_device.h"
 #include "replay/series.h"
 #include "replay/tags.h"
-#include "replay/metering_device.h"
 
-enum { findings_read = 10000, findings_kept = 50, progress_steps = 200, largest_capacity_shift = 44, least_capacity = 2 << 20 };
+enum {
+    findings_read = 10000,
+    findings_kept = 50,
+    progress_steps = 200,
+    largest_capacity_shift = 44,
+    least_capacity = 2 << 20
+};
 
 /* A device of the trace: a simulator and a pool over it. */
 struct machine {
@@ -225,7 +231,7 @@ static bool is_absurd(uint64_t size, uint64_t align)
 static void note_absurd(struct run *run, uint64_t event, uint64_t size)
 {
     struct replay_oom *oom = &run->result->oom;
-    *oom = (struct replay_oom){ .happened = true, .event = event, .size = size };
+    *oom = (struct replay_oom){.happened = true, .event = event, .size = size};
     (void)snprintf(oom->why, sizeof(oom->why), "%llu bytes are more than any device has", (unsigned long long)size);
     run->stopped = true;
 }
@@ -257,7 +263,7 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
     if (status != WEIR_OK) {
         return fail_status(run, "alloc", status);
     }
-    *live = (struct live_block){ block, size, track };
+    *live = (struct live_block){block, size, track};
     count_live(run, size, 0);
     const uint64_t address = weir_block_address(block);
     const uint64_t capacity = weir_block_capacity(block);
@@ -266,7 +272,7 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
                              tag == REPLAY_TAG_PRIOR ? "before the window" : tag_text(run, tag));
     }
     if (run->options->history) {
-        run->result->places[index] = (struct replay_place){ address, capacity };
+        run->result->places[index] = (struct replay_place){address, capacity};
     }
     return true;
 }
@@ -285,7 +291,7 @@ static bool free_block(struct run *run, uint32_t index, struct track *track, con
     }
     uint64_t began = run->options->no_timing ? 0 : latency_now();
     weir_status status = track != NULL ? weir_pool_free(machine->pool, live->block, track->stream)
-                                      : weir_pool_free_idle(machine->pool, live->block);
+                                       : weir_pool_free_idle(machine->pool, live->block);
     if (!run->options->no_timing) {
         latency_add(&run->latency, latency_now() - began);
     }
@@ -355,7 +361,7 @@ static bool work_on(struct run *run, const weir_trace_event *event)
         for (size_t i = 0; i < track->used_count; i++) {
             const struct live_block *live = &run->blocks[track->used[i]];
             if (live->block != NULL) {
-                accesses[count++] = (weir_sim_access){ weir_block_address(live->block), live->size, true };
+                accesses[count++] = (weir_sim_access){weir_block_address(live->block), live->size, true};
             }
         }
     }
@@ -516,8 +522,8 @@ static bool check_pools(struct run *run, uint64_t number)
     for (uint32_t d = 0; d < run->trace->device_count; d++) {
         const char *why = "";
         if (weir_pool_check(run->machines[d].pool, &why) != WEIR_OK) {
-            return fail(run, "%s: %s: check failed after event %llu: %s", run->trace->path,
-                        run->result->strategy->name, (unsigned long long)number, why);
+            return fail(run, "%s: %s: check failed after event %llu: %s", run->trace->path, run->result->strategy->name,
+                        (unsigned long long)number, why);
         }
     }
     run->result->checks++;
@@ -817,7 +823,7 @@ static void clean_up(struct run *run)
 bool replay_run(const struct trace *trace, const struct replay_strategy *strategy, uint64_t pad_bytes,
                 const struct replay_options *options, struct replay_result *result, char *error, size_t error_size)
 {
-    *result = (struct replay_result){ .strategy = strategy, .pad_bytes = strategy->models_padding ? pad_bytes : 0 };
+    *result = (struct replay_result){.strategy = strategy, .pad_bytes = strategy->models_padding ? pad_bytes : 0};
     struct run *run = calloc(1, sizeof(*run));
     if (run == NULL) {
         (void)snprintf(error, error_size, "no host memory");
@@ -848,5 +854,5 @@ void replay_result_free(struct replay_result *result)
     free(result->places);
     free(result->regions);
     free(result->points);
-    *result = (struct replay_result){ 0 };
+    *result = (struct replay_result){0};
 }

@@ -1,5 +1,5 @@
-/* install_paths.c: see install_paths.h. The build defines the paths relative to the executable's folder: WEIR_TO_TRACES and
- * WEIR_TO_LIBRARIES, such as ../share/weir/traces. */
+/* install_paths.c: see install_paths.h. The build defines the paths relative to the executable's folder: WEIR_TO_TRACES
+ * and WEIR_TO_LIBRARIES, such as ../share/weir/traces. */
 #include "install_paths.h"
 
 #include <limits.h>

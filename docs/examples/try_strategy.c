@@ -23,7 +23,7 @@ static unsigned next(unsigned *seed) /* from 0 to 32767 */
 static void try_strategy(const weir_strategy_ops *strategy)
 {
     enum { slots = 200, steps = 20000 };
-    weir_block *blocks[slots] = { NULL };
+    weir_block *blocks[slots] = {NULL};
     weir_sim *sim;
     weir_pool *pool;
     weir_stream *stream;

@@ -14,7 +14,7 @@ struct two {
 
 static struct two make_two(void)
 {
-    struct two t = { .w = make_world() };
+    struct two t = {.w = make_world()};
     for (int i = 0; i < 2; i++) {
         ok(weir_acl_stream(t.w.pool, t.w.stream[i], &t.stream[i]));
     }
@@ -232,7 +232,7 @@ static void test_default_streams_are_each_contexts_own(void **state)
     struct world w = make_world();
     pthread_barrier_t turn;
     assert_int_equal(pthread_barrier_init(&turn, NULL, 2), 0);
-    struct default_job jobs[2] = { { .w = &w, .turn = &turn, .first = true }, { .w = &w, .turn = &turn } };
+    struct default_job jobs[2] = {{.w = &w, .turn = &turn, .first = true}, {.w = &w, .turn = &turn}};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, in_own_context, &jobs[i]), 0);

@@ -116,11 +116,26 @@ static void test_each_function_fails_for_good(void **state)
 {
     (void)state;
     static const char *const functions[] = {
-        "aclrtSetDevice", "aclrtResetDevice", "aclrtGetDevice", "aclrtGetCurrentContext", "aclrtSetCurrentContext",
-        "aclrtCtxGetCurrentDefaultStream", "aclrtGetMemInfo", "aclrtMallocAlign32", "aclrtFree", "aclrtStreamGetId",
-        "aclrtCreateEventExWithFlag", "aclrtDestroyEvent", "aclrtRecordEvent", "aclrtQueryEventStatus",
-        "aclrtSynchronizeEvent", "aclrtStreamWaitEvent", "aclrtSynchronizeStream", "aclrtCreateStream",
-        "aclrtDestroyStream", "aclrtRegStreamStateCallback",
+        "aclrtSetDevice",
+        "aclrtResetDevice",
+        "aclrtGetDevice",
+        "aclrtGetCurrentContext",
+        "aclrtSetCurrentContext",
+        "aclrtCtxGetCurrentDefaultStream",
+        "aclrtGetMemInfo",
+        "aclrtMallocAlign32",
+        "aclrtFree",
+        "aclrtStreamGetId",
+        "aclrtCreateEventExWithFlag",
+        "aclrtDestroyEvent",
+        "aclrtRecordEvent",
+        "aclrtQueryEventStatus",
+        "aclrtSynchronizeEvent",
+        "aclrtStreamWaitEvent",
+        "aclrtSynchronizeStream",
+        "aclrtCreateStream",
+        "aclrtDestroyStream",
+        "aclrtRegStreamStateCallback",
     };
     fail_for_good(functions, sizeof(functions) / sizeof(functions[0]));
 }

@@ -264,7 +264,8 @@ static void test_sentences_of_refusals(void **state)
     host.free(block, 1000, 0, streams[0]);
     refused(host.configure("strategy:caching"), WEIR_ERR_BUSY, "weir_torch_configure: device 0 has a pool already");
     ok(host.pool_begin(0, id, NULL, NULL, NULL));
-    refused(host.pool_begin(0, id, NULL, NULL, NULL), WEIR_ERR_BUSY, "weir_torch_pool_begin: pool (5, 6) has begun already");
+    refused(host.pool_begin(0, id, NULL, NULL, NULL), WEIR_ERR_BUSY,
+            "weir_torch_pool_begin: pool (5, 6) has begun already");
     host.pool_end(0, id);
     host.pool_release(0, id);
 
@@ -274,7 +275,7 @@ static void test_sentences_of_refusals(void **state)
     ok(host.record(record));
     refused(host.record("other.wtr"), WEIR_ERR_BUSY, "weir_torch_record: there is a recording, to /tmp/weir_torch_");
     ok(host.record(NULL));
-    (void)snprintf(device_file, sizeof device_file, "%s.device0", record);
+    (void)snprintf(device_file, sizeof(device_file), "%s.device0", record);
     assert_int_equal(unlink(device_file), 0);
     assert_int_equal(unlink(record), 0);
 
@@ -339,21 +340,30 @@ static void test_trim(void **state)
 static void test_settings(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "strategy:best",   "limit:12XB",   "limit:",         "limit:-5",
-                                       "nonsense",        "speed:fast",   "virtual_memory:2", "pages:tiny",
-                                       "growth:never",    "limit:99999999999TiB", "limit:1GiB,soft_limit:2GiB",
-                                       "report:yes",      "strategy:caching,,limit:1", "record:" };
+    static const char *const bad[] = {"strategy:best",
+                                      "limit:12XB",
+                                      "limit:",
+                                      "limit:-5",
+                                      "nonsense",
+                                      "speed:fast",
+                                      "virtual_memory:2",
+                                      "pages:tiny",
+                                      "growth:never",
+                                      "limit:99999999999TiB",
+                                      "limit:1GiB,soft_limit:2GiB",
+                                      "report:yes",
+                                      "strategy:caching,,limit:1",
+                                      "record:"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         fails(host.configure(bad[i]), WEIR_ERR_INVALID);
         char text[512];
         assert_true(host.report(0, text, sizeof(text)) > 0);
     }
     fails(host.configure(NULL), WEIR_ERR_INVALID);
-    static const char *const good[] = { "",
-                                        "strategy:caching,limit:128MiB,soft_limit:64MiB,growth:wait_first,report:0",
-                                        "strategy:size_class,pages:huge,growth:grow_first",
-                                        "strategy:routing,pages:small,virtual_memory:0,growth:balanced",
-                                        "strategy:arena,limit:100000000,report:1" };
+    static const char *const good[] = {"", "strategy:caching,limit:128MiB,soft_limit:64MiB,growth:wait_first,report:0",
+                                       "strategy:size_class,pages:huge,growth:grow_first",
+                                       "strategy:routing,pages:small,virtual_memory:0,growth:balanced",
+                                       "strategy:arena,limit:100000000,report:1"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         ok(host.configure(good[i]));
         ok(host.configure(good[i])); /* no pool exists yet */
@@ -854,8 +864,8 @@ static void *use_streams(void *argument)
 {
     unsigned seed = *(unsigned *)argument;
     aclrtStream own = NULL;
-    void *held[8] = { NULL };
-    size_t sizes[8] = { 0 };
+    void *held[8] = {NULL};
+    size_t sizes[8] = {0};
     if (aclrtSetDevice(0) != ACL_SUCCESS || aclrtCreateStream(&own) != ACL_SUCCESS) {
         (void)atomic_fetch_add(&failures, 1);
         return NULL;
@@ -888,7 +898,7 @@ static void test_threads(void **state)
 {
     (void)state;
     pthread_t threads[4];
-    unsigned seeds[4] = { 1, 2, 3, 4 };
+    unsigned seeds[4] = {1, 2, 3, 4};
     for (int i = 0; i < 4; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, use_streams, &seeds[i]), 0);
     }
@@ -924,7 +934,7 @@ static const char *self;
 static void test_frees_at_exit(void **state)
 {
     (void)state;
-    char *arguments[] = { (char *)(uintptr_t)self, (char *)(uintptr_t)"late", NULL };
+    char *arguments[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "late", NULL};
     pid_t child = 0;
     int status = 0;
     assert_int_equal(setenv("WEIR_ASCENDCL_EXIT_CODE", "0", 1), 0); /* leaked memory is found, of course */
@@ -955,15 +965,31 @@ int main(int argc, char **argv)
     }
 #define EACH(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
-        EACH(test_alloc_and_free),  EACH(test_another_stream_waits), EACH(test_record_stream),
-        EACH(test_erase_stream),    EACH(test_default_stream),       EACH(test_running_out),
-        EACH(test_trim),            EACH(test_settings),             EACH(test_bad_environment),
-        EACH(test_streams_that_end), EACH(test_two_devices),         EACH(test_threads),
-        EACH(test_frees_at_exit),   EACH(test_every_refusal_has_a_reason),
+        EACH(test_alloc_and_free),
+        EACH(test_another_stream_waits),
+        EACH(test_record_stream),
+        EACH(test_erase_stream),
+        EACH(test_default_stream),
+        EACH(test_running_out),
+        EACH(test_trim),
+        EACH(test_settings),
+        EACH(test_bad_environment),
+        EACH(test_streams_that_end),
+        EACH(test_two_devices),
+        EACH(test_threads),
+        EACH(test_frees_at_exit),
+        EACH(test_every_refusal_has_a_reason),
         EACH(test_sentences_of_refusals),
-        EACH(test_device_reset),    EACH(test_counters),             EACH(test_counters_of_another_size),
-        EACH(test_json),            EACH(test_init_reads_the_settings), EACH(test_reset_empties_the_cache),
-        EACH(test_base),            EACH(test_recording),            EACH(test_pool_of_a_graph),      EACH(test_pools_in_the_wrong_order),
+        EACH(test_device_reset),
+        EACH(test_counters),
+        EACH(test_counters_of_another_size),
+        EACH(test_json),
+        EACH(test_init_reads_the_settings),
+        EACH(test_reset_empties_the_cache),
+        EACH(test_base),
+        EACH(test_recording),
+        EACH(test_pool_of_a_graph),
+        EACH(test_pools_in_the_wrong_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static inline const weir_routing_config *caching_twice(void)
  * is the small half. */
 static inline const weir_routing_config *low_threshold(void)
 {
-    static const weir_size_class_config slots = {.struct_size = sizeof slots, .slab_region_bytes = 128 << 10};
+    static const weir_size_class_config slots = {.struct_size = sizeof(slots), .slab_region_bytes = 128 << 10};
     static weir_routing_config config = WEIR_ROUTING_CONFIG_INIT;
     config.small_strategy = weir_caching_strategy();
     config.large_strategy = weir_size_class_strategy();

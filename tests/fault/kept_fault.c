@@ -31,7 +31,7 @@ struct world {
 
 static struct world open_world(bool maps)
 {
-    struct world w = { 0 };
+    struct world w = {0};
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
     sim.page_bytes = GRANULE;
     ok(weir_sim_create(&sim, &w.sim));
@@ -133,7 +133,8 @@ static void test_a_trim_keeps_what_it_is_told_to_keep(void **state)
         uint64_t released = 0;
         ok(weir_pool_trim(w.pool, keep * GRANULE, WEIR_TRIM_WAIT, &released));
         if (reserved(&w) != keep * GRANULE) {
-            fail_msg("a trim was to keep %u granules and has kept %u", (unsigned)keep, (unsigned)(reserved(&w) / GRANULE));
+            fail_msg("a trim was to keep %u granules and has kept %u", (unsigned)keep,
+                     (unsigned)(reserved(&w) / GRANULE));
         }
         assert_int_equal(released, (6 - keep) * GRANULE);
         close_world(&w);

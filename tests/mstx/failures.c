@@ -43,13 +43,13 @@ static uint64_t below(struct world *w, uint64_t n)
 
 static void open_world(struct world *w, bool maps)
 {
-    static const weir_caching_config small = { .struct_size = sizeof(small), .small_region_bytes = REGION };
+    static const weir_caching_config small = {.struct_size = sizeof(small), .small_region_bytes = REGION};
     weir_sim_config device = WEIR_SIM_CONFIG_INIT;
     weir_sim_stream *native = NULL;
     device.capacity_bytes = 40 * REGION;
     device.region_granularity_bytes = REGION;
     device.page_bytes = REGION;
-    *w = (struct world){ .random = 7 };
+    *w = (struct world){.random = 7};
     assert_int_equal(weir_sim_create(&device, &w->sim), WEIR_OK);
     assert_int_equal(weir_sim_stream_create(w->sim, &native), WEIR_OK);
     inner = weir_sim_device(w->sim);
@@ -141,9 +141,9 @@ static void close_world(struct world *w)
 
 static void survives_each_device_call(void **state)
 {
-    static const weir_device_call calls[] = { WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE, WEIR_CALL_VM_CREATE,
-                                              WEIR_CALL_VM_DESTROY,   WEIR_CALL_VM_MAP,      WEIR_CALL_VM_UNMAP,
-                                              WEIR_CALL_ANY };
+    static const weir_device_call calls[] = {WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE, WEIR_CALL_VM_CREATE,
+                                             WEIR_CALL_VM_DESTROY,   WEIR_CALL_VM_MAP,      WEIR_CALL_VM_UNMAP,
+                                             WEIR_CALL_ANY};
     uint64_t strikes = 0;
     (void)state;
     for (size_t i = 0; i < 2 * sizeof(calls) / sizeof(calls[0]); i++) {

@@ -43,7 +43,6 @@ static uint64_t granules_taken_away;
 static uint64_t bytes_moved;
 static uint64_t memory_told;
 
-
 /* Passes the device's log lines to the checking tool as real memory: a heap must begin after this memory is given and
  * end before it is taken. */
 static void tell_memory(void *ctx, const char *line)
@@ -125,7 +124,7 @@ static void play(struct player *p)
 
 static void play_trace(const struct trace *trace, const weir_strategy_ops *strategy, uint32_t flags, const char *name)
 {
-    struct player p = { .trace = trace };
+    struct player p = {.trace = trace};
     memory_told = 0;
     weir_sim_config device = WEIR_SIM_CONFIG_INIT;
     device.capacity_bytes = UINT64_C(1) << 40;
@@ -207,6 +206,6 @@ static void every_byte_is_announced_once(void **state)
 int main(void)
 {
     load_checker(NULL);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_byte_is_announced_once) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_byte_is_announced_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static struct world open_world(uint32_t flags)
     weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
     weir_sim_config device = free_of_charge();
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-    struct world w = { 0 };
+    struct world w = {0};
     caching.small_region_bytes = REGION;
     device.capacity_bytes = 64 * REGION;
     device.region_granularity_bytes = REGION;
@@ -97,14 +97,14 @@ static void refuses_bad_arguments(void **state)
         const char *domain; /* "-": a name that is too long */
         const char *sentence;
     } bad[] = {
-        { .no_pool = true, .sentence = "weir_mstx_attach: pool is NULL" },
-        { .no_attachment = true, .sentence = "weir_mstx_attach: attachment is NULL" },
-        { .no_size = true, .sentence = "weir_mstx_attach: config has no struct_size" },
-        { .domain = "a b", .sentence = "weir_mstx_attach: config.domain " },
-        { .domain = "a-b", .sentence = "weir_mstx_attach: config.domain " },
-        { .domain = "\xc3\xa9", .sentence = "weir_mstx_attach: config.domain " },
-        { .domain = "atb.2", .sentence = "weir_mstx_attach: config.domain " },
-        { .domain = "-", .sentence = "weir_mstx_attach: config.domain " },
+        {.no_pool = true, .sentence = "weir_mstx_attach: pool is NULL"},
+        {.no_attachment = true, .sentence = "weir_mstx_attach: attachment is NULL"},
+        {.no_size = true, .sentence = "weir_mstx_attach: config has no struct_size"},
+        {.domain = "a b", .sentence = "weir_mstx_attach: config.domain "},
+        {.domain = "a-b", .sentence = "weir_mstx_attach: config.domain "},
+        {.domain = "\xc3\xa9", .sentence = "weir_mstx_attach: config.domain "},
+        {.domain = "atb.2", .sentence = "weir_mstx_attach: config.domain "},
+        {.domain = "-", .sentence = "weir_mstx_attach: config.domain "},
     };
     char long_name[1025];
     struct world w = open_world(0);
@@ -122,7 +122,7 @@ static void refuses_bad_arguments(void **state)
     struct {
         weir_mstx_config config;
         uint64_t beyond;
-    } newer = { .config = WEIR_MSTX_CONFIG_INIT, .beyond = 1 };
+    } newer = {.config = WEIR_MSTX_CONFIG_INIT, .beyond = 1};
     newer.config.struct_size = sizeof(newer);
     fails(weir_mstx_attach(w.pool, &newer.config, &mstx), WEIR_ERR_UNSUPPORTED);
     assert_said("weir_mstx_attach: config sets members beyond");
@@ -357,10 +357,14 @@ int main(void)
 {
     (void)unsetenv("MSTX_INJECTION_PATH");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_bad_arguments),     cmocka_unit_test(follows_each_rule),
-        cmocka_unit_test(creates_a_domain_once),     cmocka_unit_test(totals_are_of_a_device),
-        cmocka_unit_test(nothing_is_announced_without_a_listener), cmocka_unit_test(a_heap_may_be_turned_down),
-        cmocka_unit_test(announces_exact_sizes),     cmocka_unit_test(a_child_tells_nothing),
+        cmocka_unit_test(refuses_bad_arguments),
+        cmocka_unit_test(follows_each_rule),
+        cmocka_unit_test(creates_a_domain_once),
+        cmocka_unit_test(totals_are_of_a_device),
+        cmocka_unit_test(nothing_is_announced_without_a_listener),
+        cmocka_unit_test(a_heap_may_be_turned_down),
+        cmocka_unit_test(announces_exact_sizes),
+        cmocka_unit_test(a_child_tells_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,12 +26,10 @@ static weir_topology *machine(void)
 }
 
 /* Places pages on a node, and asks the kernel in both ways where they lie. The answer is in *found. */
-static weir_status place_on(const weir_topology *t, int32_t node, weir__numa_pages pages,
-                            uint64_t size, bool is_strict, weir__placed *placed,
-                            weir__numa_found *found, weir__numa_error *error)
+static weir_status place_on(const weir_topology *t, int32_t node, weir__numa_pages pages, uint64_t size, bool is_strict,
+                            weir__placed *placed, weir__numa_found *found, weir__numa_error *error)
 {
-    weir__numa_request request = {
-        .topology = t, .size = size, .pages = pages, .node = node, .is_strict = is_strict};
+    weir__numa_request request = {.topology = t, .size = size, .pages = pages, .node = node, .is_strict = is_strict};
     const weir_status mapped = weir__numa_map(NULL, size, pages, &request.memory, error);
     if (mapped != WEIR_OK) {
         return mapped;
@@ -42,14 +40,12 @@ static weir_status place_on(const weir_topology *t, int32_t node, weir__numa_pag
         return status;
     }
     /* Memory that was placed stays mapped. */
-    return weir__numa_verify(request.memory, size, 0, found, error) == WEIR_OK ? WEIR_OK
-                                                                                : WEIR_ERR_INTERNAL;
+    return weir__numa_verify(request.memory, size, 0, found, error) == WEIR_OK ? WEIR_OK : WEIR_ERR_INTERNAL;
 }
 
 static int each_way(bool contained)
 {
-    static const weir__numa_pages kinds[] = {WEIR__PAGES_SMALL, WEIR__PAGES_TRANSPARENT,
-                                              WEIR__PAGES_HUGE};
+    static const weir__numa_pages kinds[] = {WEIR__PAGES_SMALL, WEIR__PAGES_TRANSPARENT, WEIR__PAGES_HUGE};
     weir_topology *t = machine();
     CHECK(t != NULL);
     CHECK(!contained || deny_numa_calls());
@@ -59,13 +55,11 @@ static int each_way(bool contained)
                 weir__placed placed;
                 weir__numa_found found;
                 weir__numa_error error;
-                CHECK(place_on(t, (int32_t)node, kinds[kind], 6 * MIB, strict != 0, &placed, &found,
-                               &error) == WEIR_OK);
+                CHECK(place_on(t, (int32_t)node, kinds[kind], 6 * MIB, strict != 0, &placed, &found, &error) ==
+                      WEIR_OK);
                 CHECK(placed.way == (contained ? WEIR__PLACED_BY_THREAD : WEIR__PLACED_BY_POLICY));
-                CHECK(placed.is_verified && placed.misplaced_bytes == 0 &&
-                      placed.unknown_bytes == 0);
-                CHECK(found.source ==
-                      (contained ? WEIR__FOUND_BY_NUMA_MAPS : WEIR__FOUND_BY_MOVE_PAGES));
+                CHECK(placed.is_verified && placed.misplaced_bytes == 0 && placed.unknown_bytes == 0);
+                CHECK(found.source == (contained ? WEIR__FOUND_BY_NUMA_MAPS : WEIR__FOUND_BY_MOVE_PAGES));
                 CHECK(found.node_bytes[node] == 6 * MIB);
             }
         }
@@ -109,11 +103,10 @@ static int full(bool contained)
     }
     CHECK(status == WEIR_ERR_NO_MEMORY);
     CHECK(error.step == WEIR__NUMA_ROOM || error.step == WEIR__NUMA_MISPLACED);
-    CHECK(weir__numa_error_text(&error, text, sizeof text) > 0);
+    CHECK(weir__numa_error_text(&error, text, sizeof(text)) > 0);
     CHECK(taken >= 128 * MIB && room_of(node) < 16 * MIB);
     /* A request that is not strict gets pages of other nodes and learns how many; no process is killed. */
-    CHECK(place_on(t, node, WEIR__PAGES_SMALL, 64 * MIB, false, &placed, &found, &error) ==
-          WEIR_OK);
+    CHECK(place_on(t, node, WEIR__PAGES_SMALL, 64 * MIB, false, &placed, &found, &error) == WEIR_OK);
     CHECK(placed.is_verified && placed.misplaced_bytes >= 16 * MIB);
     CHECK(placed.misplaced_bytes == 64 * MIB - found.node_bytes[node]);
     /* A policy for another node still works. */
@@ -141,8 +134,7 @@ static int too_few_huge_pages(void)
     char text[256];
     void *memory = NULL;
     CHECK(t != NULL);
-    CHECK(place_on(t, 0, WEIR__PAGES_HUGE, 20 * MIB, true, &placed, &found, &error) ==
-          WEIR_ERR_NO_MEMORY);
+    CHECK(place_on(t, 0, WEIR__PAGES_HUGE, 20 * MIB, true, &placed, &found, &error) == WEIR_ERR_NO_MEMORY);
     CHECK(error.step == WEIR__NUMA_ROOM && error.limit_bytes == 16 * MIB);
 
     /* If other processes take the pages between the check and the population, the call fails without a signal. */
@@ -151,14 +143,13 @@ static int too_few_huge_pages(void)
     error.pages = WEIR__PAGES_HUGE;
     CHECK(weir__numa_populate(memory, 20 * MIB, &error) == WEIR_ERR_NO_MEMORY);
     CHECK(error.step == WEIR__NUMA_POPULATE && error.number == EFAULT);
-    (void)weir__numa_error_text(&error, text, sizeof text);
+    (void)weir__numa_error_text(&error, text, sizeof(text));
     CHECK(strstr(text, "node 0 has too few free huge pages") != NULL);
     weir__numa_unmap(memory, 20 * MIB, false);
 
     /* Not strict: node 0 serves eight of the ten pages. */
     CHECK(place_on(t, 0, WEIR__PAGES_HUGE, 20 * MIB, false, &placed, &found, &error) == WEIR_OK);
-    CHECK(placed.is_verified && placed.misplaced_bytes == 4 * MIB &&
-          found.node_bytes[0] == 16 * MIB);
+    CHECK(placed.is_verified && placed.misplaced_bytes == 4 * MIB && found.node_bytes[0] == 16 * MIB);
     return 0;
 }
 
@@ -187,10 +178,10 @@ static int into_a_reservation(void)
         weir__numa_error error;
         char *at = (char *)reserved + (round % 3) * 16 * MIB;
         weir__numa_request request = {.topology = t,
-                                       .size = 8 * MIB,
-                                       .pages = (weir__numa_pages)(round % 3),
-                                       .node = (int32_t)(round % nodes),
-                                       .is_strict = true};
+                                      .size = 8 * MIB,
+                                      .pages = (weir__numa_pages)(round % 3),
+                                      .node = (int32_t)(round % nodes),
+                                      .is_strict = true};
         CHECK(weir__numa_map(at, request.size, request.pages, &request.memory, &error) == WEIR_OK);
         CHECK(request.memory == (void *)at);
         CHECK(weir__numa_pages_on(&request, &placed, &error) == WEIR_OK);
@@ -203,11 +194,11 @@ static int into_a_reservation(void)
     return 0;
 }
 
-#define IN_CHILD(name)                                                                             \
-    static void test_##name(void **state)                                                          \
-    {                                                                                              \
-        (void)state;                                                                               \
-        assert_int_equal(in_child(name), 0);                                                       \
+#define IN_CHILD(name)                                                                                                 \
+    static void test_##name(void **state)                                                                              \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        assert_int_equal(in_child(name), 0);                                                                           \
     }
 
 IN_CHILD(by_policy)
@@ -225,12 +216,9 @@ int main(void)
         return numa_skip();
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_policy),
-        cmocka_unit_test(test_by_thread),
-        cmocka_unit_test(test_full_by_policy),
-        cmocka_unit_test(test_full_by_thread),
-        cmocka_unit_test(test_too_few_huge_pages),
-        cmocka_unit_test(test_too_few_huge_pages_touched),
+        cmocka_unit_test(test_by_policy),          cmocka_unit_test(test_by_thread),
+        cmocka_unit_test(test_full_by_policy),     cmocka_unit_test(test_full_by_thread),
+        cmocka_unit_test(test_too_few_huge_pages), cmocka_unit_test(test_too_few_huge_pages_touched),
         cmocka_unit_test(test_into_a_reservation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,14 +82,14 @@ static struct coverage {
     uint64_t trimmed;
 } coverage;
 
-#define must(p, condition, ...)                                                                    \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            print_error("%s seed %" PRIu64 ", step %" PRIu64 ": ", (p)->variant->name, (p)->seed, (p)->step); \
-            print_error(__VA_ARGS__);                                                              \
-            print_error(" (line %d)\n", __LINE__);                                                 \
-            fail();                                                                                \
-        }                                                                                          \
+#define must(p, condition, ...)                                                                                        \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            print_error("%s seed %" PRIu64 ", step %" PRIu64 ": ", (p)->variant->name, (p)->seed, (p)->step);          \
+            print_error(__VA_ARGS__);                                                                                  \
+            print_error(" (line %d)\n", __LINE__);                                                                     \
+            fail();                                                                                                    \
+        }                                                                                                              \
     } while (0)
 
 #define ok(p, call) must(p, (call) == WEIR_OK, "%s", #call)
@@ -135,7 +135,7 @@ static weir_pool_stats figures(struct program *p)
 static void hold(struct program *p, weir_block *block, uint64_t size, weir_tag tag, unsigned lane)
 {
     must(p, weir_block_tag(block) == tag, "the block has another tag");
-    p->held[p->blocks++] = (struct held){ block, size, tag, lane };
+    p->held[p->blocks++] = (struct held){block, size, tag, lane};
     if (one_in(p, 2)) {
         weir_sim_work work = WEIR_SIM_WORK_INIT;
         work.duration_ns = 1 + below(p, 20000);
@@ -242,9 +242,8 @@ static void do_alloc(struct program *p)
     if (p->blocks + 2 > max_blocks - max_group) {
         release(p, (unsigned)below(p, p->blocks));
     }
-    const weir_status status =
-        by_stream ? weir_pool_alloc(p->pool, p->stream[lane], size, align, &block)
-                  : weir_pool_alloc_tagged(p->pool, p->stream[lane], size, align, tag, &block);
+    const weir_status status = by_stream ? weir_pool_alloc(p->pool, p->stream[lane], size, align, &block)
+                                         : weir_pool_alloc_tagged(p->pool, p->stream[lane], size, align, tag, &block);
     if (status == WEIR_OK) {
         hold(p, block, size, tag, lane);
         return;
@@ -262,7 +261,7 @@ struct group {
 
 static struct group some_group(struct program *p)
 {
-    struct group group = { .count = 1 + below(p, one_in(p, 3) ? 1 : one_in(p, 2) ? 8 : max_group) };
+    struct group group = {.count = 1 + below(p, one_in(p, 3) ? 1 : one_in(p, 2) ? 8 : max_group)};
     const uint64_t size = some_size(p);
     const uint64_t other = some_size(p);
     const uint64_t variety = below(p, 3);
@@ -343,7 +342,7 @@ static void do_all_or_none(struct program *p)
 {
     const unsigned lane = any_lane(p);
     const struct group group = some_group(p);
-    weir_block *blocks[max_group] = { NULL };
+    weir_block *blocks[max_group] = {NULL};
     if (p->blocks + group.count > max_blocks) {
         return;
     }
@@ -397,8 +396,8 @@ static bool relieve(void *ctx, weir_pool *pool, const weir_pressure *pressure)
 static void judge(struct program *p)
 {
     const char *why = "";
-    uint64_t bytes[WEIR_TAGS] = { 0 };
-    uint64_t blocks[WEIR_TAGS] = { 0 };
+    uint64_t bytes[WEIR_TAGS] = {0};
+    uint64_t blocks[WEIR_TAGS] = {0};
     must(p, weir_pool_check(p->pool, &why) == WEIR_OK, "check: %s", why);
     const weir_pool_stats stats = figures(p);
     must(p, p->limit == 0 || stats.reserved_bytes <= p->limit || stats.reserved_bytes <= p->allowed,
@@ -444,7 +443,8 @@ static void step(struct program *p)
         p->default_tag[lane] = p->tags[below(p, tag_names)];
         ok(p, weir_stream_set_tag(p->pool, p->stream[lane], p->default_tag[lane]));
     } else {
-        ok(p, weir_pool_trim(p->pool, below(p, p->sim_config.capacity_bytes), one_in(p, 2) ? WEIR_TRIM_WAIT : 0u, NULL));
+        ok(p,
+           weir_pool_trim(p->pool, below(p, p->sim_config.capacity_bytes), one_in(p, 2) ? WEIR_TRIM_WAIT : 0u, NULL));
     }
 }
 
@@ -487,7 +487,7 @@ static void choose(struct program *p)
 
 static void start(struct program *p)
 {
-    static const char *const names[] = { NULL, "weights", "kv cache", "activations" };
+    static const char *const names[] = {NULL, "weights", "kv cache", "activations"};
     choose(p);
     ok(p, weir_sim_create(&p->sim_config, &p->sim));
     p->config.device = weir_sim_device(p->sim);
@@ -533,23 +533,24 @@ static uint64_t seeds = 1000;
 
 static void run_programs(const struct variant *variant)
 {
-    coverage = (struct coverage){ 0 };
+    coverage = (struct coverage){0};
     for (uint64_t seed = first_seed; seed < first_seed + seeds; seed++) {
         run_program(variant, seed);
     }
     print_message("%s: fits %" PRIu64 " (%" PRIu64 " of several), does not %" PRIu64 ", raised %" PRIu64
-                  "; none %" PRIu64 "; acted %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-                  "; pressed %" PRIu64 ", above %" PRIu64 ", trimmed %" PRIu64 "\n",
+                  "; none %" PRIu64 "; acted %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "; pressed %" PRIu64
+                  ", above %" PRIu64 ", trimmed %" PRIu64 "\n",
                   variant->name, coverage.yes, coverage.yes_of_several, coverage.no_for_one, coverage.raised,
-                  coverage.all_or_none, coverage.acted[WEIR_ADVICE_RAISE_LIMIT], coverage.acted[WEIR_ADVICE_DEVICE_ROOM],
-                  coverage.acted[WEIR_ADVICE_FREE_BLOCKS], coverage.acted[WEIR_ADVICE_ASK_LESS],
-                  coverage.pressed, coverage.above_soft, coverage.trimmed);
+                  coverage.all_or_none, coverage.acted[WEIR_ADVICE_RAISE_LIMIT],
+                  coverage.acted[WEIR_ADVICE_DEVICE_ROOM], coverage.acted[WEIR_ADVICE_FREE_BLOCKS],
+                  coverage.acted[WEIR_ADVICE_ASK_LESS], coverage.pressed, coverage.above_soft, coverage.trimmed);
     if (seeds < 500) {
         return;
     }
     assert_true(coverage.yes_of_several > 100 && coverage.raised > 100);
     assert_true(coverage.no_for_one > 100 || variant->maps);
-    assert_true(coverage.all_or_none > 100 && coverage.pressed > 100 && coverage.above_soft > 50 && coverage.trimmed > 50);
+    assert_true(coverage.all_or_none > 100 && coverage.pressed > 100 && coverage.above_soft > 50 &&
+                coverage.trimmed > 50);
     for (int kind = 0; kind < WEIR_ADVICE_COUNT; kind++) {
         assert_true(coverage.acted[kind] > 20 || kind == WEIR_ADVICE_WAIT);
     }
@@ -558,37 +559,37 @@ static void run_programs(const struct variant *variant)
 static void test_caching(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "caching", weir_caching_strategy, false });
+    run_programs(&(struct variant){"caching", weir_caching_strategy, false});
 }
 
 static void test_size_class(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "size_class", weir_size_class_strategy, false });
+    run_programs(&(struct variant){"size_class", weir_size_class_strategy, false});
 }
 
 static void test_routing(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "routing", weir_routing_strategy, false });
+    run_programs(&(struct variant){"routing", weir_routing_strategy, false});
 }
 
 static void test_arena(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "arena", weir_bump_strategy, false });
+    run_programs(&(struct variant){"arena", weir_bump_strategy, false});
 }
 
 static void test_caching_on_granules(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "caching+vm", weir_caching_strategy, true });
+    run_programs(&(struct variant){"caching+vm", weir_caching_strategy, true});
 }
 
 static void test_size_class_on_granules(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "size_class+vm", weir_size_class_strategy, true });
+    run_programs(&(struct variant){"size_class+vm", weir_size_class_strategy, true});
 }
 
 int main(int argc, char **argv)

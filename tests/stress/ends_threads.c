@@ -97,16 +97,16 @@ static struct worker all[most_workers];
 static atomic_bool done;
 
 /* Calls weir, with `inside` set during the call. */
-#define expect(worker, condition)                                                                  \
-    do {                                                                                           \
-        atomic_store(&(worker)->inside, true);                                                     \
-        const bool holds = (condition);                                                            \
-        atomic_store(&(worker)->inside, false);                                                    \
-        (worker)->calls++;                                                                         \
-        if (!holds) {                                                                              \
-            (worker)->errors++;                                                                    \
-            (worker)->first_error = (worker)->first_error != NULL ? (worker)->first_error : #condition; \
-        }                                                                                          \
+#define expect(worker, condition)                                                                                      \
+    do {                                                                                                               \
+        atomic_store(&(worker)->inside, true);                                                                         \
+        const bool holds = (condition);                                                                                \
+        atomic_store(&(worker)->inside, false);                                                                        \
+        (worker)->calls++;                                                                                             \
+        if (!holds) {                                                                                                  \
+            (worker)->errors++;                                                                                        \
+            (worker)->first_error = (worker)->first_error != NULL ? (worker)->first_error : #condition;                \
+        }                                                                                                              \
     } while (0)
 #define ok(worker, call) expect(worker, (call) == WEIR_OK)
 

@@ -48,7 +48,7 @@ static inline const void *config_for(const struct strategy_configs *configs, con
     return strategy == weir_caching_strategy()      ? (const void *)&configs->caching
            : strategy == weir_size_class_strategy() ? (const void *)&configs->size_class
            : strategy == weir_routing_strategy()    ? (const void *)&configs->routing
-           : strategy == weir_bump_strategy()      ? (const void *)&configs->arena
+           : strategy == weir_bump_strategy()       ? (const void *)&configs->arena
                                                     : NULL;
 }
 

@@ -234,7 +234,7 @@ static void bad_arguments_change_nothing(void **state)
         weir_bump_config known;
         uint64_t unknown;
     } newer = {.known = WEIR_BUMP_CONFIG_INIT, .unknown = 1};
-    newer.known.struct_size = sizeof newer;
+    newer.known.struct_size = sizeof(newer);
     fails(weir_arena_create(w.pool, w.stream[A], &newer.known, &arena), WEIR_ERR_UNSUPPORTED);
     assert_null(arena);
 
@@ -424,7 +424,7 @@ static void refuse(struct tested *t, weir_mark mark)
     const weir_arena_stats before = usage(t);
     fails(weir_arena_rewind(t->arena, mark), WEIR_ERR_INVALID);
     const weir_arena_stats after = usage(t);
-    assert_memory_equal(&before, &after, sizeof before);
+    assert_memory_equal(&before, &after, sizeof(before));
 }
 
 static void wrong_marks_are_refused(void **state)
@@ -513,7 +513,7 @@ static void a_full_pool_is_reported(void **state)
     fails(weir_arena_alloc(t.arena, 2 * CHUNK, 0, &address), WEIR_ERR_NO_MEMORY);
     assert_int_equal(address, 77);
     weir_arena_stats after = usage(&t);
-    assert_memory_equal(&before, &after, sizeof before);
+    assert_memory_equal(&before, &after, sizeof(before));
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     ok(weir_pool_get_oom(w.pool, &record));
     assert_int_equal(record.size, 2 * CHUNK);
@@ -701,8 +701,7 @@ static void a_retired_stream_gives_no_more(void **state)
         ok(weir_stream_retire(w.pool, w.stream[A]));
         weir_sim_stream *native = new_stream(w.sim);
         if (reused) {
-            ok(weir_pool_stream(w.pool, native,
-                                &w.stream[A])); /* in the place of the retired stream */
+            ok(weir_pool_stream(w.pool, native, &w.stream[A])); /* in the place of the retired stream */
         }
         uint64_t address = 77;
         fails(weir_arena_alloc(t.arena, 1, 1, &address), WEIR_ERR_INVALID);
@@ -872,8 +871,8 @@ static void read_elsewhere(struct tested *t, uint64_t *random)
         ok(weir_arena_use(t->arena, w->stream[other]));
     }
     order(w->sim, w->native[t->home], w->native[other]);
-    touch(w->sim, w->native[other], t->held[pick].address, t->held[pick].size, false,
-          draw(random) % LONG_NS, "read elsewhere");
+    touch(w->sim, w->native[other], t->held[pick].address, t->held[pick].size, false, draw(random) % LONG_NS,
+          "read elsewhere");
     if (!before) {
         ok(weir_arena_use(t->arena, w->stream[other]));
     }
@@ -896,8 +895,7 @@ static void random_step(struct tested *t, uint64_t *random)
     struct world *w = t->w;
     const unsigned action = (unsigned)(draw(random) % 100);
     if (action < 50 && t->count < most_held) {
-        const uint64_t size =
-            1 + (draw(random) % 10 == 0 ? draw(random) % (2 * CHUNK) : draw(random) % 2000);
+        const uint64_t size = 1 + (draw(random) % 10 == 0 ? draw(random) % (2 * CHUNK) : draw(random) % 2000);
         const uint64_t align = draw(random) % 3 == 0 ? 0 : UINT64_C(1) << draw(random) % 14;
         uint64_t address = 0;
         const weir_status status = weir_arena_alloc(t->arena, size, align, &address);
@@ -929,8 +927,7 @@ static void random_programs(void **state)
         struct world w = open_limited(0, seed % 3 == 0 ? WEIR_POOL_NO_FRONT_CACHE : 0);
         struct tested arenas[streams];
         for (int i = 0; i < streams; i++) {
-            arenas[i] =
-                open_arena(&w, i, (uint32_t)(seed % 4), seed % 5 == 0 ? WEIR_ARENA_KEEP_NONE : 0);
+            arenas[i] = open_arena(&w, i, (uint32_t)(seed % 4), seed % 5 == 0 ? WEIR_ARENA_KEEP_NONE : 0);
         }
         for (int step = 0; step < 200; step++) {
             random_step(&arenas[draw(&random) % streams], &random);
@@ -973,8 +970,7 @@ static void *work(void *ctx)
             if (i == count / 2) {
                 kept = i + 1;
                 worker->errors += weir_arena_mark(t->arena, &half) != WEIR_OK;
-                worker->errors +=
-                    step % 7 == 0 && weir_arena_use(t->arena, t->w->stream[C]) != WEIR_OK;
+                worker->errors += step % 7 == 0 && weir_arena_use(t->arena, t->w->stream[C]) != WEIR_OK;
             }
         }
         for (int i = count; i-- > kept;) {

@@ -1,5 +1,5 @@
-/* tests/unit/numa_pages_test.c: mapping, placing, querying and locking on this machine, as root and as an unprivileged user,
- * and with every call forbidden that a container forbids. tests/numa tests the cases with several nodes. */
+/* tests/unit/numa_pages_test.c: mapping, placing, querying and locking on this machine, as root and as an unprivileged
+ * user, and with every call forbidden that a container forbids. tests/numa tests the cases with several nodes. */
 #define _GNU_SOURCE
 #include "numa_pages.h"
 #include "sandbox.h"
@@ -52,8 +52,8 @@ static uint64_t huge_file(const char *name)
 {
     char text[32];
     char path[128];
-    (void)snprintf(path, sizeof path, HUGE_FILE "%s", name);
-    return weir__sysfs_text("", path, text, sizeof text) ? strtoull(text, NULL, 10) : 0;
+    (void)snprintf(path, sizeof(path), HUGE_FILE "%s", name);
+    return weir__sysfs_text("", path, text, sizeof(text)) ? strtoull(text, NULL, 10) : 0;
 }
 
 static void all_on(const weir__numa_found *found, int32_t node, uint64_t size)
@@ -109,19 +109,14 @@ static void test_bad_mappings(void **state)
     assert_int_equal(error.step, WEIR__NUMA_RESERVE);
     assert_int_equal(weir__numa_reserve(page + 1, page, &memory, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir__numa_reserve(page, 3 * page, &memory, NULL), WEIR_ERR_INVALID);
-    assert_int_equal(weir__numa_reserve(UINT64_C(1) << 60, page, &memory, &error),
-                     WEIR_ERR_NO_MEMORY);
+    assert_int_equal(weir__numa_reserve(UINT64_C(1) << 60, page, &memory, &error), WEIR_ERR_NO_MEMORY);
     assert_int_equal(error.number, ENOMEM);
-    assert_int_equal(weir__numa_reserve(UINT64_MAX - page + 1, 2 * MIB, &memory, NULL),
-                     WEIR_ERR_INVALID);
+    assert_int_equal(weir__numa_reserve(UINT64_MAX - page + 1, 2 * MIB, &memory, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir__numa_map(NULL, 0, WEIR__PAGES_SMALL, &memory, NULL), WEIR_ERR_INVALID);
-    assert_int_equal(weir__numa_map(NULL, page, WEIR__PAGES_TRANSPARENT, &memory, NULL),
+    assert_int_equal(weir__numa_map(NULL, page, WEIR__PAGES_TRANSPARENT, &memory, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir__numa_map((void *)(uintptr_t)page, 2 * MIB, WEIR__PAGES_HUGE, &memory, NULL),
                      WEIR_ERR_INVALID);
-    assert_int_equal(
-        weir__numa_map((void *)(uintptr_t)page, 2 * MIB, WEIR__PAGES_HUGE, &memory, NULL),
-        WEIR_ERR_INVALID);
-    assert_int_equal(weir__numa_map(NULL, UINT64_C(1) << 60, WEIR__PAGES_SMALL, &memory, &error),
-                     WEIR_ERR_NO_MEMORY);
+    assert_int_equal(weir__numa_map(NULL, UINT64_C(1) << 60, WEIR__PAGES_SMALL, &memory, &error), WEIR_ERR_NO_MEMORY);
     assert_ptr_equal(memory, (void *)7);
 }
 
@@ -136,19 +131,17 @@ static void test_huge_pages(void **state)
     char text[512];
     unsigned char there = 0;
     if (huge_file("nr_overcommit_hugepages") != 0 ||
-        !weir__sysfs_text("", HUGE_FILE "nr_hugepages", text, sizeof text)) {
+        !weir__sysfs_text("", HUGE_FILE "nr_hugepages", text, sizeof(text))) {
         print_message("nobody can say how many huge pages there are\n");
         skip();
     }
     const uint64_t too_much = (unused + 8) * WEIR__HUGE_PAGE;
     assert_int_equal(weir__numa_reserve(too_much, 2 * MIB, &reserved, NULL), WEIR_OK);
-    assert_int_equal(weir__numa_map(NULL, too_much, WEIR__PAGES_HUGE, &memory, &error),
-                     WEIR_ERR_NO_MEMORY);
+    assert_int_equal(weir__numa_map(NULL, too_much, WEIR__PAGES_HUGE, &memory, &error), WEIR_ERR_NO_MEMORY);
     assert_int_equal(error.number, ENOMEM);
-    assert_true(weir__numa_error_text(&error, text, sizeof text) < sizeof text);
+    assert_true(weir__numa_error_text(&error, text, sizeof(text)) < sizeof(text));
     assert_non_null(strstr(text, "hugepages-2048kB/nr_hugepages"));
-    assert_int_equal(weir__numa_map(reserved, too_much, WEIR__PAGES_HUGE, &memory, NULL),
-                     WEIR_ERR_NO_MEMORY);
+    assert_int_equal(weir__numa_map(reserved, too_much, WEIR__PAGES_HUGE, &memory, NULL), WEIR_ERR_NO_MEMORY);
     assert_null(memory);
     assert_int_equal(mincore(reserved, page, &there), 0); /* still reserved */
     weir__numa_unmap(reserved, too_much, false);
@@ -185,8 +178,7 @@ static void test_policy(void **state)
     void *memory = map(2 * MIB, WEIR__PAGES_SMALL);
     weir__numa_error error;
     weir__numa_found found;
-    const weir_status status =
-        weir__numa_policy(memory, 2 * MIB, node, WEIR__PAGES_SMALL, false, &error);
+    const weir_status status = weir__numa_policy(memory, 2 * MIB, node, WEIR__PAGES_SMALL, false, &error);
     if (status == WEIR_ERR_UNSUPPORTED) {
         print_message("policies are forbidden here\n");
         skip();
@@ -206,17 +198,14 @@ static void test_policy(void **state)
 
     static const int32_t bad[] = {-1, 1023, 1024, INT32_MAX};
     for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(
-            weir__numa_policy(memory, 2 * MIB, bad[i], WEIR__PAGES_SMALL, false, &error),
-            WEIR_ERR_INVALID);
+        assert_int_equal(weir__numa_policy(memory, 2 * MIB, bad[i], WEIR__PAGES_SMALL, false, &error),
+                         WEIR_ERR_INVALID);
         assert_int_equal(error.step, WEIR__NUMA_POLICY);
         assert_int_equal(error.node, bad[i]);
     }
     /* Small pages are never bound: a full node would kill the process. */
-    assert_int_equal(weir__numa_policy(memory, 2 * MIB, node, WEIR__PAGES_SMALL, true, NULL),
-                     WEIR_ERR_INVALID);
-    assert_int_equal(weir__numa_policy(memory, 2 * MIB, node, WEIR__PAGES_TRANSPARENT, true, NULL),
-                     WEIR_ERR_INVALID);
+    assert_int_equal(weir__numa_policy(memory, 2 * MIB, node, WEIR__PAGES_SMALL, true, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir__numa_policy(memory, 2 * MIB, node, WEIR__PAGES_TRANSPARENT, true, NULL), WEIR_ERR_INVALID);
     weir__numa_unmap(memory, 2 * MIB, false);
     weir_topology_destroy(t);
 }
@@ -231,23 +220,20 @@ static void test_thread_keeps_its_processors(void **state)
     cpu_set_t after;
     weir__numa_error error;
     weir__numa_found found;
-    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
     assert_int_equal(weir__numa_populate_near(t, memory, 2 * MIB, node, NULL), WEIR_OK);
-    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_true(CPU_EQUAL(&before, &after));
     assert_int_equal(weir__numa_verify(memory, 2 * MIB, 0, &found, NULL), WEIR_OK);
     all_on(&found, node, 2 * MIB);
 
     /* No such node, and a machine that is not this one: no page is touched. */
     assert_int_equal(madvise(memory, 2 * MIB, MADV_DONTNEED), 0);
-    assert_int_equal(weir__numa_populate_near(t, memory, 2 * MIB, 1000, &error),
-                     WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir__numa_populate_near(t, memory, 2 * MIB, 1000, &error), WEIR_ERR_UNSUPPORTED);
     assert_int_equal(error.step, WEIR__NUMA_THREAD);
     t->is_this_machine = false;
-    assert_int_equal(weir__numa_populate_near(t, memory, 2 * MIB, node, &error),
-                     WEIR_ERR_UNSUPPORTED);
-    assert_int_equal(weir__numa_populate_near(NULL, memory, 2 * MIB, node, &error),
-                     WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir__numa_populate_near(t, memory, 2 * MIB, node, &error), WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir__numa_populate_near(NULL, memory, 2 * MIB, node, &error), WEIR_ERR_UNSUPPORTED);
     assert_int_equal(present(memory, 2 * MIB), 0);
     weir__numa_unmap(memory, 2 * MIB, false);
     weir_topology_destroy(t);
@@ -258,7 +244,7 @@ static void test_transparent_pages(void **state)
     (void)state;
     char text[64];
     uint64_t bytes = 0;
-    if (!weir__sysfs_text("", "/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) ||
+    if (!weir__sysfs_text("", "/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text)) ||
         strstr(text, "[never]") != NULL) {
         print_message("no transparent huge pages here\n");
         skip();
@@ -267,16 +253,13 @@ static void test_transparent_pages(void **state)
     assert_int_equal(weir__numa_populate(memory, 8 * MIB, NULL), WEIR_OK);
     assert_int_equal(weir__numa_transparent_bytes("", memory, 8 * MIB, &bytes), WEIR_OK);
     assert_true(bytes <= 8 * MIB && bytes % WEIR__HUGE_PAGE == 0);
-    assert_int_equal(weir__numa_transparent_bytes("", (char *)memory + page, 2 * page, &bytes),
-                     WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir__numa_transparent_bytes("", (char *)memory + page, 2 * page, &bytes), WEIR_ERR_UNSUPPORTED);
     weir__numa_unmap(memory, 8 * MIB, false);
 
     memory = map(MIB, WEIR__PAGES_SMALL);
-    assert_int_equal(mprotect((char *)memory + page, page, PROT_READ),
-                     0); /* a mapping of its own */
+    assert_int_equal(mprotect((char *)memory + page, page, PROT_READ), 0); /* a mapping of its own */
     bytes = 7;
-    assert_int_equal(weir__numa_transparent_bytes("", (char *)memory + page, page, &bytes),
-                     WEIR_OK);
+    assert_int_equal(weir__numa_transparent_bytes("", (char *)memory + page, page, &bytes), WEIR_OK);
     assert_int_equal(bytes, 0);
     weir__numa_unmap(memory, MIB, false);
 }
@@ -288,7 +271,7 @@ static char root[64];
 static void put(const char *name, const char *text)
 {
     char path[128];
-    (void)snprintf(path, sizeof path, "%s/proc/self/%s", root, name);
+    (void)snprintf(path, sizeof(path), "%s/proc/self/%s", root, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_true(fputs(text, file) >= 0);
@@ -301,9 +284,9 @@ static int new_root(void **state)
     (void)state;
     (void)strcpy(root, "/tmp/weir-proc-XXXXXX");
     bool made = mkdtemp(root) != NULL;
-    (void)snprintf(path, sizeof path, "%s/proc", root);
+    (void)snprintf(path, sizeof(path), "%s/proc", root);
     made = made && mkdir(path, 0777) == 0;
-    (void)snprintf(path, sizeof path, "%s/proc/self", root);
+    (void)snprintf(path, sizeof(path), "%s/proc/self", root);
     return made && mkdir(path, 0777) == 0 ? 0 : -1;
 }
 
@@ -313,8 +296,8 @@ static int remove_root(void **state)
         "/proc/self/maps", "/proc/self/numa_maps", "/proc/self/smaps", "/proc/self", "/proc", ""};
     char path[128];
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        (void)snprintf(path, sizeof path, "%s%s", root, names[i]);
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        (void)snprintf(path, sizeof(path), "%s%s", root, names[i]);
         (void)remove(path);
     }
     return 0;
@@ -331,23 +314,19 @@ static void test_numa_maps(void **state)
         uint64_t on_0, on_3, absent, unknown;
     } cases[] = {
         /* exactly the range, on two nodes */
-        {"00010000-00020000 rw-p 0 00:00 0\n",
-         "00010000 prefer:3 anon=16 dirty=16 N0=4 N3=12 kernelpagesize_kB=4\n", WEIR_OK, 4 * K,
-         12 * K, 0, 0},
+        {"00010000-00020000 rw-p 0 00:00 0\n", "00010000 prefer:3 anon=16 dirty=16 N0=4 N3=12 kernelpagesize_kB=4\n",
+         WEIR_OK, 4 * K, 12 * K, 0, 0},
         /* not all there */
-        {"00010000-00020000 rw-p 0 00:00 0\n", "00010000 default anon=6 N3=6 kernelpagesize_kB=4\n",
-         WEIR_OK, 0, 6 * K, 10 * K, 0},
-        {"00010000-00020000 rw-p 0 00:00 0\n", "00010000 default\n", WEIR_ERR_UNSUPPORTED, 0, 0, 0,
-         16 * K},
+        {"00010000-00020000 rw-p 0 00:00 0\n", "00010000 default anon=6 N3=6 kernelpagesize_kB=4\n", WEIR_OK, 0, 6 * K,
+         10 * K, 0},
+        {"00010000-00020000 rw-p 0 00:00 0\n", "00010000 default\n", WEIR_ERR_UNSUPPORTED, 0, 0, 0, 16 * K},
         /* larger than the range: all on one node, on two, or not all there */
-        {"0000c000-00024000 rw-p 0 00:00 0\n",
-         "0000c000 default anon=24 N3=24 kernelpagesize_kB=4\n", WEIR_OK, 0, 16 * K, 0, 0},
-        {"0000c000-00024000 rw-p 0 00:00 0\n",
-         "0000c000 default anon=24 N0=1 N3=23 kernelpagesize_kB=4\n", WEIR_ERR_UNSUPPORTED, 0, 0, 0,
-         16 * K},
-        {"0000c000-00024000 rw-p 0 00:00 0\n",
-         "0000c000 default anon=20 N3=20 kernelpagesize_kB=4\n", WEIR_ERR_UNSUPPORTED, 0, 0, 0,
-         16 * K},
+        {"0000c000-00024000 rw-p 0 00:00 0\n", "0000c000 default anon=24 N3=24 kernelpagesize_kB=4\n", WEIR_OK, 0,
+         16 * K, 0, 0},
+        {"0000c000-00024000 rw-p 0 00:00 0\n", "0000c000 default anon=24 N0=1 N3=23 kernelpagesize_kB=4\n",
+         WEIR_ERR_UNSUPPORTED, 0, 0, 0, 16 * K},
+        {"0000c000-00024000 rw-p 0 00:00 0\n", "0000c000 default anon=20 N3=20 kernelpagesize_kB=4\n",
+         WEIR_ERR_UNSUPPORTED, 0, 0, 0, 16 * K},
         /* two mappings and a neighbour; one of them sticks out */
         {"0000f000-00010000 r--p 0 00:00 0\n00010000-00014000 rw-p 0 00:00 0\n00014000-00022000 "
          "rw-p 0 00:00 0\n",
@@ -356,36 +335,32 @@ static void test_numa_maps(void **state)
          "00014000 bind:3 file=/a\\040N0=9 anon=14 N3=14 kernelpagesize_kB=4\n",
          WEIR_OK, 4 * K, 12 * K, 0, 0},
         /* huge pages, counted one by one */
-        {"00010000-00020000 rw-p 0 00:00 0\n",
-         "00010000 bind:3 huge anon=1 N3=1 kernelpagesize_kB=64\n", WEIR_OK, 0, 16 * K, 0, 0},
+        {"00010000-00020000 rw-p 0 00:00 0\n", "00010000 bind:3 huge anon=1 N3=1 kernelpagesize_kB=64\n", WEIR_OK, 0,
+         16 * K, 0, 0},
         /* nothing is said of the mapping, of half of the range, of any */
         {"00010000-00020000 rw-p 0 00:00 0\n", "00030000 default anon=1 N0=1 kernelpagesize_kB=4\n",
          WEIR_ERR_UNSUPPORTED, 0, 0, 0, 16 * K},
-        {"00010000-00018000 rw-p 0 00:00 0\n", "00010000 default anon=8 N0=8 kernelpagesize_kB=4\n",
-         WEIR_OK, 8 * K, 0, 0, 8 * K},
+        {"00010000-00018000 rw-p 0 00:00 0\n", "00010000 default anon=8 N0=8 kernelpagesize_kB=4\n", WEIR_OK, 8 * K, 0,
+         0, 8 * K},
         {"", "", WEIR_ERR_UNSUPPORTED, 0, 0, 0, 16 * K},
-        {"x\n-\n00010000\n", "\nN0=3\n00010000 N=4 N0 Nx=3 N99999=1 kernelpagesize_kB=4\n",
-         WEIR_ERR_UNSUPPORTED, 0, 0, 0, 16 * K},
+        {"x\n-\n00010000\n", "\nN0=3\n00010000 N=4 N0 Nx=3 N99999=1 kernelpagesize_kB=4\n", WEIR_ERR_UNSUPPORTED, 0, 0,
+         0, 16 * K},
     };
     weir__numa_found found;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         put("maps", cases[i].maps);
         put("numa_maps", cases[i].numa_maps);
-        assert_int_equal(
-            weir__numa_verify_by_maps(root, (void *)(uintptr_t)0x10000, 16 * K, &found),
-            cases[i].status);
+        assert_int_equal(weir__numa_verify_by_maps(root, (void *)(uintptr_t)0x10000, 16 * K, &found), cases[i].status);
         assert_int_equal(found.node_bytes[0], cases[i].on_0);
         assert_int_equal(found.node_bytes[3], cases[i].on_3);
         assert_int_equal(found.absent_bytes, cases[i].absent);
         assert_int_equal(found.unknown_bytes, cases[i].unknown);
     }
-    assert_int_equal(
-        weir__numa_verify_by_maps("/nowhere", (void *)(uintptr_t)0x10000, 16 * K, &found),
-        WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir__numa_verify_by_maps("/nowhere", (void *)(uintptr_t)0x10000, 16 * K, &found),
+                     WEIR_ERR_UNSUPPORTED);
     uint64_t bytes = 0;
-    assert_int_equal(
-        weir__numa_transparent_bytes("/nowhere", (void *)(uintptr_t)0x10000, 16 * K, &bytes),
-        WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir__numa_transparent_bytes("/nowhere", (void *)(uintptr_t)0x10000, 16 * K, &bytes),
+                     WEIR_ERR_UNSUPPORTED);
 }
 
 /* --- all of it --- */
@@ -399,11 +374,10 @@ static void test_pages_on(void **state)
         weir__placed placed;
         weir__numa_error error;
         weir__numa_request request = {.topology = t,
-                                       .size = 4 * MIB,
-                                       .node = node,
-                                       .pages =
-                                           kind % 2 ? WEIR__PAGES_TRANSPARENT : WEIR__PAGES_SMALL,
-                                       .is_strict = kind >= 2};
+                                      .size = 4 * MIB,
+                                      .node = node,
+                                      .pages = kind % 2 ? WEIR__PAGES_TRANSPARENT : WEIR__PAGES_SMALL,
+                                      .is_strict = kind >= 2};
         request.memory = map(request.size, request.pages);
         assert_int_equal(weir__numa_pages_on(&request, &placed, &error), WEIR_OK);
         assert_true(placed.is_verified);
@@ -444,7 +418,7 @@ static void test_no_such_node(void **state)
     request.memory = map(request.size, request.pages);
     request.is_strict = true;
     assert_int_not_equal(weir__numa_pages_on(&request, &placed, &error), WEIR_OK);
-    (void)weir__numa_error_text(&error, text, sizeof text);
+    (void)weir__numa_error_text(&error, text, sizeof(text));
     assert_non_null(strstr(text, "700"));
     weir__numa_unmap(request.memory, request.size, false);
     weir_topology_destroy(t);
@@ -467,14 +441,12 @@ static void test_no_room(void **state)
     assert_int_equal(weir__numa_room(node, WEIR__PAGES_SMALL, &room), WEIR_OK);
     assert_int_equal(weir__numa_room(900, WEIR__PAGES_SMALL, &room), WEIR_ERR_UNSUPPORTED);
     assert_int_equal(weir__numa_room(-1, WEIR__PAGES_SMALL, &room), WEIR_ERR_UNSUPPORTED);
-    weir__numa_request request = {.topology = t,
-                                   .size = (room / WEIR__HUGE_PAGE + 4096) * WEIR__HUGE_PAGE,
-                                   .node = node,
-                                   .is_strict = true};
+    weir__numa_request request = {
+        .topology = t, .size = (room / WEIR__HUGE_PAGE + 4096) * WEIR__HUGE_PAGE, .node = node, .is_strict = true};
     assert_int_equal(weir__numa_reserve(request.size, page, &request.memory, NULL), WEIR_OK);
     assert_int_equal(weir__numa_pages_on(&request, &placed, &error), WEIR_ERR_NO_MEMORY);
     assert_int_equal(error.step, WEIR__NUMA_ROOM);
-    (void)weir__numa_error_text(&error, text, sizeof text);
+    (void)weir__numa_error_text(&error, text, sizeof(text));
     assert_non_null(strstr(text, "to give"));
     assert_int_equal(present(request.memory, MIB), 0);
     weir__numa_unmap(request.memory, request.size, false);
@@ -496,8 +468,7 @@ static void test_lock(void **state)
     weir__numa_get_lock_limits(&limits);
     assert_int_equal(limits.locked_bytes, 0);
     assert_int_equal(mprotect((char *)memory + MIB - page, page, PROT_NONE), 0);
-    assert_int_equal(weir__numa_lock(memory, MIB, &error),
-                     WEIR_ERR_NO_MEMORY); /* cannot be populated */
+    assert_int_equal(weir__numa_lock(memory, MIB, &error), WEIR_ERR_NO_MEMORY); /* cannot be populated */
     weir__numa_get_lock_limits(&limits);
     assert_int_equal(limits.locked_bytes, 0);
     weir__numa_unmap(memory, MIB, false);
@@ -521,13 +492,12 @@ static int lock_as_nobody(void)
     CHECK(weir__numa_lock((char *)memory + MIB / 2, MIB, &error) == WEIR_ERR_LIMIT);
     CHECK(error.step == WEIR__NUMA_LOCK && error.number == ENOMEM && error.limit_bytes == MIB &&
           error.used_bytes == MIB / 2);
-    (void)weir__numa_error_text(&error, text, sizeof text);
+    (void)weir__numa_error_text(&error, text, sizeof(text));
     CHECK(strstr(text, "RLIMIT_MEMLOCK is 1 MiB, of which 512 KiB are taken") != NULL);
     CHECK(weir__numa_lock((char *)memory + MIB / 2, MIB / 2, NULL) ==
           WEIR_OK); /* a range within the limit can be locked */
     weir__numa_unlock(memory, MIB);
-    CHECK(weir__numa_populate(memory, 2 * MIB, NULL) ==
-          WEIR_OK); /* pages can still be populated */
+    CHECK(weir__numa_populate(memory, 2 * MIB, NULL) == WEIR_OK); /* pages can still be populated */
     CHECK(setrlimit(RLIMIT_MEMLOCK, &none) == 0);
     CHECK(weir__numa_lock(memory, page, &error) == WEIR_ERR_LIMIT);
     CHECK(error.number == EPERM && error.limit_bytes == 0);
@@ -558,13 +528,12 @@ static int contained(void)
     const int32_t node = weir_topology_thread_node(t);
     CHECK(node >= 0);
     for (unsigned strict = 0; strict < 2; strict++) {
-        weir__numa_request request = {
-            .topology = t, .size = 4 * MIB, .node = node, .is_strict = strict != 0};
+        weir__numa_request request = {.topology = t, .size = 4 * MIB, .node = node, .is_strict = strict != 0};
         CHECK(weir__numa_map(NULL, request.size, request.pages, &request.memory, NULL) == WEIR_OK);
-        CHECK(weir__numa_policy(request.memory, request.size, node, request.pages, false,
-                                 &error) == WEIR_ERR_UNSUPPORTED);
+        CHECK(weir__numa_policy(request.memory, request.size, node, request.pages, false, &error) ==
+              WEIR_ERR_UNSUPPORTED);
         CHECK(error.number == EPERM);
-        (void)weir__numa_error_text(&error, text, sizeof text);
+        (void)weir__numa_error_text(&error, text, sizeof(text));
         CHECK(strstr(text, "CAP_SYS_NICE") != NULL);
         CHECK(weir__numa_pages_on(&request, &placed, &error) == WEIR_OK);
         CHECK(placed.way == WEIR__PLACED_BY_THREAD);
@@ -593,8 +562,7 @@ static int contained_and_pinned(void)
     const int32_t node = weir_topology_thread_node(t);
     CHECK(deny_numa_calls() && deny_affinity_and_files());
     for (unsigned strict = 0; strict < 2; strict++) {
-        weir__numa_request request = {
-            .topology = t, .size = 4 * MIB, .node = node, .is_strict = strict != 0};
+        weir__numa_request request = {.topology = t, .size = 4 * MIB, .node = node, .is_strict = strict != 0};
         CHECK(weir__numa_map(NULL, request.size, request.pages, &request.memory, NULL) == WEIR_OK);
         const weir_status status = weir__numa_pages_on(&request, &placed, &error);
         CHECK(status == (strict ? WEIR_ERR_UNSUPPORTED : WEIR_OK));
@@ -624,14 +592,11 @@ static int without_populate(void)
     CHECK(deny_madvise());
     CHECK(weir__numa_populate(memory, 2 * MIB, NULL) == WEIR_OK);
     CHECK(bytes[7 * page] == 42);
-    CHECK(weir__numa_verify(memory, 2 * MIB, 0, &found, NULL) == WEIR_OK &&
-          found.absent_bytes == 0);
+    CHECK(weir__numa_verify(memory, 2 * MIB, 0, &found, NULL) == WEIR_OK && found.absent_bytes == 0);
     /* Pages that cannot be written are an error here too, not a signal. */
-    CHECK(mmap(bytes + 5 * page, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
-          MAP_FAILED);
+    CHECK(mmap(bytes + 5 * page, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
     CHECK(weir__numa_populate(memory, 2 * MIB, NULL) == WEIR_ERR_NO_MEMORY);
-    CHECK(weir__numa_map(NULL, 2 * MIB, WEIR__PAGES_TRANSPARENT, &memory, NULL) ==
-          WEIR_ERR_UNSUPPORTED);
+    CHECK(weir__numa_map(NULL, 2 * MIB, WEIR__PAGES_TRANSPARENT, &memory, NULL) == WEIR_ERR_UNSUPPORTED);
     return 0;
 }
 
@@ -648,18 +613,14 @@ static void test_texts(void **state)
     (void)state;
     char text[512];
     char shorter[8];
-    weir__numa_error error = {.step = WEIR__NUMA_POPULATE,
-                               .number = EFAULT,
-                               .pages = WEIR__PAGES_HUGE,
-                               .node = 3,
-                               .bytes = 3 * MIB / 2};
-    const size_t length = weir__numa_error_text(&error, text, sizeof text);
+    weir__numa_error error = {
+        .step = WEIR__NUMA_POPULATE, .number = EFAULT, .pages = WEIR__PAGES_HUGE, .node = 3, .bytes = 3 * MIB / 2};
+    const size_t length = weir__numa_error_text(&error, text, sizeof(text));
     assert_int_equal(length, strlen(text));
-    assert_string_equal(text,
-                        "making the pages failed for 1.5 MiB (Bad address): node 3 has too few "
-                        "free huge pages: write more to "
-                        "/sys/devices/system/node/node3/hugepages/hugepages-2048kB/nr_hugepages");
-    assert_int_equal(weir__numa_error_text(&error, shorter, sizeof shorter), length);
+    assert_string_equal(text, "making the pages failed for 1.5 MiB (Bad address): node 3 has too few "
+                              "free huge pages: write more to "
+                              "/sys/devices/system/node/node3/hugepages/hugepages-2048kB/nr_hugepages");
+    assert_int_equal(weir__numa_error_text(&error, shorter, sizeof(shorter)), length);
     assert_string_equal(shorter, "making ");
     assert_int_equal(weir__numa_error_text(&error, NULL, 0), length);
 }

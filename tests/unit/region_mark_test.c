@@ -302,10 +302,10 @@ static void test_the_debt_ends_the_exchange_of_alternating_phases(void **state)
 static void test_memory_below_the_mark_is_free_of_charge(void **state)
 {
     (void)state;
-    const struct high_mark mark = { .reserved = 1000, .live = 640 };
+    const struct high_mark mark = {.reserved = 1000, .live = 640};
     assert_int_equal(weir__mark_excess(&mark, 1000), 0);
     assert_int_equal(weir__mark_excess(&mark, 1007), 7);
-    const struct high_mark full = { .reserved = 640, .live = 640 };
+    const struct high_mark full = {.reserved = 640, .live = 640};
     assert_int_equal(weir__mark_excess(&full, 645), 0);
     assert_int_equal(weir__mark_excess(&full, 646), 1);
 }
@@ -313,7 +313,7 @@ static void test_memory_below_the_mark_is_free_of_charge(void **state)
 static void test_exchanges_are_paid_by_rises(void **state)
 {
     (void)state;
-    struct high_mark mark = { .reserved = 1000000, .live = 1000000 };
+    struct high_mark mark = {.reserved = 1000000, .live = 1000000};
     assert_true(weir__mark_affords(&mark, 1000, 12, 10)); /* 1/1000 of all is worth 20 calls */
     assert_false(weir__mark_affords(&mark, 1000, 9, 10));
     assert_true(weir__mark_affords(&mark, 1000, 8, 10));

@@ -1,9 +1,9 @@
 /* tests/unit/remote_frees_test.c: remote frees: frees by threads that do not feed the stream.
  *
  * The test's own thread feeds stream A and so owns its lock; blocks that other threads free there go to the stream's
- * remote free list. The tests first look at the remote free list from inside (without calls that read statistics before the end: those empty
- * remote free lists), then from outside: the simulator's auditor checks the order, with kernels that are still running when the
- * next step begins.
+ * remote free list. The tests first look at the remote free list from inside (without calls that read statistics before
+ * the end: those empty remote free lists), then from outside: the simulator's auditor checks the order, with kernels
+ * that are still running when the next step begins.
  *
  * Without the kernel's membarrier there is no bias, and no free needs the remote free list: the tests skip.
  */
@@ -44,7 +44,7 @@ static weir_pool *pool_over(weir_device *device)
 
 static struct world open_world(weir_sim_config config)
 {
-    struct world w = { 0 };
+    struct world w = {0};
     config.region_granularity_bytes = REGION;
     config.page_bytes = REGION;
     w.sim = new_sim(config);
@@ -148,7 +148,7 @@ static void run(struct errand *errand)
 /* Another thread frees `count` blocks on stream A. */
 static void others_free(struct world *w, unsigned first, unsigned count)
 {
-    run(&(struct errand){ .world = w, .first = first, .count = count, .expected = WEIR_OK });
+    run(&(struct errand){.world = w, .first = first, .count = count, .expected = WEIR_OK});
 }
 
 /* --- from inside --- */
@@ -287,12 +287,12 @@ static void test_a_block_freed_by_another_thread_is_freed(void **state)
     fails(weir_pool_free_idle(w.pool, w.block[0]), WEIR_ERR_INVALID);
     fails(weir_pool_use(w.pool, w.block[0], w.stream[B]), WEIR_ERR_INVALID);
     fails(weir_pool_find(w.pool, address, &found), WEIR_ERR_INVALID);
-    run(&(struct errand){ .world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true });
+    run(&(struct errand){.world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true});
     check(&w); /* empties the remote free list */
     fails(weir_pool_free(w.pool, w.block[0], w.stream[A]), WEIR_ERR_INVALID);
-    run(&(struct errand){ .world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true });
+    run(&(struct errand){.world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true});
     put(&w, 1, A);
-    run(&(struct errand){ .world = &w, .first = 1, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true });
+    run(&(struct errand){.world = &w, .first = 1, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true});
     close_world(&w, 2);
 }
 
@@ -311,7 +311,7 @@ static void test_what_looks_empties_the_remote_frees(void **state)
     uint64_t bytes = 0;
     for (int way = 0; way < 4; way++) {
         weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-        unsigned states[4] = { 0 };
+        unsigned states[4] = {0};
         get_some(&w, 0, 10, 512);
         others_free(&w, 0, 9);
         switch (way) {
@@ -518,7 +518,7 @@ static weir_status sync_while_another_frees(void *ctx, weir_event *event)
     if (retiring != NULL) {
         struct world *w = retiring;
         retiring = NULL;
-        run(&(struct errand){ .world = w, .count = 4, .expected = WEIR_OK, .quiet = true });
+        run(&(struct errand){.world = w, .count = 4, .expected = WEIR_OK, .quiet = true});
     }
     return fake_event_sync(ctx, event);
 }
@@ -531,7 +531,7 @@ static void test_retiring_takes_what_came_in_meanwhile(void **state)
     fake_device fake;
     fake_init(&fake);
     fake.ops.event_sync = sync_while_another_frees;
-    struct world w = { 0 };
+    struct world w = {0};
     ok(weir_device_create(&fake.ops, &fake, &w.device));
     w.pool = pool_over(w.device);
     ok(weir_pool_stream(w.pool, &w.native[A], &w.stream[A]));
@@ -556,9 +556,9 @@ static void test_retiring_takes_what_came_in_meanwhile(void **state)
     assert_int_equal(weir_device_destroy(w.device), WEIR_OK);
 }
 
-/* A free that passed its checks before the stream was retired may leave the block in the remote free list afterwards. All work
- * of the stream is complete, so the memory is free for all streams. The test pushes the block by hand: it cannot hold a
- * thread at that point. */
+/* A free that passed its checks before the stream was retired may leave the block in the remote free list afterwards.
+ * All work of the stream is complete, so the memory is free for all streams. The test pushes the block by hand: it
+ * cannot hold a thread at that point. */
 static void test_what_comes_in_after_the_end_is_free_for_all(void **state)
 {
     (void)state;
@@ -609,7 +609,7 @@ static void test_a_recorder_misses_no_free(void **state)
         ok(weir_pool_stream(w.pool, new_stream(w.sim), &other));
     }
     for (unsigned round = 0; round < rounds; round++) {
-        struct ledger ledger = { 0, 0 };
+        struct ledger ledger = {0, 0};
         weir_recorder_config asked = WEIR_RECORDER_CONFIG_INIT;
         weir_recorder *recorder = NULL;
         uint64_t lost = 0;
@@ -617,7 +617,7 @@ static void test_a_recorder_misses_no_free(void **state)
         for (unsigned i = 0; i < count; i++) {
             ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &w.block[i]));
         }
-        struct errand errand = { .world = &w, .count = count, .expected = WEIR_OK, .quiet = true };
+        struct errand errand = {.world = &w, .count = count, .expected = WEIR_OK, .quiet = true};
         asked.sink = enter;
         asked.sink_ctx = &ledger;
         assert_int_equal(pthread_create(&thread, NULL, free_them, &errand), 0);
@@ -647,7 +647,7 @@ static void test_of_two_frees_one_succeeds(void **state)
     struct errand errands[2];
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
-        errands[i] = (struct errand){ .world = &w, .count = count, .expected = WEIR_OK, .quiet = true };
+        errands[i] = (struct errand){.world = &w, .count = count, .expected = WEIR_OK, .quiet = true};
         assert_int_equal(pthread_create(&threads[i], NULL, free_them, &errands[i]), 0);
     }
     for (int i = 0; i < 2; i++) {

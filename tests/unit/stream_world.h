@@ -22,7 +22,7 @@ struct world {
 /* limit_bytes: of the pool, 0 = none. */
 static inline struct world open_world(uint64_t limit_bytes)
 {
-    struct world w = { 0 };
+    struct world w = {0};
     weir_sim_config config = free_of_charge();
     config.region_granularity_bytes = SIZE;
     config.page_bytes = SIZE;

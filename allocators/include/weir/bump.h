@@ -12,8 +12,7 @@ extern "C" {
 
 typedef struct weir_arena_strategy_config {
     size_t struct_size;
-    uint64_t
-        chunk_bytes; /* size of a chunk; a request of a quarter of it or more gets its own chunk; 0 = an eighth of
+    uint64_t chunk_bytes; /* size of a chunk; a request of a quarter of it or more gets its own chunk; 0 = an eighth of
                         the reserved bytes, at least 2 MiB and at most 32 MiB */
 } weir_arena_strategy_config;
 

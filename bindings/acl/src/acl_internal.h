@@ -7,8 +7,8 @@
  *     hints.c   ACL calls that also tell a pool
  *     host.c    pinned host memory, for the host pool
  *
- * One lock, stream_registry.c's, for everything that is process-wide. Under it only calls of ACL's registries are made, which
- * call nobody back.
+ * One lock, stream_registry.c's, for everything that is process-wide. Under it only calls of ACL's registries are made,
+ * which call nobody back.
  */
 #ifndef WEIR_ACL_INTERNAL_H
 #define WEIR_ACL_INTERNAL_H
@@ -29,8 +29,7 @@ weir_status weir__acl_result(const char *call, aclError code);
 void weir__acl_last(int *acl_error, const char **text);
 #define ACL(function, ...) weir__acl_result(#function, UNCANCELLED(function(__VA_ARGS__)))
 /* For calls that must not leave anything behind: a failure that passes is tried once more. */
-#define ACL_TWICE(function, ...) \
-    (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
+#define ACL_TWICE(function, ...) (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
 
 /* --- device.c --- */
 

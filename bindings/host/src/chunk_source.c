@@ -41,21 +41,21 @@ static void note_reason(weir__host_node *node, weir_host_kind kind, const char *
 {
     (void)pthread_mutex_lock(&node->chunk_lock);
     node->held.kind_failures[kind]++;
-    (void)snprintf(node->reasons[kind], sizeof node->reasons[kind], "%s", text);
+    (void)snprintf(node->reasons[kind], sizeof(node->reasons[kind]), "%s", text);
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
 static void note_place_error(const attempt *a, const weir__numa_error *error)
 {
-    char text[sizeof a->node->reasons[0]];
-    (void)weir__numa_error_text(error, text, sizeof text);
+    char text[sizeof(a->node->reasons[0])];
+    (void)weir__numa_error_text(error, text, sizeof(text));
     note_reason(a->node, a->kind, text);
 }
 
 static void note_runtime_error(const attempt *a, const char *call, weir_status status)
 {
-    char text[sizeof a->node->reasons[0]];
-    (void)snprintf(text, sizeof text, "the runtime's %s of %llu MiB failed: %s", call,
+    char text[sizeof(a->node->reasons[0])];
+    (void)snprintf(text, sizeof(text), "the runtime's %s of %llu MiB failed: %s", call,
                    (unsigned long long)(a->size >> 20), weir_status_text(status));
     note_reason(a->node, a->kind, text);
 }
@@ -216,7 +216,7 @@ static weir__host_chunk *description(weir__host_node *node)
         node->unused_chunks = chunk->next;
     }
     (void)pthread_mutex_unlock(&node->chunk_lock);
-    return chunk != NULL ? chunk : calloc(1, sizeof *chunk);
+    return chunk != NULL ? chunk : calloc(1, sizeof(*chunk));
 }
 
 static void put_back(weir__host_node *node, weir__host_chunk *chunk)
@@ -285,7 +285,8 @@ static weir_status undo(const attempt *a)
  * Requires runtime_lock. */
 static bool is_refused(const weir__host_node *node, const weir__host_refusal *last, uint64_t size, uint64_t now)
 {
-    return last->bytes != 0 && size >= last->bytes && last->gives == node->pool->gives && now - last->when_ns < REFUSED_NS;
+    return last->bytes != 0 && size >= last->bytes && last->gives == node->pool->gives &&
+           now - last->when_ns < REFUSED_NS;
 }
 
 static bool is_allowed(const weir__host_node *node, weir_host_kind kind)
@@ -357,7 +358,10 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
     if (chunk == NULL) {
         return WEIR_ERR_INVALID;
     }
-    const attempt a = {.node = node, .kind = (weir_host_kind)chunk->kind, .memory = (void *)(uintptr_t)address, .size = size,
+    const attempt a = {.node = node,
+                       .kind = (weir_host_kind)chunk->kind,
+                       .memory = (void *)(uintptr_t)address,
+                       .size = size,
                        .placed = {.is_verified = chunk->is_verified, .misplaced_bytes = chunk->misplaced_bytes}};
     (void)pthread_mutex_lock(&node->pool->runtime_lock);
     const weir_status status = undo(&a);

@@ -55,8 +55,7 @@ static uint64_t round_up(uint64_t value, uint64_t align)
 
 /* Records a failure and returns `status`. Keeps the kind of page, the node and the limits in *error when a later step
  * fails. */
-static weir_status fail(weir__numa_error *error, weir__numa_step step, int number, uint64_t bytes,
-                        weir_status status)
+static weir_status fail(weir__numa_error *error, weir__numa_step step, int number, uint64_t bytes, weir_status status)
 {
     if (error != NULL) {
         error->step = step;
@@ -86,8 +85,7 @@ static void *map_nothing(void *at, uint64_t size)
     return mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
 }
 
-weir_status weir__numa_reserve(uint64_t size, uint64_t align, void **memory,
-                                weir__numa_error *error)
+weir_status weir__numa_reserve(uint64_t size, uint64_t align, void **memory, weir__numa_error *error)
 {
     const uint64_t page = weir__numa_page_bytes();
     const uint64_t slack = align > page ? align - page : 0;
@@ -112,8 +110,7 @@ weir_status weir__numa_reserve(uint64_t size, uint64_t align, void **memory,
 
 static weir_status map_status(int number)
 {
-    return number == EINVAL || number == EOPNOTSUPP || is_forbidden(number) ? WEIR_ERR_UNSUPPORTED
-                                                                            : WEIR_ERR_NO_MEMORY;
+    return number == EINVAL || number == EOPNOTSUPP || is_forbidden(number) ? WEIR_ERR_UNSUPPORTED : WEIR_ERR_NO_MEMORY;
 }
 
 /* Maps huge pages over a part of a reservation. They are mapped elsewhere and moved there, so that a failure leaves the
@@ -135,17 +132,15 @@ static int map_huge(char *place, uint64_t size)
     const int number = errno;
     /* The kernel may have unmapped the reservation before it failed; meanwhile another thread may have mapped memory
      * there. */
-    void *again = mmap(place, size, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (again != MAP_FAILED &&
-        again != place) { /* Linux before 4.17 treats the address as a hint */
+    void *again =
+        mmap(place, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (again != MAP_FAILED && again != place) { /* Linux before 4.17 treats the address as a hint */
         (void)munmap(again, size);
     }
     return number;
 }
 
-weir_status weir__numa_map(void *at, uint64_t size, weir__numa_pages pages, void **memory,
-                            weir__numa_error *error)
+weir_status weir__numa_map(void *at, uint64_t size, weir__numa_pages pages, void **memory, weir__numa_error *error)
 {
     const uint64_t unit = pages == WEIR__PAGES_SMALL ? weir__numa_page_bytes() : WEIR__HUGE_PAGE;
     weir__numa_step step = WEIR__NUMA_MAP;
@@ -194,8 +189,8 @@ void weir__numa_unmap(void *memory, uint64_t size, bool stays_reserved)
 
 /* --- policy --- */
 
-weir_status weir__numa_policy(void *memory, uint64_t size, int32_t node, weir__numa_pages pages,
-                               bool binds, weir__numa_error *error)
+weir_status weir__numa_policy(void *memory, uint64_t size, int32_t node, weir__numa_pages pages, bool binds,
+                              weir__numa_error *error)
 {
     unsigned long mask[WEIR__NUMA_NODES / WORD_BITS] = {0};
     clear(error, pages, node);
@@ -204,8 +199,7 @@ weir_status weir__numa_policy(void *memory, uint64_t size, int32_t node, weir__n
     }
     mask[(unsigned)node / WORD_BITS] = 1ul << ((unsigned)node % WORD_BITS);
     /* The kernel uses one bit fewer than the given size. */
-    if (syscall(SYS_mbind, memory, size, binds ? MPOL_BIND : MPOL_PREFERRED, mask,
-                WEIR__NUMA_NODES + 1ul, 0ul) == 0) {
+    if (syscall(SYS_mbind, memory, size, binds ? MPOL_BIND : MPOL_PREFERRED, mask, WEIR__NUMA_NODES + 1ul, 0ul) == 0) {
         return WEIR_OK;
     }
     return fail(error, WEIR__NUMA_POLICY, errno, size,
@@ -242,8 +236,7 @@ static int touch_missing(char *memory, uint64_t size)
             return errno == ENOMEM ? EINVAL : errno; /* a part of the range is not mapped */
         }
         for (uint64_t i = 0; i * page < piece; i++) {
-            const int number =
-                (there[i] & 1) != 0 ? 0 : touch_by_kernel(memory + at + i * page, page);
+            const int number = (there[i] & 1) != 0 ? 0 : touch_by_kernel(memory + at + i * page, page);
             if (number != 0) {
                 return number;
             }
@@ -265,18 +258,16 @@ weir_status weir__numa_populate(void *memory, uint64_t size, weir__numa_error *e
         return WEIR_OK;
     }
     /* ENOMEM means a hole in the range or no memory; mappings of weir have no holes. */
-    return fail(error, WEIR__NUMA_POPULATE, number, size,
-                number == EINVAL ? WEIR_ERR_INVALID : WEIR_ERR_NO_MEMORY);
+    return fail(error, WEIR__NUMA_POPULATE, number, size, number == EINVAL ? WEIR_ERR_INVALID : WEIR_ERR_NO_MEMORY);
 }
 
-weir_status weir__numa_populate_near(const weir_topology *topology, void *memory, uint64_t size,
-                                      int32_t node, weir__numa_error *error)
+weir_status weir__numa_populate_near(const weir_topology *topology, void *memory, uint64_t size, int32_t node,
+                                     weir__numa_error *error)
 {
     unsigned long before[CPU_WORDS] = {0};
     unsigned long there[CPU_WORDS] = {0};
     bool has_cpus = false;
-    for (size_t cpu = 0; topology != NULL && cpu < topology->cpu_count && cpu < WEIR__CPUS_MOST;
-         cpu++) {
+    for (size_t cpu = 0; topology != NULL && cpu < topology->cpu_count && cpu < WEIR__CPUS_MOST; cpu++) {
         if (weir__topology_cpu_is_on(topology, cpu, node)) {
             there[cpu / WORD_BITS] |= 1ul << (cpu % WORD_BITS);
             has_cpus = true;
@@ -289,8 +280,8 @@ weir_status weir__numa_populate_near(const weir_topology *topology, void *memory
         return fail(error, WEIR__NUMA_THREAD, 0, size, WEIR_ERR_UNSUPPORTED);
     }
     /* The system call returns how many bytes of the mask the kernel uses. */
-    const long known = syscall(SYS_sched_getaffinity, 0, sizeof before, before);
-    if (known <= 0 || syscall(SYS_sched_setaffinity, 0, sizeof there, there) != 0) {
+    const long known = syscall(SYS_sched_getaffinity, 0, sizeof(before), before);
+    if (known <= 0 || syscall(SYS_sched_setaffinity, 0, sizeof(there), there) != 0) {
         return fail(error, WEIR__NUMA_THREAD, errno, size, WEIR_ERR_UNSUPPORTED);
     }
     const weir_status status = weir__numa_populate(memory, size, error);
@@ -326,8 +317,7 @@ weir_status weir__numa_room(int32_t node, weir__numa_pages pages, uint64_t *byte
         return WEIR_ERR_UNSUPPORTED;
     }
     if (pages == WEIR__PAGES_HUGE) {
-        *bytes = weir__sysfs_node_number("", node, "hugepages/hugepages-2048kB/free_hugepages") *
-                 WEIR__HUGE_PAGE;
+        *bytes = weir__sysfs_node_number("", node, "hugepages/hugepages-2048kB/free_hugepages") * WEIR__HUGE_PAGE;
         return WEIR_OK;
     }
     const uint64_t unused = weir__sysfs_node_memory("", node, "MemFree");
@@ -386,10 +376,9 @@ struct lines {
 static bool lines_open(struct lines *lines, const char *root, const char *path)
 {
     char full[512];
-    const int length = snprintf(full, sizeof full, "%s%s", root, path);
+    const int length = snprintf(full, sizeof(full), "%s%s", root, path);
     lines->begin = lines->end = 0;
-    lines->file =
-        length > 0 && (size_t)length < sizeof full ? open(full, O_RDONLY | O_CLOEXEC) : -1;
+    lines->file = length > 0 && (size_t)length < sizeof(full) ? open(full, O_RDONLY | O_CLOEXEC) : -1;
     return lines->file >= 0;
 }
 
@@ -407,13 +396,12 @@ static char *lines_next(struct lines *lines)
         memmove(lines->buffer, from, lines->end - lines->begin);
         lines->end -= lines->begin;
         lines->begin = 0;
-        if (lines->end == sizeof lines->buffer) {
-            lines->end = sizeof lines->buffer /
-                         2; /* cut: all fields that are read stand further left */
+        if (lines->end == sizeof(lines->buffer)) {
+            lines->end = sizeof(lines->buffer) / 2; /* cut: all fields that are read stand further left */
         }
         ssize_t got;
         do {
-            got = read(lines->file, lines->buffer + lines->end, sizeof lines->buffer - lines->end);
+            got = read(lines->file, lines->buffer + lines->end, sizeof(lines->buffer) - lines->end);
         } while (got < 0 && errno == EINTR);
         if (got <= 0) {
             return NULL;
@@ -462,8 +450,7 @@ static size_t find_mappings(const char *root, uint64_t from, uint64_t to, struct
     if (!lines_open(&lines, root, "/proc/self/maps")) {
         return MAPPINGS_MOST + 1;
     }
-    for (const char *line = lines_next(&lines); line != NULL && found <= MAPPINGS_MOST;
-         line = lines_next(&lines)) {
+    for (const char *line = lines_next(&lines); line != NULL && found <= MAPPINGS_MOST; line = lines_next(&lines)) {
         struct mapping mapping = {0};
         if (mapping_line(line, &mapping.start, &mapping.end)) {
             mapping.shared = overlap(mapping.start, mapping.end, from, to);
@@ -479,8 +466,7 @@ static size_t find_mappings(const char *root, uint64_t from, uint64_t to, struct
     return found;
 }
 
-static const struct mapping *mapping_at(const struct mapping *mappings, size_t count,
-                                        uint64_t start)
+static const struct mapping *mapping_at(const struct mapping *mappings, size_t count, uint64_t start)
 {
     for (size_t i = 0; i < count; i++) {
         if (mappings[i].start == start) {
@@ -516,8 +502,7 @@ static void count_line(const char *line, const struct mapping *mapping, weir__nu
                 nodes++;
                 present += bytes;
             } else {
-                count(found, node < WEIR__NUMA_NODES ? (int)node : -EFAULT,
-                      is_inside ? bytes : mapping->shared);
+                count(found, node < WEIR__NUMA_NODES ? (int)node : -EFAULT, is_inside ? bytes : mapping->shared);
             }
         }
     }
@@ -533,8 +518,7 @@ static bool says_something(const weir__numa_found *found, uint64_t size)
     return found->unknown_bytes < size;
 }
 
-weir_status weir__numa_verify_by_maps(const char *root, const void *memory, uint64_t size,
-                                       weir__numa_found *found)
+weir_status weir__numa_verify_by_maps(const char *root, const void *memory, uint64_t size, weir__numa_found *found)
 {
     struct mapping mappings[MAPPINGS_MOST];
     struct lines lines;
@@ -547,8 +531,7 @@ weir_status weir__numa_verify_by_maps(const char *root, const void *memory, uint
     }
     found->unknown_bytes = 0;
     for (const char *line = lines_next(&lines); line != NULL; line = lines_next(&lines)) {
-        const struct mapping *mapping =
-            mapping_at(mappings, mapping_count, strtoull(line, NULL, 16));
+        const struct mapping *mapping = mapping_at(mappings, mapping_count, strtoull(line, NULL, 16));
         if (mapping != NULL) {
             count_line(line, mapping, found);
             seen += mapping->shared;
@@ -560,12 +543,11 @@ weir_status weir__numa_verify_by_maps(const char *root, const void *memory, uint
     return says_something(found, size) ? WEIR_OK : WEIR_ERR_UNSUPPORTED;
 }
 
-weir_status weir__numa_verify(const void *memory, uint64_t size, uint64_t step,
-                               weir__numa_found *found, weir__numa_error *error)
+weir_status weir__numa_verify(const void *memory, uint64_t size, uint64_t step, weir__numa_found *found,
+                              weir__numa_error *error)
 {
     *found = (weir__numa_found){.source = WEIR__FOUND_BY_MOVE_PAGES};
-    if (ask_pages(memory, size, step != 0 ? step : weir__numa_page_bytes(), found) &&
-        says_something(found, size)) {
+    if (ask_pages(memory, size, step != 0 ? step : weir__numa_page_bytes(), found) && says_something(found, size)) {
         return WEIR_OK;
     }
     const int number = errno;
@@ -576,12 +558,10 @@ weir_status weir__numa_verify(const void *memory, uint64_t size, uint64_t step,
     if (is_apart) {
         (void)madvise((void *)(uintptr_t)memory, size, MADV_NORMAL);
     }
-    return status == WEIR_OK ? WEIR_OK
-                             : fail(error, WEIR__NUMA_VERIFY, number, size, WEIR_ERR_UNSUPPORTED);
+    return status == WEIR_OK ? WEIR_OK : fail(error, WEIR__NUMA_VERIFY, number, size, WEIR_ERR_UNSUPPORTED);
 }
 
-weir_status weir__numa_transparent_bytes(const char *root, const void *memory, uint64_t size,
-                                          uint64_t *bytes)
+weir_status weir__numa_transparent_bytes(const char *root, const void *memory, uint64_t size, uint64_t *bytes)
 {
     struct lines lines;
     const uint64_t from = (uintptr_t)memory;
@@ -616,9 +596,7 @@ weir_status weir__numa_transparent_bytes(const char *root, const void *memory, u
 static uint64_t status_number(const char *name, int base)
 {
     char status[16384];
-    const char *line = weir__sysfs_text("", "/proc/self/status", status, sizeof status)
-                           ? strstr(status, name)
-                           : NULL;
+    const char *line = weir__sysfs_text("", "/proc/self/status", status, sizeof(status)) ? strstr(status, name) : NULL;
     return line != NULL ? strtoull(line + strlen(name), NULL, base) : 0;
 }
 
@@ -654,8 +632,8 @@ weir_status weir__numa_lock(void *memory, uint64_t size, weir__numa_error *error
     }
     /* ENOMEM: the limit, no room for another mapping, or a hole. EPERM: the limit is 0, or a sandbox forbids it.
      * EAGAIN: pages could not be made. */
-    const bool is_over = !limits.is_exempt && (limits.soft_bytes < size ||
-                                               limits.soft_bytes - size < limits.locked_bytes);
+    const bool is_over =
+        !limits.is_exempt && (limits.soft_bytes < size || limits.soft_bytes - size < limits.locked_bytes);
     weir_status status = WEIR_ERR_NO_MEMORY;
     if (is_over && (number == ENOMEM || number == EPERM)) {
         status = WEIR_ERR_LIMIT;
@@ -672,8 +650,7 @@ void weir__numa_unlock(void *memory, uint64_t size)
 
 /* --- all steps in one call --- */
 
-static weir_status make_pages(const weir__numa_request *r, int32_t node, weir__numa_way *way,
-                              weir__numa_error *error)
+static weir_status make_pages(const weir__numa_request *r, int32_t node, weir__numa_way *way, weir__numa_error *error)
 {
     *way = WEIR__PLACED_ANYWHERE;
     if (node == WEIR_NODE_NONE) {
@@ -696,16 +673,14 @@ static weir_status make_pages(const weir__numa_request *r, int32_t node, weir__n
     return status;
 }
 
-weir_status weir__numa_pages_on(const weir__numa_request *r, weir__placed *placed,
-                                 weir__numa_error *error)
+weir_status weir__numa_pages_on(const weir__numa_request *r, weir__placed *placed, weir__numa_error *error)
 {
     const int32_t node = weir_topology_is_this_machine(r->topology) ? r->node : WEIR_NODE_NONE;
     weir__numa_found found;
     uint64_t room = UINT64_MAX;
     *placed = (weir__placed){.unknown_bytes = r->size};
     clear(error, r->pages, node);
-    if (r->is_strict && node != WEIR_NODE_NONE &&
-        weir__numa_room(node, r->pages, &room) == WEIR_OK && room < r->size) {
+    if (r->is_strict && node != WEIR_NODE_NONE && weir__numa_room(node, r->pages, &room) == WEIR_OK && room < r->size) {
         if (error != NULL) {
             error->limit_bytes = room;
         }
@@ -715,8 +690,7 @@ weir_status weir__numa_pages_on(const weir__numa_request *r, weir__placed *place
     if (status != WEIR_OK) {
         return status;
     }
-    const uint64_t step =
-        r->verify_step != 0 || r->pages != WEIR__PAGES_HUGE ? r->verify_step : WEIR__HUGE_PAGE;
+    const uint64_t step = r->verify_step != 0 || r->pages != WEIR__PAGES_HUGE ? r->verify_step : WEIR__HUGE_PAGE;
     const weir_status verified = weir__numa_verify(r->memory, r->size, step, &found, error);
     placed->unknown_bytes = found.unknown_bytes + found.absent_bytes;
     placed->is_verified = placed->unknown_bytes == 0;
@@ -742,14 +716,13 @@ static const char *bytes_text(uint64_t bytes, char text[32])
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     size_t unit = 0;
     uint64_t rest = 0;
-    while (bytes >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+    while (bytes >= 1024 && unit + 1 < sizeof(units) / sizeof(*units)) {
         rest = bytes % 1024;
         bytes /= 1024;
         unit++;
     }
     if (rest != 0) {
-        (void)snprintf(text, 32, "%" PRIu64 ".%" PRIu64 " %s", bytes, rest * 10 / 1024,
-                       units[unit]);
+        (void)snprintf(text, 32, "%" PRIu64 ".%" PRIu64 " %s", bytes, rest * 10 / 1024, units[unit]);
     } else {
         (void)snprintf(text, 32, "%" PRIu64 " %s", bytes, units[unit]);
     }
@@ -763,7 +736,7 @@ static const char *step_text(weir__numa_step step)
                                         WEIR__NUMA_STEP_LIST(STEP_TEXT)
 #undef STEP_TEXT
     };
-    return (size_t)step < sizeof texts / sizeof *texts ? texts[step] : "?";
+    return (size_t)step < sizeof(texts) / sizeof(*texts) ? texts[step] : "?";
 }
 
 /* Writes a remedy, or "" if weir knows none. */
@@ -772,8 +745,7 @@ static void advice(const weir__numa_error *e, char *text, size_t size)
     char limit[32];
     char used[32];
     text[0] = '\0';
-    if (e->step == WEIR__NUMA_LOCK && e->limit_bytes != UINT64_MAX &&
-        (e->number == ENOMEM || e->number == EPERM)) {
+    if (e->step == WEIR__NUMA_LOCK && e->limit_bytes != UINT64_MAX && (e->number == ENOMEM || e->number == EPERM)) {
         (void)snprintf(text, size,
                        "RLIMIT_MEMLOCK is %s, of which %s are taken: raise it with ulimit -l, "
                        "LimitMEMLOCK= of the service or "
@@ -787,23 +759,18 @@ static void advice(const weir__numa_error *e, char *text, size_t size)
     } else if (e->step == WEIR__NUMA_POPULATE && e->pages == WEIR__PAGES_HUGE && e->node >= 0) {
         (void)snprintf(text, size,
                        "node %" PRId32 " has too few free huge pages: write more to "
-                       "/sys/devices/system/node/node%" PRId32
-                       "/hugepages/hugepages-2048kB/nr_hugepages",
+                       "/sys/devices/system/node/node%" PRId32 "/hugepages/hugepages-2048kB/nr_hugepages",
                        e->node, e->node);
     } else if (e->step == WEIR__NUMA_POLICY && e->number == EPERM) {
-        (void)snprintf(
-            text, size,
-            "mbind is forbidden, as in containers: add CAP_SYS_NICE to let memory be bound");
+        (void)snprintf(text, size, "mbind is forbidden, as in containers: add CAP_SYS_NICE to let memory be bound");
     } else if (e->step == WEIR__NUMA_POLICY && e->number == EINVAL) {
-        (void)snprintf(text, size, "there is no node %" PRId32 ", or the cpuset forbids its memory",
-                       e->node);
+        (void)snprintf(text, size, "there is no node %" PRId32 ", or the cpuset forbids its memory", e->node);
     } else if (e->step == WEIR__NUMA_TRANSPARENT) {
         (void)snprintf(text, size,
                        "the kernel has no transparent huge pages, or "
                        "/sys/kernel/mm/transparent_hugepage/enabled forbids them");
     } else if (e->step == WEIR__NUMA_ROOM) {
-        (void)snprintf(text, size, "node %" PRId32 " has %s to give", e->node,
-                       bytes_text(e->limit_bytes, limit));
+        (void)snprintf(text, size, "node %" PRId32 " has %s to give", e->node, bytes_text(e->limit_bytes, limit));
     } else if (e->step == WEIR__NUMA_MISPLACED) {
         (void)snprintf(text, size, "%s of them came from other nodes: node %" PRId32 " is full",
                        bytes_text(e->limit_bytes, limit), e->node);
@@ -814,10 +781,10 @@ size_t weir__numa_error_text(const weir__numa_error *error, char *text, size_t s
 {
     char bytes[32];
     char what[256];
-    advice(error, what, sizeof what);
-    const int length = snprintf(text, size, "%s failed for %s%s%s%s%s%s", step_text(error->step),
-                                bytes_text(error->bytes, bytes), error->number != 0 ? " (" : "",
-                                error->number != 0 ? strerror(error->number) : "",
-                                error->number != 0 ? ")" : "", what[0] != '\0' ? ": " : "", what);
+    advice(error, what, sizeof(what));
+    const int length =
+        snprintf(text, size, "%s failed for %s%s%s%s%s%s", step_text(error->step), bytes_text(error->bytes, bytes),
+                 error->number != 0 ? " (" : "", error->number != 0 ? strerror(error->number) : "",
+                 error->number != 0 ? ")" : "", what[0] != '\0' ? ": " : "", what);
     return length > 0 ? (size_t)length : 0;
 }

@@ -18,16 +18,16 @@ enum { WEIR__NUMA_NODES = 1024 }; /* Linux allows no more */
 #define WEIR__HUGE_PAGE (UINT64_C(2) << 20)
 
 /* X(NAME, text): the steps that can fail. */
-#define WEIR__NUMA_STEP_LIST(X)                                                                   \
-    X(RESERVE, "reserving addresses")                                                              \
-    X(MAP, "mapping")                                                                              \
-    X(TRANSPARENT, "asking for transparent huge pages")                                            \
-    X(ROOM, "looking for room on the node")                                                        \
-    X(POLICY, "setting the memory policy")                                                         \
-    X(THREAD, "moving the thread to the node")                                                     \
-    X(POPULATE, "making the pages")                                                                \
-    X(VERIFY, "asking where the pages are")                                                        \
-    X(MISPLACED, "getting pages of the node")                                                      \
+#define WEIR__NUMA_STEP_LIST(X)                                                                                        \
+    X(RESERVE, "reserving addresses")                                                                                  \
+    X(MAP, "mapping")                                                                                                  \
+    X(TRANSPARENT, "asking for transparent huge pages")                                                                \
+    X(ROOM, "looking for room on the node")                                                                            \
+    X(POLICY, "setting the memory policy")                                                                             \
+    X(THREAD, "moving the thread to the node")                                                                         \
+    X(POPULATE, "making the pages")                                                                                    \
+    X(VERIFY, "asking where the pages are")                                                                            \
+    X(MISPLACED, "getting pages of the node")                                                                          \
     X(LOCK, "locking")
 
 typedef enum weir__numa_step {
@@ -61,14 +61,12 @@ size_t weir__numa_error_text(const weir__numa_error *error, char *text, size_t s
 /* Returns the system's page size, to which the kernel rounds mappings and advice. */
 uint64_t weir__numa_page_bytes(void);
 /* Reserves addresses without memory. `align`: a power of two, at least a page. WEIR_ERR_NO_MEMORY: no such range. */
-weir_status weir__numa_reserve(uint64_t size, uint64_t align, void **memory,
-                                weir__numa_error *error);
+weir_status weir__numa_reserve(uint64_t size, uint64_t align, void **memory, weir__numa_error *error);
 /* Maps memory without pages yet: at `at`, inside a reservation without a mapping there, or at any address (NULL). For
  * the two larger kinds of page both `at` and `size` are multiples of 2 MiB. WEIR_ERR_NO_MEMORY: no memory, or not
  * enough huge pages. WEIR_ERR_UNSUPPORTED: the kernel has no such pages. WEIR_ERR_INVALID: not aligned. On failure at
  * `at` the reservation is unchanged. */
-weir_status weir__numa_map(void *at, uint64_t size, weir__numa_pages pages, void **memory,
-                            weir__numa_error *error);
+weir_status weir__numa_map(void *at, uint64_t size, weir__numa_pages pages, void **memory, weir__numa_error *error);
 /* Unmaps the memory. The addresses are freed too, unless `stays_reserved`. */
 void weir__numa_unmap(void *memory, uint64_t size, bool stays_reserved);
 
@@ -78,8 +76,8 @@ void weir__numa_unmap(void *memory, uint64_t size, bool stays_reserved);
  * other pages would end in the out-of-memory killer), else preferably. An explicit policy also disables the kernel's
  * NUMA balancing. WEIR_ERR_UNSUPPORTED: forbidden, as in a container, or the kernel has no policies. WEIR_ERR_INVALID:
  * no such node, cpusets forbid it, or `binds` for small pages. */
-weir_status weir__numa_policy(void *memory, uint64_t size, int32_t node, weir__numa_pages pages,
-                               bool binds, weir__numa_error *error);
+weir_status weir__numa_policy(void *memory, uint64_t size, int32_t node, weir__numa_pages pages, bool binds,
+                              weir__numa_error *error);
 /* Makes all missing pages of the range. The contents of existing pages stay; those of new pages are undefined.
  * WEIR_ERR_NO_MEMORY: not all pages could be made (for huge pages: the node has too few), or they cannot be written. */
 weir_status weir__numa_populate(void *memory, uint64_t size, weir__numa_error *error);
@@ -87,8 +85,8 @@ weir_status weir__numa_populate(void *memory, uint64_t size, weir__numa_error *e
  * while there are some. Then restores the thread's processors. WEIR_ERR_UNSUPPORTED: the node has no processors that
  * the thread may run on, or the thread may not choose; no page was made. WEIR_ERR_INTERNAL: the pages were made, but
  * the thread's processors could not be restored. */
-weir_status weir__numa_populate_near(const weir_topology *topology, void *memory, uint64_t size,
-                                      int32_t node, weir__numa_error *error);
+weir_status weir__numa_populate_near(const weir_topology *topology, void *memory, uint64_t size, int32_t node,
+                                     weir__numa_error *error);
 
 /* The calling thread's earlier memory policy. */
 typedef struct weir__numa_wish {
@@ -125,16 +123,14 @@ typedef struct weir__numa_found {
 
 /* Finds the nodes of a range's pages; all bytes in *found add up to `size`. `step`: one page in each `step` bytes is
  * queried and represents all of them; 0 = every page. WEIR_ERR_UNSUPPORTED: the kernel reports no page. */
-weir_status weir__numa_verify(const void *memory, uint64_t size, uint64_t step,
-                               weir__numa_found *found, weir__numa_error *error);
+weir_status weir__numa_verify(const void *memory, uint64_t size, uint64_t step, weir__numa_found *found,
+                              weir__numa_error *error);
 /* Like weir__numa_verify, by numa_maps only, which containers do not forbid; `root` as in topology_internal.h. Counts
  * only certain bytes: if a mapping extends beyond the range, they count only if all of its pages are on one node.
  * (weir__numa_verify makes the range a mapping of its own for the query.) */
-weir_status weir__numa_verify_by_maps(const char *root, const void *memory, uint64_t size,
-                                       weir__numa_found *found);
+weir_status weir__numa_verify_by_maps(const char *root, const void *memory, uint64_t size, weir__numa_found *found);
 /* Counts the bytes of the range in transparent huge pages. WEIR_ERR_UNSUPPORTED: the kernel does not report them. */
-weir_status weir__numa_transparent_bytes(const char *root, const void *memory, uint64_t size,
-                                          uint64_t *bytes);
+weir_status weir__numa_transparent_bytes(const char *root, const void *memory, uint64_t size, uint64_t *bytes);
 
 /* --- locking --- */
 
@@ -163,11 +159,7 @@ typedef struct weir__numa_request {
     uint64_t verify_step; /* as for weir__numa_verify; 0 = every page (of 2 MiB for huge pages) */
 } weir__numa_request;
 
-typedef enum weir__numa_way {
-    WEIR__PLACED_ANYWHERE,
-    WEIR__PLACED_BY_POLICY,
-    WEIR__PLACED_BY_THREAD
-} weir__numa_way;
+typedef enum weir__numa_way { WEIR__PLACED_ANYWHERE, WEIR__PLACED_BY_POLICY, WEIR__PLACED_BY_THREAD } weir__numa_way;
 
 typedef struct weir__placed {
     weir__numa_way way;
@@ -181,7 +173,6 @@ typedef struct weir__placed {
  * worked. Not strict: WEIR_OK wherever the pages are. Strict: WEIR_ERR_NO_MEMORY: the node has no room, or some pages
  * are elsewhere; WEIR_ERR_UNSUPPORTED: the kernel does not report where they are. After a failure the range may have
  * pages: unmap it. */
-weir_status weir__numa_pages_on(const weir__numa_request *request, weir__placed *placed,
-                                 weir__numa_error *error);
+weir_status weir__numa_pages_on(const weir__numa_request *request, weir__placed *placed, weir__numa_error *error);
 
 #endif

@@ -23,9 +23,9 @@ static void add_pool(const struct torch_pool *pool, weir_torch_device_stats *cou
     counters->segment.allocated += (int64_t)stats.region_allocs;
     counters->active_bytes.current += (int64_t)stats.pending_bytes;
     counters->num_ooms += (int64_t)stats.failures;
-    counters->num_alloc_retries += (int64_t)(stats.failures + stats.served[WEIR_RUNG_EXCHANGED] +
-                                             stats.served[WEIR_RUNG_FLUSHED_ALL] + stats.served[WEIR_RUNG_SYNCED] +
-                                             stats.served[WEIR_RUNG_CALLBACK]);
+    counters->num_alloc_retries +=
+        (int64_t)(stats.failures + stats.served[WEIR_RUNG_EXCHANGED] + stats.served[WEIR_RUNG_FLUSHED_ALL] +
+                  stats.served[WEIR_RUNG_SYNCED] + stats.served[WEIR_RUNG_CALLBACK]);
     counters->num_sync_all_streams += (int64_t)stats.syncs;
 }
 
@@ -133,10 +133,10 @@ size_t weir_torch_stats_json(int device, char *text, size_t size)
         (void)snprintf(text, size, "{");
     }
     size_t used = 1;
-#define ADD_COUNTER(name)                                                                          \
-    used = add(text, size, used, #name, "current", now.name.current);                              \
-    used = add(text, size, used, #name, "peak", now.name.peak);                                    \
-    used = add(text, size, used, #name, "allocated", now.name.allocated);                          \
+#define ADD_COUNTER(name)                                                                                              \
+    used = add(text, size, used, #name, "current", now.name.current);                                                  \
+    used = add(text, size, used, #name, "peak", now.name.peak);                                                        \
+    used = add(text, size, used, #name, "allocated", now.name.allocated);                                              \
     used = add(text, size, used, #name, "freed", now.name.freed);
     WEIR_TORCH_COUNTER_LIST(ADD_COUNTER)
 #undef ADD_COUNTER

@@ -163,7 +163,7 @@ weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, weir_torch_
     if (route == NULL) {
         return own != NULL ? WEIR_ERR_NO_MEMORY : WEIR_ERR_DEVICE;
     }
-    *route = (struct torch_route){ .id = id, .filter = filter, .ctx = ctx, .drop = drop };
+    *route = (struct torch_route){.id = id, .filter = filter, .ctx = ctx, .drop = drop};
     (void)pthread_mutex_lock(&weir__torch_lock);
     weir_status status = name_pool(own, id, &route->pool);
     if (status == WEIR_OK && !put_route(own->at, route)) {

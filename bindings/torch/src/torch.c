@@ -136,7 +136,8 @@ struct torch_device *weir__torch_device(int device)
 
 weir_status weir__torch_no_device(const char *function, int device)
 {
-    return weir_refuse(WEIR_ERR_INVALID, "%s: device %d is not between 0 and %d", function, device, WEIR__TORCH_DEVICES - 1);
+    return weir_refuse(WEIR_ERR_INVALID, "%s: device %d is not between 0 and %d", function, device,
+                       WEIR__TORCH_DEVICES - 1);
 }
 
 const char *weir_torch_last_error(void)

@@ -68,7 +68,8 @@ weir_status weir_torch_memory_fraction(double fraction, int device)
     }
     struct torch_pool *pool = weir__torch_pool_of(device);
     if (pool == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: device %d can have no pool; weir_torch_report says why", function, device);
+        return weir_refuse(WEIR_ERR_INVALID, "%s: device %d can have no pool; weir_torch_report says why", function,
+                           device);
     }
     uint64_t limit = (uint64_t)(fraction * (double)atomic_load(&pool->at->capacity_bytes));
     limit = fraction > 0 && limit == 0 ? 1 : limit;
@@ -116,7 +117,7 @@ static weir_status end_pool(struct torch_pool *pool)
     weir_status status = weir_pool_destroy(pool->pool);
     const weir_status swept = weir__torch_source_sweep(&pool->source);
     status = status == WEIR_OK ? swept : status;
-    weir__torch_source_lose(&pool->source); /* what the device did not take back */
+    weir__torch_source_lose(&pool->source);   /* what the device did not take back */
     (void)!weir_device_destroy(pool->device); /* its pool is gone */
     return status;
 }

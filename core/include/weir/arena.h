@@ -40,14 +40,12 @@ extern "C" {
 typedef struct weir_arena weir_arena;
 
 enum {
-    WEIR_ARENA_KEEP_NONE =
-        1u << 0, /* a reset returns every chunk to the pool; keep_chunks is ignored */
+    WEIR_ARENA_KEEP_NONE = 1u << 0, /* a reset returns every chunk to the pool; keep_chunks is ignored */
 };
 
 typedef struct weir_bump_config {
     size_t struct_size;
-    uint64_t
-        chunk_bytes; /* bytes requested from the pool at a time; a larger request gets its own block; 0 = 2 MiB */
+    uint64_t chunk_bytes; /* bytes requested from the pool at a time; a larger request gets its own block; 0 = 2 MiB */
     uint32_t keep_chunks; /* the most empty chunks that the arena keeps; 0 = 4 */
     uint32_t flags;       /* WEIR_ARENA_... */
 } weir_bump_config;
@@ -65,8 +63,8 @@ typedef struct weir_mark {
 /* Creates an empty arena for work of `stream`. `config` may be NULL. Takes no memory from the pool yet. Returns
  * WEIR_ERR_INVALID if a handle is NULL, the stream belongs to another pool, a flag is unknown, or chunk_bytes is too
  * large to round; WEIR_ERR_NO_MEMORY if there is no host memory. */
-WEIR_API weir_status weir_arena_create(weir_pool *pool, weir_stream *stream,
-                                       const weir_bump_config *config, weir_arena **arena);
+WEIR_API weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_bump_config *config,
+                                       weir_arena **arena);
 
 /* Destroys the arena and returns its memory to the pool in the order of its stream, as weir_arena_reset does. Never
  * waits. NULL is allowed, and so is an arena of a destroyed pool. */
@@ -79,8 +77,7 @@ WEIR_API void weir_arena_destroy(weir_arena *arena);
  * destroyed; WEIR_ERR_NO_MEMORY if the pool has neither a chunk nor a block of exactly this size, even after the arena
  * has returned its kept chunks, or if there is no host memory; WEIR_ERR_DEVICE as weir_pool_alloc. A failed call leaves
  * all earlier allocations valid, and the arena can still be used. */
-WEIR_API weir_status weir_arena_alloc(weir_arena *arena, uint64_t size, uint64_t align,
-                                      uint64_t *address);
+WEIR_API weir_status weir_arena_alloc(weir_arena *arena, uint64_t size, uint64_t align, uint64_t *address);
 
 /* Marks the current position of the arena. A mark costs some host memory until the arena is rewound below it or reset;
  * several marks at one position cost as much as one. Returns WEIR_ERR_INVALID if a pointer is NULL or the pool is

@@ -53,20 +53,28 @@ extern "C" {
 /* Initialises a size-first struct: struct_size is set and every other member is zero. (In C++ it is a call, because
  * C++17 has no designated initialisers.) */
 #if defined(__cplusplus)
-#define WEIR_STRUCT_INIT(type) ([] { type init = type(); init.struct_size = sizeof(type); return init; }())
+#define WEIR_STRUCT_INIT(type)                                                                                         \
+    ([] {                                                                                                              \
+        type init = type();                                                                                            \
+        init.struct_size = sizeof(type);                                                                               \
+        return init;                                                                                                   \
+    }())
 #else
-#define WEIR_STRUCT_INIT(type) { .struct_size = sizeof(type) }
+#define WEIR_STRUCT_INIT(type)                                                                                         \
+    {                                                                                                                  \
+        .struct_size = sizeof(type)                                                                                    \
+    }
 #endif
 
 /* X(name, value, text): the list from which the enum, weir_status_name and weir_status_text are made. */
-#define WEIR_STATUS_LIST(X)                                                                        \
-    X(OK, 0, "success")                                                                            \
-    X(ERR_NO_MEMORY, -1, "out of memory")                                                          \
-    X(ERR_INVALID, -2, "invalid argument or handle")                                               \
-    X(ERR_UNSUPPORTED, -3, "not supported here")                                                   \
-    X(ERR_LIMIT, -4, "a configured limit forbids it")                                              \
-    X(ERR_BUSY, -5, "still in use")                                                                \
-    X(ERR_DEVICE, -6, "the device reported an error")                                              \
+#define WEIR_STATUS_LIST(X)                                                                                            \
+    X(OK, 0, "success")                                                                                                \
+    X(ERR_NO_MEMORY, -1, "out of memory")                                                                              \
+    X(ERR_INVALID, -2, "invalid argument or handle")                                                                   \
+    X(ERR_UNSUPPORTED, -3, "not supported here")                                                                       \
+    X(ERR_LIMIT, -4, "a configured limit forbids it")                                                                  \
+    X(ERR_BUSY, -5, "still in use")                                                                                    \
+    X(ERR_DEVICE, -6, "the device reported an error")                                                                  \
     X(ERR_INTERNAL, -7, "an internal invariant is broken")
 
 WEIR_EXTENSION typedef enum WEIR_NODISCARD weir_status {

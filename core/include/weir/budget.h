@@ -74,8 +74,8 @@ WEIR_API weir_status weir_pool_set_limits(weir_pool *pool, uint64_t soft_limit_b
 
 /* Allocates n blocks of sizes[0..n-1], in this order and with the strategy's own alignment: all of them or none.
  * blocks[i] are set on success only. `tag` is as in weir_pool_alloc_tagged. n = 0 succeeds. If one block fails, the
- * call frees the earlier ones on the stream. The pool may have taken memory from the device for them, and weir_pool_get_oom
- * then describes the first block that failed, with the blocks before it still live. Returns errors as
+ * call frees the earlier ones on the stream. The pool may have taken memory from the device for them, and
+ * weir_pool_get_oom then describes the first block that failed, with the blocks before it still live. Returns errors as
  * weir_pool_alloc_tagged. */
 WEIR_API weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, const uint64_t *sizes, size_t n,
                                           weir_tag tag, weir_block **blocks);

@@ -1,4 +1,5 @@
-/* core/src/order/flush.c: empties front caches and remote free lists. Blocks in them cannot coalesce with their neighbours.
+/* core/src/order/flush.c: empties front caches and remote free lists. Blocks in them cannot coalesce with their
+ * neighbours.
  *
  * Cost: linear in the blocks moved; a flush of all streams visits every stream.
  */

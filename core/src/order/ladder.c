@@ -11,8 +11,8 @@
  *
  * Cost: a search for each rung; each action states its own cost. served[] counts which rung served.
  */
-#include "shared/cancel.h"
 #include "order/order.h"
+#include "shared/cancel.h"
 
 enum { most_attempts = 4 };
 
@@ -33,9 +33,9 @@ struct attempt {
 
     /* Copies of the pool's values, from when this thread last held the pool's lock: */
     uint64_t reserved;
-    uint64_t most;         /* 0: unknown */
+    uint64_t most; /* 0: unknown */
     uint64_t region_frees;
-    uint64_t slow_frees;   /* copied at the beginning of the attempt */
+    uint64_t slow_frees; /* copied at the beginning of the attempt */
 };
 
 struct rung {
@@ -143,20 +143,20 @@ static bool ask_anew(struct attempt *attempt)
 /* --- the table --- */
 
 static const struct rung ladder[] = {
-    { WEIR_RUNG_CALLBACK, was_called_back, as_it_is, LOOK_ALL },
-    { WEIR_RUNG_LANE, always, as_it_is, LOOK_FREE },
-    { WEIR_RUNG_POLLED, always, poll, LOOK_FREE },
-    { WEIR_RUNG_FLUSHED, always, flush_own, LOOK_FREE },
-    { WEIR_RUNG_LANE, always, as_it_is, LOOK_ALL },
-    { WEIR_RUNG_WAITED, prefers_waiting, wait_on_device, LOOK_ALL },
-    { WEIR_RUNG_GROWN, always, as_it_is, GROW },
-    { WEIR_RUNG_LANE, always, as_last_resort, LOOK_ALL },
-    { WEIR_RUNG_WAITED, always, wait_on_device, LOOK_ALL },
-    { WEIR_RUNG_FLUSHED_ALL, always, flush_all, LOOK_ALL },
-    { WEIR_RUNG_EXCHANGED, always, as_it_is, EXCHANGE },
-    { WEIR_RUNG_SYNCED, always, sync_next, LOOK_ALL | EXCHANGE | REPEAT },
-    { WEIR_RUNG_POLLED, always, ask_anew, LOOK_ALL | EXCHANGE },
-    { WEIR_RUNG_GROWN, others_gave_back, as_it_is, GROW },
+    {WEIR_RUNG_CALLBACK, was_called_back, as_it_is, LOOK_ALL},
+    {WEIR_RUNG_LANE, always, as_it_is, LOOK_FREE},
+    {WEIR_RUNG_POLLED, always, poll, LOOK_FREE},
+    {WEIR_RUNG_FLUSHED, always, flush_own, LOOK_FREE},
+    {WEIR_RUNG_LANE, always, as_it_is, LOOK_ALL},
+    {WEIR_RUNG_WAITED, prefers_waiting, wait_on_device, LOOK_ALL},
+    {WEIR_RUNG_GROWN, always, as_it_is, GROW},
+    {WEIR_RUNG_LANE, always, as_last_resort, LOOK_ALL},
+    {WEIR_RUNG_WAITED, always, wait_on_device, LOOK_ALL},
+    {WEIR_RUNG_FLUSHED_ALL, always, flush_all, LOOK_ALL},
+    {WEIR_RUNG_EXCHANGED, always, as_it_is, EXCHANGE},
+    {WEIR_RUNG_SYNCED, always, sync_next, LOOK_ALL | EXCHANGE | REPEAT},
+    {WEIR_RUNG_POLLED, always, ask_anew, LOOK_ALL | EXCHANGE},
+    {WEIR_RUNG_GROWN, others_gave_back, as_it_is, GROW},
 };
 
 enum { rungs = sizeof(ladder) / sizeof(ladder[0]) };
@@ -288,7 +288,7 @@ static bool try_again(struct attempt *attempt)
 
 weir_status weir__order_alloc(struct request *request)
 {
-    struct attempt attempt = { .request = request, .reason = FIRST };
+    struct attempt attempt = {.request = request, .reason = FIRST};
     bool served;
     do {
         served = try_rungs(&attempt);

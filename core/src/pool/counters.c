@@ -126,8 +126,8 @@ void weir__peaks_raise_locked(weir_pool *pool, const struct live_sums *sums)
 
 uint64_t weir__inspect_sample(weir_pool *pool)
 {
-    struct live_sums sums = { 0, 0 };
-    struct live_sums peaks = { 0, 0 };
+    struct live_sums sums = {0, 0};
+    struct live_sums peaks = {0, 0};
     size_t lanes = 2;
     for (size_t lane = 1; lane < lanes; lane++) {
         pool_lock(pool);

@@ -1,9 +1,9 @@
 /* core/src/report/group.c: several blocks at once, all or none; and weir_pool_would_fit.
  *
- * weir_pool_would_fit answers without trying. Known are the free ranges (snapshot.c), how much more may be taken, and how
- * large a region the strategy asks for. Unknown is which piece each request will get, since work completes meanwhile,
- * and when the pool will grow. So each request counts as one of the largest size, a, and the answer rests on counts
- * that hold for every placement. Suppose request i fails although every other request was served before. Then
+ * weir_pool_would_fit answers without trying. Known are the free ranges (snapshot.c), how much more may be taken, and
+ * how large a region the strategy asks for. Unknown is which piece each request will get, since work completes
+ * meanwhile, and when the pool will grow. So each request counts as one of the largest size, a, and the answer rests on
+ * counts that hold for every placement. Suppose request i fails although every other request was served before. Then
  *
  *     each free piece has a rest below a(i)        a piece of L bytes has served at least L / a requests (one, if the
  *                                                  strategy does not cut ends and a run of neighbours holds a)
@@ -137,9 +137,9 @@ struct question {
     uint64_t idle_bytes; /* bytes of wholly free regions */
     uint64_t held;       /* requests that the pieces serve in the worst case */
     uint64_t reserved;
-    uint64_t soft_limit; /* 0: no soft limit */
-    uint64_t room;       /* bytes that may still be taken */
-    uint64_t over; /* bytes by which the pool is above its limit; `room` is then 0 */
+    uint64_t soft_limit;     /* 0: no soft limit */
+    uint64_t room;           /* bytes that may still be taken */
+    uint64_t over;           /* bytes by which the pool is above its limit; `room` is then 0 */
     uint64_t largest_region; /* the largest region that room may exist for, if the strategy prefers large ones */
 };
 
@@ -167,7 +167,7 @@ static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t 
         return WEIR_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < n; i++) {
-        q->kinds[i] = (struct kind){ .size = most_taken(q, sizes[i], n), .count = 1 };
+        q->kinds[i] = (struct kind){.size = most_taken(q, sizes[i], n), .count = 1};
     }
     qsort(q->kinds, n, sizeof(*q->kinds), by_size);
     q->count = n;
@@ -313,7 +313,7 @@ static void end_region(struct question *q, const struct region_sums *sums, uint6
  * requests count on single ranges only. */
 static void look_at_pieces(struct question *q, const struct snapshot *snapshot)
 {
-    struct region_sums sums = { 0 };
+    struct region_sums sums = {0};
     for (size_t i = 0; i < snapshot->count; i++) {
         const struct snapshot_piece *piece = &snapshot->pieces[i];
         if (piece->state == SNAPSHOT_TAKEN || piece->state == SNAPSHOT_HOLE) {
@@ -327,7 +327,7 @@ static void look_at_pieces(struct question *q, const struct snapshot *snapshot)
         }
         if (i + 1 == snapshot->count || snapshot->pieces[i + 1].region != piece->region) {
             end_region(q, &sums, piece->region_size);
-            sums = (struct region_sums){ 0 };
+            sums = (struct region_sums){0};
         }
     }
 }
@@ -455,9 +455,9 @@ weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, const uint
         return weir_refuse(WEIR_ERR_INVALID, "%s: fits is NULL", function);
     }
     uint64_t missing = 0;
-    struct question q = { .pool = pool,
-                          .granule = pool->granule_mask + 1,
-                          .granularity = pool->vm != NULL ? weir__vm_granule(pool) : weir__region_granularity(pool) };
+    struct question q = {.pool = pool,
+                         .granule = pool->granule_mask + 1,
+                         .granularity = pool->vm != NULL ? weir__vm_granule(pool) : weir__region_granularity(pool)};
     status = n > 0 ? sort_kinds(&q, sizes, n) : WEIR_OK;
     if (status == WEIR_OK && n > 0) {
         status = look(&q, stream);

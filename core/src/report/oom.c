@@ -74,7 +74,7 @@ static void count_piece(struct window *window, const struct snapshot_piece *piec
  * pass every piece once. */
 static bool cheapest_window(const struct snapshot *snapshot, const struct need *need, struct window *best)
 {
-    struct window window = { 0 };
+    struct window window = {0};
     bool found = false;
     while (window.first < snapshot->count) {
         const uint64_t region = snapshot->pieces[window.first].region;
@@ -93,7 +93,7 @@ static bool cheapest_window(const struct snapshot *snapshot, const struct need *
         /* No window from here to the end of the run serves. The piece that ended it begins a run, or ends this one. */
         const bool barrier = window.end < snapshot->count && !passable(&snapshot->pieces[window.end], need->waived);
         const size_t next = window.end + (barrier || window.end == window.first ? 1 : 0);
-        window = (struct window){ .first = next, .end = next };
+        window = (struct window){.first = next, .end = next};
     }
     return found;
 }
@@ -119,10 +119,10 @@ struct growth {
 static void advise_growth(weir_oom_record *record, const struct request *request, const struct growth *growth)
 {
     if (!request->limited) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_DEVICE_ROOM, .bytes = growth->least });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_DEVICE_ROOM, .bytes = growth->least});
     } else if (!growth->known || growth->least <= growth->free) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_RAISE_LIMIT,
-                                          .bytes = record->reserved_bytes + growth->least });
+        advise(record,
+               (weir_oom_advice){.kind = WEIR_ADVICE_RAISE_LIMIT, .bytes = record->reserved_bytes + growth->least});
     }
 }
 
@@ -131,9 +131,10 @@ static bool cheapest_region(const struct snapshot *snapshot, uint64_t missing, s
 {
     bool found = false;
     for (size_t first = 0, end = 0; first < snapshot->count; first = end) {
-        struct window window = { .first = first };
+        struct window window = {.first = first};
         bool usable = snapshot->pieces[first].region_size >= missing;
-        for (end = first; end < snapshot->count && snapshot->pieces[end].region == snapshot->pieces[first].region; end++) {
+        for (end = first; end < snapshot->count && snapshot->pieces[end].region == snapshot->pieces[first].region;
+             end++) {
             usable = usable && passable(&snapshot->pieces[end], 0);
             count_piece(&window, &snapshot->pieces[end], true);
         }
@@ -150,11 +151,11 @@ static weir_oom_advice free_window(const struct snapshot *snapshot, const struct
 {
     const struct snapshot_piece *last = &snapshot->pieces[window->end - 1];
     const uint64_t address = snapshot->pieces[window->first].address;
-    return (weir_oom_advice){ .kind = WEIR_ADVICE_FREE_BLOCKS,
-                              .bytes = window->bytes,
-                              .blocks = window->blocks,
-                              .address = address,
-                              .size = last->address + last->size - address };
+    return (weir_oom_advice){.kind = WEIR_ADVICE_FREE_BLOCKS,
+                             .bytes = window->bytes,
+                             .blocks = window->blocks,
+                             .address = address,
+                             .size = last->address + last->size - address};
 }
 
 static void advise_freeing(weir_oom_record *record, const struct snapshot *snapshot, const struct need *need,
@@ -191,13 +192,13 @@ static void advise_waiting(weir_oom_record *record, const struct snapshot *snaps
     for (uint32_t stream = 1; any && stream <= most; stream++) {
         need.waived = stream;
         if (cheapest_window(snapshot, &need, &window) && window.blocks == 0) {
-            advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_WAIT, .stream = stream });
+            advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_WAIT, .stream = stream});
             return;
         }
     }
     need.waived = SNAPSHOT_SEVERAL;
     if (any && cheapest_window(snapshot, &need, &window) && window.blocks == 0) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_WAIT });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_WAIT});
     }
 }
 
@@ -209,7 +210,7 @@ static void advise_less(weir_oom_record *record, const struct request *request, 
     const uint64_t region = room & ~(granularity - 1);
     const uint64_t most = region > record->usable_bytes ? region : record->usable_bytes;
     if (most > 0 && most < request->size) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_ASK_LESS, .bytes = most });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_ASK_LESS, .bytes = most});
     }
 }
 
@@ -281,32 +282,32 @@ static void advise_mapping(weir_oom_record *record, const struct request *reques
     const weir_pool *pool = request->pool;
     const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
     const uint64_t wanted = mapping->pinned + mapping->wish;
-    const struct need need = { .size = (request->size + pool->granule_mask) & ~pool->granule_mask,
-                               .align = request->align };
+    const struct need need = {.size = (request->size + pool->granule_mask) & ~pool->granule_mask,
+                              .align = request->align};
     if (capacity != 0 && mapping->wish > capacity) {
         /* The request is larger than the whole device: no advice. */
     } else if (!request->limited) {
         const uint64_t idle = record->idle_region_bytes;
         const uint64_t bytes = mapping->wish > idle ? mapping->wish - idle : mapping->wish;
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_DEVICE_ROOM, .bytes = bytes });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_DEVICE_ROOM, .bytes = bytes});
     } else if (capacity == 0 || wanted <= capacity) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_RAISE_LIMIT, .bytes = wanted });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_RAISE_LIMIT, .bytes = wanted});
     }
     advise_waiting(record, snapshot, need);
     const uint64_t most = mapping->most < capacity ? mapping->most : capacity; /* 0 if either is unknown */
     const uint64_t room = most > mapping->pinned ? (most - mapping->pinned) & ~(mapping->granule - 1) : 0;
     const uint64_t less = room > record->usable_bytes ? room : record->usable_bytes;
     if (less > 0 && less < request->size) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_ASK_LESS, .bytes = less });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_ASK_LESS, .bytes = less});
     }
     const struct snapshot_piece *pin =
         most != 0 && wanted > most ? smallest_pin(snapshot, wanted - most, mapping->granule) : NULL;
     if (pin != NULL) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_FREE_BLOCKS,
-                                          .bytes = pin->size,
-                                          .blocks = 1,
-                                          .address = pin->address,
-                                          .size = pin->size });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_FREE_BLOCKS,
+                                         .bytes = pin->size,
+                                         .blocks = 1,
+                                         .address = pin->address,
+                                         .size = pin->size});
     }
 }
 
@@ -331,7 +332,7 @@ static void keep_region(weir_oom_record *record, const weir_oom_region *region)
 /* Sums up the regions. The usable bytes are the largest run of free neighbours that the asking stream may use. */
 static void look_at_regions(weir_oom_record *record, const struct snapshot *snapshot)
 {
-    weir_oom_region region = { 0 };
+    weir_oom_region region = {0};
     uint64_t run = 0;
     uint64_t usable = 0;
     for (size_t i = 0; i < snapshot->count; i++) {
@@ -339,7 +340,7 @@ static void look_at_regions(weir_oom_record *record, const struct snapshot *snap
         if (i == 0 || piece->region != region.address) {
             keep_region(record, &region);
             record->regions++;
-            region = (weir_oom_region){ .address = piece->region, .size = piece->region_size };
+            region = (weir_oom_region){.address = piece->region, .size = piece->region_size};
             run = 0;
             usable = 0;
         }
@@ -375,10 +376,10 @@ static void look_at_lanes_locked(weir_oom_record *record, const struct request *
         const uint32_t kept = record->lane_count < WEIR_OOM_ENTRIES ? record->lane_count : WEIR_OOM_ENTRIES - 1;
         memmove(&record->lanes[place + 1], &record->lanes[place], (kept - place) * sizeof(record->lanes[0]));
         const weir_tick last = lane == WEIR_LANE_OPEN ? 0 : pool->streams[lane]->last_free;
-        record->lanes[place] = (weir_oom_lane){ .stream = (uint32_t)lane,
-                                                .free_bytes = stats.bytes,
-                                                .largest_bytes = stats.largest_bytes,
-                                                .waits_for = last > limits[lane] ? last : 0 };
+        record->lanes[place] = (weir_oom_lane){.stream = (uint32_t)lane,
+                                               .free_bytes = stats.bytes,
+                                               .largest_bytes = stats.largest_bytes,
+                                               .waits_for = last > limits[lane] ? last : 0};
         record->lane_count = kept + 1;
     }
 }
@@ -410,7 +411,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct text *text, const c
 
 static const char *plain_size(uint64_t bytes, char *buffer)
 {
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes;
     size_t unit = 0;
     while (value >= 1024.0 && unit + 1 < sizeof(units) / sizeof(units[0])) {
@@ -437,7 +438,7 @@ static void write_sentence(weir_oom_record *record, const struct request *reques
     const bool maps = request->pool->vm != NULL;
     char a[SIZE_TEXT];
     char b[SIZE_TEXT];
-    struct text text = { record->text, sizeof(record->text), 0 };
+    struct text text = {record->text, sizeof(record->text), 0};
     say(&text, "%s asked on stream %u", plain_size(record->size, a), record->stream);
     say(&text, "; %s reserved, %s live", plain_size(record->reserved_bytes, a), plain_size(record->live_bytes, b));
     if (record->free_bytes > 0) {
@@ -489,8 +490,7 @@ struct tag_search {
 static void add_to_tag(void *ctx, weir_block *block)
 {
     struct tag_search *search = ctx;
-    if (block_address(block) - search->advice->address < search->advice->size &&
-        state_of(block) == BLOCK_LIVE) {
+    if (block_address(block) - search->advice->address < search->advice->size && state_of(block) == BLOCK_LIVE) {
         search->bytes[tag_of(block)] += block_capacity(block);
     }
 }
@@ -500,7 +500,7 @@ static void name_tag(weir_pool *pool, weir_oom_record *record)
     for (uint32_t i = 0; i < record->advice_count; i++) {
         weir_oom_advice *advice = &record->advice[i];
         if (advice->kind == WEIR_ADVICE_FREE_BLOCKS && pool->tags != NULL) {
-            struct tag_search search = { .advice = advice };
+            struct tag_search search = {.advice = advice};
             weir__block_each_locked(pool, add_to_tag, &search);
             for (uint32_t tag = 1; tag < WEIR_TAGS; tag++) {
                 advice->tag = search.bytes[tag] > search.bytes[advice->tag] ? tag : advice->tag;
@@ -517,7 +517,7 @@ static struct growth growth_locked(const struct request *request)
     const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
     const uint64_t reserved = pool->held.bytes;
     uint64_t liked = 0;
-    struct growth growth = { .known = capacity != 0, .free = capacity > reserved ? capacity - reserved : 0 };
+    struct growth growth = {.known = capacity != 0, .free = capacity > reserved ? capacity - reserved : 0};
     weir__region_sizes_locked(pool, request->size, request->align, reserved, &liked, &growth.least);
     const bool others = !request->limited && (!growth.known || growth.free >= growth.least);
     const uint64_t device = others ? reserved : growth.known ? capacity : UINT64_MAX;
@@ -530,7 +530,7 @@ static void add_advice(weir_oom_record *record, const struct request *request, c
 {
     const weir_pool *pool = request->pool;
     const uint64_t granule = pool->granule_mask;
-    const struct need need = { .size = (request->size + granule) & ~granule, .align = request->align };
+    const struct need need = {.size = (request->size + granule) & ~granule, .align = request->align};
     advise_growth(record, request, growth);
     if (snapshot->pieces == NULL || pool->strategy->gather == NULL) {
         return;
@@ -544,7 +544,7 @@ void weir__oom_explain_now(const struct request *request)
 {
     weir_pool *pool = request->pool;
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    struct snapshot snapshot = { NULL, 0 };
+    struct snapshot snapshot = {NULL, 0};
     if (weir_pool_get_stats(pool, &stats) != WEIR_OK) {
         return;
     }
@@ -720,8 +720,9 @@ size_t weir_oom_explain(const weir_oom_record *source, char *buffer, size_t size
 {
     weir_oom_record record;
     char a[SIZE_TEXT];
-    struct text text = { buffer, size, 0 };
-    if (weir_struct_adopt(&record, sizeof(record), source, "weir_oom_explain: record") != WEIR_OK || record.failure == 0) {
+    struct text text = {buffer, size, 0};
+    if (weir_struct_adopt(&record, sizeof(record), source, "weir_oom_explain: record") != WEIR_OK ||
+        record.failure == 0) {
         say(&text, "no request has failed\n");
         return text.length;
     }

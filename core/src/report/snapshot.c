@@ -83,8 +83,8 @@ static int by_address(const void *left, const void *right)
 
 bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snapshot *snapshot)
 {
-    *snapshot = (struct snapshot){ NULL, 0 };
-    struct taking taking = { .pool = pool, .snapshot = snapshot };
+    *snapshot = (struct snapshot){NULL, 0};
+    struct taking taking = {.pool = pool, .snapshot = snapshot};
     size_t count = 0;
     pool_lock(pool);
     pool->strategy->walk(pool->state, count_range, &count);
@@ -124,5 +124,5 @@ uint64_t weir__snapshot_free_granules(const struct snapshot *snapshot, uint64_t 
 void weir__snapshot_fini(struct snapshot *snapshot)
 {
     free(snapshot->pieces);
-    *snapshot = (struct snapshot){ NULL, 0 };
+    *snapshot = (struct snapshot){NULL, 0};
 }

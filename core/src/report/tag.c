@@ -78,11 +78,13 @@ weir_status weir_pool_tag(weir_pool *pool, const char *name, weir_tag *tag)
 {
     if (pool == NULL || name == NULL || tag == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_pool_tag: %s is NULL",
-                           pool == NULL ? "pool" : name == NULL ? "name" : "tag");
+                           pool == NULL   ? "pool"
+                           : name == NULL ? "name"
+                                          : "tag");
     }
     if (!is_name(name)) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_tag: name \"%.64s\" is empty, too long or has a control character",
-                           name);
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_pool_tag: name \"%.64s\" is empty, too long or has a control character", name);
     }
     weir_status status = WEIR_OK;
     weir__pool_lock_all(pool);
@@ -209,7 +211,7 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record)
         memmove(&record->holders[place + 1], &record->holders[place], (kept - place) * sizeof(record->holders[0]));
         record->holder_count = kept + 1;
         weir_oom_holder *holder = &record->holders[place];
-        *holder = (weir_oom_holder){ .tag = tag, .requested_bytes = bytes, .blocks = live_blocks(&sums, tag) };
+        *holder = (weir_oom_holder){.tag = tag, .requested_bytes = bytes, .blocks = live_blocks(&sums, tag)};
         (void)snprintf(holder->name, sizeof(holder->name), "%s", weir_pool_tag_name(pool, tag));
     }
 }
@@ -235,7 +237,7 @@ static void take_off(void *ctx, weir_block *block)
 
 const char *weir__tag_broken_locked(weir_pool *pool)
 {
-    struct tag_tally tally = { .sums = { .tags = tags_of(pool) } };
+    struct tag_tally tally = {.sums = {.tags = tags_of(pool)}};
     for (size_t lane = 1; lane < pool->lanes; lane++) {
         weir__tag_add_stream(&tally.sums, pool->streams[lane]);
     }

@@ -66,7 +66,7 @@ typedef struct weir_mstx_stats {
     uint64_t lost;    /* heaps and blocks not announced, in whole or in part, for lack of host memory; they are not
                          withdrawn either, and the blocks work as usual */
     uint64_t refused; /* heaps that the tool refused, and blocks not announced because of that */
-    bool no_listener;        /* the tool does not know the domain: nothing is announced */
+    bool no_listener; /* the tool does not know the domain: nothing is announced */
 } weir_mstx_stats;
 
 #define WEIR_MSTX_STATS_INIT WEIR_STRUCT_INIT(weir_mstx_stats)

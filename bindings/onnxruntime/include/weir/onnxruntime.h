@@ -63,8 +63,7 @@ typedef struct weir_onnxruntime_config {
  * WEIR_ERR_INVALID: NULL for the config, its heap or its runtime. WEIR_ERR_UNSUPPORTED: a runtime before 1.12, or an
  * unreadable version. WEIR_ERR_NO_MEMORY: no host memory. WEIR_ERR_DEVICE: the runtime does not describe the
  * CPU's memory. */
-WEIR_API weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config,
-                                             weir_onnxruntime **binding);
+WEIR_API weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_onnxruntime **binding);
 
 /* Destroys the binding, not the heap. NULL is allowed. No session or environment may use the binding any more: release
  * sessions and values, then detach, then destroy. WEIR_ERR_BUSY: it is attached, or blocks that it gave out are live;
@@ -95,8 +94,7 @@ enum {
  *
  * WEIR_ERR_INVALID: NULL, or an unknown flag. WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_explain has its
  * message. */
-WEIR_API weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding,
-                                                      struct OrtSessionOptions *options,
+WEIR_API weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding, struct OrtSessionOptions *options,
                                                       uint32_t flags);
 
 /* Returns the allocator itself, for CreateTensorAsOrtValue and similar functions; valid until weir_onnxruntime_destroy.

@@ -80,20 +80,20 @@ WEIR_API const char *weir_torch_last_error(void);
 /* --- figures, by torch's names (torch.npu.memory_stats) --- */
 
 /* X(NAME): what is counted, of all pools of the device. */
-#define WEIR_TORCH_COUNTER_LIST(X)                                                                 \
-    X(allocation)      /* live blocks */                                                           \
-    X(segment)         /* regions */                                                               \
-    X(active)          /* as allocation */                                                         \
-    X(allocated_bytes) /* of live blocks, as handed out */                                         \
-    X(reserved_bytes)  /* taken from the device */                                                 \
-    X(active_bytes)    /* allocated, and freed but still used by streams; peak: at least allocated's */ \
+#define WEIR_TORCH_COUNTER_LIST(X)                                                                                     \
+    X(allocation)      /* live blocks */                                                                               \
+    X(segment)         /* regions */                                                                                   \
+    X(active)          /* as allocation */                                                                             \
+    X(allocated_bytes) /* of live blocks, as handed out */                                                             \
+    X(reserved_bytes)  /* taken from the device */                                                                     \
+    X(active_bytes)    /* allocated, and freed but still used by streams; peak: at least allocated's */                \
     X(requested_bytes) /* of live blocks, as asked, with what kernels may read behind; not summed up */
 
-#define WEIR_TORCH_NUMBER_LIST(X)                                                                  \
-    X(num_alloc_retries)    /* requests that were served, if at all, by returning memory first, or by waiting */ \
-    X(num_ooms)             /* requests that failed */                                             \
-    X(num_sync_all_streams) /* host waits that weir made */                                        \
-    X(num_device_alloc)     /* regions, or physical pages, taken from the device */                \
+#define WEIR_TORCH_NUMBER_LIST(X)                                                                                      \
+    X(num_alloc_retries)    /* requests that were served, if at all, by returning memory first, or by waiting */       \
+    X(num_ooms)             /* requests that failed */                                                                 \
+    X(num_sync_all_streams) /* host waits that weir made */                                                            \
+    X(num_device_alloc)     /* regions, or physical pages, taken from the device */                                    \
     X(num_device_free)
 
 typedef struct weir_torch_counter {
