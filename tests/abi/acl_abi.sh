@@ -16,7 +16,7 @@ for dir in "$@"; do
 done
 
 # The vendor's headers may cause warnings.
-"$cxx" -std=c++17 -Wall -Wextra -Werror -isystem "$scratch/include" -I"$source_dir/bindings/sim/ascendcl/src" \
+"$cxx" -std=c++17 -Wall -Wextra -Werror -isystem "$scratch/include" -I"$source_dir/bindings/runtimes/ascendcl/src" \
     "$source_dir/tests/abi/acl_abi.cc" -o "$scratch/acl_abi"
 "$scratch/acl_abi" >"$scratch/acl_abi.txt"
 diff -u --label expected --label "as compiled from $*" "$source_dir/tests/abi/acl_abi.txt" "$scratch/acl_abi.txt"

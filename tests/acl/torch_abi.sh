@@ -5,8 +5,8 @@ set -euo pipefail
 source=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-include=(-I"$source/core/include" -I"$source/bindings/torch/include" -I"$source/tests/acl" -I"$source/tests/acl/stub"
-    -I"$source/bindings/sim/ascendcl/include")
+include=(-I"$source/core/include" -I"$source/bindings/engines/torch/include" -I"$source/tests/acl" -I"$source/tests/acl/stub"
+    -I"$source/bindings/runtimes/ascendcl/include")
 warnings=(-Wall -Wextra -Werror)
 tried=0
 
@@ -23,7 +23,7 @@ for cc in gcc clang; do
         done
         for torch in '' -DSTUB_OLD_TORCH; do
             $cxx -std=c++17 -O2 -fPIC $torch "${warnings[@]}" "${include[@]}" -c \
-                "$source/bindings/torch/shim/weir_torch_npu.cpp" -o "$scratch/shim.o"
+                "$source/bindings/engines/torch/shim/weir_torch_npu.cpp" -o "$scratch/shim.o"
         done
     done
 done

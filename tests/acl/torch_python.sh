@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Python of bindings/torch/README.md, over the simulated runtime, and what it records replayed.
+# The Python of bindings/engines/torch/README.md, over the simulated runtime, and what it records replayed.
 #     torch_python.sh SOURCE_DIR LIBWEIR_TORCH LIBASCENDCL [WEIR_COMMAND]
 set -euo pipefail
 source=$1 library=$2 runtime=$3 weir=${4-}
@@ -10,7 +10,7 @@ trap 'rm -rf "$scratch"' EXIT
 # The block of the README that begins with "import ctypes".
 awk '/^```/ { inside = /^```python$/ ? 1 : 0; block = ""; next } inside { block = block $0 "\n" }
     /^import ctypes/ && inside { wanted = 1 } wanted && inside { text = block } wanted && !inside { exit } END { printf "%s", text }' \
-    "$source/bindings/torch/README.md" >"$scratch/program.py"
+    "$source/bindings/engines/torch/README.md" >"$scratch/program.py"
 grep -q '^def record' "$scratch/program.py" || { echo "the README has no such program" >&2; exit 1; }
 cat >>"$scratch/program.py" <<'END'
 

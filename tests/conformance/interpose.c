@@ -7,7 +7,7 @@
  * exit code 3.
  */
 #define _GNU_SOURCE
-#include "../../bindings/sim/ascendcl/src/functions.h"
+#include "../../bindings/runtimes/ascendcl/src/functions.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -32,13 +32,13 @@ manual() { # PAGE LINES_THAT_BEGIN_WITH
 
 # --- subcommands: those that there are have a function each ---
 
-sed -nE 's/^int command_([a-z]+)\(.*/\1/p' benchmarks/weir/command.h | sort >"$scratch/there"
+sed -nE 's/^int command_([a-z]+)\(.*/\1/p' benchmarks/weir/command/command.h | sort >"$scratch/there"
 "$weir" --help | sed -nE 's/^  weir ([a-z]+) .*/\1/p' | sort >"$scratch/help"
 find docs/man -name 'weir-*.1' | sed -E 's/.*weir-(.*)\.1/\1/' | sort >"$scratch/manual"
 sed -nE 's/^\.It Nm weir Cm ([a-z]+).*/\1/p' docs/man/weir.1 | sort >"$scratch/listed"
 ("$weir" nosuchsubcommand 2>&1 || true) | sed 's/.*there are//; s/(.*//; s/and//; s/,//g' |
     tr -s ' ' '\n' | sed '/^$/d' | sort >"$scratch/refusal"
-[ -s "$scratch/there" ] || complain 'no subcommand found in benchmarks/weir/command.h'
+[ -s "$scratch/there" ] || complain 'no subcommand found in benchmarks/weir/command/command.h'
 same subcommands "$scratch/there" command.h "$scratch/help" 'weir --help'
 same subcommands "$scratch/there" command.h "$scratch/manual" docs/man
 same subcommands "$scratch/there" command.h "$scratch/listed" 'weir(1)'
@@ -112,7 +112,7 @@ done
 
 # --- names: weir_... are declared in a public header, weir__... and WEIR_... stand in some source ---
 
-for header in {core,allocators,bindings/*,bindings/*/*}/include/weir/*.h* tests/contract/{device,strategy}_contract.h; do
+for header in {core,allocators,bindings/*/*}/include/weir/*.h* tests/contract/{device,strategy}_contract.h; do
     [ ! -e "$header" ] || awk -f docs/doxygen/header.awk "$header"
 done | tr '\n' ' ' | sed -E 's,/\*([^*]|\*+[^*/])*\*+/, ,g' | grep -oE '\b(weir|WEIR)_[A-Za-z0-9_]+' | sort -u >"$scratch/public"
 [ "$(wc -l <"$scratch/public")" -gt 400 ] || complain 'hardly a name found in the public headers'
@@ -125,11 +125,11 @@ while IFS=: read -r file name; do
     name=${name%%.*}
     case $name in
     *_) grep -qE "^$name" "$scratch/public" "$scratch/inside" && continue ;;
-    WEIR_ASCENDCL_*) grep -q "\"${name#WEIR_ASCENDCL_}" bindings/sim/ascendcl/src/config.c && continue ;;& # read by prefix
+    WEIR_ASCENDCL_*) grep -q "\"${name#WEIR_ASCENDCL_}" bindings/runtimes/ascendcl/src/config.c && continue ;;& # read by prefix
     weir__* | WEIR_*) grep -qxF "$name" "$scratch/inside" "$scratch/public" && continue ;;
     weir_command | weir_mstx_check) continue ;;
     *) grep -qxF "$name" "$scratch/public" && continue
-        grep -qsw "$name" bindings/*/shim/*.cpp && continue ;; # compiled by whoever uses it
+        grep -qsw "$name" bindings/*/*/shim/*.cpp && continue ;; # compiled by whoever uses it
     esac
     complain "$file names $name, which there is not"
 done < <(grep -oE '\b(weir|WEIR)_[A-Za-z0-9_]+([.][a-z0-9]+)?' "${texts[@]}" | grep -v '^./CHANGELOG' | sort -u)
@@ -145,8 +145,8 @@ same headers "$scratch/headers" 'the include folders' "$scratch/listed" 'weir(3)
 grammar() { # PAGE: its literal blocks
     awk '/^[.]Ed/ { on = 0 } on { print } /^[.]Bd -literal$/ { on = 1 }' "$1" | sed 's/\\e/\\/g; s/^\\&//'
 }
-diff -u --label benchmarks/trace/README.md --label docs/man/weir-trace.5 \
-    <(awk '/^```/ { fence = !fence; bare = fence && $0 == "```"; next } bare' benchmarks/trace/README.md |
+diff -u --label benchmarks/weir/trace/README.md --label docs/man/weir-trace.5 \
+    <(awk '/^```/ { fence = !fence; bare = fence && $0 == "```"; next } bare' benchmarks/weir/trace/README.md |
         sed -n '/^#wtr 1/,/^v T/p') \
     <(grammar docs/man/weir-trace.5) >&2 || complain 'weir-trace(5) is not the format'
 if [ -x "$mandoc" ]; then

@@ -1,4 +1,4 @@
-/* tests/mstx/range_tree.c: compares bindings/mstx/src/range_tree.h with a list, with ranges that overlap and start
+/* tests/mstx/range_tree.c: compares bindings/tools/mstx/src/range_tree.h with a list, with ranges that overlap and start
  * alike. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 # Each ACL header compiles alone, as C11 and as C++17, without a warning, with every compiler there is.
 #   acl_headers_alone.sh SOURCE_DIR CC [CXX]
 set -euo pipefail
-include_dir=$1/bindings/sim/ascendcl/include
+include_dir=$1/bindings/runtimes/ascendcl/include
 shift
 cd "$include_dir"
 flags=(-fsyntax-only -Werror -Wall -Wextra -Wpedantic -Wundef -Wshadow -Wconversion "-I$include_dir")

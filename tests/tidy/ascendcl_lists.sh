@@ -4,8 +4,8 @@
 #   ascendcl_lists.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
-headers=$(find bindings/sim/ascendcl/include/acl -name '*.h')
-functions=bindings/sim/ascendcl/src/functions.h
+headers=$(find bindings/runtimes/ascendcl/include/acl -name '*.h')
+functions=bindings/runtimes/ascendcl/src/functions.h
 abi=tests/abi/acl_abi.txt
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

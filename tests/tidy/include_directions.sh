@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Arrows point down: core includes nothing of ours above it, an allocator sees the strategy contract only, a binding
-# never sees a strategy. Core's private functions and sources are core's alone: other folders share with it the headers of
-# core/shared, and the tests look inside.    include_directions.sh SOURCE_DIR
+# Includes point down: core includes no header of the rooms above it, a strategy sees the strategy contract only, and a
+# binding never sees a strategy. core's private functions and sources belong to core alone: other rooms use the headers of
+# core/shared. Tests may include private headers.    include_directions.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
 failures=0
@@ -38,30 +38,45 @@ check_room() {
 
 own_headers() { find "$1" -path '*/include/weir/*.h' -printf 'weir/%f|' | sed 's/|$//'; }
 
-shared='core core/shared'
-check_room core core/include "core/src $shared" '.*' ''
+# One line a room:  folder | rooms whose public headers it sees | folders whose private headers it sees
+# A room sees its own headers and core/shared. A room that sees no strategy has no line with `allocators`.
+while IFS='|' read -r folder sees private; do
+    folder=${folder// /} include_dirs=$folder/include
+    for room in $sees; do include_dirs+=" $room/include"; done
+    check_room "$folder" "$include_dirs" "core core/shared $folder/src $private" '.*' ''
+done <<'ROOMS'
+core | | core/src
+bindings/runtimes/acl | core bindings/host/pool |
+bindings/runtimes/ascendcl | core bindings/runtimes/sim | bindings/runtimes/sim/src
+bindings/runtimes/cuda | core bindings/host/pool |
+bindings/runtimes/sim | core |
+bindings/host/pool | core allocators bindings/host/jemalloc |
+bindings/host/jemalloc | core bindings/host/pool | bindings/host/pool/src
+bindings/host/heap | core bindings/host/pool | bindings/host/pool/src
+bindings/engines/ggml | core bindings/host/pool bindings/host/heap |
+bindings/engines/onnxruntime | core bindings/host/pool bindings/host/heap |
+bindings/engines/xnnpack | core bindings/host/pool bindings/host/heap |
+bindings/engines/torch | core allocators bindings/runtimes/acl bindings/runtimes/cuda |
+bindings/tools/mstx | core |
+bindings/tools/record | core |
+ROOMS
+# A strategy sees integers: no thread, no clock, no device.
 check_room allocators 'core/include allocators/include' '' \
     "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
     'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h'
-# torch and host are no bindings but allocators with a device inside: where a device and a strategy meet.
-check_room bindings/host 'core/include allocators/include bindings/host/include
-    bindings/host/jemalloc/include' "$shared bindings/host/src" '.*' ''
-check_room bindings/torch 'core/include allocators/include bindings/acl/include bindings/torch/include' '' '.*' ''
-# acl and cuda also make a runtime for the host pool.
-check_room bindings/acl 'core/include bindings/acl/include bindings/host/include' "$shared" '.*' ''
-check_room bindings/cuda 'core/include bindings/cuda/include bindings/host/include' "$shared" '.*' ''
-# heap stands in front of host pools and looks into them.
-check_room bindings/heap 'core/include bindings/host/include bindings/heap/include' "$shared bindings/host/src" '.*' ''
-# What gives an engine a heap sees the heap.
-for binding in bindings/ggml bindings/onnxruntime bindings/xnnpack; do
-    check_room $binding "core/include bindings/host/include bindings/heap/include $binding/include" '' '.*' ''
+for folder in bindings/*/*/; do
+    grep -q "^${folder%/} |" "$0" || complain "$folder has no line in ${0##*/}"
 done
-for binding in bindings/*/; do
-    binding=${binding%/}
-    case $binding in bindings/host | bindings/heap | bindings/torch | bindings/acl | bindings/cuda | bindings/ggml | \
-        bindings/onnxruntime | bindings/xnnpack) continue ;; esac
-    check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" "$shared" '.*' ''
-done
+
+# The libraries of the weir command stand on each other in this order.
+while IFS=: read -r folder above; do
+    while IFS= read -r line; do complain "$line: ${folder##*/} stands below that folder"; done < <(
+        grep -rnE "^#include \"($above)/" "$folder" --include='*.[ch]' || true)
+done <<'ROOMS'
+benchmarks/weir/trace:models|replay|command
+benchmarks/weir/models:replay|command
+benchmarks/weir/replay:command
+ROOMS
 
 # No other folder declares or calls a private function of core, or compiles a source of it once more.
 private=$(comm -23 \

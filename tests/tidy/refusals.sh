@@ -8,7 +8,7 @@
 # of a strategy: they answer the pool, whose calls that succeed leave no sentence.
 set -euo pipefail
 cd "$1"
-find core/src allocators/src bindings/*/src -name '*.c' | sort | xargs awk '
+find core/src allocators/src bindings/*/*/src -name '*.c' | sort | xargs awk '
     function complain(where) { print where > "/dev/stderr"; bad++ }
     function end_of_function() {
         if (assigned != "" && !refuses) { complain(assigned) }

@@ -13,7 +13,7 @@ for script in script/* .ci/*; do
     [ -x "$script" ] || complain "$script has no run bit"
     bash -n "$script" || complain "$script: bash cannot read it"
 done
-for folder in core allocators bindings bindings/*/ benchmarks benchmarks/*/ tests script; do
+for folder in core allocators bindings bindings/*/ bindings/*/*/ benchmarks benchmarks/*/ benchmarks/weir/*/ tests script; do
     folder=${folder%/}
     [ -e "$folder/README.md" ] || grep -q "^| \`${folder##*/}/\`" "$(dirname "$folder")/README.md" 2>/dev/null ||
         complain "$folder has no README.md, and the one above it has no line for it"

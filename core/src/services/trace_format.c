@@ -1,6 +1,6 @@
 /* core/src/services/trace_format.c: formats one event as one line of `.wtr`, version 1.
  *
- * Guarantee: the reader of benchmarks/trace accepts the line and reads it back as the same event, if the event's
+ * Guarantee: the reader of benchmarks/weir/trace accepts the line and reads it back as the same event, if the event's
  * numbers are in range and its tag is defined. A name cannot break the line: control characters in it become '?'. Uses
  * no allocation, no locale and no stdio, and writes nothing beyond `size`.
  */

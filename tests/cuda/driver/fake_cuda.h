@@ -2,7 +2,7 @@
  *
  * The library is named libcuda.so.1, so that weir opens it by that name. Its devices are simulators in backed mode:
  * memory has real bytes, time is virtual, and the auditor judges the memory that fills and copies touch. Beside the
- * functions that weir calls (bindings/cuda/src/driver.h) it has those with which a program makes streams, contexts,
+ * functions that weir calls (bindings/runtimes/cuda/src/driver.h) it has those with which a program makes streams, contexts,
  * work and captures. It follows the reference, and is strict where the reference is: a call needs a current context, an
  * event belongs to a context, mapped memory is out of reach until cuMemSetAccess names the device, and a call that is
  * unsafe during a capture breaks the capture. Kernels do not run: fake_cuda_work stands for one.

@@ -2,7 +2,7 @@
  *
  * A pool with this engine has a jemalloc arena for each node. The arena's slabs are page runs of that node. jemalloc's
  * own data lies elsewhere, and its thread caches end with their thread. A double free of a block is refused as with
- * weir's own classes, because the pool itself marks live blocks. bindings/host/README.md says how to build it.
+ * weir's own classes, because the pool itself marks live blocks. bindings/host/pool/README.md says how to build it.
  */
 #ifndef WEIR_JEMALLOC_H
 #define WEIR_JEMALLOC_H

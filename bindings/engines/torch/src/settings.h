@@ -1,0 +1,23 @@
+/* bindings/engines/torch/src/settings.h: the text of WEIR_TORCH as a struct. */
+#ifndef WEIR_TORCH_SETTINGS_H
+#define WEIR_TORCH_SETTINGS_H
+
+#include <weir/acl.h>
+#include <weir/pool.h>
+
+struct torch_settings {
+    const weir_strategy_ops *strategy;
+    uint64_t limit_bytes;
+    uint64_t soft_limit_bytes;
+    weir_growth growth;
+    bool virtual_memory;
+    weir_acl_pages pages;
+    bool report;
+    char record[1024]; /* a file's name; "": none */
+};
+
+/* NULL or "" = the defaults. False, and in `why` (of `size` bytes) a sentence that names the part, if it cannot be
+ * read; *settings is untouched then. */
+bool weir__torch_settings_read(const char *text, struct torch_settings *settings, char *why, size_t size);
+
+#endif

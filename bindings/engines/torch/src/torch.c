@@ -1,0 +1,651 @@
+/* bindings/engines/torch/src/torch.c: pools behind PyTorch's pluggable allocator.
+ *
+ * Idea: a pool for each device, made when its first block is asked for, and never ended by itself, except that a device
+ * which was reset gets a new one; the old one stays to know its blocks when they are freed. The framework knows
+ * addresses and ACL streams; weir_pool_find makes a block of the one, and a follower (weir_acl_follow) a weir_stream of
+ * the other, which also notices when the stream is destroyed.
+ *
+ * Guarantee: nothing here runs at exit, so no order of static destruction can hurt. A block that is freed on another
+ * stream than it was allocated on, or on a stream that is gone, waits for all that are known to have used it.
+ *
+ * Cost: beyond the pool's, a look at this thread's last stream; when that is another one, a lock and a list of the
+ * device's streams.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* secure_getenv */
+#endif
+
+#include "torch_internal.h"
+
+#include <acl/acl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <weir/budget.h>
+
+pthread_mutex_t weir__torch_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct torch_device devices[WEIR__TORCH_DEVICES];
+static struct torch_settings settings; /* under the lock, as what follows */
+static bool settings_read;
+static char failure[512]; /* why a pool could not be made */
+static atomic_bool misuse_reported;
+
+/* What this thread looked up last. Good while no stream has ended since. */
+static _Thread_local struct {
+    const struct torch_pool *pool;
+    const void *native;
+    uint64_t epoch;
+    weir_stream *stream;
+} recent;
+
+/* --- failures --- */
+
+/* The lock may be held: a thread must not be cancelled here. */
+static void say(const char *text)
+{
+    int cancel_state = 0;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    (void)fputs(text, stderr);
+    (void)pthread_setcancelstate(cancel_state, &cancel_state);
+}
+
+void weir__torch_fail_locked(const char *what, const char *why)
+{
+    char text[sizeof(failure)];
+    (void)snprintf(text, sizeof(text), "weir_torch: %s: %s\n", what, why);
+    if (strcmp(text, failure) != 0) {
+        memcpy(failure, text, sizeof(failure));
+        say(failure);
+    }
+}
+
+void weir__torch_fail_with_status_locked(const char *what, weir_status status)
+{
+    const bool explained = status == WEIR_ERR_DEVICE || status == WEIR_ERR_INVALID || status == WEIR_ERR_BUSY ||
+                           status == WEIR_ERR_UNSUPPORTED;
+    const char *why = explained ? weir_last_error() : "";
+    weir__torch_fail_locked(what, why[0] != '\0' ? why : weir_status_text(status));
+}
+
+size_t weir__torch_failure(char *text, size_t size)
+{
+    (void)pthread_mutex_lock(&weir__torch_lock);
+    const size_t length = strlen(failure);
+    if (size != 0) {
+        const size_t kept = length < size - 1 ? length : size - 1;
+        memcpy(text, failure, kept);
+        text[kept] = '\0';
+    }
+    (void)pthread_mutex_unlock(&weir__torch_lock);
+    return length;
+}
+
+void weir__torch_report_misuse(const char *text, const void *ptr)
+{
+    if (!atomic_exchange(&misuse_reported, true)) {
+        char line[sizeof(failure)];
+        (void)snprintf(line, sizeof(line), "weir_torch: %s: %p\n", text, ptr);
+        say(line);
+    }
+}
+
+/* --- settings --- */
+
+bool weir__torch_read_settings_locked(const char *text)
+{
+    char why[256] = "";
+    if (!weir__torch_settings_read(text, &settings, why, sizeof(why))) {
+        weir__torch_fail_locked("settings", why);
+        return false;
+    }
+    settings_read = true;
+    if (settings.record[0] != '\0' && weir__torch_record_locked(settings.record) == WEIR_ERR_NO_MEMORY) {
+        weir__torch_fail_locked("the recording", weir_status_text(WEIR_ERR_NO_MEMORY)); /* the files come with the
+                                                                                           pools */
+    }
+    return true;
+}
+
+bool weir__torch_read_environment_locked(void)
+{
+    return settings_read || weir__torch_read_settings_locked(secure_getenv("WEIR_TORCH"));
+}
+
+const struct torch_settings *weir__torch_settings_locked(void)
+{
+    return &settings;
+}
+
+void weir__torch_forget_locked(bool settings_too)
+{
+    settings_read = settings_read && !settings_too;
+    failure[0] = '\0';
+}
+
+/* --- pools --- */
+
+struct torch_device *weir__torch_device(int device)
+{
+    if (device < 0 || device >= WEIR__TORCH_DEVICES) {
+        return NULL;
+    }
+    return &devices[device];
+}
+
+weir_status weir__torch_no_device(const char *function, int device)
+{
+    return weir_refuse(WEIR_ERR_INVALID, "%s: device %d is not between 0 and %d", function, device,
+                       WEIR__TORCH_DEVICES - 1);
+}
+
+const char *weir_torch_last_error(void)
+{
+    return weir_last_error();
+}
+
+/* Its device has not been reset. */
+static bool is_current(struct torch_pool *pool)
+{
+    const uint64_t epoch = weir_acl_epoch(); /* before the look, so that a reset since then shows */
+    if (atomic_load_explicit(&pool->current_at, memory_order_relaxed) == epoch) {
+        return true;
+    }
+    if (weir_acl_device_lost(pool->acl)) {
+        return false;
+    }
+    atomic_store_explicit(&pool->current_at, epoch, memory_order_relaxed);
+    return true;
+}
+
+struct torch_pool *weir__torch_existing(int device)
+{
+    struct torch_device *at = weir__torch_device(device);
+    struct torch_pool *pool = at != NULL ? atomic_load_explicit(&at->own, memory_order_acquire) : NULL;
+    return pool != NULL && is_current(pool) ? pool : NULL;
+}
+
+/* A pool makes its index of addresses when it is first asked. Later there might be no host memory for it, and a free
+ * that finds no block frees none. */
+static weir_status make_index(weir_pool *pool)
+{
+    weir_block *none = NULL;
+    const weir_status status = weir_pool_find(pool, 0, &none);
+    return status == WEIR_ERR_INVALID ? WEIR_OK : status;
+}
+
+static weir_status make_pool(struct torch_pool *made)
+{
+    weir_status status = weir__torch_source_create(made);
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = made->device;
+    config.strategy = settings.strategy;
+    if (made->of_graphs) {
+        config.growth = WEIR_GROWTH_GROW_FIRST;
+        config.flags = WEIR_POOL_KEEP_IDLE_REGIONS;
+    } else {
+        config.limit_bytes = settings.limit_bytes;
+        config.soft_limit_bytes = settings.soft_limit_bytes;
+        config.growth = settings.growth;
+        config.flags = settings.virtual_memory ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0;
+    }
+    if (status == WEIR_OK) {
+        status = weir_pool_create(&config, &made->pool);
+    }
+    if (status == WEIR_OK && (status = make_index(made->pool)) != WEIR_OK) {
+        const weir_status ended = weir_pool_destroy(made->pool);
+        (void)ended; /* nothing has been taken */
+    }
+    if (status != WEIR_OK) {
+        (void)!weir_device_destroy(made->device); /* no pool stands on it */
+    }
+    return status;
+}
+
+static weir_status make_own(struct torch_device *at, struct torch_pool *made)
+{
+    weir_acl_device_config acl = WEIR_ACL_DEVICE_CONFIG_INIT;
+    acl.device_id = at->id;
+    acl.pages = settings.pages;
+    made->at = at;
+    atomic_store(&made->current_at, weir_acl_epoch());
+    weir_status status = weir_acl_device_create(&acl, &made->acl);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    weir_device_info info = WEIR_DEVICE_INFO_INIT;
+    status = weir_device_get_info(made->acl, &info);
+    atomic_store(&at->capacity_bytes, info.capacity_bytes);
+    if (status == WEIR_OK) {
+        status = make_pool(made);
+    }
+    if (status != WEIR_OK) {
+        (void)!weir_device_destroy(made->acl); /* no pool stands on it */
+    }
+    return status;
+}
+
+static struct torch_pool *make_own_locked(struct torch_device *at)
+{
+    if (!weir__torch_read_environment_locked()) {
+        return NULL;
+    }
+    struct torch_pool *made = calloc(1, sizeof(*made));
+    const weir_status status = made != NULL ? make_own(at, made) : WEIR_ERR_NO_MEMORY;
+    if (status != WEIR_OK) {
+        char what[48];
+        (void)snprintf(what, sizeof(what), "no pool for device %d", at->id);
+        weir__torch_fail_with_status_locked(what, status);
+        free(made);
+        return NULL;
+    }
+    weir__torch_source_limit(at, settings.limit_bytes);
+    if (weir__torch_record_device_locked(at) != WEIR_OK) {
+        weir__torch_fail_locked("the recording", strerror(errno));
+    }
+    atomic_store_explicit(&at->own, made, memory_order_release);
+    return made;
+}
+
+static void put_among_others(struct torch_pool *pool)
+{
+    pool->next = atomic_load(&pool->at->others);
+    atomic_store_explicit(&pool->at->others, pool, memory_order_release);
+}
+
+weir_status weir__torch_make_graph_pool_locked(const struct torch_pool *own, struct torch_pool **pool)
+{
+    struct torch_pool *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    made->at = own->at;
+    made->acl = own->acl;
+    made->of_graphs = true;
+    const weir_status status = make_pool(made);
+    if (status != WEIR_OK) {
+        free(made);
+        return status;
+    }
+    put_among_others(made);
+    *pool = made;
+    return WEIR_OK;
+}
+
+static void lose(struct torch_pool *pool)
+{
+    atomic_store(&pool->lost, true);
+    weir__torch_source_lose(&pool->source);
+    const weir_status status = weir__torch_detach_locked(pool);
+    (void)status; /* shutdown tries again */
+}
+
+/* The device was reset: its pools hand out nothing more, and stay for frees that come late. */
+static void abandon_locked(struct torch_pool *own)
+{
+    struct torch_device *at = own->at;
+    atomic_store(&at->unnoted_count, 0);
+    weir__torch_note_lost(at);
+    weir__torch_count_lost(at);
+    weir__torch_drop_routes_locked(at);
+    for (struct torch_pool *other = atomic_load(&at->others); other != NULL; other = other->next) {
+        if (!atomic_load(&other->lost)) {
+            lose(other);
+        }
+    }
+    lose(own);
+    put_among_others(own);
+    atomic_store(&at->own, NULL);
+}
+
+struct torch_pool *weir__torch_pool_of(int device)
+{
+    struct torch_device *at = weir__torch_device(device);
+    struct torch_pool *found = weir__torch_existing(device);
+    if (found != NULL || at == NULL) {
+        return found;
+    }
+    (void)pthread_mutex_lock(&weir__torch_lock);
+    if (at->id != device) { /* once, before anybody else can look */
+        at->id = device;
+    }
+    found = atomic_load(&at->own);
+    if (found != NULL && !is_current(found)) {
+        abandon_locked(found);
+        found = NULL;
+    }
+    found = found != NULL ? found : make_own_locked(at);
+    (void)pthread_mutex_unlock(&weir__torch_lock);
+    return found;
+}
+
+/* --- streams --- */
+
+/* NULL as ACL means it, by its own handle; NULL if no context of the device is current. */
+static void *default_stream(int device)
+{
+    int32_t current = -1;
+    aclrtStream stream = NULL;
+    if (aclrtGetDevice(&current) != ACL_SUCCESS || current != device ||
+        aclrtCtxGetCurrentDefaultStream(&stream) != ACL_SUCCESS) {
+        return NULL;
+    }
+    return stream;
+}
+
+static struct torch_stream *entry_locked(struct torch_pool *pool, void *native)
+{
+    struct torch_stream *entry = pool->streams;
+    while (entry != NULL && entry->native != native) {
+        entry = entry->next;
+    }
+    if (entry == NULL && (entry = calloc(1, sizeof(*entry))) != NULL) {
+        entry->native = native;
+        entry->next = pool->streams;
+        pool->streams = entry;
+    }
+    return entry;
+}
+
+/* NULL in *stream: the ACL stream is gone. A handle that work is about to be queued on is alive, whatever is known. */
+static weir_status follow_locked(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
+{
+    struct torch_stream *entry = entry_locked(pool, native);
+    weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
+    if (entry == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    if (entry->follower != NULL && weir_acl_attachment_get_info(entry->follower, &info) == WEIR_OK &&
+        (info.stream != NULL || (!alive && !info.handle_reused))) {
+        *stream = info.stream;
+        return WEIR_OK;
+    }
+    weir_status status = weir_acl_detach(entry->follower);
+    entry->follower = NULL;
+    if (status == WEIR_OK) {
+        status = weir_acl_follow(pool->pool, native, &entry->follower);
+    }
+    if (status == WEIR_OK) {
+        status = weir_acl_attachment_get_info(entry->follower, &info);
+        *stream = info.stream;
+    }
+    return status;
+}
+
+/* `alive`: the caller is going to queue work on the stream. What has no stream of its own any more goes to the device's
+ * default stream, which is always there. */
+static weir_status stream_of(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
+{
+    native = native != NULL ? native : default_stream(pool->at->id);
+    if (native == NULL) {
+        return weir_pool_stream(pool->pool, NULL, stream);
+    }
+    const uint64_t epoch = weir_acl_epoch();
+    if (recent.pool == pool && recent.native == native && recent.epoch == epoch) {
+        *stream = recent.stream;
+        return WEIR_OK;
+    }
+    weir_stream *found = NULL;
+    (void)pthread_mutex_lock(&weir__torch_lock);
+    const weir_status status = follow_locked(pool, native, alive, &found);
+    (void)pthread_mutex_unlock(&weir__torch_lock);
+    if (status != WEIR_OK || found == NULL) {
+        return status != WEIR_OK ? status : weir_pool_stream(pool->pool, NULL, stream);
+    }
+    recent.pool = pool;
+    recent.native = native;
+    recent.epoch = epoch; /* from before the look, so that an end since then shows */
+    recent.stream = found;
+    *stream = found;
+    return WEIR_OK;
+}
+
+weir_status weir__torch_detach_locked(struct torch_pool *pool)
+{
+    while (pool->streams != NULL) {
+        struct torch_stream *entry = pool->streams;
+        weir_status status = weir_acl_detach(entry->follower);
+        if (status == WEIR_ERR_DEVICE) {
+            status = weir_acl_detach(entry->follower);
+        }
+        if (status != WEIR_OK) {
+            return status;
+        }
+        pool->streams = entry->next;
+        free(entry);
+    }
+    return WEIR_OK;
+}
+
+/* --- alloc and free --- */
+
+static void report_failure(struct torch_pool *pool, weir_status status)
+{
+    struct torch_device *at = pool->at;
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    const bool ran_out = (status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT) &&
+                         weir_pool_get_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
+    if (!ran_out) { /* a size beyond all bounds, a stream that is gone */
+        (void)pthread_mutex_lock(&weir__torch_lock);
+        weir__torch_fail_with_status_locked("a block", status);
+        (void)pthread_mutex_unlock(&weir__torch_lock);
+        return;
+    }
+    atomic_store(&at->blamed, pool);
+    (void)pthread_mutex_lock(&weir__torch_lock);
+    const bool wanted = settings.report;
+    (void)pthread_mutex_unlock(&weir__torch_lock);
+    if (wanted && !atomic_exchange(&at->reported, true)) {
+        char text[4096];
+        (void)weir_torch_report(at->id, text, sizeof(text));
+        (void)fputs(text, stderr);
+    }
+}
+
+static weir_status allocate(struct torch_pool *pool, size_t size, void *stream, weir_block **block)
+{
+    weir_stream *on = NULL;
+    const uint64_t bytes = weir_acl_block_bytes(size);
+    if (bytes == 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_torch_alloc: size %zu is too large", size);
+    }
+    weir_status status = stream_of(pool, stream, true, &on);
+    if (status == WEIR_OK) {
+        status = weir_pool_alloc(pool->pool, on, bytes, 0, block);
+    }
+    return status;
+}
+
+/* What the device's other pools have idle: those of graphs that are over, and for a graph the device's own. */
+static uint64_t take_back(struct torch_pool *pool)
+{
+    uint64_t released = 0;
+    weir_status status = weir__torch_trim_released(pool->at, WEIR_TRIM_WAIT, &released);
+    struct torch_pool *own = atomic_load(&pool->at->own);
+    if (pool->of_graphs && own != NULL) {
+        uint64_t bytes = 0;
+        status = weir_pool_trim(own->pool, 0, WEIR_TRIM_WAIT, &bytes);
+        released += bytes;
+    }
+    (void)status; /* what was released is released */
+    return released;
+}
+
+static weir_status allocate_hard(struct torch_pool *pool, size_t size, void *stream, weir_block **block)
+{
+    const weir_status status = allocate(pool, size, stream, block);
+    const bool short_of = status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT;
+    const bool repeat = short_of && atomic_load(&pool->at->others) != NULL && take_back(pool) > 0;
+    return repeat ? allocate(pool, size, stream, block) : status;
+}
+
+void *weir_torch_alloc(size_t size, int device, void *stream)
+{
+    struct torch_pool *pool = size != 0 ? weir__torch_pool_of(device) : NULL;
+    if (pool == NULL) {
+        return NULL;
+    }
+    struct torch_pool *routed = weir__torch_route(pool->at, stream);
+    pool = routed != NULL ? routed : pool;
+    weir_block *block = NULL;
+    const weir_status status = allocate_hard(pool, size, stream, &block);
+    if (status != WEIR_OK) {
+        report_failure(pool, status);
+        return NULL;
+    }
+    weir__torch_count_alloc(pool->at, weir_block_capacity(block));
+    weir__torch_note_alloc(pool->at, block, stream);
+    return (void *)(uintptr_t)weir_block_address(block);
+}
+
+/* Among the device's own first; of two pools that know an address the newer one means it. */
+static struct torch_pool *find_in(struct torch_device *at, void *ptr, weir_block **block)
+{
+    struct torch_pool *pool = atomic_load_explicit(&at->own, memory_order_acquire);
+    if (pool != NULL && weir_pool_find(pool->pool, (uintptr_t)ptr, block) == WEIR_OK) {
+        return pool;
+    }
+    pool = atomic_load_explicit(&at->others, memory_order_acquire);
+    while (pool != NULL && weir_pool_find(pool->pool, (uintptr_t)ptr, block) != WEIR_OK) {
+        pool = pool->next;
+    }
+    return pool;
+}
+
+struct torch_pool *weir__torch_find(void *ptr, weir_block **block)
+{
+    struct torch_pool *pool = NULL;
+    for (int device = 0; ptr != NULL && pool == NULL && device < WEIR__TORCH_DEVICES; device++) {
+        pool = find_in(&devices[device], ptr, block);
+    }
+    return pool;
+}
+
+/* False: there are too many. */
+static bool keep_unnoted(struct torch_device *at, const weir_block *block, void *stream)
+{
+    (void)pthread_mutex_lock(&weir__torch_lock);
+    const unsigned count = atomic_load(&at->unnoted_count);
+    const bool fits = count < WEIR__TORCH_UNNOTED;
+    if (fits) {
+        at->unnoted[count].block = block;
+        at->unnoted[count].native = stream;
+        atomic_store(&at->unnoted_count, count + 1);
+    }
+    (void)pthread_mutex_unlock(&weir__torch_lock);
+    return fits;
+}
+
+static bool take_unnoted(struct torch_device *at, const weir_block *block, void **stream)
+{
+    (void)pthread_mutex_lock(&weir__torch_lock);
+    const unsigned count = atomic_load(&at->unnoted_count);
+    unsigned found = 0;
+    while (found < count && at->unnoted[found].block != block) {
+        found++;
+    }
+    if (found < count) {
+        *stream = at->unnoted[found].native;
+        at->unnoted[found] = at->unnoted[count - 1];
+        atomic_store(&at->unnoted_count, count - 1);
+    }
+    (void)pthread_mutex_unlock(&weir__torch_lock);
+    return found < count;
+}
+
+/* What it has been used for is over then, or its stream is gone. */
+static void wait_for_stream(struct torch_pool *pool, void *stream)
+{
+    weir_status status = WEIR_ERR_DEVICE;
+    for (int tries = 0; tries < 2 && status != WEIR_OK; tries++) { /* a failure that passes must not do harm */
+        status = weir_device_stream_sync(pool->device, stream);
+    }
+}
+
+static weir_status free_on(struct torch_pool *pool, weir_block *block, void *stream)
+{
+    weir_stream *on = NULL;
+    void *other = NULL;
+    while (atomic_load_explicit(&pool->at->unnoted_count, memory_order_relaxed) != 0 &&
+           take_unnoted(pool->at, block, &other)) {
+        wait_for_stream(pool, other);
+    }
+    weir_status status = stream_of(pool, stream, false, &on);
+    if (status != WEIR_OK) {
+        wait_for_stream(pool, stream != NULL ? stream : default_stream(pool->at->id));
+        status = weir_pool_stream(pool->pool, NULL, &on);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    /* The allocating stream may still work on the block: who frees it elsewhere does not wait for that one. If it is
+     * retired its work is over; if there is no host memory to note it, the block goes back in its order instead. */
+    weir_stream *owner = weir_block_stream(block);
+    if (owner != on && weir_pool_use(pool->pool, block, owner) == WEIR_ERR_NO_MEMORY) {
+        wait_for_stream(pool, stream != NULL ? stream : default_stream(pool->at->id));
+        on = owner;
+    }
+    return weir_pool_free(pool->pool, block, on);
+}
+
+void weir_torch_free(void *ptr, size_t size, int device, void *stream)
+{
+    (void)size;
+    struct torch_device *at = weir__torch_device(device);
+    weir_block *block = NULL;
+    if (ptr == NULL) {
+        return;
+    }
+    struct torch_pool *pool = at != NULL ? find_in(at, ptr, &block) : NULL;
+    if (pool == NULL) {
+        weir__torch_report_misuse("freed, and not a live block of its device", ptr);
+        return;
+    }
+    const bool lost = atomic_load(&pool->lost);
+    const uint64_t bytes = weir_block_capacity(block);
+    if (!lost) {
+        weir__torch_note_free(at, block, stream);
+    }
+    const weir_status status = lost ? weir_pool_free_idle(pool->pool, block) : free_on(pool, block, stream);
+    if (status != WEIR_OK) {
+        weir__torch_report_misuse("could not be freed", ptr);
+    } else if (!lost) {
+        weir__torch_count_free(at, bytes);
+    }
+}
+
+void weir_torch_record_stream(void *ptr, void *stream)
+{
+    weir_block *block = NULL;
+    weir_stream *user = NULL;
+    struct torch_pool *pool = weir__torch_find(ptr, &block);
+    if (pool == NULL) {
+        weir__torch_report_misuse("recorded, and not a live block", ptr);
+        return;
+    }
+    if (atomic_load(&pool->lost)) {
+        return;
+    }
+    weir__torch_note_use(pool->at, block, stream);
+    weir_status status = stream_of(pool, stream, true, &user);
+    if (status == WEIR_OK) {
+        status = weir_pool_use(pool->pool, block, user);
+    }
+    stream = stream != NULL ? stream : default_stream(pool->at->id);
+    if (status != WEIR_OK && !keep_unnoted(pool->at, block, stream)) {
+        wait_for_stream(pool, stream); /* which covers what has been queued so far */
+        weir__torch_report_misuse("the use by a stream could not be noted", ptr);
+    }
+}
+
+void weir_torch_erase_stream(void *ptr, void *stream)
+{
+    weir_block *block = NULL;
+    weir_stream *user = NULL;
+    struct torch_pool *pool = weir__torch_find(ptr, &block);
+    if (pool != NULL && !atomic_load(&pool->lost) && stream_of(pool, stream, false, &user) == WEIR_OK) {
+        const weir_status status = weir_pool_use_end(pool->pool, block, user);
+        (void)status; /* then the use lasts until the free */
+    }
+}

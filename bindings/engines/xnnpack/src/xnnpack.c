@@ -1,0 +1,178 @@
+/* bindings/engines/xnnpack/src/xnnpack.c: XNNPACK's five functions over a heap, with a reserve for allocations that XNNPACK
+ * does not check.
+ *
+ * Idea: the heap serves all requests. The reserve is one long-lived block of the heap, handed out from its front and
+ * whole again when the last of its pieces is freed. It serves `allocate` only, and only if the heap cannot: XNNPACK
+ * checks the results of `reallocate` and `aligned_allocate`, which request nearly all of its bytes.
+ *
+ * Guarantee: while the reserve lasts, `allocate` does not return NULL. A piece of the reserve is recognized by its
+ * address.
+ *
+ * Cost: beyond the heap's, one comparison of addresses for each free. The lock is taken only for pieces of the reserve.
+ */
+#include <weir/xnnpack.h>
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "table.h"
+
+enum { RESERVE_BYTES = 256 << 10, PIECE_ALIGN = 64 };
+
+/* The context of an xnn_allocator. [reserve, reserve + used) has been handed out, with `pieces` pieces still live; if
+ * pieces is 0, used is 0. */
+struct lender {
+    weir_heap *heap;
+    unsigned char *reserve;
+    pthread_mutex_t lock; /* protects the next two */
+    size_t used;
+    size_t pieces;
+};
+
+/* Header of a piece, as large as the alignment, so that all pieces stay aligned. */
+struct piece {
+    _Alignas(PIECE_ALIGN) size_t size;
+};
+
+/* --- the reserve --- */
+
+static bool is_lent(const struct lender *lender, const void *block)
+{
+    return (uintptr_t)block - (uintptr_t)lender->reserve < RESERVE_BYTES;
+}
+
+static void *lend(struct lender *lender, size_t size)
+{
+    void *block = NULL;
+    if (size > RESERVE_BYTES) {
+        return NULL;
+    }
+    const size_t room = sizeof(struct piece) + (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+    (void)pthread_mutex_lock(&lender->lock);
+    if (room <= RESERVE_BYTES - lender->used) {
+        struct piece *piece = (struct piece *)(void *)(lender->reserve + lender->used);
+        piece->size = size;
+        lender->used += room;
+        lender->pieces++;
+        block = piece + 1;
+    }
+    (void)pthread_mutex_unlock(&lender->lock);
+    return block;
+}
+
+static void take_back(struct lender *lender)
+{
+    (void)pthread_mutex_lock(&lender->lock);
+    if (--lender->pieces == 0) {
+        lender->used = 0;
+    }
+    (void)pthread_mutex_unlock(&lender->lock);
+}
+
+/* --- XNNPACK's five functions --- */
+
+/* Returns 1 for 0: malloc(0) is not a failure for XNNPACK. */
+static size_t at_least_one(size_t size)
+{
+    return size != 0 ? size : 1;
+}
+
+static void *allocate(void *context, size_t size)
+{
+    struct lender *lender = context;
+    void *block = weir_heap_alloc(lender->heap, at_least_one(size));
+    return block != NULL ? block : lend(lender, size);
+}
+
+static void deallocate(void *context, void *block)
+{
+    struct lender *lender = context;
+    if (is_lent(lender, block)) {
+        take_back(lender);
+    } else {
+        (void)weir_heap_free(lender->heap, block); /* a foreign block is refused and counted in the heap's statistics */
+    }
+}
+
+/* Moves a piece from the reserve into the heap. */
+static void *move_lent(struct lender *lender, void *block, size_t size)
+{
+    const struct piece *piece = (const struct piece *)block - 1;
+    void *moved = weir_heap_alloc(lender->heap, at_least_one(size));
+    if (moved != NULL) {
+        memcpy(moved, block, size < piece->size ? size : piece->size);
+        take_back(lender);
+    }
+    return moved;
+}
+
+static void *reallocate(void *context, void *block, size_t size)
+{
+    struct lender *lender = context;
+    return is_lent(lender, block) ? move_lent(lender, block, size)
+                                  : weir_heap_realloc(lender->heap, block, at_least_one(size));
+}
+
+static void *aligned_allocate(void *context, size_t align, size_t size)
+{
+    struct lender *lender = context;
+    return weir_heap_alloc_aligned(lender->heap, at_least_one(size), align);
+}
+
+/* --- init and fini --- */
+
+weir_status weir_xnnpack_allocator_init(weir_heap *heap, struct xnn_allocator *allocator)
+{
+    if (heap == NULL || allocator == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_xnnpack_allocator_init: %s is NULL",
+                           heap == NULL ? "heap" : "allocator");
+    }
+    struct lender *lender = calloc(1, sizeof(*lender));
+    void *reserve = weir_heap_alloc_long_lived(heap, RESERVE_BYTES, PIECE_ALIGN);
+    if (lender == NULL || reserve == NULL || pthread_mutex_init(&lender->lock, NULL) != 0) {
+        (void)weir_heap_free(heap, reserve);
+        free(lender);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    lender->heap = heap;
+    lender->reserve = reserve;
+    const struct weir__xnnpack_table table = {
+        .context = lender,
+        .allocate = allocate,
+        .reallocate = reallocate,
+        .deallocate = deallocate,
+        .aligned_allocate = aligned_allocate,
+        .aligned_deallocate = deallocate,
+    };
+    memcpy(allocator, &table, sizeof(table));
+    return WEIR_OK;
+}
+
+weir_status weir_xnnpack_allocator_fini(struct xnn_allocator *allocator)
+{
+    struct weir__xnnpack_table table;
+    if (allocator == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_xnnpack_allocator_fini: allocator is NULL");
+    }
+    memcpy(&table, allocator, sizeof(table));
+    if (table.allocate != allocate || table.context == NULL) {
+        return weir_refuse(
+            WEIR_ERR_INVALID,
+            "weir_xnnpack_allocator_fini: allocator was not filled by weir_xnnpack_allocator_init, or has ended");
+    }
+    struct lender *lender = table.context;
+    (void)pthread_mutex_lock(&lender->lock);
+    const size_t pieces = lender->pieces;
+    (void)pthread_mutex_unlock(&lender->lock);
+    if (pieces != 0) {
+        return weir_refuse(WEIR_ERR_BUSY,
+                           "weir_xnnpack_allocator_fini: %zu blocks in the reserve of allocator are live", pieces);
+    }
+    const weir_status status = weir_heap_free(lender->heap, lender->reserve);
+    (void)pthread_mutex_destroy(&lender->lock);
+    free(lender);
+    memset(allocator, 0, sizeof(table));
+    return status;
+}

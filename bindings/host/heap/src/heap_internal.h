@@ -1,0 +1,184 @@
+/* heap_internal.h: declarations that the files of the heap share, grouped by the file that defines them.
+ *
+ * Lock order, outermost first: a shard of owned.c, which is held while a source takes back a block; the locks of the
+ * source; the locks of the tally and of the explanation, under which no other lock is taken.
+ */
+#ifndef WEIR_HEAP_INTERNAL_H
+#define WEIR_HEAP_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <weir/heap.h>
+
+#include "../../pool/src/host_internal.h"
+#include "shared/number_map.h"
+
+enum { WEIR__HEAP_ALIGN = 64, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64 };
+
+/* --- tally.c: live bytes and their peak --- */
+
+enum { WEIR__TALLY_CELLS = 32 };
+
+typedef struct weir__tally_cell {
+    _Alignas(WEIR__HEAP_LINE) _Atomic int64_t live; /* bytes allocated less bytes freed by the threads of this cell */
+    _Atomic uint32_t noting;                        /* calls in progress that may use the recorder (record.c) */
+    _Atomic int64_t ceiling; /* `live` may rise to this value before a thread has to compute the sum */
+} weir__tally_cell;
+
+typedef struct weir__tally {
+    weir__tally_cell cells[WEIR__TALLY_CELLS];
+    pthread_mutex_t lock; /* protects `peak` and all ceilings */
+    _Atomic int64_t peak; /* at least the sum of all ceilings */
+} weir__tally;
+
+void weir__tally_init(weir__tally *tally);
+void weir__tally_fini(weir__tally *tally);
+int64_t weir__tally_live(const weir__tally *tally);
+bool weir__tally_check(weir__tally *tally);
+/* Called when a cell's live bytes have passed its ceiling: computes the sum and sets new ceilings. */
+void weir__tally_rise(weir__tally *tally, weir__tally_cell *cell);
+
+static inline weir__tally_cell *weir__tally_mine(weir__tally *tally)
+{
+    const uint64_t thread = (uint64_t)(uintptr_t)&weir__host_mine;
+    return &tally->cells[(thread >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 59];
+}
+
+static inline void weir__tally_add(weir__tally *tally, uint64_t bytes)
+{
+    weir__tally_cell *cell = weir__tally_mine(tally);
+    const int64_t live = atomic_fetch_add(&cell->live, (int64_t)bytes) + (int64_t)bytes;
+    if (!WEIR__HOST_LIKELY(live <= atomic_load(&cell->ceiling))) {
+        weir__tally_rise(tally, cell);
+    }
+}
+
+static inline void weir__tally_remove(weir__tally *tally, uint64_t bytes)
+{
+    (void)atomic_fetch_sub(&weir__tally_mine(tally)->live, (int64_t)bytes);
+}
+
+/* --- owned.c: the heap's blocks in a pool that other users share --- */
+
+enum { WEIR__OWNED_SHARDS = 16 };
+
+typedef struct weir__owned_shard {
+    _Alignas(WEIR__HEAP_LINE) pthread_mutex_t lock;
+    weir__number_map blocks; /* address -> the source's name for the block, not 0 */
+    uint64_t allocs;
+    uint64_t frees;
+} weir__owned_shard;
+
+typedef struct weir__owned {
+    weir__owned_shard shards[WEIR__OWNED_SHARDS];
+} weir__owned;
+
+/* Gives a block back to its source. */
+typedef weir_status (*weir__owned_release)(void *ctx, void *block, uint64_t name);
+
+weir_status weir__owned_create(weir__owned **owned);
+void weir__owned_destroy(weir__owned *owned);
+/* Returns false if there is no host memory. */
+bool weir__owned_put(weir__owned *owned, const void *block, uint64_t name);
+/* Calls `release` with the shard's lock held and removes the entry if that succeeds. WEIR_ERR_INVALID: no entry for the
+ * block. */
+weir_status weir__owned_free(weir__owned *owned, void *block, weir__owned_release release, void *ctx);
+/* Calls `visit` with the shard's lock held. False ends the walk of that shard; the walk continues with the next
+ * shard. */
+void weir__owned_each(weir__owned *owned, bool (*visit)(void *ctx, uint64_t block, uint64_t name), void *ctx);
+/* Returns the name, or 0 if there is no entry. */
+uint64_t weir__owned_get(weir__owned *owned, const void *block);
+void weir__owned_counts(weir__owned *owned, uint64_t *allocs, uint64_t *frees);
+
+/* --- sources --- */
+
+typedef struct weir__source_stats {
+    uint64_t allocs;
+    uint64_t frees;
+    uint64_t held_bytes;
+    uint64_t peak_held_bytes;
+} weir__source_stats;
+
+typedef struct weir__source weir__source;
+
+/* One kind of source: a constant table. Callers pass valid sizes and alignments; `block` is never NULL. */
+typedef struct weir__source_ops {
+    weir_status (*open)(weir__source *source, weir_heap *heap);
+    /* Live blocks become invalid (process memory) or are freed in their pool. */
+    weir_status (*close)(weir__source *source);
+    /* *bytes receives the block's size as handed out. */
+    weir_status (*alloc)(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes);
+    /* WEIR_ERR_INVALID: not a block of this source. */
+    weir_status (*free)(weir__source *source, void *block, uint64_t *bytes);
+    /* Returns the block's size as handed out, or 0 if it is not a block of this source. */
+    uint64_t (*bytes_of)(weir__source *source, const void *block);
+    weir_status (*trim)(weir__source *source, uint64_t keep_bytes, uint64_t *released);
+    /* Adds the source's figures to *stats. Memory that both sources of a heap share is added for the first source
+     * only. */
+    void (*add_stats)(weir__source *source, weir__source_stats *stats);
+    /* Called after a refusal because of the limit, when no memory is idle. Returns how many more bytes have to be held
+     * to serve the request. NULL: the heap has no limit of its own over this source. */
+    uint64_t (*missing)(weir__source *source, uint64_t size);
+    /* Like snprintf: describes the source's last failure. */
+    size_t (*explain)(weir__source *source, char *text, size_t size);
+    weir_status (*check)(weir__source *source, const char **why);
+    /* Visits all live blocks. */
+    void (*each)(weir__source *source, weir__host_visitor visit, void *ctx);
+} weir__source_ops;
+
+struct weir__source {
+    const weir__source_ops *ops;
+    weir_heap_source from;
+    weir_heap *heap;
+    weir_host_pool *host; /* process memory: the source's own pool; host pool: from.host_pool */
+    int32_t node;
+    bool is_second;     /* the long-lived source, when it shares the first source's memory */
+    weir__owned *owned; /* NULL for process memory */
+};
+
+extern const weir__source_ops weir__process_source;
+extern const weir__source_ops weir__host_source;
+extern const weir__source_ops weir__pool_source;
+
+/* --- heap.c --- */
+
+enum { WEIR__HEAP_GOING, WEIR__HEAP_STAYING, WEIR__HEAP_SOURCES };
+
+struct weir_heap {
+    /* Read by every call. */
+    _Alignas(WEIR__HEAP_LINE) weir_heap_config config; /* with defaults filled in */
+    weir__source sources[WEIR__HEAP_SOURCES];
+    _Atomic uint64_t largest_bytes;
+    _Atomic(weir_recorder *) recorder; /* NULL: not recorded */
+    weir_recorder *asked_recorder;     /* the recorder made because of WEIR_RECORD; owned by the heap */
+    char *name;
+    long process;
+    /* Written rarely. */
+    _Alignas(WEIR__HEAP_LINE) _Atomic uint64_t reallocs;
+    _Atomic uint64_t moves;
+    _Atomic uint64_t failures;
+    _Atomic uint64_t reclaims;
+    _Atomic uint64_t bad_frees;
+    _Atomic uint64_t long_lived_bytes;
+    weir__host_ledger ledger;    /* for memory of the process */
+    pthread_mutex_t record_lock; /* serializes changes of the recorder */
+    pthread_mutex_t explain_lock;
+    char explanation[1024];
+    weir__tally tally;
+};
+
+/* --- record.c --- */
+
+/* Starts recording if the environment asks for it. */
+void weir__heap_record_if_asked(weir_heap *heap);
+/* Ends recording when the heap ends; stops the recorder that the environment asked for. */
+void weir__heap_record_end(weir_heap *heap);
+/* Notes an event if a recorder is set at that moment. */
+void weir__heap_note(weir_heap *heap, const weir_trace_event *event);
+
+static inline bool weir__heap_is_recorded(const weir_heap *heap)
+{
+    return !WEIR__HOST_LIKELY(atomic_load_explicit(&heap->recorder, memory_order_relaxed) == NULL);
+}
+
+#endif

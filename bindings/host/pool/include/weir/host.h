@@ -1,0 +1,246 @@
+/* weir/host.h: a NUMA-aware pool of pinned host memory.
+ *
+ *     weir_host_pool_create(NULL, &pool);
+ *     weir_host_alloc(pool, size, WEIR_HOST_THREAD_NODE, &ptr);     near the calling thread; or a node's number
+ *     ... aclrtMemcpyAsync(device, size, ptr, size, ..., stream) ...
+ *     weir_host_free_after(pool, ptr, stream);                      reused only after the copy
+ *
+ * Pinning a MiB costs about 280 microseconds and unpinning it another 95, so the pool pins memory in chunks and divides
+ * them. Blocks of less than 64 KiB come from an engine of small blocks (weir's size classes, or jemalloc). Larger
+ * blocks are runs of 4 KiB pages, placed best fit and coalesced with their neighbours when they are freed. In front of
+ * both every thread has a cache of recently freed blocks.
+ *
+ * A chunk is pinned by the first step of a ladder (weir_host_kind) that succeeds. The pool keeps the step and the node
+ * of the chunk's pages; weir_host_query and the statistics report them. Memory that is not pinned is handed out only
+ * with WEIR_HOST_ALLOW_UNPINNED or WEIR_HOST_PAGEABLE.
+ *
+ * Every block starts at a multiple of 64. Each block is padded by 32 bytes, by the rule of aclrtMallocHost for memory
+ * that is carved up (a block of len bytes takes ALIGN_UP(len, 32) + 32), unless the pool has WEIR_HOST_NO_PAD.
+ *
+ * Thread safety: every function may be called from any thread. Any thread may free a block. No function is a
+ * cancellation point (weir/pool.h). After fork the child does not have the blocks: the device would keep using the
+ * parent's pages after a write has copied them. The child may only destroy the pool, which returns at once and frees
+ * nothing: chunks and their pinning are the parent's.
+ */
+#ifndef WEIR_HOST_H
+#define WEIR_HOST_H
+
+#include <weir/base.h>
+#include <weir/device.h>
+#include <weir/topology.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_host_pool weir_host_pool;
+
+/* --- kinds of chunks --- */
+
+/* X(NAME, text): the steps of the ladder, best first. */
+#define WEIR_HOST_KIND_LIST(X)                                                                                         \
+    X(RUNTIME, "allocated and pinned by the device's runtime")                                                         \
+    X(REGISTERED, "mapped, then registered with the device's runtime")                                                 \
+    X(HUGE, "mapped in huge pages and locked")                                                                         \
+    X(TRANSPARENT, "mapped in transparent huge pages and locked")                                                      \
+    X(LOCKED, "mapped in small pages and locked")                                                                      \
+    X(UNPINNED, "mapped, not pinned")
+
+typedef enum weir_host_kind {
+#define WEIR_HOST_KIND_ENUM(name, text) WEIR_HOST_##name,
+    WEIR_HOST_KIND_LIST(WEIR_HOST_KIND_ENUM)
+#undef WEIR_HOST_KIND_ENUM
+        WEIR_HOST_KIND_COUNT
+} weir_host_kind;
+
+WEIR_API const char *weir_host_kind_name(weir_host_kind kind); /* a short name such as "registered"; never NULL */
+WEIR_API const char *weir_host_kind_text(weir_host_kind kind); /* a short description; never NULL */
+
+/* Host memory calls of a device's runtime; weir_acl_host_runtime fills them in. Both members of a pair may be NULL when
+ * the runtime has no such calls. Sizes are multiples of 2 MiB and at most `most_bytes`; memory from pinned_alloc begins
+ * at a page of the system (sysconf(_SC_PAGESIZE)). WEIR_ERR_NO_MEMORY: no room, or a limit of the runtime. After any
+ * failure the pool tries the next step. Memory that pinned_free or memory_unregister refuses stays with the pool.
+ * Called from any thread, one call at a time for a pool. */
+typedef struct weir_host_runtime_ops {
+    size_t struct_size;
+    weir_status (*pinned_alloc)(void *ctx, uint64_t size, void **memory);
+    weir_status (*pinned_free)(void *ctx, void *memory, uint64_t size);
+    weir_status (*memory_register)(void *ctx, void *memory, uint64_t size);
+    weir_status (*memory_unregister)(void *ctx, void *memory, uint64_t size);
+} weir_host_runtime_ops;
+
+typedef struct weir_host_runtime {
+    size_t struct_size;
+    const weir_host_runtime_ops *ops;
+    void *ctx;
+    uint64_t most_bytes; /* most bytes of one call; 0 = 1 GiB */
+    /* The device of the streams that weir_host_free_after takes; the pool uses its ordering group only, and holds the
+     * device until the pool ends. NULL: no streams. */
+    weir_device *device;
+} weir_host_runtime;
+
+#define WEIR_HOST_RUNTIME_INIT WEIR_STRUCT_INIT(weir_host_runtime)
+
+/* --- the engine of small blocks --- */
+
+/* A constant table; see bindings/host/pool/src/engine.h for its members. */
+typedef struct weir_host_engine_ops weir_host_engine_ops;
+
+/* Returns the default engine: weir's own size classes, eight for each doubling above 512 bytes. */
+WEIR_API const weir_host_engine_ops *weir_host_classes_engine(void);
+/* jemalloc has a library of its own: weir_host_jemalloc_engine in weir/jemalloc.h. */
+
+/* --- pools --- */
+
+enum {
+    /* Omits the pad of 32 bytes behind each block. */
+    WEIR_HOST_NO_PAD = 1u << 0,
+    /* A request fails if its node has no memory, instead of being served from another node. */
+    WEIR_HOST_STRICT = 1u << 1,
+    /* Permits the last step of the ladder, UNPINNED. */
+    WEIR_HOST_ALLOW_UNPINNED = 1u << 2,
+    /* Threads have no cache: every call reaches the shared parts. */
+    WEIR_HOST_NO_THREAD_CACHE = 1u << 3,
+    /* Memory of the process as from malloc, not pinned: a pool without a device. The pool keeps its held bytes low:
+     * chunks are small and move where they are needed, a thread keeps at most 1/128 of the held bytes, or 64 KiB if
+     * that is more, and blocks of 16 KiB and more are runs of pages. The thread that takes a chunk makes its pages, on
+     * the node that the system chooses. So the pool has one node, WEIR_NODE_NONE, and reads no topology. A child after
+     * fork may read and write the blocks. Excludes a runtime, WEIR_HOST_STRICT and all kinds but UNPINNED. */
+    WEIR_HOST_PAGEABLE = 1u << 4,
+};
+
+typedef struct weir_host_pool_config {
+    size_t struct_size;
+    uint32_t flags;                     /* bits of WEIR_HOST_... */
+    uint32_t kinds;                     /* bit k: step k of the ladder may be used; 0 = all but UNPINNED */
+    const weir_topology *topology;      /* shared: stays as long as the pool; NULL: the pool reads the machine itself */
+    const weir_host_runtime *runtime;   /* copied; NULL: no runtime */
+    const weir_host_engine_ops *engine; /* NULL: weir's own classes */
+    uint64_t limit_bytes;               /* most bytes held on all nodes together, in whole chunks; 0 = no limit */
+    /* A power of two from 2 MiB to 1 GiB; 0 = 4 MiB. WEIR_HOST_PAGEABLE: from 16 KiB on; 0 = 64 KiB. The pool halves it
+     * until it fits the limit and one call of the runtime, and raises it to a page of the system if that is larger. A
+     * larger block takes several chunks side by side, or a region of its size from the runtime. */
+    uint64_t chunk_bytes;
+    uint64_t thread_cache_bytes; /* most bytes that a thread keeps for a node; 0 = 8 MiB; or four large blocks,
+                                           if that is more */
+} weir_host_pool_config;
+
+#define WEIR_HOST_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_host_pool_config)
+
+/* NULL for the config means all defaults. Takes no memory for blocks yet. WEIR_ERR_INVALID: an unknown flag or kind,
+ * UNPINNED in `kinds` without the flag, an invalid chunk size, kinds that need a runtime but no runtime.
+ * WEIR_ERR_NO_MEMORY: no host memory. */
+WEIR_API weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host_pool **pool);
+/* Destroys the pool: waits for the streams of weir_host_free_after, unregisters, unlocks and unmaps. Blocks that were
+ * not freed become invalid. Threads that still have blocks of the pool in their caches may go on running and end, but
+ * no thread may use the pool any more. NULL is allowed. WEIR_ERR_DEVICE: the first failure of the runtime; the pool is
+ * destroyed all the same. WEIR_ERR_BUSY: a heap uses the pool, or weir_host_pool_hold was called; nothing has
+ * changed. */
+WEIR_API weir_status weir_host_pool_destroy(weir_host_pool *pool);
+
+/* For bindings with objects that use the pool later: weir_host_pool_destroy refuses until the pool has been released as
+ * often as held, except in a child of fork. Heaps hold their host pool; the pool itself holds runtime.device.
+ * WEIR_ERR_INVALID: NULL, or a release without a hold. Any thread. */
+WEIR_API weir_status weir_host_pool_hold(weir_host_pool *pool);
+WEIR_API weir_status weir_host_pool_release(weir_host_pool *pool);
+
+/* --- blocks --- */
+
+#define WEIR_HOST_THREAD_NODE (-1) /* the node that the calling thread runs on */
+#define WEIR_HOST_ANY_NODE (-2)    /* that node if it has memory, else the nearest with memory; also in a strict pool */
+
+/* Returns in *ptr a block of at least `size` bytes at a multiple of 64, contents undefined. The block lies on node
+ * `node` or, unless the pool is strict, on the nearest node with memory (weir_host_query reports which). Before the
+ * call fails it has waited for blocks that wait for streams and returned idle memory of other nodes. *ptr is unchanged
+ * on failure. WEIR_ERR_INVALID: NULL, size 0 or too large to pad, no such node, or a node that cpusets forbid.
+ * WEIR_ERR_LIMIT: limit_bytes refused the request. WEIR_ERR_NO_MEMORY: no step of the ladder gave memory;
+ * weir_host_explain gives the reasons. A step that has given nothing is tried again after 10 ms, or when chunks have
+ * gone back. */
+WEIR_API weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr);
+/* Like weir_host_alloc, at a multiple of `align`, a power of two below 2^46; 0 = 64. Above 64 even a small block takes
+ * whole pages. An alignment above chunk_bytes costs addresses only where weir maps the chunks; a pool with the
+ * runtime's allocation as its only step has to pin `size` and `align` bytes together. WEIR_ERR_NO_MEMORY: also if there
+ * is no such range of addresses. */
+WEIR_API weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node,
+                                             void **ptr);
+
+/* Frees a block that neither the host nor a device uses any longer. NULL is allowed. WEIR_ERR_INVALID: not the start of
+ * a live block of this pool. A double free is refused in every build, for every size and from any threads, as long as
+ * the memory has not been handed out again. Exception: two threads that free the same block at the same instant may
+ * both get WEIR_OK, except in checked builds. */
+WEIR_API weir_status weir_host_free(weir_host_pool *pool, void *ptr);
+/* Like weir_host_free, for a caller that knows the requested size. WEIR_ERR_INVALID, and nothing is freed, also if a
+ * request of that size would not have returned such a block. */
+WEIR_API weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size);
+/* Frees a block that work queued on `native_stream` (of the runtime's device; NULL its default stream) may still read
+ * or write: the block is handed out again only when that work is complete. Never waits. WEIR_ERR_UNSUPPORTED: the pool
+ * has no runtime with streams. WEIR_ERR_INVALID: as for weir_host_free, or the stream belongs to another device; the
+ * block is then still live. WEIR_ERR_NO_MEMORY: not freed; synchronise and use weir_host_free. */
+WEIR_API weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_stream);
+/* Call before the stream is destroyed: waits for the stream and takes back the blocks that wait for it. */
+WEIR_API weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream);
+
+typedef struct weir_host_info {
+    size_t struct_size;
+    void *block;              /* start of the block around the address */
+    uint64_t size;            /* usable bytes: at least the requested size */
+    int32_t node;             /* the node that its pages were made for */
+    bool is_pinned;           /* all of the block is pinned */
+    bool is_verified;         /* the kernel reported the node of all its pages */
+    uint64_t misplaced_bytes; /* bytes of its chunks that lie on other nodes */
+    weir_host_kind kind;      /* the lowest step of the ladder among its chunks */
+} weir_host_info;
+
+#define WEIR_HOST_INFO_INIT WEIR_STRUCT_INIT(weir_host_info)
+
+/* Describes the live block around any address inside it; wait-free. WEIR_ERR_INVALID: not in a block of this pool, or
+ * in a freed one. */
+WEIR_API weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_info *info);
+
+/* --- upkeep --- */
+
+/* Takes back the calling thread's cache and the idle parts of the pool, and returns wholly free chunks until at most
+ * `keep_bytes` are held. Other threads empty their caches at their next request that misses, or when they end.
+ * *released, when not NULL, receives the bytes given back. WEIR_ERR_DEVICE: the runtime kept some. */
+WEIR_API weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, uint64_t *released);
+
+/* held = live + cached + pending + free bytes. Exact when no other thread is at work. The pool does not poll streams
+ * here, so `pending` may include blocks that need not wait any more. */
+typedef struct weir_host_stats {
+    size_t struct_size;
+    uint64_t held_bytes; /* in all chunks */
+    uint64_t pinned_bytes;
+    uint64_t unpinned_bytes;
+    uint64_t misplaced_bytes;  /* verified to lie on another node than the one they were made for */
+    uint64_t unverified_bytes; /* in chunks for which the kernel does not report the node of all pages */
+    uint64_t live_bytes;       /* as handed out, pads and rounding included */
+    uint64_t pad_bytes;        /* part of live_bytes, for the carve rule: 32 for each live block */
+    uint64_t cached_bytes;     /* in threads' caches */
+    uint64_t pending_bytes;    /* of blocks that wait for a stream */
+    uint64_t peak_held_bytes;  /* of all nodes: the sum of the peaks of each */
+    uint64_t allocs, frees, failures;
+    uint64_t chunks;
+    uint64_t kind_bytes[WEIR_HOST_KIND_COUNT];    /* held, by step of the ladder */
+    uint64_t kind_failures[WEIR_HOST_KIND_COUNT]; /* times that the step was tried and gave nothing */
+    uint64_t pin_ns, unpin_ns;                    /* wall time of taking and returning chunks */
+} weir_host_stats;
+
+#define WEIR_HOST_STATS_INIT WEIR_STRUCT_INIT(weir_host_stats)
+
+/* Copies the figures of one node, or of all nodes (WEIR_HOST_ANY_NODE). */
+WEIR_API weir_status weir_host_get_stats(weir_host_pool *pool, int32_t node, weir_host_stats *stats);
+
+/* Writes, like snprintf, why the ladder's steps gave no memory the last time they were tried on `node`: one line for
+ * each step, with a remedy ("RLIMIT_MEMLOCK is 8 MiB: raise it with ulimit -l or run with CAP_IPC_LOCK"). */
+WEIR_API size_t weir_host_explain(weir_host_pool *pool, int32_t node, char *text, size_t size);
+
+/* Checks the invariants: those of the engines and of the pools of pages, and that chunks and statistics agree. Other
+ * threads may keep using the pool. WEIR_ERR_INTERNAL: an invariant is broken; *why (when not NULL) is a sentence that
+ * stays valid. WEIR_ERR_NO_MEMORY: no host memory to check with. */
+WEIR_API weir_status weir_host_check(weir_host_pool *pool, const char **why);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,267 @@
+/* node.c: the page runs of one node, which are blocks of a weir pool over the node's memory.
+ *
+ * A node has up to two pools: one over pinned memory that the runtime allocates, asked first, and one over memory that
+ * weir maps. Both are asked on the host's stream (host_device.c). Blocks are freed as idle, unless work of a device's
+ * stream must complete first.
+ */
+#include "host_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <weir/caching.h>
+
+/* PAGEABLE_SPARE_SHARE: measured with recordings of inference engines (bindings/host/heap/README.md). A tighter bound moves
+ * pages twice as often. */
+enum { PAGEABLE_SPARE_SHARE = 12 };
+
+/* --- descriptions --- */
+
+/* Allocates a group of descriptions. The first one of each group links the groups and describes no run. */
+static bool more_runs(weir_host_pool *pool)
+{
+    weir__host_run *runs = aligned_alloc(WEIR__HOST_RUN_ALIGN, WEIR__HOST_RUNS_AT_ONCE * sizeof(*runs));
+    if (runs == NULL) {
+        return false;
+    }
+    memset(runs, 0, WEIR__HOST_RUNS_AT_ONCE * sizeof(*runs));
+    runs[0].next = pool->all_runs;
+    pool->all_runs = runs;
+    for (size_t i = 1; i < WEIR__HOST_RUNS_AT_ONCE; i++) {
+        runs[i].next = pool->unused_runs;
+        pool->unused_runs = &runs[i];
+    }
+    return true;
+}
+
+weir__host_run *weir__host_run_new(weir_host_pool *pool)
+{
+    weir__host_run *run = NULL;
+    (void)pthread_mutex_lock(&pool->lock);
+    if (pool->unused_runs != NULL || more_runs(pool)) {
+        run = pool->unused_runs;
+        pool->unused_runs = run->next;
+    }
+    (void)pthread_mutex_unlock(&pool->lock);
+    return run;
+}
+
+void weir__host_run_unused(weir_host_pool *pool, weir__host_run *run)
+{
+    atomic_store_explicit(&run->state, WEIR__HOST_RUN_NONE, memory_order_relaxed);
+    (void)pthread_mutex_lock(&pool->lock);
+    run->next = pool->unused_runs;
+    pool->unused_runs = run;
+    (void)pthread_mutex_unlock(&pool->lock);
+}
+
+void weir__host_runs_fini(weir_host_pool *pool)
+{
+    while (pool->all_runs != NULL) {
+        weir__host_run *runs = pool->all_runs;
+        pool->all_runs = runs->next;
+        free(runs);
+    }
+}
+
+/* --- runs --- */
+
+static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t align, weir__host_run *run)
+{
+    weir_pool *pools[] = {node->given, node->mapped};
+    weir_stream *hosts[] = {node->given_host, node->mapped_host};
+    /* The runtime would have to pin as much as the alignment; where weir maps memory, an alignment costs addresses
+     * only. */
+    const size_t first = align > node->pool->config.chunk_bytes;
+    weir_status status = WEIR_ERR_NO_MEMORY;
+    for (size_t i = 0; i < 2 && status != WEIR_OK; i++) {
+        run->pages = pools[i ^ first];
+        if (run->pages != NULL) {
+            status = weir_pool_alloc(run->pages, hosts[i ^ first], size, align, &run->block);
+        }
+    }
+    return status;
+}
+
+/* Finds the chunk of a run that the runtime allocated. Such chunks may begin and end anywhere, so two chunks may share
+ * a leaf of the registry; but each run lies in one chunk. */
+static weir__host_chunk *chunk_around(weir__host_node *node, uint64_t address)
+{
+    (void)pthread_mutex_lock(&node->chunk_lock);
+    weir__host_chunk *chunk = node->chunks;
+    while (chunk != NULL && address - chunk->start >= chunk->size) {
+        chunk = chunk->next;
+    }
+    (void)pthread_mutex_unlock(&node->chunk_lock);
+    return chunk;
+}
+
+/* Returns the tag of the run's registry entries: its bin or slot in thread caches. */
+static uint32_t run_tag(weir__host_run *run)
+{
+    const weir__host_slab *slab = run->slab;
+    return slab != NULL ? atomic_load_explicit(&slab->bin, memory_order_relaxed) + 1
+                        : WEIR__HOST_LARGE_TAG + weir__host_slot_of(run->size);
+}
+
+weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status)
+{
+    weir_host_pool *pool = node->pool;
+    weir__host_run *run = weir__host_run_new(pool);
+    *status = run != NULL ? alloc_pages(node, size, align < WEIR__HOST_PAGE ? WEIR__HOST_PAGE : align, run)
+                          : WEIR_ERR_NO_MEMORY;
+    if (*status != WEIR_OK) {
+        if (run != NULL) {
+            weir__host_run_unused(pool, run);
+        }
+        return NULL;
+    }
+    const uint64_t start = weir_block_address(run->block);
+    run->node = node;
+    run->start = start;
+    run->size = size;
+    run->chunk = run->pages == node->given ? chunk_around(node, start) : NULL;
+    run->slab = NULL;
+    atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
+    weir__host_registry_set(&pool->registry, start, size, run, run_tag(run)); /* making the chunk has created the
+                                                                                 leaves */
+    return run;
+}
+
+weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
+{
+    weir_host_pool *pool = run->node->pool;
+    /* Removed from the registry first: after the free another thread may own the pages. */
+    weir__host_registry_set(&pool->registry, run->start, run->size, NULL, 0);
+    const weir_status status =
+        stream != NULL ? weir_pool_free(run->pages, run->block, stream) : weir_pool_free_idle(run->pages, run->block);
+    if (status == WEIR_OK) {
+        weir__host_run_unused(pool, run);
+    } else {
+        weir__host_registry_set(&pool->registry, run->start, run->size, run, run_tag(run));
+    }
+    return status;
+}
+
+/* --- slabs for the engine --- */
+
+static void *slab_get(void *ctx, uint64_t size, uint64_t align, weir__host_slab *slab)
+{
+    weir_status status = WEIR_OK;
+    weir__host_run *run = weir__host_node_take(ctx, size, align, &status);
+    if (run == NULL) {
+        return NULL;
+    }
+    if (weir__host_registry_mark(&run->node->pool->registry, run->start, run->size) != WEIR_OK) {
+        status = weir__host_node_give(run, NULL);
+        return NULL;
+    }
+    atomic_store_explicit(&run->state, WEIR__HOST_RUN_SLAB, memory_order_release);
+    run->slab = slab;
+    weir__host_registry_set(&run->node->pool->registry, run->start, run->size, run, run_tag(run));
+    return (void *)(uintptr_t)run->start;
+}
+
+static void slab_put(void *ctx, void *memory)
+{
+    weir__host_node *node = ctx;
+    weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)memory);
+    const weir_status status = weir__host_node_give(run, NULL);
+    (void)status; /* cannot fail: the block is live */
+}
+
+static void slab_changed(void *ctx, const void *address, uint32_t bin)
+{
+    weir__host_node *node = ctx;
+    weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)address);
+    weir__host_registry_set(&node->pool->registry, run->start, run->size, run, bin + 1);
+}
+
+static weir__host_slab *slab_of(void *ctx, const void *address, uint64_t *start)
+{
+    weir__host_node *node = ctx;
+    weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)address);
+    weir__host_slab *slab = run != NULL && run->node == node ? run->slab : NULL;
+    if (slab != NULL) {
+        *start = run->start;
+    }
+    return slab;
+}
+
+/* --- life --- */
+
+static weir_status open_pool(weir__host_node *node, uint32_t flags, weir_pool **pool, weir_stream **host)
+{
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = node->device;
+    config.strategy = weir_caching_strategy();
+    config.flags = WEIR_POOL_NO_FRONT_CACHE | flags;
+    config.growth = WEIR_GROWTH_GROW_FIRST;
+    if (weir__host_is_pageable(&node->pool->config)) {
+        config.vm_spare_share = PAGEABLE_SPARE_SHARE;
+        config.vm_spare_bytes = node->pool->config.chunk_bytes; /* the smallest possible */
+    }
+    weir_status status = weir_pool_create(&config, pool);
+    if (status == WEIR_OK) {
+        status = weir_pool_stream(*pool, &weir__host_stream, host);
+    }
+    return status;
+}
+
+static weir_status open_pools(weir__host_node *node)
+{
+    const uint32_t kinds = node->pool->config.kinds;
+    weir_status status = WEIR_OK;
+    if ((kinds & 1u << WEIR_HOST_RUNTIME) != 0) {
+        status = open_pool(node, 0, &node->given, &node->given_host);
+    }
+    if (status == WEIR_OK && (kinds & ~(1u << WEIR_HOST_RUNTIME)) != 0) {
+        status = open_pool(node, WEIR_POOL_VIRTUAL_MEMORY, &node->mapped, &node->mapped_host);
+    }
+    return status;
+}
+
+weir_status weir__host_node_init(weir__host_node *node, weir_host_pool *pool, int32_t number)
+{
+    node->pool = pool;
+    node->number = number;
+    (void)pthread_mutex_init(&node->chunk_lock, NULL);
+    weir_status status = weir__host_is_pageable(&pool->config) ? weir__host_pageable_create(node, &node->device)
+                                                               : weir__host_device_create(node, &node->device);
+    if (status == WEIR_OK) {
+        status = open_pools(node);
+    }
+    if (status == WEIR_OK) {
+        const weir__host_slabs slabs = {.ctx = node,
+                                        .slab_get = slab_get,
+                                        .slab_put = slab_put,
+                                        .slab_changed = slab_changed,
+                                        .slab_of = slab_of,
+                                        .is_scarce = weir__host_is_pageable(&pool->config)};
+        status = pool->config.engine->create(&slabs, &node->engine);
+    }
+    return status;
+}
+
+static void keep_first(weir_status *first, weir_status status)
+{
+    *first = *first != WEIR_OK ? *first : status;
+}
+
+weir_status weir__host_node_fini(weir__host_node *node)
+{
+    weir_status first = WEIR_OK;
+    if (node->pool == NULL) {
+        return WEIR_OK;
+    }
+    if (node->engine != NULL) {
+        node->pool->config.engine->destroy(node->engine);
+    }
+    keep_first(&first, weir_pool_destroy(node->given));
+    keep_first(&first, weir_pool_destroy(node->mapped));
+    (void)!weir_device_destroy(node->device); /* cannot fail: its pools are gone */
+    weir__host_device_fini(node);
+    weir__host_pageable_fini(node);
+    weir__host_ladder_fini(node);
+    (void)pthread_mutex_destroy(&node->chunk_lock);
+    return first;
+}

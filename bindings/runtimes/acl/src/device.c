@@ -1,0 +1,690 @@
+/* bindings/runtimes/acl/src/device.c: weir_device_ops over the ACL runtime.
+ *
+ * Idea: each slot is one ACL call. What has to be added is the current context. ACL's calls act on the context that is
+ * current in the calling thread: allocation and events need one of the right device, recording and waiting the very
+ * context of the stream (107003 otherwise). Freeing memory, asking an event, waiting for it and destroying it need
+ * none.
+ *
+ * Guarantee: a slot acts on its own device whatever is current in the calling thread, and leaves that as it was; only a
+ * thread that had no context keeps the device's. weir passes ACL no stream that is known to be gone, and
+ * after a reset of the device no address or handle of it: the runtime may have reused them for another owner. A reset
+ * shows in the end of the device's default stream, which the runtime announces like the end of any other stream.
+ *
+ * Cost: one aclrtGetDevice for each slot that needs a context, which reads thread-local state; two changes of context
+ * more where another device's is current.
+ */
+#include "acl_internal.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HUGE_PAGE_BYTES (UINT64_C(2) << 20)
+/* What the runtime asks of the driver (spec of aclrtMalloc: at least 64); strategies want 512. Checked on each region.
+ * */
+#define REGION_ALIGNMENT_BYTES 512u
+
+typedef struct acl_device {
+    int32_t id;
+    aclrtContext home;       /* the primary context */
+    aclrtStream home_stream; /* its default stream */
+    aclrtMemMallocPolicy policy;
+    aclrtMemAttr attribute; /* of physical memory */
+    weir_device_info info;
+    const weir_device *device; /* that it is the inside of */
+    struct acl_device *next;   /* under the binding's lock */
+    bool watched;              /* under the binding's lock: stream_registry.c has a note of the default stream */
+    atomic_bool lost;          /* the device was reset */
+} acl_device;
+
+static acl_device *all;
+
+static void enlist(acl_device *self, const weir_device *device)
+{
+    weir__acl_lock();
+    self->device = device;
+    self->next = all;
+    all = self;
+    weir__acl_unlock();
+}
+
+static void unwatch(acl_device *self)
+{
+    weir__acl_lock();
+    if (self->watched) {
+        weir__acl_unwatch_locked(self->home_stream);
+        self->watched = false;
+    }
+    weir__acl_unlock();
+}
+
+static void delist(acl_device *self)
+{
+    weir__acl_lock();
+    acl_device **link = &all;
+    while (*link != NULL && *link != self) {
+        link = &(*link)->next;
+    }
+    *link = *link != NULL ? self->next : NULL;
+    weir__acl_unlock();
+}
+
+void *weir__acl_device_of(const weir_device *device)
+{
+    weir__acl_lock();
+    acl_device *found = all;
+    while (found != NULL && found->device != device) {
+        found = found->next;
+    }
+    weir__acl_unlock();
+    return found;
+}
+
+/* --- a device that is reset --- */
+
+/* The note of the stream goes with it. */
+void weir__acl_device_goes_locked(const void *native)
+{
+    for (acl_device *one = all; one != NULL; one = one->next) {
+        if (one->watched && one->home_stream == native) {
+            one->watched = false;
+            atomic_store(&one->lost, true);
+            weir__acl_next_epoch();
+        }
+    }
+}
+
+static bool is_lost(const acl_device *self)
+{
+    return atomic_load_explicit(&self->lost, memory_order_relaxed);
+}
+
+static weir_status lost(const char *call)
+{
+    return weir__acl_result(call, ACL_ERROR_RT_CONTEXT_NULL);
+}
+
+bool weir_acl_device_lost(const weir_device *device)
+{
+    weir__acl_lock();
+    const acl_device *found = all;
+    while (found != NULL && found->device != device) {
+        found = found->next;
+    }
+    const bool is = found != NULL && is_lost(found);
+    weir__acl_unlock();
+    return is;
+}
+
+/* --- contexts --- */
+
+aclrtContext weir__acl_current(void)
+{
+    aclrtContext current = NULL; /* a failing call may leave it alone */
+    return UNCANCELLED(aclrtGetCurrentContext(&current)) == ACL_SUCCESS ? current : NULL;
+}
+
+weir_status weir__acl_bind(const void *acl_device_, weir__acl_bound *bound)
+{
+    const acl_device *self = acl_device_;
+    int32_t id = -1;
+    *bound = (weir__acl_bound){0};
+    if (is_lost(self)) {
+        return lost("aclrtSetCurrentContext");
+    }
+    if (aclrtGetDevice(&id) == ACL_SUCCESS && id == self->id) {
+        return WEIR_OK;
+    }
+    bound->before = weir__acl_current();
+    const weir_status status = ACL(aclrtSetCurrentContext, self->home);
+    bound->changed = status == WEIR_OK;
+    return status;
+}
+
+/* Of a failure to go back the caller hears nothing: what it asked for has been done, and must not be done again. */
+void weir__acl_unbind(const weir__acl_bound *bound)
+{
+    if (bound->changed && bound->before != NULL) {
+        (void)ACL_TWICE(aclrtSetCurrentContext, bound->before);
+    }
+}
+
+/* --- where a stream belongs --- */
+
+/* Whether the current context is the stream's. ACL has no call that says so, but refuses (107003) to make a stream of
+ * another context wait for an event. This event is never recorded, so nothing is queued. */
+static weir_status is_here(void *native, bool *here)
+{
+    aclrtEvent event = NULL;
+    const weir_status status = ACL(aclrtCreateEventExWithFlag, &event, ACL_EVENT_SYNC);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const aclError code = aclrtStreamWaitEvent(native, event);
+    (void)ACL_TWICE(aclrtDestroyEvent, event);
+    *here = code == ACL_SUCCESS;
+    return code == ACL_ERROR_RT_STREAM_CONTEXT ? WEIR_OK : weir__acl_result("aclrtStreamWaitEvent", code);
+}
+
+/* The i-th device's primary context; false past the end. NULL: the device was reset. */
+static bool home_at(size_t i, aclrtContext *home)
+{
+    weir__acl_lock();
+    const acl_device *found = all;
+    while (found != NULL && i > 0) {
+        found = found->next;
+        i--;
+    }
+    *home = found != NULL && !is_lost(found) ? found->home : NULL;
+    weir__acl_unlock();
+    return found != NULL;
+}
+
+/* Leaves the context current in which it found the stream, or one in which it did not. */
+static weir_status search(void *native, weir__acl_place *place)
+{
+    const aclrtContext own = weir__acl_current();
+    bool here = false;
+    weir_status status = own != NULL ? is_here(native, &here) : WEIR_OK;
+    aclrtContext home = NULL;
+    for (size_t i = 0; status == WEIR_OK && !here && home_at(i, &home); i++) {
+        if (home != NULL && home != own && aclrtSetCurrentContext(home) == ACL_SUCCESS) {
+            status = is_here(native, &here);
+        }
+    }
+    if (status == WEIR_OK && !here) {
+        return WEIR_ERR_INVALID;
+    }
+    place->context = weir__acl_current();
+    return status == WEIR_OK ? ACL(aclrtGetDevice, &place->device) : status;
+}
+
+weir_status weir__acl_find(const char *function, void *native, weir__acl_place *place)
+{
+    if (weir__acl_noted(native, place)) {
+        return WEIR_OK;
+    }
+    const aclrtContext own = weir__acl_current();
+    const weir_status status = search(native, place);
+    if (own != NULL && weir__acl_current() != own) {
+        (void)ACL_TWICE(aclrtSetCurrentContext, own);
+    }
+    return status != WEIR_ERR_INVALID
+               ? status
+               : weir_refuse(
+                     status,
+                     "%s: stream %p is neither of this thread's current context (%p) nor of its device's primary "
+                     "one",
+                     function, native, own);
+}
+
+static weir_status stream_check(void *ctx, void *native_stream)
+{
+    const acl_device *self = ctx;
+    weir__acl_place place = {0};
+    if (is_lost(self) || native_stream == NULL || native_stream == self->home_stream) {
+        return WEIR_OK;
+    }
+    const weir_status status = weir__acl_find("weir_pool_stream", native_stream, &place);
+    if (status == WEIR_ERR_INVALID) {
+        return weir_refuse(
+            status,
+            "weir_pool_stream: stream %p is neither of this thread's current context (%p) nor of its device's "
+            "primary one; the pool is on ACL device %d",
+            native_stream, weir__acl_current(), self->id);
+    }
+    if (status == WEIR_OK && place.device != self->id) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_pool_stream: stream %p is on ACL device %d, the pool on ACL device %d", native_stream,
+                           place.device, self->id);
+    }
+    return status;
+}
+
+/* --- facts --- */
+
+static weir_status get_info(void *ctx, weir_device_info *info)
+{
+    const acl_device *self = ctx;
+    const size_t size = info->struct_size;
+    *info = self->info;
+    info->struct_size = size;
+    return WEIR_OK;
+}
+
+/* --- regions --- */
+
+static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
+{
+    const acl_device *self = ctx;
+    weir__acl_bound bound;
+    weir_status status = weir__acl_bind(self, &bound);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    void *start = NULL;
+    status = ACL(aclrtMallocAlign32, &start, (size_t)size, self->policy);
+    weir__acl_unbind(&bound);
+    if (status == WEIR_OK && ((uintptr_t)start & (REGION_ALIGNMENT_BYTES - 1)) != 0) {
+        (void)ACL_TWICE(aclrtFree, start);
+        return weir__acl_result("aclrtMallocAlign32", ACL_ERROR_MEMORY_ADDRESS_UNALIGNED);
+    }
+    if (status == WEIR_OK) {
+        *address = (uintptr_t)start;
+    }
+    return status;
+}
+
+static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
+{
+    (void)size;
+    return is_lost(ctx) ? WEIR_OK : ACL(aclrtFree, (void *)(uintptr_t)address);
+}
+
+/* --- virtual memory --- */
+
+/* All users of the runtime ask for exactly this, which, but for the attribute, is the one form that its checks let
+ * pass. */
+static aclrtPhysicalMemProp physical_prop(const acl_device *self)
+{
+    aclrtPhysicalMemProp prop;
+    memset(&prop, 0, sizeof(prop));
+    prop.handleType = ACL_MEM_HANDLE_TYPE_NONE;
+    prop.allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED;
+    prop.memAttr = self->attribute;
+    prop.location.id = (uint32_t)self->id;
+    prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    return prop;
+}
+
+static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
+{
+    const acl_device *self = ctx;
+    weir__acl_bound bound;
+    weir_status status = weir__acl_bind(self, &bound);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    void *start = NULL;
+    status = ACL(aclrtReserveMemAddress, &start, (size_t)size, 0, NULL, 0);
+    weir__acl_unbind(&bound);
+    if (status == WEIR_OK && ((uintptr_t)start & (self->info.page_bytes - 1)) != 0) {
+        (void)ACL_TWICE(aclrtReleaseMemAddress, start);
+        return weir__acl_result("aclrtReserveMemAddress", ACL_ERROR_MEMORY_ADDRESS_UNALIGNED);
+    }
+    if (status == WEIR_OK) {
+        *address = (uintptr_t)start;
+    }
+    return status;
+}
+
+static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
+{
+    (void)size;
+    return is_lost(ctx) ? WEIR_OK : ACL(aclrtReleaseMemAddress, (void *)(uintptr_t)address);
+}
+
+static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
+{
+    const acl_device *self = ctx;
+    weir__acl_bound bound;
+    weir_status status = weir__acl_bind(self, &bound);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const aclrtPhysicalMemProp prop = physical_prop(self);
+    aclrtDrvMemHandle physical = NULL;
+    status = ACL(aclrtMallocPhysical, &physical, (size_t)size, &prop, 0);
+    weir__acl_unbind(&bound);
+    if (status == WEIR_OK) {
+        *handle = (uintptr_t)physical;
+    }
+    return status;
+}
+
+static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
+{
+    return is_lost(ctx) ? WEIR_OK : ACL(aclrtFreePhysical, (aclrtDrvMemHandle)(uintptr_t)handle);
+}
+
+/* The device may use what is mapped without aclrtMemSetAccess, which is for other devices. */
+static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    if (is_lost(ctx)) {
+        return lost("aclrtMapMem");
+    }
+    return ACL(aclrtMapMem, (void *)(uintptr_t)address, (size_t)size, 0, (aclrtDrvMemHandle)(uintptr_t)handle, 0);
+}
+
+static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
+{
+    (void)size;
+    return is_lost(ctx) ? WEIR_OK : ACL(aclrtUnmapMem, (void *)(uintptr_t)address);
+}
+
+/* --- ordering --- */
+
+/* An Ex event that was never recorded is complete, and a wait for it does not wait: what weir_device_ops asks for. */
+static weir_status event_create(void *ctx, weir_event **event)
+{
+    if (is_lost(ctx)) {
+        *event = ctx; /* any will do: they are complete, and nobody is asked about them */
+        return WEIR_OK;
+    }
+    weir__acl_bound bound;
+    weir_status status = weir__acl_bind(ctx, &bound);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    aclrtEvent made = NULL;
+    status = ACL(aclrtCreateEventExWithFlag, &made, ACL_EVENT_SYNC);
+    weir__acl_unbind(&bound);
+    if (status == WEIR_OK) {
+        *event = made;
+    }
+    return status;
+}
+
+static weir_status event_destroy(void *ctx, weir_event *event)
+{
+    return is_lost(ctx) ? WEIR_OK : ACL(aclrtDestroyEvent, event);
+}
+
+static weir_status event_query(void *ctx, weir_event *event, bool *complete)
+{
+    if (is_lost(ctx)) {
+        *complete = true; /* its work ended with the device */
+        return WEIR_OK;
+    }
+    aclrtEventRecordedStatus recorded = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    const weir_status status = ACL(aclrtQueryEventStatus, event, &recorded);
+    if (status == WEIR_OK) {
+        *complete = recorded == ACL_EVENT_RECORDED_STATUS_COMPLETE;
+    }
+    return status;
+}
+
+static weir_status event_sync(void *ctx, weir_event *event)
+{
+    return is_lost(ctx) ? WEIR_OK : ACL(aclrtSynchronizeEvent, event);
+}
+
+static aclError record(aclrtStream stream, aclrtEvent event)
+{
+    return aclrtRecordEvent(event, stream);
+}
+
+static aclError wait_for(aclrtStream stream, aclrtEvent event)
+{
+    return aclrtStreamWaitEvent(stream, event);
+}
+
+/* A call that must be made in the stream's own context: the current one, or the one that was noted when the stream
+ * became known, or else the primary one. */
+static weir_status on_stream(acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent),
+                             void *native, weir_event *event)
+{
+    if (is_lost(self)) {
+        return WEIR_OK;
+    }
+    aclrtStream stream = native != NULL ? native : self->home_stream;
+    if (weir__acl_is_buried(stream)) {
+        return weir__acl_result(name, ACL_ERROR_RT_INVALID_HANDLE);
+    }
+    weir__acl_bound bound;
+    weir_status status = weir__acl_bind(self, &bound);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    aclError code = call(stream, event);
+    if (code == ACL_ERROR_RT_STREAM_CONTEXT) {
+        const aclrtContext before = weir__acl_current();
+        weir__acl_place noted = {0};
+        (void)weir__acl_noted(stream, &noted);
+        const aclrtContext contexts[] = {noted.context, self->home};
+        for (int i = 0; i < 2 && code == ACL_ERROR_RT_STREAM_CONTEXT; i++) {
+            if (contexts[i] != NULL && aclrtSetCurrentContext(contexts[i]) == ACL_SUCCESS) {
+                code = call(stream, event);
+            }
+        }
+        bound = bound.changed ? bound : (weir__acl_bound){.before = before, .changed = true};
+    }
+    weir__acl_unbind(&bound);
+    return weir__acl_result(name, code);
+}
+
+static weir_status event_record(void *ctx, weir_event *event, void *native_stream)
+{
+    return on_stream(ctx, "aclrtRecordEvent", record, native_stream, event);
+}
+
+static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event *event)
+{
+    return on_stream(ctx, "aclrtStreamWaitEvent", wait_for, native_stream, event);
+}
+
+/* In the stream's own context: not every version of the runtime changes to it by itself. */
+weir_status weir__acl_sync(void *native, aclrtContext context)
+{
+    if (weir__acl_is_buried(native)) {
+        return weir__acl_result("aclrtSynchronizeStream", ACL_ERROR_RT_INVALID_HANDLE);
+    }
+    weir__acl_bound bound = {.before = weir__acl_current()};
+    if (context != NULL && context != bound.before) {
+        bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK; /* else as it is: it may do */
+    }
+    const weir_status status = ACL(aclrtSynchronizeStream, native);
+    weir__acl_unbind(&bound);
+    return status;
+}
+
+static weir_status stream_sync(void *ctx, void *native_stream)
+{
+    const acl_device *self = ctx;
+    if (is_lost(self)) {
+        return WEIR_OK;
+    }
+    void *native = native_stream != NULL ? native_stream : self->home_stream;
+    weir__acl_place place = {.context = self->home};
+    (void)weir__acl_noted(native, &place);
+    return weir__acl_sync(native, place.context);
+}
+
+/* --- diagnosis and life --- */
+
+static weir_status native_error(void *ctx, int64_t *code, const char **text)
+{
+    (void)ctx;
+    int found = 0;
+    weir__acl_last(&found, text);
+    *code = found;
+    return WEIR_OK;
+}
+
+static void destroy(void *ctx)
+{
+    acl_device *self = ctx;
+    unwatch(self);
+    delist(self);
+    const aclrtContext before = weir__acl_current();
+    if (!is_lost(self)) { /* else its reference went with the others, and one that is there is the program's */
+        (void)ACL_TWICE(aclrtResetDevice, self->id);
+    }
+    if (before != NULL && before != self->home) {
+        (void)aclrtSetCurrentContext(before);
+    }
+    free(self);
+}
+
+#define COMMON_SLOTS                                                                                                   \
+    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,                        \
+    .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,                          \
+    .event_record = event_record, .event_query = event_query, .event_sync = event_sync,                                \
+    .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error,                  \
+    .destroy = destroy, .stream_check = stream_check
+
+static const weir_device_ops plain_ops = {COMMON_SLOTS};
+static const weir_device_ops virtual_ops = {
+    COMMON_SLOTS,           .vm_reserve = vm_reserve, .vm_release = vm_release,
+    .vm_create = vm_create, .vm_destroy = vm_destroy, .vm_map = vm_map,
+    .vm_unmap = vm_unmap,
+};
+
+/* Chips without high-bandwidth memory answer 0 for it. */
+static weir_status find_capacity(acl_device *self)
+{
+    size_t unused = 0;
+    size_t total = 0;
+    weir_status status = ACL(aclrtGetMemInfo, ACL_HBM_MEM, &unused, &total);
+    if (status == WEIR_OK && total == 0) {
+        status = ACL(aclrtGetMemInfo, ACL_DDR_MEM, &unused, &total);
+    }
+    self->info.capacity_bytes = total;
+    return status;
+}
+
+static weir_status find_pages(acl_device *self)
+{
+    aclrtPhysicalMemProp prop = physical_prop(self);
+    size_t page = 0;
+    const weir_status status =
+        ACL(aclrtMemGetAllocationGranularity, &prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &page);
+    if (status == WEIR_ERR_UNSUPPORTED) {
+        return WEIR_OK;
+    }
+    if (status == WEIR_OK && page != 0 && (page & (page - 1)) == 0) {
+        self->info.page_bytes = page;
+        self->info.abilities |= WEIR_DEVICE_VIRTUAL_MEMORY;
+    }
+    return status;
+}
+
+/* The device is current. */
+static weir_status find_facts(acl_device *self, const weir_acl_device_config *config)
+{
+    weir_status status = ACL(aclrtGetCurrentContext, &self->home);
+    if (status == WEIR_OK) {
+        status = ACL(aclrtCtxGetCurrentDefaultStream, &self->home_stream);
+    }
+    self->info.struct_size = sizeof(self->info);
+    self->info.region_granularity_bytes = HUGE_PAGE_BYTES;
+    self->info.region_alignment_bytes = REGION_ALIGNMENT_BYTES;
+    self->info.abilities = WEIR_DEVICE_ORDERED;
+    self->info.host_numa_node = -1;
+    if (status == WEIR_OK) {
+        status = find_capacity(self);
+    }
+    if (status == WEIR_OK && (config->flags & WEIR_ACL_NO_VIRTUAL_MEMORY) == 0) {
+        status = find_pages(self);
+    }
+    const char *soc = UNCANCELLED(aclrtGetSocName());
+    (void)snprintf(self->info.name, sizeof(self->info.name), "%s device %d", soc != NULL ? soc : "Ascend", self->id);
+    return status;
+}
+
+static weir_status make_device(const weir_acl_device_config *config, weir_device **device)
+{
+    static const aclrtMemMallocPolicy policies[][2] = {
+        [WEIR_ACL_PAGES_HUGE_FIRST] = {ACL_MEM_MALLOC_HUGE_FIRST, ACL_MEM_MALLOC_HUGE_FIRST_P2P},
+        [WEIR_ACL_PAGES_HUGE] = {ACL_MEM_MALLOC_HUGE_ONLY, ACL_MEM_MALLOC_HUGE_ONLY_P2P},
+        [WEIR_ACL_PAGES_SMALL] = {ACL_MEM_MALLOC_NORMAL_ONLY, ACL_MEM_MALLOC_NORMAL_ONLY_P2P},
+    };
+    const bool for_peers = (config->flags & WEIR_ACL_PEER_MEMORY) != 0;
+    acl_device *self = calloc(1, sizeof(*self));
+    if (self == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    self->id = config->device_id;
+    self->policy = policies[config->pages][for_peers];
+    self->attribute = for_peers ? ACL_MEM_P2P_HUGE : ACL_HBM_MEM_HUGE;
+    weir_status status = find_facts(self, config);
+    if (status == WEIR_OK) {
+        const weir__acl_place place = {.context = self->home, .device = self->id};
+        status = weir__acl_watch(self->home_stream, &place, true);
+        self->watched = status == WEIR_OK;
+        status = status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status; /* then nobody hears of a reset */
+    }
+    if (status == WEIR_OK) {
+        const bool with_pages = (self->info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0;
+        status = weir_device_create(with_pages ? &virtual_ops : &plain_ops, self, device);
+    }
+    if (status != WEIR_OK) {
+        unwatch(self);
+        free(self);
+    } else {
+        enlist(self, *device);
+    }
+    return status;
+}
+
+static const char creating[] = "weir_acl_device_create";
+
+static weir_status check(const weir_acl_device_config *config)
+{
+    if (config->device_id < 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: device_id is %d", creating, config->device_id);
+    }
+    if ((unsigned)config->memory > WEIR_ACL_MEMORY_HOST) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: memory %d is no weir_acl_memory", creating, (int)config->memory);
+    }
+    if ((unsigned)config->pages > WEIR_ACL_PAGES_SMALL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: pages %d are no weir_acl_pages", creating, (int)config->pages);
+    }
+    if ((config->flags & ~(uint32_t)(WEIR_ACL_NO_VIRTUAL_MEMORY | WEIR_ACL_PEER_MEMORY)) != 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: flags 0x%x has an unknown flag", creating, config->flags);
+    }
+    if (config->memory == WEIR_ACL_MEMORY_HOST) {
+        return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                           "%s: memory is WEIR_ACL_MEMORY_HOST; a host pool over weir_acl_host_runtime has such memory",
+                           creating);
+    }
+    return WEIR_OK;
+}
+
+static weir_status adopt(const weir_acl_device_config *config, weir_acl_device_config *own)
+{
+    static const weir_acl_device_config defaults = WEIR_ACL_DEVICE_CONFIG_INIT;
+    const weir_status status =
+        weir_struct_adopt(own, sizeof(*own), config != NULL ? config : &defaults, "weir_acl_device_create: config");
+    return status == WEIR_OK ? check(own) : status;
+}
+
+/* aclrtSetDevice has failed. */
+static weir_status no_device(int32_t id)
+{
+    int code = 0;
+    const char *text = "";
+    weir__acl_last(&code, &text);
+    return weir_refuse(WEIR_ERR_INVALID, "%s: device_id %d: %s", creating, id, text);
+}
+
+weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_device **device)
+{
+    weir_acl_device_config own;
+    weir_status status = adopt(config, &own);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (device == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: device is NULL", creating);
+    }
+    const aclrtContext before = weir__acl_current();
+    const aclError code = UNCANCELLED(aclrtSetDevice(own.device_id));
+    status = weir__acl_result("aclrtSetDevice", code);
+    if (status != WEIR_OK) {
+        return code == ACL_ERROR_RT_INVALID_DEVICEID ? no_device(own.device_id) : status;
+    }
+    weir_device *made = NULL;
+    status = make_device(&own, &made);
+    if (status != WEIR_OK) {
+        (void)ACL_TWICE(aclrtResetDevice, own.device_id);
+    }
+    if (before != NULL) {
+        (void)ACL_TWICE(aclrtSetCurrentContext, before);
+    }
+    if (status == WEIR_OK) {
+        *device = made;
+    }
+    return status;
+}

@@ -1,0 +1,462 @@
+/* runtime.h: declarations shared by the files of the simulated ACL runtime, grouped by the file that defines them.
+ *
+ * A process has one runtime: one simulator (backed mode) with all devices in it. The runtime counts the capacity of
+ * each device itself, so that events and copies work across devices and one auditor sees everything.
+ *
+ * One lock guards the whole runtime. A public function checks its arguments, takes the lock, works, and releases it.
+ * The functions declared here are called with the lock held unless their comment says otherwise. The simulator is only
+ * called with the lock held. User code (allocator callbacks, stream callbacks, host functions) is called without it; a
+ * kernel's compute function is called with it.
+ *
+ * No function here calls a public one: a tool that interposes on the public names must see exactly the user's calls.
+ */
+#ifndef WEIR_ASCENDCL_RUNTIME_H
+#define WEIR_ASCENDCL_RUNTIME_H
+
+#include <acl/acl.h>
+#include <acl/acl_rt_allocator.h>
+#include <acl/acl_rt_memory_soma.h>
+#include <weir/sim.h>
+
+#include "../../sim/src/audit.h"
+#include "../../sim/src/ranges.h"
+#include "../../sim/src/slab.h"
+#include "functions.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#define ACL_EXPORT __attribute__((visibility("default")))
+
+typedef struct acl__context acl__context;
+typedef struct acl__stream acl__stream;
+typedef struct acl__event acl__event;
+typedef struct acl__record acl__record;
+typedef struct acl__task acl__task;
+typedef struct acl__range acl__range;
+
+/* --- process.c: start and end, configuration, the lock, calls and faults, the report --- */
+
+typedef enum acl__function {
+#define ACL_FUNCTION_ENUM(name, priority) ACL_FN_##name,
+    ACL_FUNCTION_LIST(ACL_FUNCTION_ENUM)
+#undef ACL_FUNCTION_ENUM
+        ACL_FN_COUNT
+} acl__function;
+
+/* First line of every public function: counts the call, starts the runtime on the first call, and returns the error of
+ * a fault that strikes. ACL_ENTER_OR is for functions that do not return an aclError. */
+#define ACL_ENTER(name)                                                                                                \
+    do {                                                                                                               \
+        const aclError fault_ = acl__enter(ACL_FN_##name);                                                             \
+        if (fault_ != ACL_SUCCESS) {                                                                                   \
+            return fault_;                                                                                             \
+        }                                                                                                              \
+    } while (0)
+#define ACL_ENTER_OR(name, result)                                                                                     \
+    do {                                                                                                               \
+        if (acl__enter(ACL_FN_##name) != ACL_SUCCESS) {                                                                \
+            return result;                                                                                             \
+        }                                                                                                              \
+    } while (0)
+/* Does the work of ACL_ENTER. The lock is not held. */
+aclError acl__enter(acl__function function);
+/* Starts the runtime unless it runs already. */
+aclError acl__start(void);
+/* Returns the result of a function that is not simulated. */
+aclError acl__not_simulated(acl__function function);
+const char *acl__function_name(acl__function function);
+/* Returns how often a function was called; ACL_FN_COUNT: all functions together. Needs no lock. */
+uint64_t acl__calls(acl__function function);
+
+void acl__lock(void);
+/* Releases the lock and wakes threads that wait for a change. */
+void acl__unlock(void);
+pthread_mutex_t *acl__mutex(void); /* for condition variables */
+
+enum { ACL__DEVICES = 16 };
+
+/* Read from the environment, WEIR_ASCENDCL_<NAME>; the README has the list. Fixed once the runtime has started. */
+typedef struct acl__config {
+    uint64_t capacity_bytes; /* of each device */
+    uint32_t devices;
+    uint64_t seed;
+    bool audit;
+    bool strict;               /* misuse that the vendor tolerates is an error */
+    bool reuse_pools;          /* aclrtMemPool memory is reused before it is trimmed */
+    bool pin_default;          /* an operator before any registration fixes the stream's allocator */
+    bool idle_time;            /* time also passes while no call is made */
+    bool span_cache;           /* models keep the memory that they took from a registered allocator */
+    bool refresh_weights;      /* models take weights from the registered allocator, with advice */
+    uint64_t model_page_bytes; /* models round their requests up to it */
+    uint64_t host_bytes;       /* limit of pinned memory and of physical memory on the host's side; 0 = none */
+    uint64_t pin_limit_bytes;  /* limit of one host allocation or registration; 0 = none */
+    uint64_t pin_page_bytes;   /* alignment that a registration requires */
+    uint64_t pin_ns_per_mib;   /* host time of page-locking; the next member is that of undoing it */
+    uint64_t unpin_ns_per_mib;
+    uint32_t stream_limit;
+    uint32_t event_limit;
+    int32_t numa_nodes; /* nodes of the simulated machine; 0: host memory is not bound to a node */
+    int32_t exit_code;  /* exit code of the process when the auditor has findings; 0: unchanged */
+    const char *report; /* "stderr", "none", or a file's name */
+} acl__config;
+
+typedef struct acl__device {
+    uint64_t held_huge_bytes; /* of the device's capacity, by the kind of page */
+    uint64_t held_normal_bytes;
+    uint64_t peak_bytes; /* peak of both together */
+    uint32_t references; /* number of aclrtSetDevice calls not yet reset */
+    acl__context *default_context;
+} acl__device;
+
+typedef struct acl__runtime {
+    acl__config config;
+    weir_sim *sim;
+    weir_device *memory; /* the simulator's device table */
+    acl__device devices[ACL__DEVICES];
+    weir__sim_ranges device_memory; /* acl__range: allocated or mapped */
+    weir__sim_ranges host_memory;   /* acl__range: pinned allocations */
+    weir__sim_ranges registered;    /* acl__range: registered host memory */
+    acl__stream *first_stream;      /* list of the streams of all contexts */
+    uint64_t held_tasks;            /* number of held tasks on all streams */
+    uint64_t initialised;           /* aclInit calls minus aclFinalize calls */
+    bool finalised;                 /* true from aclFinalize until the next aclInit */
+} acl__runtime;
+
+extern acl__runtime acl__rt;
+
+/* Records the thread's last error with a sentence (printf style) and returns the code. Needs no lock. */
+aclError acl__fail(aclError code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Converts a simulator's status to the code of an ordinary call. Records no error for WEIR_OK. */
+aclError acl__status(weir_status status, const char *what);
+
+/* --- error.c --- */
+
+/* Records the calling thread's last error. Needs no lock. */
+void acl__error_note(aclError code, const char *text);
+/* Gives a task that is being queued its number, and the number of the thread that queues it. */
+void acl__task_name(acl__task *task);
+/* Reports a failed task of the stream to the exception callback. A NULL task means that the failed task is not
+ * known. */
+void acl__exception(acl__stream *stream, const acl__task *task, aclError error);
+/* Waits until the exception callback was called for all failures so far. The lock is not held. */
+void acl__exceptions_settle(void);
+
+/* --- context.c: devices and contexts --- */
+
+struct acl__context {
+    void *link;         /* used by the slab */
+    acl__context *next; /* list of live contexts */
+    acl__context *previous;
+    int32_t device;
+    uint32_t generation; /* grows when the slot is reused */
+    bool live;
+    acl__stream *default_stream;
+};
+
+/* Returns the calling thread's context, or NULL. */
+acl__context *acl__context_current(void);
+/* Stores the calling thread's context. Fails with ACL_ERROR_RT_CONTEXT_NULL if there is none. */
+aclError acl__context_need(acl__context **context);
+bool acl__context_is(const void *handle);
+
+/* --- stream.c --- */
+
+struct acl__stream {
+    void *link;        /* used by the slab */
+    acl__stream *next; /* list of all streams */
+    acl__stream *previous;
+    acl__context *context;
+    weir_sim_stream *sim;
+    int32_t id;
+    uint32_t priority;
+    uint32_t flags;
+    bool live;
+    bool ending; /* its destruction has begun */
+    bool stop_on_failure;
+    bool stopped;          /* accepts no more tasks */
+    aclError error;        /* error of a task; the next wait returns it */
+    uint32_t aborts;       /* number of aborts */
+    acl__task *held_first; /* tasks that wait for the host, in order */
+    acl__task **held_last;
+    acl__task *submitting; /* head of the held tasks while it is being submitted: if it is dropped meanwhile, the pump
+                            * ends it */
+    struct acl__subscription *report; /* callback.c: the thread that runs its callbacks; NULL: none */
+    struct acl__subscription *host_func;
+    struct acl__capture *capture; /* capture.c: the running capture; NULL: none */
+};
+
+/* Find the stream of a handle; NULL stands for the current context's default stream. acl__stream_of is for queuing: the
+ * stream's context must be current. acl__stream_any is for waits and queries: any context must be current. */
+aclError acl__stream_of(aclrtStream handle, acl__stream **stream);
+aclError acl__stream_any(aclrtStream handle, acl__stream **stream);
+/* Waits until all work of the stream is complete, for at most `timeout_ms` (-1: no limit). Releases the lock while it
+ * waits. Returns a task's error and clears it. */
+aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms);
+/* Forgets that the stream was aborted: the next synchronisation does not return the abort. */
+void acl__stream_forget_abort(acl__stream *stream);
+/* Drops all work of the stream that is not complete. */
+void acl__stream_drop(acl__stream *stream);
+/* Handles a failed task. By the stream's failure mode, the later tasks go on, or they and the context's other streams
+ * are dropped. */
+void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error);
+aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t flags, acl__stream **stream);
+/* Implements aclrtCreateStreamWithConfig for the public function `name`. The lock is not held. */
+aclError acl__stream_create_with(aclrtStream *stream, uint32_t priority, uint32_t flags, const char *name);
+/* Calls the user's state callbacks for a new stream. The lock is not held. */
+void acl__stream_announce_created(acl__stream *stream);
+/* Destroys all streams of a context that no other thread can reach any more. `force` drops their remaining work instead
+ * of waiting for it. Releases the lock meanwhile. */
+void acl__streams_end_of(acl__context *context, bool force);
+/* Waits for all streams of a device. */
+aclError acl__device_wait(int32_t device, int64_t timeout_ms);
+/* consumer.c: called for each stream before it is deleted, after the user's state callbacks. Frees the executors' state
+ * of the stream. The lock is not held. */
+void acl__op_stream_ends(aclrtStream handle);
+/* consumer.c, around a fork: lock and unlock its table. That lock comes before the runtime's. */
+void acl__consumer_fork_lock(void);
+void acl__consumer_fork_unlock(void);
+
+/* --- queue.c: tasks, time, the engine thread --- */
+
+/* Not an aclError: the task has to wait for an action of the host. */
+#define ACL__HELD ((aclError)INT32_MAX)
+
+/* One task queued on a stream. The first member of the structs that each file defines for its tasks. */
+typedef struct acl__task_ops {
+    /* Gives the task to the simulator. Called when everything before it on the stream has been given to the simulator.
+     * Returns ACL__HELD if that is not possible yet; the runtime then calls it again after every change. Any other
+     * error becomes the caller's, or the stream's when the caller has returned. */
+    aclError (*submit)(acl__stream *stream, acl__task *task);
+    /* Ends the task: called once, after it was submitted or dropped. */
+    void (*end)(acl__task *task);
+    /* Returns a new task that does the same when it is queued. NULL: out of memory, or this task cannot be repeated.
+     * The slot may be NULL: no such task can be repeated. */
+    acl__task *(*clone)(const acl__task *task);
+    bool is_mark; /* has no effect of its own: a capture may leave it out */
+} acl__task_ops;
+
+struct acl__task {
+    acl__task *next;
+    const acl__task_ops *ops;
+    uint32_t number; /* in the order of queuing, in the process */
+    uint32_t thread; /* number of the thread that queued it */
+};
+
+/* Queues a task. The stream owns the task from now on, also after an error. */
+aclError acl__queue(acl__stream *stream, acl__task *task);
+/* Charges 1 us for a query of progress by the host. A thread that repeats queries and queues nothing is treated as if
+ * it slept in between, or waited for something long: its queries take longer, by no more than 1/64 of the time that has
+ * passed since the first of them, and never move time beyond the next end of a stream's work. */
+void acl__ask(void);
+
+/* True if everything before the task that is being submitted has happened on the stream. */
+bool acl__has_arrived(const acl__stream *stream);
+/* Submits all tasks that can be submitted, on all streams. */
+void acl__pump(void);
+/* Ends all held tasks of a stream. */
+void acl__queue_drop(acl__stream *stream);
+/* Notes a possible change and wakes the threads that wait for one; acl__unlock calls it. */
+void acl__changed(void);
+
+/* End of a wait of the host: a virtual time and a real one. */
+typedef struct acl__deadline {
+    uint64_t virtual_ns;
+    struct timespec real;
+    bool is_set;
+} acl__deadline;
+
+/* Returns the next time after `now` at which a stream's work ends; UINT64_MAX: no work is under way. */
+uint64_t acl__next_end(uint64_t now);
+acl__deadline acl__deadline_in(int64_t timeout_ms);
+/* Does one step of waiting. Lets virtual time pass to `target_ns` (0: to the next end of any stream's work). If no work
+ * is under way, releases the lock until something changes. Returns false once the deadline has passed. */
+bool acl__wait_step(uint64_t target_ns, const acl__deadline *deadline);
+
+/* A kernel, or anything that takes time on a stream. `accesses` and `tag` are copied. `compute` is called when virtual
+ * time reaches the kernel's end: it may read and write device memory by its addresses, must not call the runtime, and
+ * returns ACL_SUCCESS or an error for the stream. `end` is called exactly once: after `compute`, or instead of it when
+ * the kernel is dropped or cannot be queued. Both may be NULL. */
+typedef struct acl__kernel {
+    const char *tag;
+    uint64_t duration_ns;
+    const weir_sim_access *accesses;
+    size_t access_count;
+    aclError (*compute)(void *ctx);
+    void (*end)(void *ctx);
+    void *ctx;
+} acl__kernel;
+
+aclError acl__launch(acl__stream *stream, const acl__kernel *kernel);
+
+/* A job for the runtime's own thread. acl__engine_post queues it: the thread calls `run` without the lock, and then
+ * `done` with it. Jobs run one after another. The caller keeps the job until `done`. ACL_ERROR_RT_RESOURCE_ALLOC_FAIL:
+ * no thread can be created. */
+typedef struct acl__job {
+    struct acl__job *next;
+    void (*run)(struct acl__job *job);
+    void (*done)(struct acl__job *job);
+} acl__job;
+aclError acl__engine_post(acl__job *job);
+/* Starts the runtime's own thread, because the program may now wait for the device without calling the runtime. From
+ * here on time also passes while no call is made. */
+aclError acl__engine_need(void);
+/* Ends the thread; no job runs on it afterwards. The lock is not held. */
+void acl__engine_stop(void);
+/* Forgets the thread in a child of fork, which does not have it. */
+void acl__engine_forget(void);
+/* Tells the auditor that the host has seen the end of the stream's work. */
+void acl__host_saw(acl__stream *stream);
+
+/* --- event.c --- */
+
+/* One recording of an event on a stream. */
+struct acl__record {
+    void *link; /* used by the slab */
+    weir_event *sim;
+    uint32_t references;
+    bool submitted;   /* the simulator has recorded it */
+    bool dropped;     /* its stream was dropped before it was submitted */
+    uint64_t time_ns; /* virtual time at which it is complete, once submitted */
+};
+
+/* Queues a recording at the stream's end, for other streams to wait for. NULL: out of memory (error noted). The caller
+ * releases it. */
+acl__record *acl__record_queue(acl__stream *stream, aclError *error);
+void acl__record_release(acl__record *record);
+/* Makes the stream wait for a recording. */
+aclError acl__record_wait_queue(acl__stream *stream, acl__record *record);
+/* Makes the stream wait for a recording, from inside another task's submit. Returns ACL__HELD while the recording is
+ * not submitted. */
+aclError acl__record_join(acl__stream *stream, acl__record *record);
+
+/* --- memory.c: device memory --- */
+
+typedef enum acl__range_kind {
+    ACL__ALLOCATED, /* aclrtMalloc and its relatives */
+    ACL__MAPPED,    /* aclrtMapMem */
+    ACL__POOLED,    /* addresses of an aclrtMemPool; the pool knows which of them have memory and are in use */
+    ACL__PINNED,    /* aclrtMallocHost */
+    ACL__REGISTERED
+} acl__range_kind;
+
+/* A range of addresses in one of the runtime's sets. */
+struct acl__range {
+    weir__sim_range range; /* first member */
+    acl__range_kind kind;
+    int32_t device;
+    bool huge;        /* device memory: true if it counts as huge pages */
+    uint32_t open_to; /* mappings: bits of the devices that aclrtMemSetAccess gave access */
+    uint64_t asked_bytes;
+    void *owner; /* used by the file that made the range */
+};
+
+/* Adds a range to a set. NULL: out of memory. */
+acl__range *acl__range_add(weir__sim_ranges *set, acl__range_kind kind, uint64_t start, uint64_t size);
+void acl__range_remove(weir__sim_ranges *set, acl__range *range);
+/* Returns the member that contains an address, or NULL. */
+acl__range *acl__range_at(const weir__sim_ranges *set, const void *pointer);
+
+enum { ACL__HUGE_PAGE = 2 << 20, ACL__NORMAL_PAGE = 4096, ACL__HUGE_THRESHOLD = 1 << 20 };
+
+/* Counts bytes against a device's capacity. Returns false if they do not fit. */
+bool acl__capacity_take(int32_t device, uint64_t bytes, bool huge);
+void acl__capacity_give(int32_t device, uint64_t bytes, bool huge);
+
+/* aclrtMalloc without its padding, for the runtime's own use. */
+aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy, void **pointer);
+/* Frees any kind of address that aclrtFree accepts. ACL_ERROR_RT_PARAM_INVALID for memory that is not the runtime's. */
+aclError acl__free(void *pointer);
+/* Frees all memory that a device still holds, and counts it in the report. */
+void acl__memory_reset(int32_t device);
+
+/* Tell the auditor that an allocator handed out a block of memory, or got it back, in the order of the stream. */
+void acl__announce_alloc(const void *pointer, uint64_t size, acl__stream *stream, const char *tag);
+void acl__announce_free(const void *pointer, acl__stream *stream, const char *tag);
+
+/* --- host.c: pinned and registered host memory --- */
+
+/* True if a range is pinned or registered host memory. An asynchronous copy may touch such memory after its call. */
+bool acl__is_pinned(const void *pointer, uint64_t size);
+/* Counts bytes against the host's limit. Returns false if they do not fit. */
+bool acl__host_take(uint64_t bytes);
+void acl__host_give(uint64_t bytes);
+
+/* --- share.c --- */
+
+/* The device that gives work to the simulator: the auditor checks that it may touch the memory. A copy may be made by
+ * the device at either end. */
+typedef struct acl__worker {
+    int32_t device;
+    bool copies;
+} acl__worker;
+/* Sets the worker from now on. Returns the previous one, which the caller restores afterwards. */
+acl__worker acl__work_by(acl__worker worker);
+/* For the auditor: true for the worker's own memory, memory that peer access or aclrtMemSetAccess opened to it, and
+ * memory that belongs to no device. */
+bool acl__reaches(const weir_sim_access *access, char *detail, size_t size);
+
+/* --- virtual.c, soma.c --- */
+
+/* Returns the location of a mapping's memory. */
+aclrtMemLocation acl__virtual_location(const acl__range *range);
+bool acl__virtual_is_reserved(const void *pointer);
+void acl__virtual_reset(int32_t device);
+/* Frees a pool's block by its address, for aclrtFree. Returns false if the address is in no pool. */
+bool acl__soma_free_now(void *pointer, aclError *error);
+/* Finds the live block around an address. Returns false if there is none. */
+bool acl__soma_block_at(const void *pointer, uint64_t *start, uint64_t *size);
+/* Called when a stream was synchronised, also with an error: pools return memory above their release threshold. */
+void acl__soma_synced(acl__stream *stream);
+/* Called when an event was recorded on a stream, or a stream was made to wait for the latest recording of an event. */
+void acl__soma_recorded(const void *event, acl__stream *stream);
+void acl__soma_waited(acl__stream *stream, const void *event);
+void acl__soma_reset(int32_t device);
+
+/* --- copy.c --- */
+
+/* The work of aclrtMemcpy and its relatives, for all functions that copy. `name` is the public function's, for
+ * messages. */
+aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *name);
+aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name);
+aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name);
+aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *stream, const char *name);
+
+/* --- registry.c: allocators registered for streams --- */
+
+/* The five words of a description. The object behind an aclrtAllocatorDesc begins with them. */
+typedef struct acl__allocator {
+    aclrtAllocator object;
+    aclrtAllocatorAllocFunc alloc;
+    aclrtAllocatorFreeFunc free;
+    aclrtAllocatorAllocAdviseFunc advise;
+    aclrtAllocatorGetAddrFromBlockFunc address;
+} acl__allocator;
+
+/* Copies the registration of a stream. Returns false if there is none. Does not take the runtime's lock. */
+bool acl__allocator_of(aclrtStream stream, acl__allocator *allocator);
+bool acl__allocator_is_registered(aclrtStream stream);
+/* Lock and unlock the table around a fork. */
+void acl__registry_fork_lock(void);
+void acl__registry_fork_unlock(void);
+
+/* --- callback.c --- */
+
+void acl__callback_stream_ends(acl__stream *stream);
+
+/* --- notify.c --- */
+
+/* Ends all notifies of a device. */
+void acl__notify_reset(int32_t device);
+
+/* --- capture.c --- */
+
+/* Adds a task that is about to be queued to the stream's capture. */
+void acl__capture_add(acl__stream *stream, const acl__task *task);
+void acl__capture_stream_ends(acl__stream *stream);
+
+#endif

@@ -1,0 +1,19 @@
+/* bindings/tools/record/src/tell.h: functions shared by preload.c and preload_acl.c. */
+#ifndef WEIR_RECORD_TELL_H
+#define WEIR_RECORD_TELL_H
+
+#include "channel.h"
+
+#include <weir/trace.h>
+
+#include <stdbool.h>
+
+/* Returns the channel, or NULL if nothing is to be recorded: no recording, a child of fork, another program. */
+channel *tell_channel(void);
+/* Writes an event of the calling thread; waits while the ring is full. Keeps errno. */
+void tell(channel *to, const channel_slot *event);
+
+/* preload.c: returns true if the program's calls of malloc reach this library's malloc. */
+bool stands_in_front(void);
+
+#endif
