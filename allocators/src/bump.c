@@ -1,4 +1,4 @@
-/* allocators/src/bump.c: the strategy arena, a bump pointer over chunks.
+/* allocators/src/bump.c: the strategy bump, a bump pointer over chunks.
  *
  * Idea: a chunk is a region. A lane takes blocks from the low end of one free piece, its `current`, one after the
  * other. Blocks that are allocated together lie together, so blocks that are released together leave a whole chunk. A
@@ -69,10 +69,10 @@ static size_t arena_state_size(const void *config)
 static weir_status arena_init(void *state, const void *config)
 {
     struct arena *arena = state;
-    weir_arena_strategy_config own;
-    static const weir_arena_strategy_config defaults = WEIR_ARENA_STRATEGY_CONFIG_INIT;
-    weir_status status = weir_struct_adopt(&own, sizeof(own), config != NULL ? config : &defaults,
-                                           "weir_pool_create: weir_arena_strategy_config");
+    weir_bump_config own;
+    static const weir_bump_config defaults = WEIR_BUMP_CONFIG_INIT;
+    weir_status status =
+        weir_struct_adopt(&own, sizeof(own), config != NULL ? config : &defaults, "weir_pool_create: weir_bump_config");
     if (status != WEIR_OK) {
         return status;
     }
@@ -221,7 +221,7 @@ const weir_strategy_ops *weir_bump_strategy(void)
 {
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
-        .name = "arena",
+        .name = "bump",
         .granule_bytes = RANGE_GRANULE,
         .state_size = arena_state_size,
         .init = arena_init,

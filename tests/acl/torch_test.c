@@ -363,7 +363,7 @@ static void test_settings(void **state)
     static const char *const good[] = {"", "strategy:caching,limit:128MiB,soft_limit:64MiB,growth:wait_first,report:0",
                                        "strategy:size_class,pages:huge,growth:grow_first",
                                        "strategy:routing,pages:small,virtual_memory:0,growth:balanced",
-                                       "strategy:arena,limit:100000000,report:1"};
+                                       "strategy:bump,limit:100000000,report:1"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         ok(host.configure(good[i]));
         ok(host.configure(good[i])); /* no pool exists yet */

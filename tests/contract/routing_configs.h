@@ -33,8 +33,8 @@ static inline const weir_routing_config *low_threshold(void)
     return &config;
 }
 
-/* arena as a half: the comparison is exact, except that its small holes wait for the last resort. */
-static inline const weir_routing_config *arena_and_caching(void)
+/* bump as a half: the comparison is exact, except that its small holes wait for the last resort. */
+static inline const weir_routing_config *bump_and_caching(void)
 {
     static weir_routing_config config = WEIR_ROUTING_CONFIG_INIT;
     config.small_strategy = weir_bump_strategy();

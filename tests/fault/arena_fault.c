@@ -215,7 +215,7 @@ static void random_call(struct world *w)
 {
     const unsigned lane = (unsigned)below(w, arenas);
     if (w->user[lane].arena == NULL) {
-        weir_bump_config config = WEIR_BUMP_CONFIG_INIT;
+        weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
         config.chunk_bytes = CHUNK;
         config.keep_chunks = (uint32_t)below(w, 3);
         const weir_status status = POOL(weir_arena_create(w->pool, w->stream[lane], &config, &w->user[lane].arena));

@@ -76,7 +76,7 @@ enum { with_caching, with_size_class, with_routing, with_arena, with_caching_vm,
 /* The strategy of the running test, and the names of the strategies for messages. */
 static int strategy;
 static const char *const strategy_names[strategies] = {"caching", "size_class", "routing",
-                                                       "arena",   "caching+vm", "size_class+vm"};
+                                                       "bump",    "caching+vm", "size_class+vm"};
 
 /* True if the pool has virtual memory. */
 static bool maps(void)
@@ -509,7 +509,7 @@ static weir_status create_pool(struct world *w, weir_growth growth)
         .large_config = &caching,
         .threshold_bytes = REGION / 8,
     };
-    const weir_arena_strategy_config arena = {.struct_size = sizeof(arena), .chunk_bytes = REGION};
+    const weir_bump_config arena = {.struct_size = sizeof(arena), .chunk_bytes = REGION};
     const void *const configs[strategies] = {&caching, &size_class, &routing, &arena, &caching, &size_class};
     const weir_strategy_ops *const tables[strategies] = {weir_caching_strategy(), weir_size_class_strategy(),
                                                          weir_routing_strategy(), weir_bump_strategy(),

@@ -471,8 +471,8 @@ static void choose(struct program *p)
     p->configs.routing.small_config = &p->configs.size_class;
     p->configs.routing.large_config = &p->configs.caching;
     p->configs.routing.threshold_bytes = p->configs.caching.small_bytes;
-    p->configs.arena = (weir_arena_strategy_config)WEIR_ARENA_STRATEGY_CONFIG_INIT;
-    p->configs.arena.chunk_bytes = p->unit << below(p, 3);
+    p->configs.bump = (weir_bump_config)WEIR_BUMP_CONFIG_INIT;
+    p->configs.bump.chunk_bytes = p->unit << below(p, 3);
     p->config.strategy = p->variant->ops();
     p->config.strategy_config = config_for(&p->configs, p->config.strategy);
     p->config.growth = (weir_growth)below(p, 3);
@@ -574,10 +574,10 @@ static void test_routing(void **state)
     run_programs(&(struct variant){"routing", weir_routing_strategy, false});
 }
 
-static void test_arena(void **state)
+static void test_bump(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){"arena", weir_bump_strategy, false});
+    run_programs(&(struct variant){"bump", weir_bump_strategy, false});
 }
 
 static void test_caching_on_granules(void **state)
@@ -605,7 +605,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_caching),
         cmocka_unit_test(test_size_class),
         cmocka_unit_test(test_routing),
-        cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_bump),
         cmocka_unit_test(test_caching_on_granules),
         cmocka_unit_test(test_size_class_on_granules),
     };

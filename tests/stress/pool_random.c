@@ -976,8 +976,8 @@ static void choose_pool(struct program *p)
         .large_config = slots_for_large ? (const void *)&p->configs.size_class : &p->configs.caching,
         .threshold_bytes = unit >> (1 + p->seed % 3),
     };
-    p->configs.arena = (weir_arena_strategy_config){
-        .struct_size = sizeof(p->configs.arena),
+    p->configs.bump = (weir_bump_config){
+        .struct_size = sizeof(p->configs.bump),
         .chunk_bytes = p->configs.caching.large_region_bytes / 2,
     };
     p->config.strategy_config = config_for(&p->configs, p->strategy);
@@ -1143,7 +1143,7 @@ static void test_routing(void **state)
 }
 
 /* The strategy does not use small holes between live blocks until the last resort, and uses them then. */
-static void test_arena(void **state)
+static void test_bump(void **state)
 {
     (void)state;
     run_programs(weir_bump_strategy(), seeds / 2 + 1);
@@ -1172,7 +1172,7 @@ int main(int argc, char **argv)
     given_page = number(argc > 3 ? argv[3] : getenv("WEIR_PAGE"), given_page);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caching),       cmocka_unit_test(test_size_class),
-        cmocka_unit_test(test_routing),       cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_routing),       cmocka_unit_test(test_bump),
 #ifdef HAVE_MODELS
         cmocka_unit_test(test_pytorch_model), cmocka_unit_test(test_direct_model),
 #endif

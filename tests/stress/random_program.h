@@ -30,7 +30,7 @@ struct strategy_configs {
     weir_caching_config caching;
     weir_size_class_config size_class;
     weir_routing_config routing; /* points into this struct, which must not be moved */
-    weir_arena_strategy_config arena;
+    weir_bump_config bump;
 };
 
 /* Derives the config of size_class from the sizes in `caching`, which the caller has chosen. */
@@ -48,7 +48,7 @@ static inline const void *config_for(const struct strategy_configs *configs, con
     return strategy == weir_caching_strategy()      ? (const void *)&configs->caching
            : strategy == weir_size_class_strategy() ? (const void *)&configs->size_class
            : strategy == weir_routing_strategy()    ? (const void *)&configs->routing
-           : strategy == weir_bump_strategy()       ? (const void *)&configs->arena
+           : strategy == weir_bump_strategy()       ? (const void *)&configs->bump
                                                     : NULL;
 }
 

@@ -124,7 +124,7 @@ static void close_clean(struct world *w)
 
 static struct tested open_arena(struct world *w, int home, uint32_t keep_chunks, uint32_t flags)
 {
-    weir_bump_config config = WEIR_BUMP_CONFIG_INIT;
+    weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
     config.chunk_bytes = CHUNK;
     config.keep_chunks = keep_chunks;
     config.flags = flags;
@@ -218,7 +218,7 @@ static void bad_arguments_change_nothing(void **state)
     struct world w = open_world();
     struct world other = open_world();
     weir_arena *arena = NULL;
-    weir_bump_config config = WEIR_BUMP_CONFIG_INIT;
+    weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
     fails(weir_arena_create(NULL, w.stream[A], &config, &arena), WEIR_ERR_INVALID);
     fails(weir_arena_create(w.pool, NULL, &config, &arena), WEIR_ERR_INVALID);
     fails(weir_arena_create(w.pool, w.stream[A], &config, NULL), WEIR_ERR_INVALID);
@@ -231,9 +231,9 @@ static void bad_arguments_change_nothing(void **state)
     config.struct_size = 0;
     fails(weir_arena_create(w.pool, w.stream[A], &config, &arena), WEIR_ERR_INVALID);
     struct {
-        weir_bump_config known;
+        weir_arena_config known;
         uint64_t unknown;
-    } newer = {.known = WEIR_BUMP_CONFIG_INIT, .unknown = 1};
+    } newer = {.known = WEIR_ARENA_CONFIG_INIT, .unknown = 1};
     newer.known.struct_size = sizeof(newer);
     fails(weir_arena_create(w.pool, w.stream[A], &newer.known, &arena), WEIR_ERR_UNSUPPORTED);
     assert_null(arena);

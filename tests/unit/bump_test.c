@@ -1,4 +1,4 @@
-/* bump_test.c: promises of the strategy arena beyond the contract: adjacent blocks, a bump pointer that comes
+/* bump_test.c: promises of the strategy bump beyond the contract: adjacent blocks, a bump pointer that comes
  * down, chunks that are reset with the latest tick, holes and small holes. check runs after every call. */
 #include <weir/bump.h>
 
@@ -33,7 +33,7 @@ static void check(const struct rig *rig)
     }
 }
 
-static void start(struct rig *rig, const weir_arena_strategy_config *config)
+static void start(struct rig *rig, const weir_bump_config *config)
 {
     rig->ops = weir_bump_strategy();
     rig->next_address = BASE;
@@ -304,7 +304,7 @@ static void chunks_grow_with_the_pool(void **state)
     assert_int_equal(rig.ops->region_size(own, 3 * MIB, 1, 0, MIB), 3 * MIB);
     stop(&rig);
 
-    weir_arena_strategy_config config = WEIR_ARENA_STRATEGY_CONFIG_INIT;
+    weir_bump_config config = WEIR_BUMP_CONFIG_INIT;
     config.chunk_bytes = 5 * MIB;
     start(&rig, &config);
     assert_int_equal(rig.ops->region_size(rig.state, 1, 1, 10000 * MIB, MIB), 5 * MIB);
@@ -315,12 +315,12 @@ static void a_bad_config_is_refused(void **state)
 {
     (void)state;
     const weir_strategy_ops *ops = weir_bump_strategy();
-    weir_arena_strategy_config config = {.struct_size = 1};
+    weir_bump_config config = {.struct_size = 1};
     void *own = calloc(1, ops->state_size(&config));
     assert_non_null(own);
     assert_int_equal(ops->init(own, &config), WEIR_ERR_INVALID);
     struct {
-        weir_arena_strategy_config known;
+        weir_bump_config known;
         uint64_t unknown;
     } newer = {.known = {.struct_size = sizeof(newer)}, .unknown = 1};
     assert_int_equal(ops->init(own, &newer), WEIR_ERR_UNSUPPORTED);
@@ -380,5 +380,5 @@ int main(void)
         cmocka_unit_test(a_bad_config_is_refused),
         cmocka_unit_test(a_million_blocks),
     };
-    return cmocka_run_group_tests_name("the strategy arena", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("the strategy bump", tests, NULL, NULL);
 }

@@ -114,7 +114,7 @@ static void test_arenas(void **state)
 {
     (void)state;
     struct world w = open_world();
-    weir_bump_config config = WEIR_BUMP_CONFIG_INIT;
+    weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
     weir_arena_stats usage = WEIR_ARENA_STATS_INIT;
     weir_arena *arena = NULL;
     weir_arena *other = NULL;

@@ -41,7 +41,7 @@ static void every_strategy_reads_by_size(void **state)
         {weir_caching_strategy(), sizeof(weir_caching_config)},
         {weir_size_class_strategy(), sizeof(weir_size_class_config)},
         {weir_routing_strategy(), sizeof(weir_routing_config)},
-        {weir_bump_strategy(), sizeof(weir_arena_strategy_config)},
+        {weir_bump_strategy(), sizeof(weir_bump_config)},
     };
     for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++) {
         const weir_strategy_ops *ops = strategies[i].ops;
@@ -91,8 +91,8 @@ static void refusals_reach_the_caller_of_the_pool(void **state)
         {weir_caching_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_caching_config sets members beyond"},
         {weir_size_class_strategy(), &none, WEIR_ERR_INVALID, "weir_size_class_config has no struct_size"},
         {weir_size_class_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_size_class_config sets members beyond"},
-        {weir_bump_strategy(), &none, WEIR_ERR_INVALID, "weir_arena_strategy_config has no struct_size"},
-        {weir_bump_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_arena_strategy_config sets members beyond"},
+        {weir_bump_strategy(), &none, WEIR_ERR_INVALID, "weir_bump_config has no struct_size"},
+        {weir_bump_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_bump_config sets members beyond"},
         {weir_routing_strategy(), &none, WEIR_ERR_INVALID, "weir_routing_config has no struct_size"},
         {weir_routing_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_routing_config sets members beyond"},
         {weir_routing_strategy(),

@@ -17,7 +17,7 @@ static const struct replay_strategy table[] = {
      weir_size_class_strategy, false, 0, 0},
     {"routing", "size_class up to 1 MiB, caching above it, each with regions of its own", weir_routing_strategy, false,
      0, 0},
-    {"arena", "a bump pointer over chunks: for what is taken and released together", weir_bump_strategy, false, 0, 0},
+    {"bump", "a bump pointer over chunks: for what is taken and released together", weir_bump_strategy, false, 0, 0},
     {"caching+vm", "caching on virtual memory: idle granules move to where they are needed", weir_caching_strategy,
      false, 0, WEIR_POOL_VIRTUAL_MEMORY},
     {"size_class+vm", "size_class on virtual memory", weir_size_class_strategy, false, 0, WEIR_POOL_VIRTUAL_MEMORY},
@@ -35,6 +35,9 @@ const struct replay_strategy *replay_strategies(void)
 
 const struct replay_strategy *replay_strategy_find(const char *name, size_t length)
 {
+    if (length == 5 && memcmp(name, "arena", 5) == 0) { /* the name of bump in weir 0.1 */
+        name = "bump", length = 4;
+    }
     for (const struct replay_strategy *strategy = table; strategy->name != NULL; strategy++) {
         if (strlen(strategy->name) == length && memcmp(strategy->name, name, length) == 0) {
             return strategy;

@@ -43,14 +43,14 @@ enum {
     WEIR_ARENA_KEEP_NONE = 1u << 0, /* a reset returns every chunk to the pool; keep_chunks is ignored */
 };
 
-typedef struct weir_bump_config {
+typedef struct weir_arena_config {
     size_t struct_size;
     uint64_t chunk_bytes; /* bytes requested from the pool at a time; a larger request gets its own block; 0 = 2 MiB */
     uint32_t keep_chunks; /* the most empty chunks that the arena keeps; 0 = 4 */
     uint32_t flags;       /* WEIR_ARENA_... */
-} weir_bump_config;
+} weir_arena_config;
 
-#define WEIR_BUMP_CONFIG_INIT WEIR_STRUCT_INIT(weir_bump_config)
+#define WEIR_ARENA_CONFIG_INIT WEIR_STRUCT_INIT(weir_arena_config)
 
 /* A position in an arena. All memory allocated after the mark was made lies above it. A mark is a plain value; its
  * members are private. A mark that is all zero is never valid. */
@@ -63,7 +63,7 @@ typedef struct weir_mark {
 /* Creates an empty arena for work of `stream`. `config` may be NULL. Takes no memory from the pool yet. Returns
  * WEIR_ERR_INVALID if a handle is NULL, the stream belongs to another pool, a flag is unknown, or chunk_bytes is too
  * large to round; WEIR_ERR_NO_MEMORY if there is no host memory. */
-WEIR_API weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_bump_config *config,
+WEIR_API weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_arena_config *config,
                                        weir_arena **arena);
 
 /* Destroys the arena and returns its memory to the pool in the order of its stream, as weir_arena_reset does. Never

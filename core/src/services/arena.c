@@ -247,9 +247,9 @@ static void trim_kept(weir_arena *arena, uint64_t most)
 
 /* --- life --- */
 
-weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_bump_config *config, weir_arena **out)
+weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_arena_config *config, weir_arena **out)
 {
-    weir_bump_config own = WEIR_BUMP_CONFIG_INIT;
+    weir_arena_config own = WEIR_ARENA_CONFIG_INIT;
     if (pool == NULL || out == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_arena_create: %s is NULL", pool == NULL ? "pool" : "arena");
     }

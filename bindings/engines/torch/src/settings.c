@@ -35,7 +35,7 @@ static bool read_strategy(const char *text, struct torch_settings *settings)
         {"caching", weir_caching_strategy},
         {"size_class", weir_size_class_strategy},
         {"routing", weir_routing_strategy},
-        {"arena", weir_bump_strategy},
+        {"bump", weir_bump_strategy},
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (strcmp(known[i].name, text) == 0) {

@@ -10,7 +10,7 @@
  *
  *     WEIR_TORCH=strategy:caching,limit:48GiB,virtual_memory:1
  *
- *     strategy        caching (default), size_class, routing (size_class up to 1 MiB, caching above), arena
+ *     strategy        caching (default), size_class, routing (size_class up to 1 MiB, caching above), bump
  *     limit           most that a device's pools may reserve; a number with B, KiB, MiB, GiB or none (bytes); 0 = no
  *                     limit
  *     soft_limit      above it the pool waits and returns idle memory before it takes more
