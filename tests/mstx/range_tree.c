@@ -1,5 +1,5 @@
-/* tests/mstx/range_tree.c: compares bindings/tools/mstx/src/range_tree.h with a list, with ranges that overlap and start
- * alike. */
+/* tests/mstx/range_tree.c: compares bindings/tools/mstx/src/range_tree.h with a list, with ranges that overlap and
+ * start alike. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

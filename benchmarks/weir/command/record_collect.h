@@ -1,4 +1,5 @@
-/* record_collect.h: reads the channel of a recorded program (bindings/tools/record/src/channel.h) and writes its traces. */
+/* record_collect.h: reads the channel of a recorded program (bindings/tools/record/src/channel.h) and writes its
+ * traces. */
 #ifndef WEIR_COMMAND_RECORD_COLLECT_H
 #define WEIR_COMMAND_RECORD_COLLECT_H
 

@@ -2,10 +2,10 @@
  *
  * The library is named libcuda.so.1, so that weir opens it by that name. Its devices are simulators in backed mode:
  * memory has real bytes, time is virtual, and the auditor judges the memory that fills and copies touch. Beside the
- * functions that weir calls (bindings/runtimes/cuda/src/driver.h) it has those with which a program makes streams, contexts,
- * work and captures. It follows the reference, and is strict where the reference is: a call needs a current context, an
- * event belongs to a context, mapped memory is out of reach until cuMemSetAccess names the device, and a call that is
- * unsafe during a capture breaks the capture. Kernels do not run: fake_cuda_work stands for one.
+ * functions that weir calls (bindings/runtimes/cuda/src/driver.h) it has those with which a program makes streams,
+ * contexts, work and captures. It follows the reference, and is strict where the reference is: a call needs a current
+ * context, an event belongs to a context, mapped memory is out of reach until cuMemSetAccess names the device, and a
+ * call that is unsafe during a capture breaks the capture. Kernels do not run: fake_cuda_work stands for one.
  *
  * It begins with the first cuInit or fake_cuda_start. The environment may say FAKE_CUDA_CAPACITY (bytes of a device),
  * FAKE_CUDA_LACKS (a word of fake_cuda_lacks) and FAKE_CUDA_REPORT=1 (on stderr, at exit: calls and findings).

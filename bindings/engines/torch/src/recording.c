@@ -1,4 +1,5 @@
-/* bindings/engines/torch/src/recording.c: what the pools of a device are asked for, as a `.wtr` file that can be replayed.
+/* bindings/engines/torch/src/recording.c: what the pools of a device are asked for, as a `.wtr` file that can be
+ * replayed.
  *
  * Idea: a recorder for each device, fed by hand with what all of its pools see: so a graph's blocks are in the same
  * file, and the pools stay as fast as they are.

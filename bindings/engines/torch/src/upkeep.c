@@ -1,4 +1,5 @@
-/* bindings/engines/torch/src/upkeep.c: what is done to pools now and then, and the same in the shapes that frameworks call. */
+/* bindings/engines/torch/src/upkeep.c: what is done to pools now and then, and the same in the shapes that frameworks
+ * call. */
 #include "torch_internal.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* bindings/engines/xnnpack/src/table.h: struct xnn_allocator of xnnpack.h under weir's own name, so that weir builds without
- * XNNPACK. tests/engines compares the two.
+/* bindings/engines/xnnpack/src/table.h: struct xnn_allocator of xnnpack.h under weir's own name, so that weir builds
+ * without XNNPACK. tests/engines compares the two.
  */
 #ifndef WEIR_XNNPACK_TABLE_H
 #define WEIR_XNNPACK_TABLE_H

@@ -1,5 +1,5 @@
-/* bindings/engines/xnnpack/src/xnnpack.c: XNNPACK's five functions over a heap, with a reserve for allocations that XNNPACK
- * does not check.
+/* bindings/engines/xnnpack/src/xnnpack.c: XNNPACK's five functions over a heap, with a reserve for allocations that
+ * XNNPACK does not check.
  *
  * Idea: the heap serves all requests. The reserve is one long-lived block of the heap, handed out from its front and
  * whole again when the last of its pieces is freed. It serves `allocate` only, and only if the heap cannot: XNNPACK

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <weir/caching.h>
 
-/* PAGEABLE_SPARE_SHARE: measured with recordings of inference engines (bindings/host/heap/README.md). A tighter bound moves
- * pages twice as often. */
+/* PAGEABLE_SPARE_SHARE: measured with recordings of inference engines (bindings/host/heap/README.md). A tighter bound
+ * moves pages twice as often. */
 enum { PAGEABLE_SPARE_SHARE = 12 };
 
 /* --- descriptions --- */

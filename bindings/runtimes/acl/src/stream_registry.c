@@ -1,5 +1,5 @@
-/* bindings/runtimes/acl/src/stream_registry.c: the streams known by handle: the device each belongs to, and the callback at its
- * end.
+/* bindings/runtimes/acl/src/stream_registry.c: the streams known by handle: the device each belongs to, and the
+ * callback at its end.
  *
  * Idea: the runtime calls back before it destroys a stream (aclrtRegStreamStateCallback). One callback serves the
  * process; it is registered while any stream is noted. Its name sorts after those of the vendor's executors

@@ -1,4 +1,5 @@
-/* bindings/tools/mstx/check/check.c: libweir_mstx_check.so, a tool that checks any program's announcements through mstx.
+/* bindings/tools/mstx/check/check.c: libweir_mstx_check.so, a tool that checks any program's announcements through
+ * mstx.
  *
  * Idea: the tool keeps all announcements and reports where the program breaks the rules: a heap overlaps no other heap
  * of its domain, a region lies in its heap and overlaps no other region, every heap and region is withdrawn once and in

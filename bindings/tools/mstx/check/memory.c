@@ -1,5 +1,5 @@
-/* bindings/tools/mstx/check/memory.c: lets a preloaded checking tool observe real memory. The runtime's calls that give and
- * take device memory go through these functions, which pass the call on and report its effect.
+/* bindings/tools/mstx/check/memory.c: lets a preloaded checking tool observe real memory. The runtime's calls that give
+ * and take device memory go through these functions, which pass the call on and report its effect.
  *
  * A tool loaded by MSTX_INJECTION_PATH does not interpose symbols, so these functions are then not called. Parameters
  * of the runtime's own types are declared as pointers and numbers here. */

@@ -1,5 +1,5 @@
-/* bindings/tools/mstx/check/mstx_check.h: the functions that libweir_mstx_check.so exports beside its entry point: queries
- * for tests, and reports of real memory. A program finds them with dlsym. All are thread-safe. */
+/* bindings/tools/mstx/check/mstx_check.h: the functions that libweir_mstx_check.so exports beside its entry point:
+ * queries for tests, and reports of real memory. A program finds them with dlsym. All are thread-safe. */
 #ifndef WEIR_MSTX_CHECK_H
 #define WEIR_MSTX_CHECK_H
 

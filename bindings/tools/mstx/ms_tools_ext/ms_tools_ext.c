@@ -1,7 +1,7 @@
-/* bindings/tools/mstx/ms_tools_ext/ms_tools_ext.c: libms_tools_ext.so, the functions of mstx as plain symbols. Programs that
- * were compiled with MSTX_NO_IMPL link this library, instead of the inline functions of the mstx headers. Where CANN is
- * installed, its own library of that name serves. Every call goes to the tool. Without a tool it does nothing and
- * returns NULL or 0. */
+/* bindings/tools/mstx/ms_tools_ext/ms_tools_ext.c: libms_tools_ext.so, the functions of mstx as plain symbols. Programs
+ * that were compiled with MSTX_NO_IMPL link this library, instead of the inline functions of the mstx headers. Where
+ * CANN is installed, its own library of that name serves. Every call goes to the tool. Without a tool it does nothing
+ * and returns NULL or 0. */
 #include "../src/mstx_tool.h"
 
 #define EXPORT __attribute__((visibility("default")))

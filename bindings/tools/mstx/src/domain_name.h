@@ -1,4 +1,5 @@
-/* bindings/tools/mstx/src/domain_name.h: checks the name of a domain, and whether the tools apply special rules to it. */
+/* bindings/tools/mstx/src/domain_name.h: checks the name of a domain, and whether the tools apply special rules to
+ * it. */
 #ifndef WEIR_MSTX_DOMAIN_NAME_H
 #define WEIR_MSTX_DOMAIN_NAME_H
 

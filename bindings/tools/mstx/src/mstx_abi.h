@@ -1,5 +1,5 @@
-/* bindings/tools/mstx/src/mstx_abi.h: the binary interface of mstx, declared anew: the calls between a program that announces
- * its memory and a tool.
+/* bindings/tools/mstx/src/mstx_abi.h: the binary interface of mstx, declared anew: the calls between a program that
+ * announces its memory and a tool.
  *
  * A tool is a shared library with InitInjectionMstx. Each announcing library calls it once, with a function that
  * returns the address of the library's table for a module; the tool writes its own functions into the slots. In a

@@ -9,8 +9,8 @@
  * Its buffers are blocks of the heap; when the heap cannot serve a request ggml gets NULL and returns its clean
  * failure.
  *
- * ggml has no stable interface for buffer types, so this binding is not part of libweir: bindings/engines/ggml/src/ggml.c is
- * compiled with the program's ggml. It was written against v0.5.0.
+ * ggml has no stable interface for buffer types, so this binding is not part of libweir:
+ * bindings/engines/ggml/src/ggml.c is compiled with the program's ggml. It was written against v0.5.0.
  *
  * Thread safety: every function may be called from any thread, except the destroy of a type that is in use.
  */

@@ -36,8 +36,8 @@ typedef struct weir_sim_stream weir_sim_stream;
 typedef enum weir_sim_mode { WEIR_SIM_ACCOUNTING = 0, WEIR_SIM_BACKED = 1 } weir_sim_mode;
 
 /* Host time of each device call in ns: a fixed part, and a part per MiB for the calls that take memory. A zero member
- * of a config's table means the documented default (bindings/runtimes/sim/README.md: value and source). WEIR_SIM_FREE_OF_CHARGE
- * means 0. */
+ * of a config's table means the documented default (bindings/runtimes/sim/README.md: value and source).
+ * WEIR_SIM_FREE_OF_CHARGE means 0. */
 #define WEIR_SIM_FREE_OF_CHARGE UINT64_MAX
 typedef struct weir_sim_costs {
     uint64_t call_ns[WEIR_CALL_COUNT];

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Every C and C++ file is as script/format leaves it, and one number is the width: .clang-format, .editorconfig.
+#   format.sh SOURCE_DIR
+set -euo pipefail
+cd "$1"
+width=$(sed -nE 's/^ColumnLimit: *//p' .clang-format)
+for other in $(sed -nE 's/^max_line_length *= *//p' .editorconfig); do
+    [ "$other" = "$width" ] || { echo ".editorconfig says $other columns, .clang-format $width" >&2; exit 1; }
+done
+command -v clang-format-14 >/dev/null || { echo 'skipped: no clang-format-14'; exit 77; }
+script/format --check 2>&1 | sed -nE 's/^(.*): error: code should be clang-formatted.*/\1/p' | sort -u | head -n 20 | {
+    if read -r first; then
+        printf '%s\n' "$first" && cat
+        echo 'these lines differ from what script/format writes' >&2
+        exit 1
+    fi
+}
+long=$(git ls-files '*.c' '*.h' '*.cc' '*.cpp' '*.hpp' 2>/dev/null | xargs -r awk -v w="$width" \
+    'length($0) > w && !/"/ { print FILENAME ":" FNR ": more than " w " columns" }')
+[ -z "$long" ] || { echo "$long" >&2; exit 1; }
+echo "all files have the format of script/format"
