@@ -31,8 +31,7 @@ static weir_status destroy_event(void *event, void *stream)
     return CUDA(cuEventDestroy, event);
 }
 
-/* True if the stream is being captured. If the query fails, returns false: the call that follows
- * decides. */
+/* True if the stream is being captured. If the query fails, returns false: the call that follows decides. */
 static bool is_captured(CUstream stream)
 {
     int status = CU_CAPTURE_NONE;
