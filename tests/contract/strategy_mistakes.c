@@ -663,7 +663,7 @@ static void walk_holes(const void *state, uint64_t least, weir_range_visitor vis
     }
 }
 
-/* Whether a run has a range with memory of `least` bytes. */
+/* Collects a run of adjacent ranges, which is shown only if one of its ranges alone has memory of `least` bytes. */
 struct alone {
     uint64_t least;
     weir_range_info ranges[64];

@@ -6,7 +6,7 @@ set -euo pipefail
 status=0
 output=$("$1" --rounds 0 "${@:4}") || status=$?
 echo "$output"
-[ $status = 0 ] || exit $status # 77: the engine is not there
+[ $status = 0 ] || exit $status # 77: the engine is not installed
 grep -q '^  outputs  *identical, bit by bit$' <<<"$output" || { echo "outputs differ" >&2; exit 1; }
 share=$(sed -nE 's/^  blocks of 4 KiB and more  *([0-9.]+) % of their bytes from weir.*/\1/p' <<<"$output")
 held=$(sed -nE 's/^  peak held .* MiB, ([0-9.]+) of peak live$/\1/p' <<<"$output")

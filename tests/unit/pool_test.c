@@ -384,7 +384,7 @@ static void test_the_other_functions_turn_bad_arguments_away(void **state)
     fails(weir_pool_oom(NULL, &(weir_oom_record)WEIR_OOM_RECORD_INIT), WEIR_ERR_INVALID);
     fails(weir_pool_oom(w.pool, NULL), WEIR_ERR_INVALID);
     assert_string_equal(weir_rung_name((weir_rung)99), "unknown rung");
-    /* Hints about an event whose record was never reported have no effect. */
+    /* Hints about an event have no effect if its record was never reported. */
     ok(weir_stream_waited(w.pool, w.stream[A], &event));
     ok(weir_event_synced(w.pool, &event));
     ok(weir_event_forgotten(w.pool, &event));
@@ -1705,7 +1705,7 @@ static void test_s9_a_tagged_block_has_uses_too(void **state)
     close_world(&w);
 }
 
-/* S10: an event whose query fails does not count as complete. */
+/* S10: an event does not count as complete if its query fails. */
 static void test_s10_polling_believes_only_a_yes(void **state)
 {
     (void)state;

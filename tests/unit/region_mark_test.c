@@ -228,8 +228,8 @@ static uint64_t next_length(uint64_t *seed)
     return 64 + (*seed >> 33) % 1024;
 }
 
-/* Plays one step of a network of eight layers, whose sequence length changes at each step. The forward pass keeps
- * blocks that the backward pass frees. */
+/* Plays one step of a network of eight layers. The sequence length changes at each step. The forward pass keeps blocks
+ * that the backward pass frees. */
 static void play_step(struct world *w, uint64_t length)
 {
     enum { layers = 8, kept_by_layer = 3 };
