@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A program of benchmarks/engines keeps its promises: outputs as with the engine's own allocator, memory from weir, and little
-# more of it than was live at once. Times are left out.
+# Checks the output of a program of benchmarks/engines: the engine's results are the same as with its own allocator, its
+# memory comes from weir, and weir holds little more than the peak of live bytes. Times are not checked.
 #   program.sh PROGRAM LEAST_PERCENT_FROM_WEIR MOST_HELD_OF_LIVE ARGS...
 set -euo pipefail
 status=0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Arrows point down: core includes nothing of ours above it, an allocator sees the strategy contract only, a binding
-# never sees a strategy. Core's private functions and sources are core's alone: other folders share with it the headers of
-# core/shared, and the tests look inside.    include_directions.sh SOURCE_DIR
+# Includes point down: core includes no other folder of weir, an allocator sees only the strategy contract, and a binding
+# sees no strategy. Other folders use no private function or source of core, except the headers of core/shared; only tests
+# may use the rest.    include_directions.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
 failures=0
@@ -43,16 +43,16 @@ check_room core core/include "core/src $shared" '.*' ''
 check_room allocators 'core/include allocators/include' '' \
     "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
     'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h'
-# torch and host are no bindings but allocators with a device inside: where a device and a strategy meet.
+# torch and host are allocators with a device inside and not bindings, so they may see a device and a strategy.
 check_room bindings/host 'core/include allocators/include bindings/host/include
     bindings/host/jemalloc/include' "$shared bindings/host/src" '.*' ''
 check_room bindings/torch 'core/include allocators/include bindings/acl/include bindings/torch/include' '' '.*' ''
 # acl and cuda also make a runtime for the host pool.
 check_room bindings/acl 'core/include bindings/acl/include bindings/host/include' "$shared" '.*' ''
 check_room bindings/cuda 'core/include bindings/cuda/include bindings/host/include' "$shared" '.*' ''
-# heap stands in front of host pools and looks into them.
+# heap is built on host pools and uses their internals.
 check_room bindings/heap 'core/include bindings/host/include bindings/heap/include' "$shared bindings/host/src" '.*' ''
-# What gives an engine a heap sees the heap.
+# The bindings for engines see the heap.
 for binding in bindings/ggml bindings/onnxruntime bindings/xnnpack; do
     check_room $binding "core/include bindings/host/include bindings/heap/include $binding/include" '' '.*' ''
 done
@@ -63,7 +63,7 @@ for binding in bindings/*/; do
     check_room "$binding" "core/include $(find "$binding" -name include -type d | tr '\n' ' ')" "$shared" '.*' ''
 done
 
-# No other folder declares or calls a private function of core, or compiles a source of it once more.
+# No other folder declares or calls a private function of core, or compiles a source of core a second time.
 private=$(comm -23 \
     <(find core/src -name '*.[ch]' -exec grep -hE '^[a-z].*\(' {} + | grep -oE 'weir__[a-z0-9_]+\(' | tr -d '(' | sort -u) \
     <(grep -rhoE 'weir__[a-z0-9_]+' core/shared | sort -u))
