@@ -4,7 +4,7 @@
  * graphs are in the same file, and the pools need no observer and keep their fast path.
  *
  * Guarantee: the files are complete after weir_torch_record(NULL), and at the exit of a program that never calls it.
- * The destructor below is the only code of this library that runs at exit; a block freed after it is not recorded.
+ * The destructor below is the only code of this library that runs at exit; a free after it is not recorded.
  *
  * Cost: one load for an alloc or a free while nothing is recorded; otherwise a lock, a search of the list of streams
  * and one note.
