@@ -120,7 +120,7 @@ static bool is(int mistake)
     return built_in == mistake;
 }
 
-/* --- looking into the state, and changing it --- */
+/* --- reading and changing the state --- */
 
 enum { most_ranges = 1024, most_lanes = 301 };
 
@@ -529,7 +529,7 @@ static bool gather(void *state, weir_lane lane, weir_tick tick, const weir_tick 
     return (found && !(is(GATHER_OPEN) && lane == WEIR_LANE_OPEN)) || is(GATHER_ALWAYS);
 }
 
-/* --- looking --- */
+/* --- walks --- */
 
 /* The visitor of the caller of walk. A mistake passes changed ranges to it. */
 struct visit {
