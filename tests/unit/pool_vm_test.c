@@ -370,7 +370,7 @@ static uint64_t reserved_with(uint64_t spare_share, uint64_t spare_bytes)
 static void test_how_much_may_lie_idle_is_configured(void **state)
 {
     (void)state;
-    assert_int_equal(reserved_with(0, 0), 64);       /* default: 6 MiB may lie idle, so no granule moves */
+    assert_int_equal(reserved_with(0, 0), 64);         /* default: 6 MiB may lie idle, so no granule moves */
     assert_int_equal(reserved_with(0, 1), 44 + 1 + 3); /* 1/24 of the live memory, and at least three granules */
     assert_int_equal(reserved_with(4, 1), 44 + 11 + 3);
     assert_int_equal(reserved_with(UINT64_MAX, 5 * PAGE), 44 + 5);

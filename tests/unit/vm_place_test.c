@@ -201,7 +201,7 @@ static void test_memory_that_may_not_be_had_is_in_the_way(void **state)
     (void)state;
     const struct list list = LIST({ 'F', 8 }, { 'O', 8 }, { 'H', 8 }, { 'S', 8 }, { 'H', 8 });
     assert_int_equal(find(&list, all_limits, 24, 1, false).need, 1);
-    assert_int_equal(find(&list, first_limits, 24, 1, false).need, 77); /* lane 2 is still working, and slots are not used */
+    assert_int_equal(find(&list, first_limits, 24, 1, false).need, 77); /* lane 2 still works, slots stay unused */
     assert_int_equal(find(&list, all_limits, 40, 1, false).need, 77);
     assert_int_equal(find(&list, all_limits, 40, 1, true).need, 2); /* as a last resort slots are used */
 }

@@ -34,7 +34,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct note *notes;
 static bool registered; /* the callback is registered with the runtime */
 static bool at_exit;
-static pid_t process; /* the process that registered the callback; 0: it was never registered */
+static pid_t process;      /* the process that registered the callback; 0: it was never registered */
 static atomic_uint buried; /* number of buried notes */
 
 void weir__acl_lock(void)

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #define GRANULARITY_BYTES (UINT64_C(2) << 20) /* the driver's mapping unit for a cuMemAlloc of this size or more */
-#define REGION_ALIGNMENT_BYTES 512u           /* needed by strategies; the driver promises 256; checked for each region */
+#define REGION_ALIGNMENT_BYTES 512u /* needed by strategies; the driver promises 256; checked for each region */
 
 static const char creating[] = "weir_cuda_device_create";
 

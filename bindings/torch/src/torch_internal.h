@@ -47,8 +47,8 @@ struct torch_source {
     uint64_t held; /* bytes */
     uint64_t granule_bytes; /* size of every physical page: a pool creates pages of one size only */
     struct torch_region *regions;
-    bool pinned;   /* idle memory is not returned: a graph replays in it */
-    bool lost;     /* no longer counted in the device's statistics */
+    bool pinned; /* idle memory is not returned: a graph replays in it */
+    bool lost;   /* no longer counted in the device's statistics */
 };
 
 /* A device's own pool or a pool of graphs. Pools from before a device reset live on, to accept late frees. */
