@@ -47,7 +47,7 @@ struct weir_acl_attachment {
     void *grave;          /* GONE: the former `native`; NULL once a stream with the same handle has been created */
     aclrtContext context; /* ATTACHED: the stream's; NULL: there was none */
     bool unended;         /* GONE: the pool must still be told that the stream's work is over */
-    void *left_on;        /* GONE: the handle whose registration the runtime refused to remove; NULL: none */
+    void *left_on;        /* GONE: the handle with a registration that the runtime refused to remove; NULL: none */
     weir_acl_attachment *next;
 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A piece of ACL memory whose first page boundary is handed out in place of its start. */
+/* A piece of ACL memory. Its first page boundary is handed out in place of its start. */
 typedef struct shifted {
     struct shifted *next;
     void *page;

@@ -4,7 +4,7 @@
  * counts the memory taken. So the device's own pool and its pools of graphs share one limit and one peak, which can be
  * reset.
  *
- * Guarantee: while a source is pinned it returns no memory, whatever its pool tries, so a replayed graph finds its
+ * Guarantee: while a source is pinned it returns no memory, even if its pool tries to, so a replayed graph finds its
  * memory at the same addresses. A pool keeps using a region that its device refuses to take back.
  *
  * Cost: a lock and an addition for each region or physical page taken or returned; none for events.

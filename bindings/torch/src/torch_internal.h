@@ -60,7 +60,7 @@ struct torch_pool {
     weir_pool *pool;
     _Atomic uint64_t current_at; /* weir_acl_epoch at the last check that found `acl` not lost */
     atomic_bool lost;
-    struct torch_pool *next;      /* in the device's list `others` */
+    struct torch_pool *next;      /* in the device's list of further pools */
     struct torch_stream *streams; /* under weir__torch_lock */
     bool of_graphs;
     weir_torch_pool_id id; /* for pools of graphs, under weir__torch_lock */
@@ -79,7 +79,7 @@ struct torch_route {
 struct torch_device {
     int id;
     _Atomic(struct torch_pool *) own;
-    _Atomic(struct torch_pool *) others; /* list; grows at its head until shutdown */
+    _Atomic(struct torch_pool *) others; /* grows at its head until shutdown */
     _Atomic(struct torch_pool *) blamed; /* the pool that ran out of memory last */
     atomic_bool reported;
     _Atomic uint64_t capacity_bytes;
