@@ -108,7 +108,7 @@ static void test_all_that_is_idle_goes_back_at_the_mark(void **state)
         put(&w, blocks[i]);
     }
     assert_int_equal(figures(&w).reserved_bytes, 140 * MIB);
-    weir_block *larger = get(&w, 22 * MIB); /* one region of 20 MiB would suffice; all five go back */
+    weir_block *larger = get(&w, 22 * MIB); /* to return 22 MiB would suffice; all five regions go back */
     assert_int_equal(figures(&w).region_frees, 5);
     assert_int_equal(figures(&w).reserved_bytes, 62 * MIB);
     assert_int_equal(figures(&w).served[WEIR_RUNG_EXCHANGED], 1);

@@ -292,8 +292,9 @@ static void test_bus_ids(void **state)
     weir_topology_destroy(t);
 }
 
-/* A device of a whole package is equally near to both nodes of the package: the caller's node is chosen, otherwise the
- * device's number decides. A device of the whole machine has no affinity; such devices are spread over the nodes. */
+/* A device of a whole package is equally near to both nodes of the package: the node nearer to the caller's is chosen,
+ * and in a tie the lower number. A device of the whole machine has no affinity; weir_topology_slice divides such
+ * devices among the nodes. */
 static void test_affinity_of_several_nodes(void **state)
 {
     (void)state;
@@ -401,7 +402,7 @@ static void test_forbidden_and_empty_nodes(void **state)
     assert_int_equal(node_info(t, 0).cpus, 8);
     assert_int_equal(t->nodes[0].home, 1);
     assert_int_equal(nearest(t, "0000:01:00.0", WEIR_NODE_NONE),
-                     WEIR_NODE_NONE); /* no node has memory */
+                     WEIR_NODE_NONE); /* no node with memory is near the device */
     weir_topology_destroy(t);
 
     m = kunpeng;

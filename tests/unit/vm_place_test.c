@@ -225,7 +225,7 @@ static void test_alignments(void **state)
     }
     assert_int_equal(find(&list, all_limits, 30, 64, false).address, BASE + 64);
     assert_int_equal(find(&list, all_limits, 30, 64, false).need, 4);
-    assert_int_equal(find(&list, all_limits, 192, 128, false).need, 77); /* only 128 .. 256 is aligned */
+    assert_int_equal(find(&list, all_limits, 192, 128, false).need, 77); /* the only aligned free place is 128 .. 256 */
 }
 
 /* A large handle is in the window as a whole, or not at all. */
