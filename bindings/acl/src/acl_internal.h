@@ -2,13 +2,13 @@
  *
  *     error.c   aclError to weir_status, names and texts, the calling thread's last failure
  *     device.c  weir_device_ops over ACL
- *     watch.c   notes of streams with their contexts, and the runtime's callback before it destroys a stream
+ *     stream_registry.c   notes of streams with their contexts, and the runtime's callback before it destroys a stream
  *     attach.c  pools as allocators of streams
  *     hints.c   ACL calls that also tell a pool
  *     host.c    pinned host memory, for the host pool
  *
- * One lock, in watch.c, guards all process-wide data. Under it the binding calls only ACL's registries, which make no
- * callbacks.
+ * One lock, in stream_registry.c, guards all process-wide data. Under it the binding calls only ACL's registries, which
+ * make no callbacks.
  */
 #ifndef WEIR_ACL_INTERNAL_H
 #define WEIR_ACL_INTERNAL_H
@@ -29,8 +29,7 @@ weir_status weir__acl_result(const char *call, aclError code);
 void weir__acl_last(int *acl_error, const char **text);
 #define ACL(function, ...) weir__acl_result(#function, UNCANCELLED(function(__VA_ARGS__)))
 /* For calls that release a resource: the call is tried once more, because the first failure may be a passing one. */
-#define ACL_TWICE(function, ...) \
-    (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
+#define ACL_TWICE(function, ...) (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
 
 /* --- device.c --- */
 
@@ -60,7 +59,7 @@ weir_status weir__acl_find(const char *function, void *native, weir__acl_place *
 /* Waits for a stream in `context`, its own one; NULL: in the current context. Must not be called under a lock. */
 weir_status weir__acl_sync(void *native, aclrtContext context);
 
-/* --- watch.c --- */
+/* --- stream_registry.c --- */
 
 void weir__acl_lock(void);
 void weir__acl_unlock(void);
@@ -83,7 +82,7 @@ bool weir__acl_noted(void *native, weir__acl_place *place);
 void weir__acl_bury_locked(void *native);
 bool weir__acl_is_buried(void *native);
 
-/* --- device.c, for watch.c --- */
+/* --- device.c, for stream_registry.c --- */
 
 /* Called when a stream is about to be destroyed. If it is the default stream of a device, the device is marked as
  * lost. */
@@ -94,7 +93,7 @@ void weir__acl_device_goes_locked(const void *native);
 /* Raises the number that weir_acl_epoch returns. */
 void weir__acl_next_epoch(void);
 
-/* --- attach.c, for watch.c --- */
+/* --- attach.c, for stream_registry.c --- */
 
 /* Called when the stream is about to be destroyed. */
 void weir__acl_stream_goes(void *native);

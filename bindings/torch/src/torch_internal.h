@@ -44,7 +44,7 @@ struct torch_source {
     struct torch_device *at;
     weir_torch_drain drain; /* NULL: the framework has no queue of its own, all work is queued with ACL */
     void *drain_ctx;
-    uint64_t held; /* bytes */
+    uint64_t held;          /* bytes */
     uint64_t granule_bytes; /* size of every physical page: a pool creates pages of one size only */
     struct torch_region *regions;
     bool pinned; /* idle memory is not returned: a graph replays in it */
@@ -153,7 +153,7 @@ weir_status weir__torch_source_sweep(struct torch_source *source);
 void weir__torch_source_lose(struct torch_source *source);
 void weir__torch_source_limit(struct torch_device *at, uint64_t limit);
 /* Fills in the counters that this file keeps: reserved bytes and the numbers of device allocs and frees. */
-void weir__torch_source_read(struct torch_device *at, weir_torch_counters *counters);
+void weir__torch_source_read(struct torch_device *at, weir_torch_device_stats *counters);
 void weir__torch_source_reset_peak(struct torch_device *at);
 
 /* --- graph.c --- */

@@ -1,4 +1,5 @@
-/* bindings/acl/src/watch.c: notes of streams by handle: the context and device of each, and the callback at its end.
+/* bindings/acl/src/stream_registry.c: notes of streams by handle: the context and device of each, and the callback at
+ * its end.
  *
  * Idea: the runtime calls back before it destroys a stream (aclrtRegStreamStateCallback). One callback serves the
  * process; it is registered while there is a note. The runtime calls callbacks in the order of their names. The name of
